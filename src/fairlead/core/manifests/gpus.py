@@ -1,0 +1,74 @@
+"""How each kind of cluster is asked for GPUs: whole devices, MIG slices, and shares of memory."""
+
+from dataclasses import dataclass, field
+
+from fairlead.core.drafts import Draft
+from fairlead.core.placement import Term
+from fairlead.model.quantities import GpuMemory, Percent
+
+MEBIBYTE = 2**20
+SCHEDULERS = {"kai": "kai-scheduler", "hami": "hami-scheduler"}
+
+
+@dataclass(frozen=True)
+class GpuParts:
+    """What a pod says to get its GPUs."""
+
+    resources: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    scheduler: str | None = None
+    nodes: tuple[Term, ...] = ()
+
+
+def render_gpus(draft: Draft) -> GpuParts:
+    """The parts of a pod that concern GPUs; none where none is asked for."""
+    if not draft.devices:
+        return GpuParts()
+    cluster, sharing = draft.cluster, draft.cluster.gpu_sharing
+    return GpuParts(
+        resources=_render_resources(draft),
+        annotations=_render_kai(draft) if sharing == "kai" else {},
+        labels={"kai.scheduler/queue": cluster.kai_queue} if sharing == "kai" else {},
+        # One scheduler decides about the GPUs of a cluster, whole ones included, or two would give the same one away.
+        scheduler=SCHEDULERS.get(sharing),
+        nodes=_render_nodes(draft),
+    )
+
+
+def _render_resources(draft: Draft) -> dict[str, str]:
+    cluster, mig = draft.cluster, draft.resolution.value("resources", "gpu", "mig")
+    memory: Percent | GpuMemory | None = draft.resolution.value("resources", "gpu", "memory.request")
+    if mig is not None:
+        return {f"nvidia.com/mig-{mig.replace('+', '.')}": "1"}
+    if memory is None:
+        return {cluster.gpu_resource: str(draft.devices)}
+    if cluster.gpu_sharing == "kai":
+        return {}  # KAI refuses a share beside a device
+    if isinstance(memory, Percent):
+        return {cluster.gpu_resource: "1", f"{cluster.gpu_resource}mem-percentage": str(memory.value)}
+    return {cluster.gpu_resource: "1", f"{cluster.gpu_resource}mem": _mebibytes(memory)}
+
+
+def _render_kai(draft: Draft) -> dict[str, str]:
+    memory: Percent | GpuMemory | None = draft.resolution.value("resources", "gpu", "memory.request")
+    limit: Percent | GpuMemory | None = draft.resolution.value("resources", "gpu", "memory.limit")
+    if memory is None:
+        return {}
+    if isinstance(memory, Percent):
+        share = {"gpu-fraction": f"{memory.value / 100:g}"}
+    else:
+        share = {"gpu-memory": _mebibytes(memory)}
+    return share | ({"fairlead.dev/gpu-memory-limit": str(limit)} if limit is not None else {})
+
+
+def _render_nodes(draft: Draft) -> tuple[Term, ...]:
+    kind, cluster = draft.resolution.value("resources", "gpu", "type"), draft.cluster
+    if kind is None:
+        return ()
+    products = list(cluster.gpu_types.get(kind, (kind,)))
+    return ({"matchExpressions": [{"key": cluster.gpu_product_label, "operator": "In", "values": products}]},)
+
+
+def _mebibytes(memory: GpuMemory) -> str:
+    return str(-(-memory.whole // MEBIBYTE))

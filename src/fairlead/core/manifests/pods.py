@@ -1,0 +1,90 @@
+"""The pod of a run: one container, with what was resolved and nothing else."""
+
+from typing import Any
+
+from fairlead.core.drafts import Draft
+from fairlead.core.folders import HOME
+from fairlead.core.manifests import functions, gpus, volumes
+from fairlead.core.manifests.metadata import render_labels
+from fairlead.core.placement import REQUIRED_NODES, cross_terms, render_affinity
+from fairlead.model.quantities import Quantity
+
+CONTAINER = "main"
+RESOURCES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage"}
+
+
+def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
+    """The template from which a Job or a Deployment makes its pods."""
+    gpu = gpus.render_gpus(draft)
+    metadata: dict[str, Any] = {"labels": render_labels(draft) | gpu.labels}
+    if gpu.annotations:
+        metadata["annotations"] = gpu.annotations
+    spec = {
+        "restartPolicy": restart_policy,
+        "automountServiceAccountToken": draft.resolution.value("security", "service_account_token"),
+        "enableServiceLinks": False,
+        "securityContext": _render_pod_security(draft),
+        "containers": [_render_container(draft, gpu.resources)],
+        "volumes": volumes.render_volumes(draft),
+        "schedulerName": gpu.scheduler,
+        "nodeSelector": {key: parts[""] for key, parts in sorted(draft.resolution.named("node_selector").items())},
+        "tolerations": [parts[""] for _, parts in sorted(draft.resolution.named("tolerations").items())],
+        "affinity": _render_affinity(draft, gpu),
+        "runtimeClassName": draft.resolution.value("runtime_class"),
+        "priorityClassName": draft.resolution.value("priority_class"),
+    }
+    return {"metadata": metadata, "spec": {name: value for name, value in spec.items() if value not in (None, {}, [])}}
+
+
+def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, Any]:
+    container = {
+        "name": CONTAINER,
+        "image": draft.resolution.value("function", "image"),
+        **({"workingDir": HOME} if draft.function.kind == "python" else {}),
+        **functions.render_command(draft),
+        "env": functions.render_envs(draft),
+        "resources": _render_resources(draft, gpu_resources),
+        "volumeMounts": volumes.render_mounts(draft),
+        "securityContext": {
+            "allowPrivilegeEscalation": draft.resolution.value("security", "allow_privilege_escalation"),
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    if draft.request.action != "job" and draft.port is not None:
+        container["ports"] = [{"name": "http", "containerPort": draft.port}]
+        container["readinessProbe"] = {"tcpSocket": {"port": draft.port}}
+    return container
+
+
+def _render_resources(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, Any]:
+    requests, limits = dict(gpu_resources), dict(gpu_resources)
+    for name, kubernetes_name in RESOURCES.items():
+        for part, amounts in (("requests", requests), ("limits", limits)):
+            amount = draft.amount(name, part)
+            if isinstance(amount, Quantity):
+                amounts[kubernetes_name] = str(amount)
+    for name, parts in draft.resolution.named("resources").items():
+        if name.startswith("extended.") and parts[""].nanos:
+            requests[name.removeprefix("extended.")] = limits[name.removeprefix("extended.")] = str(parts[""])
+    both = {"requests": requests, "limits": limits}
+    return {part: dict(sorted(amounts.items())) for part, amounts in both.items() if amounts}
+
+
+def _render_affinity(draft: Draft, gpu: gpus.GpuParts) -> dict[str, Any]:
+    parts = {name: values[""] for name, values in draft.resolution.named("affinity").items()}
+    if gpu.nodes:
+        asked = parts.get(REQUIRED_NODES)
+        parts[REQUIRED_NODES] = cross_terms(asked, gpu.nodes) if asked else list(gpu.nodes)
+    return render_affinity(parts)
+
+
+def _render_pod_security(draft: Draft) -> dict[str, Any]:
+    return {
+        "runAsNonRoot": draft.resolution.value("security", "run_as_non_root"),
+        "runAsUser": draft.resolution.value("run_as_user"),
+        "runAsGroup": draft.resolution.value("run_as_group"),
+        "fsGroup": draft.resolution.value("fs_group"),
+        # Otherwise a mount of a volume with a million files takes minutes, every time.
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": draft.resolution.value("security", "seccomp_profile")},
+    }

@@ -1,0 +1,65 @@
+"""All manifests of a run: the main object first, then what belongs to it and is removed with it."""
+
+from typing import Any
+
+from fairlead.core.drafts import Draft
+from fairlead.core.manifests import functions, pods, volumes
+from fairlead.core.manifests.metadata import render_metadata
+from fairlead.model.plans import Manifest
+
+RUN_LABEL = "fairlead.dev/run"
+
+
+def render_manifests(draft: Draft) -> tuple[Manifest, ...]:
+    """The objects that execute a draft that has no violations."""
+    serves = draft.request.action != "job"
+    return (
+        render_deployment(draft) if serves else render_job(draft),
+        *volumes.render_claims(draft),
+        *functions.render_secret(draft),
+        *functions.render_code(draft),
+        *([render_service(draft)] if serves and draft.port is not None else []),
+    )
+
+
+def render_job(draft: Draft) -> Manifest:
+    """The Job that executes a batch run."""
+    replicas = draft.resolution.value("replicas")
+    spec: dict[str, Any] = {
+        # Retries are ours, not the Job's: a pod that Kubernetes replaces takes its logs with it.
+        "backoffLimit": 0,
+        # Released when everything it needs is there, so that an interrupted start leaves nothing running.
+        "suspend": True,
+        "parallelism": replicas,
+        "completions": replicas,
+        "template": pods.render_pod_template(draft, "Never"),
+    }
+    if replicas > 1:
+        spec["completionMode"] = "Indexed"
+    if (deadline := draft.resolution.value("deadline")) is not None:
+        spec["activeDeadlineSeconds"] = deadline
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": render_metadata(draft), "spec": spec}
+
+
+def render_deployment(draft: Draft) -> Manifest:
+    """The Deployment that keeps a served model or a workspace running."""
+    spec: dict[str, Any] = {
+        "replicas": draft.resolution.value("replicas"),
+        "selector": {"matchLabels": _selector(draft)},
+        "template": pods.render_pod_template(draft, "Always"),
+    }
+    if draft.request.action == "workspace":
+        # Two pods of one workspace would write to the same claim.
+        spec["strategy"] = {"type": "Recreate"}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": render_metadata(draft), "spec": spec}
+
+
+def render_service(draft: Draft) -> Manifest:
+    """The address inside the cluster of a served model or a workspace."""
+    port = {"name": "http", "port": draft.port, "targetPort": "http"}
+    spec = {"type": "ClusterIP", "selector": _selector(draft), "ports": [port]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": render_metadata(draft), "spec": spec}
+
+
+def _selector(draft: Draft) -> dict[str, str]:
+    return {RUN_LABEL: draft.resolution.value("labels", RUN_LABEL)}

@@ -1,0 +1,96 @@
+"""The policies of several scopes as one: each bound, switch and factor with the scope that it comes from."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from fairlead.model import fields
+from fairlead.model.plans import Layer, Said, Source
+from fairlead.model.policies import Policy, Switches
+
+# The stricter value of each switch that has two; a list of names gets stricter by what is left out.
+STRICTER: Mapping[str, Any] = {
+    "existing_volumes": "block",
+    "compute_resource": "required",
+    "allow_root": False,
+    "gpu_memory_limits": False,
+}
+# What holds where no scope says anything.
+SHIPPED: Mapping[str, Any] = {
+    "existing_volumes": "block",
+    "compute_resource": "optional",
+    "allow_root": False,
+    "gpu_memory_limits": False,
+    "storage_classes": None,
+    "registries": None,
+}
+
+
+@dataclass
+class EffectiveRule:
+    """What holds at a path: the tightest bounds and who set them."""
+
+    min: dict[type, Said] = field(default_factory=dict)
+    max: dict[type, Said] = field(default_factory=dict)
+    options: Said | None = None
+    required: Source | None = None
+    locked: Source | None = None
+
+
+def source_of(policy: Policy) -> Source:
+    """How a policy is named as a source."""
+    return Source(Layer.POLICY, scope=policy.scope)
+
+
+def merge_rules(policies: Sequence[Policy]) -> dict[str, EffectiveRule]:
+    """Rules of all scopes, from the platform down: they add up and cannot be loosened below."""
+    merged: dict[str, EffectiveRule] = {}
+    for policy in policies:
+        source = source_of(policy)
+        for path, rule in policy.rules.items():
+            flags = merged.setdefault(path, EffectiveRule())
+            flags.required = flags.required or (source if rule.required else None)
+            flags.locked = flags.locked or (source if rule.locked else None)
+            bounds = merged.setdefault(fields.value_path(path), EffectiveRule())
+            _tighten(bounds.max, rule.max, source, tighter=lambda new, old: new < old)
+            _tighten(bounds.min, rule.min, source, tighter=lambda new, old: new > old)
+            if rule.options is not None:
+                bounds.options = _common(bounds.options, rule.options, source)
+    return merged
+
+
+def merge_switches(policies: Sequence[Policy]) -> dict[str, Said]:
+    """Each switch as the strictest scope has it; the shipped value where none says anything."""
+    merged: dict[str, Said] = {}
+    for policy in policies:
+        for name in Switches.model_fields:
+            value, old = getattr(policy.switches, name), merged.get(name)
+            if value is None:
+                continue
+            if old is None or value == STRICTER.get(name):
+                merged[name] = Said(value, source_of(policy))
+            elif name not in STRICTER:
+                merged[name] = _common(old, value, source_of(policy))
+    return {name: Said(value, Source(Layer.PLATFORM)) for name, value in SHIPPED.items()} | merged
+
+
+def find_limit_factor(policies: Iterable[Policy], resource: str) -> tuple[Fraction, Source] | None:
+    """The nearest scope's factor for a resource's limit."""
+    found = None
+    for policy in policies:
+        factor: Fraction | None = getattr(policy.limit_factor, resource)
+        if factor is not None:
+            found = factor, source_of(policy)
+    return found
+
+
+def _tighten(bounds: dict[type, Said], value: Any, source: Source, *, tighter: Any) -> None:
+    # Bounds of different kinds, a share and an amount of GPU memory, stand beside each other.
+    old = bounds.get(type(value))
+    if value is not None and (old is None or tighter(value, old.value)):
+        bounds[type(value)] = Said(value, source)
+
+
+def _common(old: Said | None, options: tuple[Any, ...], source: Source) -> Said:
+    return Said(options if old is None else tuple(option for option in old.value if option in options), source)

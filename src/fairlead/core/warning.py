@@ -1,0 +1,97 @@
+"""What a reader should know of a plan that can run: what was lost, and what is not as it looks."""
+
+from collections.abc import Iterator
+
+from fairlead.core.drafts import Draft
+from fairlead.core.resolution import Resolution
+from fairlead.model.plans import Layer, Said, Setting, Warning
+from fairlead.model.quantities import Quantity
+
+ASKING = (Layer.USER, Layer.TEMPLATE)
+SMALLEST_SENSIBLE = Quantity.of(2**20)
+
+
+def warn(draft: Draft) -> tuple[Warning, ...]:
+    """Everything about a plan that may surprise, apart from what was overridden."""
+    return tuple(found for look in LOOKS for found in look(draft))
+
+
+def warn_overridden(resolution: Resolution) -> Iterator[Warning]:
+    """What a user or a template asked for and did not get."""
+    for setting in sorted(resolution.flat(), key=lambda setting: setting.path):
+        for lost in setting.overrode:
+            if lost.source.layer in ASKING and lost.value != setting.value:
+                yield _lost(setting, lost)
+
+
+def warn_of_unenforced_memory(draft: Draft) -> Iterator[Warning]:
+    """KAI places shares of a GPU and leaves it to the program to keep to them."""
+    memory = draft.resolution.value("resources", "gpu", "memory.request")
+    limit = draft.resolution.value("resources", "gpu", "memory.limit")
+    if memory is not None and draft.cluster.gpu_sharing == "kai":
+        message = f"cluster {draft.cluster.name} schedules {limit or memory} of a GPU's memory and does not enforce it"
+        hint = "keep to it in the program, or ask for a whole device"
+        yield Warning("resources.gpu.memory", "not_enforced", message, hint)
+
+
+def warn_of_unlisted_type(draft: Draft) -> Iterator[Warning]:
+    """A GPU type that the cluster does not list is taken as a node's label, to the letter."""
+    kind, cluster = draft.resolution.value("resources", "gpu", "type"), draft.cluster
+    if kind is not None and kind not in cluster.gpu_types:
+        label = f"{cluster.gpu_product_label}={kind}"
+        message = f"cluster {cluster.name} lists no products of type {kind}: only nodes labelled {label} suit"
+        yield Warning("resources.gpu.type", "unlisted_gpu_type", message, "write the product as the label has it")
+
+
+def warn_of_tiny_memory(draft: Draft) -> Iterator[Warning]:
+    """An amount without a suffix is in bytes, which hardly anybody means."""
+    for name in ("mem", "disk"):
+        amount = draft.amount(name, "requests")
+        if amount is not None and amount < SMALLEST_SENSIBLE:
+            message = f"asks for {amount} bytes"
+            yield Warning(f"resources.{name}.requests", "tiny", message, f"for gibibytes write {amount}Gi")
+
+
+def warn_of_shared_memory(draft: Draft) -> Iterator[Warning]:
+    """Shared memory counts as memory: more of it than the limit only ends in an OOM."""
+    shm, limit = draft.resolution.value("resources", "shm"), draft.amount("mem", "limits")
+    if isinstance(shm, Quantity) and isinstance(limit, Quantity) and shm > limit:
+        message = f"shared memory of {shm} counts as memory, whose limit is {limit}"
+        yield Warning(
+            "resources.shm", "over_limit", message, f"set it to {limit} or less, or raise resources.mem.limits"
+        )
+
+
+def warn_of_quota(draft: Draft) -> Iterator[Warning]:
+    """A run that alone exceeds its scope's quota waits for ever."""
+    replicas = draft.resolution.value("replicas")
+    cpu, mem = draft.amount("cpu", "requests"), draft.amount("mem", "requests")
+    needs = {
+        "gpu": ("resources.gpu.devices", draft.devices * replicas),
+        "cpu": ("resources.cpu.requests", cpu and cpu.times(replicas)),
+        "mem": ("resources.mem.requests", mem and mem.times(replicas)),
+        "runs": ("", 1),
+    }
+    for policy in draft.snapshot.policies:
+        for name, (path, need) in needs.items():
+            quota = getattr(policy.quota, name)
+            if quota is not None and need is not None and need > quota:
+                message = f"needs {need} {name} in all; the quota of {policy.scope} is {quota}: it would stay queued"
+                yield Warning(path, "quota", message, f"ask for {quota} or less, or for a larger quota")
+
+
+def _lost(setting: Setting, lost: Said) -> Warning:
+    nothing = setting.value is None
+    got = "says nothing of it and owns the rest" if nothing else f"sets {setting.value}"
+    message = f"the {lost.source} asks for {lost.value}; the {setting.source} {got} and wins"
+    hint = "leave it out" if nothing else f"ask for {setting.value}"
+    return Warning(setting.path, "overridden", message, hint, setting.source, asked=lost)
+
+
+LOOKS = (
+    warn_of_unenforced_memory,
+    warn_of_unlisted_type,
+    warn_of_tiny_memory,
+    warn_of_shared_memory,
+    warn_of_quota,
+)

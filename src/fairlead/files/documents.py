@@ -1,0 +1,127 @@
+"""The YAML documents that people keep in files: compute resources, templates, policies, and the tree."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fairlead.files import yamls
+from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.parsing import Strict, nearest, show, violations_of
+from fairlead.model.plans import Violation
+from fairlead.model.policies import Policy
+from fairlead.model.scopes import Cluster, Department, Project
+
+KINDS: Mapping[str, type[Strict]] = {
+    "ComputeResource": ComputeResource,
+    "Template": Template,
+    "Policy": Policy,
+    "Cluster": Cluster,
+    "Department": Department,
+    "Project": Project,
+}
+ENDINGS = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True)
+class Document:
+    """An object and the place where it was read."""
+
+    kind: str
+    object: Any
+    where: str
+
+    @property
+    def name(self) -> str:
+        """What there can be only one of, among documents of its kind."""
+        return str(getattr(self.object, "name", None) or self.object.scope)
+
+
+@dataclass(frozen=True)
+class Library:
+    """What was read, and everything that was wrong with it."""
+
+    documents: tuple[Document, ...] = ()
+    violations: tuple[Violation, ...] = ()
+
+    def of(self, kind: str) -> list[Any]:
+        """The objects of a kind."""
+        return [document.object for document in self.documents if document.kind == kind]
+
+
+def load_library(paths: Iterable[tuple[Path, str]]) -> Library:
+    """Read files and folders, each with the kind that its documents have where they say none."""
+    documents: dict[tuple[str, str], Document] = {}
+    violations: list[Violation] = []
+    for path, kind in paths:
+        for file in list_files(path, violations):
+            loaded = yamls.load_file(file)
+            if isinstance(loaded, Violation):
+                violations.append(loaded)
+                continue
+            for index, data in enumerate(loaded):
+                where = f"{file}" if len(loaded) == 1 else f"{file} (document {index + 1})"
+                document = _read(data, kind, where, violations)
+                if document is not None:
+                    first = documents.setdefault((document.kind, document.name), document)
+                    if first is not document and not (first.where == where and first.object == document.object):
+                        violations.append(_twice(document, first))
+    return Library(tuple(documents.values()), tuple(violations))
+
+
+def list_files(path: Path, violations: list[Violation]) -> list[Path]:
+    """The YAML files that a path stands for: itself, or those in the folder."""
+    if not path.is_dir():
+        return [path]
+    inside = (file for file in sorted(path.rglob("*")) if file.is_file() and file.suffix in ENDINGS)
+    files = [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+    if not files:
+        violations.append(
+            Violation("", "file", "has no YAML files", "give a folder with *.yaml files", where=str(path))
+        )
+    return files
+
+
+def parse_object(model: type[Strict], data: Any, where: str, violations: list[Violation]) -> Any:
+    """An object of a model, or None and the violations."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        violations += [replace(violation, where=where) for violation in violations_of(error, model)]
+        return None
+
+
+def load_object(model: type[Strict], path: Path, violations: list[Violation], **defaults: Any) -> Any:
+    """The one object that a file holds, or None and the violations."""
+    loaded = yamls.load_file(path)
+    if isinstance(loaded, Violation):
+        violations.append(loaded)
+        return None
+    if len(loaded) != 1:
+        found = "is empty" if not loaded else f"has {len(loaded)} documents"
+        violations.append(Violation("", "yaml", found, "write one mapping", where=str(path)))
+        return None
+    data = defaults | loaded[0] if isinstance(loaded[0], dict) else loaded[0]
+    return parse_object(model, data, str(path), violations)
+
+
+def _read(data: Any, default: str, where: str, violations: list[Violation]) -> Document | None:
+    if not isinstance(data, dict):
+        message = f"must be a mapping, found {show(data)}"
+        violations.append(Violation("", "mapping", message, f"write kind: {default}, name: ...", where=where))
+        return None
+    kind = data.get("kind", default)
+    if kind not in KINDS:
+        message = f"there is no kind {show(kind)}"
+        violations.append(Violation("kind", "unknown_kind", message, nearest(str(kind), KINDS), where=where))
+        return None
+    fields = {name: value for name, value in data.items() if name != "kind"}
+    parsed = parse_object(KINDS[kind], fields, where, violations)
+    return None if parsed is None else Document(kind, parsed, where)
+
+
+def _twice(document: Document, first: Document) -> Violation:
+    message = f"{document.kind} {document.name} is already in {first.where}"
+    return Violation("name", "duplicate", message, "rename or remove one", where=document.where)

@@ -1,0 +1,131 @@
+"""The paths of settings: which there are, and what kind of value stands at each. Policies name them in rules."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from fairlead.model.names import LABEL_VALUE
+from fairlead.model.numbers import (
+    parse_bytes,
+    parse_count,
+    parse_cpu,
+    parse_duration,
+    parse_gpu_memory,
+    parse_id,
+    parse_whole,
+)
+from fairlead.model.parsing import show, wrong
+from fairlead.model.resources import parse_devices, parse_mig
+
+Parse = Callable[[Any], Any]
+
+
+def parse_text(value: Any) -> str:
+    """Text as it is."""
+    if not isinstance(value, str):
+        raise wrong("text", f"must be text, found {show(value)}", "write it in quotes")
+    return value
+
+
+def parse_flag(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise wrong("type", f"must be true or false, found {show(value)}", "write true or false")
+    return value
+
+
+# Values that are ordered, so that a rule may give them a minimum and a maximum.
+ORDERED: Mapping[str, Parse] = {
+    "resources.cpu.requests": parse_cpu,
+    "resources.cpu.limits": parse_cpu,
+    "resources.mem.requests": parse_bytes,
+    "resources.mem.limits": parse_bytes,
+    "resources.disk.requests": parse_bytes,
+    "resources.disk.limits": parse_bytes,
+    "resources.gpu.devices": parse_devices,
+    "resources.gpu.memory.request": parse_gpu_memory,
+    "resources.gpu.memory.limit": parse_gpu_memory,
+    "resources.shm": parse_bytes,
+    "resources.extended.*": parse_count,
+    "volumes.*.spec.size": parse_bytes,
+    "fs_group": parse_id,
+    "run_as_user": parse_id,
+    "run_as_group": parse_id,
+    "replicas": parse_whole,
+    "deadline": parse_duration,
+}
+
+# Values that are only equal or not.
+PLAIN: Mapping[str, Parse] = {
+    "action": parse_text,
+    "function.kind": parse_text,
+    "function.image": parse_text,
+    "resources.gpu.type": LABEL_VALUE.check,
+    "resources.gpu.mig": parse_mig,
+    "node_selector.*": LABEL_VALUE.check,
+    "envs.*": parse_text,
+    "volumes.*.volume_type": parse_text,
+    "volumes.*.mount_path": parse_text,
+    "volumes.*.sub_path": parse_text,
+    "volumes.*.read_only": parse_flag,
+    "volumes.*.spec.storage_class": parse_text,
+    "volumes.*.spec.claim_name": parse_text,
+    "volumes.*.spec.name": parse_text,
+    "volumes.*.spec.medium": parse_text,
+    "runtime_class": parse_text,
+    "priority_class": parse_text,
+    "profile": parse_text,
+    "template": parse_text,
+}
+
+# Places with something below them: these can be required and locked as a whole.
+SECTIONS: tuple[str, ...] = (
+    "resources",
+    "resources.cpu",
+    "resources.mem",
+    "resources.disk",
+    "resources.gpu",
+    "resources.gpu.memory",
+    "resources.extended",
+    "node_selector",
+    "tolerations",
+    "tolerations.*",
+    "affinity",
+    "affinity.*",
+    "volumes",
+    "volumes.*",
+    "secrets",
+    "secrets.*",
+    "envs",
+)
+
+# A scalar is the request: what a rule on the resource itself bounds.
+SCALARS: Mapping[str, str] = {
+    "resources.cpu": "resources.cpu.requests",
+    "resources.mem": "resources.mem.requests",
+    "resources.disk": "resources.disk.requests",
+    "resources.gpu": "resources.gpu.devices",
+    "resources.gpu.memory": "resources.gpu.memory.request",
+}
+
+KNOWN: tuple[str, ...] = (*ORDERED, *PLAIN, *SECTIONS)
+
+
+def value_path(path: str) -> str:
+    """The path at which the value of a field stands: a scalar's is its request."""
+    return SCALARS.get(path, path)
+
+
+def generic_path(path: str) -> str | None:
+    """The known path that covers this one, with `*` for names; None if there is none."""
+    if path in KNOWN:
+        return path
+    return next((known for known in KNOWN if "*" in known and pattern_of(known).fullmatch(path)), None)
+
+
+@cache
+def pattern_of(path: str) -> re.Pattern[str]:
+    """What a path with `*` for a name matches. Names of volumes have no dots, other names may."""
+    name = "[^.]+" if path.startswith("volumes.") else ".+"
+    return re.compile(name.join(map(re.escape, path.split("*"))))

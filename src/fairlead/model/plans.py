@@ -1,0 +1,109 @@
+"""What was decided for a request: settings with their provenance, warnings, violations and manifests."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Manifest = dict[str, Any]
+
+
+class Layer(StrEnum):
+    """Who can say something about a run, weakest first."""
+
+    PLATFORM = "platform"
+    POLICY = "policy"
+    TEMPLATE = "template"
+    USER = "user"
+    COMPUTE_RESOURCE = "compute_resource"
+    IMPOSED = "imposed"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a value comes from: a layer, and the object of that layer that said it."""
+
+    layer: Layer
+    name: str | None = None
+    scope: str | None = None
+    revision: int | None = None
+
+    def __str__(self) -> str:
+        return _DESCRIPTIONS[self.layer].format(name=self.name, scope=self.scope)
+
+
+@dataclass(frozen=True)
+class Said:
+    """A value and who said it."""
+
+    value: Any
+    source: Source
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One resolved value: who set it, whom it overrode (strongest first), with whose values it was combined."""
+
+    path: str
+    value: Any
+    source: Source
+    overrode: tuple[Said, ...] = ()
+    combined: tuple[Said, ...] = ()
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Warning:
+    """Something that is not as the reader may expect, and does not keep the run from running."""
+
+    path: str
+    rule: str
+    message: str
+    hint: str | None = None
+    source: Source | None = None
+    asked: Said | None = None
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken rule: where, which, what was found and what is allowed, and what to do about it."""
+
+    path: str
+    rule: str
+    message: str
+    hint: str | None = None
+    source: Source | None = None
+    where: str | None = None  # the file it was found in, where there is one
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.where, self.path, self.message)))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Whether it would run: `now`, `later`, `never`, or `unknown` where no view of the nodes is there."""
+
+    verdict: str = "unknown"
+    nodes: tuple[Any, ...] = ()
+    reasons: tuple[str, ...] = ()
+    ways_out: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The answer to a request. With violations there are no manifests."""
+
+    settings: tuple[Setting, ...]
+    warnings: tuple[Warning, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    manifests: tuple[Manifest, ...] = ()
+    fit: Fit = field(default_factory=Fit)
+
+
+_DESCRIPTIONS = {
+    Layer.PLATFORM: "platform default",
+    Layer.POLICY: "policy of {scope}",
+    Layer.TEMPLATE: "template {name}",
+    Layer.USER: "request",
+    Layer.COMPUTE_RESOURCE: "compute resource {name}",
+    Layer.IMPOSED: "platform",
+}

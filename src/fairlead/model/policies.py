@@ -1,0 +1,116 @@
+"""What an administrator allows at a scope: defaults, rules, switches and quota."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from fairlead.model import fields
+from fairlead.model.compute_resources import refuse_template
+from fairlead.model.names import DnsSubdomain
+from fairlead.model.numbers import Bytes, Cpu, Factor, Whole
+from fairlead.model.parsing import Mistake, Strict, mistakes_of, nearest, several_wrong, show, wrong
+from fairlead.model.requirements import Requirements
+from fairlead.model.scopes import PLATFORM, Scope
+
+Flag = Annotated[bool, Field(strict=True)]
+
+
+class Rule(Strict):
+    """What is allowed at one path. Values are of the kind that the path holds."""
+
+    min: Any = None
+    max: Any = None
+    options: tuple[Any, ...] | None = None
+    required: Flag = False
+    locked: Flag = False
+
+
+class Switches(Strict):
+    """What may be done at all. Nothing said leaves the shipped value; of several scopes the strictest wins."""
+
+    NOT_BUILT: ClassVar[Mapping[str, str]] = {"never_fits": "the check against the nodes"}
+
+    existing_volumes: Literal["allow", "block"] | None = None
+    storage_classes: tuple[DnsSubdomain, ...] | None = None
+    registries: tuple[str, ...] | None = None
+    compute_resource: Literal["required", "optional"] | None = None
+    allow_root: Flag | None = None
+    gpu_memory_limits: Flag | None = None
+
+
+class LimitFactor(Strict):
+    """The limit that a request gets where nobody said one: limit = factor x request."""
+
+    cpu: Factor | None = None
+    mem: Factor | None = None
+    disk: Factor | None = None
+
+
+class Quota(Strict):
+    """What all live runs below a scope may hold together."""
+
+    gpu: Whole | None = None
+    cpu: Cpu | None = None
+    mem: Bytes | None = None
+    runs: Whole | None = None
+
+
+class Policy(Strict):
+    """All that is said at one scope."""
+
+    scope: Scope = PLATFORM
+    defaults: Requirements = Field(default_factory=Requirements)
+    limit_factor: LimitFactor = Field(default_factory=LimitFactor)
+    rules: Mapping[str, Rule] = Field(default_factory=dict)
+    switches: Switches = Field(default_factory=Switches)
+    quota: Quota = Field(default_factory=Quota)
+
+    @field_validator("defaults")
+    @classmethod
+    def _refuse_references(cls, defaults: Requirements) -> Requirements:
+        return refuse_template(defaults)
+
+    @field_validator("rules")
+    @classmethod
+    def _read_values(cls, rules: Mapping[str, Rule]) -> Mapping[str, Rule]:
+        """The rules with values of the kind that stands at their path; every mistake at once."""
+        read: dict[str, Rule] = {}
+        mistakes: list[Mistake] = []
+        for path, rule in rules.items():
+            try:
+                read[path] = _read_rule(path, rule)
+            except PydanticCustomError as error:
+                mistakes += mistakes_of(error, below=path)
+        if mistakes:
+            raise several_wrong(mistakes)
+        return read
+
+
+def _read_rule(path: str, rule: Rule) -> Rule:
+    known = fields.generic_path(path)
+    if known is None:
+        raise wrong("unknown_field", f"there is no setting at {show(path)}", nearest(path, fields.KNOWN))
+    place = fields.value_path(known)
+    parse = fields.ORDERED.get(place) or fields.PLAIN.get(place)
+    bounds = {name: value for name in ("min", "max") if (value := getattr(rule, name)) is not None}
+    if bounds and place not in fields.ORDERED:
+        raise wrong("rule", f"{path} has no order, so no {' and '.join(bounds)}", "use options, required or locked")
+    if rule.options is not None and parse is None:
+        raise wrong("rule", f"{path} is no single value, so it has no options", "use required or locked", at="options")
+    if rule.options == ():
+        raise wrong("required", "allows nothing at all", "say at least one option", at="options")
+    parsed: dict[str, Any] = {name: _parse_at(name, parse, value) for name, value in bounds.items()}
+    if rule.options is not None:
+        parsed["options"] = tuple(_parse_at(f"options.{n}", parse, option) for n, option in enumerate(rule.options))
+    if len(bounds) == 2 and type(parsed["min"]) is type(parsed["max"]) and parsed["min"] > parsed["max"]:
+        raise wrong("range", f"min {parsed['min']} is over max {parsed['max']}", "swap them", at="min")
+    return rule.model_copy(update=parsed)
+
+
+def _parse_at(at: str, parse: fields.Parse | None, value: Any) -> Any:
+    try:
+        return value if parse is None else parse(value)
+    except PydanticCustomError as error:
+        raise several_wrong(mistakes_of(error, below=at)) from None

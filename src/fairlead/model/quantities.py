@@ -1,0 +1,148 @@
+"""Amounts: Kubernetes quantities, GPU memory and percentages, exact and without floating point."""
+
+import re
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from fractions import Fraction
+from typing import Self
+
+NANOS = 10**9
+MAXIMUM = 2**63 - 1
+LONGEST_TEXT = 64
+
+DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+BINARY_SUFFIXES = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+
+_SUFFIX_OF_EXPONENT = {exponent: suffix for suffix, exponent in DECIMAL_SUFFIXES.items()}
+_SUFFIX_OF_POWER = {power: suffix for suffix, power in BINARY_SUFFIXES.items()}
+_QUANTITY = re.compile(
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[A-Za-z]*))",
+    re.ASCII,
+)
+
+
+class Form(Enum):
+    """The family of suffixes in which an amount was written, and is printed again."""
+
+    DECIMAL = "decimal"
+    BINARY = "binary"
+    EXPONENT = "exponent"
+
+
+class Unlimited(Enum):
+    """The limit that says "no limit", unlike a limit that is left out and says nothing."""
+
+    UNLIMITED = "unlimited"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+UNLIMITED = Unlimited.UNLIMITED
+
+
+@dataclass(frozen=True, order=True)
+class Quantity:
+    """A Kubernetes quantity: whole nano-units inside the program, canonical text outside it."""
+
+    nanos: int
+    form: Form = field(default=Form.DECIMAL, compare=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read Kubernetes' grammar; digits finer than nano round up. Raise ValueError with the reason."""
+        if len(text) > LONGEST_TEXT:
+            raise ValueError(f"an amount has at most {LONGEST_TEXT} characters")
+        match = _QUANTITY.fullmatch(text)
+        if not match or not (match["whole"] or match["part"]):
+            raise ValueError("a number with an optional suffix is expected")
+        digits = int((match["whole"] or "") + (match["part"] or ""))
+        scale, form = _read_suffix(match)
+        value = Fraction(digits) * scale / 10 ** len(match["part"] or "")
+        if value > MAXIMUM:
+            raise ValueError(f"larger than the largest amount, {MAXIMUM}")
+        nanos = -(-value * NANOS // 1)
+        return cls(int(-nanos if match["sign"] == "-" else nanos), form)
+
+    @classmethod
+    def of(cls, number: int, form: Form = Form.DECIMAL) -> Self:
+        """A whole number of units."""
+        return cls(number * NANOS, form)
+
+    def __str__(self) -> str:
+        if self.form is Form.BINARY and abs(self.nanos) >= 1024 * NANOS and not self.nanos % NANOS:
+            return _print_binary(self.nanos // NANOS)
+        return _print_decimal(self.nanos, exponential=self.form is Form.EXPONENT)
+
+    def __add__(self, other: "Quantity") -> Self:
+        return replace(self, nanos=self.nanos + other.nanos)
+
+    def times(self, factor: Fraction | int, *, step: Fraction | int = Fraction(1, NANOS)) -> Self:
+        """This amount multiplied, rounded up to a multiple of `step`."""
+        nanos = Fraction(step) * NANOS
+        return replace(self, nanos=int(-(-Fraction(self.nanos) * factor // nanos) * nanos))
+
+    def rounded_up(self, step: Fraction | int = 1) -> Self:
+        """This amount, or the next multiple of `step` above it."""
+        return self.times(1, step=step)
+
+    @property
+    def whole(self) -> int:
+        """The number of units, the last begun one included."""
+        return -(-self.nanos // NANOS)
+
+
+class GpuMemory(Quantity):
+    """GPU memory: as Run:ai writes it, MB and GB (decimal) beside Mi and Gi."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        return super().parse(text[:-1] if text.endswith(("MB", "GB", "TB")) else text)
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text + "B" if text.endswith(("M", "G", "T")) else text
+
+
+@dataclass(frozen=True, order=True)
+class Percent:
+    """A share of a GPU's memory, in whole percents of the device."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.value}%"
+
+
+def _read_suffix(match: re.Match[str]) -> tuple[Fraction, Form]:
+    if match["exponent"] is not None:
+        # 10**40 is over the maximum for every digit, 10**-40 under a nano: larger powers would only cost time.
+        exponent = max(-LONGEST_TEXT - 40, min(40, int(match["exponent"])))
+        return Fraction(10) ** exponent, Form.EXPONENT
+    suffix = match["suffix"]
+    if suffix in BINARY_SUFFIXES:
+        return Fraction(1024 ** BINARY_SUFFIXES[suffix]), Form.BINARY
+    if suffix in DECIMAL_SUFFIXES:
+        return Fraction(10) ** DECIMAL_SUFFIXES[suffix], Form.DECIMAL
+    raise ValueError(
+        f"unknown suffix {suffix!r}: {', '.join(filter(None, DECIMAL_SUFFIXES))}, "
+        f"{', '.join(BINARY_SUFFIXES)} are known"
+    )
+
+
+def _print_binary(units: int) -> str:
+    power = 0
+    while power < 6 and units % 1024 == 0:
+        units, power = units // 1024, power + 1
+    return f"{units}{_SUFFIX_OF_POWER.get(power, '')}"
+
+
+def _print_decimal(nanos: int, *, exponential: bool) -> str:
+    if nanos == 0:
+        return "0"
+    exponent = -9
+    while exponent < 18 and nanos % 1000 == 0:
+        nanos, exponent = nanos // 1000, exponent + 3
+    if exponential:
+        return f"{nanos}e{exponent}" if exponent else str(nanos)
+    return f"{nanos}{_SUFFIX_OF_EXPONENT[exponent]}"

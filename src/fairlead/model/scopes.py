@@ -1,0 +1,77 @@
+"""The organisation tree: platform > cluster > department > project, and what a cluster can do."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, PlainValidator, model_validator
+
+from fairlead.model.names import NAME, DnsSubdomain, ExtendedResourceName, LabelKey, LabelValue, Name
+from fairlead.model.parsing import Strict, show, wrong
+
+PLATFORM = "platform"
+KINDS = ("cluster", "department", "project")
+RANKS = {kind: rank for rank, kind in enumerate((PLATFORM, *KINDS))}
+
+
+def parse_scope(value: Any) -> str:
+    """A place in the tree: `platform`, `cluster/<name>`, `department/<name>` or `project/<name>`."""
+    hint = "write platform, cluster/<name>, department/<name> or project/<name>"
+    kind, _, name = value.partition("/") if isinstance(value, str) else ("", "", "")
+    if value != PLATFORM and (kind not in KINDS or not NAME.matches(name)):
+        raise wrong("scope", f"is no scope: {show(value)}", hint)
+    return str(value)
+
+
+def rank_of(scope: str) -> int:
+    """How far down the tree a scope stands; the platform is 0."""
+    return RANKS[scope.partition("/")[0]]
+
+
+Scope = Annotated[str, PlainValidator(parse_scope)]
+
+
+class Place(Strict):
+    """A node of the tree. A parent stands further up."""
+
+    KIND: ClassVar[str]
+
+    name: Name
+    parent: Scope = PLATFORM
+
+    @property
+    def scope(self) -> str:
+        """How this place is named as a scope."""
+        return f"{self.KIND}/{self.name}"
+
+    @model_validator(mode="after")
+    def _check_parent(self) -> Self:
+        if rank_of(self.parent) >= RANKS[self.KIND]:
+            message = f"a {self.KIND} cannot stand below {self.parent}"
+            raise wrong("scope", message, "the tree is platform > cluster > department > project", at="parent")
+        return self
+
+
+class Cluster(Place):
+    """Where runs execute, and how it deals out GPUs."""
+
+    KIND = "cluster"
+    NOT_BUILT: ClassVar[Mapping[str, str]] = {"queueing": "queueing", "autoscaled": "autoscaling"}
+
+    gpu_resource: ExtendedResourceName = "nvidia.com/gpu"
+    gpu_sharing: Literal["none", "kai", "hami"] = "none"
+    gpu_product_label: LabelKey = "nvidia.com/gpu.product"
+    gpu_types: Mapping[LabelValue, tuple[LabelValue, ...]] = Field(default_factory=dict)
+    kai_queue: DnsSubdomain = "default-queue"
+    python_image: str = "python:3.12-slim"
+
+
+class Department(Place):
+    """A part of the organisation that shares policies and compute resources."""
+
+    KIND = "department"
+
+
+class Project(Place):
+    """Where functions, secrets and runs live; on Kubernetes, one namespace."""
+
+    KIND = "project"
