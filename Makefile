@@ -37,8 +37,10 @@ format: $(VENV)/.project-installed ## Format the code and fix what can be fixed
 	@$(BIN)/ruff check --quiet --fix . ; status=$$?; $(BIN)/ruff format --quiet . && exit $$status
 
 .PHONY: golden
-golden: $(VENV)/.project-installed ## Write the golden files anew; read the difference before you commit it
+golden: $(VENV)/.project-installed ## Write anew what tests and pages show of the output; read the difference before you commit it
 	@$(BIN)/python -m tests.golden.update
+	@$(BIN)/python -m tests.bad_input.update
+	@$(BIN)/python -m tests.docs.update
 
 .PHONY: bench
 bench: $(VENV)/.project-installed ## Measure how long planning takes

@@ -1,27 +1,19 @@
 """Every error that Fairlead raises on purpose.
 
 FairleadError
-└─ RequestRejected          what was asked for breaks rules; carries every violation
+└─ Unreadable               a text is not what it should be; carries the way out
 
-`code` is the contract with clients and never changes; the message may.
+A user's mistakes are no errors but violations: values, all of them, that a plan or a loader returns.
 """
-
-from collections.abc import Sequence
-
-from fairlead.model.plans import Violation
 
 
 class FairleadError(Exception):
     """Something that Fairlead says no to, on purpose."""
 
-    code = "error"
 
+class Unreadable(FairleadError):
+    """A text is not what it should be."""
 
-class RequestRejected(FairleadError):
-    """What was asked for breaks rules."""
-
-    code = "request_rejected"
-
-    def __init__(self, violations: Sequence[Violation]) -> None:
-        super().__init__("; ".join(map(str, violations)))
-        self.violations = tuple(violations)
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint

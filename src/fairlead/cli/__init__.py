@@ -1,5 +1,7 @@
 """The terminal door. Each command lives in a module of its own, which is loaded when the command is used."""
 
+import io
+import os
 import sys
 
 from cyclopts import App
@@ -23,4 +25,17 @@ app.command(compute)
 
 def main() -> None:
     """Run the command that was typed."""
-    sys.exit(app())
+    # What a terminal's encoding cannot show is shown as an escape, not as a traceback.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = app()
+        sys.stdout.flush()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # whoever read the output had seen enough
+            print(f"cannot write the output: {(error.strerror or str(error)).lower()}", file=sys.stderr)
+        # Python would try once more to write what is left when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status)

@@ -1,14 +1,14 @@
 """`fairlead compute`: what administrators do with compute resources."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fairlead.cli.printing import print_violations
+from fairlead.cli.printing import count, print_violations, print_warnings
 from fairlead.core import linting
-from fairlead.core.explaining import lines_of
 from fairlead.files import documents, snapshots
-from fairlead.model.plans import Violation
+from fairlead.files.documents import Document, Library
+from fairlead.files.snapshots import Tree
+from fairlead.model.plans import Finding, Violation, Warning
 
 
 def lint(folder: Path, /) -> int:
@@ -20,22 +20,24 @@ def lint(folder: Path, /) -> int:
         A file or folder with compute resources. Policies and clusters in it are taken into account.
     """
     library = documents.load_library([(folder, "ComputeResource")])
-    tree = snapshots.Tree.of(library)
-    violations = list(library.violations)
+    tree = Tree.of(library)
     offered = [document for document in library.documents if document.kind == "ComputeResource"]
-    for document in offered:
-        policies = [policy for policy in library.of("Policy") if policy.scope in tree.path(document.object.scope)]
-        for found in linting.lint(document.object, policies, library.of("Cluster")):
-            where = f"{document.where}: {document.name}"
-            if isinstance(found, Violation):
-                violations.append(replace(found, where=where))
-            else:
-                first, *rest = lines_of(found)
-                print("\n".join([f"warning: {where}: {first}", *rest]), file=sys.stderr)
+    found = [finding for document in offered for finding in _lint(document, library, tree)]
+    violations = [*library.violations, *snapshots.check_places(library)]
+    violations += [finding for finding in found if isinstance(finding, Violation)]
+    warnings = [finding for finding in found if isinstance(finding, Warning)]
     if not offered and not violations:
-        violations.append(
-            Violation("", "file", "has no compute resources", "write kind: ComputeResource", where=str(folder))
-        )
+        hint = "write kind: ComputeResource"
+        violations.append(Violation("", "file", "has no compute resources", hint, where=str(folder)))
+    print_warnings(warnings)
     if not violations:
-        print(f"{len(offered)} compute resource{'s' if len(offered) != 1 else ''}: no problems")
+        print(f"{count(len(offered), 'compute resource')}: {count(len(warnings), 'warning')}, no violations")
     return print_violations(violations)
+
+
+def _lint(document: Document, library: Library, tree: Tree) -> list[Finding]:
+    scope = document.object.scope
+    policies = [policy for policy in library.of("Policy") if policy.scope in tree.path(scope)]
+    clusters = [cluster for cluster in library.of("Cluster") if tree.are_related(cluster.scope, scope)]
+    where = f"{document.where}: {document.name}"
+    return [replace(finding, where=where) for finding in linting.lint(document.object, policies, clusters)]

@@ -2,37 +2,41 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from fairlead.cli.printing import print_violations
+from fairlead.cli.printing import print_violations, print_warnings
 from fairlead.core import explaining
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.files import documents, snapshots, sources, yamls
+from fairlead.model.compute_resources import Defaults
 from fairlead.model.names import NAME
+from fairlead.model.parsing import collect
 from fairlead.model.plans import Plan, Violation, Warning
 from fairlead.model.requests import RunRequest
-from fairlead.model.requirements import Requirements
 
 RUN_ID = "preview"
+
+Paths = Annotated[Sequence[Path], Parameter(negative=(), show_default=False)]
+Output = Literal["explain", "yaml", "json"]
 
 
 def preview(
     request: Path,
     /,
     *,
-    compute: Sequence[Path] = (),
-    templates: Sequence[Path] = (),
-    policy: Sequence[Path] = (),
+    compute: Paths = (),
+    templates: Paths = (),
+    policy: Paths = (),
     defaults: Path | None = None,
     secrets: str | None = None,
     project: str = "default",
-    output: Annotated[Literal["explain", "yaml", "json"], Parameter(name=["--output", "-o"])] = "explain",
+    output: Annotated[Output, Parameter(name=["--output", "-o"])] = "explain",
 ) -> int:
     """Show what would run, with which values and why. No server, no cluster: nothing is created.
 
@@ -57,40 +61,56 @@ def preview(
     """
     given = [(compute, "ComputeResource"), (templates, "Template"), (policy, "Policy")]
     library = documents.load_library((path, kind) for paths, kind in given for path in paths)
-    violations = list(library.violations)
     snapshot, unclear = snapshots.build_snapshot(library, project)
-    violations += unclear
-    if not NAME.matches(project):
-        violations.append(Violation("project", "name", f"is no valid name: {project!r}", f"use {NAME.words}"))
+    violations = [*library.violations, *unclear]
+    violations += [Violation(*mistake) for mistake in collect("project", NAME.check, project)]
     if defaults is not None:
-        platform = documents.load_object(Requirements, defaults, violations)
-        snapshot = replace(snapshot, platform=platform or Requirements())
+        snapshot = replace(snapshot, platform=documents.load_object(Defaults, defaults, violations) or Defaults())
     if secrets is not None:
-        snapshot = replace(snapshot, secrets=frozenset(name.strip() for name in secrets.split(",") if name.strip()))
-    asked = documents.load_object(RunRequest, request, violations, function=request.stem)
-    if violations:
-        return print_violations(violations)
-    return _print(_plan(asked, request.parent, snapshot), asked, snapshot, output)
+        snapshot = replace(snapshot, secrets=frozenset(filter(None, map(str.strip, secrets.split(",")))))
+    unnamed = request.stem if NAME.matches(request.stem) else "run"
+    asked = documents.load_object(RunRequest, request, violations, function=unnamed)
+    if asked is None or violations:
+        return _print(Plan(settings=(), violations=tuple(violations)), "", output)
+    plan = _plan(asked, request.parent, snapshot)
+    warnings = (*plan.warnings, *snapshots.warn_out_of_reach(library, project))
+    refused = tuple(_point_to_options(plan.violations, compute, templates))
+    title = f"{asked.action} {asked.function.name} in project {project}"
+    return _print(replace(plan, warnings=warnings, violations=refused), title, output)
 
 
 def _plan(asked: RunRequest, folder: Path, snapshot: Snapshot) -> Plan:
     """The plan, with the function's code where its source lies beside the request."""
-    source = folder / asked.function.source if asked.function.source else None
-    plan = plan_run(asked, replace(snapshot, code=sources.load_code(source)), RUN_ID)
-    if source is not None and not source.exists():
-        message = f"there is no file {source}: the manifests are without the function's code"
-        missing = Warning("function.source", "missing", message, "give its path, seen from the request's folder")
-        plan = replace(plan, warnings=(*plan.warnings, missing))
-    return plan
+    code, found = sources.load_code(folder, asked.function)
+    plan = plan_run(asked, replace(snapshot, code=code), RUN_ID)
+    refused = tuple(item for item in found if isinstance(item, Violation))
+    return replace(
+        plan,
+        warnings=(*plan.warnings, *(item for item in found if isinstance(item, Warning))),
+        violations=(*plan.violations, *refused),
+        manifests=() if refused else plan.manifests,
+    )
 
 
-def _print(plan: Plan, asked: RunRequest, snapshot: Snapshot, output: str) -> int:
-    match output:
-        case "json":
-            print(json.dumps(explaining.to_data(plan), indent=2))
-        case "yaml":
-            print(yamls.print_documents(plan.manifests), end="")
-        case _:
-            print(explaining.explain(plan, f"{asked.action} {asked.function.name} in project {snapshot.project}"))
+def _point_to_options(
+    violations: Iterable[Violation], compute: Sequence[Path], templates: Sequence[Path]
+) -> Iterator[Violation]:
+    """Say which option was left out, where a name is unknown because nothing was given to look it up in."""
+    options = {"unknown_profile": (compute, "--compute"), "unknown_template": (templates, "--templates")}
+    for violation in violations:
+        given, option = options.get(violation.rule, ((), ""))
+        if option and not given:
+            violation = replace(violation, hint=f"give the folder that has it: {option} DIR")
+        yield violation
+
+
+def _print(plan: Plan, title: str, output: Output) -> int:
+    if output == "json":
+        print(json.dumps(explaining.to_data(plan), indent=2))
+    elif output == "yaml":
+        print(yamls.format_documents(plan.manifests) if plan.manifests else "", end="")
+        print_warnings(plan.warnings)
+    elif plan.settings:
+        print(explaining.explain(plan, title))
     sys.stdout.flush()
     return print_violations(plan.violations)

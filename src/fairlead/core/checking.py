@@ -1,17 +1,25 @@
 """The rules of the language itself: what no policy needs to say, because it could not work."""
 
+import marshal
+import math
 from collections.abc import Callable, Iterator
 
 from fairlead.core import placement
 from fairlead.core.drafts import Draft
 from fairlead.core.folders import BOOTSTRAP, HOME, SHARED_MEMORY
+from fairlead.core.manifests import functions
 from fairlead.core.policies import switches
+from fairlead.core.resolution import AMOUNTS
 from fairlead.model.parsing import nearest
-from fairlead.model.plans import Setting, Violation
+from fairlead.model.plans import Manifest, Setting, Violation
+from fairlead.model.quantities import MAXIMUM, Quantity
 from fairlead.model.requests import WORKLOAD_TYPES
+from fairlead.model.volumes import object_name
 
 LARGEST_CONFIG_MAP = 1_000_000
-SHARING = ("kai", "hami")
+LARGEST_OBJECT = 1_200_000
+LARGEST = Quantity.of(MAXIMUM)
+GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu", "gpu.intel.com/", "habana.ai/gaudi")
 
 Check = Callable[[Draft], Iterator[Violation]]
 
@@ -21,18 +29,40 @@ def check(draft: Draft) -> tuple[Violation, ...]:
     return tuple(violation for rule in CHECKS for violation in rule(draft))
 
 
+def check_size(manifest: Manifest) -> Iterator[Violation]:
+    """The main object must fit what a cluster stores; the others of a run are smaller, or bounded on their own."""
+    # Much faster than JSON, and never smaller by more than the quotes and commas.
+    size = len(marshal.dumps(manifest, 2))
+    if size > LARGEST_OBJECT:
+        message = f"the {manifest['kind']} takes {size:,} bytes, at most {LARGEST_OBJECT:,} can be stored"
+        yield Violation("", "size", message, "ask for less in envs, args and affinity")
+
+
+def check_names(draft: Draft) -> Iterator[Violation]:
+    """A compute resource or a template that is named must be there: nothing falls back."""
+    snapshot = draft.snapshot
+    for field, noun, known in (
+        ("profile", "compute resource", snapshot.compute_resources),
+        ("template", "template", snapshot.templates),
+    ):
+        named = draft.resolution.setting(field)
+        if named is not None and named.value not in known:
+            message = f"there is no {noun} {named.value!r}"
+            hint = nearest(named.value, known, "choose one: {known}") if known else "there is none yet: leave it out"
+            yield Violation(field, f"unknown_{field}", message, hint, named.source)
+
+
 def check_mounts(draft: Draft) -> Iterator[Violation]:
     """Two volumes cannot share a mount path, nor take the platform's own folders."""
     taken: dict[str, str] = {}
     if draft.resolution.value("resources", "shm"):
         taken[SHARED_MEMORY] = f"shared memory ({_source(draft.resolution.setting('resources', 'shm'))})"
-    for name, parts in sorted(draft.resolution.named("volumes").items()):
+    for name, parts in draft.resolution.named("volumes").items():
         path, where = parts["mount_path"], f"volumes.{name}.mount_path"
         for folder in (HOME, BOOTSTRAP):
             if path == folder or path.startswith(folder + "/"):
-                yield Violation(
-                    where, "reserved", f"{path} belongs to the platform", "mount it elsewhere, such as /data"
-                )
+                hint = "mount it elsewhere, such as /data"
+                yield Violation(where, "reserved", f"{path} belongs to the platform", hint)
         mine = f"volume {name} ({_source(draft.resolution.setting('volumes', name, 'mount_path'))})"
         other = taken.setdefault(path, mine)
         if other != mine:
@@ -53,22 +83,18 @@ def check_secrets(draft: Draft) -> Iterator[Violation]:
     known = draft.snapshot.secrets
     if known is None:
         return
-    asked = {name: f"secrets.{name}" for name in draft.resolution.named("secrets")}
-    for volume, parts in draft.resolution.named("volumes").items():
-        if parts["volume_type"] == "secret":
-            asked.setdefault(parts.get("spec.name", volume), f"volumes.{volume}.spec.name")
-    for name, path in sorted(asked.items()):
+    for name, path in draft.secrets.items():
         if name not in known:
             message = f"project {draft.snapshot.project} has no secret {name}"
-            hint = nearest(name, known, "its secrets: {known}")
-            yield Violation(path, "unknown_secret", message, f"{hint}; secrets are stored with the platform, by name")
+            hint = nearest(name, known, "store it first, or use one of {known}") if known else "store it first"
+            yield Violation(path, "unknown_secret", message, hint)
 
 
 def check_shared_volumes(draft: Draft) -> Iterator[Violation]:
     """A shared volume is one of the project's."""
     known = draft.snapshot.volumes
-    for name, parts in sorted(draft.resolution.named("volumes").items()):
-        claim = parts.get("spec.claim_name", name)
+    for name, parts in draft.resolution.named("volumes").items():
+        claim = object_name(name, parts)
         if known is not None and parts["volume_type"] == "shared_volume" and claim not in known:
             message = f"project {draft.snapshot.project} has no volume {claim}"
             yield Violation(f"volumes.{name}.spec.claim_name", "unknown_volume", message, nearest(claim, known))
@@ -77,7 +103,7 @@ def check_shared_volumes(draft: Draft) -> Iterator[Violation]:
 def check_claims(draft: Draft) -> Iterator[Violation]:
     """A claim that one node mounts cannot serve several pods."""
     replicas = draft.resolution.value("replicas")
-    for name, parts in sorted(draft.resolution.named("volumes").items()):
+    for name, parts in draft.resolution.named("volumes").items():
         if parts["volume_type"] == "persistent_volume_claim" and replicas > 1:
             message = f"volume {name} can be mounted by one node only (ReadWriteOnce), found {replicas} replicas"
             hint = "set replicas to 1, or use ephemeral (one for each pod) or shared_volume"
@@ -97,25 +123,24 @@ def check_workload_type(draft: Draft) -> Iterator[Violation]:
 
 def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
     """A cluster can only deal out the parts of GPUs that it knows how to schedule."""
-    memory = draft.resolution.value("resources", "gpu", "memory.request")
-    limit = draft.resolution.value("resources", "gpu", "memory.limit")
-    mig, cluster = draft.resolution.value("resources", "gpu", "mig"), draft.cluster
+    memory, limit, cluster = draft.gpu_memory, draft.gpu_memory_limit, draft.cluster
     elsewhere = [name for name in draft.snapshot.sharing_clusters if name != cluster.name]
-    other = f"run it on cluster {' or '.join(elsewhere)}" if elsewhere else "ask for a whole device: gpu: 1"
-    if memory is not None and cluster.gpu_sharing not in SHARING:
+    other = f"run it on cluster {' or '.join(elsewhere)}" if elsewhere else "say the cluster's gpu_sharing: kai or hami"
+    other += ", or ask for a whole device: gpu: 1"
+    if memory is not None and cluster.gpu_sharing == "none":
         message = f"asks for {memory} of a GPU's memory; cluster {cluster.name} has only whole GPUs (gpu_sharing: none)"
         yield Violation("resources.gpu.memory", "gpu_sharing", message, other)
     elif limit is not None and limit != memory and cluster.gpu_sharing == "hami":
         message = f"limit {limit} is over the request {memory}; cluster {cluster.name} (hami) gives exactly the request"
         yield Violation("resources.gpu.memory.limit", "gpu_sharing", message, f"set it to {memory}")
-    if mig is not None and not cluster.gpu_resource.startswith("nvidia.com/"):
-        message = f"asks for MIG slice {mig}; cluster {cluster.name} has {cluster.gpu_resource}"
+    if draft.mig is not None and not cluster.gpu_resource.startswith("nvidia.com/"):
+        message = f"asks for MIG slice {draft.mig}; cluster {cluster.name} has {cluster.gpu_resource}"
         yield Violation("resources.gpu.mig", "gpu_sharing", message, "MIG is for NVIDIA GPUs: ask for a whole device")
 
 
 def check_extended(draft: Draft) -> Iterator[Violation]:
     """GPUs are asked for by their own name, where rules and quotas see them."""
-    for name in sorted(draft.resolution.named("resources")):
+    for name in draft.resolution.named("resources"):
         resource = name.removeprefix("extended.")
         if name != resource and (resource == draft.cluster.gpu_resource or resource.startswith(GPU_RESOURCES)):
             message = f"{resource} is a GPU resource; policies and quotas look at resources.gpu"
@@ -123,34 +148,78 @@ def check_extended(draft: Draft) -> Iterator[Violation]:
 
 
 def check_placement(draft: Draft) -> Iterator[Violation]:
-    """A selector and an affinity that exclude each other fit no node, now or later."""
-    selector = {key: parts[""] for key, parts in draft.resolution.named("node_selector").items()}
+    """A selector, an affinity and a type of GPU that exclude each other fit no node, now or later."""
     required = draft.resolution.setting("affinity", placement.REQUIRED_NODES)
-    if required is not None and placement.is_impossible(selector, required.value):
-        sources = ", ".join(dict.fromkeys(str(said.source) for said in required.combined or (required,)))
-        message = f"node selector and required node affinity (of {sources}) exclude each other: no node can suit them"
-        yield Violation(required.path, "contradiction", message, "drop or change one of the conditions")
+    crossed = math.prod(len(said.value) for said in required.combined) if required else 0
+    path = f"affinity.{placement.REQUIRED_NODES}"
+    if crossed > placement.MOST_CROSSED:
+        message = f"the terms of all layers make {crossed} together, at most {placement.MOST_CROSSED} are allowed"
+        yield Violation(path, "length", message, "ask for fewer alternatives")
+    elif placement.is_impossible(draft.resolution.values("node_selector"), draft.required_nodes):
+        said = dict.fromkeys(str(said.source) for said in (required.combined or (required,) if required else ()))
+        who = f"required node affinity (of {', '.join(said)})" if said else "the type of GPU"
+        message = f"node selector and {who} exclude each other: no node can suit them"
+        yield Violation(path if said else "resources.gpu.type", "contradiction", message, "drop or change one of them")
 
 
 def check_action(draft: Draft) -> Iterator[Violation]:
-    """What each action needs: a served container its port, a workspace one pod, a deadline a job."""
-    request, action = draft.request, draft.request.action
-    if action == "serve" and draft.port is None:
-        message = "a served container needs the port it listens on"
-        yield Violation("function.port", "required", message, "say port, such as 8080")
-    if action == "workspace" and draft.resolution.value("replicas") > 1:
-        message = f"a workspace is one pod, found {request.replicas} replicas"
-        yield Violation("replicas", "workspace", message, "leave replicas out")
-    if action != "job" and request.deadline is not None:
-        message = f"a deadline ends a job; action {action} runs until it is stopped"
+    """What each action needs: a workspace is one pod, a deadline is for a job."""
+    action, replicas = draft.request.action, draft.resolution.value("replicas")
+    if action == "workspace" and replicas > 1:
+        yield Violation("replicas", "workspace", f"a workspace is one pod, found {replicas} replicas", "leave it out")
+    if action != "job" and draft.request.deadline is not None:
+        message = f"a deadline ends a job, found {draft.request.deadline} seconds; {action} runs until it is stopped"
         yield Violation("deadline", "action", message, "leave it out")
+
+
+def check_serving(draft: Draft) -> Iterator[Violation]:
+    """What answers requests, and where it listens."""
+    function = draft.function
+    if draft.request.action == "job":
+        return
+    if draft.port is None:
+        message = f"{draft.request.action} of a container needs the port it listens on, found none for {function.name}"
+        yield Violation("function.port", "required", message, "say port, such as 8080")
+    if draft.request.action == "serve" and function.source and not (function.handler or function.command):
+        message = f"a served Python function needs a handler, found none for {function.source}"
+        yield Violation("function.handler", "required", message, "say the function that answers a request")
+
+
+def check_inputs(draft: Draft) -> Iterator[Violation]:
+    """Inputs are a handler's arguments: whatever has none would never see them."""
+    function, action = draft.function, draft.request.action
+    if not draft.request.inputs:
+        return
+    who = None
+    if function.kind == "container":
+        who = "a container"
+    elif action == "workspace":
+        who = "a workspace"
+    elif function.command or (function.source and not function.handler):
+        who = "a program without a handler"
+    if who is not None:
+        message = f"{who} is not called with inputs, found {', '.join(map(str, draft.request.inputs))}"
+        yield Violation("inputs", "contradiction", message, "use args or envs, or a Python function with a handler")
+
+
+def check_amounts(draft: Draft) -> Iterator[Violation]:
+    """A limit that a factor made of a request may be more than there can be."""
+    for name in AMOUNTS:
+        limit = draft.amount(name, "limits")
+        if isinstance(limit, Quantity) and limit > LARGEST:
+            setting = draft.resolution.setting("resources", name, "limits")
+            message = f"is {limit}, more than the largest amount, {LARGEST}"
+            source = setting.source if setting else None
+            yield Violation(f"resources.{name}.limits", "range", message, "ask for less", source)
 
 
 def check_code_size(draft: Draft) -> Iterator[Violation]:
     """Code and inputs travel in a ConfigMap, which holds a megabyte."""
     code = draft.snapshot.code
-    size = len(str(draft.request.inputs)) * 2 + (len(code.bootstrap) + len(code.archive) * 4 // 3 if code else 0)
-    if draft.function.kind == "python" and size > LARGEST_CONFIG_MAP:
+    if draft.function.kind != "python":
+        return
+    size = len(functions.render_call(draft)) + (len(code.bootstrap) + len(code.archive) if code else 0)
+    if size > LARGEST_CONFIG_MAP:
         message = f"code and inputs take {size} bytes; at most {LARGEST_CONFIG_MAP} reach a run"
         yield Violation("function.source", "size", message, "keep data out of the code: use a volume")
 
@@ -159,10 +228,10 @@ def _source(setting: Setting | None) -> str:
     return str(setting.source) if setting else ""
 
 
-GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu", "gpu.intel.com/", "habana.ai/gaudi")
-
 CHECKS: tuple[Check, ...] = (
+    check_names,
     check_action,
+    check_serving,
     check_mounts,
     check_variables,
     check_secrets,
@@ -172,6 +241,8 @@ CHECKS: tuple[Check, ...] = (
     check_gpu_sharing,
     check_extended,
     check_placement,
+    check_inputs,
+    check_amounts,
     check_code_size,
     switches.check_existing_volumes,
     switches.check_storage_classes,

@@ -2,15 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from fairlead.core.resolution import Resolution
-from fairlead.model.compute_resources import ComputeResource, Template
-from fairlead.model.plans import Said
+from fairlead.core.placement import REQUIRED_NODES, Term, cross_terms
+from fairlead.core.policies import merging
+from fairlead.core.policies.merging import EffectiveRule
+from fairlead.core.resolution import Resolution, Statement, state
+from fairlead.model.compute_resources import ComputeResource, Named, Template
+from fairlead.model.plans import Layer, Said, Source
 from fairlead.model.policies import Policy
+from fairlead.model.quantities import GpuMemory, Percent
 from fairlead.model.requests import Function, RunRequest
 from fairlead.model.requirements import Requirements
 from fairlead.model.scopes import Cluster
+from fairlead.model.volumes import object_name
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,31 @@ class Snapshot:
     volumes: frozenset[str] | None = None
     sharing_clusters: tuple[str, ...] = ()
     code: Code | None = None
+    _statements: dict[tuple[Layer, str], Statement] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @cached_property
+    def rules(self) -> dict[str, EffectiveRule]:
+        """The rules of all policies as one."""
+        return merging.merge_rules(self.policies)
+
+    @cached_property
+    def switches(self) -> dict[str, Said]:
+        """The switches of all policies as one."""
+        return merging.merge_switches(self.policies)
+
+    @cached_property
+    def defaults(self) -> tuple[Statement, ...]:
+        """What the platform and the policies say where nobody else does, weakest first."""
+        policies = (state(merging.source_of(policy), policy.defaults) for policy in self.policies)
+        return (state(Source(Layer.PLATFORM), self.platform), *policies)
+
+    def statement_of(self, layer: Layer, named: Named) -> Statement:
+        """What a template or a compute resource says, worked out once for all requests."""
+        key = (layer, named.name)
+        if key not in self._statements:
+            source = Source(layer, named.name, named.scope, named.revision)
+            self._statements[key] = state(source, named.requirements)
+        return self._statements[key]
 
 
 @dataclass(frozen=True)
@@ -45,14 +76,22 @@ class Draft:
     request: RunRequest
     snapshot: Snapshot
     resolution: Resolution
-    switches: Mapping[str, Said]
     run_id: str
-    compute_resource: ComputeResource | None = None
+
+    @property
+    def compute_resource(self) -> ComputeResource | None:
+        """The one that the strongest layer names, where there is one of that name."""
+        return self.snapshot.compute_resources.get(self.resolution.value("profile"))
 
     @property
     def function(self) -> Function:
         """What is executed."""
         return self.request.function
+
+    @property
+    def switches(self) -> Mapping[str, Said]:
+        """What may be done at all."""
+        return self.snapshot.switches
 
     @property
     def cluster(self) -> Cluster:
@@ -63,6 +102,49 @@ class Draft:
     def devices(self) -> int:
         """GPUs of one pod."""
         return self.resolution.value("resources", "gpu", "devices") or 0
+
+    @property
+    def gpu_memory(self) -> Percent | GpuMemory | None:
+        """The share or amount of a GPU's memory that is reserved."""
+        memory: Percent | GpuMemory | None = self.resolution.value("resources", "gpu", "memory.request")
+        return memory
+
+    @property
+    def gpu_memory_limit(self) -> Percent | GpuMemory | None:
+        """The share or amount of a GPU's memory that may be used."""
+        limit: Percent | GpuMemory | None = self.resolution.value("resources", "gpu", "memory.limit")
+        return limit
+
+    @property
+    def gpu_type(self) -> str | None:
+        """The type of GPU that is asked for."""
+        kind: str | None = self.resolution.value("resources", "gpu", "type")
+        return kind
+
+    @cached_property
+    def required_nodes(self) -> list[Term] | None:
+        """The terms of which a node must suit one: those of the affinity, crossed with the products of the GPU type."""
+        asked: list[Term] | None = self.resolution.value("affinity", REQUIRED_NODES)
+        if self.gpu_type is None:
+            return asked
+        products = list(self.cluster.gpu_types.get(self.gpu_type, (self.gpu_type,)))
+        term = {"matchExpressions": [{"key": self.cluster.gpu_product_label, "operator": "In", "values": products}]}
+        return [term] if asked is None else cross_terms(asked, [term])
+
+    @property
+    def mig(self) -> str | None:
+        """The MIG slice that is asked for."""
+        mig: str | None = self.resolution.value("resources", "gpu", "mig")
+        return mig
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The secrets that the run is given, each with the path that asks for it."""
+        asked = {name: f"secrets.{name}" for name in self.resolution.named("secrets")}
+        for volume, parts in self.resolution.named("volumes").items():
+            if parts["volume_type"] == "secret":
+                asked.setdefault(object_name(volume, parts), f"volumes.{volume}.spec.name")
+        return dict(sorted(asked.items()))
 
     @property
     def port(self) -> int | None:

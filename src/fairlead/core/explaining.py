@@ -5,29 +5,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
-from fairlead.model.plans import Layer, Plan, Said, Setting, Source, Violation, Warning
+from fairlead.model.plans import Finding, Layer, Plan, Said, Setting, Source, Warning
 from fairlead.model.quantities import Percent, Quantity, Unlimited
 
-WIDEST_VALUE = 44
+WIDEST_PATH = 44
+WIDEST_VALUE = 40
 
 
 def explain(plan: Plan, title: str) -> str:
     """The whole plan as a text: what it will be, why, and what to mind."""
-    asked = [setting for setting in plan.settings if setting.source.layer is not Layer.IMPOSED or setting.overrode]
-    always = [setting for setting in plan.settings if setting not in asked]
-    parts = [title, "", *_table(asked)]
+    asked = [setting for setting in plan.settings if not _is_imposed(setting)]
+    always = [setting for setting in plan.settings if _is_imposed(setting)]
+    parts = [title + _in_all(plan), "", *_table(asked)]
     if always:
-        parts += ["", "Always set by the platform", *_table(always)]
+        parts += ["", "Set by the platform", *_table(always)]
     if plan.warnings:
         parts += ["", "Warnings", *(f"  {line}" for found in plan.warnings for line in lines_of(found))]
     return "\n".join(parts)
 
 
-def lines_of(found: Violation | Warning) -> list[str]:
+def lines_of(found: Finding) -> list[str]:
     """A violation or warning as two lines: what is wrong, what to do."""
-    where = getattr(found, "where", None)
-    said = ": ".join(filter(None, (where, found.path, found.message)))
-    return [said] if found.hint is None else [said, f"  -> {found.hint}"]
+    return [str(found)] if found.hint is None else [str(found), f"  -> {found.hint}"]
 
 
 def to_data(plan: Plan) -> dict[str, Any]:
@@ -52,34 +51,59 @@ def to_json(value: Any) -> Any:
             return value
 
 
+def _is_imposed(setting: Setting) -> bool:
+    return setting.source.layer is Layer.IMPOSED and not setting.overrode
+
+
+def _in_all(plan: Plan) -> str:
+    """What several pods take together."""
+    values = {setting.path: setting.value for setting in plan.settings}
+    replicas, devices = values.get("replicas") or 1, values.get("resources.gpu.devices") or 0
+    if replicas == 1:
+        return ""
+    return f": {replicas} pods" + (f", {replicas * devices} GPUs in all" if devices else "")
+
+
 def _table(settings: Sequence[Setting]) -> Iterator[str]:
+    """One line for each setting, and one for each thing to say about it; a path that is too long has its own line."""
     shown = [(setting, _show(setting)) for setting in settings]
-    path_width = max((len(setting.path) for setting, _ in shown), default=0)
+    path_width = min(WIDEST_PATH, max((len(setting.path) for setting, _ in shown), default=0))
     value_width = max((len(value) for _, value in shown), default=0)
     for setting, value in shown:
-        notes = [str(setting.source), *_notes(setting)]
-        yield f"  {setting.path:<{path_width}}  {value:<{value_width}}  {notes[0]}".rstrip()
-        yield from (f"  {'':<{path_width}}  {'':<{value_width}}    {note}" for note in notes[1:])
+        path = setting.path
+        if len(path) > path_width:
+            yield f"  {path}"
+            path = ""
+        source = "" if setting.source.layer is Layer.IMPOSED else setting.source
+        yield f"  {path:<{path_width}}  {value:<{value_width}}  {source}".rstrip()
+        yield from (f"  {'':<{path_width}}    {note}" for note in _notes(setting))
 
 
 def _notes(setting: Setting) -> Iterator[str]:
     if setting.why is not None:
         yield setting.why
-    for said in setting.combined:
-        yield (
-            f"together with what the {said.source} says" if said.source != setting.source else "all of these must hold"
-        )
+    if setting.path.startswith("affinity."):
+        yield from (json.dumps(term) for term in setting.value)
+    if setting.combined:
+        yield f"what {' and '.join(str(said.source) for said in setting.combined)} say must all hold"
     for said in setting.overrode:
-        yield f"instead of {_clip(_text(said.value))} ({said.source})"
+        if said.value != setting.value:
+            yield f"instead of {_clip(_text(said.value))} ({said.source})"
 
 
 def _show(setting: Setting) -> str:
+    if setting.path == "deadline" and setting.value is not None:
+        return f"{setting.value} seconds"
+    if setting.path.startswith("affinity."):
+        return f"{len(setting.value)} term{'s' if len(setting.value) > 1 else ''}"
+    if setting.path.startswith("tolerations."):
+        return "tolerated"
     return "none" if setting.value is None else _clip(_text(setting.value))
 
 
 def _text(value: Any) -> str:
     value = to_json(value)
-    return value if isinstance(value, str) and value else json.dumps(value)
+    return value if isinstance(value, str) and value and value.isprintable() else json.dumps(value)
 
 
 def _clip(text: str) -> str:
@@ -108,11 +132,11 @@ def _source_data(source: Source | None) -> dict[str, Any] | None:
     return None if source is None else {field.name: getattr(source, field.name) for field in fields(source)}
 
 
-def _found_data(found: Violation | Warning) -> dict[str, Any]:
+def _found_data(found: Finding) -> dict[str, Any]:
     data = {name: getattr(found, name) for name in ("path", "rule", "message", "hint")}
     data["source"] = _source_data(found.source)
     if isinstance(found, Warning) and found.asked is not None:
         data["asked"] = _said_data(found.asked)
-    if isinstance(found, Violation) and found.where is not None:
+    if found.where is not None:
         data["where"] = found.where
     return data

@@ -6,15 +6,16 @@ from typing import Any
 from fairlead.model.placement import Affinity
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED_NODES = f"nodeAffinity.{REQUIRED}"
+
+MOST_CROSSED = 256
 
 Term = Mapping[str, Any]
 
 
 def parts_of(affinity: Affinity) -> Iterator[tuple[str, list[Term]]]:
     """The lists of terms of an affinity, by path: nodes, pods and pods to avoid, required and preferred."""
-    for kind, group in affinity.to_kubernetes().items():
+    for kind, group in affinity.manifest.items():
         for name, terms in group.items():
             listed = terms["nodeSelectorTerms"] if f"{kind}.{name}" == REQUIRED_NODES else terms
             if listed:
@@ -24,7 +25,8 @@ def parts_of(affinity: Affinity) -> Iterator[tuple[str, list[Term]]]:
 def combine(part: str, weaker: Sequence[Term], stronger: Sequence[Term]) -> list[Term]:
     """The terms of two layers together: required nodes must suit both, everything else adds up."""
     if part == REQUIRED_NODES:
-        return cross_terms(weaker, stronger)
+        # Where there would be too many, the plan is refused by a check: the product is never made.
+        return cross_terms(weaker, stronger) if len(weaker) * len(stronger) <= MOST_CROSSED else list(weaker)
     return [*weaker, *(term for term in stronger if term not in weaker)]
 
 

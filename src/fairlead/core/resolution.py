@@ -1,8 +1,11 @@
 """Merging what the layers say: the strongest to mention a thing owns it whole, and the loser is remembered."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import itemgetter
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from fairlead.core import placement
 from fairlead.model.plans import Said, Setting, Source
@@ -14,8 +17,7 @@ AMOUNTS = ("cpu", "mem", "disk")
 SCALARS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class", "profile", "template")
 
 
-@dataclass(frozen=True)
-class Thing:
+class Thing(NamedTuple):
     """What is owned as a whole: a resource with its request and limit, an env, a volume, a single field.
 
     Its values stand at `section.name` and, where it has parts, at `section.name.part`.
@@ -26,6 +28,11 @@ class Thing:
     values: Mapping[str, Any]
 
 
+def single(section: str, name: str, value: Any) -> Thing:
+    """A thing without parts."""
+    return Thing(section, name, {"": value})
+
+
 @dataclass(frozen=True)
 class Statement:
     """What one layer says."""
@@ -34,48 +41,75 @@ class Statement:
     things: tuple[Thing, ...]
 
 
-Settings = dict[tuple[str, str], dict[str, Setting]]
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+# By section, name and part.
+Settings = dict[str, dict[str, dict[str, Setting]]]
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """The merged settings, by thing and part. Everything that is checked and rendered is read from here."""
+    """The merged settings. Everything that is checked and rendered is read from here."""
 
-    things: Settings
-
-    def value(self, section: str, name: str = "", part: str = "") -> Any:
-        """A resolved value, None where there is none."""
-        setting = self.things.get((section, name), {}).get(part)
-        return None if setting is None else setting.value
+    settings: Settings
+    _named: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict, compare=False, repr=False)
 
     def setting(self, section: str, name: str = "", part: str = "") -> Setting | None:
         """A resolved value with its provenance."""
-        return self.things.get((section, name), {}).get(part)
+        return self.settings.get(section, NOTHING).get(name, NOTHING).get(part)
+
+    def value(self, section: str, name: str = "", part: str = "") -> Any:
+        """A resolved value, None where there is none."""
+        # Not through setting(): a plan asks seventy times.
+        setting = self.settings.get(section, NOTHING).get(name, NOTHING).get(part)
+        return None if setting is None else setting.value
 
     def named(self, section: str) -> dict[str, dict[str, Any]]:
-        """All things of a section by name, with the parts that have a value."""
-        return {
-            name: {part: setting.value for part, setting in parts.items() if setting.value is not None}
-            for (owner, name), parts in self.things.items()
-            if owner == section
-        }
+        """All things of a section by name, in order, with the parts that have a value."""
+        if section not in self._named:
+            self._named[section] = {
+                name: {part: setting.value for part, setting in parts.items() if setting.value is not None}
+                for name, parts in sorted(self.settings.get(section, {}).items())
+            }
+        return self._named[section]
 
-    def flat(self) -> Iterator[Setting]:
-        """Every setting, in no particular order."""
-        for parts in self.things.values():
-            yield from parts.values()
+    def values(self, section: str) -> dict[str, Any]:
+        """The values of a section whose things have no parts, by name, in order."""
+        return {name: parts[""] for name, parts in self.named(section).items()}
 
-    def extended(self, statement: Statement) -> "Resolution":
-        """This resolution with one more, stronger layer."""
-        return Resolution(_add(dict(self.things), statement))
+    @cached_property
+    def flat(self) -> tuple[Setting, ...]:
+        """Every setting, in the order of their paths."""
+        every = [
+            setting for things in self.settings.values() for parts in things.values() for setting in parts.values()
+        ]
+        return tuple(sorted(every, key=itemgetter(0)))
 
 
-def resolve(statements: Sequence[Statement]) -> Resolution:
+def resolve(statements: Iterable[Statement]) -> Settings:
     """Merge the layers, weakest first."""
     settings: Settings = {}
     for statement in statements:
-        _add(settings, statement)
-    return Resolution(settings)
+        add(settings, statement)
+    return settings
+
+
+def add(settings: Settings, statement: Statement) -> None:
+    """Merge one more layer, stronger than all before."""
+    source = statement.source
+    for thing in statement.things:
+        section, name, values = thing
+        things = settings.setdefault(section, {})
+        old = things.get(name)
+        if old is None:
+            path = path_of(section, name)
+            things[name] = {
+                part: Setting(f"{path}.{part}" if part else path, value, source) for part, value in values.items()
+            }
+        elif section == "affinity":
+            things[name] = {"": _combine(old[""], thing, source)}
+        else:
+            things[name] = _take_over(old, thing, source)
 
 
 def state(source: Source, requirements: Requirements, *more: Thing) -> Statement:
@@ -87,55 +121,51 @@ def things_of(asked: Requirements) -> Iterator[Thing]:
     """Requirements, as the things that are owned whole."""
     yield from _things_of_resources(asked.resources)
     for key, value in asked.node_selector.items():
-        yield Thing("node_selector", key, {"": value})
+        yield single("node_selector", key, value)
     for toleration in asked.tolerations:
-        yield Thing("tolerations", str(toleration), {"": toleration.to_kubernetes()})
+        yield single("tolerations", str(toleration), toleration.manifest)
     if asked.affinity is not None:
         for name, terms in placement.parts_of(asked.affinity):
-            yield Thing("affinity", name, {"": terms})
+            yield single("affinity", name, terms)
     for name, volume in asked.volumes.items():
         yield Thing("volumes", name, _parts_of_volume(volume))
     for name in asked.secrets:
-        yield Thing("secrets", name, {"": name})
+        yield single("secrets", name, name)
     for name, text in asked.envs.items():
-        yield Thing("envs", name, {"": text})
-    for field in SCALARS:
-        if (value := getattr(asked, field)) is not None:
-            yield Thing(field, "", {"": value})
+        yield single("envs", name, text)
+    for name in SCALARS:
+        if (value := getattr(asked, name)) is not None:
+            yield single(name, "", value)
 
 
 def path_of(section: str, name: str, part: str = "") -> str:
     """How a setting is called: `resources.mem.requests`, `envs.HF_HOME`, `fs_group`."""
-    return ".".join(filter(None, (section, name, part)))
-
-
-def _add(settings: Settings, statement: Statement) -> Settings:
-    for thing in statement.things:
-        key = (thing.section, thing.name)
-        if thing.section == "affinity" and key in settings:
-            settings[key] = {"": _combine(settings[key][""], thing, statement.source)}
-        else:
-            settings[key] = _take_over(settings.get(key, {}), thing, statement.source)
-    return settings
+    path = f"{section}.{name}" if name else section
+    return f"{path}.{part}" if part else path
 
 
 def _take_over(old: Mapping[str, Setting], thing: Thing, source: Source) -> dict[str, Setting]:
     """The thing as its new owner has it. What only the loser said stays visible, without a value."""
-    taken = {}
-    for part in old.keys() | thing.values.keys():
-        loser = old.get(part)
-        overrode: tuple[Said, ...] = ()
-        if loser is not None:
-            overrode = loser.overrode if loser.value is None else (Said(loser.value, loser.source), *loser.overrode)
-        path = path_of(thing.section, thing.name, part)
-        taken[part] = Setting(path, thing.values.get(part), source, overrode)
+    taken = {
+        part: Setting(path_of(thing.section, thing.name, part), value, source, _lost(old.get(part)))
+        for part, value in thing.values.items()
+    }
+    for part, loser in old.items():
+        if part not in taken:
+            taken[part] = Setting(loser.path, None, source, _lost(loser))
     return taken
+
+
+def _lost(loser: Setting | None) -> tuple[Said, ...]:
+    if loser is None:
+        return ()
+    return loser.overrode if loser.value is None else (Said(loser.value, loser.source), *loser.overrode)
 
 
 def _combine(old: Setting, thing: Thing, source: Source) -> Setting:
     added = thing.values[""]
     combined = (*(old.combined or (Said(old.value, old.source),)), Said(added, source))
-    return replace(old, value=placement.combine(thing.name, old.value, added), source=source, combined=combined)
+    return old._replace(value=placement.combine(thing.name, old.value, added), source=source, combined=combined)
 
 
 def _things_of_resources(asked: Resources) -> Iterator[Thing]:
@@ -143,12 +173,12 @@ def _things_of_resources(asked: Resources) -> Iterator[Thing]:
         amount: Amount | None = getattr(asked, name)
         if amount is not None and (amount.requests is not None or amount.limits is not None):
             yield Thing("resources", name, {"requests": amount.requests, "limits": amount.limits})
-    if asked.gpu is not None:
+    if asked.gpu is not None and asked.gpu.devices is not None:
         yield Thing("resources", "gpu", _parts_of_gpu(asked.gpu))
     if asked.shm is not None:
-        yield Thing("resources", "shm", {"": asked.shm})
+        yield single("resources", "shm", asked.shm)
     for name, count in asked.extended.items():
-        yield Thing("resources", f"extended.{name}", {"": count})
+        yield single("resources", f"extended.{name}", count)
 
 
 def _parts_of_gpu(gpu: Gpu) -> dict[str, Any]:
@@ -165,7 +195,7 @@ def _parts_of_volume(volume: Volume) -> dict[str, Any]:
         parts["read_only"] = True
     if volume.sub_path is not None:
         parts["sub_path"] = volume.sub_path
-    for name in volume.spec.model_fields_set:
+    for name in type(volume.spec).model_fields:
         if (value := getattr(volume.spec, name)) is not None:
             parts[f"spec.{name}"] = value
     return parts

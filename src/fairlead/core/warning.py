@@ -9,6 +9,7 @@ from fairlead.model.quantities import Quantity
 
 ASKING = (Layer.USER, Layer.TEMPLATE)
 SMALLEST_SENSIBLE = Quantity.of(2**20)
+NOUNS = {"gpu": "GPUs", "cpu": "CPUs", "mem": "of memory", "runs": "run"}
 
 
 def warn(draft: Draft) -> tuple[Warning, ...]:
@@ -16,27 +17,30 @@ def warn(draft: Draft) -> tuple[Warning, ...]:
     return tuple(found for look in LOOKS for found in look(draft))
 
 
-def warn_overridden(resolution: Resolution) -> Iterator[Warning]:
+def warn_overridden(resolution: Resolution) -> tuple[Warning, ...]:
     """What a user or a template asked for and did not get."""
-    for setting in sorted(resolution.flat(), key=lambda setting: setting.path):
-        for lost in setting.overrode:
-            if lost.source.layer in ASKING and lost.value != setting.value:
-                yield _lost(setting, lost)
+    return tuple(
+        _lost(setting, lost)
+        for setting in resolution.flat
+        for lost in setting.overrode
+        if lost.source.layer in ASKING and lost.value != setting.value
+    )
 
 
 def warn_of_unenforced_memory(draft: Draft) -> Iterator[Warning]:
     """KAI places shares of a GPU and leaves it to the program to keep to them."""
-    memory = draft.resolution.value("resources", "gpu", "memory.request")
-    limit = draft.resolution.value("resources", "gpu", "memory.limit")
+    memory, limit = draft.gpu_memory, draft.gpu_memory_limit
     if memory is not None and draft.cluster.gpu_sharing == "kai":
-        message = f"cluster {draft.cluster.name} schedules {limit or memory} of a GPU's memory and does not enforce it"
+        message = f"cluster {draft.cluster.name} places the run by {memory} of a GPU's memory and does not enforce it"
+        if limit is not None and limit != memory:
+            message += f"; the limit {limit} is only noted on the pod"
         hint = "keep to it in the program, or ask for a whole device"
         yield Warning("resources.gpu.memory", "not_enforced", message, hint)
 
 
 def warn_of_unlisted_type(draft: Draft) -> Iterator[Warning]:
     """A GPU type that the cluster does not list is taken as a node's label, to the letter."""
-    kind, cluster = draft.resolution.value("resources", "gpu", "type"), draft.cluster
+    kind, cluster = draft.gpu_type, draft.cluster
     if kind is not None and kind not in cluster.gpu_types:
         label = f"{cluster.gpu_product_label}={kind}"
         message = f"cluster {cluster.name} lists no products of type {kind}: only nodes labelled {label} suit"
@@ -48,8 +52,8 @@ def warn_of_tiny_memory(draft: Draft) -> Iterator[Warning]:
     for name in ("mem", "disk"):
         amount = draft.amount(name, "requests")
         if amount is not None and amount < SMALLEST_SENSIBLE:
-            message = f"asks for {amount} bytes"
-            yield Warning(f"resources.{name}.requests", "tiny", message, f"for gibibytes write {amount}Gi")
+            message = f"asks for {amount.whole} bytes"
+            yield Warning(f"resources.{name}.requests", "tiny", message, f"for gibibytes write {amount.whole}Gi")
 
 
 def warn_of_shared_memory(draft: Draft) -> Iterator[Warning]:
@@ -57,9 +61,8 @@ def warn_of_shared_memory(draft: Draft) -> Iterator[Warning]:
     shm, limit = draft.resolution.value("resources", "shm"), draft.amount("mem", "limits")
     if isinstance(shm, Quantity) and isinstance(limit, Quantity) and shm > limit:
         message = f"shared memory of {shm} counts as memory, whose limit is {limit}"
-        yield Warning(
-            "resources.shm", "over_limit", message, f"set it to {limit} or less, or raise resources.mem.limits"
-        )
+        hint = f"set it to {limit} or less, or raise resources.mem.limits"
+        yield Warning("resources.shm", "over_limit", message, hint)
 
 
 def warn_of_quota(draft: Draft) -> Iterator[Warning]:
@@ -76,19 +79,33 @@ def warn_of_quota(draft: Draft) -> Iterator[Warning]:
         for name, (path, need) in needs.items():
             quota = getattr(policy.quota, name)
             if quota is not None and need is not None and need > quota:
-                message = f"needs {need} {name} in all; the quota of {policy.scope} is {quota}: it would stay queued"
-                yield Warning(path, "quota", message, f"ask for {quota} or less, or for a larger quota")
+                need_all = f"needs {need} {NOUNS[name]} in all"
+                message = f"{need_all}; the quota of {policy.scope} is {quota}: it would stay queued"
+                less = "" if str(quota) == "0" else f"ask for {quota} or less, or "
+                yield Warning(path, "quota", message, f"{less}ask an administrator for a larger quota")
+
+
+def warn_of_missing_code(draft: Draft) -> Iterator[Warning]:
+    """A Python function of which only the name is known cannot run as it is."""
+    function = draft.function
+    runs_itself = function.command or function.source or draft.request.action == "workspace"
+    if function.kind == "python" and not runs_itself:
+        message = f"function {function.name} says no source: the manifests are without its code"
+        yield Warning("function.source", "missing", message, "say function: {name: ..., source: train.py}")
 
 
 def _lost(setting: Setting, lost: Said) -> Warning:
-    nothing = setting.value is None
-    got = "says nothing of it and owns the rest" if nothing else f"sets {setting.value}"
+    got = "says nothing of it and owns the rest" if setting.value is None else f"sets {setting.value}"
     message = f"the {lost.source} asks for {lost.value}; the {setting.source} {got} and wins"
-    hint = "leave it out" if nothing else f"ask for {setting.value}"
+    if setting.source.layer is Layer.USER:
+        hint = f"leave it out of the request to get what the {lost.source} says"
+    else:
+        hint = "leave it out" if setting.value is None else f"ask for {setting.value}, or leave it out"
     return Warning(setting.path, "overridden", message, hint, setting.source, asked=lost)
 
 
 LOOKS = (
+    warn_of_missing_code,
     warn_of_unenforced_memory,
     warn_of_unlisted_type,
     warn_of_tiny_memory,

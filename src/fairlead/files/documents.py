@@ -1,5 +1,6 @@
 """The YAML documents that people keep in files: compute resources, templates, policies, and the tree."""
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,33 +56,43 @@ def load_library(paths: Iterable[tuple[Path, str]]) -> Library:
     """Read files and folders, each with the kind that its documents have where they say none."""
     documents: dict[tuple[str, str], Document] = {}
     violations: list[Violation] = []
+    read: set[Path] = set()
     for path, kind in paths:
         for file in list_files(path, violations):
-            loaded = yamls.load_file(file)
-            if isinstance(loaded, Violation):
-                violations.append(loaded)
-                continue
-            for index, data in enumerate(loaded):
-                where = f"{file}" if len(loaded) == 1 else f"{file} (document {index + 1})"
-                document = _read(data, kind, where, violations)
-                if document is not None:
-                    first = documents.setdefault((document.kind, document.name), document)
-                    if first is not document and not (first.where == where and first.object == document.object):
-                        violations.append(_twice(document, first))
+            if file.resolve() not in read:
+                read.add(file.resolve())
+                _load_documents(file, kind, documents, violations)
     return Library(tuple(documents.values()), tuple(violations))
 
 
 def list_files(path: Path, violations: list[Violation]) -> list[Path]:
     """The YAML files that a path stands for: itself, or those in the folder."""
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return [path]
-    inside = (file for file in sorted(path.rglob("*")) if file.is_file() and file.suffix in ENDINGS)
+    inside = (file for file in sorted(path.rglob("*")) if file.is_file() and file.suffix.lower() in ENDINGS)
     files = [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     if not files:
-        violations.append(
-            Violation("", "file", "has no YAML files", "give a folder with *.yaml files", where=str(path))
-        )
+        hint = "give a folder with *.yaml files"
+        violations.append(Violation("", "file", "has no YAML files", hint, where=str(path)))
     return files
+
+
+def _load_documents(
+    file: Path, kind: str, documents: dict[tuple[str, str], Document], violations: list[Violation]
+) -> None:
+    loaded = yamls.load_file(file)
+    if isinstance(loaded, Violation):
+        violations.append(loaded)
+        return
+    for index, data in enumerate(loaded):
+        name = data.get("name") if isinstance(data, dict) else None
+        called = f", {name}" if isinstance(name, str) and name.isprintable() and len(name) < 80 else ""
+        where = f"{file}" if len(loaded) == 1 else f"{file} (document {index + 1}{called})"
+        document = _read(data, kind, where, violations)
+        if document is not None:
+            first = documents.setdefault((document.kind, document.name), document)
+            if first is not document:
+                violations.append(_twice(document, first))
 
 
 def parse_object(model: type[Strict], data: Any, where: str, violations: list[Violation]) -> Any:
@@ -101,7 +112,8 @@ def load_object(model: type[Strict], path: Path, violations: list[Violation], **
         return None
     if len(loaded) != 1:
         found = "is empty" if not loaded else f"has {len(loaded)} documents"
-        violations.append(Violation("", "yaml", found, "write one mapping", where=str(path)))
+        hint = "keep one document" if loaded else "write what is asked for, such as: resources: {mem: 8Gi}"
+        violations.append(Violation("", "yaml", found, hint, where=str(path)))
         return None
     data = defaults | loaded[0] if isinstance(loaded[0], dict) else loaded[0]
     return parse_object(model, data, str(path), violations)
@@ -112,8 +124,8 @@ def _read(data: Any, default: str, where: str, violations: list[Violation]) -> D
         message = f"must be a mapping, found {show(data)}"
         violations.append(Violation("", "mapping", message, f"write kind: {default}, name: ...", where=where))
         return None
-    kind = data.get("kind", default)
-    if kind not in KINDS:
+    kind = default if data.get("kind") is None else data["kind"]
+    if not isinstance(kind, str) or kind not in KINDS:
         message = f"there is no kind {show(kind)}"
         violations.append(Violation("kind", "unknown_kind", message, nearest(str(kind), KINDS), where=where))
         return None
@@ -123,5 +135,8 @@ def _read(data: Any, default: str, where: str, violations: list[Violation]) -> D
 
 
 def _twice(document: Document, first: Document) -> Violation:
-    message = f"{document.kind} {document.name} is already in {first.where}"
+    if document.kind == "Policy":
+        message = f"there is already a policy of {document.name} in {first.where}"
+        return Violation("scope", "duplicate", message, "put both into one, or remove one", where=document.where)
+    message = f"there is already a {document.kind} {document.name} in {first.where}"
     return Violation("name", "duplicate", message, "rename or remove one", where=document.where)

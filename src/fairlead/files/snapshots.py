@@ -1,11 +1,15 @@
 """What a run of a project depends on, from documents alone: who is above it, and what reaches it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairlead.core.drafts import Snapshot
 from fairlead.files.documents import Library
-from fairlead.model.plans import Violation
-from fairlead.model.scopes import KINDS, PLATFORM, Cluster, Place, rank_of
+from fairlead.model.parsing import nearest
+from fairlead.model.plans import Violation, Warning
+from fairlead.model.scopes import PLATFORM, Cluster, Place
+
+PLACES = ("Cluster", "Department", "Project")
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,7 @@ class Tree:
     @classmethod
     def of(cls, library: Library) -> "Tree":
         """The tree that Cluster, Department and Project documents draw."""
-        places: list[Place] = [place for kind in ("Cluster", "Department", "Project") for place in library.of(kind)]
+        places: list[Place] = [place for kind in PLACES for place in library.of(kind)]
         return cls({place.scope: place.parent for place in places})
 
     def path(self, scope: str) -> list[str]:
@@ -27,52 +31,86 @@ class Tree:
             found.append(parent)
         return [*([] if PLATFORM in found else [PLATFORM]), *reversed(found)]
 
+    def are_related(self, one: str, other: str) -> bool:
+        """Whether one of two scopes stands above the other, or they are the same."""
+        return one in self.path(other) or other in self.path(one)
+
 
 def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Violation, ...]]:
     """What reaches a project, and why that cannot be told where it cannot."""
     tree = Tree.of(library)
     place = f"project/{project}"
     path = tree.path(place)
-    unclear: list[Violation] = []
-    if place not in tree.parents:
-        path, unclear = _guess_path(library, place)
+    unclear = list(check_places(library))
+    projects = {item.name for item in library.of("Project")}
+    if projects and project not in projects:
+        hint = nearest(project, projects, "there are {known}")
+        unclear.append(Violation("project", "scope", f"there is no {place}", hint))
+    elif place not in tree.parents:
+        path, unguessable = _guess_path(library, place)
+        unclear += unguessable
     cluster = _find_cluster(library, path)
-    reached = {scope: index for index, scope in enumerate(path)}
-    return (
-        Snapshot(
-            project=project,
-            cluster=cluster,
-            policies=tuple(
-                sorted(
-                    (policy for policy in library.of("Policy") if policy.scope in reached),
-                    key=lambda policy: reached[policy.scope],
-                )
-            ),
-            compute_resources={item.name: item for item in library.of("ComputeResource") if item.scope in reached},
-            templates={item.name: item for item in library.of("Template") if item.scope in reached},
-            sharing_clusters=tuple(item.name for item in library.of("Cluster") if item.gpu_sharing != "none"),
-        ),
-        tuple(unclear),
+    if cluster.scope not in path and library.of("Cluster"):
+        path.insert(1, cluster.scope)
+    policies = {policy.scope: policy for policy in library.of("Policy")}
+    snapshot = Snapshot(
+        project=project,
+        cluster=cluster,
+        policies=tuple(policies[scope] for scope in path if scope in policies),
+        compute_resources={item.name: item for item in library.of("ComputeResource") if item.scope in path},
+        templates={item.name: item for item in library.of("Template") if item.scope in path},
+        sharing_clusters=tuple(item.name for item in library.of("Cluster") if item.gpu_sharing != "none"),
+    )
+    return snapshot, tuple(unclear)
+
+
+def check_places(library: Library) -> Iterator[Violation]:
+    """Scopes that no document describes, where documents describe others of their kind: names may be misspelt."""
+    for kind in PLACES:
+        known = {place.scope for place in library.of(kind)}
+        for document in library.documents if known else ():
+            for field in ("scope", "parent"):
+                said = getattr(document.object, field, "")
+                if said.startswith(f"{kind.lower()}/") and said not in known:
+                    hint = nearest(said, known, "there are {known}")
+                    yield Violation(field, "scope", f"there is no {said}", hint, where=document.where)
+
+
+def warn_out_of_reach(library: Library, project: str) -> tuple[Warning, ...]:
+    """Policies that do not reach a project of which no document says where it belongs: a name may be misspelt."""
+    place = f"project/{project}"
+    if place in Tree.of(library).parents:
+        return ()
+    path, _ = _guess_path(library, place)
+    return tuple(
+        Warning("project", "out_of_reach", f"the policy of {policy.scope} does not reach {place}", "name the project")
+        for policy in library.of("Policy")
+        if policy.scope not in path
     )
 
 
 def _guess_path(library: Library, place: str) -> tuple[list[str], list[Violation]]:
-    """Where no document places the project: below the only cluster and the only department that are named."""
+    """Where no document places the project: below the only department, or else the only cluster, that is named."""
+    tree = Tree.of(library)
     named = {item.scope for kind in ("Policy", "ComputeResource", "Template") for item in library.of(kind)}
     named |= {item.scope for kind in ("Cluster", "Department") for item in library.of(kind)}
-    path, unclear = [PLATFORM], []
-    for kind in KINDS[:-1]:
-        found = sorted(scope for scope in named if scope.startswith(f"{kind}/"))
-        if len(found) > 1:
-            message = f"could be below {' or '.join(found)}"
-            hint = f"add a document that says: kind: Project, name: {place.partition('/')[2]}, parent: {found[0]}"
-            unclear.append(Violation("project", "scope", f"{place} {message}", hint))
-        path += found[:1]
-    return [*sorted(path, key=rank_of), place], unclear
+    departments = sorted(scope for scope in named if scope.startswith("department/"))
+    above = tree.path(departments[0]) if departments else [PLATFORM]
+    clusters = sorted(scope for scope in named if scope.startswith("cluster/"))
+    unclear = [candidates for candidates in (departments, clusters) if len(candidates) > 1]
+    if unclear and not (len(departments) == 1 and set(clusters) & set(above)):
+        message = f"{place} could be below {' or '.join(unclear[0])}"
+        hint = f"add a document: kind: Project, name: {place.partition('/')[2]}, parent: {unclear[0][0]}"
+        return [*above, place], [Violation("project", "scope", message, hint)]
+    if not set(clusters) & set(above):
+        above[1:1] = clusters
+    return [*above, place], []
 
 
 def _find_cluster(library: Library, path: list[str]) -> Cluster:
-    """The cluster on the project's path; one with whole GPUs and no name of its own where there is none."""
+    """The cluster on the project's path, or the only one; one with whole GPUs where there is none."""
     clusters: list[Cluster] = library.of("Cluster")
     above = [cluster for cluster in clusters if cluster.scope in path]
-    return above[-1] if above else clusters[0] if len(clusters) == 1 else Cluster(name="default")
+    if above or len(clusters) == 1:
+        return (above or clusters)[-1]
+    return Cluster(name="default")

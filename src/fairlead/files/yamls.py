@@ -1,5 +1,6 @@
 """YAML without surprises: no duplicate keys, no yes that means true, no file or document that exhausts the machine."""
 
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -7,21 +8,16 @@ from typing import Any
 
 import yaml
 
+from fairlead.errors import Unreadable
 from fairlead.model.plans import Manifest, Violation
 
 LARGEST_FILE = 1024 * 1024
 MOST_VALUES = 100_000
 DEEPEST = 100
+HARMLESS_SIZE = 4096
+MOST_DIGITS = 1000
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class Unreadable(Exception):
-    """What is wrong with a text that should be YAML, and the way out."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 def load_file(path: Path) -> list[Any] | Violation:
@@ -29,39 +25,61 @@ def load_file(path: Path) -> list[Any] | Violation:
     try:
         with path.open("rb") as file:
             text = file.read(LARGEST_FILE + 1)
-        return parse_text(text)
+        return parse_documents(text)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        return Violation("", "file", f"cannot be read: {reason}", "give the name of a YAML file", where=str(path))
+        hint = "give the name of a file in it" if os.path.isdir(path) else "give the name of one that exists"
+        return Violation("", "file", f"cannot be read: {reason}", hint, where=str(path))
     except Unreadable as error:
         return Violation("", "yaml", str(error), error.hint, where=str(path))
 
 
-def parse_text(text: bytes) -> list[Any]:
+def parse_documents(text: bytes) -> list[Any]:
     """The documents of a YAML text that are not empty. Raise `Unreadable` with the reason."""
     if len(text) > LARGEST_FILE:
         raise Unreadable(f"is larger than {LARGEST_FILE:,} bytes", "keep data out of it: what is asked for fits a page")
-    loader = _Loader(_decode(text))
+    if b"\0" in text:
+        raise Unreadable("is no text", "give the name of a YAML file")
+    decoded = _decode(text)
+    loader = _Loader(decoded)
     try:
+        _check_depth(decoded)
         documents = []
         while loader.check_node():
             node = loader.get_node()
             _check_size(node)
             documents.append(loader.construct_document(node))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"line {mark.line + 1}: " if mark else ""
-        raise Unreadable(f"is no YAML: {place}{error.problem}", "mend that line") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Unreadable(f"is no YAML: {str(error).splitlines()[0]}", "write it as YAML") from error
+    except yaml.YAMLError as error:
+        raise _explain(error, decoded) from error
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"has a value that cannot be read: {error}", "write it in quotes") from error
     finally:
         loader.dispose()
     return [document for document in documents if document is not None]
 
 
-def print_documents(manifests: tuple[Manifest, ...]) -> str:
+def format_documents(manifests: tuple[Manifest, ...]) -> str:
     """Manifests as a person would write them."""
     return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _explain(error: yaml.YAMLError, text: str) -> Unreadable:
+    """What PyYAML means, for readers who know neither tokens nor constructors."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    line = f"line {mark.line + 1}" if mark else "it"
+    lines = text.splitlines()
+    if mark and "\t" in "".join(lines[mark.line : mark.line + 1]):
+        return Unreadable(f"{line}: has a tab; YAML is indented with spaces", "replace tabs by spaces")
+    if isinstance(error, yaml.constructor.ConstructorError):
+        if tag := re.search(r"the tag '([^']*)'", problem):
+            return Unreadable(f"{line}: the tag {tag[1]} has no meaning here", "write the value without a tag")
+        return Unreadable(f"{line}: a key must be text", "write it as text")
+    if alias := re.search(r"undefined alias(?: '(.*?)')?", problem):
+        message = f"{line}: *{alias[1] or 'name'} stands for nothing"
+        return Unreadable(message, "write & and that name before a value above it")
+    hint = f"look at {line}, or before it, for an open quote or bracket, a stray comma or a wrong indent"
+    return Unreadable(f"is no YAML: {line}: {problem}", hint)
 
 
 class _Loader(_Base):  # type: ignore[misc]
@@ -74,16 +92,24 @@ class _Loader(_Base):  # type: ignore[misc]
         for name, count in Counter(key.value for key in scalars).items():
             if count > 1:
                 again = [key for key in scalars if key.value == name][1]
-                raise yaml.MarkedYAMLError(problem=f"{name!r} is there twice", problem_mark=again.start_mark)
+                raise Unreadable(f"line {again.start_mark.line + 1}: {name!r} is there twice", "keep one")
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
 
+
+def _construct_int(_: _Loader, node: yaml.ScalarNode) -> int:
+    if len(node.value) > MOST_DIGITS:
+        raise Unreadable(f"line {node.start_mark.line + 1}: a number of {len(node.value)} digits", "write it in quotes")
+    return int(node.value)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 
 _SCALARS = {
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     "int": (r"[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
-    "float": (r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    "float": (r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?", list("-+.0123456789")),
     "merge": (r"<<", ["<"]),
 }
 for _name, (_pattern, _first) in _SCALARS.items():
@@ -101,8 +127,19 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
+# Text that some reader of YAML, 1.1 or 1.2, would take for a number or for true and false.
+_MISREAD = re.compile(
+    r"[-+]?(0o?[0-7_]+|0x[0-9a-f_]+|0b[01_]+|([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(e[-+]?[0-9]+)?|[0-9:]+|\.inf|\.nan)"
+    r"|y|n|yes|no|on|off|true|false|null|~",
+    re.IGNORECASE,
+)
+
+
 def _print_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    style = "|" if "\n" in text else "'" if _MISREAD.fullmatch(text.replace("_", "")) else None
+    if not text.replace("\n", "").isprintable():
+        style = '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _print_text)
@@ -112,9 +149,22 @@ def _decode(text: bytes) -> str:
     try:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Unreadable(
-            f"is not UTF-8 text: byte {error.start} is {text[error.start]:#04x}", "save it as UTF-8"
-        ) from error
+        message = f"is not UTF-8 text: byte {error.start} is {text[error.start]:#04x}"
+        raise Unreadable(message, "save it as UTF-8") from error
+
+
+def _check_depth(text: str) -> None:
+    """Refuse what is nested so deep that composing it would exhaust the C stack of the whole process."""
+    if len(text) <= HARMLESS_SIZE:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            raise Unreadable(f"is nested more than {DEEPEST} deep", "flatten it")
 
 
 def _check_size(node: yaml.Node | None) -> None:

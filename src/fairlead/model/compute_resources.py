@@ -1,16 +1,17 @@
-"""Compute resources and templates: requirements that somebody named, described and scoped."""
+"""Compute resources, templates and defaults: requirements that somebody keeps for others to use."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from fairlead.model.names import ObjectName
 from fairlead.model.numbers import Whole
-from fairlead.model.parsing import Strict, wrong
+from fairlead.model.parsing import Mistake, Strict, refuse, wrong
 from fairlead.model.requirements import Requirements
 from fairlead.model.scopes import PLATFORM, Scope
 
 LONGEST_DESCRIPTION = 1000
+ONLY_REQUESTS = "only a request names a template"
 
 WorkloadType = Literal["training", "workspace", "inference"]
 
@@ -21,7 +22,7 @@ class Named(Strict):
     name: ObjectName
     description: str = Field(default="", max_length=LONGEST_DESCRIPTION)
     scope: Scope = PLATFORM
-    revision: Whole = 1
+    revision: Whole | None = None
     requirements: Requirements = Field(default_factory=Requirements)
 
 
@@ -33,9 +34,7 @@ class ComputeResource(Named):
     @field_validator("requirements")
     @classmethod
     def _refuse_references(cls, requirements: Requirements) -> Requirements:
-        if requirements.profile is not None:
-            raise wrong("reference", "a compute resource names no other one", "leave profile out", at="profile")
-        return refuse_template(requirements)
+        return check_silence(requirements, profile="a compute resource names no other one", template=ONLY_REQUESTS)
 
     @field_validator("workload_types")
     @classmethod
@@ -51,11 +50,20 @@ class Template(Named):
     @field_validator("requirements")
     @classmethod
     def _refuse_references(cls, requirements: Requirements) -> Requirements:
-        return refuse_template(requirements)
+        return check_silence(requirements, template=ONLY_REQUESTS)
 
 
-def refuse_template(requirements: Requirements) -> Requirements:
-    """Only a request names a template."""
-    if requirements.template is not None:
-        raise wrong("reference", "only a request names a template", "leave template out", at="template")
+class Defaults(Requirements):
+    """What holds where nobody says anything: of the platform, or of a policy's scope."""
+
+    @model_validator(mode="after")
+    def _refuse_references(self) -> Self:
+        check_silence(self, template=ONLY_REQUESTS)
+        return self
+
+
+def check_silence(requirements: Requirements, **fields: str) -> Requirements:
+    """The requirements, or why they may not say some of their fields."""
+    said = [(name, why) for name, why in fields.items() if getattr(requirements, name) is not None]
+    refuse(Mistake(name, "reference", why, f"leave {name} out") for name, why in said)
     return requirements

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from fairlead.model.names import LABEL_VALUE
 from fairlead.model.numbers import (
@@ -15,24 +15,24 @@ from fairlead.model.numbers import (
     parse_id,
     parse_whole,
 )
-from fairlead.model.parsing import show, wrong
+from fairlead.model.parsing import nearest, parse_flag, parse_text, show, wrong
+from fairlead.model.requests import Action, Kind
 from fairlead.model.resources import parse_devices, parse_mig
+from fairlead.model.volumes import VolumeType
 
 Parse = Callable[[Any], Any]
 
 
-def parse_text(value: Any) -> str:
-    """Text as it is."""
-    if not isinstance(value, str):
-        raise wrong("text", f"must be text, found {show(value)}", "write it in quotes")
-    return value
+def one_of(*words: str) -> Parse:
+    """A parser of one of a few words."""
 
+    def parse_word(value: Any) -> str:
+        if value not in words:
+            message = f"must be one of {', '.join(words)}, found {show(value)}"
+            raise wrong("options", message, nearest(str(value), words, "write one of {known}"))
+        return str(value)
 
-def parse_flag(value: Any) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise wrong("type", f"must be true or false, found {show(value)}", "write true or false")
-    return value
+    return parse_word
 
 
 # Values that are ordered, so that a rule may give them a minimum and a maximum.
@@ -58,14 +58,14 @@ ORDERED: Mapping[str, Parse] = {
 
 # Values that are only equal or not.
 PLAIN: Mapping[str, Parse] = {
-    "action": parse_text,
-    "function.kind": parse_text,
+    "action": one_of(*get_args(Action)),
+    "function.kind": one_of(*get_args(Kind)),
     "function.image": parse_text,
     "resources.gpu.type": LABEL_VALUE.check,
     "resources.gpu.mig": parse_mig,
     "node_selector.*": LABEL_VALUE.check,
     "envs.*": parse_text,
-    "volumes.*.volume_type": parse_text,
+    "volumes.*.volume_type": one_of(*get_args(VolumeType)),
     "volumes.*.mount_path": parse_text,
     "volumes.*.sub_path": parse_text,
     "volumes.*.read_only": parse_flag,

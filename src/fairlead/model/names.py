@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator
 
-from fairlead.model.parsing import show, wrong
+from fairlead.model.parsing import parse_text, show, wrong
 
 LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
@@ -25,14 +25,13 @@ class Grammar:
 
     def check(self, value: Any) -> str:
         """The text itself, or the error that says what is wrong with it."""
-        if not isinstance(value, str):
-            raise wrong("text", f"must be text, found {show(value)}", "write it in quotes")
-        if len(value) > self.longest:
-            message = f"has {len(value)} characters, at most {self.longest} are allowed: {show(value)}"
+        text = parse_text(value)
+        if len(text) > self.longest:
+            message = f"has {len(text)} characters, at most {self.longest} are allowed: {show(text)}"
             raise wrong("too_long", message, f"use {self.words}")
-        if not self.matches(value):
-            raise wrong(self.rule, f"is no valid name: {show(value)}", f"use {self.words}")
-        return value
+        if not self.matches(text):
+            raise wrong(self.rule, f"is no valid name: {show(text)}", f"use {self.words}")
+        return text
 
 
 NAME = Grammar(
@@ -51,7 +50,10 @@ DNS_SUBDOMAIN = Grammar(
     "name", SUBDOMAIN, 253, "lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit"
 )
 VARIABLE = Grammar(
-    "name", r"[A-Za-z_.-][A-Za-z0-9_.-]*", 253, "letters, digits, '_', '-' and '.', not beginning with a digit"
+    "name",
+    r"(?!\.$|\.\.)[A-Za-z_.-][A-Za-z0-9_.-]*",
+    253,
+    "letters, digits, '_', '-' and '.', not beginning with a digit",
 )
 LABEL_KEY = Grammar(
     "label",
@@ -62,11 +64,21 @@ LABEL_KEY = Grammar(
 LABEL_VALUE = Grammar("label", rf"({WORD})?", 63, "a label value: letters, digits, '.', '_' and '-', at most 63")
 EXTENDED_RESOURCE = Grammar(
     "name",
-    rf"(?=[^/]{{1,244}}/[^/]{{1,63}}$){SUBDOMAIN}/{WORD}",
+    rf"(?!requests\.|hugepages-|.*kubernetes\.io/)(?=[^/]{{1,244}}/[^/]{{1,63}}$){SUBDOMAIN}/{WORD}",
     308,
     "a name with its vendor's domain: vendor.example/nic",
 )
 
+
+def parse_image(value: Any) -> str:
+    """A reference to a container image."""
+    text = parse_text(value)
+    if not 1 <= len(text) <= 500 or any(not "!" <= letter <= "~" for letter in text):
+        raise wrong("image", f"is no image: {show(text)}", "write one such as python:3.12-slim or registry/name:tag")
+    return text
+
+
+Image = Annotated[str, PlainValidator(parse_image)]
 Name = Annotated[str, PlainValidator(NAME.check)]
 ObjectName = Annotated[str, PlainValidator(OBJECT_NAME.check)]
 DnsLabel = Annotated[str, PlainValidator(DNS_LABEL.check)]

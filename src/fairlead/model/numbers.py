@@ -1,5 +1,6 @@
 """Numbers as people write them: whole numbers, ids, quantities of cpu and bytes, durations."""
 
+import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -8,25 +9,25 @@ from typing import Annotated, Any, TypeVar
 from pydantic import PlainSerializer, PlainValidator
 
 from fairlead.model.parsing import show, wrong
-from fairlead.model.quantities import UNLIMITED, GpuMemory, Percent, Quantity, Unlimited
+from fairlead.model.quantities import MILLICORE, UNLIMITED, GpuMemory, Percent, Quantity, Unlimited
 
 LARGEST_ID = 2**31 - 1
+MOST_COUNTED = Quantity.of(LARGEST_ID)
 LARGEST_EXACT_FLOAT = 2**53
-QuantityT = TypeVar("QuantityT", bound=Quantity)
-
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+QuantityT = TypeVar("QuantityT", bound=Quantity)
 
 
 def parse_whole(value: Any, *, least: int = 0, most: int = LARGEST_ID, hint: str | None = None) -> int:
     """A whole number, also as digits in quotes."""
     if isinstance(value, str) and re.fullmatch(r"\+?[0-9]{1,20}", value, re.ASCII):
         value = int(value)
+    hint = hint or f"write a whole number from {least} to {most}"
     if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong(
-            "whole_number", f"must be a whole number, found {show(value)}", hint or "write it without a fraction"
-        )
+        raise wrong("whole_number", f"must be a whole number, found {show(value)}", hint)
     if not least <= value <= most:
-        raise wrong("range", f"must be from {least} to {most}, found {value}", hint)
+        raise wrong("range", f"must be from {least} to {most}, found {show(value)}", hint)
     return value
 
 
@@ -38,7 +39,7 @@ def parse_id(value: Any) -> int:
 def parse_cpu(value: Any) -> Quantity:
     """CPU in cores, to the thousandth."""
     quantity = _parse_quantity(value, "8, 0.5 or 500m", Quantity)
-    if quantity.rounded_up(Fraction(1, 1000)) != quantity:
+    if quantity.rounded_up(MILLICORE) != quantity:
         raise wrong("precision", f"is finer than one millicore: {show(value)}", "1m is the smallest step")
     return quantity
 
@@ -48,9 +49,8 @@ def parse_bytes(value: Any) -> Quantity:
     quantity = _parse_quantity(value, "32Gi or 500M", Quantity)
     if isinstance(value, str) and value.endswith(("n", "u", "m")) and quantity.nanos:
         meant = value[:-1] + "M" if value.endswith("m") else "a suffix such as Mi or Gi"
-        raise wrong(
-            "precision", f"{show(value)} is a fraction of a byte (m means thousandths)", f"did you mean {meant}?"
-        )
+        message = f"{show(value)} is a fraction of a byte (m means thousandths)"
+        raise wrong("precision", message, f"did you mean {meant}?")
     return quantity.rounded_up()
 
 
@@ -58,23 +58,27 @@ def parse_count(value: Any) -> Quantity:
     """How many of an extended resource: a whole number, as a quantity."""
     quantity = _parse_quantity(value, "2", Quantity)
     if quantity.rounded_up() != quantity:
-        raise wrong("whole_number", f"must be a whole number, found {show(value)}", "devices cannot be split")
+        raise wrong("whole_number", f"must be a whole number, found {show(value)}", "write a number such as 2")
+    if quantity > MOST_COUNTED:
+        raise wrong("range", f"must be at most {LARGEST_ID}, found {show(value)}", "write a number such as 2")
     return quantity
 
 
 def parse_gpu_memory(value: Any) -> Percent | GpuMemory:
     """GPU memory of a device: a share in percent, or an amount."""
+    if isinstance(value, Percent | GpuMemory):
+        return value
     if isinstance(value, str) and value.endswith("%"):
         if not re.fullmatch(r"[0-9]{1,3}%", value, re.ASCII) or not 1 <= int(value[:-1]) <= 100:
-            raise wrong("range", f"must be a whole percentage from 1% to 100%, found {show(value)}", "such as 50%")
+            message = f"must be a whole percentage from 1% to 100%, found {show(value)}"
+            raise wrong("range", message, "write a share such as 50%")
         return Percent(int(value[:-1]))
     if not isinstance(value, str):
         raise wrong("unit", f"{show(value)} says no unit", "write a share such as 50% or an amount such as 10GB")
     quantity = _parse_quantity(value, "10GB, 10000MB, 8Gi or 50%", GpuMemory)
     if quantity.nanos < 2**20 * 10**9:
-        raise wrong(
-            "range", f"must be at least 1Mi, found {show(value)}", "write an amount such as 10GB or a share such as 50%"
-        )
+        hint = "write an amount such as 10GB or a share such as 50%"
+        raise wrong("range", f"must be at least 1Mi, found {show(value)}", hint)
     return quantity.rounded_up()
 
 
@@ -84,20 +88,18 @@ def or_unlimited(parse: Callable[[Any], Quantity]) -> Callable[[Any], Quantity |
     def parse_limit(value: Any) -> Quantity | Unlimited:
         if value is UNLIMITED or value == "unlimited":
             return UNLIMITED
-        return positive(parse)(value)
+        return positive(parse, "write unlimited for no limit, or leave it out")(value)
 
     return parse_limit
 
 
-def positive(parse: Callable[[Any], Quantity]) -> Callable[[Any], Quantity]:
+def positive(parse: Callable[[Any], Quantity], hint: str) -> Callable[[Any], Quantity]:
     """The same parser, for what makes no sense as zero."""
 
     def parse_positive(value: Any) -> Quantity:
         quantity = parse(value)
         if not quantity.nanos:
-            raise wrong(
-                "range", f"must be more than 0, found {show(value)}", "leave it out, or write unlimited for no limit"
-            )
+            raise wrong("range", f"must be more than 0, found {show(value)}", hint)
         return quantity
 
     return parse_positive
@@ -113,12 +115,10 @@ def parse_duration(value: Any) -> int:
 
 def parse_factor(value: Any) -> Fraction:
     """A factor of at least 1, exactly as written."""
-    try:
-        factor = Fraction(str(value)) if not isinstance(value, bool) else Fraction(0)
-    except ValueError:
-        factor = Fraction(0)
+    text = value if isinstance(value, str) else repr(value)
+    factor = Fraction(text) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,9})?", text, re.ASCII) else Fraction(0)
     if not 1 <= factor <= 1000:
-        raise wrong("range", f"must be a factor from 1 to 1000, found {show(value)}", "such as 1.1")
+        raise wrong("range", f"must be a factor from 1 to 1000, found {show(value)}", "write one such as 1.1")
     return factor
 
 
@@ -127,31 +127,40 @@ def _parse_quantity(value: Any, example: str, kind: type[QuantityT]) -> Quantity
         return value
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise wrong("quantity", f"must be an amount, found {show(value)}", f"write an amount such as {example}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise wrong("quantity", f"{value} is no amount", f"write an amount such as {example}")
     if isinstance(value, float) and abs(value) >= LARGEST_EXACT_FLOAT:
         raise wrong("quantity", f"{value} is too large to be exact as a number", "write it as text, in quotes")
     try:
         # repr is the shortest text that reads back as the same float, so 0.1 is exactly a tenth here.
         quantity = kind.parse(value if isinstance(value, str) else repr(value))
     except ValueError as error:
-        hint = f"write an amount such as {example}"
-        if isinstance(value, str) and re.fullmatch(r"[0-9.]+[kKMGTP]B", value, re.ASCII):
-            hint = f"write {value[:-1]} (decimal) or {value[:-1]}i (binary)"
-        raise wrong("quantity", f"{show(value)} is no amount: {error}", hint) from None
+        raise wrong("quantity", f"{show(value)} is no amount: {error}", _suggest(str(value), example)) from None
     if quantity.nanos < 0:
         raise wrong("range", f"must not be negative, found {show(value)}", f"write an amount such as {example}")
     return quantity
 
 
-_TEXT = PlainSerializer(lambda value: str(value), return_type=str, when_used="unless-none")
+def _suggest(text: str, example: str) -> str:
+    """What was probably meant: bytes with a B, small letters, a space before the suffix, a limit's word."""
+    if text == "unlimited":
+        return "unlimited is for limits: write {requests: 1, limits: unlimited}"
+    if match := re.fullmatch(r"([0-9.]+) *([kmgtpe])(i?)b?", text, re.ASCII | re.IGNORECASE):
+        decimal = f"{match[1]}{match[2].upper()}"
+        return f"write {decimal}i" if match[3] else f"write {decimal}i (binary) or {decimal} (decimal)"
+    return f"write an amount such as {example}"
+
+
+_TEXT = PlainSerializer(str, return_type=str, when_used="unless-none")
 
 Cpu = Annotated[Quantity, PlainValidator(parse_cpu), _TEXT]
 CpuLimit = Annotated[Quantity | Unlimited, PlainValidator(or_unlimited(parse_cpu)), _TEXT]
 Bytes = Annotated[Quantity, PlainValidator(parse_bytes), _TEXT]
 BytesLimit = Annotated[Quantity | Unlimited, PlainValidator(or_unlimited(parse_bytes)), _TEXT]
-Size = Annotated[Quantity, PlainValidator(positive(parse_bytes)), _TEXT]
+Size = Annotated[Quantity, PlainValidator(positive(parse_bytes, "write a size such as 10Gi")), _TEXT]
 Count = Annotated[Quantity, PlainValidator(parse_count), _TEXT]
 DeviceMemory = Annotated[Percent | GpuMemory, PlainValidator(parse_gpu_memory), _TEXT]
 Id = Annotated[int, PlainValidator(parse_id)]
 Whole = Annotated[int, PlainValidator(parse_whole)]
 Seconds = Annotated[int, PlainValidator(parse_duration)]
-Factor = Annotated[Fraction, PlainValidator(parse_factor), PlainSerializer(lambda value: float(value))]
+Factor = Annotated[Fraction, PlainValidator(parse_factor), PlainSerializer(float)]

@@ -1,18 +1,19 @@
 """How what people write becomes model objects: strict models, and their mistakes as violations."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import isclass
-from typing import Any, ClassVar, NamedTuple, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, NamedTuple, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, model_validator
 from pydantic.alias_generators import to_camel, to_snake
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from fairlead.model.plans import Source, Violation
+from fairlead.model.plans import Violation
 
 LONGEST_SHOWN = 80
-BUILT_LATER = "built_later"
 
 
 class Mistake(NamedTuple):
@@ -55,15 +56,18 @@ class Strict(BaseModel):
         if isinstance(data, cls):
             return data
         if not isinstance(data, Mapping):
-            raise wrong("mapping", f"must be a mapping, found {show(data)}", _list_fields(cls.known_fields()))
+            hint = f"write fields and values, such as {cls.known_fields()[0]}: ..."
+            raise wrong("mapping", f"must be a mapping, found {show(data)}", hint)
         fields: dict[Any, Any] = {}
+        written: dict[Any, Any] = {}
         for key, value in data.items():
-            if key in cls.NOT_BUILT:
-                raise wrong(BUILT_LATER, f"{cls.NOT_BUILT[key]} is not built yet", "leave it out", at=key)
             spelled = cls.spell(key)
-            if spelled in fields:
-                raise wrong("duplicate", f"is written twice, as {spelled!r} and {key!r}", "keep one", at=spelled)
-            fields[spelled] = value
+            first = written.setdefault(spelled, key)
+            if first is not key:
+                raise wrong("duplicate", f"is written twice, as {first} and as {key}", "keep one", at=spelled)
+            # Nothing said is nothing said, also where it is written out as null.
+            if value is not None or spelled not in cls.known_fields():
+                fields[spelled] = value
         return fields
 
 
@@ -76,9 +80,10 @@ class Kubernetes(Strict):
     def spell(cls, key: Any) -> Any:
         return to_camel(key) if isinstance(key, str) and key in cls.model_fields else key
 
-    def to_kubernetes(self) -> dict[str, Any]:
+    @property
+    def manifest(self) -> dict[str, Any]:
         """As Kubernetes writes it; what is not said is left out."""
-        return self.model_dump(by_alias=True, exclude_none=True)
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def wrong(rule: str, message: str, hint: str | None = None, *, at: str = "") -> PydanticCustomError:
@@ -91,20 +96,51 @@ def several_wrong(mistakes: Iterable[Mistake]) -> PydanticCustomError:
     return PydanticCustomError("wrong", "wrong", {"mistakes": list(mistakes)})
 
 
+def refuse(mistakes: Iterable[Mistake]) -> None:
+    """Raise all mistakes at once, where there are any."""
+    if found := list(mistakes):
+        raise several_wrong(found)
+
+
 def mistakes_of(error: PydanticCustomError, below: str = "") -> list[Mistake]:
     """What a validator found, with its paths below another one."""
     return [mistake.below(below) for mistake in (error.context or {})["mistakes"]]
 
 
+def collect(at: str, parse: Callable[[Any], Any], value: Any) -> list[Mistake]:
+    """What a parser finds wrong with a value; nothing where it is right."""
+    try:
+        parse(value)
+    except PydanticCustomError as error:
+        return mistakes_of(error, below=at)
+    return []
+
+
+def parse_text(value: Any) -> str:
+    """Text as it is."""
+    if not isinstance(value, str):
+        quoted = isinstance(value, bool | int | float)
+        hint = "write it in quotes" if quoted else 'write one text, or "" for an empty one'
+        raise wrong("text", f"must be text, found {show(value)}", hint)
+    return value
+
+
+def parse_flag(value: Any) -> bool:
+    """True or false, and nothing like them."""
+    if not isinstance(value, bool):
+        raise wrong("type", f"must be true or false, found {show(value)}", "write true or false")
+    return value
+
+
 def nearest(word: str, known: Iterable[str], hint: str = "known: {known}") -> str:
     """A hint that names the most similar known words, or all of them."""
     names = sorted(known)
-    close = difflib.get_close_matches(word[:LONGEST_SHOWN], names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(word[:LONGEST_SHOWN], names, n=3, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(close)}?"
     if not names:
         return "there are none"
-    return hint.format(known=", ".join(names[:20]) + (", ..." if len(names) > 20 else ""))
+    return hint.format(known=", ".join(names[:30]) + (", ..." if len(names) > 30 else ""))
 
 
 def show(value: Any) -> str:
@@ -114,51 +150,78 @@ def show(value: Any) -> str:
             return "nothing"
         case Mapping():
             return "a mapping"
+        case str() if len(value) > LONGEST_SHOWN:
+            return f"{value[:LONGEST_SHOWN]!r}... ({len(value)} characters)"
         case str():
-            text = repr(value)
+            return repr(value)
         case Sequence() | set() | frozenset():
             return "a list"
         case bool():
             text = str(value).lower()
+        case int() if value.bit_length() > 1000:
+            return f"a number of {value.bit_length()} bits"
         case _:
             text = str(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}... ({len(text)} characters)"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}... ({len(text)} digits)"
 
 
-def violations_of(
-    error: ValidationError, model: type[BaseModel], source: Source | None = None
-) -> tuple[Violation, ...]:
+def violations_of(error: ValidationError, model: type[BaseModel]) -> tuple[Violation, ...]:
     """What pydantic found wrong, in our words, all of it."""
-    return tuple(
-        violation for details in error.errors(include_url=False) for violation in _translate(details, model, source)
-    )
+    return tuple(Violation(*mistake) for mistake in mistakes_in(error, model))
 
 
-def _translate(details: ErrorDetails, model: type[BaseModel], source: Source | None) -> Iterator[Violation]:
-    parts = [str(part) for part in details["loc"] if part != "[key]"]
+def mistakes_in(error: ValidationError, model: type[BaseModel]) -> list[Mistake]:
+    """The same, for the validator of a whole to pass on what is wrong with a part."""
+    return [mistake for details in error.errors(include_url=False) for mistake in _translate(details, model)]
+
+
+def _translate(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Mistake]:
+    parts = [printable(part) for part in details["loc"] if part != "[key]"]
     path, found = ".".join(parts), show(details["input"])
     match details["type"]:
         case "wrong":
-            for mistake in details["ctx"]["mistakes"]:
-                at, rule, message, hint = mistake.below(path)
-                yield Violation(at, rule, message, hint, source)
+            yield from (mistake.below(path) for mistake in details["ctx"]["mistakes"])
         case "extra_forbidden":
-            owner = _model_at(model, parts[:-1])
-            hint = nearest(parts[-1], owner.known_fields(), "known fields: {known}") if owner else None
-            yield Violation(path, "unknown_field", f"unknown field {show(parts[-1])}", hint, source)
+            yield _refuse_field(_model_at(model, parts[:-1]), path, details["loc"][-1])
+        case "invalid_key":
+            key = details["loc"][-1]
+            yield Mistake(path, "text", f"a name must be text, found {show(key)}", "write it in quotes")
         case "missing":
-            yield Violation(path, "required", "is missing", f"say {parts[-1]}", source)
+            yield Mistake(path, "required", "is missing", f"say {parts[-1]}")
         case "string_type":
-            hint = f'write "{found}" in quotes' if isinstance(details["input"], bool | int | float) else None
-            yield Violation(path, "text", f"must be text, found {found}", hint, source)
-        case "literal_error" | "enum":
+            yield from collect(path, parse_text, details["input"])
+        case "literal_error":
             expected = details["ctx"]["expected"]
-            yield Violation(path, "options", f"must be {expected}, found {found}", f"write {expected}", source)
-        case "bool_type":
-            yield Violation(path, "type", f"must be true or false, found {found}", "write true or false", source)
+            hint = nearest(str(details["input"]), re.findall(r"'([^']*)'", expected), "write {known}")
+            yield Mistake(path, "options", f"must be {expected}, found {found}", hint)
+        case "dict_type" | "mapping_type":
+            hint = "write names and values: {name: value}"
+            yield Mistake(path, "mapping", f"must be a mapping, found {found}", hint)
+        case "tuple_type":
+            yield Mistake(path, "list", f"must be a list, found {found}", "put it in [ ]")
+        case "string_too_long":
+            most = details["ctx"]["max_length"]
+            message = f"has {len(details['input'])} characters, at most {most} are allowed"
+            yield Mistake(path, "too_long", message, "shorten it")
         case kind:
             said = details["msg"].removeprefix("Input ").removeprefix("should ")
-            yield Violation(path, kind, f"must {said}, found {found}", None, source)
+            yield Mistake(path, kind, f"must {said}, found {found}", None)
+
+
+def _refuse_field(owner: type[Strict] | None, path: str, key: Any) -> Mistake:
+    if owner is not None and key in owner.NOT_BUILT:
+        return Mistake(path, "not_built", f"{owner.NOT_BUILT[key]} is not built yet", "leave it out")
+    hint = _suggest_field(owner, str(key)) if owner else None
+    return Mistake(path, "unknown_field", f"unknown field {show(key)}", hint)
+
+
+def _suggest_field(owner: type[Strict], key: str) -> str:
+    """The field that was meant: one further down with that name, or the nearest one here."""
+    for name, field in owner.model_fields.items():
+        inner = _model_in(field.annotation)
+        if inner is not None and key in inner.model_fields:
+            return f"did you mean {name}.{key}?"
+    return nearest(key, owner.known_fields(), "known fields: {known}")
 
 
 def _model_at(model: type[BaseModel], parts: Sequence[str]) -> type[Strict] | None:
@@ -168,12 +231,19 @@ def _model_at(model: type[BaseModel], parts: Sequence[str]) -> type[Strict] | No
         inner = _model_in(current)
         if inner is None:
             return None
-        if get_origin(current) in (Mapping, tuple):
+        if get_origin(_without_none(current)) in (Mapping, tuple):
             current = inner  # the part is a key or an index of it
             continue
         fields = {field.alias or name: field.annotation for name, field in inner.model_fields.items()}
         current = fields.get(part)
     return _model_in(current)
+
+
+def _without_none(annotation: Any) -> Any:
+    """X of `X | None`."""
+    if get_origin(annotation) not in (Union, UnionType):
+        return annotation
+    return next(option for option in get_args(annotation) if option is not NoneType)
 
 
 def _model_in(annotation: Any) -> type[Strict] | None:
@@ -182,5 +252,10 @@ def _model_in(annotation: Any) -> type[Strict] | None:
     return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
-def _list_fields(fields: Sequence[str]) -> str:
-    return f"its fields are {', '.join(fields)}"
+def printable(part: object) -> str:
+    """A part of a path as a message shows it."""
+    text = str(part)
+    return text if text.isprintable() and len(text) <= LONGEST_SHOWN else show(text)
+
+
+Flag = Annotated[bool, PlainValidator(parse_flag)]

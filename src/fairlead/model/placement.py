@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import PlainValidator, field_validator, model_validator
 
-from fairlead.model.names import LABEL_VALUE, DnsLabel, LabelKey, LabelValue
+from fairlead.model.names import DNS_SUBDOMAIN, LABEL_VALUE, DnsLabel, LabelKey, LabelValue
 from fairlead.model.numbers import parse_whole
 from fairlead.model.parsing import Kubernetes, show, wrong
 
@@ -70,7 +70,11 @@ class NodeField(Kubernetes):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if len(self.values) != 1:
-            raise wrong("range", f"must be exactly one node name, found {len(self.values)}", None, at="values")
+            message = f"must be exactly one node name, found {len(self.values)}"
+            raise wrong("range", message, "write one term for each node", at="values")
+        if not DNS_SUBDOMAIN.matches(self.values[0]):
+            message = f"is no node name: {show(self.values[0])}"
+            raise wrong("name", message, f"use {DNS_SUBDOMAIN.words}", at="values.0")
         return self
 
 
@@ -84,7 +88,15 @@ class NodeTerm(Kubernetes):
 class NodeTerms(Kubernetes):
     """Terms of which one must hold."""
 
-    node_selector_terms: Annotated[tuple[NodeTerm, ...], Field(min_length=1, max_length=MOST_TERMS)]
+    node_selector_terms: tuple[NodeTerm, ...]
+
+    @field_validator("node_selector_terms", mode="before")
+    @classmethod
+    def _check_number(cls, terms: Any) -> Any:
+        if isinstance(terms, list | tuple) and not 1 <= len(terms) <= MOST_TERMS:
+            hint = "say at least one term" if not terms else "join some of them"
+            raise wrong("length", f"must have 1 to {MOST_TERMS} terms, found {len(terms)}", hint)
+        return terms
 
 
 class PreferredNodes(Kubernetes):
@@ -121,6 +133,10 @@ class LabelSelector(Kubernetes):
     match_labels: Mapping[LabelKey, LabelValue] | None = None
     match_expressions: tuple[LabelRequirement, ...] | None = None
 
+    def keys(self) -> set[str]:
+        """The labels that it looks at."""
+        return {*(self.match_labels or ()), *(condition.key for condition in self.match_expressions or ())}
+
 
 class PodTerm(Kubernetes):
     """Pods to be near to, or far from."""
@@ -138,6 +154,10 @@ class PodTerm(Kubernetes):
         if keys and self.label_selector is None:
             message = "matchLabelKeys and mismatchLabelKeys need a labelSelector"
             raise wrong("required", message, "say a labelSelector", at="labelSelector")
+        selected = self.label_selector.keys() if self.label_selector is not None else set()
+        if both := sorted(selected & set(keys)):
+            message = f"{', '.join(both)} is a label key to match and in the labelSelector"
+            raise wrong("duplicate", message, "keep one", at="matchLabelKeys")
         if len(set(keys)) < len(keys):
             raise wrong("duplicate", "a label key is there twice", "keep one", at="matchLabelKeys")
         return self
@@ -160,8 +180,6 @@ class PodAffinity(Kubernetes):
 class Affinity(Kubernetes):
     """Kubernetes' affinity."""
 
-    PARTS: ClassVar[tuple[str, ...]] = ("nodeAffinity", "podAffinity", "podAntiAffinity")
-
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
@@ -172,11 +190,11 @@ def _check_values(operator: str, values: tuple[str, ...] | None) -> None:
     if operator in ("In", "NotIn") and not found:
         raise wrong("required", f"operator {operator} needs at least one value", "say values", at="values")
     if operator in ("Exists", "DoesNotExist") and found:
-        raise wrong(
-            "contradiction", f"operator {operator} takes no values, found {found}", "leave values out", at="values"
-        )
-    if operator in ("Gt", "Lt") and (found != 1 or not re.fullmatch(r"-?[0-9]{1,18}", (values or ("",))[0], re.ASCII)):
-        raise wrong("range", f"operator {operator} needs exactly one whole number, in quotes", None, at="values")
+        message = f"operator {operator} takes no values, found {found}"
+        raise wrong("contradiction", message, "leave values out", at="values")
+    if operator in ("Gt", "Lt") and (found != 1 or not re.fullmatch(r"[0-9]{1,18}", (values or ("",))[0], re.ASCII)):
+        message = f"operator {operator} needs exactly one whole number, found {', '.join(values or ()) or 'none'}"
+        raise wrong("range", message, 'write it in quotes: values: ["5"]', at="values")
 
 
 def _check_labels(values: tuple[str, ...]) -> None:

@@ -1,20 +1,17 @@
 """What an administrator allows at a scope: defaults, rules, switches and quota."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from fairlead.model import fields
-from fairlead.model.compute_resources import refuse_template
+from fairlead.model.compute_resources import Defaults
 from fairlead.model.names import DnsSubdomain
 from fairlead.model.numbers import Bytes, Cpu, Factor, Whole
-from fairlead.model.parsing import Mistake, Strict, mistakes_of, nearest, several_wrong, show, wrong
-from fairlead.model.requirements import Requirements
+from fairlead.model.parsing import Flag, Mistake, Strict, mistakes_of, nearest, refuse, several_wrong, show, wrong
 from fairlead.model.scopes import PLATFORM, Scope
-
-Flag = Annotated[bool, Field(strict=True)]
 
 
 class Rule(Strict):
@@ -61,16 +58,11 @@ class Policy(Strict):
     """All that is said at one scope."""
 
     scope: Scope = PLATFORM
-    defaults: Requirements = Field(default_factory=Requirements)
+    defaults: Defaults = Field(default_factory=Defaults)
     limit_factor: LimitFactor = Field(default_factory=LimitFactor)
     rules: Mapping[str, Rule] = Field(default_factory=dict)
     switches: Switches = Field(default_factory=Switches)
     quota: Quota = Field(default_factory=Quota)
-
-    @field_validator("defaults")
-    @classmethod
-    def _refuse_references(cls, defaults: Requirements) -> Requirements:
-        return refuse_template(defaults)
 
     @field_validator("rules")
     @classmethod
@@ -83,8 +75,7 @@ class Policy(Strict):
                 read[path] = _read_rule(path, rule)
             except PydanticCustomError as error:
                 mistakes += mistakes_of(error, below=path)
-        if mistakes:
-            raise several_wrong(mistakes)
+        refuse(mistakes)
         return read
 
 

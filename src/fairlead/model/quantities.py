@@ -1,14 +1,18 @@
 """Amounts: Kubernetes quantities, GPU memory and percentages, exact and without floating point."""
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from typing import Self
 
+NANO = 9
 NANOS = 10**9
+MILLICORE = NANOS // 1000  # in nanos
 MAXIMUM = 2**63 - 1
 LONGEST_TEXT = 64
+LONGEST_POWER = LONGEST_TEXT + 40
 
 DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY_SUFFIXES = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
@@ -56,35 +60,35 @@ class Quantity:
         match = _QUANTITY.fullmatch(text)
         if not match or not (match["whole"] or match["part"]):
             raise ValueError("a number with an optional suffix is expected")
-        digits = int((match["whole"] or "") + (match["part"] or ""))
-        scale, form = _read_suffix(match)
-        value = Fraction(digits) * scale / 10 ** len(match["part"] or "")
-        if value > MAXIMUM:
+        part = match["part"] or ""
+        power, shift, form = _read_suffix(match)
+        # value = digits x 1024^power x 10^shift, in whole nanos, rounded up
+        nanos = int((match["whole"] or "") + part) * 1024**power
+        shift += NANO - len(part)
+        nanos = nanos * 10**shift if shift >= 0 else -(-nanos // 10**-shift)
+        if nanos > MAXIMUM * NANOS:
             raise ValueError(f"larger than the largest amount, {MAXIMUM}")
-        nanos = -(-value * NANOS // 1)
-        return cls(int(-nanos if match["sign"] == "-" else nanos), form)
+        return cls(-nanos if match["sign"] == "-" else nanos, form)
 
     @classmethod
-    def of(cls, number: int, form: Form = Form.DECIMAL) -> Self:
+    def of(cls, number: int) -> Self:
         """A whole number of units."""
-        return cls(number * NANOS, form)
+        return cls(number * NANOS)
 
     def __str__(self) -> str:
-        if self.form is Form.BINARY and abs(self.nanos) >= 1024 * NANOS and not self.nanos % NANOS:
-            return _print_binary(self.nanos // NANOS)
-        return _print_decimal(self.nanos, exponential=self.form is Form.EXPONENT)
+        return _print(self.nanos, self.form)
 
     def __add__(self, other: "Quantity") -> Self:
-        return replace(self, nanos=self.nanos + other.nanos)
+        return type(self)(self.nanos + other.nanos, self.form)
 
-    def times(self, factor: Fraction | int, *, step: Fraction | int = Fraction(1, NANOS)) -> Self:
-        """This amount multiplied, rounded up to a multiple of `step`."""
-        nanos = Fraction(step) * NANOS
-        return replace(self, nanos=int(-(-Fraction(self.nanos) * factor // nanos) * nanos))
+    def times(self, factor: Fraction | int, *, step_nanos: int = 1) -> Self:
+        """This amount multiplied, rounded up to a multiple of the step."""
+        steps = -(-self.nanos * factor.numerator // (factor.denominator * step_nanos))
+        return type(self)(steps * step_nanos, self.form)
 
-    def rounded_up(self, step: Fraction | int = 1) -> Self:
-        """This amount, or the next multiple of `step` above it."""
-        return self.times(1, step=step)
+    def rounded_up(self, step_nanos: int = NANOS) -> Self:
+        """This amount, or the next multiple of the step above it: of a unit, where nothing else is said."""
+        return self.times(1, step_nanos=step_nanos)
 
     @property
     def whole(self) -> int:
@@ -114,20 +118,25 @@ class Percent:
         return f"{self.value}%"
 
 
-def _read_suffix(match: re.Match[str]) -> tuple[Fraction, Form]:
+def _read_suffix(match: re.Match[str]) -> tuple[int, int, Form]:
+    """The power of 1024 and of 10 that a suffix stands for."""
     if match["exponent"] is not None:
-        # 10**40 is over the maximum for every digit, 10**-40 under a nano: larger powers would only cost time.
-        exponent = max(-LONGEST_TEXT - 40, min(40, int(match["exponent"])))
-        return Fraction(10) ** exponent, Form.EXPONENT
+        # 10^104 is over the maximum with any digit, 10^-104 under a nano with all: larger powers would only cost time.
+        return 0, max(-LONGEST_POWER, min(LONGEST_POWER, int(match["exponent"]))), Form.EXPONENT
     suffix = match["suffix"]
     if suffix in BINARY_SUFFIXES:
-        return Fraction(1024 ** BINARY_SUFFIXES[suffix]), Form.BINARY
+        return BINARY_SUFFIXES[suffix], 0, Form.BINARY
     if suffix in DECIMAL_SUFFIXES:
-        return Fraction(10) ** DECIMAL_SUFFIXES[suffix], Form.DECIMAL
-    raise ValueError(
-        f"unknown suffix {suffix!r}: {', '.join(filter(None, DECIMAL_SUFFIXES))}, "
-        f"{', '.join(BINARY_SUFFIXES)} are known"
-    )
+        return 0, DECIMAL_SUFFIXES[suffix], Form.DECIMAL
+    known = ", ".join(filter(None, (*DECIMAL_SUFFIXES, *BINARY_SUFFIXES)))
+    raise ValueError(f"unknown suffix {suffix!r}; known are {known}")
+
+
+@lru_cache(maxsize=4096)  # a plan prints the same few amounts a dozen times
+def _print(nanos: int, form: Form) -> str:
+    if form is Form.BINARY and abs(nanos) >= 1024 * NANOS and not nanos % NANOS:
+        return _print_binary(nanos // NANOS)
+    return _print_decimal(nanos, exponential=form is Form.EXPONENT)
 
 
 def _print_binary(units: int) -> str:

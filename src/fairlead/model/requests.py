@@ -1,19 +1,23 @@
 """What a user submits: a function, an action, and requirements."""
 
+import math
+import posixpath
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, field_validator, model_validator
 
-from fairlead.model.names import Name
+from fairlead.model.names import Image, Name
 from fairlead.model.numbers import Seconds, parse_whole
-from fairlead.model.parsing import Strict, show, wrong
-from fairlead.model.requirements import Requirements
+from fairlead.model.parsing import Flag, Mistake, Strict, collect, refuse, show, wrong
+from fairlead.model.requirements import Requirements, parse_variable
 
 Action = Literal["job", "serve", "workspace"]
+Kind = Literal["python", "container"]
 WORKLOAD_TYPES: Mapping[str, str] = {"job": "training", "serve": "inference", "workspace": "workspace"}
 MOST_REPLICAS = 10_000
+DEEPEST_INPUT = 50
 
 
 def parse_words(value: Any) -> tuple[str, ...]:
@@ -22,26 +26,30 @@ def parse_words(value: Any) -> tuple[str, ...]:
         try:
             return tuple(shlex.split(value))
         except ValueError as error:
-            raise wrong(
-                "command", f"{show(value)}: {str(error).lower()}", "close the quotes, or write a list"
-            ) from None
+            message = f"{show(value)}: {str(error).lower()}"
+            raise wrong("command", message, "close the quotes, or write a list") from None
     if not isinstance(value, list | tuple):
         raise wrong("list", f"must be a list of words, found {show(value)}", "put it in [ ]")
-    for index, word in enumerate(value):
-        if isinstance(word, bool) or not isinstance(word, str | int | float):
-            raise wrong("text", f"must be text, found {show(word)}", "write it in quotes", at=str(index))
+    mistakes = [mistake for index, word in enumerate(value) for mistake in collect(str(index), _parse_word, word)]
+    refuse(mistakes)
     return tuple(map(str, value))
 
 
-def parse_image(value: Any) -> str:
-    """A reference to a container image."""
-    if not isinstance(value, str) or not value or len(value) > 500 or any(not "!" <= letter <= "~" for letter in value):
-        raise wrong("image", f"is no image: {show(value)}", "write one such as python:3.12-slim or registry/name:tag")
-    return value
+def parse_source(value: Any) -> str:
+    """A file or folder of code, as it lies in the archive that travels to the run."""
+    if not isinstance(value, str) or not value.isprintable() or not 1 <= len(value) <= 500:
+        raise wrong("path", f"must be the name of a file or folder, found {show(value)}", "write one such as train.py")
+    if value.startswith("/") or ".." in value.split("/"):
+        message = f"must be a relative path without '..', found {show(value)}"
+        raise wrong("path", message, "write one such as train.py or src")
+    return posixpath.normpath(value)
+
+
+def _parse_word(value: Any) -> str:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else parse_variable(value)
 
 
 Words = Annotated[tuple[str, ...], PlainValidator(parse_words)]
-Image = Annotated[str, PlainValidator(parse_image)]
 Replicas = Annotated[int, PlainValidator(lambda value: parse_whole(value, least=1, most=MOST_REPLICAS))]
 Port = Annotated[int, PlainValidator(lambda value: parse_whole(value, least=1, most=65535))]
 
@@ -50,9 +58,9 @@ class Function(Strict):
     """Named code, or a container image."""
 
     name: Name
-    kind: Literal["python", "container"] = "python"
+    kind: Kind = "python"
     image: Image | None = None
-    source: str | None = None
+    source: Annotated[str, PlainValidator(parse_source)] | None = None
     handler: str | None = None
     command: Words = ()
     args: Words = ()
@@ -66,13 +74,16 @@ class Function(Strict):
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
         if self.kind == "container":
-            if self.image is None:
-                raise wrong("required", "is missing: a container function is an image", "say image", at="image")
-            for name in ("source", "handler"):
-                if getattr(self, name) is not None:
-                    message = f"a container function has no {name}, found {show(getattr(self, name))}"
-                    raise wrong("contradiction", message, f"leave {name} out, or use kind: python", at=name)
+            refuse(self._find_mistakes())
         return self
+
+    def _find_mistakes(self) -> Iterator[Mistake]:
+        if self.image is None:
+            yield Mistake("image", "required", "is missing: a container function is an image", "say image")
+        for name in ("source", "handler"):
+            if (value := getattr(self, name)) is not None:
+                message = f"a container function has no {name}, found {show(value)}"
+                yield Mistake(name, "contradiction", message, "use kind: python")
 
 
 class RunRequest(Requirements):
@@ -92,9 +103,35 @@ class RunRequest(Requirements):
     args: Words | None = None
     replicas: Replicas = 1
     deadline: Seconds | None = None
-    strict: Annotated[bool, Field(strict=True)] = False
+    strict: Flag = False
 
-    @field_validator("inputs")
+    @field_validator("inputs", mode="before")
     @classmethod
-    def _check_json(cls, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _check_inputs(cls, inputs: Any) -> Any:
+        if not isinstance(inputs, Mapping):
+            raise wrong("mapping", f"must be a mapping, found {show(inputs)}", "write inputs by name: {epochs: 3}")
+        refuse(_find_not_json(inputs))
         return inputs
+
+
+def _find_not_json(value: Any, depth: int = 0) -> Iterator[Mistake]:
+    """What a function could not be given as it was written."""
+    hint = "use text, numbers, true, false, null, lists and mappings with text as keys"
+    match value:
+        case _ if depth > DEEPEST_INPUT:
+            yield Mistake("", "json", f"is nested more than {DEEPEST_INPUT} deep", "flatten it")
+        case str() | bool() | int() | None:
+            pass
+        case float():
+            if not math.isfinite(value):
+                yield Mistake("", "json", f"is no number: {show(value)}", hint)
+        case Mapping():
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    yield Mistake(str(key), "json", f"has a key that is not text: {show(key)}", hint)
+                yield from (mistake.below(str(key)) for mistake in _find_not_json(item, depth + 1))
+        case list() | tuple():
+            for index, item in enumerate(value):
+                yield from (mistake.below(str(index)) for mistake in _find_not_json(item, depth + 1))
+        case _:
+            yield Mistake("", "json", f"is not JSON: {show(value)}", hint)

@@ -1,34 +1,60 @@
 """The one language in which compute is asked for: by users, compute resources, templates and policy defaults."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Self
 
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import Field, PlainValidator, ValidationError, field_serializer, field_validator, model_validator
 
-from fairlead.model.names import (
-    DnsSubdomain,
-    LabelKey,
-    LabelValue,
-    ObjectName,
-    VariableName,
-)
+from fairlead.model.names import LABEL_KEY, LABEL_VALUE, VARIABLE, DnsSubdomain, ObjectName, VariableName
 from fairlead.model.numbers import Id
-from fairlead.model.parsing import Mistake, Strict, several_wrong, show, wrong
+from fairlead.model.parsing import Mistake, Strict, collect, mistakes_in, parse_text, printable, refuse, show, wrong
 from fairlead.model.placement import Affinity, Toleration
 from fairlead.model.resources import Resources
 from fairlead.model.volumes import Volume
+
+LONGEST_VARIABLE = 128 * 1024 - 1  # what Linux takes as one argument or variable
+
+
+def parse_selector(data: Any) -> Mapping[str, str]:
+    """Node labels, as a mapping or as a list of {key, value}."""
+    return _read_pairs(data, "key", {"key": LABEL_KEY.check, "value": LABEL_VALUE.check})
+
+
+def parse_envs(data: Any) -> Mapping[str, str]:
+    """Variables, as a mapping or as a list of {name, value}."""
+    return _read_pairs(data, "name", {"name": VARIABLE.check, "value": parse_variable})
+
+
+def parse_volumes(data: Any) -> Mapping[str, Volume]:
+    """Volumes by name, from a list or from a mapping whose entries may leave the name out."""
+    volumes: dict[str, Volume] = {}
+    mistakes: list[Mistake] = []
+    for at, entry in _read_entries(data, "name", _join_name):
+        try:
+            volume = Volume.model_validate(entry)
+        except ValidationError as error:
+            mistakes += [mistake.below(at) for mistake in mistakes_in(error, Volume)]
+            continue
+        if isinstance(data, Mapping) and volume.name != at:
+            message = f"is {volume.name}, and stands under the name {at}"
+            mistakes.append(Mistake(f"{at}.name", "contradiction", message, "leave it out"))
+        elif volume.name in volumes:
+            mistakes.append(_twice(f"{at}.name", volume.name))
+        volumes[volume.name] = volume
+    refuse(mistakes)
+    return volumes
 
 
 class Requirements(Strict):
     """Every field is optional: what is not said is left to the other layers."""
 
     resources: Resources = Field(default_factory=Resources)
-    node_selector: Mapping[LabelKey, LabelValue] = Field(default_factory=dict)
+    node_selector: Annotated[Mapping[str, str], PlainValidator(parse_selector)] = Field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     affinity: Affinity | None = None
-    volumes: Mapping[str, Volume] = Field(default_factory=dict)
+    volumes: Annotated[Mapping[str, Volume], PlainValidator(parse_volumes)] = Field(default_factory=dict)
     secrets: tuple[VariableName, ...] = ()
-    envs: Mapping[VariableName, str] = Field(default_factory=dict)
+    envs: Annotated[Mapping[str, str], PlainValidator(parse_envs)] = Field(default_factory=dict)
     fs_group: Id | None = None
     run_as_user: Id | None = None
     run_as_group: Id | None = None
@@ -37,30 +63,10 @@ class Requirements(Strict):
     profile: ObjectName | None = None
     template: ObjectName | None = None
 
-    @field_validator("resources", "node_selector", "tolerations", "volumes", "secrets", "envs", mode="before")
-    @classmethod
-    def _read_nothing(cls, data: Any) -> Any:
-        return {} if data is None else data
-
-    @field_validator("node_selector", mode="before")
-    @classmethod
-    def _read_selectors(cls, data: Any) -> Any:
-        return _read_pairs(data, "key")
-
-    @field_validator("envs", mode="before")
-    @classmethod
-    def _read_envs(cls, data: Any) -> Any:
-        return _read_pairs(data, "name")
-
-    @field_validator("volumes", mode="before")
-    @classmethod
-    def _read_volumes(cls, data: Any) -> Any:
-        return _by_name(data)
-
     @field_validator("tolerations", "secrets", mode="before")
     @classmethod
     def _read_list(cls, data: Any) -> Any:
-        if not isinstance(data, list | tuple) and data != {}:
+        if not isinstance(data, list | tuple):
             raise wrong("list", f"must be a list, found {show(data)}", "put it in [ ]")
         return tuple(data)
 
@@ -71,12 +77,10 @@ class Requirements(Strict):
         for name, volume in self.volumes.items():
             other = mounted.setdefault(volume.mount_path, name)
             if other != name:
+                at = f"volumes.{name}.mount_path"
                 message = f"volumes {other} and {name} are both mounted at {volume.mount_path}"
-                mistakes.append(
-                    Mistake(f"volumes.{name}.mount_path", "mount_path", message, "mount one of them elsewhere")
-                )
-        if mistakes:
-            raise several_wrong(mistakes)
+                mistakes.append(Mistake(at, "mount_path", message, "mount one of them elsewhere"))
+        refuse(mistakes)
         return self
 
     @field_serializer("node_selector")
@@ -89,63 +93,79 @@ class Requirements(Strict):
 
     @field_serializer("volumes")
     def _print_volumes(self, volumes: Mapping[str, Volume]) -> list[dict[str, Any]]:
-        return [volume.model_dump(exclude_none=True, exclude_defaults=True) for volume in volumes.values()]
+        return [volume.to_data() for volume in volumes.values()]
 
     @field_serializer("tolerations", "affinity")
     def _print_kubernetes(self, value: Any) -> Any:
-        return [part.to_kubernetes() for part in value] if isinstance(value, tuple) else value and value.to_kubernetes()
+        return [part.manifest for part in value] if isinstance(value, tuple) else value and value.manifest
 
     def to_data(self) -> dict[str, Any]:
         """As people write it, in the one spelling; what is not said is left out."""
-        return self.model_dump(exclude_none=True, exclude_defaults=True)
+        data = self.model_dump(exclude_none=True)
+        data["resources"] = {name: value for name, value in data["resources"].items() if value != {}}
+        return {name: value for name, value in data.items() if value not in ({}, [], ())}
 
 
-def _read_pairs(data: Any, key: str) -> Any:
-    """A list of {key: ..., value: ...} as a mapping; a mapping stays one."""
-    if isinstance(data, Mapping):
-        return data
-    return _take_entries(data, f"{key} and value", lambda entry: _pair(entry, key))
+def parse_variable(value: Any) -> str:
+    """Text that a process can be given."""
+    text = parse_text(value)
+    if len(text.encode("utf-8", "surrogatepass")) > LONGEST_VARIABLE:
+        message = f"has {len(text)} characters; a process is given at most {LONGEST_VARIABLE} bytes at once"
+        raise wrong("too_long", message, "use a volume or a file of the function's code")
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise wrong("text", f"is no Unicode text: {show(text)}", "take the lone surrogates out")
+    if "\0" in text:
+        raise wrong("text", f"must not contain the character NUL, found {show(text)}", "take it out")
+    return text
 
 
-def _by_name(data: Any) -> Any:
-    """A list of {name: ..., ...} as a mapping by name; so is a mapping by name whose entries leave it out."""
-    if isinstance(data, Mapping):
-        return {
-            name: {"name": name} | dict(entry) if isinstance(entry, Mapping) else entry for name, entry in data.items()
-        }
-    return _take_entries(data, "name", lambda entry: (entry.get("name"), entry, []))
-
-
-def _pair(entry: Mapping[str, Any], key: str) -> tuple[Any, Any, list[str]]:
-    return entry.get(key), entry.get("value"), [name for name in entry if name not in (key, "value")]
-
-
-def _take_entries(data: Any, expected: str, read: Any) -> dict[str, Any]:
-    if not isinstance(data, list | tuple):
-        raise wrong("list", f"must be a list or a mapping, found {show(data)}", f"each entry has {expected}")
-    taken: dict[str, Any] = {}
+def _read_pairs(data: Any, key: str, checks: Mapping[str, Callable[[Any], Any]]) -> Mapping[str, str]:
+    """Pairs of a key and a value, from a mapping or from a list that names both; every mistake at once."""
+    pairs: dict[str, str] = {}
     mistakes: list[Mistake] = []
-    for index, entry in enumerate(data):
-        mistakes += [mistake.below(str(index)) for mistake in _take_entry(taken, entry, expected, read)]
-    if mistakes:
-        raise several_wrong(mistakes)
-    return taken
+    for at, entry in _read_entries(data, key, lambda name, value: {key: name, "value": value}):
+        found = list(_check_pair(entry, checks))
+        if not found and entry[key] in pairs:
+            found = [_twice(key, entry[key])]
+        if not found:
+            pairs[entry[key]] = entry["value"]
+        # In a mapping the key itself is the place of both.
+        places = [mistake._replace(at="") if isinstance(data, Mapping) else mistake for mistake in found]
+        mistakes += [mistake.below(at) for mistake in places]
+    refuse(mistakes)
+    return pairs
 
 
-def _take_entry(taken: dict[str, Any], entry: Any, expected: str, read: Any) -> Iterator[Mistake]:
-    """Put one entry of a list among the taken ones, or say what is wrong with it."""
+def _check_pair(entry: Any, checks: Mapping[str, Callable[[Any], Any]]) -> Iterator[Mistake]:
+    expected = " and ".join(checks)
     if not isinstance(entry, Mapping):
-        yield Mistake("", "mapping", f"must be a mapping with {expected}, found {show(entry)}", None)
+        hint = f"write {{{', '.join(f'{name}: ...' for name in checks)}}}"
+        yield Mistake("", "mapping", f"must be a mapping with {expected}, found {show(entry)}", hint)
         return
-    name, value, unknown = read(entry)
-    key = expected.split()[0]
-    if not isinstance(name, str) or not name:
-        yield Mistake(key, "required", f"must have a {key}, found {show(name)}", f"say {key}")
-    elif name in taken:
-        yield Mistake(key, "duplicate", f"{show(name)} is there twice", "keep one")
-    elif unknown:
-        yield Mistake(unknown[0], "unknown_field", f"unknown field {show(unknown[0])}", f"an entry has {expected}")
-    elif value is None:
-        yield Mistake("value", "required", f"{name} has no value", 'write value: "" for an empty one')
+    for name, check in checks.items():
+        if entry.get(name) is None:
+            hint = 'write "" for an empty value' if name == "value" else f"say its {name}"
+            yield Mistake(name, "required", f"must have a {name}, found none", hint)
+        else:
+            yield from collect(name, check, entry[name])
+    for name in entry:
+        if name not in checks:
+            yield Mistake(str(name), "unknown_field", f"unknown field {show(name)}", f"an entry has {expected}")
+
+
+def _read_entries(data: Any, key: str, join: Callable[[Any, Any], Any]) -> Iterator[tuple[str, Any]]:
+    """The entries of a list by index, or those of a mapping by key, joined with it as if they stood in a list."""
+    if isinstance(data, Mapping):
+        yield from ((printable(name), join(name, entry)) for name, entry in data.items())
+    elif isinstance(data, list | tuple):
+        yield from ((str(index), entry) for index, entry in enumerate(data))
     else:
-        taken[name] = value
+        raise wrong("list", f"must be a list or a mapping, found {show(data)}", f"each entry has a {key}")
+
+
+def _join_name(name: Any, entry: Any) -> Any:
+    return {"name": name, **entry} if isinstance(entry, Mapping) else entry
+
+
+def _twice(at: str, name: str) -> Mistake:
+    return Mistake(at, "duplicate", f"{show(name)} is there twice", "keep one")

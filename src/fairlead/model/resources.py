@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, PlainSerializer, PlainValidator, field_validator, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, ValidationError, model_validator
 
 from fairlead.model.names import ExtendedResourceName, LabelValue
 from fairlead.model.numbers import (
@@ -18,11 +18,51 @@ from fairlead.model.numbers import (
     parse_whole,
     positive,
 )
-from fairlead.model.parsing import Strict, nearest, show, wrong
+from fairlead.model.parsing import Mistake, Strict, mistakes_in, nearest, several_wrong, show, wrong
 from fairlead.model.quantities import Percent, Quantity, Unlimited
 
 MOST_DEVICES = 1024
 WHOLE_DEVICE = Percent(100)
+
+
+def parse_devices(value: Any) -> int:
+    """A number of whole GPUs; whoever writes a fraction or a type learns how those are asked for."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = str(value) if isinstance(value, str | float) else ""
+    if re.fullmatch(r"[0-9]{0,9}\.[0-9]{1,9}|[0-9]{1,3}%", text, re.ASCII):
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        hint = f"for a share of one GPU's memory write gpu: {{devices: 1, memory: {max(1, round(share * 100))}%}}"
+        if share >= 1:
+            hint = f"write gpu: {int(share)} or gpu: {int(share) + 1}"
+        raise wrong("whole_number", f"GPUs are whole devices, found {show(value)}", hint)
+    hint = "write a number of devices, such as 1"
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9.-]*", text, re.ASCII):
+        hint = f"for a type of GPU write gpu: {{devices: 1, type: {text}}}"
+    return parse_whole(value, most=MOST_DEVICES, hint=hint)
+
+
+def parse_mig(value: Any) -> str:
+    """A MIG profile, as NVIDIA names them."""
+    if not isinstance(value, str) or not re.fullmatch(r"[1-7]g\.[1-9][0-9]{0,2}gb(\+me)?", value, re.ASCII):
+        raise wrong("mig_profile", f"is no MIG profile: {show(value)}", "write one such as 1g.5gb or 3g.20gb")
+    return value
+
+
+def parse_shm(value: Any) -> bool | Quantity:
+    """Shared memory: true for as much as memory allows, false for the default, or a size."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and not value[:1].isdigit():
+        raise wrong("quantity", f"must be true, false or a size, found {show(value)}", "write a size such as 8Gi")
+    return positive(parse_bytes, "write a size such as 8Gi, or false")(value)
+
+
+SharedMemory = Annotated[
+    bool | Quantity,
+    PlainValidator(parse_shm),
+    PlainSerializer(lambda value: value if isinstance(value, bool) else str(value)),
+]
 
 
 class Amount(Strict):
@@ -75,9 +115,8 @@ class GpuMemoryAmount(Strict):
     def _check_order(self) -> Self:
         request, limit = self.request, self.limit
         if request is None and limit is None:
-            raise wrong(
-                "required", "says neither a request nor a limit", "write a share such as 50% or an amount: 10GB"
-            )
+            hint = "write a share such as 50% or an amount such as 10GB"
+            raise wrong("required", "says neither a request nor a limit", hint)
         if request is None or limit is None:
             return self
         if isinstance(request, Percent) != isinstance(limit, Percent):
@@ -92,10 +131,10 @@ class GpuMemoryAmount(Strict):
 class Gpu(Strict):
     """GPUs of a pod: whole devices, or of exactly one device a share of its memory or a MIG slice."""
 
-    devices: Annotated[int, PlainValidator(lambda value: parse_devices(value))] = 1
+    devices: Annotated[int, PlainValidator(parse_devices)] | None = None
     type: LabelValue | None = None
     memory: GpuMemoryAmount | None = None
-    mig: Annotated[str, PlainValidator(lambda value: parse_mig(value))] | None = None
+    mig: Annotated[str, PlainValidator(parse_mig)] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -108,9 +147,7 @@ class Gpu(Strict):
         if "devices" in data:
             raise wrong("duplicate", "says devices beside requests or limits", "keep devices alone")
         if len(set(both.values())) > 1:
-            message = (
-                f"requests {both['requests']} and limits {both['limits']} differ; GPU devices cannot be overcommitted"
-            )
+            message = f"requests {both['requests']} and limits {both['limits']} differ; GPUs cannot be overcommitted"
             raise wrong("gpu_requests_differ", message, f"write gpu: {both['requests']}")
         rest = {name: value for name, value in data.items() if name not in ("requests", "limits")}
         return rest | {"devices": next(iter(both.values()))} if both else rest
@@ -118,22 +155,19 @@ class Gpu(Strict):
     @model_validator(mode="after")
     def _check_sharing(self) -> Self:
         if self.memory is not None and self.mig is not None:
-            message = (
-                f"asks for a share of memory and for the MIG slice {self.mig}; one device cannot be split both ways"
-            )
+            message = f"asks for a share of memory and for MIG slice {self.mig}; a device cannot be split both ways"
             raise wrong("gpu_share_and_mig", message, "keep memory or mig", at="mig")
-        if self.memory is not None and self.memory.request == WHOLE_DEVICE:
-            return self.model_copy(update={"memory": None})
         part = "memory" if self.memory is not None else "mig" if self.mig is not None else None
         if self.devices == 0 and (part or self.type):
             message = f"asks for 0 devices and for their {part or 'type'}"
             raise wrong("gpu_contradiction", message, "set devices to 1, or leave the rest out", at=part or "type")
-        if part and self.devices != 1:
+        whole = self.memory is not None and (self.memory.request or self.memory.limit) == WHOLE_DEVICE
+        if part and not whole and self.devices not in (None, 1):
             message = f"a part of a device is only there with exactly 1 device, found {self.devices}"
-            raise wrong(
-                "gpu_share_of_many", message, f"set devices to 1, or leave {part} out to get whole devices", at=part
-            )
-        return self
+            hint = f"set devices to 1, or leave {part} out to get whole devices"
+            raise wrong("gpu_share_of_many", message, hint, at=part)
+        devices = 1 if self.devices is None and (part or self.type) else self.devices
+        return self.model_copy(update={"devices": devices, "memory": None if whole else self.memory})
 
 
 class Resources(Strict):
@@ -143,14 +177,7 @@ class Resources(Strict):
     mem: BytesAmount | None = None
     disk: BytesAmount | None = None
     gpu: Gpu | None = None
-    shm: (
-        Annotated[
-            bool | Quantity,
-            PlainValidator(lambda value: parse_shm(value)),
-            PlainSerializer(lambda value: value if isinstance(value, bool) else str(value)),
-        ]
-        | None
-    ) = None
+    shm: SharedMemory | None = None
     extended: Mapping[ExtendedResourceName, Count] = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -160,47 +187,24 @@ class Resources(Strict):
         if not isinstance(data, list | tuple):
             return data
         named: dict[str, Any] = {}
+        mistakes: list[Mistake] = []
         for index, entry in enumerate(data):
-            if not isinstance(entry, Mapping) or not isinstance(entry.get("resource_type"), str):
-                hint = "write resources as a mapping: {cpu: 8, mem: 32Gi}"
-                raise wrong("required", f"must have a resource_type, found {show(entry)}", hint, at=str(index))
-            kind = entry["resource_type"]
-            if kind in named:
-                raise wrong("duplicate", f"{show(kind)} is there twice", "keep one", at=f"{index}.resource_type")
-            if kind not in cls.model_fields:
+            kind = entry.get("resource_type") if isinstance(entry, Mapping) else None
+            at = f"{index}.resource_type"
+            if not isinstance(kind, str):
+                message = f"must have a resource_type, found {show(entry)}"
+                mistakes.append(Mistake(str(index), "required", message, "write a mapping: {cpu: 8, mem: 32Gi}"))
+            elif kind in named:
+                mistakes.append(Mistake(at, "duplicate", f"{show(kind)} is there twice", "keep one"))
+            elif kind not in cls.model_fields:
                 hint = nearest(kind, cls.model_fields)
-                raise wrong("unknown_field", f"unknown resource {show(kind)}", hint, at=f"{index}.resource_type")
-            named[kind] = {name: value for name, value in entry.items() if name != "resource_type"}
+                mistakes.append(Mistake(at, "unknown_field", f"unknown resource {show(kind)}", hint))
+            else:
+                named[kind] = {name: value for name, value in entry.items() if name != "resource_type"}
+        if mistakes:
+            try:
+                cls.model_validate(named)
+            except ValidationError as error:
+                mistakes += mistakes_in(error, cls)
+            raise several_wrong(mistakes)
         return named
-
-    @field_validator("extended", mode="before")
-    @classmethod
-    def _read_nothing(cls, data: Any) -> Any:
-        return {} if data is None else data
-
-
-def parse_devices(value: Any) -> int:
-    """A number of whole GPUs; whoever writes a fraction learns how a share is asked for."""
-    text = str(value) if isinstance(value, str | float) else ""
-    if re.fullmatch(r"[0-9]*\.[0-9]+|[0-9]{1,3}%", text, re.ASCII) and not (
-        isinstance(value, float) and value % 1 == 0
-    ):
-        percent = text.removesuffix("%") if "%" in text else f"{min(99, max(1, round(float(text) % 1 * 100)))}"
-        hint = f"for a share of one GPU's memory write gpu: {{devices: 1, memory: {percent}%}}"
-        raise wrong("whole_number", f"GPUs are whole devices, found {show(value)}", hint)
-    whole = int(value) if isinstance(value, float) and value % 1 == 0 else value
-    return parse_whole(whole, most=MOST_DEVICES, hint="write a number of devices, such as 1")
-
-
-def parse_mig(value: Any) -> str:
-    """A MIG profile, as NVIDIA names them."""
-    if not isinstance(value, str) or not re.fullmatch(r"[1-7]g\.[1-9][0-9]{0,2}gb(\+me)?", value, re.ASCII):
-        raise wrong("mig_profile", f"is no MIG profile: {show(value)}", "write one such as 1g.5gb or 3g.20gb")
-    return value
-
-
-def parse_shm(value: Any) -> bool | Quantity:
-    """Shared memory: true for as much as memory allows, false for the default, or a size."""
-    if isinstance(value, bool):
-        return value
-    return positive(parse_bytes)(value)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
-from fairlead.model.names import NAME, DnsSubdomain, ExtendedResourceName, LabelKey, LabelValue, Name
+from fairlead.model.names import NAME, DnsLabel, ExtendedResourceName, Image, LabelKey, LabelValue, Name
 from fairlead.model.parsing import Strict, show, wrong
 
 PLATFORM = "platform"
@@ -27,6 +27,14 @@ def rank_of(scope: str) -> int:
     return RANKS[scope.partition("/")[0]]
 
 
+def check_products(products: tuple[str, ...]) -> tuple[str, ...]:
+    """The products of a type of GPU, of which there is at least one."""
+    if not products:
+        raise wrong("length", "must name at least one product, found none", "say what the nodes' labels say")
+    return products
+
+
+Products = Annotated[tuple[LabelValue, ...], AfterValidator(check_products)]
 Scope = Annotated[str, PlainValidator(parse_scope)]
 
 
@@ -60,9 +68,18 @@ class Cluster(Place):
     gpu_resource: ExtendedResourceName = "nvidia.com/gpu"
     gpu_sharing: Literal["none", "kai", "hami"] = "none"
     gpu_product_label: LabelKey = "nvidia.com/gpu.product"
-    gpu_types: Mapping[LabelValue, tuple[LabelValue, ...]] = Field(default_factory=dict)
-    kai_queue: DnsSubdomain = "default-queue"
-    python_image: str = "python:3.12-slim"
+    gpu_types: Mapping[LabelValue, Products] = Field(default_factory=dict)
+    kai_queue: DnsLabel = "default-queue"
+    python_image: Image = "python:3.12-slim"
+
+    @model_validator(mode="after")
+    def _check_hami(self) -> Self:
+        """HAMi calls its resources after the GPU's, with an ending."""
+        longest = 63 - len("mem-percentage")
+        if self.gpu_sharing == "hami" and len(self.gpu_resource.partition("/")[2]) > longest:
+            message = f"has more than {longest} characters after the domain, which hami adds to: {self.gpu_resource}"
+            raise wrong("too_long", message, "use a shorter name", at="gpu_resource")
+        return self
 
 
 class Department(Place):

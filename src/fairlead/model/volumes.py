@@ -1,19 +1,18 @@
 """Volumes of a run: what is mounted where, and whether the platform makes it or it exists already."""
 
 import posixpath
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, model_validator
 
 from fairlead.model.names import DNS_SUBDOMAIN, VARIABLE, DnsLabel, DnsSubdomain
 from fairlead.model.numbers import Size
-from fairlead.model.parsing import Strict, show, wrong
+from fairlead.model.parsing import Flag, Mistake, Strict, parse_text, refuse, show, wrong
 
 RESERVED = "fairlead-"
 
 VolumeType = Literal["persistent_volume_claim", "shared_volume", "config_map", "secret", "empty_dir", "ephemeral"]
-VOLUME_TYPES: tuple[str, ...] = get_args(VolumeType)
 
 # What each type may say in its spec.
 SPEC_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -34,7 +33,7 @@ def parse_mount_path(value: Any) -> str:
     if not isinstance(value, str) or not value.startswith("/"):
         raise wrong("absolute", f"must be an absolute path, found {show(value)}", "begin it with /")
     if ":" in value or not value.isprintable() or ".." in value.split("/") or len(value) > 4096:
-        raise wrong("path", f"must be a plain path without ':' and '..', found {show(value)}", "such as /data")
+        raise wrong("path", f"must be a path without ':' and '..', found {show(value)}", "write one such as /data")
     path = posixpath.normpath(value)
     if path in ("/", "//"):
         raise wrong("path", "must not be the root folder", "mount it at a folder such as /data")
@@ -43,9 +42,15 @@ def parse_mount_path(value: Any) -> str:
 
 def parse_sub_path(value: Any) -> str:
     """A path inside a volume."""
-    if not isinstance(value, str) or not value or value.startswith("/") or ".." in value.split("/"):
-        raise wrong("path", f"must be a relative path without '..', found {show(value)}", "such as models/base")
-    return value
+    text = parse_text(value)
+    if not text or not text.isprintable() or text.startswith("/") or ".." in text.split("/"):
+        raise wrong("path", f"must be a path inside the volume, found {show(text)}", "write one such as models/base")
+    return text
+
+
+def object_name(volume: str, parts: Mapping[str, Any]) -> str:
+    """The existing object that a shared volume, config map or secret volume shows: its namesake, or another."""
+    return str(parts.get("spec.claim_name") or parts.get("spec.name") or volume)
 
 
 class VolumeSpec(Strict):
@@ -66,34 +71,34 @@ class Volume(Strict):
     name: DnsLabel
     volume_type: VolumeType
     mount_path: Annotated[str, PlainValidator(parse_mount_path)]
-    read_only: Annotated[bool, Field(strict=True)] = False
+    read_only: Flag = False
     sub_path: Annotated[str, PlainValidator(parse_sub_path)] | None = None
     spec: VolumeSpec = Field(default_factory=VolumeSpec)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        allowed = SPEC_FIELDS[self.volume_type]
-        for name in self.spec.model_fields_set:
-            if getattr(self.spec, name) is not None and name not in allowed:
-                raise wrong(
-                    "unknown_field", f"{self.volume_type} has no {name}", self._suggest(name), at=f"spec.{name}"
-                )
-        if self.volume_type in SIZED and self.spec.size is None:
-            raise wrong("required", "is missing", "say how much to reserve, such as 10Gi", at="spec.size")
-        grammar = VARIABLE if self.volume_type == "secret" else DNS_SUBDOMAIN
-        if self.volume_type in NAMED and not grammar.matches(self.object_name):
-            message = f"is no name of a {self.volume_type}: {show(self.object_name)}"
-            raise wrong("name", message, f"use {grammar.words}", at="spec.name")
-        if self.name.startswith(RESERVED):
-            raise wrong(
-                "reserved", f"names with {RESERVED} are the platform's, found {self.name}", "rename it", at="name"
-            )
+        refuse(self._find_mistakes())
         return self
 
-    @property
-    def object_name(self) -> str:
-        """The existing object that a shared volume, config map or secret volume shows."""
-        return self.spec.claim_name or self.spec.name or self.name
+    def _find_mistakes(self) -> Iterator[Mistake]:
+        for field in VolumeSpec.model_fields:
+            if getattr(self.spec, field) is not None and field not in SPEC_FIELDS[self.volume_type]:
+                message = f"{self.volume_type} has no {field}"
+                yield Mistake(f"spec.{field}", "unknown_field", message, self._suggest(field))
+        if self.volume_type in SIZED and self.spec.size is None:
+            yield Mistake("spec.size", "required", "is missing", "say how much to reserve, such as 10Gi")
+        grammar, shown = VARIABLE if self.volume_type == "secret" else DNS_SUBDOMAIN, self.spec.name or self.name
+        if self.volume_type in NAMED and not grammar.matches(shown):
+            message = f"is no name of a {self.volume_type}: {show(shown)}"
+            yield Mistake("spec.name", "name", message, f"use {grammar.words}")
+        if self.name.startswith(RESERVED):
+            message = f"names with {RESERVED} are the platform's, found {self.name}"
+            yield Mistake("name", "reserved", message, "rename it")
+
+    def to_data(self) -> dict[str, Any]:
+        """As people write it; what is not said is left out."""
+        data = self.model_dump(exclude_none=True, exclude_defaults=True)
+        return {name: value for name, value in data.items() if value != {}}
 
     def _suggest(self, field: str) -> str:
         if field == "claim_name" and self.volume_type == "persistent_volume_claim":

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from fairlead.core.drafts import Draft
-from fairlead.core.placement import Term
+from fairlead.core.manifests.names import PREFIX
 from fairlead.model.quantities import GpuMemory, Percent
 
 MEBIBYTE = 2**20
@@ -18,7 +18,6 @@ class GpuParts:
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     scheduler: str | None = None
-    nodes: tuple[Term, ...] = ()
 
 
 def render_gpus(draft: Draft) -> GpuParts:
@@ -32,15 +31,13 @@ def render_gpus(draft: Draft) -> GpuParts:
         labels={"kai.scheduler/queue": cluster.kai_queue} if sharing == "kai" else {},
         # One scheduler decides about the GPUs of a cluster, whole ones included, or two would give the same one away.
         scheduler=SCHEDULERS.get(sharing),
-        nodes=_render_nodes(draft),
     )
 
 
 def _render_resources(draft: Draft) -> dict[str, str]:
-    cluster, mig = draft.cluster, draft.resolution.value("resources", "gpu", "mig")
-    memory: Percent | GpuMemory | None = draft.resolution.value("resources", "gpu", "memory.request")
-    if mig is not None:
-        return {f"nvidia.com/mig-{mig.replace('+', '.')}": "1"}
+    cluster, memory = draft.cluster, draft.gpu_memory
+    if draft.mig is not None:
+        return {f"nvidia.com/mig-{draft.mig.replace('+', '.')}": "1"}
     if memory is None:
         return {cluster.gpu_resource: str(draft.devices)}
     if cluster.gpu_sharing == "kai":
@@ -51,23 +48,14 @@ def _render_resources(draft: Draft) -> dict[str, str]:
 
 
 def _render_kai(draft: Draft) -> dict[str, str]:
-    memory: Percent | GpuMemory | None = draft.resolution.value("resources", "gpu", "memory.request")
-    limit: Percent | GpuMemory | None = draft.resolution.value("resources", "gpu", "memory.limit")
+    memory, limit = draft.gpu_memory, draft.gpu_memory_limit
     if memory is None:
         return {}
     if isinstance(memory, Percent):
         share = {"gpu-fraction": f"{memory.value / 100:g}"}
     else:
         share = {"gpu-memory": _mebibytes(memory)}
-    return share | ({"fairlead.dev/gpu-memory-limit": str(limit)} if limit is not None else {})
-
-
-def _render_nodes(draft: Draft) -> tuple[Term, ...]:
-    kind, cluster = draft.resolution.value("resources", "gpu", "type"), draft.cluster
-    if kind is None:
-        return ()
-    products = list(cluster.gpu_types.get(kind, (kind,)))
-    return ({"matchExpressions": [{"key": cluster.gpu_product_label, "operator": "In", "values": products}]},)
+    return share | ({f"{PREFIX}/gpu-memory-limit": str(limit)} if limit is not None else {})
 
 
 def _mebibytes(memory: GpuMemory) -> str:

@@ -5,8 +5,6 @@ from typing import Any
 from fairlead.core.drafts import Draft
 from fairlead.core.manifests import names
 
-ORIGINALS = "fairlead.dev/{}-name"
-
 
 def name_of(draft: Draft, suffix: str = "") -> str:
     """The name of the run's main object, or of one that belongs to it."""
@@ -16,7 +14,9 @@ def name_of(draft: Draft, suffix: str = "") -> str:
 def render_metadata(draft: Draft, suffix: str = "") -> dict[str, Any]:
     """Name, namespace and labels; the names in full where the labels could not hold them."""
     originals = {"project": draft.snapshot.project, "function": draft.function.name}
-    changed = {ORIGINALS.format(kind): name for kind, name in originals.items() if names.label_value(name) != name}
+    changed = {
+        f"{names.PREFIX}/{kind}-name": name for kind, name in originals.items() if names.label_value(name) != name
+    }
     metadata = {
         "name": name_of(draft, suffix),
         "namespace": names.namespace(draft.snapshot.project),
@@ -27,4 +27,4 @@ def render_metadata(draft: Draft, suffix: str = "") -> dict[str, Any]:
 
 def render_labels(draft: Draft) -> dict[str, str]:
     """The labels by which everything of a run is found."""
-    return {key: parts[""] for key, parts in sorted(draft.resolution.named("labels").items())}
+    return draft.resolution.values("labels")

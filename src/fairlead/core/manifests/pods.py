@@ -1,12 +1,13 @@
 """The pod of a run: one container, with what was resolved and nothing else."""
 
+import marshal
 from typing import Any
 
 from fairlead.core.drafts import Draft
 from fairlead.core.folders import HOME
 from fairlead.core.manifests import functions, gpus, volumes
 from fairlead.core.manifests.metadata import render_labels
-from fairlead.core.placement import REQUIRED_NODES, cross_terms, render_affinity
+from fairlead.core.placement import REQUIRED_NODES, render_affinity
 from fairlead.model.quantities import Quantity
 
 CONTAINER = "main"
@@ -27,9 +28,9 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
         "containers": [_render_container(draft, gpu.resources)],
         "volumes": volumes.render_volumes(draft),
         "schedulerName": gpu.scheduler,
-        "nodeSelector": {key: parts[""] for key, parts in sorted(draft.resolution.named("node_selector").items())},
-        "tolerations": [parts[""] for _, parts in sorted(draft.resolution.named("tolerations").items())],
-        "affinity": _render_affinity(draft, gpu),
+        "nodeSelector": draft.resolution.values("node_selector"),
+        "tolerations": list(map(dict, draft.resolution.values("tolerations").values())),
+        "affinity": _render_affinity(draft),
         "runtimeClassName": draft.resolution.value("runtime_class"),
         "priorityClassName": draft.resolution.value("priority_class"),
     }
@@ -43,11 +44,11 @@ def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, 
         **({"workingDir": HOME} if draft.function.kind == "python" else {}),
         **functions.render_command(draft),
         "env": functions.render_envs(draft),
-        "resources": _render_resources(draft, gpu_resources),
+        **_render_resources(draft, gpu_resources),
         "volumeMounts": volumes.render_mounts(draft),
         "securityContext": {
             "allowPrivilegeEscalation": draft.resolution.value("security", "allow_privilege_escalation"),
-            "capabilities": {"drop": ["ALL"]},
+            "capabilities": {"drop": [draft.resolution.value("security", "drop_capabilities")]},
         },
     }
     if draft.request.action != "job" and draft.port is not None:
@@ -67,15 +68,18 @@ def _render_resources(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, 
         if name.startswith("extended.") and parts[""].nanos:
             requests[name.removeprefix("extended.")] = limits[name.removeprefix("extended.")] = str(parts[""])
     both = {"requests": requests, "limits": limits}
-    return {part: dict(sorted(amounts.items())) for part, amounts in both.items() if amounts}
+    resources = {part: dict(sorted(amounts.items())) for part, amounts in both.items() if amounts}
+    return {"resources": resources} if resources else {}
 
 
-def _render_affinity(draft: Draft, gpu: gpus.GpuParts) -> dict[str, Any]:
-    parts = {name: values[""] for name, values in draft.resolution.named("affinity").items()}
-    if gpu.nodes:
-        asked = parts.get(REQUIRED_NODES)
-        parts[REQUIRED_NODES] = cross_terms(asked, gpu.nodes) if asked else list(gpu.nodes)
-    return render_affinity(parts)
+def _render_affinity(draft: Draft) -> dict[str, Any]:
+    parts = draft.resolution.values("affinity")
+    if draft.required_nodes is not None:
+        parts[REQUIRED_NODES] = draft.required_nodes
+    # A copy for this run alone, at a tenth of deepcopy's time: whoever changes a manifest must not change the compute
+    # resource that its terms came from.
+    affinity: dict[str, Any] = marshal.loads(marshal.dumps(render_affinity(parts)))
+    return affinity
 
 
 def _render_pod_security(draft: Draft) -> dict[str, Any]:

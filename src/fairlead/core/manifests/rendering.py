@@ -5,9 +5,8 @@ from typing import Any
 from fairlead.core.drafts import Draft
 from fairlead.core.manifests import functions, pods, volumes
 from fairlead.core.manifests.metadata import render_metadata
+from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.model.plans import Manifest
-
-RUN_LABEL = "fairlead.dev/run"
 
 
 def render_manifests(draft: Draft) -> tuple[Manifest, ...]:
@@ -32,12 +31,12 @@ def render_job(draft: Draft) -> Manifest:
         "suspend": True,
         "parallelism": replicas,
         "completions": replicas,
-        "template": pods.render_pod_template(draft, "Never"),
     }
     if replicas > 1:
         spec["completionMode"] = "Indexed"
     if (deadline := draft.resolution.value("deadline")) is not None:
         spec["activeDeadlineSeconds"] = deadline
+    spec["template"] = pods.render_pod_template(draft, "Never")
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": render_metadata(draft), "spec": spec}
 
 
@@ -46,11 +45,11 @@ def render_deployment(draft: Draft) -> Manifest:
     spec: dict[str, Any] = {
         "replicas": draft.resolution.value("replicas"),
         "selector": {"matchLabels": _selector(draft)},
-        "template": pods.render_pod_template(draft, "Always"),
     }
     if draft.request.action == "workspace":
         # Two pods of one workspace would write to the same claim.
         spec["strategy"] = {"type": "Recreate"}
+    spec["template"] = pods.render_pod_template(draft, "Always")
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": render_metadata(draft), "spec": spec}
 
 

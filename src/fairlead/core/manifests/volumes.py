@@ -1,6 +1,6 @@
 """Volumes of a pod, where they are mounted, and the claims that the platform makes for them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fairlead.core.drafts import Draft
@@ -8,6 +8,7 @@ from fairlead.core.folders import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.core.manifests.metadata import name_of, render_metadata
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import Quantity
+from fairlead.model.volumes import object_name
 
 Parts = Mapping[str, Any]
 Json = dict[str, Any]
@@ -36,8 +37,8 @@ def render_claims(draft: Draft) -> Iterator[Manifest]:
             }
 
 
-def _asked(draft: Draft) -> list[tuple[str, Parts]]:
-    return sorted(draft.resolution.named("volumes").items())
+def _asked(draft: Draft) -> Iterable[tuple[str, Parts]]:
+    return draft.resolution.named("volumes").items()
 
 
 def _own(draft: Draft) -> Iterator[tuple[Json, Json]]:
@@ -68,13 +69,13 @@ def _render_source(draft: Draft, name: str, parts: Parts) -> Json:
         case "persistent_volume_claim":
             return {"persistentVolumeClaim": {"claimName": name_of(draft, name)}}
         case "shared_volume":
-            return {"persistentVolumeClaim": {"claimName": parts.get("spec.claim_name", name)}}
+            return {"persistentVolumeClaim": {"claimName": object_name(name, parts)}}
         case "ephemeral":
             return {"ephemeral": {"volumeClaimTemplate": {"spec": _render_claim(parts)}}}
         case "config_map":
-            return {"configMap": {"name": parts.get("spec.name", name)}}
+            return {"configMap": {"name": object_name(name, parts)}}
         case "secret":
-            key = parts.get("spec.name", name)
+            key = object_name(name, parts)
             return {"secret": {"secretName": name_of(draft, "secrets"), "items": [{"key": key, "path": key}]}}
         case _:
             size = {"sizeLimit": str(parts["spec.size"])} if "spec.size" in parts else {}

@@ -1,8 +1,8 @@
 """The policies of several scopes as one: each bound, switch and factor with the scope that it comes from."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 from fairlead.model import fields
@@ -33,7 +33,7 @@ class EffectiveRule:
 
     min: dict[type, Said] = field(default_factory=dict)
     max: dict[type, Said] = field(default_factory=dict)
-    options: Said | None = None
+    options: list[Said] = field(default_factory=list)
     required: Source | None = None
     locked: Source | None = None
 
@@ -53,10 +53,10 @@ def merge_rules(policies: Sequence[Policy]) -> dict[str, EffectiveRule]:
             flags.required = flags.required or (source if rule.required else None)
             flags.locked = flags.locked or (source if rule.locked else None)
             bounds = merged.setdefault(fields.value_path(path), EffectiveRule())
-            _tighten(bounds.max, rule.max, source, tighter=lambda new, old: new < old)
-            _tighten(bounds.min, rule.min, source, tighter=lambda new, old: new > old)
+            _tighten(bounds.max, rule.max, source, tighter=operator.lt)
+            _tighten(bounds.min, rule.min, source, tighter=operator.gt)
             if rule.options is not None:
-                bounds.options = _common(bounds.options, rule.options, source)
+                bounds.options.append(Said(rule.options, source))
     return merged
 
 
@@ -71,26 +71,20 @@ def merge_switches(policies: Sequence[Policy]) -> dict[str, Said]:
             if old is None or value == STRICTER.get(name):
                 merged[name] = Said(value, source_of(policy))
             elif name not in STRICTER:
-                merged[name] = _common(old, value, source_of(policy))
+                merged[name] = Said(tuple(item for item in old.value if item in value), source_of(policy))
     return {name: Said(value, Source(Layer.PLATFORM)) for name, value in SHIPPED.items()} | merged
 
 
-def find_limit_factor(policies: Iterable[Policy], resource: str) -> tuple[Fraction, Source] | None:
+def find_limit_factor(policies: Sequence[Policy], resource: str) -> Said | None:
     """The nearest scope's factor for a resource's limit."""
-    found = None
-    for policy in policies:
-        factor: Fraction | None = getattr(policy.limit_factor, resource)
-        if factor is not None:
-            found = factor, source_of(policy)
-    return found
+    for policy in reversed(policies):
+        if (factor := getattr(policy.limit_factor, resource)) is not None:
+            return Said(factor, source_of(policy))
+    return None
 
 
-def _tighten(bounds: dict[type, Said], value: Any, source: Source, *, tighter: Any) -> None:
+def _tighten(bounds: dict[type, Said], value: Any, source: Source, *, tighter: Callable[[Any, Any], bool]) -> None:
     # Bounds of different kinds, a share and an amount of GPU memory, stand beside each other.
     old = bounds.get(type(value))
     if value is not None and (old is None or tighter(value, old.value)):
         bounds[type(value)] = Said(value, source)
-
-
-def _common(old: Said | None, options: tuple[Any, ...], source: Source) -> Said:
-    return Said(options if old is None else tuple(option for option in old.value if option in options), source)

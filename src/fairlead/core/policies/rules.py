@@ -1,6 +1,7 @@
 """Checking what was resolved against the rules of the policies."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fairlead.core.policies.merging import EffectiveRule
@@ -17,70 +18,86 @@ def check_rules(
     rules: Mapping[str, EffectiveRule], resolution: Resolution, statements: Sequence[Statement]
 ) -> Iterator[Violation]:
     """Every rule that the result breaks; `locked` is checked on what template and user say."""
-    settings = {setting.path: setting for setting in resolution.flat() if setting.value is not None}
+    settings = {setting.path: setting for setting in resolution.flat if setting.value is not None}
     for path, rule in rules.items():
         yield from _check_flags(path, rule, settings, statements)
-        for found, value in _values_at(path, settings):
-            yield from _check_maximum(found, value, rule)
-            yield from _check_minimum(found, value, rule)
-            yield from _check_options(found, value, rule)
+        for found in _paths_at(path, settings):
+            value = _measure(found, settings)
+            if broken := list(_find_broken(found, value, rule)):
+                said = _say(value, settings.get(found))
+                yield from (replace(violation, message=f"{said}; {violation.message}") for violation in broken)
 
 
 def _check_flags(
     path: str, rule: EffectiveRule, settings: Mapping[str, Setting], statements: Sequence[Statement]
 ) -> Iterator[Violation]:
-    if rule.required and not any(_is_at(path, setting) for setting in settings):
-        message = f"is required by the {rule.required} and nobody says it"
-        yield Violation(path, "required", message, f"say {fields.value_path(path)}", rule.required)
+    for place in _required_at(path, settings) if rule.required else ():
+        if not any(_is_at(place, setting) for setting in settings):
+            message = f"is required by the {rule.required} and nobody says it"
+            yield Violation(place, "required", message, f"say {fields.value_path(place)}", rule.required)
     if rule.locked:
         for said, value, statement in _said_below(path, statements):
-            message = f"{statement.source} says {value}; it is locked by the {rule.locked}"
+            message = f"the {statement.source} says {value}; it is locked by the {rule.locked}"
             yield Violation(said, "locked", message, "leave it out", rule.locked)
 
 
-def _check_maximum(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violation]:
+def _required_at(path: str, settings: Mapping[str, Setting]) -> list[str]:
+    """Where something must stand: with `*` for a name, in each thing that is there."""
+    section, star, rest = path.partition("*")
+    if not star:
+        return [path]
+    names = (setting.removeprefix(section).partition(".")[0] for setting in settings if setting.startswith(section))
+    return [f"{section}{name}{rest}" for name in dict.fromkeys(names)] if rest else []
+
+
+def _find_broken(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violation]:
+    """The bounds and options that a value breaks; each message begins after what was asked for."""
     for bound in rule.max.values():
-        if value is None or value is UNLIMITED:
-            if path in LIMITS or value is UNLIMITED:
-                found = "has no limit" if value is None else "is unlimited"
-                yield _broken(
-                    path, "max", f"{found}; the {bound.source} allows at most {bound.value}", bound, "or less"
-                )
-        elif type(value) is not type(bound.value):
-            yield _incomparable(path, value, bound)
-        elif value > bound.value:
-            message = f"asks for {value}; the {bound.source} allows at most {bound.value}"
-            yield _broken(path, "max", message, bound, "or less")
-
-
-def _check_minimum(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violation]:
+        endless = value is UNLIMITED or (value is None and path in LIMITS)
+        if endless or (_is_comparable(value, bound) and value > bound.value):
+            hint = f"set {path} to {bound.value} or less" if str(bound.value) != "0" else f"leave {path} out"
+            yield Violation(path, "max", f"the {bound.source} allows at most {bound.value}", hint, bound.source)
     for bound in rule.min.values():
-        if value is None or value is UNLIMITED:
-            continue
-        if type(value) is not type(bound.value):
-            yield _incomparable(path, value, bound)
-        elif value < bound.value:
-            message = f"asks for {value}; the {bound.source} asks for at least {bound.value}"
-            yield _broken(path, "min", message, bound, "or more")
+        if _is_comparable(value, bound) and value < bound.value:
+            hint = f"set {path} to {bound.value} or more"
+            yield Violation(path, "min", f"the {bound.source} asks for at least {bound.value}", hint, bound.source)
+    for bound in (*rule.max.values(), *rule.min.values()):
+        if value is not None and value is not UNLIMITED and not _is_comparable(value, bound):
+            message = f"the {bound.source} bounds it by {bound.value}, and the two cannot be compared"
+            yield Violation(path, "unit", message, f"write it in the kind of unit of {bound.value}", bound.source)
+    yield from _check_options(path, value, rule.options)
 
 
-def _check_options(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violation]:
-    if rule.options is None or value is None or value in rule.options.value:
+def _check_options(path: str, value: Any, options: Sequence[Said]) -> Iterator[Violation]:
+    """A value must be among the options of every scope; the way out is what they have in common."""
+    broken = [bound for bound in options if value is not None and value not in bound.value]
+    if not broken:
         return
-    options = ", ".join(map(str, rule.options.value))
-    allowed = f"allows only {options}" if options else "leaves no option: what the scopes allow has nothing in common"
-    hint = f"set it to one of {options}" if options else "ask an administrator of that scope"
-    yield Violation(
-        path, "options", f"asks for {value}; the {rule.options.source} {allowed}", hint, rule.options.source
-    )
+    allowed = "; ".join(f"the {bound.source} allows {', '.join(map(str, bound.value))}" for bound in broken)
+    common = [str(option) for option in options[0].value if all(option in bound.value for bound in options)]
+    hint = f"set it to {' or '.join(common)}" if common else "nothing suits all scopes: ask an administrator"
+    yield Violation(path, "options", allowed, hint, broken[0].source)
 
 
-def _values_at(path: str, settings: Mapping[str, Setting]) -> Iterator[tuple[str, Any]]:
-    if "*" in path:
-        pattern = fields.pattern_of(path)
-        yield from ((name, _measure(name, settings)) for name in settings if pattern.fullmatch(name))
-    else:
-        yield path, _measure(path, settings)
+def _is_comparable(value: Any, bound: Said) -> bool:
+    """Whether both are of one kind: a share of a GPU's memory has no order among amounts of it."""
+    return type(value) is type(bound.value)
+
+
+def _paths_at(path: str, settings: Mapping[str, Setting]) -> list[str]:
+    if "*" not in path:
+        return [path]
+    pattern = fields.pattern_of(path)
+    return [name for name in settings if pattern.fullmatch(name)]
+
+
+def _say(value: Any, setting: Setting | None) -> str:
+    """A value as a message begins with it, and whose it is where it is not the user's own."""
+    if value is None or value is UNLIMITED:
+        return "has no limit" if value is None else "is unlimited"
+    if setting is None or setting.source.layer is Layer.USER:
+        return f"asks for {value}" + (f" ({setting.why})" if setting and setting.why else "")
+    return f"is {value} (from the {setting.source})"
 
 
 def _measure(path: str, settings: Mapping[str, Setting]) -> Any:
@@ -106,12 +123,3 @@ def _is_at(path: str, said: str) -> bool:
     if "*" in path:
         return fields.pattern_of(path).match(said) is not None
     return said == path or said.startswith(path + ".")
-
-
-def _broken(path: str, rule: str, message: str, bound: Said, direction: str) -> Violation:
-    return Violation(path, rule, message, f"set {path} to {bound.value} {direction}", bound.source)
-
-
-def _incomparable(path: str, value: Any, bound: Said) -> Violation:
-    message = f"asks for {value}; the {bound.source} bounds it by {bound.value}, and the two cannot be compared"
-    return Violation(path, "unit", message, f"write it in the kind of unit of {bound.value}", bound.source)

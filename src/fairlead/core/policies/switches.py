@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from fairlead.core.drafts import Draft
-from fairlead.model.plans import Violation
-from fairlead.model.quantities import GpuMemory, Percent
+from fairlead.model.plans import Layer, Said, Violation
 from fairlead.model.volumes import EXISTING, SIZED
 
 IDS = ("run_as_user", "run_as_group", "fs_group")
@@ -17,8 +16,8 @@ def check_existing_volumes(draft: Draft) -> Iterator[Violation]:
         return
     for name, parts in draft.resolution.named("volumes").items():
         if parts["volume_type"] in EXISTING:
-            message = f"{parts['volume_type']} uses an existing volume; the {switch.source} blocks those"
-            hint = "use persistent_volume_claim, ephemeral or empty_dir, or ask for existing_volumes: allow"
+            message = f"{parts['volume_type']} uses an existing volume; {_refusal(switch)}"
+            hint = "use a volume that the platform makes, or ask for a policy with existing_volumes: allow"
             yield Violation(f"volumes.{name}.volume_type", "existing_volumes", message, hint, switch.source)
 
 
@@ -43,9 +42,10 @@ def check_registries(draft: Draft) -> Iterator[Violation]:
     if switch.value is None or image is None:
         return
     if not any(_is_below(_full_image(image), registry) for registry in switch.value):
-        allowed = ", ".join(switch.value) or "none"
-        message = f"image {image} comes from elsewhere; the {switch.source} allows registries {allowed}"
-        yield Violation("function.image", "registries", message, f"use an image of {allowed}", switch.source)
+        allowed = ", ".join(switch.value)
+        message = f"image {image} comes from elsewhere; the {switch.source} allows {allowed or 'no registry at all'}"
+        hint = f"use an image of {allowed}" if allowed else "nothing suits all scopes: ask an administrator"
+        yield Violation("function.image", "registries", message, hint, switch.source)
 
 
 def check_compute_resource(draft: Draft) -> Iterator[Violation]:
@@ -53,28 +53,34 @@ def check_compute_resource(draft: Draft) -> Iterator[Violation]:
     switch = draft.switches["compute_resource"]
     if switch.value == "required" and draft.resolution.value("profile") is None:
         message = f"names no compute resource; the {switch.source} requires one"
-        known = ", ".join(sorted(draft.snapshot.compute_resources)) or "there are none here"
-        yield Violation("profile", "compute_resource", message, f"choose one: {known}", switch.source)
+        known = ", ".join(sorted(draft.snapshot.compute_resources))
+        hint = f"choose one: {known}" if known else "ask an administrator for one: there is none yet"
+        yield Violation("profile", "compute_resource", message, hint, switch.source)
 
 
 def check_root(draft: Draft) -> Iterator[Violation]:
     """Nothing runs as root unless that is allowed."""
     switch = draft.switches["allow_root"]
     for name in IDS:
-        if draft.resolution.value(name) == 0 and not switch.value:
-            message = f"0 is root; the {switch.source} does not allow it"
-            yield Violation(name, "allow_root", message, "use an id of 1 or more, such as 1000", switch.source)
+        setting = draft.resolution.setting(name)
+        if setting and setting.value == 0 and setting.source.layer is not Layer.IMPOSED and not switch.value:
+            message, hint = f"0 is root; {_refusal(switch)}", "use 1000, say, or ask for a policy with allow_root: true"
+            yield Violation(name, "allow_root", message, hint, switch.source)
 
 
 def check_gpu_memory_limits(draft: Draft) -> Iterator[Violation]:
     """A GPU memory limit over the request is lent memory: it needs to be switched on."""
     switch = draft.switches["gpu_memory_limits"]
-    request: Percent | GpuMemory | None = draft.resolution.value("resources", "gpu", "memory.request")
-    limit = draft.resolution.value("resources", "gpu", "memory.limit")
+    request, limit = draft.gpu_memory, draft.gpu_memory_limit
     if limit is not None and limit != request and not switch.value:
-        message = f"limit {limit} is over the request {request}; the {switch.source} does not allow GPU memory limits"
-        hint = f"set it to {request}, or ask for gpu_memory_limits: true"
+        message = f"limit {limit} of GPU memory is over the request {request}; {_refusal(switch)}"
+        hint = f"set it to {request}, or ask for a policy with gpu_memory_limits: true"
         yield Violation("resources.gpu.memory.limit", "gpu_memory_limits", message, hint, switch.source)
+
+
+def _refusal(switch: Said) -> str:
+    """Who does not allow it: a policy, or none that would have to."""
+    return "no policy allows it" if switch.source.layer is Layer.PLATFORM else f"the {switch.source} does not allow it"
 
 
 def _full_image(image: str) -> str:

@@ -1,0 +1,80 @@
+"""How long a plan takes, beside only reading the YAML of the same request. CPU time of one core, in one run.
+
+Each figure is the median of several rounds in which all cases take turns, so that a busy machine slows all alike.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from fairlead.core import explaining
+from fairlead.core.drafts import Snapshot
+from fairlead.core.planning import plan_run
+from fairlead.files import documents, snapshots, sources, yamls
+from fairlead.model.requests import Function, RunRequest
+
+ROUNDS = 15
+CASE_SECONDS = 0.05
+GOAL_SECONDS = 0.0005
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    """Measure and print."""
+    library = documents.load_library([(HERE / "platform.yaml", "ComputeResource")])
+    built, unclear = snapshots.build_snapshot(library, "forest")
+    assert not library.violations, library.violations
+    assert not unclear, unclear
+    snapshot = replace(built, code=sources.load_code(HERE, Function(name="bench"))[0])
+    print(f"{'':34}{'per second':>12}{'milliseconds':>14}{'x YAML':>8}")
+    for name in ("small", "full"):
+        _print(name, _measure(_cases(HERE / f"{name}.yaml", snapshot)))
+
+
+def _cases(path: Path, snapshot: Snapshot) -> dict[str, Callable[[], object]]:
+    text = path.read_bytes()
+    [data] = yamls.parse_documents(text)
+    request = RunRequest.model_validate(data)
+    plan = plan_run(request, snapshot, "bench")
+    assert plan.manifests, plan.violations
+    return {
+        "only YAML, PyYAML's C loader": lambda: yaml.load(text, Loader=yaml.CSafeLoader),
+        "our strict YAML": lambda: yamls.parse_documents(text),
+        "the request's model": lambda: RunRequest.model_validate(data),
+        "plan without manifests": lambda: plan_run(request, snapshot, "bench", render=False),
+        "plan with manifests": lambda: plan_run(request, snapshot, "bench"),
+        "model and plan with manifests": lambda: plan_run(RunRequest.model_validate(data), snapshot, "bench"),
+        "plan as JSON data": lambda: explaining.to_data(plan),
+        "plan as text": lambda: explaining.explain(plan, path.stem),
+    }
+
+
+def _measure(cases: dict[str, Callable[[], object]]) -> dict[str, float]:
+    rounds: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(ROUNDS):
+        for name, run in cases.items():
+            start, count = time.process_time(), 0
+            while (spent := time.process_time() - start) < CASE_SECONDS / 2:
+                run()
+                count += 1
+            rounds[name].append(spent / count)
+    return {name: statistics.median(seconds) for name, seconds in rounds.items()}
+
+
+def _print(title: str, measured: dict[str, float]) -> None:
+    yaml_seconds = next(iter(measured.values()))
+    print(f"\n{title} request")
+    for name, seconds in measured.items():
+        print(f"  {name:32}{1 / seconds:12,.0f}{seconds * 1000:14.3f}{seconds / yaml_seconds:8.2f}")
+    full = measured["plan with manifests"]
+    print(
+        f"  goal: a plan with manifests in under {GOAL_SECONDS * 1000} ms: {'met' if full < GOAL_SECONDS else 'MISSED'}"
+    )
+
+
+if __name__ == "__main__":
+    main()
