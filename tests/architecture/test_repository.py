@@ -1,0 +1,71 @@
+"""What is kept in the repository: hashes of what is installed, and no place to install it from."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.modules import ROOT
+
+LOCK = ROOT / "requirements.lock"
+# Written in two halves, so that this file is not what it looks for.
+PACKAGE_HOSTS = [
+    f"{name}.{ending}"
+    for name, ending in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("anaconda", "org"),
+        ("npmjs", "org"),
+        ("npmjs", "com"),
+        ("yarnpkg", "com"),
+        ("jfrog", "io"),
+        ("crates", "io"),
+    )
+]
+TOOLS = [".ci", "Makefile", "pyproject.toml"]
+
+
+def test_no_host_of_packages_is_named() -> None:
+    pattern = re.compile("|".join(map(re.escape, PACKAGE_HOSTS)).encode())
+    assert [str(file) for file in _kept_files() if pattern.search(file.read_bytes())] == []
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_no_tool_says_where_packages_come_from(tool: str) -> None:
+    place = ROOT / tool
+    for file in [place] if place.is_file() else place.iterdir():
+        named = re.findall(r"https?://\S+|--(?:extra-)?index-url[= ]\S+|--find-links[= ]\S+", file.read_text("utf-8"))
+        assert named == [], file
+
+
+def test_the_lock_has_hashes_and_no_urls() -> None:
+    text = LOCK.read_text("utf-8")
+    pinned = re.findall(r"^[a-z0-9].*==.*$", text, re.MULTILINE)
+    entries = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)[1:]
+    assert len(pinned) == len(entries) > 30
+    assert [entry.splitlines()[0] for entry in entries if "--hash=sha256:" not in entry] == []
+    assert "://" not in text
+    assert [line for line in text.splitlines() if line.startswith("-")] == []
+
+
+def test_the_lock_has_everything_that_the_project_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    asked = [
+        *project["project"]["dependencies"],
+        *(name for names in project["project"]["optional-dependencies"].values() for name in names),
+        *(name for names in project["dependency-groups"].values() for name in names),
+    ]
+    locked = set(re.findall(r"^([a-z0-9._-]+?)(?:\[.*?\])?==", LOCK.read_text("utf-8"), re.MULTILINE))
+    assert {re.split(r"[\[><=~!; ]", name)[0].lower().replace("_", "-") for name in asked} - locked == set()
+
+
+def _kept_files() -> list[Path]:
+    """Files that are in the repository, or would be with the next commit."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("this is no checkout")
+    files = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    return [file for file in files if file.is_file()]

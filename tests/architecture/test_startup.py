@@ -1,0 +1,60 @@
+"""Starting has a budget: what is not used is not loaded."""
+
+import subprocess
+import sys
+
+import pytest
+
+SERVER = {
+    "alembic", "cryptography", "fastapi", "httptools", "joserfc", "lightkube", "msgspec", "orjson", "platformdirs",
+    "prometheus_client", "psutil", "psycopg", "psycopg_pool", "pydantic_settings", "sqlalchemy", "starlette",
+    "structlog", "uuid_utils", "uvicorn", "uvloop", "watchfiles",
+}  # fmt: skip
+DOORS = {"cyclopts", "pydantic", "rich", "yaml"}
+
+IMPORT = "import fairlead"
+HELP = """
+from fairlead.cli import app
+try:
+    app(["--help"])
+except SystemExit as ended:
+    assert not ended.code
+"""
+PREVIEW = """
+from fairlead.cli import app
+try:
+    app(["preview", "no-such-file.yaml"])
+except SystemExit as ended:
+    assert ended.code == 1
+"""
+
+
+@pytest.mark.parametrize("program", [IMPORT, HELP, PREVIEW], ids=["import", "help", "preview"])
+def test_nothing_of_the_server_is_loaded(program: str) -> None:
+    assert _packages(_loaded_by(program)) & SERVER == set()
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    loaded = _loaded_by(IMPORT)
+    assert _packages(loaded) & DOORS == set()
+    assert {name for name in loaded if name.startswith("fairlead.")} == set()
+
+
+def test_help_loads_no_model_and_no_core() -> None:
+    ours = {name for name in _loaded_by(HELP) if name.startswith("fairlead.")}
+    assert ours == {"fairlead.cli"}
+
+
+def test_help_loads_neither_pydantic_nor_yaml() -> None:
+    assert _packages(_loaded_by(HELP)) & {"pydantic", "yaml"} == set()
+
+
+def _loaded_by(program: str) -> set[str]:
+    """The modules that a fresh Python has loaded after a program."""
+    code = f"{program}\nimport sys\nprint('\\n--loaded--', *sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return set(ended.stdout.rpartition("--loaded--")[2].split())
+
+
+def _packages(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}

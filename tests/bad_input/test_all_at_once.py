@@ -1,0 +1,87 @@
+"""Several mistakes are reported together: nobody mends a file line by line."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import preview
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+TERMS = f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
+
+
+def paths_said(said: str) -> list[str]:
+    """The paths of the violations of the request."""
+    return re.findall(r"^  request\.yaml: ([^ ]+):", said, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "paths"),
+    [
+        ("envs: [{name: A, value: 1}, {name: B}, {value: c}]", ["envs.0.value", "envs.1.value", "envs.2.name"]),
+        ("node_selector: [{key: a, value: 1}, {key: b}]", ["node_selector.0.value", "node_selector.1.value"]),
+        (
+            "volumes: [{volume_type: empty_dir, name: v, mount_path: data}, {volume_type: empty_dir, mount_path: /x}]",
+            ["volumes.0.mount_path", "volumes.1.name"],
+        ),
+        ("retries: 3\non_oom: grow\nresources: {cpu: 5foo}", ["retries", "on_oom", "resources.cpu.requests"]),
+        ("retries: 3\nfoo: 1", ["retries", "foo"]),
+        ("args: [a, true, null, [b]]", ["args.1", "args.2", "args.3"]),
+        ("resources: [{resource_type: cpuu}, {resource_type: mem, requests: x}, 5]", 3),
+        (
+            "function: {kind: container, name: a, image: b, source: c, handler: d}",
+            ["function.source", "function.handler"],
+        ),
+        ("resources: {cpu: 5foo, mem: {requests: 2Gi, limits: 1Gi}, gpu: {devices: 2, memory: 50%}}", 3),
+        ("tolerations: [{operator: Equal}, {key: a b}]\naffinity: []\ninputs: 5", 4),
+        (
+            f"affinity: {{nodeAffinity: {{{REQUIRED}: {{nodeSelectorTerms: [{{matchField: []}}]}}}}}}",
+            [f"{TERMS}.0.matchField"],
+        ),
+        ("deadline: soon\nreplicas: 0\nstrict: 1\naction: x\nprofile: 5\nfs_group: x", 6),
+    ],
+)
+def test_every_mistake_of_a_request_is_reported_at_once(
+    tmp_path: Path, request_text: str, paths: list[str] | int
+) -> None:
+    said = preview(tmp_path, request_text if "function" in request_text else f"function: train\n{request_text}")
+    found = paths_said(said.err)
+    assert said.code == 1
+    if isinstance(paths, int):
+        assert len(found) >= paths
+    else:
+        assert sorted(found) == sorted(paths)
+
+
+def test_a_compute_resource_that_names_a_profile_and_a_template_hears_of_both(tmp_path: Path) -> None:
+    files = {"compute.yaml": "name: a\nrequirements: {profile: b, template: c}"}
+    said = preview(tmp_path, "function: train", "--compute", "compute.yaml", files=files).err
+    assert "requirements.profile" in said
+    assert "requirements.template" in said
+
+
+def test_mistakes_in_the_request_the_compute_resources_the_policies_and_the_defaults_are_reported_at_once(
+    tmp_path: Path,
+) -> None:
+    files = {"c/a.yaml": "name: a b", "c/b.yaml": "[", "p.yaml": "rules: {x: {}}", "d.yaml": "cpu: 1"}
+    options = ("--compute", "c", "--policy", "p.yaml", "--defaults", "d.yaml", "--project", "a/b")
+    said = preview(tmp_path, "function: 5", *options, files=files).err
+    for place in (
+        "request.yaml: function",
+        "c/a.yaml: name",
+        "c/b.yaml: ",
+        "p.yaml: rules.x",
+        "d.yaml: cpu",
+        "project: ",
+    ):
+        assert f"\n  {place}" in said
+
+
+def test_all_broken_rules_of_a_plan_are_reported_at_once(tmp_path: Path) -> None:
+    files = {"p.yaml": "rules: {resources.gpu: {max: 2}, resources.mem: {required: true}}"}
+    request = "function: train\nprofile: nope\nrun_as_user: 0\nsecrets: [A]\nresources: {gpu: 4}"
+    said = preview(tmp_path, request, "--policy", "p.yaml", "--secrets", "B", files=files)
+    for path in ("profile", "run_as_user", "secrets.A", "resources.gpu.devices", "resources.mem"):
+        assert f"\n  {path}: " in said.err
+    assert said.err.startswith("5 violations\n")

@@ -1,0 +1,63 @@
+"""Each mistake in the tables is said word by word, and all of them as a data scientist understands them."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bad_input.cases import Case, answer, find_rules, list_tables, load_cases
+
+TABLES = {table.stem: load_cases(table) for table in list_tables()}
+ALL = [pytest.param(case, id=f"{table}: {case.case}") for table, cases in TABLES.items() for case in cases]
+EACH_TABLE = pytest.mark.parametrize("table", TABLES)
+
+HINT = "    -> "
+# What pydantic, PyYAML and Python say when nobody translates them.
+INSIDES = re.compile(
+    r"\b([Ss]hould|Keys|[Tt]uple|dictionary|String|Traceback|sys\.|constructor|unhashable|token|Input)\b"
+)
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_a_mistake_is_said_word_by_word(case: Case, tmp_path: Path) -> None:
+    said = answer(case, tmp_path)
+    assert (said.code, said.err) == (1, case.says)
+    assert find_rules(case, tmp_path) == case.rules
+
+
+@EACH_TABLE
+def test_every_mistake_is_counted_and_says_where_it_is(table: str) -> None:
+    for case in TABLES[table]:
+        problems = [problem for problem, _ in problems_of(case)]
+        assert case.says.startswith(f"{len(problems)} violation{'s' if len(problems) > 1 else ''}\n"), case.case
+        assert len(case.rules) == len(problems), case.case
+        assert [problem for problem in problems if ": " not in problem] == [], case.case
+
+
+@EACH_TABLE
+def test_every_mistake_offers_a_way_out(table: str) -> None:
+    assert [problem for case in TABLES[table] for problem, hint in problems_of(case) if not hint] == []
+
+
+@EACH_TABLE
+def test_no_way_out_only_repeats_what_is_wrong(table: str) -> None:
+    found = [
+        problem for case in TABLES[table] for problem, hint in problems_of(case) if hint and problem.endswith(hint)
+    ]
+    assert found == []
+
+
+@EACH_TABLE
+def test_no_message_speaks_of_the_insides_of_the_program(table: str) -> None:
+    lines = [line for case in TABLES[table] for line in case.says.splitlines()]
+    assert [line for line in lines if INSIDES.search(line)] == []
+
+
+def problems_of(case: Case) -> Iterator[tuple[str, str]]:
+    """What is wrong, each with its way out; an empty text where there is none."""
+    lines = case.says.splitlines()[1:]
+    for line, following in itertools.pairwise([*lines, ""]):
+        if not line.startswith(HINT):
+            yield line, following.removeprefix(HINT) if following.startswith(HINT) else ""

@@ -1,0 +1,23 @@
+"""Writes what the terminal says now into the tables; read the difference before you commit it."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from tests.bad_input import cases
+
+
+def main() -> None:
+    for table in cases.list_tables():
+        table.write_text(cases.print_table([update(case) for case in cases.load_cases(table)]), "utf-8")
+
+
+def update(case: cases.Case) -> cases.Case:
+    """The case with what is said of it now."""
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        said = cases.answer(case, Path(one)).err
+        return replace(case, says=said, rules=cases.find_rules(case, Path(other)))
+
+
+if __name__ == "__main__":
+    main()

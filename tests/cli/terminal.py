@@ -1,0 +1,43 @@
+"""The terminal door for tests: the real command, in this process, with what it prints kept apart."""
+
+import contextlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead.cli import app
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(folder: Path, *words: str) -> Answer:
+    """Run `fairlead` with these words in a folder."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            app(list(words))
+        except SystemExit as ending:
+            code = int(ending.code or 0)
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
+def preview(folder: Path, request: str, *options: str, files: Mapping[str, str] | None = None) -> Answer:
+    """Run `fairlead preview` on a request, with files beside it."""
+    write(folder, {"request.yaml": request, **(files or {})})
+    return run(folder, "preview", "request.yaml", *options)
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
+    """Put files into a folder."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")

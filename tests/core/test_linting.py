@@ -1,0 +1,72 @@
+"""Compute resources before they are shipped: each is planned as if somebody used it."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.core.linting import lint
+from fairlead.model.plans import Finding, Violation, Warning
+from tests.making import make_cluster, make_compute_resource, make_policy
+
+KAI = make_cluster(name="west", gpu_sharing="kai")
+PLAIN = make_cluster(name="east")
+
+
+def rules(found: tuple[Finding, ...], kind: type) -> list[str]:
+    """The rules of what was found, of one kind."""
+    return [item.rule for item in found if isinstance(item, kind)]
+
+
+def test_a_good_compute_resource_is_passed_without_a_word() -> None:
+    resource = make_compute_resource(resources={"gpu": 1, "mem": {"requests": "64Gi", "limits": "80Gi"}})
+    assert lint(resource, [], []) == ()
+    assert lint(resource, [make_policy(rules={"resources.gpu": {"max": 2}})], [PLAIN]) == ()
+
+
+def test_a_broken_rule_is_a_violation() -> None:
+    found = lint(make_compute_resource(resources={"gpu": 4}), [make_policy(rules={"resources.gpu": {"max": 2}})], [])
+    assert rules(found, Violation) == ["max"]
+
+
+def test_what_a_policy_switches_off_is_a_violation_and_what_none_mentions_a_warning() -> None:
+    root = make_compute_resource(run_as_user=0)
+    assert rules(lint(root, [], []), Warning) == ["allow_root"]
+    assert rules(lint(root, [], []), Violation) == []
+    assert rules(lint(root, [make_policy(switches={"allow_root": False})], []), Violation) == ["allow_root"]
+    assert lint(root, [make_policy(switches={"allow_root": True})], []) == ()
+
+
+def test_a_contradiction_is_a_violation() -> None:
+    term = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    assert rules(lint(make_compute_resource(node_selector={"a": "c"}, affinity=affinity), [], []), Violation) == [
+        "contradiction"
+    ]
+
+
+def test_a_share_is_refused_where_no_cluster_can_give_it() -> None:
+    share = make_compute_resource(resources={"gpu": {"memory": "50%"}})
+    assert rules(lint(share, [], [PLAIN]), Violation) == ["gpu_sharing"]
+    assert rules(lint(share, [], []), Violation) == []
+    assert rules(lint(share, [], [PLAIN, KAI]), Violation) == []
+    assert rules(lint(share, [], [KAI, PLAIN]), Violation) == []
+
+
+@pytest.mark.parametrize("types", [["training"], ["workspace"], ["inference"], None])
+def test_each_finding_is_told_once_whatever_the_workload_types(types: list[str] | None) -> None:
+    resource = make_compute_resource(resources={"mem": 5}, workload_types=types)
+    assert rules(lint(resource, [], []), Warning) == ["tiny"]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"switches": {"registries": ["ghcr.io"]}},
+        {"rules": {"function.image": {"options": ["ghcr.io/a"]}}},
+        {"rules": {"function.kind": {"options": ["python"]}}},
+        {"rules": {"action": {"options": ["job"]}}},
+        {"rules": {"deadline": {"required": True}}},
+    ],
+)
+def test_what_only_a_users_program_can_break_is_not_held_against_the_compute_resource(policy: dict[str, Any]) -> None:
+    assert lint(make_compute_resource(resources={"cpu": 1}), [make_policy(**policy)], []) == ()

@@ -1,0 +1,281 @@
+"""What is rendered: objects that a cluster accepts, with what was resolved and nothing else."""
+
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fairlead.core.manifests.functions import escape
+from fairlead.core.planning import plan_run
+from tests.making import (
+    CODE,
+    CONTAINER,
+    PYTHON,
+    SERVED,
+    container,
+    make_cluster,
+    make_compute_resource,
+    make_policy,
+    make_request,
+    make_snapshot,
+    plan,
+    pod,
+)
+from tests.validity import check_manifests
+
+ROOT = make_policy(switches={"allow_root": True, "existing_volumes": "allow", "gpu_memory_limits": True})
+TERM = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
+AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [TERM]}}}
+
+REQUESTS: list[dict[str, Any]] = [
+    {},
+    {"function": PYTHON},
+    {"function": PYTHON, "action": "serve", "replicas": 3},
+    {"function": PYTHON, "action": "workspace"},
+    {"function": SERVED, "action": "serve"},
+    {"function": SERVED, "action": "workspace"},
+    {"replicas": 4, "deadline": "2h"},
+    {"function": {**CONTAINER, "name": "a" * 128}, "replicas": 10_000},
+    {"function": {**CONTAINER, "name": "1.2_3+4"}},
+    {"resources": {"cpu": 1, "mem": {"requests": "1Gi", "limits": "2Gi"}, "disk": {"limits": "5Gi"}, "shm": True}},
+    {"resources": {"cpu": {"requests": "0.1", "limits": "unlimited"}, "shm": "1.5Gi"}},
+    {"resources": {"gpu": 2, "extended": {"v.example/nic": 2, "v.example/none": 0}}},
+    {"resources": {"gpu": {"type": "A100"}}, "affinity": AFFINITY},
+    {"resources": {"gpu": {"mig": "1g.10gb+me"}}},
+    {"resources": {"gpu": 0}},
+    {"tolerations": [{"operator": "Exists"}], "affinity": AFFINITY, "node_selector": {"a": "b", "c": ""}},
+    {"secrets": ["A", "b.c-d"], "envs": {"E": "$(A) $$ \n"}},
+    {"volumes": {"d": {"volume_type": "persistent_volume_claim", "mount_path": "/d", "spec": {"size": "1Gi"}}}},
+    {"volumes": {"d": {"volume_type": "ephemeral", "mount_path": "/d", "spec": {"size": "1G", "storage_class": "x"}}}},
+    {"volumes": {"d": {"volume_type": "empty_dir", "mount_path": "/d", "spec": {"size": "1G", "medium": "Memory"}}}},
+    {"volumes": {"d": {"volume_type": "secret", "mount_path": "/d", "read_only": True, "sub_path": "a/b"}}},
+    {"volumes": {"d": {"volume_type": "secret", "mount_path": "/d", "spec": {"name": "A"}}}, "secrets": ["A", "B"]},
+    {"volumes": {"d" * 63: {"volume_type": "persistent_volume_claim", "mount_path": "/d", "spec": {"size": "1Gi"}}}},
+    {"run_as_user": 0},
+    {"run_as_user": 5, "run_as_group": 0, "fs_group": 7},
+    {"run_as_user": 2**31 - 1, "run_as_group": 1, "runtime_class": "nvidia", "priority_class": "high"},
+]
+
+
+@pytest.mark.parametrize("asked", REQUESTS)
+@pytest.mark.parametrize("sharing", ["none", "kai", "hami"])
+def test_a_cluster_would_accept_what_is_rendered(asked: dict[str, Any], sharing: str) -> None:
+    planned = plan(asked, ROOT, make_cluster(gpu_sharing=sharing))
+    assert planned.violations == ()
+    assert check_manifests(planned.manifests) == []
+
+
+def test_existing_objects_are_referred_to_and_not_made() -> None:
+    volumes = {
+        "shared": {"volume_type": "shared_volume", "mount_path": "/a", "spec": {"claim_name": "theirs"}},
+        "settings": {"volume_type": "config_map", "mount_path": "/b"},
+    }
+    planned = plan({"volumes": volumes}, ROOT)
+    assert check_manifests(planned.manifests, claims=["theirs"], config_maps=["settings"]) == []
+    assert len(check_manifests(planned.manifests)) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "kinds"),
+    [
+        ({}, ["Job"]),
+        ({"function": PYTHON}, ["Job", "ConfigMap"]),
+        ({"secrets": ["A"]}, ["Job", "Secret"]),
+        ({"function": SERVED, "action": "serve"}, ["Deployment", "Service"]),
+        ({"function": PYTHON, "action": "workspace"}, ["Deployment", "ConfigMap", "Service"]),
+        ({"function": SERVED, "action": "workspace"}, ["Deployment", "Service"]),
+        ({"volumes": {"d": {"volume_type": "empty_dir", "mount_path": "/d"}}}, ["Job"]),
+        (
+            {"volumes": {"d": {"volume_type": "persistent_volume_claim", "mount_path": "/d", "spec": {"size": "1"}}}},
+            ["Job", "PersistentVolumeClaim"],
+        ),
+    ],
+)
+def test_a_run_has_its_main_object_first_and_what_belongs_to_it(asked: dict[str, Any], kinds: list[str]) -> None:
+    assert [manifest["kind"] for manifest in plan(asked).manifests] == kinds
+
+
+def test_every_pod_runs_without_any_right() -> None:
+    spec = pod(plan())
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert {spec["securityContext"][name] for name in ("runAsUser", "runAsGroup", "fsGroup")} == {1000}
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["containers"][0]["securityContext"]["allowPrivilegeEscalation"] is False
+    assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_a_pod_is_root_only_where_its_user_is() -> None:
+    assert pod(plan({"run_as_user": 0}, ROOT))["securityContext"]["runAsNonRoot"] is False
+    assert pod(plan({"run_as_group": 0}, ROOT))["securityContext"]["runAsNonRoot"] is True
+
+
+def test_a_job_waits_until_everything_is_there_and_is_not_retried_by_kubernetes() -> None:
+    job = plan({"deadline": "1h"}).manifests[0]["spec"]
+    assert (job["suspend"], job["backoffLimit"], job["activeDeadlineSeconds"]) == (True, 0, 3600)
+    assert "completionMode" not in job
+
+
+def test_a_volume_is_mounted_read_only_and_in_part_where_that_is_asked_for() -> None:
+    volumes = {
+        "a": {"volume_type": "empty_dir", "mount_path": "/a", "read_only": True, "sub_path": "models"},
+        "b": {"volume_type": "empty_dir", "mount_path": "/b"},
+    }
+    mounts = {mount["mountPath"]: mount for mount in container(plan({"volumes": volumes}))["volumeMounts"]}
+    assert mounts["/a"] == {"name": "a", "mountPath": "/a", "readOnly": True, "subPath": "models"}
+    assert mounts["/b"] == {"name": "b", "mountPath": "/b"}
+
+
+def test_a_run_cannot_change_its_own_code() -> None:
+    mounts = container(plan({"function": PYTHON}))["volumeMounts"]
+    assert [mount.get("readOnly") for mount in mounts if mount["mountPath"] == "/etc/fairlead"] == [True]
+
+
+def test_several_pods_of_a_job_are_told_apart_by_an_index() -> None:
+    job = plan({"replicas": 3}).manifests[0]["spec"]
+    assert (job["parallelism"], job["completions"], job["completionMode"]) == (3, 3, "Indexed")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "sharing", "resources", "annotations"),
+    [
+        (2, "none", {"nvidia.com/gpu": "2"}, {}),
+        (0, "none", {}, {}),
+        (2, "kai", {"nvidia.com/gpu": "2"}, {}),
+        ({"memory": "50%"}, "kai", {}, {"gpu-fraction": "0.5"}),
+        ({"memory": "5%"}, "kai", {}, {"gpu-fraction": "0.05"}),
+        ({"memory": "1GB"}, "kai", {}, {"gpu-memory": "954"}),
+        ({"memory": "10Gi"}, "kai", {}, {"gpu-memory": "10240"}),
+        ({"memory": "50%"}, "hami", {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}, {}),
+        ({"memory": "10Gi"}, "hami", {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "10240"}, {}),
+        ({"mig": "3g.20gb"}, "none", {"nvidia.com/mig-3g.20gb": "1"}, {}),
+        ({"mig": "1g.10gb+me"}, "none", {"nvidia.com/mig-1g.10gb.me": "1"}, {}),
+        ({"memory": "100%"}, "none", {"nvidia.com/gpu": "1"}, {}),
+    ],
+)
+def test_gpus_are_asked_for_as_the_cluster_wants_it(
+    gpu: Any, sharing: str, resources: dict[str, str], annotations: dict[str, str]
+) -> None:
+    planned = plan({"resources": {"gpu": gpu}}, make_cluster(gpu_sharing=sharing))
+    assert container(planned).get("resources", {}).get("limits", {}) == resources
+    found = planned.manifests[0]["spec"]["template"]["metadata"].get("annotations", {})
+    assert {key: text for key, text in found.items() if key.startswith("gpu-")} == annotations
+    scheduler = {"none": None, "kai": "kai-scheduler", "hami": "hami-scheduler"}[sharing] if gpu else None
+    assert pod(planned).get("schedulerName") == scheduler
+
+
+def test_a_gpu_type_stands_for_the_products_that_the_cluster_lists() -> None:
+    cluster = make_cluster(gpu_types={"A100": ["A100-40GB", "A100-80GB"]}, gpu_product_label="own.example/gpu")
+    spec = pod(plan({"resources": {"gpu": {"type": "A100"}}}, cluster))
+    [term] = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [
+        {"key": "own.example/gpu", "operator": "In", "values": ["A100-40GB", "A100-80GB"]}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resources", "shm"),
+    [
+        ({"shm": True}, {"medium": "Memory"}),
+        ({"shm": True, "mem": {"limits": "2Gi"}}, {"medium": "Memory", "sizeLimit": "2Gi"}),
+        ({"shm": True, "mem": {"limits": "unlimited"}}, {"medium": "Memory"}),
+        ({"shm": "8Gi"}, {"medium": "Memory", "sizeLimit": "8Gi"}),
+        ({"shm": False}, None),
+        ({}, None),
+    ],
+)
+def test_shared_memory_reaches_up_to_its_size_the_memory_limit_or_the_nodes_memory(
+    resources: dict[str, Any], shm: dict[str, str] | None
+) -> None:
+    spec = pod(plan({"resources": resources}))
+    [path] = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["mountPath"] == "/dev/shm"] or [None]
+    assert (path is not None) == (shm is not None)
+    if path is not None:
+        [volume] = [volume for volume in spec["volumes"] if volume["name"] == path["name"]]
+        assert volume["emptyDir"] == shm
+
+
+def test_the_code_of_a_function_and_what_to_call_travel_in_a_config_map() -> None:
+    planned = plan({"function": PYTHON, "inputs": {"epochs": 3}})
+    data = planned.manifests[1]["data"]
+    call = json.loads(data["call.json"])
+    assert data["bootstrap.py"] == CODE.bootstrap
+    assert (call["handler"], call["inputs"], call["digest"]) == ("main", {"epochs": 3}, CODE.digest)
+
+
+def test_secrets_are_named_and_their_values_are_no_part_of_a_plan() -> None:
+    planned = plan({"secrets": ["B", "A"]}, secrets=["A", "B"])
+    assert planned.manifests[1]["data"] == {"A": "", "B": ""}
+
+
+@pytest.mark.parametrize(
+    ("asked", "args"), [({}, ["a"]), ({"args": ["b", "$(X)"]}, ["b", "$$(X)"]), ({"args": []}, None)]
+)
+def test_arguments_of_a_request_replace_those_of_its_function(asked: dict[str, Any], args: list[str] | None) -> None:
+    planned = plan({"function": {**CONTAINER, "command": "run it", "args": "a"}, **asked})
+    assert container(planned)["command"] == ["run", "it"]
+    assert container(planned).get("args") == args
+
+
+def expand(text: str) -> str:
+    """As the kubelet reads a text in a pod whose container has no variables."""
+    return re.sub(r"\$\$|\$\([^)]*\)", lambda found: "$" if found[0] == "$$" else f"<{found[0]}>", text)
+
+
+@example(text="$(A)")
+@example(text="$$(A)")
+@example(text="a$")
+@example(text="$$$(")
+@given(st.text(alphabet="$()A b", max_size=12))
+def test_text_reaches_the_container_as_it_was_written(text: str) -> None:
+    assert expand(escape(text)) == text
+
+
+def test_a_plan_can_be_changed_without_changing_the_next_one() -> None:
+    resource = make_compute_resource(tolerations=[{"operator": "Exists"}], affinity=AFFINITY)
+    request, snapshot = make_request(profile="big", affinity=AFFINITY), make_snapshot(resource)
+    first = plan_run(request, snapshot, "r7")
+    before = copy.deepcopy(first.manifests)
+    spec = first.manifests[0]["spec"]["template"]["spec"]
+    spec["tolerations"][0]["key"] = "changed"
+    terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    terms[0]["matchExpressions"][0]["key"] = "changed"
+    assert plan_run(request, snapshot, "r7").manifests == before
+
+
+PROGRAM = """
+import json, sys
+from fairlead.core.explaining import to_data
+from tests.making import make_policy, plan, refuse
+from fairlead.model.volumes import Volume
+
+spec = {"size": "1Gi", "storage_class": "fast"}
+volume = {"volume_type": "persistent_volume_claim", "mount_path": "/d", "spec": spec, "sub_path": "s"}
+asked = {"volumes": {"d": volume}, "envs": {"B": "", "A": ""}, "secrets": ["D", "C"], "resources": {"gpu": 2, "cpu": 1}}
+locked = make_policy(rules={"volumes": {"locked": True}, "resources": {"locked": True}, "envs": {"locked": True}})
+odd = {"name": "d", "volume_type": "secret", "mount_path": "/d", "spec": {**spec, "medium": "", "claim_name": "c"}}
+found = [str(violation) for violation in refuse(Volume, odd)]
+json.dump([to_data(plan(asked)), to_data(plan(asked, locked)), found], sys.stdout)
+"""
+
+
+def test_a_plan_is_the_same_in_every_process() -> None:
+    root = Path(__file__).parents[2]
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(printed) == 1

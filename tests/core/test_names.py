@@ -1,0 +1,70 @@
+"""Names of objects: valid whatever things are called, and different for different things."""
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fairlead.core.manifests import names
+from fairlead.model.names import NAME
+
+LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+ODD_NAMES = ["a", "A", "1", "a.b", "a_b", "a-b", "A" * 128, "a" * 128, "a" * 63, "a-12345678", "0", "a+", "r-1", "a--b"]
+
+NAMES = st.sampled_from(ODD_NAMES) | st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}", fullmatch=True).filter(
+    NAME.matches
+)
+RUN_IDS = st.sampled_from(["r7", "0", "a-b", "b", "A", "x" * 40, "x" * 100, "0199-ab"]) | st.uuids().map(str) | NAMES
+
+
+@given(NAMES, RUN_IDS)
+def test_a_run_is_called_by_a_dns_label_that_begins_with_a_letter(function: str, run: str) -> None:
+    name = names.run_name(function, run)
+    assert LABEL.fullmatch(name)
+    # An indexed Job's pods are called after it, with an index of up to four digits.
+    assert len(f"{name}-9999") <= 63
+
+
+@given(NAMES)
+def test_a_namespace_is_a_dns_label(project: str) -> None:
+    assert LABEL.fullmatch(names.namespace(project))
+    assert len(names.namespace(project)) <= 63
+
+
+@pytest.mark.parametrize("project", ["kube-system", "kube-public", "kube-node-lease", "Kube-System", "kube_system"])
+def test_a_project_never_lands_in_a_namespace_of_kubernetes(project: str) -> None:
+    assert not names.namespace(project).startswith("kube-")
+
+
+@example(one="forest", other="Forest")
+@example(one="a.b", other="a-b")
+@example(one="1", other="r-1")
+@given(NAMES, NAMES)
+def test_different_projects_have_different_namespaces(one: str, other: str) -> None:
+    assert (names.namespace(one) == names.namespace(other)) == (one == other)
+
+
+@example(one=("a", "b-c"), other=("a-b", "c"))
+@example(one=("a", "X"), other=("a", names.run_name("a", "X").removeprefix("a-")))
+@example(one=("a" * 128, "r7"), other=("a" * 127, "r7"))
+@example(one=("Train", "r7"), other=("train", "r7"))
+@given(st.tuples(NAMES, RUN_IDS), st.tuples(NAMES, RUN_IDS))
+def test_different_runs_have_different_names(one: tuple[str, str], other: tuple[str, str]) -> None:
+    assert (names.run_name(*one) == names.run_name(*other)) == (one == other)
+
+
+@given(NAMES | RUN_IDS | st.text(max_size=80))
+def test_a_label_can_hold_what_stands_for_any_text(text: str) -> None:
+    assert re.fullmatch(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", names.label_value(text), re.ASCII)
+    assert len(names.label_value(text)) <= 63
+
+
+@pytest.mark.parametrize("text", ["train", "Train", "a.b_c-d", "a" * 63])
+def test_what_a_label_can_hold_stays_as_it_is(text: str) -> None:
+    assert names.label_value(text) == text
+
+
+@pytest.mark.parametrize("text", ["train", "a-b", "a" * 63])
+def test_a_plain_name_stays_readable(text: str) -> None:
+    assert names.slug(text) == text

@@ -1,0 +1,128 @@
+"""Switches of policies: what may be done at all, and that the strictest scope wins."""
+
+from typing import Any
+
+import pytest
+
+from tests.making import CONTAINER, PYTHON, broken, make_cluster, make_compute_resource, make_policy, plan
+
+KAI = make_cluster(gpu_sharing="kai")
+CLAIM = {"volume_type": "persistent_volume_claim", "mount_path": "/data"}
+ROOT = {"run_as_user": 0}
+LENT = {"resources": {"gpu": {"memory": {"request": "50%", "limit": "80%"}}}}
+
+
+def mount(kind: str, **spec: Any) -> dict[str, Any]:
+    """A request for one volume."""
+    return {"volumes": {"data": {"volume_type": kind, "mount_path": "/data", "spec": spec}}}
+
+
+def image(name: str) -> dict[str, Any]:
+    """A request for an image."""
+    return {"function": {**CONTAINER, "image": name}}
+
+
+# What is asked for, the switches of the platform and of the project, and the rule that is broken.
+SWITCHES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str | None]] = [
+    (mount("shared_volume"), {}, {}, "existing_volumes"),
+    (mount("config_map"), {}, {}, "existing_volumes"),
+    (mount("empty_dir"), {}, {}, None),
+    (mount("secret"), {}, {}, None),
+    (mount("persistent_volume_claim", size="1Gi"), {}, {}, None),
+    (mount("shared_volume"), {"existing_volumes": "allow"}, {}, None),
+    (mount("shared_volume"), {}, {"existing_volumes": "allow"}, None),
+    (mount("config_map"), {"existing_volumes": "allow"}, {"existing_volumes": "block"}, "existing_volumes"),
+    (mount("config_map"), {"existing_volumes": "block"}, {"existing_volumes": "allow"}, "existing_volumes"),
+    (mount("config_map"), {"existing_volumes": "allow"}, {"existing_volumes": "allow"}, None),
+    (mount("persistent_volume_claim", size="1Gi"), {"storage_classes": ["fast"]}, {}, "storage_classes"),
+    (mount("ephemeral", size="1Gi", storage_class="slow"), {"storage_classes": ["fast"]}, {}, "storage_classes"),
+    (mount("ephemeral", size="1Gi", storage_class="fast"), {"storage_classes": ["fast"]}, {}, None),
+    (mount("empty_dir"), {"storage_classes": []}, {}, None),
+    (mount("ephemeral", size="1Gi", storage_class="a"), {"storage_classes": []}, {}, "storage_classes"),
+    (
+        mount("ephemeral", size="1Gi", storage_class="a"),
+        {"storage_classes": ["a", "b"]},
+        {"storage_classes": ["b", "c"]},
+        "storage_classes",
+    ),
+    (
+        mount("ephemeral", size="1Gi", storage_class="c"),
+        {"storage_classes": ["a", "b"]},
+        {"storage_classes": ["b", "c"]},
+        "storage_classes",
+    ),
+    (
+        mount("ephemeral", size="1Gi", storage_class="b"),
+        {"storage_classes": ["a", "b"]},
+        {"storage_classes": ["b", "c"]},
+        None,
+    ),
+    (image("ghcr.io/lab/a:1"), {"registries": ["ghcr.io"]}, {}, None),
+    (image("ghcr.io/lab/a:1"), {"registries": ["ghcr.io/"]}, {}, None),
+    (image("ghcr.io/lab/a:1"), {"registries": ["ghcr.io/lab"]}, {}, None),
+    (image("ghcr.io/labour/a:1"), {"registries": ["ghcr.io/lab"]}, {}, "registries"),
+    (image("ghcr.io.evil.example/a"), {"registries": ["ghcr.io"]}, {}, "registries"),
+    (image("evil.example/ghcr.io/a"), {"registries": ["ghcr.io"]}, {}, "registries"),
+    (image("python:3.12"), {"registries": ["docker.io"]}, {}, None),
+    (image("python:3.12"), {"registries": ["docker.io/library"]}, {}, None),
+    (image("lab/a:1"), {"registries": ["docker.io/lab"]}, {}, None),
+    (image("lab/a:1"), {"registries": ["docker.io/library"]}, {}, "registries"),
+    (image("localhost:5000/a"), {"registries": ["localhost:5000"]}, {}, None),
+    (image("localhost/a"), {"registries": ["docker.io"]}, {}, "registries"),
+    (image("ghcr.io/a"), {"registries": []}, {}, "registries"),
+    (image("ghcr.io/a"), {"registries": ["ghcr.io", "quay.io"]}, {"registries": ["quay.io"]}, "registries"),
+    (image("quay.io/a"), {"registries": ["ghcr.io", "quay.io"]}, {"registries": ["quay.io"]}, None),
+    ({"function": PYTHON}, {"registries": ["ghcr.io"]}, {}, "registries"),
+    ({}, {"compute_resource": "required"}, {}, "compute_resource"),
+    ({}, {"compute_resource": "optional"}, {}, None),
+    ({}, {"compute_resource": "required"}, {"compute_resource": "optional"}, "compute_resource"),
+    ({}, {"compute_resource": "optional"}, {"compute_resource": "required"}, "compute_resource"),
+    ({"profile": "big"}, {"compute_resource": "required"}, {}, None),
+    (ROOT, {}, {}, "allow_root"),
+    ({"run_as_group": 0, "fs_group": 1}, {}, {}, "allow_root"),
+    ({"fs_group": 0}, {}, {}, "allow_root"),
+    (ROOT, {"allow_root": True}, {}, None),
+    (ROOT, {"allow_root": True}, {"allow_root": False}, "allow_root"),
+    (ROOT, {"allow_root": False}, {"allow_root": True}, "allow_root"),
+    (LENT, {}, {}, "gpu_memory_limits"),
+    (LENT, {"gpu_memory_limits": True}, {}, None),
+    (LENT, {"gpu_memory_limits": False}, {"gpu_memory_limits": True}, "gpu_memory_limits"),
+    (LENT, {"gpu_memory_limits": True}, {"gpu_memory_limits": False}, "gpu_memory_limits"),
+    ({"resources": {"gpu": {"memory": {"request": "50%", "limit": "50%"}}}}, {}, {}, None),
+    ({"resources": {"gpu": {"memory": {"limit": "50%"}}}}, {}, {}, None),
+    ({"resources": {"gpu": {"memory": "50%"}}}, {}, {}, None),
+]
+
+
+@pytest.mark.parametrize(("asked", "platform", "project", "breaks"), SWITCHES)
+def test_a_switch_allows_or_refuses_and_the_strictest_scope_wins(
+    asked: dict[str, Any], platform: dict[str, Any], project: dict[str, Any], breaks: str | None
+) -> None:
+    policies = (make_policy(switches=platform), make_policy("project/forest", switches=project))
+    planned = plan(asked, KAI, make_compute_resource(), *policies)
+    assert {rule for _, rule in broken(planned)} == ({breaks} if breaks else set())
+    assert all(violation.hint and violation.source for violation in planned.violations)
+
+
+@pytest.mark.parametrize(
+    ("platform", "project", "scope"),
+    [
+        ({"allow_root": False}, {"allow_root": True}, "platform"),
+        ({"allow_root": True}, {"allow_root": False}, "project/forest"),
+    ],
+)
+def test_a_refusal_names_the_scope_that_refuses(platform: dict[str, Any], project: dict[str, Any], scope: str) -> None:
+    policies = (make_policy(switches=platform), make_policy("project/forest", switches=project))
+    [violation] = plan({"run_as_user": 0, "run_as_group": 5}, *policies).violations
+    assert violation.source is not None
+    assert violation.source.scope == scope
+
+
+def test_a_compute_resource_cannot_do_what_a_switch_refuses() -> None:
+    planned = plan({"profile": "big"}, make_compute_resource(run_as_user=0))
+    assert broken(planned) == [("run_as_user", "allow_root")]
+
+
+def test_whoever_must_choose_a_compute_resource_learns_which_there_are() -> None:
+    planned = plan({}, make_policy(switches={"compute_resource": "required"}), make_compute_resource("1xa100"))
+    assert "1xa100" in str(planned.violations[0].hint)

@@ -1,0 +1,110 @@
+"""The pages of the documentation, the fenced blocks in them, and what the blocks should show."""
+
+import contextlib
+import io
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead.cli import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+WIDEST_JSON = 100
+FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: what its fence says, and what is in it."""
+
+    page: Path
+    line: int
+    info: str
+    text: str
+
+    @property
+    def language(self) -> str:
+        """The first word of the fence."""
+        return self.info.partition(" ")[0]
+
+    @property
+    def meaning(self) -> str:
+        """The rest of the fence: what the block is, or which file it shows."""
+        return self.info.partition(" ")[2].strip()
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def list_blocks(*languages: str) -> list[Block]:
+    """The blocks of all pages, in one of these languages where any is said."""
+    return [block for page in PAGES for block in blocks_of(page) if not languages or block.language in languages]
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    """The fenced blocks of a page."""
+    text = page.read_text("utf-8")
+    for match in FENCE.finditer(text):
+        yield Block(page, text.count("\n", 0, match.start()) + 1, match["info"].strip(), match["text"])
+
+
+def render_block(block: Block) -> str:
+    """What the block should show: output of its commands, or the file that it names. Others stay as they are."""
+    if block.language == "console":
+        return "".join(f"$ {command}\n{run(command)}" for command in commands_of(block))
+    if block.language == "yaml" and (ROOT / block.meaning).is_file():
+        return (ROOT / block.meaning).read_text("utf-8")
+    if block.language == "json" and block.meaning.startswith("plan "):
+        return f"{print_json(shorten_plan(json.loads(block.text), preview(block.meaning.partition(' ')[2])))}\n"
+    return block.text
+
+
+def preview(request: str) -> dict[str, Any]:
+    """The plan of an example, as JSON."""
+    printed = run(f"fairlead preview {request} --compute examples/platform --project forest --output json")
+    plan: dict[str, Any] = json.loads(printed)
+    return plan
+
+
+def shorten_plan(shown: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+    """The plan with only those settings, warnings and violations that are shown, and the main manifest's kind."""
+    short = dict(plan)
+    for part in ("settings", "warnings", "violations"):
+        paths = [entry["path"] for entry in shown[part]]
+        short[part] = [entry for entry in plan[part] if entry["path"] in paths]
+    short["manifests"] = [{key: manifest[key] for key in ("apiVersion", "kind")} for manifest in plan["manifests"][:1]]
+    return short
+
+
+def print_json(value: Any, indent: str = "") -> str:
+    """JSON with each part on one line where it fits."""
+    line = json.dumps(value)
+    if len(indent + line) <= WIDEST_JSON or not isinstance(value, dict | list):
+        return line
+    inner = indent + "  "
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(inner + print_json(item, inner) for item in value) + f"\n{indent}]"
+    entries = (f"{inner}{json.dumps(key)}: {print_json(item, inner)}" for key, item in value.items())
+    return "{\n" + ",\n".join(entries) + f"\n{indent}}}"
+
+
+def commands_of(block: Block) -> list[str]:
+    """The commands of a console block."""
+    return [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
+
+
+def run(command: str) -> str:
+    """What a `fairlead` command prints in the repository's root, as a terminal shows it: both streams."""
+    program, *words = shlex.split(command)
+    assert program == "fairlead", f"only fairlead is executed, found: {command}"
+    printed = io.StringIO()
+    streams = contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed)
+    with contextlib.chdir(ROOT), streams[0], streams[1], contextlib.suppress(SystemExit):
+        app(words)
+    return printed.getvalue()

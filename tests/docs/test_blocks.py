@@ -1,0 +1,78 @@
+"""What the pages show is what there is: commands, files and YAML."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from fairlead.files import documents, yamls
+from fairlead.model.plans import Violation
+from fairlead.model.requests import RunRequest
+from fairlead.model.requirements import Requirements
+from tests.docs.pages import ROOT, Block, commands_of, list_blocks, preview, render_block
+
+SHOWN = list_blocks("console", "yaml", "json")
+LANGUAGES = {"console", "json", "sh", "yaml", ""}
+
+
+@pytest.mark.parametrize("block", SHOWN, ids=str)
+def test_a_block_shows_what_there_is(block: Block) -> None:
+    assert block.text == render_block(block), "try: .venv/bin/python -m tests.docs.update"
+
+
+@pytest.mark.parametrize("block", list_blocks("console"), ids=str)
+def test_a_console_block_runs_the_product(block: Block) -> None:
+    assert commands_of(block)
+    assert all(command.startswith("fairlead ") for command in commands_of(block))
+
+
+@pytest.mark.parametrize("block", list_blocks("yaml"), ids=str)
+def test_yaml_is_what_its_fence_says(block: Block) -> None:
+    parsed = yamls.parse_documents(block.text.encode())
+    violations = list(itertools.chain.from_iterable(_violations(block, document) for document in parsed))
+    assert parsed
+    if block.meaning == "refused":
+        assert violations
+    else:
+        assert violations == []
+
+
+@pytest.mark.parametrize("block", list_blocks("json"), ids=str)
+def test_a_shortened_plan_shows_all_keys_of_its_entries(block: Block) -> None:
+    shown, plan = json.loads(block.text), preview(block.meaning.partition(" ")[2])
+    assert shown.keys() == plan.keys()
+    assert all(entry in plan[part] for part in ("settings", "warnings", "violations") for entry in shown[part])
+    assert shown["settings"]
+
+
+def test_every_fence_is_of_a_known_kind() -> None:
+    assert {block.language for block in list_blocks()} <= LANGUAGES
+    assert all(block.meaning.startswith("plan examples/requests/") for block in list_blocks("json"))
+
+
+def _violations(block: Block, data: Any) -> list[Violation]:
+    """What is wrong with a document of a block."""
+    violations: list[Violation] = []
+    match block.meaning:
+        case "request" | "refused":
+            documents.parse_object(RunRequest, data, str(block), violations)
+        case "requirements":
+            documents.parse_object(Requirements, data, str(block), violations)
+        case "documents":
+            _parse_document(data, block, violations)
+        case path if (ROOT / path).is_file():
+            if path.startswith("examples/requests/"):
+                documents.parse_object(RunRequest, data, str(block), violations)
+            else:
+                _parse_document(data, block, violations)
+        case other:
+            pytest.fail(
+                f"{block}: say what the YAML is: request, requirements, documents, refused or a file: {other!r}"
+            )
+    return violations
+
+
+def _parse_document(data: dict[str, Any], block: Block, violations: list[Violation]) -> None:
+    fields = {name: value for name, value in data.items() if name != "kind"}
+    documents.parse_object(documents.KINDS[data["kind"]], fields, str(block), violations)

@@ -1,0 +1,25 @@
+"""`python -m tests.docs.update`: write anew what the pages show of commands and example files."""
+
+from pathlib import Path
+
+from tests.docs.pages import FENCE, PAGES, ROOT, blocks_of, render_block
+
+
+def main() -> None:
+    """Rewrite every page that shows something else than is true."""
+    for page in PAGES:
+        old = page.read_text("utf-8")
+        new = update(page)
+        if new != old:
+            page.write_text(new, "utf-8")
+            print(f"{page.relative_to(ROOT)}: written anew")
+
+
+def update(page: Path) -> str:
+    """The page with every block as it should be."""
+    blocks = blocks_of(page)
+    return FENCE.sub(lambda match: f"```{match['info']}\n{render_block(next(blocks))}```", page.read_text("utf-8"))
+
+
+if __name__ == "__main__":
+    main()

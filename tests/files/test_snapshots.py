@@ -1,0 +1,171 @@
+"""What reaches a project: everything set at its scope and above it, and nothing set elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from fairlead.core.drafts import Snapshot
+from fairlead.files.documents import load_library
+from fairlead.files.snapshots import Tree, build_snapshot
+from fairlead.model.plans import Violation
+from tests.cli.terminal import write
+
+TREE = """
+kind: Cluster
+name: main
+gpu_sharing: kai
+---
+kind: Cluster
+name: spare
+---
+kind: Department
+name: vision
+parent: cluster/main
+---
+kind: Department
+name: speech
+parent: cluster/main
+---
+kind: Project
+name: forest
+parent: department/vision
+---
+kind: Project
+name: voices
+parent: department/speech
+---
+kind: Project
+name: loose
+parent: cluster/spare
+"""
+SCOPES = ["platform", "cluster/main", "cluster/spare", "department/vision", "department/speech"]
+SCOPES += ["project/forest", "project/voices", "project/loose"]
+
+
+def at_every_scope(kind: str) -> str:
+    """One document of a kind at each scope, the lowest first."""
+    named = "scope: {}" if kind == "Policy" else "name: at-{}\nscope: {}"
+    texts = [named.format(*([scope.replace("/", "-")] if "name" in named else []), scope) for scope in reversed(SCOPES)]
+    return "\n---\n".join(f"kind: {kind}\n{text}" for text in texts)
+
+
+def build(folder: Path, project: str, *texts: str) -> tuple[Snapshot, tuple[Violation, ...]]:
+    write(folder, {f"{index}.yaml": text for index, text in enumerate(texts)})
+    library = load_library([(folder, "Policy")])
+    assert library.violations == ()
+    return build_snapshot(library, project)
+
+
+@pytest.mark.parametrize(
+    ("project", "path"),
+    [
+        ("forest", ["platform", "cluster/main", "department/vision", "project/forest"]),
+        ("voices", ["platform", "cluster/main", "department/speech", "project/voices"]),
+        ("loose", ["platform", "cluster/spare", "project/loose"]),
+    ],
+)
+def test_a_project_sees_what_is_above_it_and_its_own_and_nothing_else(
+    tmp_path: Path, project: str, path: list[str]
+) -> None:
+    everything = [at_every_scope(kind) for kind in ("Policy", "ComputeResource", "Template")]
+    snapshot, unclear = build(tmp_path, project, TREE, *everything)
+    expected = {f"at-{scope.replace('/', '-')}" for scope in path}
+    assert unclear == ()
+    assert [policy.scope for policy in snapshot.policies] == path, "from the platform down"
+    assert set(snapshot.compute_resources) == set(snapshot.templates) == expected
+
+
+@pytest.mark.parametrize(("project", "cluster"), [("forest", "main"), ("voices", "main"), ("loose", "spare")])
+def test_a_project_runs_on_the_cluster_above_it(tmp_path: Path, project: str, cluster: str) -> None:
+    snapshot, _ = build(tmp_path, project, TREE)
+    assert snapshot.cluster.name == cluster
+    assert snapshot.sharing_clusters == ("main",)
+
+
+def test_a_place_below_one_that_no_document_describes_is_still_below_it(tmp_path: Path) -> None:
+    policies = "scope: department/lost\n---\nscope: platform"
+    snapshot, unclear = build(tmp_path, "p", "kind: Project\nname: p\nparent: department/lost", policies)
+    assert unclear == ()
+    assert [policy.scope for policy in snapshot.policies] == ["platform", "department/lost"]
+
+
+def test_the_path_of_a_scope_begins_at_the_platform(tmp_path: Path) -> None:
+    write(tmp_path, {"tree.yaml": TREE})
+    tree = Tree.of(load_library([(tmp_path, "Policy")]))
+    assert tree.path("platform") == ["platform"]
+    assert tree.path("department/vision") == ["platform", "cluster/main", "department/vision"]
+    assert tree.path("department/unknown") == ["platform", "department/unknown"]
+
+
+def test_without_any_document_a_project_stands_alone(tmp_path: Path) -> None:
+    snapshot, unclear = build(tmp_path, "alone", "scope: platform")
+    assert (snapshot.project, snapshot.cluster.gpu_sharing, unclear) == ("alone", "none", ())
+
+
+def test_a_project_that_no_document_places_is_below_the_only_cluster_and_department(tmp_path: Path) -> None:
+    policies = "scope: department/vision\n---\nscope: cluster/main\n---\nscope: platform\n---\nscope: project/p"
+    snapshot, unclear = build(tmp_path, "p", "kind: Cluster\nname: main\ngpu_sharing: hami", policies)
+    assert unclear == ()
+    assert snapshot.cluster.name == "main"
+    assert [policy.scope for policy in snapshot.policies] == [
+        "platform",
+        "cluster/main",
+        "department/vision",
+        "project/p",
+    ]
+
+
+def test_a_project_that_could_be_in_two_departments_is_not_guessed(tmp_path: Path) -> None:
+    _, (violation,) = build(tmp_path, "p", "scope: department/a\n---\nscope: department/b")
+    assert (violation.path, violation.rule) == ("project", "scope")
+    assert violation.message == "project/p could be below department/a or department/b"
+    assert violation.hint is not None
+    assert "kind: Project, name: p, parent: department/a" in violation.hint
+
+
+def test_a_document_that_places_the_project_settles_it(tmp_path: Path) -> None:
+    place = "kind: Project\nname: p\nparent: department/b"
+    snapshot, unclear = build(tmp_path, "p", "scope: department/a\n---\nscope: department/b", place)
+    assert unclear == ()
+    assert [policy.scope for policy in snapshot.policies] == ["department/b"]
+
+
+def test_the_only_department_says_which_of_two_clusters_is_meant(tmp_path: Path) -> None:
+    tree = "kind: Cluster\nname: a\n---\nkind: Cluster\nname: b\n---\nkind: Department\nname: d\nparent: cluster/b"
+    snapshot, unclear = build(tmp_path, "p", tree)
+    assert (unclear, snapshot.cluster.name) == ((), "b")
+
+
+def test_where_clusters_and_departments_are_unclear_only_the_department_is_asked_for(tmp_path: Path) -> None:
+    departments = "kind: Department\nname: d\nparent: cluster/a\n---\nkind: Department\nname: e\nparent: cluster/b"
+    _, (violation,) = build(tmp_path, "p", f"kind: Cluster\nname: a\n---\nkind: Cluster\nname: b\n---\n{departments}")
+    assert violation.message == "project/p could be below department/d or department/e"
+
+
+def test_a_policy_of_another_project_does_not_hold(tmp_path: Path) -> None:
+    snapshot, unclear = build(tmp_path, "p", "scope: project/q\n---\nscope: project/p")
+    assert (unclear, [policy.scope for policy in snapshot.policies]) == ((), ["project/p"])
+
+
+def test_the_policy_of_the_only_cluster_holds_where_it_is_the_one_that_runs(tmp_path: Path) -> None:
+    tree = "kind: Cluster\nname: main\n---\nkind: Project\nname: forest\n"
+    policy = "kind: Policy\nscope: cluster/main\nrules: {resources.gpu: {max: 1}}\n"
+    snapshot, unclear = build(tmp_path, "forest", tree, policy)
+    assert unclear == ()
+    assert snapshot.cluster.name == "main"
+    assert [found.scope for found in snapshot.policies] == ["cluster/main"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: Policy\nscope: department/visoin\n", "there is no department/visoin"),
+        ("kind: Project\nname: more\nparent: department/visoin\n", "there is no department/visoin"),
+        ("kind: Template\nname: t\nscope: project/forrest\n", "there is no project/forrest"),
+    ],
+)
+def test_a_misspelt_place_is_refused_where_the_tree_is_described(tmp_path: Path, text: str, said: str) -> None:
+    _, [violation] = build(tmp_path, "forest", TREE, text)
+    assert violation.message == said
+    assert violation.hint is not None
+    assert "did you mean" in violation.hint

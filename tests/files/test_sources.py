@@ -1,0 +1,118 @@
+"""Equal code gives equal bytes, wherever and whenever it is packed."""
+
+import io
+import os
+import tarfile
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from fairlead.files.sources import load_code, pack
+from fairlead.model.plans import Warning
+from fairlead.model.requests import Function
+from tests.cli.terminal import write
+
+FILES = {"src/main.py": "import lib.more\n", "src/lib/more.py": "x = 1\n", "src/data.txt": "é\n"}
+
+
+def make_function(source: str | None, handler: str | None = None) -> Function:
+    return Function(name="train", source=source, handler=handler)
+
+
+def names_in(archive: bytes) -> list[str]:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        return packed.getnames()
+
+
+def test_the_same_code_packs_to_the_same_bytes_whatever_its_times_place_and_order(tmp_path: Path) -> None:
+    write(tmp_path / "one", FILES)
+    write(tmp_path / "deep" / "two", dict(reversed(FILES.items())))
+    for file in (tmp_path / "deep").rglob("*"):
+        os.utime(file, (1, 1))
+        file.chmod(0o700)
+    first = pack(tmp_path / "one", "src")
+    assert first == pack(tmp_path / "one", "src") == pack(tmp_path / "deep" / "two", "src")
+
+
+@pytest.mark.parametrize("change", [{"src/main.py": "import lib\n"}, {"src/new.py": ""}])
+def test_different_code_packs_to_different_bytes(tmp_path: Path, change: dict[str, str]) -> None:
+    write(tmp_path, FILES)
+    before = pack(tmp_path, "src")
+    write(tmp_path, change)
+    assert pack(tmp_path, "src") != before
+
+
+def test_an_archive_has_no_times_no_owners_and_names_in_order(tmp_path: Path) -> None:
+    write(tmp_path, FILES)
+    with tarfile.open(fileobj=io.BytesIO(pack(tmp_path, "src"))) as packed:
+        entries = packed.getmembers()
+    assert [entry.name for entry in entries] == ["src/data.txt", "src/lib/more.py", "src/main.py"]
+    assert {(entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname) for entry in entries} == {(0, 0, 0, "", "")}
+
+
+def test_what_machines_leave_behind_is_not_packed(tmp_path: Path) -> None:
+    litter = ["__pycache__/main.pyc", "lib/__pycache__/more.pyc", ".git/HEAD", ".venv/bin/x", ".ipynb_checkpoints/a.py"]
+    write(tmp_path, {**FILES, **{f"src/{name}": "" for name in litter}})
+    assert names_in(pack(tmp_path, "src")) == sorted(FILES)
+
+
+def test_a_folder_above_that_is_called_like_litter_hides_nothing(tmp_path: Path) -> None:
+    write(tmp_path / ".venv" / "work", FILES)
+    assert names_in(pack(tmp_path / ".venv" / "work", "src")) == sorted(FILES)
+
+
+def test_one_file_is_packed_alone_under_the_path_it_is_asked_for_by(tmp_path: Path) -> None:
+    write(tmp_path, FILES)
+    assert names_in(pack(tmp_path, "src/main.py")) == ["src/main.py"]
+
+
+def test_code_comes_with_its_digest_and_the_bootstrap(tmp_path: Path) -> None:
+    write(tmp_path, FILES)
+    code, found = load_code(tmp_path, make_function("src", handler="main:main"))
+    assert found == ()
+    assert code.archive == pack(tmp_path, "src")
+    assert code.digest.startswith("sha256:")
+    assert "def main()" in code.bootstrap
+
+
+def test_without_a_source_there_is_only_the_bootstrap(tmp_path: Path) -> None:
+    code, found = load_code(tmp_path, make_function(None))
+    assert found == ()
+    assert (code.archive, code.digest) == (b"", "")
+
+
+def test_a_source_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
+    code, [found] = load_code(tmp_path, make_function("nowhere.py"))
+    assert isinstance(found, Warning)
+    assert "there is no" in found.message
+    assert (code.archive, "def main()" in code.bootstrap) == (b"", True)
+
+
+def test_a_source_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    source = "/".join(["x" * 200] * 2) + "/" + "y" * 90
+    (tmp_path / "x").mkdir()
+    (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
+    for name in (source, "loop.py"):
+        _, [found] = load_code(tmp_path, make_function(name))
+        assert found.path == "function.source"
+        assert found.hint
+
+
+def test_a_folder_is_a_program_only_with_a_handler_or_a_main(tmp_path: Path) -> None:
+    write(tmp_path, FILES)
+    _, [found] = load_code(tmp_path, make_function("src"))
+    assert (found.path, found.rule) == ("function.handler", "required")
+    write(tmp_path, {"src/__main__.py": ""})
+    assert load_code(tmp_path, make_function("src"))[1] == ()
+
+
+def test_a_source_much_larger_than_a_run_can_carry_is_not_read_into_memory(tmp_path: Path) -> None:
+    with (tmp_path / "model.bin").open("wb") as file:
+        file.truncate(100 * 2**20)
+    tracemalloc.start()
+    _, [found] = load_code(tmp_path, make_function("model.bin"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "has more than 10,485,760 bytes" in found.message
+    assert peak < 50 * 2**20

@@ -1,0 +1,202 @@
+"""YAML is read as people mean it, and printed so that every reader understands the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.errors import Unreadable
+from fairlead.files import yamls
+from fairlead.model.plans import Violation
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+# Text that one reader of YAML or another takes for something else when it stands without quotes.
+AMBIGUOUS = [
+    "y",
+    "n",
+    "Y",
+    "N",
+    "yes",
+    "No",
+    "on",
+    "OFF",
+    "true",
+    "False",
+    "null",
+    "~",
+    "",
+    "1",
+    "-1",
+    "+1",
+    "010",
+    "0o17",
+]
+AMBIGUOUS += [
+    "0x1f",
+    "0b1",
+    "1_000",
+    "1.5",
+    "1e3",
+    "1E3",
+    "-1e-3",
+    "1.",
+    ".5",
+    ".inf",
+    "-.INF",
+    ".NaN",
+    "1:30",
+    "190:20:30",
+]
+AMBIGUOUS += [
+    "2026-01-01",
+    "2026-01-01T10:00:00Z",
+    "=",
+    "<<",
+    "!x",
+    "&a",
+    "*a",
+    "@x",
+    "`x`",
+    "%x",
+    "- a",
+    "a: b",
+    "a #b",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1),
+        ("-5", -5),
+        ("+5", 5),
+        ("0", 0),
+        ("1.5", 1.5),
+        (".5", 0.5),
+        ("1.", 1.0),
+        ("1e-3", 0.001),
+        ("1E3", 1000.0),
+        ("2.5e3", 2500.0),
+        ("true", True),
+        ("FALSE", False),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("yes", "yes"),
+        ("No", "No"),
+        ("on", "on"),
+        ("y", "y"),
+        ("010", "010"),
+        ("0o17", "0o17"),
+        ("0x1f", "0x1f"),
+        ("1_000", "1_000"),
+        ("1:30", "1:30"),
+        ("2026-01-01", "2026-01-01"),
+        ("2026-01-01T10:00:00Z", "2026-01-01T10:00:00Z"),
+        ("=", "="),
+        ("'1'", "1"),
+        ('"true"', "true"),
+        ("50%", "50%"),
+        ("16Gi", "16Gi"),
+    ],
+)
+def test_a_scalar_means_what_json_and_yaml_agree_on(text: str, value: Any) -> None:
+    (document,) = yamls.parse_documents(f"a: {text}".encode())
+    assert document == {"a": value}
+    assert type(document["a"]) is type(value)
+
+
+def test_a_number_too_long_to_be_exact_is_not_turned_into_text_in_silence() -> None:
+    digits = "12345678901234567890"
+    try:
+        (document,) = yamls.parse_documents(f"a: {digits}".encode())
+    except Unreadable:
+        return
+    assert document == {"a": int(digits)}
+
+
+@pytest.mark.parametrize(
+    ("text", "documents"),
+    [
+        ("a: 1\n---\nb: 2\n", [{"a": 1}, {"b": 2}]),
+        ("---\n---\na: 1\n---\n# nothing\n---\nnull\n", [{"a": 1}]),
+        ("", []),
+        ("\ufeffa: 1", [{"a": 1}]),
+        ("a: 1\r\nb: 2\r\n", [{"a": 1, "b": 2}]),
+        ('{"a": [1, 2.5, "x", null, true]}', [{"a": [1, 2.5, "x", None, True]}]),
+        ("%YAML 1.2\n---\na: 1\n", [{"a": 1}]),
+        ("a: é🚀", [{"a": "é🚀"}]),
+    ],
+)
+def test_a_file_has_the_documents_that_are_not_empty(text: str, documents: list[Any]) -> None:
+    assert yamls.parse_documents(text.encode()) == documents
+
+
+@pytest.mark.parametrize(
+    "text", ["a: 1\na: 2", "{a: 1, 'a': 2}", "x: {a: 1, b: 2, a: 3}", "x: &x {a: 1}\ny: {<<: *x, b: 1, b: 2}"]
+)
+def test_a_key_that_is_there_twice_is_refused(text: str) -> None:
+    with pytest.raises(Unreadable, match="is there twice"):
+        yamls.parse_documents(text.encode())
+
+
+def test_a_key_may_override_what_is_merged_in() -> None:
+    (document,) = yamls.parse_documents(b"x: &x {a: 1, b: 2}\ny: {<<: *x, a: 9}")
+    assert document["y"] == {"a": 9, "b": 2}
+
+
+def test_a_hundred_levels_are_deep_enough_and_more_are_refused() -> None:
+    fine = yamls.parse_documents(b"[" * 90 + b"]" * 90)
+    assert len(fine) == 1
+    with pytest.raises(Unreadable, match="is nested more than 100 deep"):
+        yamls.parse_documents(b"[" * 110 + b"]" * 110)
+
+
+def test_a_file_is_refused_with_its_name_and_a_way_out(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: [1")
+    found = yamls.load_file(tmp_path / "a.yaml")
+    assert isinstance(found, Violation)
+    assert (found.rule, found.where) == ("yaml", str(tmp_path / "a.yaml"))
+    assert found.hint
+
+
+@settings(deadline=None)
+@given(st.lists(st.dictionaries(st.text(), JSON, max_size=3), max_size=3))
+def test_what_is_printed_reads_back_as_the_same(manifests: list[dict[str, Any]]) -> None:
+    printed = yamls.format_documents(tuple(manifests))
+    assert yamls.parse_documents(printed.encode()) == manifests
+    assert list(yaml.safe_load_all(printed)) == manifests
+
+
+@pytest.mark.parametrize("text", AMBIGUOUS)
+def test_text_that_some_reader_would_take_for_something_else_is_printed_in_quotes(text: str) -> None:
+    printed = yamls.format_documents(({"value": text},))
+    assert printed.startswith(("value: '", 'value: "'))
+    assert yaml.safe_load(printed) == {"value": text}
+
+
+@pytest.mark.parametrize(
+    "text", ["train", "python:3.12-slim", "/data", "16Gi", "500m", "sha256:ab", "registry.example/a:1"]
+)
+def test_plain_text_is_printed_without_quotes(text: str) -> None:
+    assert yamls.format_documents(({"value": text},)) == f"value: {text}\n"
+
+
+def test_text_of_several_lines_is_printed_as_a_block() -> None:
+    assert yamls.format_documents(({"code": "a = 1\nb = 2\n"},)) == "code: |\n  a = 1\n  b = 2\n"
+
+
+def test_equal_parts_are_printed_in_full_each_time() -> None:
+    labels = {"a": "b"}
+    assert yamls.format_documents(({"one": labels, "two": labels},)) == "one:\n  a: b\ntwo:\n  a: b\n"

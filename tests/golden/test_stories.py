@@ -1,0 +1,78 @@
+"""Every story gives what its folder says, and what Kubernetes would take."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairlead.cli import app
+from fairlead.core import explaining
+from fairlead.files import sources
+from fairlead.model.requests import Function
+from tests.golden import stories
+from tests.validity import check_manifests
+
+# What go-yaml, and so kubectl, reads as a number or a truth where PyYAML sees text.
+GO_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0b[01]+")
+GO_TRUTH = ("y", "Y", "n", "N")
+# What stories with existing volumes find in the cluster.
+CLAIMS = ("team-data",)
+CONFIG_MAPS = ("train-settings",)
+
+RENDERED = [story for story in stories.STORIES if (stories.FOLDER / story / "manifests.yaml").exists()]
+
+
+@pytest.mark.parametrize("story", stories.STORIES)
+def test_a_story_ends_as_it_is_told(story: str) -> None:
+    assert stories.outputs(story) == stories.saved(story), "if this is meant: make golden"
+
+
+@pytest.mark.parametrize("story", stories.STORIES)
+def test_a_story_begins_with_what_it_is_about(story: str) -> None:
+    first = (stories.FOLDER / story / "request.yaml").read_text("utf-8").splitlines()[0]
+    assert re.match(r"# (Seed 00[0-4]|Design [1-8])\b", first)
+
+
+def test_every_folder_is_a_story() -> None:
+    folders = {path.name for path in stories.FOLDER.iterdir() if path.is_dir() and not path.name.startswith("__")}
+    assert folders == set(stories.STORIES)
+
+
+@pytest.mark.parametrize("story", RENDERED)
+def test_a_cluster_takes_the_manifests_of_a_story(story: str) -> None:
+    assert check_manifests(load_manifests(story), claims=CLAIMS, config_maps=CONFIG_MAPS) == []
+
+
+@pytest.mark.parametrize("story", RENDERED)
+def test_no_text_of_a_manifest_is_a_number_for_kubectl(story: str) -> None:
+    text = (stories.FOLDER / story / "manifests.yaml").read_text("utf-8")
+    plain = {token.value for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken) and token.plain}
+    odd = {word for word in plain if GO_NUMBER.fullmatch(word) or word in GO_TRUTH}
+    assert not {word for word in odd if isinstance(yaml.safe_load(word), str)}
+
+
+@pytest.mark.parametrize("story", ["seed002-profile-wins", "seed002-secrets", "policy-scopes"])
+def test_the_terminal_tells_the_same_story(story: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    request = tmp_path / "request.yaml"
+    asked = (stories.FOLDER / story / "request.yaml").read_text("utf-8")
+    request.write_text(f"function: {json.dumps(stories.FUNCTION)}\n{asked}", "utf-8")
+    (tmp_path / "train.py").write_text("def main(**inputs): ...\n")
+    platform = stories.FOLDER / story / "platform.yaml"
+    command = ["preview", str(request), "--project", stories.PROJECT, "--secrets", ",".join(stories.SECRETS)]
+    command += ["--policy", str(platform)] if platform.exists() else []
+
+    code, _ = sources.load_code(tmp_path, Function.model_validate(stories.FUNCTION))
+    told = stories.tell(story, run_id="preview", code=code)
+    with pytest.raises(SystemExit) as end:
+        app([*command, "--output", "json"])
+
+    assert told.plan is not None
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(explaining.to_data(told.plan)))
+    assert end.value.code == (1 if told.violations else 0)
+
+
+def load_manifests(story: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((stories.FOLDER / story / "manifests.yaml").read_text("utf-8")))

@@ -1,0 +1,15 @@
+"""Write the outputs of all golden stories anew: `make golden`. Read the difference before you commit it."""
+
+from tests.golden import stories
+
+
+def main() -> None:
+    """Say which stories changed."""
+    changed = [story for story in stories.STORIES if stories.save(story)]
+    for story in changed:
+        print(f"changed: {story}")
+    print(f"{len(stories.STORIES)} stories, {len(changed)} changed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Model objects and plans from plain data, as short as tests want them."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pytest
+from pydantic import ValidationError
+
+from fairlead.core.drafts import Code, Snapshot
+from fairlead.core.explaining import to_json
+from fairlead.core.planning import plan_run
+from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.parsing import Strict, violations_of
+from fairlead.model.plans import Plan, Setting, Violation
+from fairlead.model.policies import Policy
+from fairlead.model.requests import RunRequest
+from fairlead.model.requirements import Requirements
+from fairlead.model.scopes import Cluster
+
+Data = Mapping[str, Any]
+StrictT = TypeVar("StrictT", bound=Strict)
+
+CONTAINER: Data = {"name": "train", "kind": "container", "image": "registry.example/lab/train:1"}
+SERVED: Data = {**CONTAINER, "port": 8000}
+PYTHON: Data = {"name": "train", "kind": "python", "source": "train.py", "handler": "main"}
+CODE = Code("print('bootstrap')\n", b"an archive", "sha256:1234")
+RUN_ID = "r7"
+
+
+def make_request(**asked: Any) -> RunRequest:
+    """A request, of a container where no function is said."""
+    return RunRequest.model_validate({"function": CONTAINER, **asked})
+
+
+def make_requirements(**said: Any) -> Requirements:
+    """Requirements of any layer."""
+    return Requirements.model_validate(said)
+
+
+def make_compute_resource(name: str = "big", **fields: Any) -> ComputeResource:
+    """A compute resource of the platform; its requirements are those fields that are none of its own."""
+    return ComputeResource.model_validate({"name": name, **_sort(fields, ComputeResource)})
+
+
+def make_template(name: str = "start", **fields: Any) -> Template:
+    """A template; its requirements are those fields that are none of its own."""
+    return Template.model_validate({"name": name, **_sort(fields, Template)})
+
+
+def make_policy(scope: str = "platform", **said: Any) -> Policy:
+    """A policy of a scope."""
+    return Policy.model_validate({"scope": scope, **said})
+
+
+def make_cluster(**fields: Any) -> Cluster:
+    """A cluster with whole GPUs, where nothing else is said."""
+    return Cluster.model_validate({"name": "main", **fields})
+
+
+def make_snapshot(
+    *objects: ComputeResource | Template | Policy | Cluster,
+    platform: Data | None = None,
+    secrets: Collection[str] | None = None,
+    volumes: Collection[str] | None = None,
+    sharing_clusters: Sequence[str] = (),
+    code: Code | None = CODE,
+    project: str = "forest",
+) -> Snapshot:
+    """What a plan depends on: the objects that reach the project, policies from the platform down."""
+    return Snapshot(
+        project=project,
+        cluster=next((item for item in objects if isinstance(item, Cluster)), make_cluster()),
+        platform=make_requirements(**(platform or {})),
+        policies=tuple(item for item in objects if isinstance(item, Policy)),
+        compute_resources={item.name: item for item in objects if isinstance(item, ComputeResource)},
+        templates={item.name: item for item in objects if isinstance(item, Template)},
+        secrets=None if secrets is None else frozenset(secrets),
+        volumes=None if volumes is None else frozenset(volumes),
+        sharing_clusters=tuple(sharing_clusters),
+        code=code,
+    )
+
+
+def plan(
+    asked: Data | None = None,
+    *objects: ComputeResource | Template | Policy | Cluster,
+    run_id: str = RUN_ID,
+    **more: Any,
+) -> Plan:
+    """The plan for a request among the objects that reach its project."""
+    return plan_run(make_request(**(asked or {})), make_snapshot(*objects, **more), run_id)
+
+
+def refuse(model: type[Strict], data: Any) -> tuple[Violation, ...]:
+    """The violations with which a model refuses data."""
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(data)
+    return violations_of(caught.value, model)
+
+
+def setting(planned: Plan, path: str) -> Setting:
+    """The setting at a path."""
+    found = [item for item in planned.settings if item.path == path]
+    assert len(found) == 1, f"{len(found)} settings at {path}; there are {[item.path for item in planned.settings]}"
+    return found[0]
+
+
+def value(planned: Plan, path: str) -> Any:
+    """The resolved value at a path, as JSON has it; the text `absent` where there is no such setting."""
+    return to_json(setting(planned, path).value) if path in {item.path for item in planned.settings} else "absent"
+
+
+def values(planned: Plan) -> dict[str, Any]:
+    """Every resolved value by path, as JSON has it."""
+    return {item.path: to_json(item.value) for item in planned.settings}
+
+
+def broken(planned: Plan | Sequence[Violation]) -> list[tuple[str, str]]:
+    """Which rules are broken, and where."""
+    found = planned.violations if isinstance(planned, Plan) else planned
+    return [(violation.path, violation.rule) for violation in found]
+
+
+def warned(planned: Plan) -> list[tuple[str, str]]:
+    """What is warned of, and where."""
+    return [(warning.path, warning.rule) for warning in planned.warnings]
+
+
+def lost(planned: Plan, path: str) -> list[tuple[Any, str]]:
+    """What the setting at a path overrode, strongest first: values and sources."""
+    return [(to_json(said.value), str(said.source)) for said in setting(planned, path).overrode]
+
+
+def pod(planned: Plan) -> Any:
+    """The specification of the pods that were rendered, as JSON has it."""
+    assert not planned.violations, "; ".join(map(str, planned.violations))
+    return json.loads(json.dumps(planned.manifests[0]["spec"]["template"]["spec"]))
+
+
+def container(planned: Plan) -> Any:
+    """The container that was rendered."""
+    return pod(planned)["containers"][0]
+
+
+def _sort(fields: Data, model: type[Strict]) -> dict[str, Any]:
+    own = {name: field for name, field in fields.items() if name in model.model_fields}
+    return {"requirements": {name: field for name, field in fields.items() if name not in own}, **own}

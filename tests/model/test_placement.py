@@ -1,0 +1,173 @@
+"""Tolerations and affinity: what Kubernetes accepts is accepted, what it refuses is refused."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.model.placement import Affinity, Toleration
+from tests.making import broken, make_requirements, refuse
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+TOLERATIONS: list[tuple[dict[str, Any], str]] = [
+    ({"operator": "Exists"}, "*:*"),
+    ({"operator": "Exists", "effect": "NoSchedule"}, "*:NoSchedule"),
+    ({"key": "gpu", "operator": "Exists"}, "gpu:*"),
+    ({"key": "gpu", "value": "a100"}, "gpu=a100:*"),
+    ({"key": "gpu", "operator": "Equal", "value": "a100", "effect": "NoSchedule"}, "gpu=a100:NoSchedule"),
+    ({"key": "gpu", "operator": "Equal", "effect": "PreferNoSchedule"}, "gpu=:PreferNoSchedule"),
+    ({"key": "nvidia.com/gpu", "operator": "Exists", "value": ""}, "nvidia.com/gpu:*"),
+    (
+        {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+        "a:NoExecute@300s",
+    ),
+    ({"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}, "a:NoExecute@0s"),
+]
+
+REFUSED_TOLERATIONS: list[tuple[Any, str, str]] = [
+    ("gpu", "", "mapping"),
+    ({}, "key", "required"),
+    ({"value": "a"}, "key", "required"),
+    ({"key": "a b", "operator": "Exists"}, "key", "label"),
+    ({"key": "a/b/c", "operator": "Exists"}, "key", "label"),
+    ({"key": "A.B/c", "operator": "Exists"}, "key", "label"),
+    ({"key": "a", "value": "b c"}, "value", "label"),
+    ({"key": "a", "operator": "Exists", "value": "b"}, "value", "contradiction"),
+    ({"key": "a", "operator": "In"}, "operator", "options"),
+    ({"key": "a", "operator": "Exists", "effect": "NoRun"}, "effect", "options"),
+    ({"key": "a", "operator": "Exists", "tolerationSeconds": 5}, "tolerationSeconds", "contradiction"),
+    (
+        {"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5},
+        "tolerationSeconds",
+        "contradiction",
+    ),
+    (
+        {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": "soon"},
+        "tolerationSeconds",
+        "whole_number",
+    ),
+    ({"key": "a", "operators": "Exists"}, "operators", "unknown_field"),
+]
+
+
+def nodes(*conditions: Any, fields: Any = None) -> dict[str, Any]:
+    """An affinity that requires nodes with these conditions."""
+    term = {"matchExpressions": list(conditions)} | ({} if fields is None else {"matchFields": fields})
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}
+
+
+def pods(**term: Any) -> dict[str, Any]:
+    """An affinity that requires pods by this term."""
+    return {"podAffinity": {REQUIRED: [term]}}
+
+
+AFFINITIES: list[dict[str, Any]] = [
+    {},
+    {"nodeAffinity": {}},
+    nodes({"key": "a", "operator": "In", "values": ["b", "c"]}),
+    nodes({"key": "a", "operator": "In", "values": [""]}),
+    nodes({"key": "a", "operator": "NotIn", "values": ["b"]}),
+    nodes({"key": "a.b/c", "operator": "Exists"}),
+    nodes({"key": "a", "operator": "DoesNotExist", "values": []}),
+    nodes({"key": "a", "operator": "Gt", "values": ["5"]}),
+    nodes({"key": "a", "operator": "Lt", "values": ["0"]}),
+    nodes(fields=[{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]),
+    {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}},
+    {"nodeAffinity": {PREFERRED: [{"weight": 100, "preference": {"matchExpressions": []}}]}},
+    pods(topologyKey="zone"),
+    pods(topologyKey="zone", labelSelector={"matchLabels": {"app": "a"}}, namespaces=["b"], namespaceSelector={}),
+    pods(topologyKey="zone", labelSelector={}, matchLabelKeys=["a"], mismatchLabelKeys=["b"]),
+    pods(topologyKey="zone", labelSelector={"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}),
+    {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}]}},
+]
+
+REFUSED_AFFINITIES: list[tuple[Any, str, str]] = [
+    ([], "", "mapping"),
+    ({"nodeAfinity": {}}, "nodeAfinity", "unknown_field"),
+    ({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}, "nodeSelectorTerms", "length"),
+    ({"nodeAffinity": {REQUIRED: {}}}, "nodeSelectorTerms", "required"),
+    ({"nodeAffinity": {REQUIRED: []}}, REQUIRED, "mapping"),
+    (nodes({"operator": "Exists"}), "key", "required"),
+    (nodes({"key": "a"}), "operator", "required"),
+    (nodes({"key": "a b", "operator": "Exists"}), "key", "label"),
+    (nodes({"key": "a", "operator": "Is"}), "operator", "options"),
+    (nodes({"key": "a", "operator": "In"}), "values", "required"),
+    (nodes({"key": "a", "operator": "In", "values": []}), "values", "required"),
+    (nodes({"key": "a", "operator": "NotIn", "values": []}), "values", "required"),
+    (nodes({"key": "a", "operator": "In", "values": ["b c"]}), "values.0", "label"),
+    (nodes({"key": "a", "operator": "In", "values": ["b", 5]}), "1", "text"),
+    (nodes({"key": "a", "operator": "Exists", "values": ["b"]}), "values", "contradiction"),
+    (nodes({"key": "a", "operator": "DoesNotExist", "values": ["b"]}), "values", "contradiction"),
+    (nodes({"key": "a", "operator": "Gt", "values": ["5", "6"]}), "values", "range"),
+    (nodes({"key": "a", "operator": "Gt"}), "values", "range"),
+    (nodes({"key": "a", "operator": "Lt", "values": ["five"]}), "values", "range"),
+    (nodes({"key": "a", "operator": "Lt", "values": ["-5"]}), "values", "range"),
+    (nodes({"key": "a", "operator": "Lt", "values": ["-5"]}), "values", "range"),
+    (nodes(fields=[{"key": "spec.x", "operator": "In", "values": ["a"]}]), "key", "options"),
+    (nodes(fields=[{"key": "metadata.name", "operator": "Exists", "values": ["a"]}]), "operator", "options"),
+    (nodes(fields=[{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]), "values", "range"),
+    (nodes(fields=[{"key": "metadata.name", "operator": "In", "values": ["Not A Node"]}]), "values.0", "name"),
+    ({"nodeAffinity": {PREFERRED: [{"weight": 0, "preference": {}}]}}, "weight", "range"),
+    ({"nodeAffinity": {PREFERRED: [{"weight": 101, "preference": {}}]}}, "weight", "range"),
+    ({"nodeAffinity": {PREFERRED: [{"weight": 1}]}}, "preference", "required"),
+    (pods(), "topologyKey", "required"),
+    (pods(topologyKey=""), "topologyKey", "label"),
+    (pods(topologyKey="a b"), "topologyKey", "label"),
+    (pods(topologyKey="a", namespaces=["A"]), "0", "name"),
+    (pods(topologyKey="a", matchLabelKeys=["b"]), "labelSelector", "required"),
+    (pods(topologyKey="a", labelSelector={}, matchLabelKeys=["b", "b"]), "matchLabelKeys", "duplicate"),
+    (
+        pods(topologyKey="a", labelSelector={}, matchLabelKeys=["b"], mismatchLabelKeys=["b"]),
+        "matchLabelKeys",
+        "duplicate",
+    ),
+    (pods(topologyKey="a", labelSelector={"matchLabels": {"a": "b c"}}), "a", "label"),
+    (
+        pods(topologyKey="a", labelSelector={"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}),
+        "operator",
+        "options",
+    ),
+    ({"podAntiAffinity": {PREFERRED: [{"weight": 1}]}}, "podAffinityTerm", "required"),
+]
+
+
+@pytest.mark.parametrize(("said", "printed"), TOLERATIONS)
+def test_a_toleration_is_named_as_kubectl_writes_taints(said: dict[str, Any], printed: str) -> None:
+    assert str(Toleration.model_validate(said)) == printed
+    assert make_requirements(tolerations=[said]).to_data() == {"tolerations": [said]}
+
+
+@pytest.mark.parametrize(("said", "path", "rule"), REFUSED_TOLERATIONS)
+def test_a_toleration_that_kubernetes_refuses_is_refused(said: Any, path: str, rule: str) -> None:
+    assert broken(refuse(Toleration, said)) == [(path, rule)]
+
+
+@pytest.mark.parametrize("said", AFFINITIES)
+def test_an_affinity_that_kubernetes_accepts_is_accepted(said: dict[str, Any]) -> None:
+    affinity = Affinity.model_validate(said)
+    printed = affinity.model_dump(by_alias=True, exclude_none=True, mode="json")
+    assert printed == said
+
+
+@pytest.mark.parametrize(("said", "path", "rule"), REFUSED_AFFINITIES)
+def test_an_affinity_that_kubernetes_refuses_is_refused(said: Any, path: str, rule: str) -> None:
+    [(found, broke)] = broken(refuse(Affinity, said))
+    assert broke == rule
+    assert found == path or found.endswith(f".{path}")
+
+
+def test_an_affinity_may_be_written_in_snake_case() -> None:
+    snake: dict[str, Any] = {
+        "node_affinity": {"required_during_scheduling_ignored_during_execution": {"node_selector_terms": [{}]}}
+    }
+    assert Affinity.model_validate(snake) == Affinity.model_validate(nodes_without_conditions())
+
+
+def test_more_terms_than_can_be_crossed_are_refused() -> None:
+    terms: dict[str, Any] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}] * 65}}}
+    assert [rule for _, rule in broken(refuse(Affinity, terms))] == ["length"]
+
+
+def nodes_without_conditions() -> dict[str, Any]:
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}

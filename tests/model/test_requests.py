@@ -1,0 +1,152 @@
+"""Requests, functions, compute resources and templates: what is asked for, by whom, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.requests import RunRequest
+from tests.making import CONTAINER, broken, make_compute_resource, make_request, make_template, refuse
+
+REFUSED: list[tuple[Any, str, str]] = [
+    (None, "", "mapping"),
+    ([], "", "mapping"),
+    ("train", "", "mapping"),
+    ({}, "function", "required"),
+    ({"function": ""}, "function.name", "name"),
+    ({"function": "a b"}, "function.name", "name"),
+    ({"function": {"name": 5}}, "function.name", "text"),
+    ({"function": "a" * 129}, "function.name", "too_long"),
+    ({"function": {"name": "a", "kind": "spark"}}, "function.kind", "options"),
+    ({"function": {"name": "a", "kind": "container"}}, "function.image", "required"),
+    ({"function": {**CONTAINER, "handler": "main"}}, "function.handler", "contradiction"),
+    ({"function": {**CONTAINER, "source": "a.py"}}, "function.source", "contradiction"),
+    ({"function": {**CONTAINER, "image": ""}}, "function.image", "image"),
+    ({"function": {**CONTAINER, "image": "a b"}}, "function.image", "image"),
+    ({"function": {**CONTAINER, "port": 0}}, "function.port", "range"),
+    ({"function": {**CONTAINER, "port": 65536}}, "function.port", "range"),
+    ({"function": {**CONTAINER, "command": "a 'b"}}, "function.command", "command"),
+    ({"function": {**CONTAINER, "args": {"a": 1}}}, "function.args", "list"),
+    ({"function": "a", "args": [True]}, "args.0", "text"),
+    ({"function": "a", "action": "build"}, "action", "options"),
+    ({"function": "a", "replicas": 0}, "replicas", "range"),
+    ({"function": "a", "replicas": 10_001}, "replicas", "range"),
+    ({"function": "a", "replicas": 1.5}, "replicas", "whole_number"),
+    ({"function": "a", "deadline": 0}, "deadline", "range"),
+    ({"function": "a", "deadline": "soon"}, "deadline", "whole_number"),
+    ({"function": "a", "deadline": "1h1x"}, "deadline", "whole_number"),
+    ({"function": "a", "strict": "yes"}, "strict", "type"),
+    ({"function": "a", "retries": 3}, "retries", "not_built"),
+    ({"function": "a", "on_oom": {}}, "on_oom", "not_built"),
+    ({"function": "a", "schedule": "daily"}, "schedule", "not_built"),
+    ({"function": "a", "priority": 5}, "priority", "not_built"),
+    ({"function": "a", "plan_token": "x"}, "plan_token", "not_built"),
+    ({"function": "a", "replica": 5}, "replica", "unknown_field"),
+]
+
+
+@pytest.mark.parametrize(("data", "path", "rule"), REFUSED)
+def test_a_request_that_makes_no_sense_is_refused(data: Any, path: str, rule: str) -> None:
+    assert broken(refuse(RunRequest, data)) == [(path, rule)]
+
+
+def test_a_request_needs_only_the_name_of_a_function() -> None:
+    request = RunRequest.model_validate({"function": "train"})
+    assert (request.function.name, request.function.kind) == ("train", "python")
+    assert (request.action, request.replicas, request.strict) == ("job", 1, False)
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [(90, 90), ("90", 90), ("90s", 90), ("90m", 5400), ("2h", 7200), ("1d12h", 129600)]
+)
+def test_a_deadline_is_a_number_of_seconds_or_a_text(written: Any, seconds: int) -> None:
+    assert make_request(deadline=written).deadline == seconds
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("a 'b c' d", ("a", "b c", "d")),
+        (["a", "b c"], ("a", "b c")),
+        (["--epochs", 3, 0.5], ("--epochs", "3", "0.5")),
+        ("", ()),
+        ([], ()),
+    ],
+)
+def test_a_command_line_is_a_text_or_a_list_of_words(written: Any, words: tuple[str, ...]) -> None:
+    assert make_request(args=written).args == words
+
+
+@pytest.mark.parametrize("inputs", [{}, {"a": [1, 2.5, None, {"b": True}]}, {"text": "é$(HOME)"}])
+def test_inputs_are_what_json_can_hold(inputs: dict[str, Any]) -> None:
+    assert make_request(inputs=inputs).inputs == inputs
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"a": {1, 2}},
+        {"a": object()},
+        {"a": b"bytes"},
+        {"a": float("nan")},
+        {"a": float("inf")},
+        {"a": [{"b": 5j}]},
+        {"a": {(1, 2): 3}},
+        {5: "a"},
+        [1],
+        "a",
+    ],
+)
+def test_inputs_that_json_cannot_hold_are_refused(inputs: Any) -> None:
+    found = refuse(RunRequest, {"function": "a", "inputs": inputs})
+    assert {path.partition(".")[0] for path, _ in broken(found)} == {"inputs"}
+
+
+def test_inputs_that_contain_themselves_are_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    assert {
+        path.partition(".")[0] for path, _ in broken(refuse(RunRequest, {"function": "a", "inputs": {"a": endless}}))
+    }
+
+
+def test_inputs_nested_deeper_than_json_is_written_are_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    assert refuse(RunRequest, {"function": "a", "inputs": {"a": deep}})
+
+
+@pytest.mark.parametrize("types", [None, ["training"], ["training", "workspace", "inference"]])
+def test_a_compute_resource_is_for_all_workloads_or_for_some(types: list[str] | None) -> None:
+    resource = make_compute_resource(workload_types=types)
+    assert resource.workload_types == (None if types is None else tuple(types))
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "rule"),
+    [
+        ({"workload_types": []}, "workload_types", "required"),
+        ({"workload_types": ["batch"]}, "workload_types.0", "options"),
+        ({"requirements": {"profile": "a"}}, "requirements.profile", "reference"),
+        ({"requirements": {"template": "a"}}, "requirements.template", "reference"),
+        ({"requirements": {"resources": {"cpu": "x"}}}, "requirements.resources.cpu.requests", "quantity"),
+        ({"name": "a b"}, "name", "name"),
+        ({"description": "a" * 1001}, "description", "too_long"),
+        ({"scope": "here"}, "scope", "scope"),
+        ({"resources": {"cpu": 1}}, "resources", "unknown_field"),
+    ],
+)
+def test_a_compute_resource_that_makes_no_sense_is_refused(change: dict[str, Any], path: str, rule: str) -> None:
+    assert broken(refuse(ComputeResource, {"name": "a", **change})) == [(path, rule)]
+
+
+def test_a_template_may_name_a_compute_resource_and_no_template() -> None:
+    assert make_template(profile="big").requirements.profile == "big"
+    found = refuse(Template, {"name": "a", "requirements": {"template": "b"}})
+    assert broken(found) == [("requirements.template", "reference")]
+
+
+@pytest.mark.parametrize("name", ["1xa100", "A.b_c-d", "a" * 63])
+def test_compute_resources_have_names_that_labels_can_hold(name: str) -> None:
+    assert make_compute_resource(name).name == name

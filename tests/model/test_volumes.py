@@ -1,0 +1,120 @@
+"""Volumes: which types there are, what each may say, and where they may be mounted."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.model.volumes import Volume, object_name
+from tests.making import broken, refuse
+
+TYPES: list[tuple[str, dict[str, Any]]] = [
+    ("persistent_volume_claim", {"size": "10Gi"}),
+    ("persistent_volume_claim", {"size": "10Gi", "storage_class": "fast"}),
+    ("ephemeral", {"size": "10Gi"}),
+    ("ephemeral", {"size": "10Gi", "storage_class": "fast"}),
+    ("empty_dir", {}),
+    ("empty_dir", {"size": "1Gi", "medium": "Memory"}),
+    ("empty_dir", {"medium": ""}),
+    ("shared_volume", {}),
+    ("shared_volume", {"claim_name": "claim"}),
+    ("config_map", {}),
+    ("config_map", {"name": "settings"}),
+    ("secret", {}),
+    ("secret", {"name": "MY_TOKEN"}),
+]
+
+PATHS = [
+    ("/data", "/data"),
+    ("/data/", "/data"),
+    ("//data", "/data"),
+    ("/a/./b//c", "/a/b/c"),
+    ("/with space", "/with space"),
+    ("/...", "/..."),
+]
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"mount_path": "data"}, "mount_path", "absolute"),
+    ({"mount_path": ""}, "mount_path", "absolute"),
+    ({"mount_path": 5}, "mount_path", "absolute"),
+    ({"mount_path": "/"}, "mount_path", "path"),
+    ({"mount_path": "//"}, "mount_path", "path"),
+    ({"mount_path": "/."}, "mount_path", "path"),
+    ({"mount_path": "/a/../b"}, "mount_path", "path"),
+    ({"mount_path": "/a:b"}, "mount_path", "path"),
+    ({"mount_path": "/a\nb"}, "mount_path", "path"),
+    ({"mount_path": "/a\0b"}, "mount_path", "path"),
+    ({"sub_path": "/a"}, "sub_path", "path"),
+    ({"sub_path": "a/../b"}, "sub_path", "path"),
+    ({"sub_path": ""}, "sub_path", "path"),
+    ({"sub_path": "a\0b"}, "sub_path", "path"),
+    ({"name": "My_Volume"}, "name", "name"),
+    ({"name": ""}, "name", "name"),
+    ({"name": "a" * 64}, "name", "too_long"),
+    ({"name": "fairlead-home"}, "name", "reserved"),
+    ({"volume_type": "host_path"}, "volume_type", "options"),
+    ({"read_only": "yes"}, "read_only", "type"),
+    ({"readonly": True}, "readonly", "unknown_field"),
+    ({"spec": {"size": "0"}}, "spec.size", "range"),
+    ({"spec": {"size": "10GB"}}, "spec.size", "quantity"),
+    ({"spec": {"size": "100m"}}, "spec.size", "precision"),
+    ({"spec": {}}, "spec.size", "required"),
+    ({"volume_type": "ephemeral", "spec": {}}, "spec.size", "required"),
+    ({"spec": {"size": "1Gi", "claim_name": "a"}}, "spec.claim_name", "unknown_field"),
+    ({"spec": {"size": "1Gi", "medium": "Memory"}}, "spec.medium", "unknown_field"),
+    ({"spec": {"size": "1Gi", "name": "a"}}, "spec.name", "unknown_field"),
+    ({"spec": {"size": "1Gi", "storage_class": "Fast"}}, "spec.storage_class", "name"),
+    ({"spec": {"size": "1Gi", "sizeLimit": "1Gi"}}, "spec.size", "duplicate"),
+    ({"volume_type": "empty_dir", "spec": {"storage_class": "fast"}}, "spec.storage_class", "unknown_field"),
+    ({"volume_type": "empty_dir", "spec": {"medium": "HugePages"}}, "spec.medium", "options"),
+    ({"volume_type": "shared_volume", "spec": {"size": "1Gi"}}, "spec.size", "unknown_field"),
+    ({"volume_type": "shared_volume", "spec": {"claim_name": "A"}}, "spec.claim_name", "name"),
+    ({"volume_type": "config_map", "spec": {"name": "A_B"}}, "spec.name", "name"),
+    ({"volume_type": "secret", "spec": {"name": "A B"}}, "spec.name", "name"),
+    ({"volume_type": "secret", "spec": {"name": ".."}}, "spec.name", "name"),
+    ({"volume_type": "secret", "spec": {"claim_name": "a"}}, "spec.claim_name", "unknown_field"),
+]
+
+CLAIM = {"name": "a", "volume_type": "persistent_volume_claim", "mount_path": "/a", "spec": {"size": "1Gi"}}
+
+
+@pytest.mark.parametrize(("kind", "spec"), TYPES)
+def test_each_type_says_what_it_is_made_of(kind: str, spec: dict[str, Any]) -> None:
+    volume = Volume.model_validate({"name": "a", "volume_type": kind, "mount_path": "/a", "spec": spec})
+    assert volume.volume_type == kind
+    assert volume.read_only is False
+
+
+@pytest.mark.parametrize(("path", "plain"), PATHS)
+def test_mount_paths_are_brought_to_one_form(path: str, plain: str) -> None:
+    assert Volume.model_validate(CLAIM | {"mount_path": path}).mount_path == plain
+
+
+@pytest.mark.parametrize(("change", "path", "rule"), REFUSED)
+def test_what_cannot_be_mounted_is_refused(change: dict[str, Any], path: str, rule: str) -> None:
+    assert broken(refuse(Volume, CLAIM | change)) == [(path, rule)]
+
+
+@given(st.text(max_size=20).map(lambda text: f"/{text}"))
+def test_an_accepted_mount_path_is_absolute_plain_and_stays_as_it_is(path: str) -> None:
+    try:
+        found = Volume.model_validate(CLAIM | {"mount_path": path}).mount_path
+    except ValueError:
+        return
+    assert found.startswith("/")
+    assert found != "/"
+    assert ":" not in found
+    assert not {"..", ".", ""} & set(found[1:].split("/"))
+    assert Volume.model_validate(CLAIM | {"mount_path": found}).mount_path == found
+
+
+@pytest.mark.parametrize("named", [{"spec.name": "b"}, {"spec.claim_name": "b"}])
+def test_an_existing_object_is_called_like_the_volume_where_nothing_else_is_said(named: dict[str, Any]) -> None:
+    assert object_name("a", {}) == "a"
+    assert object_name("a", named) == "b"
+
+
+def test_whoever_claims_an_existing_claim_is_told_of_shared_volumes() -> None:
+    [violation] = refuse(Volume, CLAIM | {"spec": {"size": "1Gi", "claim_name": "mine"}})
+    assert "shared_volume" in str(violation.hint)

@@ -1,0 +1,252 @@
+"""What pods a server takes and a node starts."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tests.validity.parts import (
+    SUBDOMAIN,
+    check_amounts,
+    check_claim_spec,
+    check_dns_label,
+    check_key,
+    check_label_value,
+    check_labels,
+    check_name,
+    check_qualified,
+    check_unique,
+    parse_quantity,
+)
+
+Manifest = Mapping[str, Any]
+Pod = Mapping[str, Any]
+
+STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+VOLUME_SOURCES = ("persistentVolumeClaim", "emptyDir", "configMap", "secret", "ephemeral")
+
+
+def pod_of(manifest: Manifest) -> Pod | None:
+    """The template of the pods that an object makes."""
+    template: Pod | None = (
+        manifest.get("spec", {}).get("template") if isinstance(manifest.get("spec"), Mapping) else None
+    )
+    return template
+
+
+def container_of(manifest: Manifest) -> Mapping[str, Any]:
+    """The one container of the pods that an object makes."""
+    template = pod_of(manifest)
+    assert template is not None
+    container: Mapping[str, Any] = template["spec"]["containers"][0]
+    return container
+
+
+def check_pod(manifest: Manifest) -> Iterator[str]:
+    template = pod_of(manifest)
+    if template is None:
+        return
+    spec = template["spec"]
+    yield from check_labels("template", template["metadata"])
+    for check in (_check_mounts, _check_containers, _check_security, _check_placement):
+        yield from check(spec)
+    for field in ("runtimeClassName", "priorityClassName", "schedulerName"):
+        if field in spec:
+            yield from check_name(field, spec[field], SUBDOMAIN, 253)
+
+
+def _check_mounts(spec: Pod) -> Iterator[str]:
+    volumes = [volume["name"] for volume in spec.get("volumes", ())]
+    mounts = [mount for container in spec["containers"] for mount in container.get("volumeMounts", ())]
+    yield from check_unique("volumes", volumes)
+    yield from check_unique("volumeMounts", [mount["mountPath"] for mount in mounts])
+    yield from (f"volumeMounts: there is no volume {name}" for name in {mount["name"] for mount in mounts} - {*volumes})
+    yield from (f"volumes: {name} is mounted nowhere" for name in {*volumes} - {mount["name"] for mount in mounts})
+    for volume in spec.get("volumes", ()):
+        yield from _check_volume(volume)
+    for mount in mounts:
+        path, part = mount["mountPath"], mount.get("subPath", "")
+        if not path.startswith("/") or path == "/" or ":" in path or "\0" in path:
+            yield f"volumeMounts: {path!r} is no mount path"
+        if part.startswith("/") or ".." in part.split("/") or "\0" in part:
+            yield f"volumeMounts: {part!r} is no sub path"
+
+
+def _check_volume(volume: Mapping[str, Any]) -> Iterator[str]:
+    where = f"volumes.{volume['name']}"
+    yield from check_dns_label("volumes", volume["name"])
+    sources = [name for name in volume if name != "name"]
+    if len(sources) != 1 or sources[0] not in VOLUME_SOURCES:
+        yield f"{where}: must have one known source, found {sources}"
+    if "emptyDir" in volume and "sizeLimit" in volume["emptyDir"]:
+        yield from check_amounts(where, {"sizeLimit": volume["emptyDir"]["sizeLimit"]})
+    if "ephemeral" in volume:
+        yield from check_claim_spec(where, volume["ephemeral"]["volumeClaimTemplate"]["spec"])
+    for name, kind in (("persistentVolumeClaim", "claimName"), ("configMap", "name"), ("secret", "secretName")):
+        if name in volume:
+            yield from check_name(f"{where}.{name}", volume[name].get(kind, ""), SUBDOMAIN, 253)
+    for item in volume.get("secret", {}).get("items", ()):
+        yield from check_key(f"{where}.items", item["key"])
+        if item["path"].startswith("/") or ".." in item["path"].split("/") or item["path"].startswith(".."):
+            yield f"{where}.items: {item['path']!r} is no relative path"
+
+
+def _check_containers(spec: Pod) -> Iterator[str]:
+    for container in spec["containers"]:
+        image = container.get("image", "")
+        if not image or image != image.strip():
+            yield f"image: {image!r} is no image"
+        yield from check_dns_label("containers.name", container["name"])
+        yield from check_unique("env", [env["name"] for env in container.get("env", ())])
+        for env in container.get("env", ()):
+            yield from _check_env(env)
+        yield from _check_resources(container.get("resources", {}))
+        for port in container.get("ports", ()):
+            if not 1 <= port["containerPort"] <= 65535:
+                yield f"ports: {port['containerPort']} is no port"
+
+
+def _check_env(env: Mapping[str, Any]) -> Iterator[str]:
+    name = env["name"]
+    if not re.fullmatch(r"[-._a-zA-Z][-._a-zA-Z0-9]*", name, re.ASCII) or name == "." or name.startswith(".."):
+        yield f"env: {name!r} is no name of a variable"
+    if ("value" in env) == ("valueFrom" in env):
+        yield f"env.{name}: must have a value or a source, and not both"
+    if "\0" in env.get("value", ""):
+        yield f"env.{name}: no process can be given a value with a null character"
+
+
+def _check_resources(resources: Mapping[str, Any]) -> Iterator[str]:
+    requests, limits = resources.get("requests", {}), resources.get("limits", {})
+    broken = [*check_amounts("requests", requests), *check_amounts("limits", limits)]
+    yield from broken
+    for name in {*requests, *limits}:
+        yield from _check_resource_name(name)
+    if broken:
+        return
+    for name in requests.keys() & limits.keys():
+        if parse_quantity(limits[name]) < parse_quantity(requests[name]):
+            yield f"limits.{name}: {limits[name]} is under the request {requests[name]}"
+    for name in ({*requests} | {*limits}) - {*STANDARD_RESOURCES}:
+        if requests.get(name) != limits.get(name):
+            yield f"requests.{name}: an extended resource cannot be overcommitted"
+        if parse_quantity(limits.get(name, "0")).denominator != 1:
+            yield f"limits.{name}: {limits.get(name)} is no whole number"
+
+
+def _check_resource_name(name: str) -> Iterator[str]:
+    if name in STANDARD_RESOURCES:
+        return
+    yield from check_qualified("resources", name)
+    # The quota of an extended resource is called requests.<name>, which must be a name as well.
+    yield from check_qualified("resources", f"requests.{name}")
+    if "/" not in name or name.startswith("requests."):
+        yield f"resources: {name!r} is no name of an extended resource"
+
+
+def _check_security(spec: Pod) -> Iterator[str]:
+    security = spec.get("securityContext", {})
+    for field in ("runAsUser", "runAsGroup", "fsGroup"):
+        if not 0 <= security.get(field, -1) <= 2**31 - 1:
+            yield f"securityContext.{field}: {security.get(field)} is no id"
+    if security.get("runAsNonRoot") is not (security.get("runAsUser") != 0):
+        yield f"securityContext.runAsNonRoot: is {security.get('runAsNonRoot')} for user {security.get('runAsUser')}"
+    if security.get("seccompProfile", {}).get("type") != "RuntimeDefault":
+        yield "securityContext.seccompProfile: must be RuntimeDefault"
+    if spec.get("automountServiceAccountToken") is not False:
+        yield "automountServiceAccountToken: must be false"
+    for container in spec["containers"]:
+        inside = container.get("securityContext", {})
+        if inside.get("allowPrivilegeEscalation") is not False:
+            yield "securityContext.allowPrivilegeEscalation: must be false"
+        if inside.get("capabilities", {}).get("drop") != ["ALL"] or "add" in inside["capabilities"]:
+            yield "securityContext.capabilities: all must be dropped"
+        if inside.get("privileged"):
+            yield "securityContext.privileged: must not be"
+
+
+def _check_placement(spec: Pod) -> Iterator[str]:
+    for key, value in spec.get("nodeSelector", {}).items():
+        yield from check_qualified("nodeSelector", key)
+        yield from check_label_value(f"nodeSelector.{key}", value)
+    for toleration in spec.get("tolerations", ()):
+        yield from _check_toleration(toleration)
+    affinity = spec.get("affinity", {})
+    nodes = affinity.get("nodeAffinity", {})
+    required = nodes.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is not None and not required["nodeSelectorTerms"]:
+        yield "nodeSelectorTerms: must have at least one term"
+    preferred = nodes.get("preferredDuringSchedulingIgnoredDuringExecution", ())
+    yield from _check_weights(preferred)
+    for term in (*(required or {}).get("nodeSelectorTerms", ()), *(wish["preference"] for wish in preferred)):
+        yield from _check_node_term(term)
+    for kind in ("podAffinity", "podAntiAffinity"):
+        wishes = affinity.get(kind, {}).get("preferredDuringSchedulingIgnoredDuringExecution", ())
+        yield from _check_weights(wishes)
+        needs = affinity.get(kind, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ())
+        for term in (*needs, *(wish["podAffinityTerm"] for wish in wishes)):
+            yield from _check_pod_term(term)
+
+
+def _check_toleration(toleration: Mapping[str, Any]) -> Iterator[str]:
+    key, operator = toleration.get("key", ""), toleration.get("operator", "Equal")
+    if key:
+        yield from check_qualified("tolerations", key)
+    elif operator != "Exists":
+        yield "tolerations: without a key the operator must be Exists"
+    if operator not in ("Exists", "Equal") or (operator == "Exists" and toleration.get("value")):
+        yield f"tolerations: operator {operator} does not go with value {toleration.get('value')!r}"
+    yield from check_label_value("tolerations", toleration.get("value", ""))
+    if toleration.get("effect", "") not in ("", "NoSchedule", "PreferNoSchedule", "NoExecute"):
+        yield f"tolerations: {toleration['effect']!r} is no effect"
+    if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
+        yield "tolerations: tolerationSeconds is for effect NoExecute"
+
+
+def _check_weights(wishes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield from (f"affinity: {wish['weight']} is no weight" for wish in wishes if not 1 <= wish["weight"] <= 100)
+
+
+def _check_node_term(term: Mapping[str, Any]) -> Iterator[str]:
+    for condition in term.get("matchExpressions", ()):
+        yield from check_qualified("nodeAffinity", condition["key"])
+        values = condition.get("values", ())
+        if condition["operator"] in ("Gt", "Lt"):
+            if len(values) != 1 or not re.fullmatch(r"[0-9]{1,19}", values[0], re.ASCII):
+                yield f"nodeAffinity: {condition['operator']} needs one whole number, found {values}"
+        else:
+            yield from _check_condition(condition)
+    for condition in term.get("matchFields", ()):
+        if condition["key"] != "metadata.name" or condition["operator"] not in ("In", "NotIn"):
+            yield f"nodeAffinity: {condition} is no condition on fields"
+        if len(condition.get("values", ())) != 1:
+            yield f"nodeAffinity: a condition on fields needs one value, found {condition.get('values')}"
+        for value in condition.get("values", ()):
+            yield from check_name("nodeAffinity.matchFields", value, SUBDOMAIN, 253)
+
+
+def _check_pod_term(term: Mapping[str, Any]) -> Iterator[str]:
+    yield from check_qualified("podAffinity.topologyKey", term.get("topologyKey", ""))
+    for namespace in term.get("namespaces", ()):
+        yield from check_dns_label("podAffinity.namespaces", namespace)
+    for field in ("labelSelector", "namespaceSelector"):
+        selector = term.get(field, {})
+        for key, value in selector.get("matchLabels", {}).items():
+            yield from check_qualified(field, key)
+            yield from check_label_value(f"{field}.{key}", value)
+        for condition in selector.get("matchExpressions", ()):
+            yield from check_qualified(field, condition["key"])
+            yield from _check_condition(condition)
+    keys = [*term.get("matchLabelKeys", ()), *term.get("mismatchLabelKeys", ())]
+    if keys and "labelSelector" not in term:
+        yield "podAffinity: matchLabelKeys need a labelSelector"
+    yield from check_unique("matchLabelKeys", keys)
+
+
+def _check_condition(condition: Mapping[str, Any]) -> Iterator[str]:
+    operator, values = condition["operator"], condition.get("values", ())
+    if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+        yield f"affinity: {operator!r} is no operator"
+    if (operator in ("In", "NotIn")) != bool(values):
+        yield f"affinity: operator {operator} does not go with {len(values)} values"
+    for value in values:
+        yield from check_label_value("affinity", value)
