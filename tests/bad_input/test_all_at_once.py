@@ -19,11 +19,11 @@ def paths_said(said: str) -> list[str]:
 @pytest.mark.parametrize(
     ("request_text", "paths"),
     [
-        ("envs: [{name: A, value: 1}, {name: B}, {value: c}]", ["envs.0.value", "envs.1.value", "envs.2.name"]),
-        ("node_selector: [{key: a, value: 1}, {key: b}]", ["node_selector.0.value", "node_selector.1.value"]),
+        ("envs: [{name: A, value: 1}, {name: B}, {value: c}]", ["envs.A.value", "envs.B.value", "envs.2.name"]),
+        ("node_selector: [{key: a, value: 1}, {key: b}]", ["node_selector.a.value", "node_selector.b.value"]),
         (
             "volumes: [{volume_type: empty_dir, name: v, mount_path: data}, {volume_type: empty_dir, mount_path: /x}]",
-            ["volumes.0.mount_path", "volumes.1.name"],
+            ["volumes.v.mount_path", "volumes.1.name"],
         ),
         ("retries: 3\non_oom: grow\nresources: {cpu: 5foo}", ["retries", "on_oom", "resources.cpu.requests"]),
         ("retries: 3\nfoo: 1", ["retries", "foo"]),

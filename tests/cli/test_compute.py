@@ -79,7 +79,6 @@ def test_one_name_in_two_files_is_found(tmp_path: Path) -> None:
             "rules: {resources.gpu: {max: 2}}",
             "resources.gpu.devices: is 4 (from the compute resource a); the policy of platform allows at most 2",
         ),
-        ("rules: {resources.cpu: {required: true}}", "resources.cpu: is required by the policy of platform"),
         ("switches: {existing_volumes: block}", "volumes.v.volume_type: "),
         ("rules: {resources.gpuu: {max: 2}}", "compute/policy.yaml: rules.resources.gpuu: "),
     ],
@@ -90,6 +89,13 @@ def test_policies_in_the_folder_are_taken_into_account(tmp_path: Path, policy: s
     answer = lint(tmp_path, {"a.yaml": text, "policy.yaml": f"kind: Policy\n{policy}"})
     assert answer.code == 1
     assert said in answer.err
+
+
+def test_what_a_policy_requires_may_be_said_by_users(tmp_path: Path) -> None:
+    files = {"a.yaml": "name: a", "policy.yaml": "kind: Policy\nrules: {resources.cpu: {required: true}}"}
+    answer = lint(tmp_path, files)
+    assert answer.code == 0
+    assert "resources.cpu: is required by the policy of platform" in answer.err
 
 
 def test_a_policy_that_does_not_reach_a_compute_resource_is_not_its_problem(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_the_explanation_says_each_value_with_its_source_and_what_it_overrode(tm
     assert "instead of 6Gi (request)" in lines
     assert "resources.cpu.requests 1 policy of platform" in lines
     assert "envs.MODE tune template finetune" in lines
-    assert "resources.mem.requests: the request asks for 6Gi; the compute resource 1xa100 sets 64Gi and wins" in lines
+    assert "resources.mem.requests: the request asks for 6Gi; the compute resource 1xa100 wins and sets 64Gi" in lines
 
 
 def test_the_explanation_is_what_comes_out_where_nothing_is_said(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_request_that_does_not_parse_leaves_stdout_empty(tmp_path: Path, outpu
 
 def test_warnings_are_never_lost_whatever_the_output(tmp_path: Path) -> None:
     request = "function: a\nprofile: 1xa100\nresources: {mem: 6Gi}"
-    said = "the request asks for 6Gi; the compute resource 1xa100 sets 64Gi and wins"
+    said = "the request asks for 6Gi; the compute resource 1xa100 wins and sets 64Gi"
     assert said in preview(tmp_path, request, *OPTIONS, files=FILES).out
     assert said in preview(tmp_path, request, *OPTIONS, "-o", "yaml").err
     plan = json.loads(preview(tmp_path, request, *OPTIONS, "-o", "json").out)

@@ -82,7 +82,12 @@ def test_an_env_and_a_secret_of_one_name_exclude_each_other() -> None:
 
 @pytest.mark.parametrize("name", ["FAIRLEAD_RUN", "FAIRLEAD_PROJECT"])
 def test_a_secret_cannot_take_the_name_of_a_variable_of_the_platform(name: str) -> None:
-    assert broken(plan({"secrets": [name]})) == [(f"envs.{name}", "env_and_secret")]
+    assert broken(plan({"secrets": [name]})) == [(f"envs.{name}", "env_and_secret"), (f"secrets.{name}", "reserved")]
+
+
+@pytest.mark.parametrize("asked", [{"envs": {"FAIRLEAD_HOME": "/x"}}, {"secrets": ["FAIRLEAD_TOKEN"]}])
+def test_the_platforms_prefix_is_its_own(asked: dict[str, Any]) -> None:
+    assert [rule for _, rule in broken(plan(asked))] == ["reserved"]
 
 
 def test_a_home_may_be_a_secret() -> None:

@@ -8,6 +8,7 @@ from tests.making import (
     broken,
     container,
     lost,
+    make_cluster,
     make_compute_resource,
     make_policy,
     make_template,
@@ -189,7 +190,7 @@ def test_gpus_are_owned_whole() -> None:
     planned = plan({"profile": "big", "resources": {"gpu": {"devices": 1, "type": "A100", "memory": "50%"}}}, resource)
     assert value(planned, "resources.gpu.devices") == 2
     assert value(planned, "resources.gpu.type") is None
-    assert value(planned, "resources.gpu.memory.request") is None
+    assert value(planned, "resources.gpu.memory.request") == "100%"
     assert container(planned)["resources"]["limits"] == {"nvidia.com/gpu": "2"}
     assert sorted(warned(planned)) == [
         ("resources.gpu.devices", "overridden"),
@@ -349,3 +350,31 @@ def test_settings_are_sorted_and_each_path_is_there_once() -> None:
     )
     paths = [item.path for item in planned.settings]
     assert paths == sorted(set(paths))
+
+
+@pytest.mark.parametrize("part", [{"memory": "50%"}, {"mig": "1g.5gb"}])
+@pytest.mark.parametrize("whole", [1, {"memory": "100%"}])
+def test_losing_a_whole_gpu_to_a_part_of_one_is_told(part: dict[str, str], whole: Any) -> None:
+    resource = make_compute_resource(resources={"gpu": part})
+    planned = plan({"profile": "big", "resources": {"gpu": whole}}, resource, make_cluster(gpu_sharing="hami"))
+    assert ("resources.gpu.memory.request", "overridden") in warned(planned)
+
+
+def test_a_volume_that_may_be_written_loses_loudly() -> None:
+    volume = {"volume_type": "empty_dir", "mount_path": "/v"}
+    resource = make_compute_resource(volumes={"v": volume | {"read_only": True}})
+    planned = plan({"profile": "big", "volumes": {"v": volume | {"read_only": False}}}, resource)
+    assert warned(planned) == [("volumes.v.read_only", "overridden")]
+
+
+def test_a_toleration_that_means_the_same_is_the_same() -> None:
+    toleration = {"key": "k", "value": "a", "effect": "NoSchedule"}
+    resource = make_compute_resource(tolerations=[toleration | {"operator": "Equal"}])
+    assert warned(plan({"profile": "big", "tolerations": [toleration]}, resource)) == []
+
+
+def test_a_limit_that_a_factor_gives_is_not_said_to_beat_the_user() -> None:
+    resource, policy = make_compute_resource(resources={"mem": "8Gi"}), make_policy(limit_factor={"mem": 2})
+    planned = plan({"profile": "big", "resources": {"mem": {"limits": "9Gi"}}}, resource, policy)
+    [message] = [found.message for found in planned.warnings if found.path == "resources.mem.limits"]
+    assert message == "the request asks for 9Gi; its owner says no limit, and the policy of platform sets 16Gi"

@@ -258,3 +258,17 @@ def test_locked_is_checked_on_what_template_and_user_say(layer: str, breaks: boo
         make_compute_resource(**(said if layer == "resource" else {})),
     )
     assert [name for _, name in broken(planned)] == (["locked"] if breaks else [])
+
+
+@pytest.mark.parametrize("asked", ["60%", "100%", None])
+def test_a_bound_on_a_share_holds_for_the_whole_device_too(asked: str | None) -> None:
+    policy = make_policy(rules={"resources.gpu.memory": {"max": "50%"}})
+    gpu: Any = 1 if asked is None else {"memory": asked}
+    planned = plan({"resources": {"gpu": gpu}}, policy, make_cluster(gpu_sharing="kai"))
+    assert ("resources.gpu.memory.request", "max") in broken(planned)
+
+
+def test_what_a_compute_resource_breaks_is_not_for_the_user_to_set() -> None:
+    policy = make_policy(rules={"resources.mem": {"max": "1Gi"}})
+    planned = plan({"profile": "big"}, policy, make_compute_resource(resources={"mem": "2Gi"}))
+    assert planned.violations[0].hint == "choose another compute resource, or ask its administrator"

@@ -126,3 +126,13 @@ def test_a_compute_resource_cannot_do_what_a_switch_refuses() -> None:
 def test_whoever_must_choose_a_compute_resource_learns_which_there_are() -> None:
     planned = plan({}, make_policy(switches={"compute_resource": "required"}), make_compute_resource("1xa100"))
     assert "1xa100" in str(planned.violations[0].hint)
+
+
+@pytest.mark.parametrize(
+    ("image", "allowed"), [("r.example/a/b/c", True), ("r.example/a/c", False), ("r.example/ab/c", False)]
+)
+def test_a_registry_below_another_narrows_it(image: str, allowed: bool) -> None:
+    above = make_policy(switches={"registries": ["r.example/a"]})
+    below = make_policy(scope="department/vision", switches={"registries": ["r.example/a/b"]})
+    planned = plan({"function": {"name": "a", "kind": "container", "image": image}}, above, below)
+    assert (broken(planned) == []) is allowed

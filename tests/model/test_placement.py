@@ -135,7 +135,7 @@ REFUSED_AFFINITIES: list[tuple[Any, str, str]] = [
 @pytest.mark.parametrize(("said", "printed"), TOLERATIONS)
 def test_a_toleration_is_named_as_kubectl_writes_taints(said: dict[str, Any], printed: str) -> None:
     assert str(Toleration.model_validate(said)) == printed
-    assert make_requirements(tolerations=[said]).to_data() == {"tolerations": [said]}
+    assert make_requirements(tolerations=[said]).to_data() == {"tolerations": [{"operator": "Equal", **said}]}
 
 
 @pytest.mark.parametrize(("said", "path", "rule"), REFUSED_TOLERATIONS)

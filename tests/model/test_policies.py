@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.model.policies import Policy
-from fairlead.model.quantities import GpuMemory, Percent, Quantity
+from fairlead.model.quantities import Duration, GpuMemory, Percent, Quantity
 from tests.making import broken, make_policy, refuse
 
 VALUES: list[tuple[str, Any, Any]] = [
@@ -29,7 +29,7 @@ VALUES: list[tuple[str, Any, Any]] = [
     ("run_as_user", 1000, 1000),
     ("run_as_group", 1000, 1000),
     ("replicas", 3, 3),
-    ("deadline", "2h", 7200),
+    ("deadline", "2h", Duration(7200)),
 ]
 
 OPTIONS: list[tuple[str, list[Any]]] = [
@@ -81,7 +81,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"resources.gpu.memory": {"max": 50}}, "resources.gpu.memory.max", "unit"),
     ({"resources.extended.*": {"max": 1.5}}, "resources.extended.*.max", "whole_number"),
     ({"run_as_user": {"min": "root"}}, "run_as_user.min", "whole_number"),
-    ({"deadline": {"max": "soon"}}, "deadline.max", "whole_number"),
+    ({"deadline": {"max": "soon"}}, "deadline.max", "duration"),
     ({"priority_class": {"max": "high"}}, "priority_class", "rule"),
     ({"volumes": {"options": ["a"]}}, "volumes.options", "rule"),
     ({"affinity": {"min": 1}}, "affinity", "rule"),
@@ -140,13 +140,23 @@ def test_a_limit_factor_is_at_least_one(factor: Any) -> None:
 
 @pytest.mark.parametrize(
     "factor",
-    [0, 0.9, -1, 1001, "a", "", True, [1], None, "1/0", "3/0", "1e999999999", "٣", "nan", "inf", float("nan")],
+    [0, 0.9, -1, 1001, "a", "", True, [1], "1/0", "3/0", "1e999999999", "٣", "nan", "inf", float("nan")],
 )
 def test_what_is_no_limit_factor_is_refused(factor: Any) -> None:
-    if factor is None:
-        assert make_policy(limit_factor={"mem": None}).limit_factor.mem is None
-    else:
-        assert broken(refuse(Policy, {"limit_factor": {"mem": factor}})) == [("limit_factor.mem", "range")]
+    assert broken(refuse(Policy, {"limit_factor": {"mem": factor}})) == [("limit_factor.mem", "range")]
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        ({"limit_factor": {"mem": None}}, "limit_factor.mem"),
+        ({"rules": {"resources.gpu": {"max": None}}}, "rules.resources.gpu.max"),
+        ({"switches": {"existing_volumes": None}}, "switches.existing_volumes"),
+        ({"quota": {"gpu": None}}, "quota.gpu"),
+    ],
+)
+def test_an_empty_value_in_a_policy_is_no_bound_that_vanishes(data: dict[str, Any], path: str) -> None:
+    assert broken(refuse(Policy, data)) == [(path, "required")]
 
 
 @pytest.mark.parametrize(

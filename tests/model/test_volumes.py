@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.model.volumes import Volume, object_name
+from fairlead.model.volumes import Volume
 from tests.making import broken, refuse
 
 TYPES: list[tuple[str, dict[str, Any]]] = [
@@ -16,7 +16,6 @@ TYPES: list[tuple[str, dict[str, Any]]] = [
     ("ephemeral", {"size": "10Gi", "storage_class": "fast"}),
     ("empty_dir", {}),
     ("empty_dir", {"size": "1Gi", "medium": "Memory"}),
-    ("empty_dir", {"medium": ""}),
     ("shared_volume", {}),
     ("shared_volume", {"claim_name": "claim"}),
     ("config_map", {}),
@@ -107,12 +106,6 @@ def test_an_accepted_mount_path_is_absolute_plain_and_stays_as_it_is(path: str) 
     assert ":" not in found
     assert not {"..", ".", ""} & set(found[1:].split("/"))
     assert Volume.model_validate(CLAIM | {"mount_path": found}).mount_path == found
-
-
-@pytest.mark.parametrize("named", [{"spec.name": "b"}, {"spec.claim_name": "b"}])
-def test_an_existing_object_is_called_like_the_volume_where_nothing_else_is_said(named: dict[str, Any]) -> None:
-    assert object_name("a", {}) == "a"
-    assert object_name("a", named) == "b"
 
 
 def test_whoever_claims_an_existing_claim_is_told_of_shared_volumes() -> None:

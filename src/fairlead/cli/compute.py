@@ -39,5 +39,6 @@ def _lint(document: Document, library: Library, tree: Tree) -> list[Finding]:
     scope = document.object.scope
     policies = [policy for policy in library.of("Policy") if policy.scope in tree.path(scope)]
     clusters = [cluster for cluster in library.of("Cluster") if tree.are_related(cluster.scope, scope)]
-    where = f"{document.where}: {document.name}"
+    named = document.where.endswith(f", {document.name})")
+    where = document.where if named else f"{document.where}: {document.name}"
     return [replace(finding, where=where) for finding in linting.lint(document.object, policies, clusters)]

@@ -14,6 +14,7 @@ from fairlead.core import explaining
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.files import documents, snapshots, sources, yamls
+from fairlead.files.documents import Library
 from fairlead.model.compute_resources import Defaults
 from fairlead.model.names import NAME
 from fairlead.model.parsing import collect
@@ -74,7 +75,7 @@ def preview(
         return _print(Plan(settings=(), violations=tuple(violations)), "", output)
     plan = _plan(asked, request.parent, snapshot)
     warnings = (*plan.warnings, *snapshots.warn_out_of_reach(library, project))
-    refused = tuple(_point_to_options(plan.violations, compute, templates))
+    refused = tuple(_point_to_options(plan.violations, library))
     title = f"{asked.action} {asked.function.name} in project {project}"
     return _print(replace(plan, warnings=warnings, violations=refused), title, output)
 
@@ -92,14 +93,12 @@ def _plan(asked: RunRequest, folder: Path, snapshot: Snapshot) -> Plan:
     )
 
 
-def _point_to_options(
-    violations: Iterable[Violation], compute: Sequence[Path], templates: Sequence[Path]
-) -> Iterator[Violation]:
+def _point_to_options(violations: Iterable[Violation], library: Library) -> Iterator[Violation]:
     """Say which option was left out, where a name is unknown because nothing was given to look it up in."""
-    options = {"unknown_profile": (compute, "--compute"), "unknown_template": (templates, "--templates")}
+    options = {"unknown_profile": ("ComputeResource", "--compute"), "unknown_template": ("Template", "--templates")}
     for violation in violations:
-        given, option = options.get(violation.rule, ((), ""))
-        if option and not given:
+        kind, option = options.get(violation.rule, ("", ""))
+        if option and not library.of(kind):
             violation = replace(violation, hint=f"give the folder that has it: {option} DIR")
         yield violation
 

@@ -11,11 +11,11 @@ from fairlead.core.manifests import functions
 from fairlead.core.policies import switches
 from fairlead.core.resolution import AMOUNTS
 from fairlead.model.parsing import nearest
-from fairlead.model.plans import Manifest, Setting, Violation
+from fairlead.model.plans import Layer, Manifest, Setting, Violation
 from fairlead.model.quantities import MAXIMUM, Quantity
 from fairlead.model.requests import WORKLOAD_TYPES
-from fairlead.model.volumes import object_name
 
+RESERVED = "FAIRLEAD_"
 LARGEST_CONFIG_MAP = 1_000_000
 LARGEST_OBJECT = 1_200_000
 LARGEST = Quantity.of(MAXIMUM)
@@ -78,6 +78,16 @@ def check_variables(draft: Draft) -> Iterator[Violation]:
         yield Violation(f"envs.{name}", "env_and_secret", message, "keep the secret, or rename the env")
 
 
+def check_reserved(draft: Draft) -> Iterator[Violation]:
+    """Variables with the platform's prefix steer the program that starts the run."""
+    for section in ("envs", "secrets"):
+        for name in draft.resolution.named(section):
+            said = draft.resolution.setting(section, name)
+            if name.startswith(RESERVED) and said is not None and said.source.layer is not Layer.IMPOSED:
+                message = f"names with {RESERVED} are the platform's, found {name}"
+                yield Violation(f"{section}.{name}", "reserved", message, "rename it", said.source)
+
+
 def check_secrets(draft: Draft) -> Iterator[Violation]:
     """Only secrets that are stored in the project can be given to a run."""
     known = draft.snapshot.secrets
@@ -94,8 +104,8 @@ def check_shared_volumes(draft: Draft) -> Iterator[Violation]:
     """A shared volume is one of the project's."""
     known = draft.snapshot.volumes
     for name, parts in draft.resolution.named("volumes").items():
-        claim = object_name(name, parts)
-        if known is not None and parts["volume_type"] == "shared_volume" and claim not in known:
+        claim = parts.get("spec.claim_name")
+        if known is not None and claim is not None and claim not in known:
             message = f"project {draft.snapshot.project} has no volume {claim}"
             yield Violation(f"volumes.{name}.spec.claim_name", "unknown_volume", message, nearest(claim, known))
 
@@ -168,7 +178,7 @@ def check_action(draft: Draft) -> Iterator[Violation]:
     if action == "workspace" and replicas > 1:
         yield Violation("replicas", "workspace", f"a workspace is one pod, found {replicas} replicas", "leave it out")
     if action != "job" and draft.request.deadline is not None:
-        message = f"a deadline ends a job, found {draft.request.deadline} seconds; {action} runs until it is stopped"
+        message = f"a deadline ends a job, found {draft.request.deadline}; {action} runs until it is stopped"
         yield Violation("deadline", "action", message, "leave it out")
 
 
@@ -234,6 +244,7 @@ CHECKS: tuple[Check, ...] = (
     check_serving,
     check_mounts,
     check_variables,
+    check_reserved,
     check_secrets,
     check_shared_volumes,
     check_claims,

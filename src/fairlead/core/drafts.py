@@ -15,8 +15,8 @@ from fairlead.model.policies import Policy
 from fairlead.model.quantities import GpuMemory, Percent
 from fairlead.model.requests import Function, RunRequest
 from fairlead.model.requirements import Requirements
+from fairlead.model.resources import WHOLE_DEVICE
 from fairlead.model.scopes import Cluster
-from fairlead.model.volumes import object_name
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ class Draft:
 
     @property
     def gpu_memory(self) -> Percent | GpuMemory | None:
-        """The share or amount of a GPU's memory that is reserved."""
+        """The share or amount of a GPU's memory that is reserved; None where whole devices are asked for."""
         memory: Percent | GpuMemory | None = self.resolution.value("resources", "gpu", "memory.request")
-        return memory
+        return None if memory == WHOLE_DEVICE else memory
 
     @property
     def gpu_memory_limit(self) -> Percent | GpuMemory | None:
@@ -143,7 +143,7 @@ class Draft:
         asked = {name: f"secrets.{name}" for name in self.resolution.named("secrets")}
         for volume, parts in self.resolution.named("volumes").items():
             if parts["volume_type"] == "secret":
-                asked.setdefault(object_name(volume, parts), f"volumes.{volume}.spec.name")
+                asked.setdefault(parts["spec.name"], f"volumes.{volume}.spec.name")
         return dict(sorted(asked.items()))
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from fairlead.model.plans import Finding, Layer, Plan, Said, Setting, Source, Warning
-from fairlead.model.quantities import Percent, Quantity, Unlimited
+from fairlead.model.quantities import Duration, Percent, Quantity, Unlimited
 
 WIDEST_PATH = 44
 WIDEST_VALUE = 40
@@ -45,6 +45,8 @@ def to_json(value: Any) -> Any:
     match value:
         case Quantity() | Percent() | Unlimited():
             return str(value)
+        case Duration():
+            return int(value)
         case tuple() | list():
             return [to_json(item) for item in value]
         case _:
@@ -92,8 +94,8 @@ def _notes(setting: Setting) -> Iterator[str]:
 
 
 def _show(setting: Setting) -> str:
-    if setting.path == "deadline" and setting.value is not None:
-        return f"{setting.value} seconds"
+    if isinstance(setting.value, Duration):
+        return str(setting.value)
     if setting.path.startswith("affinity."):
         return f"{len(setting.value)} term{'s' if len(setting.value) > 1 else ''}"
     if setting.path.startswith("tolerations."):

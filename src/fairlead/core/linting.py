@@ -39,7 +39,8 @@ def _look(resource: ComputeResource, policies: Sequence[Policy], cluster: Cluste
 
 
 def _soften(found: Violation) -> Finding:
-    """A switch that no policy here sets is only a warning: the policies that will hold may allow it."""
-    if found.source is None or found.source.layer is not Layer.PLATFORM:
+    """What others may still settle is only a warning: switches by the policies that will hold, the rest by users."""
+    settled = found.source is None or (found.source.layer is not Layer.PLATFORM and found.rule != "required")
+    if settled:
         return found
     return Warning(found.path, found.rule, found.message, found.hint, found.source)

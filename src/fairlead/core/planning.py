@@ -63,9 +63,10 @@ def _asked(request: RunRequest) -> Iterator[Thing]:
         yield single("action", "", request.action)
     if "kind" in request.function.model_fields_set:
         yield single("function", "kind", request.function.kind)
-    for part in ("image", "port"):
-        if (value := getattr(request.function, part)) is not None:
-            yield single("function", part, value)
+    if request.function.image is not None:
+        yield single("function", "image", request.function.image)
+    if request.function.port is not None and request.action != "job":
+        yield single("function", "port", request.function.port)
     if "replicas" in request.model_fields_set:
         yield single("replicas", "", request.replicas)
     if request.deadline is not None:

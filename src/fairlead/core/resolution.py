@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from fairlead.core import placement
 from fairlead.model.plans import Said, Setting, Source
 from fairlead.model.requirements import Requirements
-from fairlead.model.resources import Amount, Gpu, Resources
-from fairlead.model.volumes import Volume
+from fairlead.model.resources import WHOLE_DEVICE, Amount, Gpu, Resources
+from fairlead.model.volumes import NAMED_BY, Volume
 
 AMOUNTS = ("cpu", "mem", "disk")
 SCALARS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class", "profile", "template")
@@ -129,7 +129,7 @@ def things_of(asked: Requirements) -> Iterator[Thing]:
             yield single("affinity", name, terms)
     for name, volume in asked.volumes.items():
         yield Thing("volumes", name, _parts_of_volume(volume))
-    for name in asked.secrets:
+    for name in dict.fromkeys(asked.secrets):
         yield single("secrets", name, name)
     for name, text in asked.envs.items():
         yield single("envs", name, text)
@@ -183,6 +183,8 @@ def _things_of_resources(asked: Resources) -> Iterator[Thing]:
 
 def _parts_of_gpu(gpu: Gpu) -> dict[str, Any]:
     parts: dict[str, Any] = {"devices": gpu.devices, "type": gpu.type, "mig": gpu.mig}
+    if gpu.devices and gpu.mig is None:
+        parts["memory.request"] = WHOLE_DEVICE
     if gpu.memory is not None:
         parts["memory.request"] = gpu.memory.limit if gpu.memory.request is None else gpu.memory.request
         parts["memory.limit"] = gpu.memory.limit
@@ -191,11 +193,13 @@ def _parts_of_gpu(gpu: Gpu) -> dict[str, Any]:
 
 def _parts_of_volume(volume: Volume) -> dict[str, Any]:
     parts: dict[str, Any] = {"volume_type": volume.volume_type, "mount_path": volume.mount_path}
-    if volume.read_only:
-        parts["read_only"] = True
+    if "read_only" in volume.model_fields_set:
+        parts["read_only"] = volume.read_only
     if volume.sub_path is not None:
         parts["sub_path"] = volume.sub_path
     for name in type(volume.spec).model_fields:
         if (value := getattr(volume.spec, name)) is not None:
             parts[f"spec.{name}"] = value
+    if volume.volume_type in NAMED_BY:
+        parts.setdefault(f"spec.{NAMED_BY[volume.volume_type]}", volume.name)
     return parts

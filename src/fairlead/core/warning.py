@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fairlead.core.drafts import Draft
 from fairlead.core.resolution import Resolution
-from fairlead.model.plans import Layer, Said, Setting, Warning
+from fairlead.model.plans import Layer, Said, Setting, Warning, show_value
 from fairlead.model.quantities import Quantity
 
 ASKING = (Layer.USER, Layer.TEMPLATE)
@@ -51,9 +51,11 @@ def warn_of_tiny_memory(draft: Draft) -> Iterator[Warning]:
     """An amount without a suffix is in bytes, which hardly anybody means."""
     for name in ("mem", "disk"):
         amount = draft.amount(name, "requests")
-        if amount is not None and amount < SMALLEST_SENSIBLE:
-            message = f"asks for {amount.whole} bytes"
-            yield Warning(f"resources.{name}.requests", "tiny", message, f"for gibibytes write {amount.whole}Gi")
+        if amount is not None and Quantity(0) < amount < SMALLEST_SENSIBLE:
+            message = f"asks for {amount.whole} bytes, which is next to nothing"
+            yield Warning(
+                f"resources.{name}.requests", "tiny", message, f"write a suffix: {amount.whole}Mi, {amount.whole}Gi"
+            )
 
 
 def warn_of_shared_memory(draft: Draft) -> Iterator[Warning]:
@@ -81,7 +83,7 @@ def warn_of_quota(draft: Draft) -> Iterator[Warning]:
             if quota is not None and need is not None and need > quota:
                 need_all = f"needs {need} {NOUNS[name]} in all"
                 message = f"{need_all}; the quota of {policy.scope} is {quota}: it would stay queued"
-                less = "" if str(quota) == "0" else f"ask for {quota} or less, or "
+                less = "" if str(quota) == "0" else "ask for less, or "
                 yield Warning(path, "quota", message, f"{less}ask an administrator for a larger quota")
 
 
@@ -95,13 +97,18 @@ def warn_of_missing_code(draft: Draft) -> Iterator[Warning]:
 
 
 def _lost(setting: Setting, lost: Said) -> Warning:
-    got = "says nothing of it and owns the rest" if setting.value is None else f"sets {setting.value}"
-    message = f"the {lost.source} asks for {lost.value}; the {setting.source} {got} and wins"
-    if setting.source.layer is Layer.USER:
+    winner, layer = setting.source, setting.source.layer
+    got = "leaves it out" if setting.value is None else f"sets {show_value(setting.value)}"
+    outcome = f"the {winner} wins and {got}"
+    if layer.strength < lost.source.layer.strength:
+        outcome = f"its owner says no limit, and the {winner} {got}"
+    hint = "leave it out"
+    if layer is Layer.USER:
         hint = f"leave it out of the request to get what the {lost.source} says"
-    else:
-        hint = "leave it out" if setting.value is None else f"ask for {setting.value}, or leave it out"
-    return Warning(setting.path, "overridden", message, hint, setting.source, asked=lost)
+    elif layer is Layer.COMPUTE_RESOURCE and setting.value is not None:
+        hint = f"ask for {show_value(setting.value)}, or leave it out"
+    message = f"the {lost.source} asks for {show_value(lost.value)}; {outcome}"
+    return Warning(setting.path, "overridden", message, hint, winner, asked=lost)
 
 
 LOOKS = (

@@ -9,13 +9,11 @@ from typing import Annotated, Any, TypeVar
 from pydantic import PlainSerializer, PlainValidator
 
 from fairlead.model.parsing import show, wrong
-from fairlead.model.quantities import MILLICORE, UNLIMITED, GpuMemory, Percent, Quantity, Unlimited
+from fairlead.model.quantities import MILLICORE, SECONDS, UNLIMITED, Duration, GpuMemory, Percent, Quantity, Unlimited
 
 LARGEST_ID = 2**31 - 1
 MOST_COUNTED = Quantity.of(LARGEST_ID)
 LARGEST_EXACT_FLOAT = 2**53
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
 QuantityT = TypeVar("QuantityT", bound=Quantity)
 
 
@@ -86,7 +84,7 @@ def or_unlimited(parse: Callable[[Any], Quantity]) -> Callable[[Any], Quantity |
     """The same parser for a limit: more than nothing, or the word `unlimited`."""
 
     def parse_limit(value: Any) -> Quantity | Unlimited:
-        if value is UNLIMITED or value == "unlimited":
+        if value is UNLIMITED or (isinstance(value, str) and value.lower() == "unlimited"):
             return UNLIMITED
         return positive(parse, "write unlimited for no limit, or leave it out")(value)
 
@@ -105,18 +103,20 @@ def positive(parse: Callable[[Any], Quantity], hint: str) -> Callable[[Any], Qua
     return parse_positive
 
 
-def parse_duration(value: Any) -> int:
+def parse_duration(value: Any) -> Duration:
     """Seconds, from a number of them or from text such as 90m, 2h or 1d12h."""
     hint = "write seconds, or a text such as 90m, 2h or 1d12h"
     if isinstance(value, str) and re.fullmatch(r"([0-9]{1,9}[smhd])+", value, re.ASCII):
         value = sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", value))
-    return parse_whole(value, least=1, hint=hint)
+    if isinstance(value, str) and not value.isdecimal():
+        raise wrong("duration", f"is no duration: {show(value)}", hint)
+    return Duration(parse_whole(value, least=1, hint=hint))
 
 
 def parse_factor(value: Any) -> Fraction:
     """A factor of at least 1, exactly as written."""
     text = value if isinstance(value, str) else repr(value)
-    factor = Fraction(text) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,9})?", text, re.ASCII) else Fraction(0)
+    factor = Fraction(text) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,18})?", text, re.ASCII) else Fraction(0)
     if not 1 <= factor <= 1000:
         raise wrong("range", f"must be a factor from 1 to 1000, found {show(value)}", "write one such as 1.1")
     return factor
@@ -143,12 +143,14 @@ def _parse_quantity(value: Any, example: str, kind: type[QuantityT]) -> Quantity
 
 def _suggest(text: str, example: str) -> str:
     """What was probably meant: bytes with a B, small letters, a space before the suffix, a limit's word."""
-    if text == "unlimited":
-        return "unlimited is for limits: write {requests: 1, limits: unlimited}"
-    if match := re.fullmatch(r"([0-9.]+) *([kmgtpe])(i?)b?", text, re.ASCII | re.IGNORECASE):
-        decimal = f"{match[1]}{match[2].upper()}"
-        return f"write {decimal}i" if match[3] else f"write {decimal}i (binary) or {decimal} (decimal)"
-    return f"write an amount such as {example}"
+    if text.lower() == "unlimited":
+        return f"unlimited is for limits of cpu, mem and disk; write an amount such as {example}"
+    match = re.fullmatch(r"([0-9.]+) *([kmgtpe])(i?)b?", text, re.ASCII | re.IGNORECASE)
+    if match is None or re.fullmatch(r"[0-9.]+([kMGTPE]|[KMGTPE]i)", text, re.ASCII):
+        return f"write an amount such as {example}"
+    number, letter = match[1], match[2].upper()
+    decimal = f"{number}{'k' if letter == 'K' else letter}"
+    return f"write {number}{letter}i" if match[3] else f"write {number}{letter}i (binary) or {decimal} (decimal)"
 
 
 _TEXT = PlainSerializer(str, return_type=str, when_used="unless-none")
@@ -162,5 +164,5 @@ Count = Annotated[Quantity, PlainValidator(parse_count), _TEXT]
 DeviceMemory = Annotated[Percent | GpuMemory, PlainValidator(parse_gpu_memory), _TEXT]
 Id = Annotated[int, PlainValidator(parse_id)]
 Whole = Annotated[int, PlainValidator(parse_whole)]
-Seconds = Annotated[int, PlainValidator(parse_duration)]
+Seconds = Annotated[Duration, PlainValidator(parse_duration)]
 Factor = Annotated[Fraction, PlainValidator(parse_factor), PlainSerializer(float)]

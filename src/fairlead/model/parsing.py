@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from fairlead.model.plans import Violation
 
 LONGEST_SHOWN = 80
+NESTED = ("resources", "function", "requirements")  # where a field that stands too far up may belong
 
 
 class Mistake(NamedTuple):
@@ -36,6 +37,7 @@ class Strict(BaseModel):
 
     SPELLINGS: ClassVar[Mapping[str, str]] = {}
     NOT_BUILT: ClassVar[Mapping[str, str]] = {}
+    MAY_BE_EMPTY: ClassVar[bool] = True  # whether null says nothing, or is a mistake
 
     @classmethod
     def known_fields(cls) -> list[str]:
@@ -58,16 +60,20 @@ class Strict(BaseModel):
         if not isinstance(data, Mapping):
             hint = f"write fields and values, such as {cls.known_fields()[0]}: ..."
             raise wrong("mapping", f"must be a mapping, found {show(data)}", hint)
+        known = cls.known_fields()
         fields: dict[Any, Any] = {}
+        empty: list[Mistake] = []
         written: dict[Any, Any] = {}
         for key, value in data.items():
             spelled = cls.spell(key)
             first = written.setdefault(spelled, key)
             if first is not key:
                 raise wrong("duplicate", f"is written twice, as {first} and as {key}", "keep one", at=spelled)
-            # Nothing said is nothing said, also where it is written out as null.
-            if value is not None or spelled not in cls.known_fields():
+            if value is not None or spelled not in known:
                 fields[spelled] = value
+            elif not cls.MAY_BE_EMPTY:
+                empty.append(Mistake(spelled, "required", "is empty", "say a value, or leave it out"))
+        refuse(empty)
         return fields
 
 
@@ -135,7 +141,7 @@ def parse_flag(value: Any) -> bool:
 def nearest(word: str, known: Iterable[str], hint: str = "known: {known}") -> str:
     """A hint that names the most similar known words, or all of them."""
     names = sorted(known)
-    close = difflib.get_close_matches(word[:LONGEST_SHOWN], names, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(word[:LONGEST_SHOWN], names, n=3, cutoff=0.65)
     if close:
         return f"did you mean {' or '.join(close)}?"
     if not names:
@@ -192,7 +198,7 @@ def _translate(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Mistak
             yield from collect(path, parse_text, details["input"])
         case "literal_error":
             expected = details["ctx"]["expected"]
-            hint = nearest(str(details["input"]), re.findall(r"'([^']*)'", expected), "write {known}")
+            hint = nearest(str(details["input"]), re.findall(r"'([^']*)'", expected), "write one of {known}")
             yield Mistake(path, "options", f"must be {expected}, found {found}", hint)
         case "dict_type" | "mapping_type":
             hint = "write names and values: {name: value}"
@@ -217,8 +223,9 @@ def _refuse_field(owner: type[Strict] | None, path: str, key: Any) -> Mistake:
 
 def _suggest_field(owner: type[Strict], key: str) -> str:
     """The field that was meant: one further down with that name, or the nearest one here."""
-    for name, field in owner.model_fields.items():
-        inner = _model_in(field.annotation)
+    for name in NESTED:
+        field = owner.model_fields.get(name)
+        inner = _model_in(field.annotation) if field else None
         if inner is not None and key in inner.model_fields:
             return f"did you mean {name}.{key}?"
     return nearest(key, owner.known_fields(), "known fields: {known}")

@@ -21,7 +21,7 @@ class Toleration(Kubernetes):
     """A taint that a pod endures."""
 
     key: LabelKey | None = None
-    operator: Literal["Exists", "Equal"] | None = None
+    operator: Literal["Exists", "Equal"] = "Equal"
     value: LabelValue | None = None
     effect: Effect | None = None
     toleration_seconds: TolerationSeconds | None = None

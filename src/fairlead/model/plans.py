@@ -17,6 +17,11 @@ class Layer(StrEnum):
     COMPUTE_RESOURCE = "compute_resource"
     IMPOSED = "imposed"
 
+    @property
+    def strength(self) -> int:
+        """How strong the layer is; the platform's defaults are 0."""
+        return list(Layer).index(self)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -48,6 +53,11 @@ class Setting(NamedTuple):
     overrode: tuple[Said, ...] = ()
     combined: tuple[Said, ...] = ()
     why: str | None = None
+
+
+def show_value(value: Any) -> str:
+    """A value in a sentence, as people write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True)

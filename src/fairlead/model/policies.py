@@ -17,6 +17,8 @@ from fairlead.model.scopes import PLATFORM, Scope
 class Rule(Strict):
     """What is allowed at one path. Values are of the kind that the path holds."""
 
+    MAY_BE_EMPTY = False
+
     min: Any = None
     max: Any = None
     options: tuple[Any, ...] | None = None
@@ -27,6 +29,7 @@ class Rule(Strict):
 class Switches(Strict):
     """What may be done at all. Nothing said leaves the shipped value; of several scopes the strictest wins."""
 
+    MAY_BE_EMPTY = False
     NOT_BUILT: ClassVar[Mapping[str, str]] = {"never_fits": "the check against the nodes"}
 
     existing_volumes: Literal["allow", "block"] | None = None
@@ -40,6 +43,8 @@ class Switches(Strict):
 class LimitFactor(Strict):
     """The limit that a request gets where nobody said one: limit = factor x request."""
 
+    MAY_BE_EMPTY = False
+
     cpu: Factor | None = None
     mem: Factor | None = None
     disk: Factor | None = None
@@ -47,6 +52,8 @@ class LimitFactor(Strict):
 
 class Quota(Strict):
     """What all live runs below a scope may hold together."""
+
+    MAY_BE_EMPTY = False
 
     gpu: Whole | None = None
     cpu: Cpu | None = None

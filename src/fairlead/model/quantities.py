@@ -14,6 +14,7 @@ MAXIMUM = 2**63 - 1
 LONGEST_TEXT = 64
 LONGEST_POWER = LONGEST_TEXT + 40
 
+SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY_SUFFIXES = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 
@@ -106,6 +107,17 @@ class GpuMemory(Quantity):
     def __str__(self) -> str:
         text = super().__str__()
         return text + "B" if text.endswith(("M", "G", "T")) else text
+
+
+class Duration(int):
+    """Seconds, which people read as days, hours, minutes and seconds."""
+
+    def __str__(self) -> str:
+        text, rest = "", int(self)
+        for unit, seconds in SECONDS.items():
+            count, rest = divmod(rest, seconds)
+            text += f"{count}{unit}" if count else ""
+        return text or "0s"
 
 
 @dataclass(frozen=True, order=True)

@@ -158,7 +158,9 @@ def _read_entries(data: Any, key: str, join: Callable[[Any, Any], Any]) -> Itera
     if isinstance(data, Mapping):
         yield from ((printable(name), join(name, entry)) for name, entry in data.items())
     elif isinstance(data, list | tuple):
-        yield from ((str(index), entry) for index, entry in enumerate(data))
+        for index, entry in enumerate(data):
+            name = entry.get(key) if isinstance(entry, Mapping) else None
+            yield printable(name) if isinstance(name, str) and name else str(index), entry
     else:
         raise wrong("list", f"must be a list or a mapping, found {show(data)}", f"each entry has a {key}")
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PlainSerializer, PlainValidator, ValidationError, model_validator
+from pydantic.alias_generators import to_snake
 
 from fairlead.model.names import ExtendedResourceName, LabelValue
 from fairlead.model.numbers import (
@@ -30,8 +31,8 @@ def parse_devices(value: Any) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = str(value) if isinstance(value, str | float) else ""
-    if re.fullmatch(r"[0-9]{0,9}\.[0-9]{1,9}|[0-9]{1,3}%", text, re.ASCII):
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if re.fullmatch(r"[0-9]{0,9}\.[0-9]{1,9}|[0-9]{1,9}[%m]", text, re.ASCII):
+        share = float(text.rstrip("%m")) / {"%": 100, "m": 1000}.get(text[-1], 1)
         hint = f"for a share of one GPU's memory write gpu: {{devices: 1, memory: {max(1, round(share * 100))}%}}"
         if share >= 1:
             hint = f"write gpu: {int(share)} or gpu: {int(share) + 1}"
@@ -189,10 +190,11 @@ class Resources(Strict):
         named: dict[str, Any] = {}
         mistakes: list[Mistake] = []
         for index, entry in enumerate(data):
-            kind = entry.get("resource_type") if isinstance(entry, Mapping) else None
+            entry = {to_snake(str(name)): value for name, value in entry.items()} if isinstance(entry, Mapping) else {}
+            kind = entry.get("resource_type")
             at = f"{index}.resource_type"
             if not isinstance(kind, str):
-                message = f"must have a resource_type, found {show(entry)}"
+                message = f"must have a resource_type, found {show(data[index])}"
                 mistakes.append(Mistake(str(index), "required", message, "write a mapping: {cpu: 8, mem: 32Gi}"))
             elif kind in named:
                 mistakes.append(Mistake(at, "duplicate", f"{show(kind)} is there twice", "keep one"))

@@ -25,6 +25,7 @@ SPEC_FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 SIZED = ("persistent_volume_claim", "ephemeral")
 NAMED = ("config_map", "secret")
+NAMED_BY: Mapping[str, str] = {"shared_volume": "claim_name", "config_map": "name", "secret": "name"}
 EXISTING = ("shared_volume", "config_map")
 
 
@@ -48,11 +49,6 @@ def parse_sub_path(value: Any) -> str:
     return text
 
 
-def object_name(volume: str, parts: Mapping[str, Any]) -> str:
-    """The existing object that a shared volume, config map or secret volume shows: its namesake, or another."""
-    return str(parts.get("spec.claim_name") or parts.get("spec.name") or volume)
-
-
 class VolumeSpec(Strict):
     """What a volume is made of; which fields are allowed depends on its type."""
 
@@ -60,7 +56,7 @@ class VolumeSpec(Strict):
 
     size: Size | None = None
     storage_class: DnsSubdomain | None = None
-    medium: Literal["Memory", ""] | None = None
+    medium: Literal["Memory"] | None = None
     claim_name: DnsSubdomain | None = None
     name: str | None = None
 
@@ -97,7 +93,7 @@ class Volume(Strict):
 
     def to_data(self) -> dict[str, Any]:
         """As people write it; what is not said is left out."""
-        data = self.model_dump(exclude_none=True, exclude_defaults=True)
+        data = self.model_dump(exclude_none=True, exclude_unset=True)
         return {name: value for name, value in data.items() if value != {}}
 
     def _suggest(self, field: str) -> str:

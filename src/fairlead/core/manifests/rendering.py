@@ -35,7 +35,7 @@ def render_job(draft: Draft) -> Manifest:
     if replicas > 1:
         spec["completionMode"] = "Indexed"
     if (deadline := draft.resolution.value("deadline")) is not None:
-        spec["activeDeadlineSeconds"] = deadline
+        spec["activeDeadlineSeconds"] = int(deadline)
     spec["template"] = pods.render_pod_template(draft, "Never")
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": render_metadata(draft), "spec": spec}
 

@@ -8,7 +8,6 @@ from fairlead.core.folders import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.core.manifests.metadata import name_of, render_metadata
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import Quantity
-from fairlead.model.volumes import object_name
 
 Parts = Mapping[str, Any]
 Json = dict[str, Any]
@@ -69,13 +68,13 @@ def _render_source(draft: Draft, name: str, parts: Parts) -> Json:
         case "persistent_volume_claim":
             return {"persistentVolumeClaim": {"claimName": name_of(draft, name)}}
         case "shared_volume":
-            return {"persistentVolumeClaim": {"claimName": object_name(name, parts)}}
+            return {"persistentVolumeClaim": {"claimName": parts["spec.claim_name"]}}
         case "ephemeral":
             return {"ephemeral": {"volumeClaimTemplate": {"spec": _render_claim(parts)}}}
         case "config_map":
-            return {"configMap": {"name": object_name(name, parts)}}
+            return {"configMap": {"name": parts["spec.name"]}}
         case "secret":
-            key = object_name(name, parts)
+            key = parts["spec.name"]
             return {"secret": {"secretName": name_of(draft, "secrets"), "items": [{"key": key, "path": key}]}}
         case _:
             size = {"sizeLimit": str(parts["spec.size"])} if "spec.size" in parts else {}

@@ -71,7 +71,7 @@ def merge_switches(policies: Sequence[Policy]) -> dict[str, Said]:
             if old is None or value == STRICTER.get(name):
                 merged[name] = Said(value, source_of(policy))
             elif name not in STRICTER:
-                merged[name] = Said(tuple(item for item in old.value if item in value), source_of(policy))
+                merged[name] = Said(_common(old.value, value), source_of(policy))
     return {name: Said(value, Source(Layer.PLATFORM)) for name, value in SHIPPED.items()} | merged
 
 
@@ -81,6 +81,15 @@ def find_limit_factor(policies: Sequence[Policy], resource: str) -> Said | None:
         if (factor := getattr(policy.limit_factor, resource)) is not None:
             return Said(factor, source_of(policy))
     return None
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
+    """What two lists of names both allow. A registry covers all that is below it."""
+    return tuple(dict.fromkeys(name for name in (*one, *other) if _covers(one, name) and _covers(other, name)))
+
+
+def _covers(allowed: Sequence[str], name: str) -> bool:
+    return any(name == known or name.startswith(known.removesuffix("/") + "/") for known in allowed)
 
 
 def _tighten(bounds: dict[type, Said], value: Any, source: Source, *, tighter: Callable[[Any, Any], bool]) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 from fairlead.core.policies.merging import EffectiveRule
 from fairlead.core.resolution import Resolution, Statement, path_of
 from fairlead.model import fields
-from fairlead.model.plans import Layer, Said, Setting, Violation
+from fairlead.model.plans import Layer, Said, Setting, Violation, show_value
 from fairlead.model.quantities import UNLIMITED
+from fairlead.model.resources import WHOLE_DEVICE
 
 # Where a missing value is no small value but the largest: without a limit a run takes what it finds.
+OWNED = "choose another compute resource, or ask its administrator"
 LIMITS = ("resources.cpu.limits", "resources.mem.limits", "resources.disk.limits")
 
 
@@ -18,14 +20,19 @@ def check_rules(
     rules: Mapping[str, EffectiveRule], resolution: Resolution, statements: Sequence[Statement]
 ) -> Iterator[Violation]:
     """Every rule that the result breaks; `locked` is checked on what template and user say."""
-    settings = {setting.path: setting for setting in resolution.flat if setting.value is not None}
+    owners = {setting.path: setting for setting in resolution.flat}
+    settings = {path: setting for path, setting in owners.items() if setting.value is not None}
     for path, rule in rules.items():
         yield from _check_flags(path, rule, settings, statements)
         for found in _paths_at(path, settings):
             value = _measure(found, settings)
             if broken := list(_find_broken(found, value, rule)):
-                said = _say(value, settings.get(found))
-                yield from (replace(violation, message=f"{said}; {violation.message}") for violation in broken)
+                owner = owners.get(found)
+                said = _say(value, owner)
+                owned = owner is not None and owner.source.layer is Layer.COMPUTE_RESOURCE
+                for violation in broken:
+                    hint = OWNED if owned else violation.hint
+                    yield replace(violation, message=f"{said}; {violation.message}", hint=hint)
 
 
 def _check_flags(
@@ -37,7 +44,7 @@ def _check_flags(
             yield Violation(place, "required", message, f"say {fields.value_path(place)}", rule.required)
     if rule.locked:
         for said, value, statement in _said_below(path, statements):
-            message = f"the {statement.source} says {value}; it is locked by the {rule.locked}"
+            message = f"the {statement.source} says {show_value(value)}; it is locked by the {rule.locked}"
             yield Violation(said, "locked", message, "leave it out", rule.locked)
 
 
@@ -94,10 +101,11 @@ def _paths_at(path: str, settings: Mapping[str, Setting]) -> list[str]:
 def _say(value: Any, setting: Setting | None) -> str:
     """A value as a message begins with it, and whose it is where it is not the user's own."""
     if value is None or value is UNLIMITED:
-        return "has no limit" if value is None else "is unlimited"
+        whose = f" (from the {setting.source})" if setting and setting.source.layer is not Layer.USER else ""
+        return ("has no limit" if value is None else "is unlimited") + whose
     if setting is None or setting.source.layer is Layer.USER:
-        return f"asks for {value}" + (f" ({setting.why})" if setting and setting.why else "")
-    return f"is {value} (from the {setting.source})"
+        return f"asks for {show_value(value)}" + (f" ({setting.why})" if setting and setting.why else "")
+    return f"is {show_value(value)} (from the {setting.source})"
 
 
 def _measure(path: str, settings: Mapping[str, Setting]) -> Any:
@@ -115,7 +123,8 @@ def _said_below(path: str, statements: Sequence[Statement]) -> Iterator[tuple[st
             for thing in statement.things:
                 for part, value in thing.values.items():
                     said = path_of(thing.section, thing.name, part)
-                    if value is not None and _is_at(path, said):
+                    # A whole device is what one gets who says nothing of its memory.
+                    if value is not None and value != WHOLE_DEVICE and _is_at(path, said):
                         yield said, value, statement
 
 
