@@ -137,7 +137,7 @@ class Draft:
         mig: str | None = self.resolution.value("resources", "gpu", "mig")
         return mig
 
-    @property
+    @cached_property
     def secrets(self) -> dict[str, str]:
         """The secrets that the run is given, each with the path that asks for it."""
         asked = {name: f"secrets.{name}" for name in self.resolution.named("secrets")}
