@@ -17,8 +17,8 @@ from fairlead.core.planning import plan_run
 from fairlead.files import documents, snapshots, sources, yamls
 from fairlead.model.requests import Function, RunRequest
 
-ROUNDS = 40
-CASE_SECONDS = 0.01
+ROUNDS = 20
+CASE_SECONDS = 0.03
 GOAL_SECONDS = 0.0005
 HERE = Path(__file__).parent
 

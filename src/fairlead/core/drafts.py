@@ -55,6 +55,11 @@ class Snapshot:
         return merging.merge_switches(self.policies)
 
     @cached_property
+    def limit_factors(self) -> dict[str, Said]:
+        """The limit factors of all policies as one."""
+        return merging.merge_limit_factors(self.policies)
+
+    @cached_property
     def defaults(self) -> tuple[Statement, ...]:
         """What the platform and the policies say where nobody else does, weakest first."""
         policies = (state(merging.source_of(policy), policy.defaults) for policy in self.policies)

@@ -53,9 +53,12 @@ def render_affinity(parts: Mapping[str, Sequence[Term]]) -> dict[str, Any]:
 
 
 def _join(left: Term, right: Term) -> Term:
-    names = ("matchExpressions", "matchFields")
-    joined = {name: _distinct([*left.get(name, ()), *right.get(name, ())]) for name in names}
-    return {name: conditions for name, conditions in joined.items() if conditions}
+    joined = {name: list(conditions) for name, conditions in left.items() if conditions}
+    for name, conditions in right.items():
+        known = joined.get(name, [])
+        if added := [condition for condition in conditions if condition not in known]:
+            joined[name] = [*known, *added]
+    return joined
 
 
 def _distinct(items: Sequence[Any]) -> list[Any]:

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from fairlead.core import checking, imposing, warning
 from fairlead.core.drafts import Draft, Snapshot
 from fairlead.core.manifests import rendering
-from fairlead.core.policies import merging, rules
+from fairlead.core.policies import rules
 from fairlead.core.resolution import AMOUNTS, Resolution, Settings, Statement, Thing, add, resolve, single, state
-from fairlead.model.plans import Layer, Plan, Setting, Source, Violation, Warning
-from fairlead.model.policies import Policy
+from fairlead.model.plans import Layer, Plan, Said, Setting, Source, Violation, Warning
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
@@ -92,7 +91,8 @@ def _complete(settings: Settings, snapshot: Snapshot) -> None:
     resources = settings.get("resources", {})
     for name in AMOUNTS:
         if parts := resources.get(name):
-            resources[name] = _complete_amount(name, parts["requests"], parts["limits"], snapshot.policies)
+            factor = snapshot.limit_factors.get(name)
+            resources[name] = _complete_amount(name, parts["requests"], parts["limits"], factor)
     shared = resources.get("shm", {}).get("")
     if shared is not None and shared.value is True:
         limited = "mem" in resources and isinstance(resources["mem"]["limits"].value, Quantity)
@@ -105,10 +105,9 @@ def _complete(settings: Settings, snapshot: Snapshot) -> None:
         resources["gpu"]["type"] = kind._replace(why=why)
 
 
-def _complete_amount(name: str, requests: Setting, limits: Setting, policies: Sequence[Policy]) -> dict[str, Setting]:
+def _complete_amount(name: str, requests: Setting, limits: Setting, factor: Said | None) -> dict[str, Setting]:
     if requests.value is None and isinstance(limits.value, Quantity):
         requests = requests._replace(value=limits.value, why="no request is said, so it equals the limit")
-    factor = merging.find_limit_factor(policies, name)
     if limits.value is None and requests.value is not None and requests.value.nanos and factor is not None:
         limit = requests.value.times(factor.value, step_nanos=STEPS[name])
         why = f"no limit is said, so it is {float(factor.value):g} x the request"

@@ -20,7 +20,7 @@ class Layer(StrEnum):
     @property
     def strength(self) -> int:
         """How strong the layer is; the platform's defaults are 0."""
-        return list(Layer).index(self)
+        return _STRENGTHS[self]
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ class Plan:
     fit: Fit = field(default_factory=Fit)
 
 
+_STRENGTHS = {layer: strength for strength, layer in enumerate(Layer)}
 _DESCRIPTIONS = {
     Layer.PLATFORM: "platform default",
     Layer.POLICY: "policy of {scope}",

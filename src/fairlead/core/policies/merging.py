@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.model import fields
 from fairlead.model.plans import Layer, Said, Source
-from fairlead.model.policies import Policy, Switches
+from fairlead.model.policies import LimitFactor, Policy, Switches
 
 # The stricter value of each switch that has two; a list of names gets stricter by what is left out.
 STRICTER: Mapping[str, Any] = {
@@ -75,12 +75,14 @@ def merge_switches(policies: Sequence[Policy]) -> dict[str, Said]:
     return {name: Said(value, Source(Layer.PLATFORM)) for name, value in SHIPPED.items()} | merged
 
 
-def find_limit_factor(policies: Sequence[Policy], resource: str) -> Said | None:
-    """The nearest scope's factor for a resource's limit."""
-    for policy in reversed(policies):
-        if (factor := getattr(policy.limit_factor, resource)) is not None:
-            return Said(factor, source_of(policy))
-    return None
+def merge_limit_factors(policies: Sequence[Policy]) -> dict[str, Said]:
+    """The factor for the limit of each resource, as the nearest scope that has one says it."""
+    return {
+        resource: Said(factor, source_of(policy))
+        for policy in policies
+        for resource in LimitFactor.model_fields
+        if (factor := getattr(policy.limit_factor, resource)) is not None
+    }
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:

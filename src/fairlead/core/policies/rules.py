@@ -20,14 +20,13 @@ def check_rules(
     rules: Mapping[str, EffectiveRule], resolution: Resolution, statements: Sequence[Statement]
 ) -> Iterator[Violation]:
     """Every rule that the result breaks; `locked` is checked on what template and user say."""
-    owners = {setting.path: setting for setting in resolution.flat}
-    settings = {path: setting for path, setting in owners.items() if setting.value is not None}
+    settings = {setting.path: setting for setting in resolution.flat if setting.value is not None}
     for path, rule in rules.items():
         yield from _check_flags(path, rule, settings, statements)
         for found in _paths_at(path, settings):
             value = _measure(found, settings)
             if broken := list(_find_broken(found, value, rule)):
-                owner = owners.get(found)
+                owner = next((setting for setting in resolution.flat if setting.path == found), None)
                 said = _say(value, owner)
                 owned = owner is not None and owner.source.layer is Layer.COMPUTE_RESOURCE
                 for violation in broken:
