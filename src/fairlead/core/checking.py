@@ -4,10 +4,9 @@ import marshal
 import math
 from collections.abc import Callable, Iterator
 
-from fairlead.core import placement
+from fairlead.core import actions, placement
 from fairlead.core.drafts import Draft
 from fairlead.core.folders import BOOTSTRAP, HOME, SHARED_MEMORY
-from fairlead.core.manifests import functions
 from fairlead.core.policies import switches
 from fairlead.core.resolution import AMOUNTS
 from fairlead.model.parsing import nearest
@@ -16,7 +15,6 @@ from fairlead.model.quantities import MAXIMUM, Quantity
 from fairlead.model.requests import WORKLOAD_TYPES
 
 RESERVED = "FAIRLEAD_"
-LARGEST_CONFIG_MAP = 1_000_000
 LARGEST_OBJECT = 1_200_000
 LARGEST = Quantity.of(MAXIMUM)
 GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu", "gpu.intel.com/", "habana.ai/gaudi")
@@ -172,46 +170,6 @@ def check_placement(draft: Draft) -> Iterator[Violation]:
         yield Violation(path if said else "resources.gpu.type", "contradiction", message, "drop or change one of them")
 
 
-def check_action(draft: Draft) -> Iterator[Violation]:
-    """What each action needs: a workspace is one pod, a deadline is for a job."""
-    action, replicas = draft.request.action, draft.resolution.value("replicas")
-    if action == "workspace" and replicas > 1:
-        yield Violation("replicas", "workspace", f"a workspace is one pod, found {replicas} replicas", "leave it out")
-    if action != "job" and draft.request.deadline is not None:
-        message = f"a deadline ends a job, found {draft.request.deadline}; {action} runs until it is stopped"
-        yield Violation("deadline", "action", message, "leave it out")
-
-
-def check_serving(draft: Draft) -> Iterator[Violation]:
-    """What answers requests, and where it listens."""
-    function = draft.function
-    if draft.request.action == "job":
-        return
-    if draft.port is None:
-        message = f"{draft.request.action} of a container needs the port it listens on, found none for {function.name}"
-        yield Violation("function.port", "required", message, "say port, such as 8080")
-    if draft.request.action == "serve" and function.source and not (function.handler or function.command):
-        message = f"a served Python function needs a handler, found none for {function.source}"
-        yield Violation("function.handler", "required", message, "say the function that answers a request")
-
-
-def check_inputs(draft: Draft) -> Iterator[Violation]:
-    """Inputs are a handler's arguments: whatever has none would never see them."""
-    function, action = draft.function, draft.request.action
-    if not draft.request.inputs:
-        return
-    who = None
-    if function.kind == "container":
-        who = "a container"
-    elif action == "workspace":
-        who = "a workspace"
-    elif function.command or (function.source and not function.handler):
-        who = "a program without a handler"
-    if who is not None:
-        message = f"{who} is not called with inputs, found {', '.join(map(str, draft.request.inputs))}"
-        yield Violation("inputs", "contradiction", message, "use args or envs, or a Python function with a handler")
-
-
 def check_amounts(draft: Draft) -> Iterator[Violation]:
     """A limit that a factor made of a request may be more than there can be."""
     for name in AMOUNTS:
@@ -223,25 +181,14 @@ def check_amounts(draft: Draft) -> Iterator[Violation]:
             yield Violation(f"resources.{name}.limits", "range", message, "ask for less", source)
 
 
-def check_code_size(draft: Draft) -> Iterator[Violation]:
-    """Code and inputs travel in a ConfigMap, which holds a megabyte."""
-    code = draft.snapshot.code
-    if draft.function.kind != "python":
-        return
-    size = len(functions.render_call(draft)) + (len(code.bootstrap) + len(code.archive) if code else 0)
-    if size > LARGEST_CONFIG_MAP:
-        message = f"code and inputs take {size} bytes; at most {LARGEST_CONFIG_MAP} reach a run"
-        yield Violation("function.source", "size", message, "keep data out of the code: use a volume")
-
-
 def _source(setting: Setting | None) -> str:
     return str(setting.source) if setting else ""
 
 
 CHECKS: tuple[Check, ...] = (
     check_names,
-    check_action,
-    check_serving,
+    actions.check_action,
+    actions.check_serving,
     check_mounts,
     check_variables,
     check_reserved,
@@ -252,9 +199,9 @@ CHECKS: tuple[Check, ...] = (
     check_gpu_sharing,
     check_extended,
     check_placement,
-    check_inputs,
+    actions.check_inputs,
     check_amounts,
-    check_code_size,
+    actions.check_code_size,
     switches.check_existing_volumes,
     switches.check_storage_classes,
     switches.check_registries,

@@ -53,9 +53,8 @@ def warn_of_tiny_memory(draft: Draft) -> Iterator[Warning]:
         amount = draft.amount(name, "requests")
         if amount is not None and Quantity(0) < amount < SMALLEST_SENSIBLE:
             message = f"asks for {amount.whole} bytes, which is next to nothing"
-            yield Warning(
-                f"resources.{name}.requests", "tiny", message, f"write a suffix: {amount.whole}Mi, {amount.whole}Gi"
-            )
+            hint = f"write a suffix: {amount.whole}Mi, {amount.whole}Gi"
+            yield Warning(f"resources.{name}.requests", "tiny", message, hint)
 
 
 def warn_of_shared_memory(draft: Draft) -> Iterator[Warning]:

@@ -11,8 +11,8 @@ from fairlead.model.plans import Layer, Said, Setting, Violation, show_value
 from fairlead.model.quantities import UNLIMITED
 from fairlead.model.resources import WHOLE_DEVICE
 
-# Where a missing value is no small value but the largest: without a limit a run takes what it finds.
 OWNED = "choose another compute resource, or ask its administrator"
+# Where a missing value is no small value but the largest: without a limit a run takes what it finds.
 LIMITS = ("resources.cpu.limits", "resources.mem.limits", "resources.disk.limits")
 
 
