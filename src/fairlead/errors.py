@@ -1,19 +1,101 @@
 """Every error that Fairlead raises on purpose.
 
 FairleadError
-└─ Unreadable               a text is not what it should be; carries the way out
+├─ Unreadable               a text is not what it should be; carries the way out
+├─ RequestRejected          the request breaks rules; carries every violation
+├─ Unauthenticated          nobody knows who asks
+├─ Forbidden                the caller may see it and may not do this to it
+├─ NotFound                 no such object, or the caller may not see it
+├─ Conflict                 it is in use, its name is taken, or it is no longer what the caller thinks
+│  ├─ Changed               the object is not at the revision that the caller read
+│  └─ RevisionMissing       whoever replaces an object must say which revision was read
+└─ Unavailable              not now: try again after `retry_after_seconds`
 
-A user's mistakes are no errors but violations: values, all of them, that a plan or a loader returns.
+`code` is the contract with clients and never changes; the message may. A mistake in what a user asks for is no error
+inside the program but a violation: a value, all of which a plan or a loader returns.
 """
+
+from collections.abc import Iterable
+from typing import Any
+
+from fairlead.model.plans import Violation
 
 
 class FairleadError(Exception):
     """Something that Fairlead says no to, on purpose."""
 
+    code = "error"
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
 
 class Unreadable(FairleadError):
     """A text is not what it should be."""
 
+    code = "unreadable"
+
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
-        self.hint = hint
+        self.hint: str = hint
+
+
+class RequestRejected(FairleadError):
+    """The request breaks rules, all of which are told."""
+
+    code = "rejected"
+
+    def __init__(self, violations: Iterable[Violation]) -> None:
+        self.violations = tuple(violations)
+        super().__init__("; ".join(map(str, self.violations)))
+
+
+class Unauthenticated(FairleadError):
+    """Nobody knows who asks."""
+
+    code = "unauthenticated"
+
+
+class Forbidden(FairleadError):
+    """The caller may see it and may not do this to it."""
+
+    code = "forbidden"
+
+
+class NotFound(FairleadError):
+    """No such object, or the caller may not see it."""
+
+    code = "not_found"
+
+
+class Conflict(FairleadError):
+    """It is in use, its name is taken, or it is no longer what the caller thinks."""
+
+    code = "conflict"
+
+    def __init__(self, message: str, hint: str | None = None, used_by: Iterable[dict[str, Any]] = ()) -> None:
+        super().__init__(message, hint)
+        self.used_by = list(used_by)
+
+
+class Changed(Conflict):
+    """The object is not at the revision that the caller read."""
+
+    code = "changed"
+
+
+class RevisionMissing(Conflict):
+    """Whoever replaces an object must say which revision was read."""
+
+    code = "revision_missing"
+
+
+class Unavailable(FairleadError):
+    """Not now: the same request may succeed later."""
+
+    code = "unavailable"
+
+    def __init__(self, message: str, hint: str | None = None, retry_after_seconds: int = 1) -> None:
+        super().__init__(message, hint)
+        self.retry_after_seconds = retry_after_seconds

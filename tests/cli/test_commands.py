@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import fairlead
-from tests.cli.terminal import preview, run
+from tests.cli.terminal import run
 
 FAIRLEAD = str(Path(sys.executable).parent / "fairlead")
 
@@ -66,9 +66,3 @@ def test_starting_the_command_does_not_load_what_only_the_server_or_a_plan_needs
     check = "import sys, fairlead.cli; sys.exit(str({'pydantic', 'yaml', 'fastapi', 'sqlalchemy'} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
     assert ended.stderr.strip() == "set()"
-
-
-def test_a_preview_loads_nothing_of_the_server_or_of_a_cluster(tmp_path: Path) -> None:
-    preview(tmp_path, "function: a")
-    unwanted = [name for name in ("fastapi", "sqlalchemy", "lightkube", "uvicorn", "psycopg") if name in sys.modules]
-    assert unwanted == []

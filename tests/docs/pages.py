@@ -96,6 +96,8 @@ def print_json(value: Any, indent: str = "") -> str:
 
 def commands_of(block: Block) -> list[str]:
     """The commands of a console block."""
+    if block.language != "console":
+        return []
     return [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
 
 

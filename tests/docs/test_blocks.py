@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +12,13 @@ from fairlead.files import documents, yamls
 from fairlead.model.plans import Violation
 from fairlead.model.requests import RunRequest
 from fairlead.model.requirements import Requirements
+from fairlead.settings import Settings, problems_of
 from tests.docs.pages import ROOT, Block, commands_of, list_blocks, preview, render_block
+from tests.docs.servers import is_of_server, list_missing, render_page
 
-SHOWN = list_blocks("console", "yaml", "json")
-LANGUAGES = {"console", "json", "sh", "yaml", ""}
+SHOWN = [block for block in list_blocks("console", "yaml", "json") if not is_of_server(block)]
+ON_SERVERS = [block for block in list_blocks() if is_of_server(block)]
+LANGUAGES = {"console", "json", "sh", "toml", "yaml", ""}
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=str)
@@ -21,10 +26,25 @@ def test_a_block_shows_what_there_is(block: Block) -> None:
     assert block.text == render_block(block), "try: .venv/bin/python -m tests.docs.update"
 
 
+@pytest.mark.skipif(bool(list_missing()), reason=f"there is no {' and no '.join(list_missing())}")
+@pytest.mark.parametrize("page", sorted({block.page for block in ON_SERVERS}), ids=lambda page: page.name)
+def test_a_page_shows_what_a_server_answers(page: Path) -> None:
+    rendered = render_page(page)
+    for block in ON_SERVERS:
+        if block.page == page:
+            assert block.text == rendered[block.line], f"{block}: try: .venv/bin/python -m tests.docs.update"
+
+
 @pytest.mark.parametrize("block", list_blocks("console"), ids=str)
 def test_a_console_block_runs_the_product(block: Block) -> None:
     assert commands_of(block)
-    assert all(command.startswith("fairlead ") for command in commands_of(block))
+    assert is_of_server(block) or all(command.startswith("fairlead ") for command in commands_of(block))
+
+
+@pytest.mark.parametrize("block", list_blocks("toml"), ids=str)
+def test_settings_on_a_page_start_a_server(block: Block) -> None:
+    assert block.meaning == "settings"
+    assert problems_of(Settings(**tomllib.loads(block.text))) == []
 
 
 @pytest.mark.parametrize("block", list_blocks("yaml"), ids=str)

@@ -10,7 +10,8 @@ from tests.docs.pages import FENCE, PAGES, ROOT
 
 SOURCES = ROOT / "src" / "fairlead"
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-LONGEST_README = 120
+LONGEST_README = 130
+LAYERS = "model|core|files|services|controllers|adapters|server|sdk|cli"
 
 LINKS = [
     (page, target)
@@ -23,8 +24,11 @@ NAMED = [
     for word in sorted(set(re.findall(r"`([^`\n]+)`", FENCE.sub("", page.read_text("utf-8")))))
 ]
 FILES = [(page, word) for page, word in NAMED if re.fullmatch(r"[\w./-]+(\.py|/)", word) and not word.startswith("/")]
+# Pages for users name files and fields that look like modules.
 FUNCTIONS = [
-    (page, word) for page, word in NAMED if re.fullmatch(r"(model|core|files|cli)(\.\w+)+", word) and "py" not in word
+    (page, word)
+    for page, word in NAMED
+    if page.parent.name != "docs" and re.fullmatch(rf"({LAYERS})(\.\w+)+", word) and not word.endswith(".py")
 ]
 
 

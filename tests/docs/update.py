@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.docs.pages import FENCE, PAGES, ROOT, blocks_of, render_block
+from tests.docs.pages import FENCE, PAGES, ROOT, blocks_of
+from tests.docs.servers import render
 
 
 def main() -> None:
@@ -18,7 +19,7 @@ def main() -> None:
 def update(page: Path) -> str:
     """The page with every block as it should be."""
     blocks = blocks_of(page)
-    return FENCE.sub(lambda match: f"```{match['info']}\n{render_block(next(blocks))}```", page.read_text("utf-8"))
+    return FENCE.sub(lambda match: f"```{match['info']}\n{render(next(blocks))}```", page.read_text("utf-8"))
 
 
 if __name__ == "__main__":

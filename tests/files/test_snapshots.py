@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.core.drafts import Snapshot
 from fairlead.files.documents import load_library
-from fairlead.files.snapshots import Tree, build_snapshot
+from fairlead.files.snapshots import build_snapshot, tree_of
 from fairlead.model.plans import Violation
 from tests.cli.terminal import write
 
@@ -91,7 +91,7 @@ def test_a_place_below_one_that_no_document_describes_is_still_below_it(tmp_path
 
 def test_the_path_of_a_scope_begins_at_the_platform(tmp_path: Path) -> None:
     write(tmp_path, {"tree.yaml": TREE})
-    tree = Tree.of(load_library([(tmp_path, "Policy")]))
+    tree = tree_of(load_library([(tmp_path, "Policy")]))
     assert tree.path("platform") == ["platform"]
     assert tree.path("department/vision") == ["platform", "cluster/main", "department/vision"]
     assert tree.path("department/unknown") == ["platform", "department/unknown"]

@@ -40,7 +40,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     ({"function": "a", "on_oom": {}}, "on_oom", "not_built"),
     ({"function": "a", "schedule": "daily"}, "schedule", "not_built"),
     ({"function": "a", "priority": 5}, "priority", "not_built"),
-    ({"function": "a", "plan_token": "x"}, "plan_token", "not_built"),
+    ({"function": "a", "plan_token": "x" * 201}, "plan_token", "too_long"),
     ({"function": "a", "replica": 5}, "replica", "unknown_field"),
 ]
 

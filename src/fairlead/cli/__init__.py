@@ -16,6 +16,15 @@ app = App(
 )
 app.command("fairlead.cli.previews:preview", name="preview", help="What would run, with which values, and why.")
 
+app.command("fairlead.cli.servers:up", name="up", help="Serve on this machine.")
+app.command("fairlead.cli.documents:apply", name="apply", help="Make the server as files say.")
+app.command("fairlead.cli.documents:export", name="export", help="Write what the server keeps as files.")
+
+keys = App(name="keys", help="The key with which secrets are sealed.")
+keys.command("fairlead.cli.servers:rotate", name="rotate", help="Seal every secret with a new key.")
+keys.command("fairlead.cli.servers:forget", name="forget", help="Forget older keys.")
+app.command(keys)
+
 compute = App(name="compute", help="Compute resources: what administrators offer by name.")
 compute.command(
     "fairlead.cli.compute:lint", name="lint", help="Check definitions of compute resources before they are used."

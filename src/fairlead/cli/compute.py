@@ -5,9 +5,9 @@ from pathlib import Path
 
 from fairlead.cli.printing import count, print_violations, print_warnings
 from fairlead.core import linting
+from fairlead.core.trees import Tree
 from fairlead.files import documents, snapshots
 from fairlead.files.documents import Document, Library
-from fairlead.files.snapshots import Tree
 from fairlead.model.plans import Finding, Violation, Warning
 
 
@@ -20,7 +20,7 @@ def lint(folder: Path, /) -> int:
         A file or folder with compute resources. Policies and clusters in it are taken into account.
     """
     library = documents.load_library([(folder, "ComputeResource")])
-    tree = Tree.of(library)
+    tree = snapshots.tree_of(library)
     offered = [document for document in library.documents if document.kind == "ComputeResource"]
     found = [finding for document in offered for finding in _lint(document, library, tree)]
     violations = [*library.violations, *snapshots.check_places(library)]

@@ -85,9 +85,11 @@ def _plan(asked: RunRequest, folder: Path, snapshot: Snapshot) -> Plan:
     code, found = sources.load_code(folder, asked.function)
     plan = plan_run(asked, replace(snapshot, code=code), RUN_ID)
     refused = tuple(item for item in found if isinstance(item, Violation))
+    # What keeps the code away is known better here.
+    told = [item for item in plan.warnings if not (found and (item.path, item.rule) == ("function.source", "missing"))]
     return replace(
         plan,
-        warnings=(*plan.warnings, *(item for item in found if isinstance(item, Warning))),
+        warnings=(*told, *(item for item in found if isinstance(item, Warning))),
         violations=(*plan.violations, *refused),
         manifests=() if refused else plan.manifests,
     )

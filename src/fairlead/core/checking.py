@@ -45,9 +45,22 @@ def check_names(draft: Draft) -> Iterator[Violation]:
     ):
         named = draft.resolution.setting(field)
         if named is not None and named.value not in known:
+            if (field, named.value) in snapshot.archived:
+                message, hint = (
+                    f"{noun} {named.value!r} is archived",
+                    nearest(named.value, known, "choose one: {known}"),
+                )
+                yield Violation(field, "archived", message, hint, named.source)
+                continue
             message = f"there is no {noun} {named.value!r}"
             hint = nearest(named.value, known, "choose one: {known}") if known else "there is none yet: leave it out"
             yield Violation(field, f"unknown_{field}", message, hint, named.source)
+
+
+def check_plan_token(draft: Draft) -> Iterator[Violation]:
+    """Whoever submits with a token takes it off first: here it would mean nothing."""
+    if draft.request.plan_token is not None:
+        yield Violation("plan_token", "plan_token", "is for submitting, not for a preview", "leave it out")
 
 
 def check_mounts(draft: Draft) -> Iterator[Violation]:
@@ -187,6 +200,7 @@ def _source(setting: Setting | None) -> str:
 
 CHECKS: tuple[Check, ...] = (
     check_names,
+    check_plan_token,
     actions.check_action,
     actions.check_serving,
     check_mounts,

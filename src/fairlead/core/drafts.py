@@ -42,6 +42,7 @@ class Snapshot:
     volumes: frozenset[str] | None = None
     sharing_clusters: tuple[str, ...] = ()
     code: Code | None = None
+    archived: Mapping[tuple[str, str], str | None] = field(default_factory=dict)  # (field, name): its successor
     _statements: dict[tuple[Layer, str], Statement] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property

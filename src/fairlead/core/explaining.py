@@ -33,8 +33,8 @@ def to_data(plan: Plan) -> dict[str, Any]:
     """The plan as JSON, everywhere the same."""
     return {
         "settings": [_setting_data(setting) for setting in plan.settings],
-        "warnings": [_found_data(warning) for warning in plan.warnings],
-        "violations": [_found_data(violation) for violation in plan.violations],
+        "warnings": [found_data(warning) for warning in plan.warnings],
+        "violations": [found_data(violation) for violation in plan.violations],
         "manifests": list(plan.manifests),
         "fit": {field.name: to_json(getattr(plan.fit, field.name)) for field in fields(plan.fit)},
     }
@@ -51,6 +51,17 @@ def to_json(value: Any) -> Any:
             return [to_json(item) for item in value]
         case _:
             return value
+
+
+def found_data(found: Finding) -> dict[str, Any]:
+    """A violation or a warning as JSON."""
+    data = {name: getattr(found, name) for name in ("path", "rule", "message", "hint")}
+    data["source"] = _source_data(found.source)
+    if isinstance(found, Warning) and found.asked is not None:
+        data["asked"] = _said_data(found.asked)
+    if found.where is not None:
+        data["where"] = found.where
+    return data
 
 
 def _is_imposed(setting: Setting) -> bool:
@@ -131,14 +142,7 @@ def _said_data(said: Said) -> dict[str, Any]:
 
 
 def _source_data(source: Source | None) -> dict[str, Any] | None:
-    return None if source is None else {field.name: getattr(source, field.name) for field in fields(source)}
-
-
-def _found_data(found: Finding) -> dict[str, Any]:
-    data = {name: getattr(found, name) for name in ("path", "rule", "message", "hint")}
-    data["source"] = _source_data(found.source)
-    if isinstance(found, Warning) and found.asked is not None:
-        data["asked"] = _said_data(found.asked)
-    if found.where is not None:
-        data["where"] = found.where
-    return data
+    # Field by field: a plan has seventy of them, and asking a dataclass for its fields takes ten times as long.
+    if source is None:
+        return None
+    return {"layer": source.layer, "name": source.name, "scope": source.scope, "revision": source.revision}

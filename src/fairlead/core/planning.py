@@ -23,6 +23,7 @@ def plan_run(request: RunRequest, snapshot: Snapshot, run_id: str, *, render: bo
     """Decide everything about a run. With violations the plan has no manifests."""
     statements = _collect(request, snapshot)
     settings = resolve(statements)
+    _redirect(settings, snapshot)
     if (named := snapshot.compute_resources.get(Resolution(settings).value("profile"))) is not None:
         add(settings, snapshot.statement_of(Layer.COMPUTE_RESOURCE, named))
     _complete(settings, snapshot)
@@ -51,7 +52,8 @@ def plan_run(request: RunRequest, snapshot: Snapshot, run_id: str, *, render: bo
 def _collect(request: RunRequest, snapshot: Snapshot) -> list[Statement]:
     """What each layer up to the user says, weakest first."""
     statements = [Statement(PLATFORM, tuple(_defaults(request, snapshot.cluster))), *snapshot.defaults]
-    if (template := snapshot.templates.get(request.template or "")) is not None:
+    asked = request.template or ""
+    if (template := snapshot.templates.get(snapshot.archived.get(("template", asked)) or asked)) is not None:
         statements.append(snapshot.statement_of(Layer.TEMPLATE, template))
     return [*statements, state(USER, request, *_asked(request))]
 
@@ -84,6 +86,17 @@ def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[Thing]:
         yield single("function", "image", cluster.python_image)
     if (port := PORTS.get((function.kind, request.action))) is not None:
         yield single("function", "port", port)
+
+
+def _redirect(settings: Settings, snapshot: Snapshot) -> None:
+    """What is archived and has a successor stands for it."""
+    for field in ("profile", "template") if snapshot.archived else ():
+        named = settings.get(field, {}).get("", {}).get("")
+        successor = snapshot.archived.get((field, named.value)) if named is not None else None
+        if named is not None and successor is not None:
+            overrode = (Said(named.value, named.source), *named.overrode)
+            why = f"{named.value} is archived, and redirects to {successor}"
+            settings[field][""][""] = named._replace(value=successor, overrode=overrode, why=why)
 
 
 def _complete(settings: Settings, snapshot: Snapshot) -> None:

@@ -23,7 +23,7 @@ def warn_overridden(resolution: Resolution) -> tuple[Warning, ...]:
         _lost(setting, lost)
         for setting in resolution.flat
         for lost in setting.overrode
-        if lost.source.layer in ASKING and lost.value != setting.value
+        if lost.source.layer in ASKING and lost.value != setting.value and lost.source != setting.source
     )
 
 
@@ -93,6 +93,20 @@ def warn_of_missing_code(draft: Draft) -> Iterator[Warning]:
     if function.kind == "python" and not runs_itself:
         message = f"function {function.name} says no source: the manifests are without its code"
         yield Warning("function.source", "missing", message, "say function: {name: ..., source: train.py}")
+    code = draft.snapshot.code
+    if function.kind == "python" and function.source and code is not None and not code.archive:
+        message = f"the code of {function.source} is not here: the manifests are without it"
+        yield Warning("function.source", "missing", message, "preview it where the code is: fairlead preview FILE")
+
+
+def warn_of_archived(draft: Draft) -> Iterator[Warning]:
+    """A name that leads to a successor does not do so for ever."""
+    for field, noun in (("profile", "compute resource"), ("template", "template")):
+        named = draft.resolution.setting(field)
+        for said in named.overrode if named is not None else ():
+            if (field, said.value) in draft.snapshot.archived and named is not None:
+                message = f"{noun} {said.value} is archived; its successor {named.value} is used"
+                yield Warning(field, "archived", message, f"ask for {named.value}", said.source)
 
 
 def _lost(setting: Setting, lost: Said) -> Warning:
@@ -112,6 +126,7 @@ def _lost(setting: Setting, lost: Said) -> Warning:
 
 LOOKS = (
     warn_of_missing_code,
+    warn_of_archived,
     warn_of_unenforced_memory,
     warn_of_unlisted_type,
     warn_of_tiny_memory,

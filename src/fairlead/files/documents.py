@@ -1,7 +1,7 @@
 """The YAML documents that people keep in files: compute resources, templates, policies, and the tree."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ class Document:
     kind: str
     object: Any
     where: str
+    data: Mapping[str, Any]  # as it was written, without its kind
 
     @property
     def name(self) -> str:
@@ -77,6 +78,20 @@ def list_files(path: Path, violations: list[Violation]) -> list[Path]:
     return files
 
 
+def read_library(documents: Sequence[Any]) -> Library:
+    """The same from data that was read elsewhere, each document with its kind."""
+    read: dict[tuple[str, str], Document] = {}
+    violations: list[Violation] = []
+    for index, data in enumerate(documents):
+        _add(data, "", f"document {index + 1}{_called(data)}", read, violations)
+    return Library(tuple(read.values()), tuple(violations))
+
+
+def write_document(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """An object as a document; what is not said is left out."""
+    return {"kind": kind, **{name: value for name, value in data.items() if value not in (None, "", {}, [])}}
+
+
 def _load_documents(
     file: Path, kind: str, documents: dict[tuple[str, str], Document], violations: list[Violation]
 ) -> None:
@@ -85,14 +100,23 @@ def _load_documents(
         violations.append(loaded)
         return
     for index, data in enumerate(loaded):
-        name = data.get("name") if isinstance(data, dict) else None
-        called = f", {name}" if isinstance(name, str) and name.isprintable() and len(name) < 80 else ""
-        where = f"{file}" if len(loaded) == 1 else f"{file} (document {index + 1}{called})"
-        document = _read(data, kind, where, violations)
-        if document is not None:
-            first = documents.setdefault((document.kind, document.name), document)
-            if first is not document:
-                violations.append(_twice(document, first))
+        where = f"{file}" if len(loaded) == 1 else f"{file} (document {index + 1}{_called(data)})"
+        _add(data, kind, where, documents, violations)
+
+
+def _called(data: Any) -> str:
+    name = data.get("name") if isinstance(data, dict) else None
+    return f", {name}" if isinstance(name, str) and name.isprintable() and len(name) < 80 else ""
+
+
+def _add(
+    data: Any, kind: str, where: str, documents: dict[tuple[str, str], Document], violations: list[Violation]
+) -> None:
+    document = _read(data, kind, where, violations)
+    if document is not None:
+        first = documents.setdefault((document.kind, document.name), document)
+        if first is not document:
+            violations.append(_twice(document, first))
 
 
 def parse_object(model: type[Strict], data: Any, where: str, violations: list[Violation]) -> Any:
@@ -122,16 +146,20 @@ def load_object(model: type[Strict], path: Path, violations: list[Violation], **
 def _read(data: Any, default: str, where: str, violations: list[Violation]) -> Document | None:
     if not isinstance(data, dict):
         message = f"must be a mapping, found {show(data)}"
-        violations.append(Violation("", "mapping", message, f"write kind: {default}, name: ...", where=where))
+        hint = f"write kind: {default or 'ComputeResource'}, name: ..."
+        violations.append(Violation("", "mapping", message, hint, where=where))
         return None
     kind = default if data.get("kind") is None else data["kind"]
+    if not kind:
+        violations.append(Violation("kind", "required", "is missing", f"say one of {', '.join(KINDS)}", where=where))
+        return None
     if not isinstance(kind, str) or kind not in KINDS:
         message = f"there is no kind {show(kind)}"
         violations.append(Violation("kind", "unknown_kind", message, nearest(str(kind), KINDS), where=where))
         return None
     fields = {name: value for name, value in data.items() if name != "kind"}
     parsed = parse_object(KINDS[kind], fields, where, violations)
-    return None if parsed is None else Document(kind, parsed, where)
+    return None if parsed is None else Document(kind, parsed, where, fields)
 
 
 def _twice(document: Document, first: Document) -> Violation:

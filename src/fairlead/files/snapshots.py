@@ -1,44 +1,26 @@
 """What a run of a project depends on, from documents alone: who is above it, and what reaches it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fairlead.core.drafts import Snapshot
+from fairlead.core.trees import Tree, find_cluster
 from fairlead.files.documents import Library
 from fairlead.model.parsing import nearest
 from fairlead.model.plans import Violation, Warning
-from fairlead.model.scopes import PLATFORM, Cluster, Place
+from fairlead.model.scopes import PLATFORM, Place
 
 PLACES = ("Cluster", "Department", "Project")
 
 
-@dataclass(frozen=True)
-class Tree:
-    """The organisation tree, as far as documents tell."""
-
-    parents: dict[str, str]
-
-    @classmethod
-    def of(cls, library: Library) -> "Tree":
-        """The tree that Cluster, Department and Project documents draw."""
-        places: list[Place] = [place for kind in PLACES for place in library.of(kind)]
-        return cls({place.scope: place.parent for place in places})
-
-    def path(self, scope: str) -> list[str]:
-        """A scope and all above it, from the platform down."""
-        found = [scope]
-        while (parent := self.parents.get(found[-1])) is not None:
-            found.append(parent)
-        return [*([] if PLATFORM in found else [PLATFORM]), *reversed(found)]
-
-    def are_related(self, one: str, other: str) -> bool:
-        """Whether one of two scopes stands above the other, or they are the same."""
-        return one in self.path(other) or other in self.path(one)
+def tree_of(library: Library) -> Tree:
+    """The tree that Cluster, Department and Project documents draw."""
+    places: list[Place] = [place for kind in PLACES for place in library.of(kind)]
+    return Tree({place.scope: place.parent for place in places})
 
 
 def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Violation, ...]]:
     """What reaches a project, and why that cannot be told where it cannot."""
-    tree = Tree.of(library)
+    tree = tree_of(library)
     place = f"project/{project}"
     path = tree.path(place)
     unclear = list(check_places(library))
@@ -49,7 +31,7 @@ def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Viol
     elif place not in tree.parents:
         path, unguessable = _guess_path(library, place)
         unclear += unguessable
-    cluster = _find_cluster(library, path)
+    cluster = find_cluster(library.of("Cluster"), path)
     if cluster.scope not in path and library.of("Cluster"):
         path.insert(1, cluster.scope)
     policies = {policy.scope: policy for policy in library.of("Policy")}
@@ -79,7 +61,7 @@ def check_places(library: Library) -> Iterator[Violation]:
 def warn_out_of_reach(library: Library, project: str) -> tuple[Warning, ...]:
     """Policies that do not reach a project of which no document says where it belongs: a name may be misspelt."""
     place = f"project/{project}"
-    if place in Tree.of(library).parents:
+    if place in tree_of(library).parents:
         return ()
     path, _ = _guess_path(library, place)
     return tuple(
@@ -91,7 +73,7 @@ def warn_out_of_reach(library: Library, project: str) -> tuple[Warning, ...]:
 
 def _guess_path(library: Library, place: str) -> tuple[list[str], list[Violation]]:
     """Where no document places the project: below the only department, or else the only cluster, that is named."""
-    tree = Tree.of(library)
+    tree = tree_of(library)
     named = {item.scope for kind in ("Policy", "ComputeResource", "Template") for item in library.of(kind)}
     named |= {item.scope for kind in ("Cluster", "Department") for item in library.of(kind)}
     departments = sorted(scope for scope in named if scope.startswith("department/"))
@@ -105,12 +87,3 @@ def _guess_path(library: Library, place: str) -> tuple[list[str], list[Violation
     if not set(clusters) & set(above):
         above[1:1] = clusters
     return [*above, place], []
-
-
-def _find_cluster(library: Library, path: list[str]) -> Cluster:
-    """The cluster on the project's path, or the only one; one with whole GPUs where there is none."""
-    clusters: list[Cluster] = library.of("Cluster")
-    above = [cluster for cluster in clusters if cluster.scope in path]
-    if above or len(clusters) == 1:
-        return (above or clusters)[-1]
-    return Cluster(name="default")

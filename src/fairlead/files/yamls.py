@@ -3,6 +3,7 @@
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,8 @@ def parse_documents(text: bytes) -> list[Any]:
     return [document for document in documents if document is not None]
 
 
-def format_documents(manifests: tuple[Manifest, ...]) -> str:
-    """Manifests as a person would write them."""
+def format_documents(manifests: Sequence[Manifest]) -> str:
+    """Manifests or documents as a person would write them."""
     return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 

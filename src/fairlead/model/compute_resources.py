@@ -1,6 +1,6 @@
 """Compute resources, templates and defaults: requirements that somebody keeps for others to use."""
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -29,6 +29,14 @@ class Named(Strict):
 class ComputeResource(Named):
     """What an administrator offers: its requirements win over what users ask for."""
 
+    EXAMPLE: ClassVar[Any] = {
+        "name": "1xa100",
+        "description": "one A100, for training",
+        "scope": "platform",
+        "workload_types": ["training", "workspace"],
+        "requirements": {"resources": {"cpu": 8, "mem": {"requests": "64Gi", "limits": "80Gi"}, "gpu": 1}},
+    }
+
     workload_types: tuple[WorkloadType, ...] | None = None
 
     @field_validator("requirements")
@@ -46,6 +54,8 @@ class ComputeResource(Named):
 
 class Template(Named):
     """A starting point that users may change: requirements, optionally with a compute resource."""
+
+    EXAMPLE: ClassVar[Any] = {"name": "finetune", "requirements": {"resources": {"disk": "50Gi"}}}
 
     @field_validator("requirements")
     @classmethod

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any
 
-from pydantic import PlainValidator
+from pydantic import PlainValidator, WithJsonSchema
 
 from fairlead.model.parsing import parse_text, show, wrong
 
@@ -22,6 +22,12 @@ class Grammar:
     def matches(self, text: str) -> bool:
         """Whether the text is such a name."""
         return len(text) <= self.longest and self._pattern.fullmatch(text) is not None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The same for programs."""
+        pattern = f"^(?:{self._pattern.pattern})$"
+        return {"type": "string", "maxLength": self.longest, "pattern": pattern, "description": self.words}
 
     def check(self, value: Any) -> str:
         """The text itself, or the error that says what is wrong with it."""
@@ -78,12 +84,16 @@ def parse_image(value: Any) -> str:
     return text
 
 
-Image = Annotated[str, PlainValidator(parse_image)]
-Name = Annotated[str, PlainValidator(NAME.check)]
-ObjectName = Annotated[str, PlainValidator(OBJECT_NAME.check)]
-DnsLabel = Annotated[str, PlainValidator(DNS_LABEL.check)]
-DnsSubdomain = Annotated[str, PlainValidator(DNS_SUBDOMAIN.check)]
-VariableName = Annotated[str, PlainValidator(VARIABLE.check)]
-LabelKey = Annotated[str, PlainValidator(LABEL_KEY.check)]
-LabelValue = Annotated[str, PlainValidator(LABEL_VALUE.check)]
-ExtendedResourceName = Annotated[str, PlainValidator(EXTENDED_RESOURCE.check)]
+Image = Annotated[
+    str,
+    PlainValidator(parse_image),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 500, "examples": ["python:3.12-slim"]}),
+]
+Name = Annotated[str, PlainValidator(NAME.check), WithJsonSchema(NAME.schema)]
+ObjectName = Annotated[str, PlainValidator(OBJECT_NAME.check), WithJsonSchema(OBJECT_NAME.schema)]
+DnsLabel = Annotated[str, PlainValidator(DNS_LABEL.check), WithJsonSchema(DNS_LABEL.schema)]
+DnsSubdomain = Annotated[str, PlainValidator(DNS_SUBDOMAIN.check), WithJsonSchema(DNS_SUBDOMAIN.schema)]
+VariableName = Annotated[str, PlainValidator(VARIABLE.check), WithJsonSchema(VARIABLE.schema)]
+LabelKey = Annotated[str, PlainValidator(LABEL_KEY.check), WithJsonSchema(LABEL_KEY.schema)]
+LabelValue = Annotated[str, PlainValidator(LABEL_VALUE.check), WithJsonSchema(LABEL_VALUE.schema)]
+ExtendedResourceName = Annotated[str, PlainValidator(EXTENDED_RESOURCE.check), WithJsonSchema(EXTENDED_RESOURCE.schema)]

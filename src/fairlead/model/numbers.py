@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Annotated, Any, TypeVar
 
-from pydantic import PlainSerializer, PlainValidator
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from fairlead.model.parsing import show, wrong
 from fairlead.model.quantities import MILLICORE, SECONDS, UNLIMITED, Duration, GpuMemory, Percent, Quantity, Unlimited
@@ -153,16 +153,25 @@ def _suggest(text: str, example: str) -> str:
     return f"write {number}{letter}i" if match[3] else f"write {number}{letter}i (binary) or {decimal} (decimal)"
 
 
-_TEXT = PlainSerializer(str, return_type=str, when_used="unless-none")
+def _amount(*examples: Any) -> WithJsonSchema:
+    return WithJsonSchema({"type": ["string", "number"], "examples": list(examples)})
 
-Cpu = Annotated[Quantity, PlainValidator(parse_cpu), _TEXT]
-CpuLimit = Annotated[Quantity | Unlimited, PlainValidator(or_unlimited(parse_cpu)), _TEXT]
-Bytes = Annotated[Quantity, PlainValidator(parse_bytes), _TEXT]
-BytesLimit = Annotated[Quantity | Unlimited, PlainValidator(or_unlimited(parse_bytes)), _TEXT]
-Size = Annotated[Quantity, PlainValidator(positive(parse_bytes, "write a size such as 10Gi")), _TEXT]
-Count = Annotated[Quantity, PlainValidator(parse_count), _TEXT]
-DeviceMemory = Annotated[Percent | GpuMemory, PlainValidator(parse_gpu_memory), _TEXT]
-Id = Annotated[int, PlainValidator(parse_id)]
-Whole = Annotated[int, PlainValidator(parse_whole)]
-Seconds = Annotated[Duration, PlainValidator(parse_duration)]
-Factor = Annotated[Fraction, PlainValidator(parse_factor), PlainSerializer(float)]
+
+_TEXT = PlainSerializer(str, return_type=str, when_used="unless-none")
+_WHOLE = WithJsonSchema({"type": ["integer", "string"], "minimum": 0, "maximum": LARGEST_ID, "pattern": "^[0-9]+$"})
+_TIME = WithJsonSchema({"type": ["string", "integer"], "examples": ["90m", "2h", "1d12h", 3600]})
+_SHARE = WithJsonSchema({"type": "string", "examples": ["50%", "10GB", "8Gi"]})
+
+Cpu = Annotated[Quantity, PlainValidator(parse_cpu), _TEXT, _amount(8, "500m")]
+CpuLimit = Annotated[Quantity | Unlimited, PlainValidator(or_unlimited(parse_cpu)), _TEXT, _amount(12, "unlimited")]
+Bytes = Annotated[Quantity, PlainValidator(parse_bytes), _TEXT, _amount("32Gi", "500M")]
+BytesLimit = Annotated[
+    Quantity | Unlimited, PlainValidator(or_unlimited(parse_bytes)), _TEXT, _amount("64Gi", "unlimited")
+]
+Size = Annotated[Quantity, PlainValidator(positive(parse_bytes, "write a size such as 10Gi")), _TEXT, _amount("10Gi")]
+Count = Annotated[Quantity, PlainValidator(parse_count), _TEXT, _amount(2)]
+DeviceMemory = Annotated[Percent | GpuMemory, PlainValidator(parse_gpu_memory), _TEXT, _SHARE]
+Id = Annotated[int, PlainValidator(parse_id), _WHOLE]
+Whole = Annotated[int, PlainValidator(parse_whole), _WHOLE]
+Seconds = Annotated[Duration, PlainValidator(parse_duration), PlainSerializer(int), _TIME]
+Factor = Annotated[Fraction, PlainValidator(parse_factor), PlainSerializer(float), _amount(1.1)]

@@ -4,16 +4,26 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import isclass
+from itertools import islice
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, NamedTuple, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel, to_snake
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
 from fairlead.model.plans import Violation
 
 LONGEST_SHOWN = 80
+MOST_TOLD = 100
 NESTED = ("resources", "function", "requirements")  # where a field that stands too far up may belong
 
 
@@ -38,6 +48,8 @@ class Strict(BaseModel):
     SPELLINGS: ClassVar[Mapping[str, str]] = {}
     NOT_BUILT: ClassVar[Mapping[str, str]] = {}
     MAY_BE_EMPTY: ClassVar[bool] = True  # whether null says nothing, or is a mistake
+    SHORT_FORM: ClassVar[Any] = None  # the JSON schema of what may be written in place of a mapping
+    EXAMPLE: ClassVar[Any] = None  # what somebody may write
 
     @classmethod
     def known_fields(cls) -> list[str]:
@@ -51,6 +63,18 @@ class Strict(BaseModel):
             return key
         spelled = cls.SPELLINGS.get(key) or to_snake(key)
         return spelled if spelled in cls.model_fields else key
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> Any:
+        """The schema for programs, with the short form and an example."""
+        schema = handler.resolve_ref_schema(super().__get_pydantic_json_schema__(core, handler))
+        if cls.EXAMPLE is not None:
+            schema["examples"] = [cls.EXAMPLE]
+        if cls.SHORT_FORM is not None and "anyOf" not in schema:
+            whole = dict(schema)
+            schema.clear()
+            schema |= {"title": whole["title"], "anyOf": [cls.SHORT_FORM, whole]}
+        return schema
 
     @model_validator(mode="before")
     @classmethod
@@ -178,7 +202,11 @@ def violations_of(error: ValidationError, model: type[BaseModel]) -> tuple[Viola
 
 def mistakes_in(error: ValidationError, model: type[BaseModel]) -> list[Mistake]:
     """The same, for the validator of a whole to pass on what is wrong with a part."""
-    return [mistake for details in error.errors(include_url=False) for mistake in _translate(details, model)]
+    found = (mistake for details in error.errors(include_url=False) for mistake in _translate(details, model))
+    told = list(islice(found, MOST_TOLD))
+    if next(found, None) is not None:
+        told.append(Mistake("", "too_many", f"has more than {MOST_TOLD} mistakes", "mend these first"))
+    return told
 
 
 def _translate(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Mistake]:
@@ -265,4 +293,4 @@ def printable(part: object) -> str:
     return text if text.isprintable() and len(text) <= LONGEST_SHOWN else show(text)
 
 
-Flag = Annotated[bool, PlainValidator(parse_flag)]
+Flag = Annotated[bool, PlainValidator(parse_flag), WithJsonSchema({"type": "boolean"})]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import PlainValidator, field_validator, model_validator
+from pydantic import PlainValidator, WithJsonSchema, field_validator, model_validator
 
 from fairlead.model.names import DNS_SUBDOMAIN, LABEL_VALUE, DnsLabel, LabelKey, LabelValue
 from fairlead.model.numbers import parse_whole
@@ -13,8 +13,16 @@ from fairlead.model.parsing import Kubernetes, show, wrong
 MOST_TERMS = 64
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
-Weight = Annotated[int, PlainValidator(lambda value: parse_whole(value, least=1, most=100))]
-TolerationSeconds = Annotated[int, PlainValidator(lambda value: parse_whole(value, least=-(2**31), most=2**31))]
+Weight = Annotated[
+    int,
+    PlainValidator(lambda value: parse_whole(value, least=1, most=100)),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": 100}),
+]
+TolerationSeconds = Annotated[
+    int,
+    PlainValidator(lambda value: parse_whole(value, least=-(2**31), most=2**31)),
+    WithJsonSchema({"type": ["integer", "string"]}),
+]
 
 
 class Toleration(Kubernetes):

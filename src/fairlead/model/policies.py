@@ -1,9 +1,9 @@
 """What an administrator allows at a scope: defaults, rules, switches and quota."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, WithJsonSchema, field_validator, model_serializer
 from pydantic_core import PydanticCustomError
 
 from fairlead.model import fields
@@ -11,7 +11,11 @@ from fairlead.model.compute_resources import Defaults
 from fairlead.model.names import DnsSubdomain
 from fairlead.model.numbers import Bytes, Cpu, Factor, Whole
 from fairlead.model.parsing import Flag, Mistake, Strict, mistakes_of, nearest, refuse, several_wrong, show, wrong
+from fairlead.model.quantities import Duration
 from fairlead.model.scopes import PLATFORM, Scope
+
+_BOUND = {"type": ["string", "number"], "examples": [2, "64Gi"]}
+_OPTION = {"type": ["string", "number", "boolean"]}
 
 
 class Rule(Strict):
@@ -19,11 +23,17 @@ class Rule(Strict):
 
     MAY_BE_EMPTY = False
 
-    min: Any = None
-    max: Any = None
-    options: tuple[Any, ...] | None = None
+    min: Annotated[Any, WithJsonSchema(_BOUND)] = None
+    max: Annotated[Any, WithJsonSchema(_BOUND)] = None
+    options: tuple[Annotated[Any, WithJsonSchema(_OPTION)], ...] | None = None
     required: Flag = False
     locked: Flag = False
+
+    @model_serializer
+    def _print(self) -> dict[str, Any]:
+        """Only what is said, each value as people write it."""
+        said = {name: getattr(self, name) for name in ("min", "max", "options", "required", "locked")}
+        return {name: _print_value(value) for name, value in said.items() if value is not None and value is not False}
 
 
 class Switches(Strict):
@@ -64,6 +74,14 @@ class Quota(Strict):
 class Policy(Strict):
     """All that is said at one scope."""
 
+    EXAMPLE: ClassVar[Any] = {
+        "defaults": {"resources": {"cpu": 1, "mem": "2Gi"}},
+        "limit_factor": {"mem": 1.1},
+        "rules": {"resources.gpu": {"max": 2}, "resources.mem.limits": {"required": True, "max": "128Gi"}},
+        "switches": {"existing_volumes": "block"},
+        "quota": {"gpu": 8, "runs": 50},
+    }
+
     scope: Scope = PLATFORM
     defaults: Defaults = Field(default_factory=Defaults)
     limit_factor: LimitFactor = Field(default_factory=LimitFactor)
@@ -84,6 +102,18 @@ class Policy(Strict):
                 mistakes += mistakes_of(error, below=path)
         refuse(mistakes)
         return read
+
+    def to_data(self) -> dict[str, Any]:
+        """As people write it, but for its scope; what is not said is left out."""
+        parts = self.model_dump(mode="json", include={"limit_factor", "rules", "switches", "quota"}, exclude_none=True)
+        data = {"defaults": self.defaults.to_data(), **parts}
+        return {name: value for name, value in data.items() if value}
+
+
+def _print_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_print_value(item) for item in value]
+    return value if isinstance(value, bool | int | str) and not isinstance(value, Duration) else str(value)
 
 
 def _read_rule(path: str, rule: Rule) -> Rule:

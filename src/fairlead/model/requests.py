@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PlainValidator, field_validator, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 
 from fairlead.model.names import Image, Name
 from fairlead.model.numbers import Seconds, parse_whole
@@ -18,6 +18,7 @@ Kind = Literal["python", "container"]
 WORKLOAD_TYPES: Mapping[str, str] = {"job": "training", "serve": "inference", "workspace": "workspace"}
 MOST_REPLICAS = 10_000
 DEEPEST_INPUT = 50
+LONGEST_TOKEN = 200
 
 
 def parse_words(value: Any) -> tuple[str, ...]:
@@ -49,18 +50,32 @@ def _parse_word(value: Any) -> str:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else parse_variable(value)
 
 
-Words = Annotated[tuple[str, ...], PlainValidator(parse_words)]
-Replicas = Annotated[int, PlainValidator(lambda value: parse_whole(value, least=1, most=MOST_REPLICAS))]
-Port = Annotated[int, PlainValidator(lambda value: parse_whole(value, least=1, most=65535))]
+_LINE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": ["string", "number"]}}]}
+Words = Annotated[tuple[str, ...], PlainValidator(parse_words), WithJsonSchema(_LINE)]
+Replicas = Annotated[
+    int,
+    PlainValidator(lambda value: parse_whole(value, least=1, most=MOST_REPLICAS)),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": MOST_REPLICAS}),
+]
+Port = Annotated[
+    int,
+    PlainValidator(lambda value: parse_whole(value, least=1, most=65535)),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": 65535}),
+]
+SourcePath = Annotated[
+    str, PlainValidator(parse_source), WithJsonSchema({"type": "string", "maxLength": 500, "examples": ["train.py"]})
+]
 
 
 class Function(Strict):
     """Named code, or a container image."""
 
+    SHORT_FORM: ClassVar[Any] = {"type": "string"}
+
     name: Name
     kind: Kind = "python"
     image: Image | None = None
-    source: Annotated[str, PlainValidator(parse_source)] | None = None
+    source: SourcePath | None = None
     handler: str | None = None
     command: Words = ()
     args: Words = ()
@@ -89,12 +104,16 @@ class Function(Strict):
 class RunRequest(Requirements):
     """One run as a user asks for it: the fields of the requirements stand at the top level."""
 
+    EXAMPLE: ClassVar[Any] = {
+        "function": {"name": "train", "kind": "container", "image": "registry.example/lab/train:1"},
+        "profile": "1xa100",
+        "resources": {"mem": "6Gi"},
+    }
     NOT_BUILT: ClassVar[Mapping[str, str]] = {
         "retries": "retrying",
         "on_oom": "growing after running out of memory",
         "schedule": "running on a schedule",
         "priority": "a queue with priorities",
-        "plan_token": "submitting a previewed plan",
     }
 
     action: Action = "job"
@@ -104,6 +123,7 @@ class RunRequest(Requirements):
     replicas: Replicas = 1
     deadline: Seconds | None = None
     strict: Flag = False
+    plan_token: Annotated[str, Field(max_length=LONGEST_TOKEN)] | None = None
 
     @field_validator("inputs", mode="before")
     @classmethod
@@ -112,6 +132,15 @@ class RunRequest(Requirements):
             raise wrong("mapping", f"must be a mapping, found {show(inputs)}", "write inputs by name: {epochs: 3}")
         refuse(_find_not_json(inputs))
         return inputs
+
+    def to_data(self) -> dict[str, Any]:
+        """As it was asked, in the one spelling: what reads it back plans the same. The token is not part of it."""
+        data = {name: value for name, value in super().to_data().items() if name in self.model_fields_set}
+        data.pop("plan_token", None)
+        data["function"] = self.function.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        if self.args is not None:
+            data["args"] = list(self.args)
+        return data
 
 
 def _find_not_json(value: Any, depth: int = 0) -> Iterator[Mistake]:

@@ -3,7 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import Field, PlainValidator, ValidationError, field_serializer, field_validator, model_validator
+from pydantic import (
+    Field,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from fairlead.model.names import LABEL_KEY, LABEL_VALUE, VARIABLE, DnsSubdomain, ObjectName, VariableName
 from fairlead.model.numbers import Id
@@ -45,16 +53,39 @@ def parse_volumes(data: Any) -> Mapping[str, Volume]:
     return volumes
 
 
+def _pairs(key: str) -> WithJsonSchema:
+    entry = {
+        "type": "object",
+        "required": [key, "value"],
+        "properties": {key: {"type": "string"}, "value": {"type": "string"}},
+    }
+    by_name = {"type": "object", "additionalProperties": {"type": "string"}}
+    return WithJsonSchema({"anyOf": [by_name, {"type": "array", "items": entry}]})
+
+
+_VOLUMES = WithJsonSchema(
+    {
+        "description": "volumes in a list, or by name",
+        "anyOf": [
+            {"type": "array", "items": {"$ref": "#/components/schemas/Volume"}},  # where the API describes it
+            {"type": "object", "additionalProperties": {"type": "object"}},
+        ],
+    }
+)
+
+
 class Requirements(Strict):
     """Every field is optional: what is not said is left to the other layers."""
 
     resources: Resources = Field(default_factory=Resources)
-    node_selector: Annotated[Mapping[str, str], PlainValidator(parse_selector)] = Field(default_factory=dict)
+    node_selector: Annotated[Mapping[str, str], PlainValidator(parse_selector), _pairs("key")] = Field(
+        default_factory=dict
+    )
     tolerations: tuple[Toleration, ...] = ()
     affinity: Affinity | None = None
-    volumes: Annotated[Mapping[str, Volume], PlainValidator(parse_volumes)] = Field(default_factory=dict)
+    volumes: Annotated[Mapping[str, Volume], PlainValidator(parse_volumes), _VOLUMES] = Field(default_factory=dict)
     secrets: tuple[VariableName, ...] = ()
-    envs: Annotated[Mapping[str, str], PlainValidator(parse_envs)] = Field(default_factory=dict)
+    envs: Annotated[Mapping[str, str], PlainValidator(parse_envs), _pairs("name")] = Field(default_factory=dict)
     fs_group: Id | None = None
     run_as_user: Id | None = None
     run_as_group: Id | None = None
@@ -171,3 +202,6 @@ def _join_name(name: Any, entry: Any) -> Any:
 
 def _twice(at: str, name: str) -> Mistake:
     return Mistake(at, "duplicate", f"{show(name)} is there twice", "keep one")
+
+
+Variable = Annotated[str, PlainValidator(parse_variable), WithJsonSchema({"type": "string"})]

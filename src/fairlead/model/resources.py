@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, PlainSerializer, PlainValidator, ValidationError, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_snake
 
 from fairlead.model.names import ExtendedResourceName, LabelValue
@@ -63,11 +63,15 @@ SharedMemory = Annotated[
     bool | Quantity,
     PlainValidator(parse_shm),
     PlainSerializer(lambda value: value if isinstance(value, bool) else str(value)),
+    WithJsonSchema({"type": ["boolean", "string", "integer"], "examples": [True, "8Gi"]}),
 ]
+SCALAR: Mapping[str, Any] = {"type": ["string", "number"]}
 
 
 class Amount(Strict):
     """A request and a limit. Written as a scalar, it is the request and says nothing of a limit."""
+
+    SHORT_FORM: ClassVar[Any] = SCALAR
 
     requests: Quantity | None = None
     limits: Quantity | Unlimited | None = None
@@ -103,6 +107,7 @@ class GpuMemoryAmount(Strict):
     """Memory of one GPU device. Written as a scalar, it is the request."""
 
     SPELLINGS: ClassVar[Mapping[str, str]] = {"requests": "request", "limits": "limit"}
+    SHORT_FORM: ClassVar[Any] = SCALAR
 
     request: DeviceMemory | None = None
     limit: DeviceMemory | None = None
@@ -132,10 +137,16 @@ class GpuMemoryAmount(Strict):
 class Gpu(Strict):
     """GPUs of a pod: whole devices, or of exactly one device a share of its memory or a MIG slice."""
 
-    devices: Annotated[int, PlainValidator(parse_devices)] | None = None
+    SHORT_FORM: ClassVar[Any] = SCALAR
+
+    devices: Annotated[int, PlainValidator(parse_devices), WithJsonSchema({"type": ["integer", "string"]})] | None = (
+        None
+    )
     type: LabelValue | None = None
     memory: GpuMemoryAmount | None = None
-    mig: Annotated[str, PlainValidator(parse_mig)] | None = None
+    mig: (
+        Annotated[str, PlainValidator(parse_mig), WithJsonSchema({"type": "string", "examples": ["1g.5gb"]})] | None
+    ) = None
 
     @model_validator(mode="before")
     @classmethod

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, PlainValidator, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, model_validator
 
 from fairlead.model.names import NAME, DnsLabel, ExtendedResourceName, Image, LabelKey, LabelValue, Name
 from fairlead.model.parsing import Strict, show, wrong
@@ -35,7 +35,17 @@ def check_products(products: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Products = Annotated[tuple[LabelValue, ...], AfterValidator(check_products)]
-Scope = Annotated[str, PlainValidator(parse_scope)]
+Scope = Annotated[
+    str,
+    PlainValidator(parse_scope),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^(platform|(cluster|department|project)/[A-Za-z0-9][A-Za-z0-9._+-]{0,127})$",
+            "examples": ["platform", "project/forest"],
+        }
+    ),
+]
 
 
 class Place(Strict):
@@ -63,6 +73,7 @@ class Cluster(Place):
     """Where runs execute, and how it deals out GPUs."""
 
     KIND = "cluster"
+    EXAMPLE: ClassVar[Any] = {"name": "main", "gpu_sharing": "kai", "gpu_types": {"A100": ["NVIDIA-A100-SXM4-80GB"]}}
     NOT_BUILT: ClassVar[Mapping[str, str]] = {"queueing": "queueing", "autoscaled": "autoscaling"}
 
     gpu_resource: ExtendedResourceName = "nvidia.com/gpu"
@@ -86,9 +97,11 @@ class Department(Place):
     """A part of the organisation that shares policies and compute resources."""
 
     KIND = "department"
+    EXAMPLE: ClassVar[Any] = {"name": "vision", "parent": "cluster/main"}
 
 
 class Project(Place):
     """Where functions, secrets and runs live; on Kubernetes, one namespace."""
 
     KIND = "project"
+    EXAMPLE: ClassVar[Any] = {"name": "forest", "parent": "department/vision"}

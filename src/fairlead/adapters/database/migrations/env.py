@@ -1,0 +1,15 @@
+"""How Alembic runs the migrations: on the connection that it is given, in the transaction that is open there."""
+
+from alembic import context
+
+from fairlead.adapters.database.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,
+    compare_type=True,
+    transactional_ddl=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,41 @@
+"""The audit and the revisions can be added to and read, and nothing else, whoever asks."""
+
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+TABLES = ("audit", "revisions")
+
+
+def upgrade() -> None:
+    """Refuse updates and deletions inside the database."""
+    postgresql = op.get_bind().dialect.name == "postgresql"
+    if postgresql:
+        op.execute(
+            "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$"
+        )
+    for table in TABLES:
+        for event in ("UPDATE", "DELETE"):
+            name = f"{table}_refuses_{event.lower()}"
+            if postgresql:
+                body = "FOR EACH ROW EXECUTE FUNCTION refuse_change()"
+            else:
+                body = f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            op.execute(f"CREATE TRIGGER {name} BEFORE {event} ON {table} {body}")
+        if postgresql:
+            body = "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
+            op.execute(f"CREATE TRIGGER {table}_refuses_truncate BEFORE TRUNCATE ON {table} {body}")
+
+
+def downgrade() -> None:
+    """Allow them again."""
+    on_table = op.get_bind().dialect.name == "postgresql"
+    for table in TABLES:
+        for event in ("UPDATE", "DELETE"):
+            op.execute(f"DROP TRIGGER {table}_refuses_{event.lower()}" + (f" ON {table}" if on_table else ""))
+        if on_table:
+            op.execute(f"DROP TRIGGER {table}_refuses_truncate ON {table}")
+    if on_table:
+        op.execute("DROP FUNCTION refuse_change()")

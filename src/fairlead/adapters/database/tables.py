@@ -1,0 +1,291 @@
+"""The tables: one for each kind of record, with a column for each field and for each computed column of lists."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from fairlead.model import records
+from fairlead.model.columns import COLUMNS, Column
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+}
+metadata = sa.MetaData(naming_convention=NAMING)
+
+
+class Moment(sa.types.TypeDecorator[datetime]):
+    """A point in time. SQLite keeps no zone, so it is UTC there."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, _dialect: sa.Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, _dialect: sa.Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+# Letters are ordered by their code on both databases, so that a cursor means the same on both.
+Text = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
+# Kept as it was written: nothing is looked up inside, and people see their fields in their own order.
+Json = sa.JSON(none_as_null=True)
+
+
+def _column(name: str, kind: Any, **options: Any) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=options.pop("nullable", False), **options)
+
+
+def _scope(name: str = "scope", *, nullable: bool = False) -> sa.Column[Any]:
+    """Where something is. A place that is renamed takes along all that is there; one with something in it stays."""
+    reference = sa.ForeignKey("places.scope", onupdate="CASCADE", ondelete="NO ACTION")
+    return sa.Column(name, Text, reference, nullable=nullable, index=True)
+
+
+def _record(name: str, *rest: sa.schema.SchemaItem) -> sa.Table:
+    return sa.Table(
+        name,
+        metadata,
+        sa.Column("id", Text, primary_key=True),
+        _column("revision", sa.Integer),
+        _column("created_by", Text),
+        _column("created_at", Moment),
+        _column("updated_by", Text),
+        _column("updated_at", Moment),
+        *rest,
+    )
+
+
+def _asset(name: str, *rest: sa.schema.SchemaItem) -> sa.Table:
+    numbers = ("gpu_devices", "gpu_memory", "cpu_request", "cpu_limit", "mem_request", "mem_limit")
+    return _record(
+        name,
+        _column("name", Text, unique=True),
+        _column("description", Text),
+        _scope(),
+        _scope("cluster", nullable=True),
+        _column("requirements", Json),
+        _column("archived", sa.Boolean(create_constraint=False)),
+        _column("successor", Text, nullable=True, index=True),
+        _column("managed_by", Text, nullable=True),
+        *(_column(number, sa.BigInteger, nullable=True) for number in numbers),
+        *rest,
+    )
+
+
+places = _record(
+    "places",
+    _column("kind", Text),
+    _column("name", Text),
+    _column("scope", Text, unique=True),
+    _scope("parent", nullable=True),
+    _column("details", Json),
+    _column("managed_by", Text, nullable=True),
+)
+compute_resources = _asset(
+    "compute_resources",
+    _column("workload_types", Json, nullable=True),
+)
+templates = _asset("templates", _column("compute_resource", Text, nullable=True))
+revisions = sa.Table(
+    "revisions",
+    metadata,
+    sa.Column("id", Text, primary_key=True),
+    _column("object_id", Text),
+    _column("number", sa.Integer),
+    _column("name", Text, index=True),
+    _column("content", Json),
+    _column("created_by", Text),
+    _column("created_at", Moment),
+    sa.UniqueConstraint("object_id", "number"),
+)
+policies = _record(
+    "policies",
+    sa.Column(
+        "scope",
+        Text,
+        sa.ForeignKey("places.scope", onupdate="CASCADE", ondelete="NO ACTION"),
+        nullable=False,
+        unique=True,
+    ),
+    _column("content", Json),
+    _column("managed_by", Text, nullable=True),
+)
+secrets = _record(
+    "secrets",
+    _scope(),
+    _column("name", Text),
+    _column("sealed", sa.LargeBinary),
+    _column("key_id", Text),
+    sa.UniqueConstraint("scope", "name"),
+)
+volumes = _record(
+    "volumes",
+    _scope(),
+    _column("name", Text),
+    _column("size", Text),
+    _column("storage_class", Text, nullable=True),
+    _column("description", Text),
+    sa.UniqueConstraint("scope", "name"),
+)
+grants = _record(
+    "grants",
+    _column("subject", Text),
+    _column("role", Text),
+    _scope(),
+    sa.UniqueConstraint("subject", "role", "scope"),
+)
+tokens = _record(
+    "tokens",
+    _column("user", Text),
+    _column("groups", Json),
+    _column("name", Text),
+    _column("purpose", Text),
+    _column("digest", Text, unique=True),
+    _column("expires_at", Moment, nullable=True),
+)
+runs = _record(
+    "runs",
+    _scope(),
+    _column("function", Text),
+    _column("action", Text),
+    _column("state", Text),
+    _column("reason", Text),
+    _column("message", Text),
+    _column("live", sa.Boolean(create_constraint=False)),
+    _column("compute_resource", Text, nullable=True),
+    _column("compute_resource_id", Text, nullable=True),
+    _column("compute_resource_revision", sa.Integer, nullable=True),
+    _column("template", Text, nullable=True),
+    _column("template_id", Text, nullable=True),
+    _column("uses", Json),
+    _column("finished_at", Moment, nullable=True),
+    sa.Index("ix_runs_compute_resource", "compute_resource_id", "live"),
+    sa.Index("ix_runs_template", "template_id", "live"),
+    sa.Index("ix_runs_scope_live", "scope", "live"),
+)
+plans = sa.Table(
+    "plans",
+    metadata,
+    sa.Column("id", Text, sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    _column("request", Json),
+    _column("plan", Json),
+)
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("id", Text, primary_key=True),
+    _column("at", Moment),
+    _column("who", Text, index=True),
+    _column("via", Text),
+    _column("address", Text),
+    _column("request_id", Text),
+    _column("action", Text),
+    _column("kind", Text),
+    _column("object_id", Text, index=True),
+    _column("name", Text),
+    _column("scope", Text, index=True),
+    _column("place_id", Text, index=True),
+    _column("before", Json, nullable=True),
+    _column("after", Json, nullable=True),
+    sa.Index("ix_audit_at", "at", "id"),
+)
+answers = sa.Table(
+    "answers",
+    metadata,
+    sa.Column("id", Text, primary_key=True),
+    _column("user", Text),
+    _column("digest", Text),
+    _column("answer", Json, nullable=True),
+    _column("created_at", Moment, index=True),
+)
+settings = _record("settings", _column("defaults", Json))
+generations = sa.Table(
+    "generations",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    _column("organisation", sa.BigInteger),
+    _column("assets", sa.BigInteger),
+)
+
+TABLES: Mapping[type, sa.Table] = {
+    records.PlaceRecord: places,
+    records.ComputeResourceRecord: compute_resources,
+    records.TemplateRecord: templates,
+    records.RevisionRecord: revisions,
+    records.PolicyRecord: policies,
+    records.SecretRecord: secrets,
+    records.VolumeRecord: volumes,
+    records.GrantRecord: grants,
+    records.TokenRecord: tokens,
+    records.RunRecord: runs,
+    records.PlanRecord: plans,
+    records.AuditRecord: audit,
+    records.AnswerRecord: answers,
+    records.SettingsRecord: settings,
+}
+
+
+def _uses(column: sa.Column[Any], table: sa.Table) -> Mapping[str, sa.ScalarSelect[Any]]:
+    """How many runs that are not finished use what is in a table, and when one did so last."""
+    of_row = column == table.c.id
+    return {
+        "workloads": sa.select(sa.func.count()).where(of_row, runs.c.live.is_(True)).scalar_subquery(),
+        "last_used_at": sa.select(sa.func.max(runs.c.created_at)).where(of_row).scalar_subquery(),
+    }
+
+
+DERIVED: Mapping[type, Mapping[str, Any]] = {
+    records.ComputeResourceRecord: {
+        **_uses(runs.c.compute_resource_id, compute_resources),
+        "templates": sa.select(sa.func.count())
+        .where(templates.c.compute_resource == compute_resources.c.name)
+        .scalar_subquery(),
+    },
+    records.TemplateRecord: _uses(runs.c.template_id, templates),
+}
+
+
+def order_of(kind: type, name: str) -> Any:
+    """What a list of a kind is sorted by, as an expression that has an index where it is no derived one."""
+    if name == "id":
+        return TABLES[kind].c.id
+    expression = DERIVED.get(kind, {}).get(name)
+    return _order(TABLES[kind].c[name] if expression is None else expression, COLUMNS[kind][name])
+
+
+def _order(expression: Any, column: Column) -> Any:
+    # What stands for nothing is written into the statement: an index is not found by a parameter.
+    if column.kind in ("text", "word"):
+        return sa.func.lower(sa.func.coalesce(expression, sa.literal_column("''")))
+    if column.kind == "number" and _may_be_null(expression):
+        return sa.func.coalesce(expression, sa.literal_column(str(column.missing)))
+    if column.kind == "moment" and _may_be_null(expression):
+        return sa.func.coalesce(expression, sa.literal(column.missing, Moment))
+    return expression
+
+
+def _may_be_null(expression: Any) -> bool:
+    return not isinstance(expression, sa.Column) or bool(expression.nullable)
+
+
+# A page of a long list is read off an index, in whatever order it is asked for. Descriptions may be longer than an
+# index takes; runs are added all day and are asked for in few orders.
+_INDEXED: Mapping[type, tuple[str, ...]] = {
+    records.ComputeResourceRecord: tuple(COLUMNS[records.ComputeResourceRecord]),
+    records.TemplateRecord: tuple(COLUMNS[records.TemplateRecord]),
+    records.RunRecord: ("created_at", "function", "state"),
+}
+for _kind, _names in _INDEXED.items():
+    for _name in _names:
+        if _name not in DERIVED.get(_kind, {}) and _name != "description":
+            sa.Index(f"ix_{TABLES[_kind].name}_by_{_name}", order_of(_kind, _name), TABLES[_kind].c.id)
+sa.Index("ix_templates_compute_resource", templates.c.compute_resource)

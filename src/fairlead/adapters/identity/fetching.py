@@ -1,0 +1,77 @@
+"""How documents of an issuer are read: over HTTPS, bounded in time and size, and never from elsewhere."""
+
+import time
+from http.client import HTTPException, HTTPResponse
+from ipaddress import ip_address
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
+
+PATIENCE_SECONDS = 5
+MOST_BYTES = 1024 * 1024
+CHUNK = 64 * 1024
+
+
+def is_fetchable(address: str, *, plain: bool) -> bool:
+    """Whether this is an address that may be asked: HTTPS, or where `plain` says so, HTTP on this very machine."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port  # raises where it is no number
+    except ValueError:
+        return False
+    # A password would be shown in messages, and a space or a line break would end the request early.
+    if not parts.hostname or port == 0 or "@" in parts.netloc or not address.isascii() or not address.isprintable():
+        return False
+    safe = parts.scheme == "https" or (plain and parts.scheme == "http" and _is_loopback(parts.hostname))
+    return safe and " " not in address
+
+
+def fetch(address: str) -> bytes:
+    """The document at an address. Raise `OSError` where it cannot be had."""
+    if not is_fetchable(address, plain=True):
+        raise OSError(f"{address!r} is no https address")
+    request = Request(address, headers={"Accept": "application/json", "User-Agent": "fairlead"})
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    try:
+        with _opener_for(address).open(request, timeout=PATIENCE_SECONDS) as response:
+            return _read(response, deadline)
+    except HTTPError as error:
+        error.close()
+        raise OSError(f"{address} answers with status {error.code}") from error
+    except HTTPException as error:
+        raise OSError(f"{address} does not answer as HTTP says: {error!r}") from error
+    except OSError as error:
+        raise OSError(f"asking {address}: {getattr(error, 'reason', error)}") from error
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """Treats a redirect as the error that it is here: whom we trust is written in the settings."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _opener_for(address: str) -> OpenerDirector:
+    if _is_loopback(urlsplit(address).hostname or ""):
+        return build_opener(_NoRedirects, ProxyHandler({}))  # no proxy reaches our own machine
+    return build_opener(_NoRedirects)
+
+
+def _read(response: HTTPResponse, deadline: float) -> bytes:
+    """All of the answer. The socket's patience begins anew with every byte, so the whole has a deadline of its own."""
+    content = bytearray()
+    while chunk := response.read1(CHUNK):
+        content += chunk
+        if len(content) > MOST_BYTES:
+            raise OSError(f"the answer is longer than {MOST_BYTES} bytes")
+        if time.monotonic() > deadline:
+            raise OSError(f"the answer takes longer than {PATIENCE_SECONDS} seconds")
+    return bytes(content)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

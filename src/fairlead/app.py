@@ -1,0 +1,292 @@
+"""The composition root: everything that a server is made of is put together here, from its settings, and started."""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources
+from typing import Any
+
+import anyio
+import uuid_utils
+import uvicorn
+from fastapi import FastAPI
+from pydantic import ValidationError
+
+import fairlead
+from fairlead import hosting, logs
+from fairlead.adapters import safes
+from fairlead.adapters.database import migrating
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.adapters.identity.oidc import OidcIdentity
+from fairlead.controllers.folders import WatchedFolder
+from fairlead.core.drafts import Code
+from fairlead.errors import FairleadError
+from fairlead.ports import Identity, Principal, Safe, Store
+from fairlead.server.applications import create_application
+from fairlead.server.doors import Services
+from fairlead.services.applying import FOLDER, Apply, Applying
+from fairlead.services.audits import Audits
+from fairlead.services.calls import Call
+from fairlead.services.compute_resources import ComputeResources
+from fairlead.services.founding import Founding
+from fairlead.services.grants import Grants
+from fairlead.services.places import Places
+from fairlead.services.policies import Policies
+from fairlead.services.runs import Runs
+from fairlead.services.secrets import Secrets
+from fairlead.services.settings import PlatformSettings
+from fairlead.services.snapshots import Snapshots
+from fairlead.services.templates import Templates
+from fairlead.services.tokens import Tokens
+from fairlead.services.units import Units
+from fairlead.services.volumes import Volumes
+from fairlead.settings import Settings, describe_mistakes, problems_of, unknown_variables
+
+WATCHER = Call(principal=Principal("fairlead", via="folder"), trusted=True)
+KEEPER = Call(principal=Principal("fairlead", via="keys"), trusted=True)
+
+
+def now() -> datetime:
+    """The time, to the microsecond."""
+    return datetime.now(UTC)
+
+
+def make_id() -> str:
+    """An id: unique, and later ones sort after earlier ones."""
+    return uuid_utils.uuid7().hex
+
+
+def build_services(
+    store: Store, safe: Safe, identity: Identity | None = None, describe: Callable[[], dict[str, Any]] = dict
+) -> tuple[Services, Founding]:
+    """What users can do, over a store and a safe."""
+    units = Units(store, now, make_id, identity)
+    code = Code(resources.files("fairlead").joinpath("bootstrap.py").read_text("utf-8"))
+    places, policies, tokens = Places(units), Policies(units), Tokens(units)
+    compute_resources, templates = ComputeResources(units), Templates(units)
+    services = Services(
+        units=units,
+        places=places,
+        compute_resources=compute_resources,
+        templates=templates,
+        policies=policies,
+        secrets=Secrets(units, safe),
+        volumes=Volumes(units),
+        runs=Runs(units, Snapshots(code)),
+        grants=Grants(units),
+        tokens=tokens,
+        audits=Audits(units),
+        settings=PlatformSettings(units, describe),
+        applying=Applying(units, places, policies, compute_resources, templates),
+    )
+    return services, Founding(units, places, tokens)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that is ready to serve."""
+
+    app: FastAPI
+    store: DatabaseStore
+    services: Services
+    token: str
+    link_word: str | None
+
+
+def build_server(settings: Settings, url: str) -> Server:
+    """Open the database, bring it up to date, found the platform, and put the application together."""
+    store = DatabaseStore(settings.database_url)
+    migrating.migrate(store.engine)
+    folder: WatchedFolder | None = None
+
+    def describe() -> dict[str, Any]:
+        return {
+            "version": fairlead.__version__,
+            "url": url,
+            "auth": settings.auth,
+            "database": store.dialect,
+            "oidc_issuer": settings.oidc_issuer,
+            "folder": None if folder is None else folder.describe(),
+        }
+
+    services, founding = build_services(store, _open_safe(settings), _open_identity(settings), describe)
+    if settings.folder is not None:
+        if not settings.folder.is_dir():
+            raise FairleadError(f"there is no folder {settings.folder}", "make it, or set folder to another one")
+        how = Apply(manager=FOLDER, prune=True)
+        folder = WatchedFolder(settings.folder, lambda library: services.applying.apply(WATCHER, library, how), now)
+    founding.found([*settings.admins, f"user:{settings.local_user}"])
+    token, word = _keep_token(settings, founding)
+    app = create_application(
+        services,
+        check_ready=lambda: _check_ready(store),
+        make_id=make_id,
+        url=url,
+        reads_are_local=store.dialect == "sqlite",
+        background=lambda: _watching(folder),
+    )
+    return Server(app, store, services, token, word if settings.auth == "local" else None)
+
+
+def up(settings: Settings) -> int:
+    """Serve until told to end."""
+    os.umask(0o077)  # what the server writes is for its own user
+    with hosting.alone(settings.data), hosting.listening(settings.host, settings.port) as (listener, url):
+        server = build_server(settings, settings.public_url or url)
+        found = settings.data / "server.json"
+        hosting.write_private(found, json.dumps({"url": url, "pid": os.getpid()}))
+        _greet(settings, server, url)
+        configuration = uvicorn.Config(
+            server.app, log_config=None, access_log=False, timeout_graceful_shutdown=5, server_header=False
+        )
+        # Uvicorn ends by the signal that it was sent, once more; what is below must still be done.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        try:
+            uvicorn.Server(configuration).run(sockets=[listener])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            found.unlink(missing_ok=True)
+            server.store.close()
+    return 0
+
+
+def rotate_keys(settings: Settings) -> int:
+    """Seal every secret with a new key. With keys from a variable: with the first of them."""
+    with _platform(settings) as store:
+        if settings.secret_keys is None:
+            safes.rotate_key_file(settings.key_file)
+        count = build_services(store, _open_safe(settings))[0].secrets.reseal(KEEPER)
+    kept = "older keys are kept until `fairlead keys forget`"
+    if settings.secret_keys is not None:
+        kept = "older keys can be taken out of FAIRLEAD_SECRET_KEYS"
+    print(f"{count} secret{'' if count == 1 else 's'} sealed with the new key; {kept}")
+    return 0
+
+
+def forget_keys(settings: Settings) -> int:
+    """Forget every key but the one that seals, where no secret needs another."""
+    if settings.secret_keys is not None:
+        raise FairleadError("the keys are in FAIRLEAD_SECRET_KEYS", "take the older ones out of it")
+    with _platform(settings) as store:
+        needed = build_services(store, _open_safe(settings))[0].secrets.count_stale(KEEPER)
+    if needed:
+        message = f"{needed} secret{' is' if needed == 1 else 's are'} sealed with an older key"
+        raise FairleadError(message, "run `fairlead keys rotate` first")
+    forgotten = safes.forget_old_keys(settings.key_file)
+    print(f"{len(forgotten)} older key{'' if len(forgotten) == 1 else 's'} forgotten")
+    return 0
+
+
+COMMANDS = {"up": up, "rotate-keys": rotate_keys, "forget-keys": forget_keys}
+
+
+def main() -> int:
+    """`python -m fairlead.app up` and other commands, with options that win over variables and the file."""
+    parser = argparse.ArgumentParser(prog="fairlead.app")
+    parser.add_argument("command", choices=tuple(COMMANDS))
+    for name in ("host", "port", "data", "database", "folder", "auth"):
+        parser.add_argument(f"--{name}")
+    said = vars(parser.parse_args())
+    command = said.pop("command")
+    problems = unknown_variables(os.environ)
+    try:
+        settings = Settings(**{name: value for name, value in said.items() if value is not None})
+        problems += problems_of(settings)
+    except ValidationError as error:
+        problems += describe_mistakes(error)
+    except ValueError as error:  # the file is no TOML, or no text
+        problems.append(f"fairlead.toml cannot be read: {error}")
+    if problems:
+        print("\n".join(f"error: {problem}" for problem in problems), file=sys.stderr)
+        return 2
+    logs.configure(settings.log_level)
+    try:
+        return COMMANDS[command](settings)
+    except FairleadError as error:
+        print(f"error: {error}" + (f"\n  -> {error.hint}" if error.hint else ""), file=sys.stderr)
+    except OSError as error:
+        print(f"error: {error.filename or 'a file'}: {(error.strerror or str(error)).lower()}", file=sys.stderr)
+    return 1
+
+
+@contextlib.contextmanager
+def _platform(settings: Settings) -> Iterator[DatabaseStore]:
+    """The database of a server that was started before. An empty one is not what anybody means."""
+    if settings.database is None and not (settings.data / "fairlead.db").exists():
+        raise FairleadError(f"there is no database in {settings.data}", "say which one it is: --data or --database")
+    with contextlib.closing(DatabaseStore(settings.database_url)) as store:
+        if migrating.current(store.engine) is None:
+            raise FairleadError("the database is empty", "say which one it is: --data or --database")
+        migrating.migrate(store.engine)
+        yield store
+
+
+def _open_safe(settings: Settings) -> Safe:
+    if settings.secret_keys is not None:
+        return safes.KeySafe(safes.parse_keys(settings.secret_keys))
+    if not settings.key_file.exists():
+        safes.create_key_file(settings.key_file)
+    return safes.KeySafe.from_file(settings.key_file)
+
+
+def _open_identity(settings: Settings) -> Identity | None:
+    if settings.oidc_issuer is None or settings.oidc_audience is None:
+        return None
+    return OidcIdentity(
+        issuer=settings.oidc_issuer,
+        audience=settings.oidc_audience,
+        user_claim=settings.oidc_user_claim,
+        groups_claim=settings.oidc_groups_claim,
+        clock=now,
+    )
+
+
+def _keep_token(settings: Settings, founding: Founding) -> tuple[str, str]:
+    """The token of this machine, in a file that only its owner can read; and a word to sign in with."""
+    file = settings.data / "token"
+    known = file.read_bytes().decode("utf-8", "replace").strip() if file.exists() else None
+    machine = f"{socket.gethostname()}:{settings.data.resolve()}"
+    token, word = founding.let_in(settings.local_user, machine, known)
+    if token != known:
+        hosting.write_private(file, token + "\n")
+    return token, word
+
+
+def _check_ready(store: Store) -> None:
+    with store.reading() as tx:
+        _ = tx.generation
+
+
+@contextlib.asynccontextmanager
+async def _watching(folder: WatchedFolder | None) -> AsyncIterator[None]:
+    if folder is None:
+        yield
+        return
+    await anyio.to_thread.run_sync(folder.apply)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(folder.watch)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+def _greet(settings: Settings, server: Server, url: str) -> None:
+    """What a person who started the server wants to know. The token itself only on a terminal: it lasts."""
+    file = settings.data / "token"
+    shown = f"{server.token}  (also in {file})" if sys.stdout.isatty() else str(file)
+    lines = [f"Fairlead {fairlead.__version__} serves at {url}", f"  token    {shown}"]
+    if server.link_word is not None:
+        lines.append(f"  sign in  {url}/login?word={server.link_word}  (works once, within 15 minutes)")
+    lines.append(f'  try      curl -H "Authorization: Bearer $(cat {file})" {url}/api/v1/me')
+    print("\n".join(lines), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

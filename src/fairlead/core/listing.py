@@ -1,0 +1,55 @@
+"""What an address asks of a list: filters and an order, read strictly."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from pydantic_core import PydanticCustomError
+
+from fairlead.errors import RequestRejected
+from fairlead.model.columns import Column
+from fairlead.model.parsing import Mistake, mistakes_of, nearest, show, wrong
+from fairlead.model.plans import Violation
+from fairlead.model.queries import Condition, Operator
+
+OPERATORS: Mapping[str, Operator] = {">=": ">=", "<=": "<=", ">": ">", "<": "<", "!": "!=", "=": "="}
+
+
+def parse_conditions(columns: Mapping[str, Column], asked: Iterable[tuple[str, str]]) -> list[Condition]:
+    """Filters as they stand in an address: `name=a100`, `mem_request=>=32Gi`. Raises with every mistake."""
+    conditions: list[Condition] = []
+    mistakes: list[Mistake] = []
+    for name, text in asked:
+        try:
+            conditions.append(_parse_condition(columns[name], text))
+        except PydanticCustomError as error:
+            mistakes += mistakes_of(error, below=name)
+    if mistakes:
+        raise RequestRejected(Violation(*mistake) for mistake in mistakes)
+    return conditions
+
+
+def parse_sort(columns: Mapping[str, Column], text: str) -> tuple[str, bool]:
+    """A column and whether it is sorted downwards: `name` or `-created_at`."""
+    name = text.removeprefix("-")
+    if name not in columns:
+        hint = nearest(name, columns, "there are {known}")
+        raise RequestRejected([Violation("sort", "unknown_column", f"there is no column {show(name)}", hint)])
+    return name, text.startswith("-")
+
+
+def _parse_condition(column: Column, text: str) -> Condition:
+    sign, rest = re.fullmatch(r"(>=|<=|>|<|!|=)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    operator: Operator = OPERATORS.get(sign or "=", "=")
+    if operator in ("<", "<=", ">", ">=") and column.kind in ("text", "word", "flag"):
+        raise wrong("operator", f"{column.name} has no order, found {sign}", "leave the sign out")
+    if column.kind == "flag" and text == "any":
+        return Condition(column.name, "!=", None)
+    if rest == "none" and (column.kind != "text" or sign is not None):
+        if operator not in ("=", "!=") or column.kind == "flag":
+            raise wrong("operator", f"nothing is neither more nor less: {show(text)}", "write none, or !none")
+        return Condition(column.name, operator, None)
+    if column.kind == "text" and sign is None:
+        return Condition(column.name, "contains", rest)
+    if column.kind == "word" and sign is None and "," in rest:
+        return Condition(column.name, "in", tuple(rest.split(",")))
+    return Condition(column.name, operator, column.parse(rest))

@@ -1,0 +1,213 @@
+"""What the server keeps: each object with who made it and when, and how often it was changed since.
+
+Fields named in DERIVED are worked out when a record is read; nobody saves them.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar
+
+JSON = dict[str, Any]
+SETTINGS = "settings"  # the id of the one record of settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What every kept object has. The revision grows by one with each save."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str
+    revision: int = 1
+    created_by: str
+    created_at: datetime
+    updated_by: str
+    updated_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceRecord(Record):
+    """A place of the organisation tree. The details are what a cluster says beside its name and parent."""
+
+    kind: str
+    name: str
+    scope: str
+    parent: str | None
+    details: JSON = field(default_factory=dict)
+    managed_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetRecord(Record):
+    """Requirements that somebody keeps for others: what compute resources and templates have in common."""
+
+    name: str
+    description: str = ""
+    scope: str
+    cluster: str | None = None
+    requirements: JSON = field(default_factory=dict)
+    archived: bool = False
+    successor: str | None = None
+    managed_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeResourceRecord(AssetRecord):
+    """A compute resource, with how many runs that are not finished and how many templates use it."""
+
+    DERIVED = ("workloads", "templates", "last_used_at")
+
+    workload_types: list[str] | None = None
+    workloads: int = 0
+    templates: int = 0
+    last_used_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemplateRecord(AssetRecord):
+    """A template, with the compute resource that it names."""
+
+    DERIVED = ("workloads", "last_used_at")
+
+    compute_resource: str | None = None
+    workloads: int = 0
+    last_used_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisionRecord:
+    """What an asset was after one save. Never changed."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str
+    object_id: str
+    number: int
+    name: str
+    content: JSON
+    created_by: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyRecord(Record):
+    """The policy of a scope, as it was written."""
+
+    scope: str
+    content: JSON
+    managed_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretRecord(Record):
+    """A secret of a project: its value only as it was sealed."""
+
+    scope: str
+    name: str
+    sealed: bytes
+    key_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeRecord(Record):
+    """A volume that the runs of a project may share."""
+
+    scope: str
+    name: str
+    size: str
+    storage_class: str | None = None
+    description: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantRecord(Record):
+    """A role of a user or a group at a scope, and so at all below it."""
+
+    subject: str
+    role: str
+    scope: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenRecord(Record):
+    """What lets a user in: only a digest of its text is kept."""
+
+    user: str
+    groups: list[str]
+    name: str
+    purpose: str
+    digest: str
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord(Record):
+    """A run: what it executes, what it uses, and how far it is."""
+
+    scope: str
+    function: str
+    action: str
+    state: str
+    reason: str
+    message: str
+    live: bool = True
+    compute_resource: str | None = None
+    compute_resource_id: str | None = None
+    compute_resource_revision: int | None = None
+    template: str | None = None
+    template_id: str | None = None
+    uses: list[str] = field(default_factory=list)
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRecord:
+    """What was asked for in a run and what was decided, under the run's id. Never changed."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str
+    request: JSON
+    plan: JSON
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRecord:
+    """Who did what to what, when and from where. Never changed, never removed."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str
+    at: datetime
+    who: str
+    via: str
+    address: str
+    request_id: str
+    action: str
+    kind: str
+    object_id: str
+    name: str
+    scope: str
+    place_id: str  # of the scope: another place may have its name one day
+    before: JSON | None = None
+    after: JSON | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerRecord:
+    """What a request with an idempotency key was answered, for when it is sent again."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str
+    user: str
+    digest: str
+    answer: JSON | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsRecord(Record):
+    """What administrators set for the whole platform: one record, with the id `settings`."""
+
+    defaults: JSON = field(default_factory=dict)

@@ -1,0 +1,17 @@
+"""How far a run is."""
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """The states of a run, in the order in which it passes through them."""
+
+    QUEUED = "queued"
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    DEGRADED = "degraded"
+    STOPPING = "stopping"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"

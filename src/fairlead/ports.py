@@ -1,0 +1,121 @@
+"""What is needed from outside: a store, somebody who knows who a caller is, a safe for secrets, a clock."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypeVar
+
+from fairlead.model.queries import Condition, Page, Query
+
+Kept = TypeVar("Kept")
+Part = Literal["organisation", "assets"]
+Clock = Callable[[], datetime]
+MakeId = Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How often the stored configuration was changed: what was read at a generation holds for all of it.
+
+    `organisation`: places, policies, grants, tokens and settings. `assets`: compute resources, templates, secrets
+    and volumes.
+    """
+
+    organisation: int
+    assets: int
+
+
+class Transaction(Protocol):
+    """One look at the store, or one change of it: all of it happens, or nothing."""
+
+    @property
+    def generation(self) -> Generation:
+        """The generation that this transaction sees; in a changing one, the new generation."""
+
+    def get(self, kind: type[Kept], **key: Any) -> Kept | None:
+        """The one record whose fields have these values."""
+
+    def find(self, kind: type[Kept], *conditions: Condition, limit: int | None = None) -> list[Kept]:
+        """Records for which all conditions hold, oldest first."""
+
+    def page(self, kind: type[Kept], query: Query) -> Page[Kept]:
+        """One page of a list; its cursor is left for the caller to make."""
+
+    def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
+        """How many records there are for which all conditions hold."""
+
+    def add(self, record: Any) -> None:
+        """Keep a new record. Raise `Conflict` where its name or id is taken."""
+
+    def save(self, record: Any) -> None:
+        """Keep a changed record. Raise `Changed` unless its revision is the next after the kept one."""
+
+    def remove(self, record: Any) -> None:
+        """Forget a record."""
+
+    def remove_all(self, kind: type[Any], *conditions: Condition) -> int:
+        """Forget all records for which the conditions hold; how many there were."""
+
+    def move_to_cluster(self, scopes: Sequence[str], cluster: str | None) -> None:
+        """Note that compute resources and templates at these scopes are on a cluster. That is no change of theirs."""
+
+    def rename_scope(self, old: str, new: str) -> None:
+        """Give a place a new name: whatever names it as its scope, parent or cluster follows."""
+
+
+class Store(Protocol):
+    """Where records are kept. Transactions of one store never see half of another."""
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A look at the store as it is at one moment."""
+
+    def recording(self, *, alone: bool = False) -> AbstractContextManager[Transaction]:
+        """A change that rests on the configuration, which nobody changes meanwhile; alone, nobody records either."""
+
+    def changing(self, part: Part, *more: Part) -> AbstractContextManager[Transaction]:
+        """A change of parts of the configuration, one at a time."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+
+OWN_USERS = "@localhost"  # how the names of a server's own users end
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who somebody is, as far as an identity provider says."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    via: str = ""
+
+
+class Identity(Protocol):
+    """Knows who a bearer of a signed token is."""
+
+    def identify(self, bearer: str) -> Principal:
+        """Who it is. Raise `Unauthenticated` where the token is not good, `Unavailable` where that cannot be told."""
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A sealed value, and which key opens it."""
+
+    content: bytes
+    key_id: str
+
+
+class Safe(Protocol):
+    """Seals values so that only it can open them, and only for what they were sealed for."""
+
+    @property
+    def key_id(self) -> str:
+        """The key with which values are sealed now."""
+
+    def seal(self, value: bytes, purpose: str) -> Sealed:
+        """The value, sealed for a purpose."""
+
+    def open(self, sealed: Sealed, purpose: str) -> bytes:
+        """The value. Raise `Unavailable` where it cannot be opened."""

@@ -1,0 +1,85 @@
+"""The application: gates, routes, failures and the description of all of it, over services that it is given."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from anyio import CapacityLimiter
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+
+import fairlead
+from fairlead.ports import MakeId
+from fairlead.server import describing, failures
+from fairlead.server.doors import THREADS, Services
+from fairlead.server.gates import Gate, Measures
+from fairlead.server.routes import (
+    access,
+    compute_resources,
+    files,
+    health,
+    holdings,
+    places,
+    policies,
+    runs,
+    sessions,
+    templates,
+)
+from fairlead.server.routing import API
+
+ROUTERS: tuple[APIRouter, ...] = (
+    runs.router,  # first, because they are asked for most
+    compute_resources.router,
+    places.router,
+    templates.router,
+    policies.router,
+    holdings.router,
+    access.router,
+    files.router,
+    sessions.router,
+    health.make_routes(API),
+    health.make_routes("", described=False),
+)
+Background = Callable[[], AbstractAsyncContextManager[None]]
+
+
+@asynccontextmanager
+async def _nothing() -> AsyncIterator[None]:
+    yield
+
+
+def create_application(
+    services: Services,
+    *,
+    check_ready: Callable[[], None],
+    make_id: MakeId,
+    url: str = "http://127.0.0.1",
+    reads_are_local: bool = False,
+    background: Background = _nothing,
+) -> FastAPI:
+    """The HTTP door to services. `background` runs beside it; reads that are local wait for no other machine."""
+
+    @asynccontextmanager
+    async def live(_app: FastAPI) -> AsyncIterator[None]:
+        async with background():
+            yield
+
+    app = FastAPI(
+        title="Fairlead",
+        version=fairlead.__version__,
+        openapi_url=f"{API}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=live,
+    )
+    # The routes themselves, not their routers: a request is matched in one flat list.
+    app.router.routes += [route for router in ROUTERS for route in router.routes]
+    measures = Measures()
+    app.state.services, app.state.check_ready, app.state.url = services, check_ready, url
+    app.state.reads_are_local = reads_are_local
+    app.state.measures, app.state.limiter = measures, CapacityLimiter(THREADS)
+    app.state.routes = [route for route in app.routes if isinstance(route, APIRoute)]
+    app.openapi = lambda: describing.describe(app, app.state.routes)  # type: ignore[method-assign]
+    failures.install(app)
+    app.add_middleware(Gate, measures=measures, make_id=make_id)
+    return app

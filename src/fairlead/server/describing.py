@@ -1,0 +1,153 @@
+"""The OpenAPI document: what FastAPI knows of the routes, and what only our own readers of requests know."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+import fairlead
+from fairlead.server.bodies import Written
+from fairlead.server.listings import Asked
+from fairlead.server.routing import calls_of
+
+CONDITIONAL = ("archive_", "restore_", "stop_")
+REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in")  # done twice, they do no more than once
+REFERENCE = "#/components/schemas/{model}"
+PARAMETERS = {
+    "name": "its name; of compute resources and templates also the id",
+    "project": "the name of the project",
+    "kind": "what kind of scope it is",
+    "run_id": "the id of the run",
+    "role_id": "the id of the role",
+    "token_id": "the id of the token",
+    "force": "whether to change what is managed by files, until they are applied again",
+    "old": "the number of the older revision",
+    "new": "the number of the newer revision",
+}
+HEADERS = {
+    "if_match": {
+        "name": "If-Match",
+        "in": "header",
+        "required": False,
+        "description": "the ETag that you read: the change is refused where somebody else was faster",
+        "schema": {"type": "string", "pattern": r'^(\*|"[0-9]{1,9}(-[0-9a-z]{1,12})?")$'},
+    },
+    "idempotency_key": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": False,
+        "description": "a word of yours: the same request with the same word is done once, and answered the same",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    },
+}
+PROBLEM: dict[str, Any] = {
+    "title": "Problem",
+    "description": "What went wrong (RFC 9457). `code` never changes; `detail` is for people.",
+    "type": "object",
+    "required": ["type", "title", "status", "code", "detail", "request_id"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string"},
+        "detail": {"type": "string"},
+        "hint": {"type": "string", "description": "what to do about it"},
+        "request_id": {"type": "string"},
+        "violations": {"type": "array", "items": {"$ref": "#/components/schemas/Finding"}},
+        "used_by": {"type": "array", "items": {"type": "object"}},
+        "retry_after_seconds": {"type": "integer"},
+    },
+}
+FINDING: dict[str, Any] = {
+    "title": "Finding",
+    "description": "A violation or a warning: where, which rule, what was found, what to do, and whose rule it is.",
+    "type": "object",
+    "required": ["path", "rule", "message"],
+    "properties": {
+        "path": {"type": "string"},
+        "rule": {"type": "string"},
+        "message": {"type": "string"},
+        "hint": {"type": ["string", "null"]},
+        "source": {"type": ["object", "null"]},
+        "where": {"type": "string"},
+    },
+}
+
+
+def describe(app: FastAPI, routes: list[APIRoute]) -> dict[str, Any]:
+    """The document, worked out once."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title="Fairlead",
+            version=fairlead.__version__,
+            summary="Gives every AI run the compute it asked for, and says where each value came from.",
+            routes=app.routes,
+        )
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas |= {"Problem": PROBLEM, "Finding": FINDING, **_models(routes)}
+        schemas.pop("HTTPValidationError", None)
+        schemas.pop("ValidationError", None)
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+        for route in routes:
+            for method in route.methods or ():
+                if route.include_in_schema:
+                    _complete(document["paths"][route.path][method.lower()], route, method)
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
+    parameters = operation.setdefault("parameters", [])
+    for parameter in parameters:
+        parameter.setdefault("description", PARAMETERS[parameter["name"]])
+    for reader in _readers(route):
+        if isinstance(reader, Asked):
+            parameters += reader.parameters
+        else:
+            operation["requestBody"] = _body(reader)
+    if method in ("PATCH", "PUT", "DELETE") or route.name.startswith(CONDITIONAL):
+        parameters.append(HEADERS["if_match"])
+    if method == "POST" and not route.name.startswith(REPEATABLE):
+        parameters.append(HEADERS["idempotency_key"])
+    if not parameters:
+        del operation["parameters"]
+    if "health" in (route.tags or ()):
+        operation["security"] = []
+
+
+def _body(reader: Written) -> dict[str, Any]:
+    schema: dict[str, Any] = {"$ref": REFERENCE.format(model=_name(reader))}
+    return {"required": reader.required, "content": {"application/json": {"schema": schema}}}
+
+
+def _models(routes: list[APIRoute]) -> dict[str, Any]:
+    """The schemas of bodies; a change has the fields of its model, none of them required."""
+    readers = [reader for route in routes for reader in _readers(route) if isinstance(reader, Written)]
+    models: list[type[BaseModel]] = list(dict.fromkeys(reader.model for reader in readers))
+    _, made = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
+    schemas: dict[str, Any] = made.get("$defs", {})
+    for reader in readers:
+        if reader.partial:
+            whole = schemas[reader.model.__name__]
+            some = {key: value for key, value in whole.items() if key != "required"}
+            schemas[_name(reader)] = {**some, "title": _name(reader)}
+    whole_too = {_name(reader) for reader in readers}
+    for reader in readers:
+        if reader.model.__name__ not in whole_too:
+            schemas.pop(reader.model.__name__, None)
+    return schemas
+
+
+def _name(reader: Written) -> str:
+    return f"{reader.model.__name__}{'Change' if reader.partial else ''}"
+
+
+def _readers(route: APIRoute) -> Iterator[Written | Asked]:
+    for part in calls_of(route.dependant):
+        if isinstance(part.call, Written | Asked):
+            yield part.call

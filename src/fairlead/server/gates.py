@@ -1,0 +1,163 @@
+"""What every request passes: an id, limits on its size and form, headers of safety, a line in the log, a measure."""
+
+import re
+import time
+from typing import Any
+
+import structlog
+from fastapi import Response
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fairlead.ports import MakeId
+from fairlead.server.failures import render, render_unknown
+from fairlead.server.routing import API
+
+LARGEST_BODY = 1024 * 1024
+LARGEST_DOCUMENTS = 8 * 1024 * 1024
+LONGEST_ADDRESS = 16 * 1024
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"default-src 'none'; style-src 'self'; frame-ancestors 'none'; form-action 'self'"),
+]
+
+log = structlog.get_logger()
+
+
+class Measures:
+    """What is counted of requests, for Prometheus. Labels are routes, never names that people gave."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        labels = ["method", "route", "status"]
+        self.requests = Counter("fairlead_requests", "Requests that were answered", labels, registry=self.registry)
+        self.seconds = Histogram(
+            "fairlead_request_seconds", "How long requests took", ["method", "route"], registry=self.registry
+        )
+        self.underway = Gauge("fairlead_requests_underway", "Requests that wait for an answer", registry=self.registry)
+
+
+class TooLarge(Exception):  # never seen outside: it ends the reading of a body
+    """A body has more bytes than are taken."""
+
+
+class Gate:
+    """The outermost part of the application."""
+
+    def __init__(self, app: ASGIApp, *, measures: Measures, make_id: MakeId) -> None:
+        self.app, self.measures, self.make_id = app, measures, make_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or turn it away."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, asked = time.perf_counter(), scope["method"]
+        if asked == "HEAD":
+            scope = {
+                **scope,
+                "method": "GET",
+                "asked": "HEAD",
+            }  # the same answer, of which the server then leaves the body out
+        scope["request_id"] = _request_id(scope) or self.make_id()
+        status = 500
+
+        async def send_marked(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                own = [(b"x-request-id", scope["request_id"].encode()), *HEADERS]
+                if not any(name.lower() == b"cache-control" for name, _ in message["headers"]):
+                    own.append((b"cache-control", b"no-store"))
+                message["headers"] = [*message["headers"], *own]
+            if asked == "HEAD" and message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        self.measures.underway.inc()
+        try:
+            turned_away = _look_at(scope)
+            if turned_away is not None:
+                await turned_away(scope, receive, send_marked)
+                return
+            await self._let_through(scope, receive, send_marked)
+        finally:
+            self.measures.underway.dec()
+            self._note({**scope, "method": asked}, status, time.perf_counter() - started)
+
+    async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
+        most, seen, answered = _largest(scope), 0, False
+
+        async def receive_some() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > most:
+                raise TooLarge
+            return message
+
+        async def send_noted(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive_some, send_noted)
+        except TooLarge:
+            if not answered:
+                await _too_large(scope, most)(scope, receive, send)
+        except Exception as error:
+            answer = render_unknown(scope["request_id"], scope["path"], error)
+            if not answered:
+                await answer(scope, receive, send)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "none")
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self.measures.requests.labels(method, route, status).inc()
+        self.measures.seconds.labels(method, route).observe(seconds)
+        # The path alone: a query may hold the word of a sign-in link.
+        log.info(
+            "answered",
+            request_id=scope["request_id"],
+            method=method,
+            path=scope["path"][:500],
+            status=status,
+            milliseconds=round(seconds * 1000, 1),
+            address=(scope.get("client") or ("",))[0],
+        )
+
+
+def _request_id(scope: Scope) -> str | None:
+    """The id that the caller gave, where it is fit for logs."""
+    given = dict(scope["headers"]).get(b"x-request-id", b"")
+    return given.decode() if REQUEST_ID.fullmatch(given) else None
+
+
+def _look_at(scope: Scope) -> Response | None:
+    """What is wrong with a request that nobody needs to read further."""
+    headers: dict[bytes, Any] = dict(scope["headers"])
+    if len(scope.get("raw_path", b"")) + len(scope["query_string"]) > LONGEST_ADDRESS:
+        detail = f"the address has more than {LONGEST_ADDRESS} characters"
+        return render(400, "address", detail, scope["request_id"], hint="shorten it")
+    if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+        return render(400, "address", "the address has the character NUL", scope["request_id"], hint="take it out")
+    length = headers.get(b"content-length", b"0")
+    if length.isdigit() and (len(length) > 18 or int(length) > _largest(scope)):
+        return _too_large(scope, _largest(scope))
+    return None
+
+
+def _largest(scope: Scope) -> int:
+    return LARGEST_DOCUMENTS if scope["path"] == f"{API}/apply" else LARGEST_BODY
+
+
+def _too_large(scope: Scope, most: int) -> Response:
+    detail = f"the body has more than {most:,} bytes"
+    answer = render(413, "too_large", detail, scope["request_id"], hint="send less: keep data out of requests")
+    answer.headers["Connection"] = "close"
+    return answer

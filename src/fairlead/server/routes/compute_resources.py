@@ -1,0 +1,25 @@
+"""Compute resources over HTTP."""
+
+from fastapi import Response
+
+from fairlead.model.compute_resources import ComputeResource
+from fairlead.model.records import ComputeResourceRecord, TemplateRecord
+from fairlead.server.doors import Door
+from fairlead.server.routes.assets import asset_routes
+from fairlead.server.routing import answers
+
+router = asset_routes(
+    "/compute-resources",
+    "compute_resources",
+    ComputeResourceRecord,
+    ComputeResource,
+    lambda services: services.compute_resources,
+)
+
+
+@router.get(
+    "/compute-resources/{name}/templates", name="list_compute_resource_templates", **answers(list[TemplateRecord])
+)
+async def templates(door: Door, name: str) -> Response:
+    """List the templates that name it."""
+    return await door.answer(door.services.compute_resources.templates, name)

@@ -1,0 +1,52 @@
+"""Whether the server lives, whether it can serve, and what it measures. Nobody needs to sign in for these."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+import fairlead
+from fairlead.server.doors import FreeDoor
+from fairlead.server.routing import make_router
+
+_UNREADY: dict[int | str, dict[str, Any]] = {
+    503: {
+        "description": "Not now",
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+}
+_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Prometheus' own format", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
+
+
+@dataclass(frozen=True)
+class Health:
+    """How the server is."""
+
+    status: str
+    version: str
+
+
+def make_routes(prefix: str, *, described: bool = True) -> APIRouter:
+    """The routes of health: where programs look for them, and beside all others."""
+    router = make_router("health", prefix)
+
+    @router.get("/healthz", name="show_health", include_in_schema=described)
+    async def healthz() -> Health:
+        """Say that the process lives."""
+        return Health("alive", fairlead.__version__)
+
+    @router.get("/readyz", name="show_readiness", include_in_schema=described, responses=_UNREADY)
+    async def readyz(door: FreeDoor) -> Health:
+        """Say that the database answers."""
+        await door.perform(lambda _call: door.request.app.state.check_ready())
+        return Health("ready", fairlead.__version__)
+
+    @router.get("/metrics", name="show_metrics", include_in_schema=described, response_class=Response, responses=_TEXT)
+    async def metrics(request: Request) -> Response:
+        """Show what Prometheus collects."""
+        return Response(generate_latest(request.app.state.measures.registry), media_type=CONTENT_TYPE_LATEST)
+
+    return router

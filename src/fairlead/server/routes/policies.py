@@ -1,0 +1,73 @@
+"""Policies over HTTP."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Response
+from pydantic import ValidationError
+
+from fairlead.errors import NotFound, RequestRejected
+from fairlead.model.parsing import show, violations_of
+from fairlead.model.plans import Violation
+from fairlead.model.policies import Policy
+from fairlead.model.records import PolicyRecord
+from fairlead.model.scopes import PLATFORM
+from fairlead.server.bodies import Written
+from fairlead.server.doors import Door
+from fairlead.server.routing import answers, make_router
+from fairlead.services.policies import Verdict
+
+router = make_router("policies")
+PATH = "/policies/{kind}/{name}"
+ScopeKind = Literal["platform", "cluster", "department", "project"]
+Said = Annotated[dict[str, Any], Depends(Written(Policy, partial=True))]
+
+
+@router.get(PATH, name="show_policy", **answers(PolicyRecord))
+async def show_policy(door: Door, kind: ScopeKind, name: str) -> Response:
+    """Show what is said at a scope. The platform's is at /policies/platform/platform."""
+    return await door.answer(door.services.policies.get, _scope(kind, name))
+
+
+@router.put(PATH, name="put_policy", **answers(PolicyRecord, writing=True))
+async def put(door: Door, kind: ScopeKind, name: str, said: Said, force: bool = False) -> Response:
+    """Say all that is allowed at a scope. Replacing a policy needs If-Match."""
+    scope = _scope(kind, name)
+    return await door.answer(door.services.policies.put, scope, _parse(said, scope), force=force)
+
+
+@router.delete(PATH, name="delete_policy", **answers(status=204, writing=True, about="Deleted"))
+async def delete(door: Door, kind: ScopeKind, name: str, force: bool = False) -> Response:
+    """Say nothing more at a scope."""
+    return await door.answer(door.services.policies.delete, _scope(kind, name), force=force)
+
+
+@router.get(f"{PATH}/effective", name="show_effective_policy", **answers(dict[str, Any]))
+async def effective(door: Door, kind: ScopeKind, name: str) -> Response:
+    """Show what holds at a scope, each rule, switch and factor with the scope that it comes from."""
+    return await door.answer(door.services.policies.effective, _scope(kind, name))
+
+
+@router.post(f"{PATH}/validate", name="validate_policy", **answers(Verdict, writing=True))
+async def validate(door: Door, kind: ScopeKind, name: str, said: Said) -> Response:
+    """Say which compute resources, templates and recent runs a draft would refuse. Nothing is kept."""
+    scope = _scope(kind, name)
+    return await door.answer(door.services.policies.validate, scope, _parse(said, scope))
+
+
+def _scope(kind: str, name: str) -> str:
+    if kind != PLATFORM:
+        return f"{kind}/{name}"
+    if name != PLATFORM:
+        raise NotFound(f"there is no platform {show(name)}", "the platform's policy is at /policies/platform/platform")
+    return PLATFORM
+
+
+def _parse(said: dict[str, Any], scope: str) -> Policy:
+    """The policy in a body, which may leave its scope to the address."""
+    if said.get("scope") not in (None, scope):
+        message = f"is {said['scope']!r}, and the address says {scope}"
+        raise RequestRejected([Violation("scope", "contradiction", message, "leave it out")])
+    try:
+        return Policy.model_validate({**said, "scope": scope})
+    except ValidationError as error:
+        raise RequestRejected(violations_of(error, Policy)) from error

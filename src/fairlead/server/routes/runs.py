@@ -1,0 +1,91 @@
+"""Runs over HTTP."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Response
+
+from fairlead.model.queries import Page
+from fairlead.model.records import RunRecord
+from fairlead.model.requests import RunRequest
+from fairlead.server.bodies import Written
+from fairlead.server.doors import Door
+from fairlead.server.listings import Asked
+from fairlead.server.routing import answers, make_router
+from fairlead.services.listing import Listing
+
+router = make_router("runs")
+Listed = Annotated[Listing, Depends(Asked(RunRecord))]
+WrittenRequest = Annotated[RunRequest, Depends(Written(RunRequest))]
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """A plan: each value with its source, what to mind, what is refused, and what would be created."""
+
+    settings: list[dict[str, Any]]
+    warnings: list[dict[str, Any]]
+    violations: list[dict[str, Any]]
+    manifests: list[dict[str, Any]]
+    fit: dict[str, Any]
+    token: str | None = None
+
+
+@router.post("/projects/{project}/runs/preview", name="preview_run", **answers(PlanView, writing=True))
+async def preview(door: Door, project: str, request: WrittenRequest) -> Response:
+    """Say what would run, with which values and why. `token` submits exactly this as `plan_token`."""
+    return await door.answer(door.services.runs.preview, f"project/{project}", request, quick=True)
+
+
+@router.post("/projects/{project}/runs", name="submit_run", **answers(RunRecord, status=201, writing=True))
+async def submit(door: Door, project: str, request: WrittenRequest) -> Response:
+    """Submit a run. Answers when it is kept, before it starts."""
+    return await door.answer(door.services.runs.submit, f"project/{project}", request, status=201)
+
+
+@router.get("/projects/{project}/runs", name="list_project_runs", **answers(Page[RunRecord]))
+async def list_in_project(door: Door, project: str, asked: Listed) -> Response:
+    """List the runs of a project, the newest first."""
+    return await door.answer(door.services.runs.page, asked, f"project/{project}")
+
+
+@router.get("/runs", name="list_runs", **answers(Page[RunRecord]))
+async def list_all(door: Door, asked: Listed) -> Response:
+    """List the runs that you see, the newest first."""
+    return await door.answer(door.services.runs.page, asked)
+
+
+@router.get("/runs/{run_id}", name="show_run", **answers(RunRecord))
+async def show(door: Door, run_id: str) -> Response:
+    """Show a run."""
+    return await door.answer(door.services.runs.get, run_id)
+
+
+@router.post("/runs/{run_id}/stop", name="stop_run", **answers(RunRecord, writing=True))
+async def stop(door: Door, run_id: str) -> Response:
+    """End a run."""
+    return await door.answer(door.services.runs.stop, run_id)
+
+
+@router.delete("/runs/{run_id}", name="delete_run", **answers(status=204, writing=True, about="Deleted"))
+async def delete(door: Door, run_id: str) -> Response:
+    """Forget a run that has ended."""
+    return await door.answer(door.services.runs.delete, run_id)
+
+
+@router.get("/runs/{run_id}/explain", name="explain_run", **answers(PlanView))
+async def explain(door: Door, run_id: str) -> Response:
+    """Show what was decided for a run: each value, who set it and whom it overrode."""
+    return await door.answer(lambda call: door.services.runs.plan(call, run_id).plan)
+
+
+@router.get("/runs/{run_id}/request", name="show_run_request", **answers(dict[str, Any]))
+async def request_of(door: Door, run_id: str) -> Response:
+    """Show what was asked for in a run, as it can be asked for again."""
+    return await door.answer(lambda call: door.services.runs.plan(call, run_id).request)
+
+
+@router.get("/runs/{run_id}/manifests", name="list_run_manifests", **answers(list[dict[str, Any]]))
+async def manifests(door: Door, run_id: str) -> Response:
+    """Show the Kubernetes objects of a run."""
+    return await door.answer(lambda call: door.services.runs.plan(call, run_id).plan["manifests"])

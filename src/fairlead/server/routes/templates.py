@@ -1,0 +1,7 @@
+"""Templates over HTTP."""
+
+from fairlead.model.compute_resources import Template
+from fairlead.model.records import TemplateRecord
+from fairlead.server.routes.assets import asset_routes
+
+router = asset_routes("/templates", "templates", TemplateRecord, Template, lambda services: services.templates)

@@ -1,0 +1,55 @@
+"""Roles: who is what at which scope."""
+
+from fairlead.errors import Conflict, NotFound, RequestRejected
+from fairlead.model.parsing import show
+from fairlead.model.plans import Violation
+from fairlead.model.queries import Condition, Page
+from fairlead.model.records import JSON, GrantRecord
+from fairlead.model.roles import Deed, Grant, Role
+from fairlead.model.scopes import PLATFORM
+from fairlead.services.calls import Call
+from fairlead.services.listing import Listing, load_page
+from fairlead.services.units import Units
+
+
+class Grants:
+    """The use cases of roles."""
+
+    def __init__(self, units: Units) -> None:
+        self.units = units
+
+    def page(self, call: Call, asked: Listing) -> Page[GrantRecord]:
+        """The roles at scopes that the caller governs."""
+        with self.units.reading(call) as unit:
+            reach = unit.permissions.reach(Deed.GOVERN)
+            within = [] if reach is None else [Condition("scope", "in", tuple(sorted(reach)))]
+            return load_page(unit.tx, GrantRecord, asked, sort="subject", within=within)
+
+    def create(self, call: Call, grant: Grant) -> GrantRecord:
+        """Give somebody a role."""
+        with self.units.changing(call, "organisation") as unit:
+            if (before := unit.recall(GrantRecord)) is not None:
+                return before
+            if grant.scope not in unit.organisation.places or not unit.permissions.sees(grant.scope):
+                violation = Violation("scope", "scope", f"there is no {grant.scope}", "choose a scope that you see")
+                raise RequestRejected([violation])
+            unit.require(Deed.GOVERN, grant.scope, grant.scope)
+            said: JSON = {"subject": grant.subject, "role": str(grant.role), "scope": grant.scope}
+            if unit.tx.get(GrantRecord, **said) is not None:
+                raise Conflict(f"{grant.subject} is already {grant.role} at {grant.scope}")
+            record = GrantRecord(**unit.stamps(), **said)
+            return unit.remember(unit.add(record, "role", grant.subject, grant.scope))
+
+    def delete(self, call: Call, grant_id: str) -> None:
+        """Take a role away. The platform keeps at least one administrator."""
+        with self.units.changing(call, "organisation") as unit:
+            record = unit.tx.get(GrantRecord, id=grant_id)
+            if record is None or not unit.permissions.may(Deed.GOVERN, record.scope):
+                raise NotFound(f"there is no role {show(grant_id)}")
+            unit.check_revision(record)
+            if record.scope == PLATFORM and record.role == Role.ADMIN:
+                admins = unit.tx.find(GrantRecord, Condition("scope", "=", PLATFORM), Condition("role", "=", "admin"))
+                if len(admins) == 1:
+                    message = f"{record.subject} is the last administrator of the platform"
+                    raise Conflict(message, "make somebody else an administrator first")
+            unit.remove(record, "role", record.subject, record.scope)

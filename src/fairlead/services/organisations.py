@@ -1,0 +1,91 @@
+"""The organisation as one picture: tree, clusters, policies and grants. Loaded again only when it was changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from fairlead.core import permissions
+from fairlead.core.permissions import Permissions
+from fairlead.core.trees import Tree
+from fairlead.model.policies import Policy
+from fairlead.model.records import SETTINGS, GrantRecord, PlaceRecord, PolicyRecord, SettingsRecord, TokenRecord
+from fairlead.model.requirements import Requirements
+from fairlead.model.scopes import PLATFORM, Cluster
+from fairlead.ports import Principal, Transaction
+from fairlead.services.calls import digest_of
+
+
+@dataclass(frozen=True)
+class Organisation:
+    """All that changes rarely, as of one generation."""
+
+    generation: int
+    places: Mapping[str, PlaceRecord]
+    policies: Mapping[str, PolicyRecord]
+    grants: tuple[GrantRecord, ...]
+    defaults: Requirements
+    _permissions: dict[Principal, Permissions] = field(default_factory=dict, compare=False)
+    _tokens: dict[str, TokenRecord] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def load(cls, tx: Transaction, generation: int) -> "Organisation":
+        """The organisation as a transaction sees it."""
+        settings = tx.get(SettingsRecord, id=SETTINGS)
+        return cls(
+            generation=generation,
+            places={place.scope: place for place in tx.find(PlaceRecord)},
+            policies={policy.scope: policy for policy in tx.find(PolicyRecord)},
+            grants=tuple(tx.find(GrantRecord)),
+            defaults=Requirements.model_validate(settings.defaults if settings else {}),
+        )
+
+    @cached_property
+    def tree(self) -> Tree:
+        """Who stands above whom."""
+        return Tree({scope: place.parent for scope, place in self.places.items() if place.parent is not None})
+
+    @cached_property
+    def clusters(self) -> dict[str, Cluster]:
+        """The clusters by scope."""
+        return {scope: cluster_of(place) for scope, place in self.places.items() if place.kind == "cluster"}
+
+    @cached_property
+    def sharing(self) -> dict[str, Cluster]:
+        """The clusters that deal out parts of GPUs, by scope."""
+        return {scope: cluster for scope, cluster in self.clusters.items() if cluster.gpu_sharing != "none"}
+
+    @cached_property
+    def parsed_policies(self) -> dict[str, Policy]:
+        """The policies by scope, ready to be used."""
+        return {scope: Policy.model_validate({**kept.content, "scope": scope}) for scope, kept in self.policies.items()}
+
+    def policies_of(self, scope: str) -> tuple[Policy, ...]:
+        """The policies that reach a scope, from the platform down."""
+        return tuple(self.parsed_policies[place] for place in self.tree.path(scope) if place in self.policies)
+
+    def permissions_of(self, principal: Principal) -> Permissions:
+        """What somebody may see and do."""
+        if principal not in self._permissions:
+            grants = ((grant.subject, grant.role, grant.scope) for grant in self.grants)
+            found = permissions.permissions_of(principal.user, principal.groups, grants, self.tree)
+            self._permissions[principal] = found
+        return self._permissions[principal]
+
+    def knows_token(self, text: str) -> bool:
+        """Whether a token with this text was good when it was last looked at."""
+        return digest_of(text) in self._tokens
+
+    def find_token(self, tx: Transaction, text: str, now: datetime) -> TokenRecord | None:
+        """The token with this text, where it is kept and has not expired."""
+        digest = digest_of(text)
+        token = self._tokens.get(digest) or tx.get(TokenRecord, digest=digest)
+        if token is None:
+            return None
+        self._tokens[digest] = token
+        return token if token.expires_at is None or token.expires_at > now else None
+
+
+def cluster_of(place: PlaceRecord) -> Cluster:
+    """What a place says of the cluster that it is."""
+    return Cluster.model_validate({"name": place.name, "parent": place.parent or PLATFORM, **place.details})

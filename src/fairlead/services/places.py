@@ -1,0 +1,178 @@
+"""The organisation tree: clusters, departments and projects, and what lives in them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from fairlead.errors import Conflict, NotFound, RequestRejected
+from fairlead.model.parsing import violations_of
+from fairlead.model.plans import Violation
+from fairlead.model.queries import Condition, Page
+from fairlead.model.records import (
+    JSON,
+    ComputeResourceRecord,
+    GrantRecord,
+    PlaceRecord,
+    PolicyRecord,
+    RunRecord,
+    SecretRecord,
+    TemplateRecord,
+    VolumeRecord,
+)
+from fairlead.model.roles import Deed
+from fairlead.model.scopes import PLATFORM, Cluster, Department, Place, Project
+from fairlead.services.calls import Call
+from fairlead.services.listing import Listing, load_page
+from fairlead.services.units import Unit, Units
+
+MODELS: Mapping[str, type[Place]] = {"cluster": Cluster, "department": Department, "project": Project}
+# What can live at a scope, besides other places.
+INHABITANTS: Mapping[str, type[Any]] = {
+    "compute resource": ComputeResourceRecord,
+    "template": TemplateRecord,
+    "policy": PolicyRecord,
+    "secret": SecretRecord,
+    "volume": VolumeRecord,
+    "role": GrantRecord,
+}
+MOST_TOLD = 50
+
+
+class Places:
+    """The use cases of the tree."""
+
+    def __init__(self, units: Units) -> None:
+        self.units = units
+
+    def page(self, call: Call, asked: Listing, kind: str | None = None) -> Page[PlaceRecord]:
+        """The places of a kind, or of all kinds, that the caller sees."""
+        with self.units.reading(call) as unit:
+            within = [*unit.in_sight(), *([] if kind is None else [Condition("kind", "=", kind)])]
+            return load_page(unit.tx, PlaceRecord, asked, sort="name", within=within)
+
+    def get(self, call: Call, scope: str) -> PlaceRecord:
+        """One place."""
+        with self.units.reading(call) as unit:
+            return self.find(unit, scope)
+
+    def create(self, call: Call, place: Place) -> PlaceRecord:
+        """A new place below another one."""
+        with self.units.changing(call, "organisation") as unit:
+            return unit.recall(PlaceRecord) or unit.remember(self.add(unit, place))
+
+    def edit(self, call: Call, scope: str, change: Mapping[str, Any], *, force: bool = False) -> PlaceRecord:
+        """Change what is said: a new name renames it, a new parent moves it and all below it."""
+        with self.units.changing(call, "organisation", "assets") as unit:
+            record = self.find(unit, scope, Deed.GOVERN)
+            unit.check_revision(record)
+            unit.check_managed(record.managed_by, force=force, noun=record.kind)
+            return self.change(unit, record, self._merge(record, change))
+
+    def delete(self, call: Call, scope: str, *, force: bool = False) -> None:
+        """Remove a place, unless something lives in it."""
+        with self.units.changing(call, "organisation") as unit:
+            record = self.find(unit, scope, Deed.GOVERN)
+            unit.check_revision(record)
+            unit.check_managed(record.managed_by, force=force, noun=record.kind)
+            self.drop(unit, record)
+
+    def find(self, unit: Unit, scope: str, deed: Deed = Deed.SEE) -> PlaceRecord:
+        """A place for a caller who may do the deed."""
+        unit.require(deed, scope, scope)
+        record = unit.tx.get(PlaceRecord, scope=scope)
+        if record is None:
+            raise NotFound(f"there is no {scope}")
+        return record
+
+    def add(self, unit: Unit, place: Place, managed_by: str | None = None) -> PlaceRecord:
+        """A new place, within a use case."""
+        self._check_parent(unit, place)
+        if unit.tx.get(PlaceRecord, scope=place.scope) is not None:
+            raise Conflict(f"there is already a {place.scope}", "choose another name")
+        record = PlaceRecord(**unit.stamps(), **_fields_of(place), managed_by=managed_by)
+        return unit.add(record, record.kind, record.name, record.scope)
+
+    def change(self, unit: Unit, record: PlaceRecord, place: Place, managed_by: str | None = None) -> PlaceRecord:
+        """A changed place, within a use case."""
+        said = _fields_of(place) | {"managed_by": managed_by or record.managed_by}
+        if all(getattr(record, name) == value for name, value in said.items()):
+            return record
+        if place.parent != record.parent:
+            # Who leaves a place leaves its policies: it has a say.
+            unit.require(Deed.GOVERN, record.parent or PLATFORM, record.parent or PLATFORM)
+            self._check_parent(unit, place)
+        if place.scope != record.scope:
+            unit.tx.rename_scope(record.scope, place.scope)
+        action = "rename" if place.scope != record.scope else "move" if place.parent != record.parent else "edit"
+        changed = replace(record, **said, **unit.next(record))
+        after = unit.save(record, changed, f"{record.kind}.{action}", place.name, place.scope)
+        if place.parent != record.parent:
+            self._move(unit, record.scope, place)
+        return after
+
+    def drop(self, unit: Unit, record: PlaceRecord) -> None:
+        """Remove a place, within a use case, unless something lives in it. Finished runs go with their project."""
+        living = self._living(unit, record.scope)
+        if living:
+            names = ", ".join(f"{item['kind']} {item['name']}" for item in living[:5])
+            more = f" and {len(living) - 5} more" if len(living) > 5 else ""
+            raise Conflict(f"{record.scope} still has {names}{more}", "move or delete what is in it first", living)
+        unit.tx.remove_all(RunRecord, Condition("scope", "=", record.scope))
+        unit.remove(record, record.kind, record.name, record.scope)
+
+    def _merge(self, record: PlaceRecord, change: Mapping[str, Any]) -> Place:
+        model = MODELS.get(record.kind)
+        if model is None:
+            raise Conflict("the platform itself cannot be renamed or moved", "change its policy or the settings")
+        written = {"name": record.name, "parent": record.parent, **record.details}
+        try:
+            return model.model_validate({**written, **{model.spell(name): value for name, value in change.items()}})
+        except ValidationError as error:
+            raise RequestRejected(violations_of(error, model)) from error
+
+    def _check_parent(self, unit: Unit, place: Place) -> None:
+        if place.parent not in unit.organisation.places or not unit.permissions.sees(place.parent):
+            violation = Violation("parent", "scope", f"there is no {place.parent}", "choose a place that you see")
+            raise RequestRejected([violation])
+        unit.require(Deed.GOVERN, place.parent, place.parent)
+
+    def _living(self, unit: Unit, scope: str) -> list[JSON]:
+        here = Condition("scope", "=", scope)
+        below = unit.tx.find(PlaceRecord, Condition("parent", "=", scope), limit=MOST_TOLD)
+        found: list[JSON] = [{"kind": place.kind, "name": place.name, "scope": place.scope} for place in below]
+        for noun, kind in INHABITANTS.items():
+            for item in unit.tx.find(kind, here, limit=MOST_TOLD):
+                name = getattr(item, "name", None) or getattr(item, "subject", None) or scope
+                found.append({"kind": noun, "name": name, "scope": scope})
+        runs = unit.tx.find(RunRecord, here, Condition("live", "=", True), limit=MOST_TOLD)
+        return [*found, *({"kind": "run", "name": run.id, "scope": scope} for run in runs)]
+
+    def _move(self, unit: Unit, old: str, place: Place) -> None:
+        """What is at a moved place or below it is on another cluster now, and must still reach what it names."""
+        moved = [place.scope, *unit.organisation.tree.below(old)]
+        tree = unit.refreshed().organisation.tree
+        unit.tx.move_to_cluster(moved, tree.cluster_of(place.scope))
+        there = Condition("scope", "in", tuple(moved))
+        templates = unit.tx.find(TemplateRecord, there)
+        named = [("template", item.name, item.scope, item.compute_resource) for item in templates]
+        policies = unit.tx.find(PolicyRecord, there)
+        named += [
+            ("policy", item.scope, item.scope, item.content.get("defaults", {}).get("profile")) for item in policies
+        ]
+        lost: list[JSON] = []
+        for kind, name, scope, profile in named:
+            resource = unit.tx.get(ComputeResourceRecord, name=profile) if profile is not None else None
+            if resource is not None and resource.scope not in tree.path(scope):
+                lost.append({"kind": kind, "name": name, "scope": scope, "needs": profile})
+        if lost:
+            message = f"{lost[0]['kind']} {lost[0]['name']} would no longer reach compute resource {lost[0]['needs']}"
+            raise Conflict(message, "change what names it first, or offer it further up", lost)
+
+
+def _fields_of(place: Place) -> JSON:
+    """The fields of a record; of a cluster only what was said of it."""
+    details = place.model_dump(mode="json", exclude={"name", "parent"}, exclude_defaults=True)
+    said = {"kind": place.KIND, "name": place.name, "scope": place.scope, "parent": place.parent}
+    return {**said, "details": details}

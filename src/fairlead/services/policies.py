@@ -1,0 +1,248 @@
+"""Policies: what is allowed at a scope, what that makes of all scopes together, and what a draft would refuse."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from fairlead.core import explaining, linting
+from fairlead.core.drafts import Snapshot
+from fairlead.core.planning import plan_run
+from fairlead.core.policies import merging
+from fairlead.errors import NotFound, RequestRejected
+from fairlead.model.parsing import nearest, show
+from fairlead.model.plans import Said, Source, Violation
+from fairlead.model.policies import Policy
+from fairlead.model.queries import Condition, Query
+from fairlead.model.records import JSON, ComputeResourceRecord, PlanRecord, PolicyRecord, RunRecord, TemplateRecord
+from fairlead.model.requests import RunRequest
+from fairlead.model.roles import Deed
+from fairlead.services.calls import Call
+from fairlead.services.organisations import Organisation
+from fairlead.services.snapshots import build_ground, compute_resource_of, look_up, template_of
+from fairlead.services.units import Unit, Units
+
+MOST_CHECKED = 500
+RECENT_RUNS = 100
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Something kept that a draft of a policy would refuse, and whether the present policies refuse it already."""
+
+    kind: str
+    name: str
+    scope: str
+    already: bool
+    violations: list[JSON]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a draft of a policy would mean for what is kept."""
+
+    refused: list[Refused]
+    checked: dict[str, int]
+    left_out: dict[str, int]
+
+
+class Policies:
+    """The use cases of policies."""
+
+    def __init__(self, units: Units) -> None:
+        self.units = units
+
+    def get(self, call: Call, scope: str) -> PolicyRecord:
+        """The policy of a scope."""
+        with self.units.reading(call) as unit:
+            return self.find(unit, scope)
+
+    def put(self, call: Call, scope: str, policy: Policy, *, force: bool = False) -> PolicyRecord:
+        """Say all that is allowed at a scope; replacing what was said needs the revision that was read."""
+        with self.units.changing(call, "organisation") as unit:
+            unit.require(Deed.OFFER, scope, scope)
+            record = unit.tx.get(PolicyRecord, scope=scope)
+            if record is not None:
+                unit.check_revision(record, required=True)
+                unit.check_managed(record.managed_by, force=force, noun="policy")
+            else:
+                unit.check_absent(f"policy of {scope}")
+            check_profile(unit, policy.defaults.profile, policy.scope)
+            return self.keep(unit, policy, record)
+
+    def delete(self, call: Call, scope: str, *, force: bool = False) -> None:
+        """Say nothing more at a scope."""
+        with self.units.changing(call, "organisation") as unit:
+            record = self.find(unit, scope, Deed.OFFER)
+            unit.check_revision(record)
+            unit.check_managed(record.managed_by, force=force, noun="policy")
+            unit.remove(record, "policy", scope, scope)
+
+    def effective(self, call: Call, scope: str) -> JSON:
+        """What holds at a scope, each part with the scope that it comes from."""
+        with self.units.reading(call) as unit:
+            unit.require(Deed.SEE, scope, scope)
+            return describe(unit.organisation.policies_of(scope), scope)
+
+    def validate(self, call: Call, scope: str, draft: Policy) -> Verdict:
+        """Which compute resources, templates and recent runs a draft would refuse. Nothing is kept."""
+        with self.units.reading(call) as unit:
+            unit.require(Deed.OFFER, scope, scope)
+            check_profile(unit, draft.defaults.profile, draft.scope)
+            return _judge(unit, draft)
+
+    def find(self, unit: Unit, scope: str, deed: Deed = Deed.SEE) -> PolicyRecord:
+        """The policy of a scope, for a caller who may do the deed."""
+        unit.require(deed, scope, scope)
+        record = unit.tx.get(PolicyRecord, scope=scope)
+        if record is None:
+            raise NotFound(f"there is no policy of {scope}", "nothing is said there: what holds above holds here")
+        return record
+
+    def keep(
+        self, unit: Unit, policy: Policy, record: PolicyRecord | None, managed_by: str | None = None
+    ) -> PolicyRecord:
+        """Make or replace a policy, within a use case."""
+        content = policy.to_data()
+        if record is None:
+            made = PolicyRecord(**unit.stamps(), scope=policy.scope, content=content, managed_by=managed_by)
+            return unit.add(made, "policy", policy.scope, policy.scope)
+        if record.content == content and managed_by in (None, record.managed_by):
+            return record
+        managed_by = managed_by or record.managed_by
+        after = replace(record, content=content, managed_by=managed_by, **unit.next(record))
+        return unit.save(record, after, "policy.edit", policy.scope, policy.scope)
+
+
+def check_profile(unit: Unit, profile: str | None, scope: str) -> None:
+    """A default names a compute resource that reaches its scope."""
+    if profile is None:
+        return
+    named = unit.tx.get(ComputeResourceRecord, name=profile)
+    if named is None or named.archived or named.scope not in unit.organisation.tree.path(scope):
+        message = f"there is no compute resource {show(profile)} that reaches {scope}"
+        hint = nearest(
+            profile, (item.name for item in unit.tx.find(ComputeResourceRecord, *unit.in_sight(), limit=1000))
+        )
+        raise RequestRejected([Violation("defaults.profile", "unknown_profile", message, hint)])
+
+
+def describe(policies: Sequence[Policy], scope: str) -> JSON:
+    """Policies from the platform down as one, each part with its source."""
+    rules = merging.merge_rules(policies)
+    described: JSON = {}
+    for path, rule in sorted(rules.items()):
+        bounds = {
+            "min": [_said(said) for said in rule.min.values()],
+            "max": [_said(said) for said in rule.max.values()],
+            "options": [_said(said) for said in rule.options],
+            "required": _flag(rule.required),
+            "locked": _flag(rule.locked),
+        }
+        if said := {name: value for name, value in bounds.items() if value}:
+            described[path] = said
+    defaults = [{"scope": policy.scope, "requirements": policy.defaults.to_data()} for policy in policies]
+    quotas = [{"scope": policy.scope, **policy.quota.model_dump(exclude_none=True)} for policy in policies]
+    return {
+        "scope": scope,
+        "rules": described,
+        "switches": {name: _said(said) for name, said in merging.merge_switches(policies).items()},
+        "limit_factor": {
+            name: {"value": float(said.value), "source": asdict(said.source)}
+            for name, said in merging.merge_limit_factors(policies).items()
+        },
+        "defaults": [item for item in defaults if item["requirements"]],
+        "quotas": [quota for quota in quotas if len(quota) > 1],
+    }
+
+
+def _said(said: Said) -> JSON:
+    return {"value": explaining.to_json(said.value), "source": asdict(said.source)}
+
+
+def _flag(source: Source | None) -> JSON | None:
+    return None if source is None else {"value": True, "source": asdict(source)}
+
+
+Judge = Callable[[Unit, Any, str, tuple[Policy, ...]], list[Violation]]
+
+
+def _judge(unit: Unit, draft: Policy) -> Verdict:
+    """Plan everything kept that the draft reaches, with it and without it."""
+    organisation = unit.organisation
+    tree, scope = organisation.tree, draft.scope
+    below = {scope, *tree.below(scope)}
+    reached = Condition("scope", "in", tuple({*tree.path(scope), *below}))
+    refused: list[Refused] = []
+    checked: dict[str, int] = {}
+    left_out: dict[str, int] = {}
+    judges: tuple[tuple[str, type[Any], Judge], ...] = (
+        ("compute resource", ComputeResourceRecord, _judge_compute_resource),
+        ("template", TemplateRecord, _judge_template),
+    )
+    for noun, kind, judge in judges:
+        kept = unit.tx.find(kind, reached, Condition("archived", "=", False), limit=MOST_CHECKED)
+        for record in kept:
+            # What is offered further up is used down here: it is judged as if it were offered here.
+            at = record.scope if record.scope in below else scope
+            before, after = (judge(unit, record, at, policies) for policies in _with(organisation, at, draft))
+            refused += _compare(noun, record.name, record.scope, before, after)
+        checked[noun] = len(kept)
+        left_out[noun] = unit.tx.count(kind, reached, Condition("archived", "=", False)) - len(kept)
+    here = Condition("scope", "in", tuple(below))
+    runs = unit.tx.page(RunRecord, Query((here,), sort="created_at", descending=True, limit=RECENT_RUNS)).items
+    for run in runs:
+        before, after = (_judge_run(unit, run, policies) for policies in _with(organisation, run.scope, draft))
+        refused += _compare("run", run.id, run.scope, before, after)
+    checked["run"], left_out["run"] = len(runs), unit.tx.count(RunRecord, here) - len(runs)
+    return Verdict(refused, checked, left_out)
+
+
+def _with(organisation: Organisation, scope: str, draft: Policy) -> tuple[tuple[Policy, ...], tuple[Policy, ...]]:
+    """The policies that reach a scope, as they are and as they would be."""
+    known = {**organisation.parsed_policies, draft.scope: draft}
+    return organisation.policies_of(scope), tuple(
+        known[place] for place in organisation.tree.path(scope) if place in known
+    )
+
+
+def _judge_compute_resource(
+    unit: Unit, record: ComputeResourceRecord, scope: str, policies: tuple[Policy, ...]
+) -> list[Violation]:
+    tree, clusters = unit.organisation.tree, unit.organisation.clusters
+    near = [item for place, item in clusters.items() if tree.are_related(place, scope)]
+    found = linting.lint(compute_resource_of(record), policies, near, firm=True)
+    return [item for item in found if isinstance(item, Violation)]
+
+
+def _judge_template(unit: Unit, record: TemplateRecord, scope: str, policies: tuple[Policy, ...]) -> list[Violation]:
+    template = template_of(record)
+    ground = build_ground(unit.tx, unit.organisation, scope, None, policies=policies)
+    asked = {"function": "template", "profile": template.requirements.profile}
+    look_up(unit.tx, ground, RunRequest.model_validate(asked))
+    tree, clusters = unit.organisation.tree, unit.organisation.clusters
+    near = [item for place, item in clusters.items() if tree.are_related(place, scope)]
+    found = linting.lint_template(template, ground.snapshot, near)
+    return [item for item in found if isinstance(item, Violation)]
+
+
+def _judge_run(unit: Unit, run: RunRecord, policies: tuple[Policy, ...]) -> list[Violation]:
+    ground = build_ground(unit.tx, unit.organisation, run.scope, None, policies=policies)
+    kept = unit.tx.get(PlanRecord, id=run.id)
+    request = RunRequest.model_validate(kept.request if kept else {"function": run.function})
+    used = unit.tx.get(ComputeResourceRecord, id=run.compute_resource_id)
+    if used is not None and request.profile is not None:
+        request = request.model_copy(update={"profile": used.name})  # it may be called otherwise today
+    started_from = unit.tx.get(TemplateRecord, id=run.template_id)
+    if started_from is not None and request.template is not None:
+        request = request.model_copy(update={"template": started_from.name})
+    snapshot: Snapshot = look_up(unit.tx, ground, request).snapshot
+    return list(plan_run(request, snapshot, run.id, render=False).violations)
+
+
+def _compare(
+    kind: str, name: str, scope: str, before: Sequence[Violation], after: Sequence[Violation]
+) -> list[Refused]:
+    if not after:
+        return []
+    told: list[Any] = [explaining.found_data(violation) for violation in after]
+    return [Refused(kind, name, scope, bool(before), told)]

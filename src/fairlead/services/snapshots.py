@@ -1,0 +1,182 @@
+"""What a plan depends on, for each project: worked out once for as long as nothing of it is changed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairlead.core.drafts import Code, Snapshot
+from fairlead.core.trees import find_cluster
+from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.policies import Policy
+from fairlead.model.queries import Condition
+from fairlead.model.records import AssetRecord, ComputeResourceRecord, SecretRecord, TemplateRecord, VolumeRecord
+from fairlead.model.requests import RunRequest
+from fairlead.ports import Generation, Transaction
+from fairlead.services.organisations import Organisation
+from fairlead.services.units import Unit
+
+MOST_SUGGESTED = 100
+MOST_KEPT = 500
+LONGEST_CHAIN = 20
+NOTHING = ""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The snapshot of a project, and the records behind what it knows by name."""
+
+    snapshot: Snapshot
+    path: tuple[str, ...]
+    compute_resources: dict[str, ComputeResource]
+    templates: dict[str, Template]
+    archived: dict[tuple[str, str], str | None]
+    records: dict[tuple[str, str], AssetRecord] = field(default_factory=dict)
+
+
+class Snapshots:
+    """Snapshots by project and by what a caller may be told, dropped when the configuration changes."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._kept: tuple[Generation | None, dict[tuple[str, ...], Ground]] = (None, {})
+
+    def load(self, unit: Unit, scope: str, request: RunRequest) -> Ground:
+        """What a request in a project depends on."""
+        grounds = self._current(unit.tx.generation)
+        # Hints name clusters that can do more, but only to those who see them.
+        sharing = [item.name for place, item in unit.organisation.sharing.items() if unit.permissions.sees(place)]
+        key = (scope, *sharing)
+        ground = grounds.get(key)
+        if ground is None:
+            ground = build_ground(unit.tx, unit.organisation, scope, self._code, sharing=tuple(sharing))
+            grounds[key] = ground
+        return look_up(unit.tx, ground, request)
+
+    def _current(self, generation: Generation) -> dict[tuple[str, ...], Ground]:
+        known, grounds = self._kept  # one attribute, so that no thread sees half of a change
+        if known != generation or len(grounds) > MOST_KEPT:
+            grounds = {}
+            self._kept = (generation, grounds)
+        return grounds
+
+
+def build_ground(
+    tx: Transaction,
+    organisation: Organisation,
+    scope: str,
+    code: Code | None,
+    *,
+    policies: tuple[Policy, ...] | None = None,
+    sharing: tuple[str, ...] = (),
+) -> Ground:
+    """What reaches a scope, before anything is looked up by name."""
+    path = tuple(organisation.tree.path(scope))
+    resources: dict[str, ComputeResource] = {}
+    templates: dict[str, Template] = {}
+    archived: dict[tuple[str, str], str | None] = {}
+    here, in_project = Condition("scope", "=", scope), scope.startswith("project/")
+    snapshot = Snapshot(
+        project=scope.partition("/")[2],
+        cluster=find_cluster(organisation.clusters.values(), path),
+        platform=organisation.defaults,
+        policies=organisation.policies_of(scope) if policies is None else policies,
+        compute_resources=resources,
+        templates=templates,
+        # Above a project nobody knows which secrets and volumes there will be.
+        secrets=frozenset(secret.name for secret in tx.find(SecretRecord, here)) if in_project else None,
+        volumes=frozenset(volume.name for volume in tx.find(VolumeRecord, here)) if in_project else None,
+        sharing_clusters=sharing,
+        code=code,
+        archived=archived,
+    )
+    return Ground(snapshot, path, resources, templates, archived)
+
+
+def look_up(tx: Transaction, ground: Ground, request: RunRequest) -> Ground:
+    """The same ground, with all that is named; where a name is unknown, with more to choose from."""
+    for kind, name in _named(ground, request):
+        if not _find(tx, ground, kind, name):
+            for record in tx.find(
+                _KINDS[kind],
+                Condition("scope", "in", ground.path),
+                Condition("archived", "=", False),
+                limit=MOST_SUGGESTED,
+            ):
+                _keep(ground, kind, record)
+    return ground
+
+
+def _named(ground: Ground, request: RunRequest) -> Iterator[tuple[str, str]]:
+    if request.template is not None:
+        yield "template", request.template
+        template = ground.templates.get(ground.archived.get(("template", request.template)) or request.template)
+        if template is not None and template.requirements.profile is not None:
+            yield "profile", template.requirements.profile
+    said = (request, ground.snapshot.platform, *(policy.defaults for policy in ground.snapshot.policies))
+    profiles = [layer.profile for layer in said if layer.profile is not None]
+    if not profiles and ground.snapshot.switches["compute_resource"].value == "required":
+        profiles = [NOTHING]  # looked for in vain, so that there is something to suggest
+    yield from (("profile", profile) for profile in profiles)
+
+
+def _find(tx: Transaction, ground: Ground, kind: str, name: str) -> bool:
+    """Look a name up, and where it leads to when it is archived. Whether it leads to one that can be used."""
+    if (kind, name) in ground.records:
+        return True
+    if (kind, name) in ground.archived:
+        return ground.archived[kind, name] is not None
+    record = tx.get(_KINDS[kind], name=name)
+    if record is None or record.scope not in ground.path:
+        return False
+    if not record.archived:
+        _keep(ground, kind, record)
+        return True
+    ground.archived[kind, name] = None
+    successor: Any = record
+    for _ in range(LONGEST_CHAIN):
+        successor = successor.successor and tx.get(_KINDS[kind], name=successor.successor)
+        if successor is None or successor.scope not in ground.path:
+            break
+        if not successor.archived:
+            _keep(ground, kind, successor)
+            ground.archived[kind, name] = successor.name
+            break
+    return ground.archived[kind, name] is not None
+
+
+def _keep(ground: Ground, kind: str, record: AssetRecord) -> None:
+    if kind == "profile" and isinstance(record, ComputeResourceRecord):
+        ground.compute_resources[record.name] = compute_resource_of(record)
+    elif isinstance(record, TemplateRecord):
+        ground.templates[record.name] = template_of(record)
+    ground.records[kind, record.name] = record
+
+
+def compute_resource_of(record: ComputeResourceRecord) -> ComputeResource:
+    """What a record says, ready to be planned with."""
+    return ComputeResource.model_validate(
+        {
+            "name": record.name,
+            "description": record.description,
+            "scope": record.scope,
+            "revision": record.revision,
+            "requirements": record.requirements,
+            "workload_types": None if record.workload_types is None else tuple(record.workload_types),
+        }
+    )
+
+
+def template_of(record: TemplateRecord) -> Template:
+    """What a record says, ready to be planned with."""
+    return Template.model_validate(
+        {
+            "name": record.name,
+            "description": record.description,
+            "scope": record.scope,
+            "revision": record.revision,
+            "requirements": record.requirements,
+        }
+    )
+
+
+_KINDS: dict[str, type[Any]] = {"profile": ComputeResourceRecord, "template": TemplateRecord}

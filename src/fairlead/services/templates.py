@@ -1,0 +1,57 @@
+"""Templates: starting points that users may change."""
+
+from dataclasses import replace
+from typing import Any
+
+from fairlead.core import linting
+from fairlead.errors import Conflict
+from fairlead.model.compute_resources import Template
+from fairlead.model.plans import Finding
+from fairlead.model.queries import Condition
+from fairlead.model.records import JSON, TemplateRecord
+from fairlead.model.requests import RunRequest
+from fairlead.services.assets import MOST_TOLD, Assets, keep_revision
+from fairlead.services.renaming import rewrite_policies
+from fairlead.services.snapshots import build_ground, look_up
+from fairlead.services.units import Unit
+
+
+class Templates(Assets[TemplateRecord]):
+    """The use cases of templates."""
+
+    noun, code, used_as = "template", "template", "template"
+    kind, model = TemplateRecord, Template
+
+    def lint(self, unit: Unit, asset: Any) -> tuple[Finding, ...]:
+        organisation = unit.organisation
+        clusters = [
+            item for scope, item in organisation.clusters.items() if organisation.tree.are_related(scope, asset.scope)
+        ]
+        ground = build_ground(unit.tx, organisation, asset.scope, None)
+        look_up(
+            unit.tx, ground, RunRequest.model_validate({"function": "template", "profile": asset.requirements.profile})
+        )
+        return linting.lint_template(asset, ground.snapshot, clusters)
+
+    def to_fields(self, unit: Unit, asset: Any) -> JSON:
+        return {**super().to_fields(unit, asset), "compute_resource": asset.requirements.profile}
+
+    def follow(self, unit: Unit, before: TemplateRecord, after: TemplateRecord) -> None:
+        """Rules of policies that name it, and what it succeeds, keep naming it."""
+        predecessors = unit.tx.find(TemplateRecord, Condition("successor", "=", before.name))
+        path = unit.organisation.tree.path
+        lost = [item for item in predecessors if after.scope not in path(item.scope)]
+        if lost:
+            users = [{"kind": "archived template", "name": item.name, "scope": item.scope} for item in lost]
+            message = f"archived template {lost[0].name} of {lost[0].scope} leads to it and would not see it there"
+            raise Conflict(message, "choose a scope above it, or give it another successor", users)
+        if after.name != before.name:
+            rewrite_policies(unit, "template", before.name, after.name)
+            for archived in predecessors:
+                changed = replace(archived, successor=after.name, **unit.next(archived))
+                keep_revision(unit, unit.save(archived, changed, "template.edit", archived.name, archived.scope))
+
+    def users(self, unit: Unit, record: TemplateRecord) -> list[JSON]:
+        archived = unit.tx.find(TemplateRecord, Condition("successor", "=", record.name), limit=MOST_TOLD)
+        users = [{"kind": "archived template", "name": item.name, "scope": item.scope} for item in archived]
+        return [*super().users(unit, record), *users]

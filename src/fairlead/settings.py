@@ -1,0 +1,143 @@
+"""What a server is started with: `fairlead.toml`, or variables that begin with FAIRLEAD_. Only `app.py` reads them."""
+
+import getpass
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import platformdirs
+from pydantic import Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from fairlead.model.parsing import nearest, show
+from fairlead.ports import OWN_USERS
+
+# What other parts of Fairlead read: the doors, and runs.
+OTHER_VARIABLES = ("FAIRLEAD_URL", "FAIRLEAD_TOKEN", "FAIRLEAD_PROJECT", "FAIRLEAD_RUN", "FAIRLEAD_EXAMPLES")
+SHOWN = ("host", "port", "auth", "log_level", "admins")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Settings(BaseSettings):
+    """Every setting, with the value that it has where nobody sets it."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="FAIRLEAD_", toml_file="fairlead.toml", extra="forbid", frozen=True, env_ignore_empty=True
+    )
+
+    host: str = Field("127.0.0.1", description="the address to listen on")
+    port: int = Field(8470, ge=0, le=65535, description="the port to listen on; 0 for any free one")
+    public_url: str | None = Field(None, description="the address under which others reach the server")
+    data: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("fairlead")),
+        description="the folder for the database, the token of this machine and the key of the secrets",
+    )
+    database: str | None = Field(
+        None, description="the database: postgresql://..., or a SQLite file in the data folder where it is not said"
+    )
+    auth: Literal["local", "tokens", "oidc"] = Field(
+        "local", description="who is let in: only this machine, whoever has a token, or whoever an issuer knows as well"
+    )
+    admins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="who governs the platform: user:<name> or group:<name>, with commas between them"
+    )
+    oidc_issuer: str | None = Field(None, description="the issuer of OpenID Connect tokens")
+    oidc_audience: str | None = Field(None, description="the audience that its tokens must be for")
+    oidc_user_claim: str = Field("sub", description="the claim that names the user")
+    oidc_groups_claim: str = Field("groups", description="the claim that lists the groups of the user")
+    secret_keys: str | None = Field(
+        None, description="the keys of the secrets in base64, the sealing one first, with commas between them"
+    )
+    secret_key_file: Path | None = Field(None, description="the file with the keys of the secrets, one in each line")
+    folder: Path | None = Field(
+        None, description="a folder with documents that is applied when the server starts and when it changes"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="what the log tells")
+
+    @field_validator("admins", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What is typed wins over variables, variables over the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @property
+    def database_url(self) -> str:
+        """Where the database is."""
+        return self.database or f"sqlite:///{self.data / 'fairlead.db'}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return self.host in LOOPBACK
+
+    @property
+    def key_file(self) -> Path:
+        """Where the keys of the secrets are."""
+        return self.secret_key_file or self.data / "secret.key"
+
+    @property
+    def local_user(self) -> str:
+        """Who starts the server, and so governs it: a name that no issuer may give to anybody."""
+        return f"{getpass.getuser()}{OWN_USERS}"
+
+
+def problems_of(settings: Settings) -> list[str]:
+    """What keeps a server from being started with these settings."""
+    problems = []
+    if not settings.is_local and settings.auth == "local":
+        problems.append(
+            f"host is {settings.host}, which others can reach, and auth is local: set auth to tokens or oidc, "
+            "or leave host at 127.0.0.1"
+        )
+    if settings.auth == "oidc" and not (settings.oidc_issuer and settings.oidc_audience):
+        problems.append("auth is oidc, and oidc_issuer or oidc_audience is not set: set both")
+    if settings.auth != "oidc" and settings.oidc_issuer:
+        problems.append(f"oidc_issuer is set, and auth is {settings.auth}: set auth to oidc")
+    problems += [
+        f"admins has {name!r}, which is neither a user nor a group: write user:<name> or group:<name>"
+        for name in settings.admins
+        if name.partition(":")[0] not in ("user", "group") or not name.partition(":")[2]
+    ]
+    return problems
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Variables with our prefix that mean nothing: a typo would otherwise be ignored."""
+    settings = {f"FAIRLEAD_{name.upper()}" for name in Settings.model_fields}
+    known = settings | set(OTHER_VARIABLES)
+    return [
+        f"there is no setting {name}: {nearest(name, settings, 'see the documentation')}"
+        for name in sorted(environment)
+        if name.startswith("FAIRLEAD_") and name not in known
+    ]
+
+
+def describe_mistakes(error: ValidationError) -> list[str]:
+    """What is wrong with the settings, one sentence for each. Most values are not repeated: they may be secrets."""
+    return [_describe(found) for found in error.errors(include_url=False)]
+
+
+def _describe(found: ErrorDetails) -> str:
+    name = ".".join(map(str, found["loc"]))
+    if found["type"] == "extra_forbidden":
+        return f"there is no setting {name}: {nearest(name, Settings.model_fields, 'see the documentation')}"
+    shown = f", found {show(found['input'])}" if name in SHOWN else ""
+    return f"{name}: {found['msg'].lower()}{shown}"

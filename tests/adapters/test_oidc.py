@@ -1,0 +1,317 @@
+"""Who a token says its bearer is: what is believed, and every way to be refused."""
+
+import hmac
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from joserfc.jwk import Key, OctKey
+
+from fairlead.errors import Unauthenticated, Unreadable
+from fairlead.ports import Identity, Principal
+from tests.adapters.issuers import (
+    ALL,
+    EC,
+    EC_384,
+    ED,
+    ISSUER,
+    NOW,
+    OTHER_RSA,
+    RSA,
+    Issuer,
+    make_claims,
+    make_part,
+    make_token,
+    publish,
+)
+
+SECONDS = int(NOW.timestamp())
+IDENTITY = Issuer().identity()
+
+
+def refusal_of(token: str, identity: Identity = IDENTITY) -> str:
+    """What is wrong with a token. Whatever that is, the answer helps and does not give the token away."""
+    with pytest.raises(Unauthenticated) as caught:
+        identity.identify(token)
+    said = f"{caught.value} {caught.value.hint}"
+    assert caught.value.hint
+    assert not [part for part in token.split(".") if len(part) > 20 and part in said]
+    return str(caught.value)
+
+
+def test_a_good_token_tells_the_user_and_the_groups() -> None:
+    assert IDENTITY.identify(make_token()) == Principal("ada", ("vision",), "oidc")
+
+
+@pytest.mark.parametrize(
+    ("key", "alg"),
+    [(RSA, alg) for alg in ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")]
+    + [(EC, "ES256"), (EC_384, "ES384"), (ED, "EdDSA"), (ED, "Ed25519")],
+)
+def test_every_asymmetric_algorithm_is_understood(key: Key, alg: str) -> None:
+    assert IDENTITY.identify(make_token(key=key, alg=alg)).user == "ada"
+
+
+@pytest.mark.parametrize("alg", ["none", "None", "NONE", "nOnE", "", None, "HS256", "ES512", "ES256K", ["RS256"], 1])
+@pytest.mark.parametrize("signature", ["", "AAAA"])
+def test_other_algorithms_are_not(alg: Any, signature: str) -> None:
+    token = f"{make_part({'alg': alg, 'kid': 'rsa'})}.{make_part(make_claims())}.{signature}"
+    assert "allowed are RS256" in refusal_of(token)
+
+
+@pytest.mark.parametrize(
+    "secret", [RSA.as_pem(private=False), RSA.as_der(private=False), RSA.as_pem(private=False)[:-1]]
+)
+def test_a_public_key_is_no_shared_secret(secret: bytes) -> None:
+    signed = f"{make_part({'alg': 'HS256', 'kid': 'rsa'})}.{make_part(make_claims())}"
+    forged = f"{signed}.{make_part(hmac.digest(secret, signed.encode(), 'sha256'))}"
+    assert "signed by 'HS256'" in refusal_of(forged)
+
+
+def test_a_published_shared_secret_is_never_used() -> None:
+    secret = OctKey.generate_key(256, {"kid": "shared"})
+    issuer = Issuer(RSA, secret)
+    issuer.documents[f"{ISSUER}/keys"]["keys"].append(secret.as_dict())
+    assert "does not have" in refusal_of(make_token(kid="shared"), issuer.identity())
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"iss": "https://evil.example.org"}, f"issued by 'https://evil.example.org'; this server trusts '{ISSUER}'"),
+        ({"iss": f"{ISSUER}/"}, "this server trusts"),
+        ({"iss": None}, "issued by nothing"),
+        ({"iss": [ISSUER]}, "issued by a list"),
+        ({"aud": "other"}, "is for 'other'; this server is 'fairlead'"),
+        ({"aud": ["a", "b"]}, "is for 'a', 'b'; this server"),
+        ({"aud": [f"a{number}" for number in range(9)]}, "'a4', ...; this server"),
+        ({"aud": []}, "is for nobody"),
+        ({"aud": None}, "is for nothing"),
+        ({"aud": "fairlead-admin"}, "is for 'fairlead-admin'"),
+        ({"aud": {"fairlead": 1}}, "is for a mapping"),
+        ({"exp": None}, "does not say when it expires"),
+        ({"exp": SECONDS - 60}, "expired at 2026-11-15 11:59:00 UTC; it is 2026-11-15 12:00:00 UTC"),
+        ({"exp": "soon"}, "no time as its claim 'exp'"),
+        ({"exp": True}, "no time as its claim 'exp'"),
+        ({"exp": -1}, "no time as its claim 'exp'"),
+        ({"exp": 10**30}, "no time as its claim 'exp'"),
+        ({"exp": SECONDS * 1000}, "no time as its claim 'exp'"),
+        ({"nbf": SECONDS + 61}, "is not good before 2026-11-15 12:01:01 UTC (nbf)"),
+        ({"nbf": []}, "no time as its claim 'nbf'"),
+        ({"iat": SECONDS + 61}, "was issued at 2026-11-15 12:01:01 UTC (iat)"),
+        ({"sub": None}, "no name of a user as its claim 'sub': found nothing"),
+        ({"sub": ""}, "no name of a user"),
+        ({"sub": "  "}, "no name of a user"),
+        ({"sub": 7}, "no name of a user"),
+        ({"sub": "ada\n"}, "no name of a user"),
+        ({"sub": "ada\u202e"}, "no name of a user"),
+        ({"sub": "\ud800"}, "no name of a user"),
+        ({"sub": "a" * 251}, "(251 characters)"),
+        ({"groups": {"vision": True}}, "no list of groups as its claim 'groups': found a mapping"),
+        ({"groups": 7}, "no list of groups"),
+        ({"groups": ["vision", 7]}, "no name of a group in its claim 'groups': found 7"),
+        ({"groups": ["vision", ["admins"]]}, "no name of a group"),
+        ({"groups": ["g" * 251]}, "(251 characters)"),
+        ({"groups": [""]}, "no name of a group"),
+    ],
+)
+def test_a_signed_token_with_wrong_claims_is_refused(changed: dict[str, Any], said: str) -> None:
+    assert said in refusal_of(make_token(make_claims(**changed)))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"exp": SECONDS - 59},
+        {"exp": SECONDS + 0.5},
+        {"nbf": SECONDS + 60},
+        {"iat": SECONDS + 60},
+        {"iat": None},
+        {"aud": ["other", "fairlead"]},
+    ],
+)
+def test_clocks_may_disagree_by_a_minute_and_tokens_may_serve_others_too(changed: dict[str, Any]) -> None:
+    assert IDENTITY.identify(make_token(make_claims(**changed))).user == "ada"
+
+
+@pytest.mark.parametrize(
+    ("groups", "understood"),
+    [(None, ()), ([], ()), ("vision", ("vision",)), (["b", "a", "b"], ("b", "a"))],
+)
+def test_groups_are_a_list_or_one_text(groups: Any, understood: tuple[str, ...]) -> None:
+    assert IDENTITY.identify(make_token(make_claims(groups=groups))).groups == understood
+
+
+def test_groups_that_are_null_are_refused() -> None:
+    claims = make_claims() | {"groups": None}
+    assert "no list of groups" in refusal_of(make_token(claims))
+
+
+def test_the_claims_with_the_user_and_the_groups_can_be_chosen() -> None:
+    identity = Issuer().identity(user_claim="email", groups_claim="roles")
+    claims = make_claims(email="ada@example.org", email_verified=True, roles=["r"])
+    assert identity.identify(make_token(claims)) == Principal("ada@example.org", ("r",), "oidc")
+
+
+@pytest.mark.parametrize("verified", [False, "false"])
+def test_an_unverified_address_is_nobody(verified: Any) -> None:
+    claims = make_claims(email="boss@example.org", email_verified=verified)
+    assert "has not verified" in refusal_of(make_token(claims), Issuer().identity(user_claim="email"))
+
+
+def test_a_key_that_the_issuer_does_not_have_proves_nothing() -> None:
+    assert "the key 'elsewhere', which https://login" in refusal_of(make_token(kid="elsewhere"))
+
+
+def test_a_forger_with_the_right_key_id_is_refused() -> None:
+    assert "the signature is wrong" in refusal_of(make_token(key=OTHER_RSA))
+
+
+@pytest.mark.parametrize(
+    ("alg", "kid"), [("RS256", "ec"), ("ES256", "rsa"), ("ES256", "ec-384"), ("EdDSA", "rsa"), ("RS256", "ed")]
+)
+def test_a_key_id_of_another_kind_of_key_is_refused(alg: str, kid: str) -> None:
+    token = make_token(key=EC if alg == "ES256" else ED if alg == "EdDSA" else RSA, alg=alg, kid=kid)
+    assert "does not use it" in refusal_of(token)
+
+
+@pytest.mark.parametrize("kid", ["../../dev/null", "' or 1=1 --", "", "k" * 2000])
+def test_a_key_id_is_only_a_name(kid: str) -> None:
+    assert "does not have" in refusal_of(make_token(kid=kid))
+
+
+@pytest.mark.parametrize("kid", [1, ["rsa"], {"rsa": 1}])
+def test_a_key_id_is_a_text(kid: Any) -> None:
+    token = f"{make_part({'alg': 'RS256', 'kid': kid})}.{make_part(make_claims())}.AAAA"
+    assert "neither a token of this server" in refusal_of(token)
+
+
+@pytest.mark.parametrize("kid", ["rsa", "mine"])
+def test_keys_that_a_token_brings_along_are_not_looked_at(kid: str) -> None:
+    issuer = Issuer(RSA)
+    identity = issuer.identity()
+    brought: dict[str, Any] = {
+        "jwk": publish(OTHER_RSA, kid=kid),
+        "jku": "https://evil.example.org/keys",
+        "x5c": ["MIIB"],
+    }
+    brought["x5u"] = "https://evil.example.org/chain"
+    refusal_of(make_token(key=OTHER_RSA, kid=kid, **brought), identity)
+    assert not [address for address in issuer.asked if "evil" in address]
+    assert identity.identify(make_token(**brought)).user == "ada"  # nor do they spoil a token that needs none of them
+
+
+def test_without_a_key_id_the_only_suitable_key_is_used() -> None:
+    assert IDENTITY.identify(make_token(kid=None)).user == "ada"
+    two = Issuer(RSA, OTHER_RSA)
+    assert "which of the 2 keys" in refusal_of(make_token(kid=None), two.identity())
+
+
+def test_two_keys_of_one_id_are_both_tried() -> None:
+    identity = Issuer(OTHER_RSA, RSA).identity()
+    assert identity.identify(make_token()).user == identity.identify(make_token(key=OTHER_RSA)).user == "ada"
+
+
+@pytest.mark.parametrize("typ", ["logout+jwt", "dpop+jwt", "application/secevent+jwt", "", 1])
+def test_a_token_made_for_something_else_is_refused(typ: Any) -> None:
+    token = f"{make_part({'alg': 'RS256', 'kid': 'rsa', 'typ': typ})}.{make_part(make_claims())}.AAAA"
+    assert "says nothing of who calls" in refusal_of(token)
+
+
+@pytest.mark.parametrize("typ", [None, "JWT", "jwt", "at+jwt", "application/at+JWT"])
+def test_the_usual_types_are_understood(typ: str | None) -> None:
+    assert IDENTITY.identify(make_token(typ=typ)).user == "ada"
+
+
+@pytest.mark.parametrize(
+    "header", [{"crit": ["b64"], "b64": False}, {"crit": ["exp"], "exp": 1}, {"crit": 5}, {"b64": 0}]
+)
+def test_critical_extensions_are_refused(header: dict[str, Any]) -> None:
+    token = f"{make_part({'alg': 'RS256', 'kid': 'rsa'} | header)}.{make_part(make_claims())}.AAAA"
+    assert "extensions" in refusal_of(token)
+
+
+def test_headers_that_nobody_knows_are_ignored() -> None:
+    assert IDENTITY.identify(make_token(nonce="abc", x=[1])).user == "ada"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"iss": "%s", "aud": "fairlead", "sub": "ada", "sub": "root", "exp": 9999999999}' % ISSUER.encode(),
+        b'{"iss": "%s", "exp": NaN}' % ISSUER.encode(),
+        b'{"iss": "%s", "exp": Infinity}' % ISSUER.encode(),
+        json.dumps(make_claims()).encode("utf-16"),
+        b"[" * 5000,
+        b"9" * 5000,
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"",
+    ],
+)
+def test_claims_that_are_no_plain_object_are_refused(payload: bytes) -> None:
+    assert "neither a token of this server" in refusal_of(make_token(payload))
+
+
+def test_an_infinite_number_is_no_time() -> None:
+    payload = json.dumps(make_claims(exp=0)).replace('"exp": 0', '"exp": 1e999').encode()
+    assert "no time as its claim 'exp': found inf" in refusal_of(make_token(payload))
+
+
+@pytest.mark.parametrize("header", [[], "alg", 1, None, b'{"alg": "RS256", "alg": "none"}', b"{" * 5000, b"\xff"])
+def test_a_header_that_is_no_plain_object_is_refused(header: Any) -> None:
+    assert "neither a token" in refusal_of(f"{make_part(header)}.{make_part(make_claims())}.AAAA")
+
+
+@pytest.mark.parametrize(
+    "token", ["", ".", "..", "...", "a.b", "a.b.c", "a.b.c.d", "é.é.é", "\ud800.a.b", "fl_123", "\0"]
+)
+def test_what_is_no_token_is_called_that(token: str) -> None:
+    assert "neither a token of this server" in refusal_of(token)
+
+
+def test_a_token_may_be_16_kibibytes_long_and_no_longer() -> None:
+    assert IDENTITY.identify(make_token(make_claims(more="m" * 11_000))).user == "ada"
+    assert "at most 16384 are read" in refusal_of(make_token(make_claims(more="m" * 13_000)))
+    assert "has 10000000 characters" in refusal_of("a" * 10_000_000)
+
+
+@pytest.mark.parametrize("key", ALL, ids=lambda key: key.kid)
+def test_a_token_that_is_cut_anywhere_is_refused(key: Key) -> None:
+    token = make_token(key=key, alg={"rsa": "RS256", "ec": "ES256", "ec-384": "ES384", "ed": "EdDSA"}[key.kid or ""])
+    for length in [*range(0, len(token), 7), len(token) - 1]:
+        refusal_of(token[:length])
+
+
+def test_a_token_with_any_changed_character_is_refused() -> None:
+    token = make_token()
+    chance = random.Random(7)
+    for at in range(len(token)):
+        other = chance.choice([letter for letter in "ABab01-_.=+/ " if letter != token[at]])
+        refusal_of(token[:at] + other + token[at + 1 :])
+
+
+@given(
+    st.text() | st.binary().map(lambda noise: f"{make_part({'alg': 'RS256'})}.{make_part(noise)}.{make_part(noise)}")
+)
+def test_noise_is_refused_and_nothing_else_happens(noise: str) -> None:
+    refusal_of(noise)
+
+
+@pytest.mark.parametrize(
+    "issuer", ["", "login.example.org", "http://login.example.org", "file:///etc/passwd", "https://"]
+)
+@pytest.mark.parametrize("tail", ["", "?a=b", "#a"])
+def test_an_issuer_is_an_https_address(issuer: str, tail: str) -> None:
+    with pytest.raises(Unreadable, match="is no address of an issuer"):
+        Issuer().identity(issuer=issuer + tail)
+
+
+@pytest.mark.parametrize("option", ["audience", "user_claim", "groups_claim"])
+def test_an_empty_setting_is_refused(option: str) -> None:
+    with pytest.raises(Unreadable):
+        Issuer().identity(**{option: ""})

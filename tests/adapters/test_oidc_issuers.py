@@ -1,0 +1,355 @@
+"""The keys of an issuer: how they are found, how often it is asked, and what happens while it does not answer."""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+from fairlead.adapters.identity import fetching, issuers
+from fairlead.adapters.identity.oidc import OidcIdentity
+from fairlead.errors import Unauthenticated, Unavailable
+from fairlead.ports import Identity
+from tests.adapters.issuers import (
+    AUDIENCE,
+    EC,
+    ISSUER,
+    NOW,
+    OTHER_RSA,
+    RSA,
+    Issuer,
+    make_claims,
+    make_part,
+    make_token,
+    publish,
+)
+
+NEW = RSAKey.import_key(OTHER_RSA.as_dict(private=True), {"kid": "new"})
+SHORT_MODULUS = make_part((2**1023 + 1155).to_bytes(128, "big"))  # of 1024 bits, so short that it may be broken
+BOTH = [f"{ISSUER}/.well-known/openid-configuration", f"{ISSUER}/keys"]
+
+
+def make_lasting_token(key: RSAKey = RSA, **header: Any) -> str:
+    """A token that outlasts the keys that are kept."""
+    return make_token(make_claims(exp=int(NOW.timestamp()) + 100_000), key, **header)
+
+
+def refuse(identity: Identity, token: str) -> str:
+    """What is wrong with a token."""
+    with pytest.raises(Unauthenticated) as caught:
+        identity.identify(token)
+    return str(caught.value)
+
+
+def fail(identity: Identity, token: str) -> Unavailable:
+    """Why nothing can be told of a token."""
+    with pytest.raises(Unavailable) as caught:
+        identity.identify(token)
+    assert caught.value.hint
+    return caught.value
+
+
+def test_nothing_is_asked_before_the_first_token() -> None:
+    issuer = Issuer()
+    issuer.identity()
+    assert issuer.asked == []
+
+
+def test_keys_are_kept_for_an_hour() -> None:
+    issuer = Issuer()
+    identity, token = issuer.identity(), make_lasting_token()
+    for _ in range(60):
+        identity.identify(token)
+        issuer.wait(seconds=59)
+    assert issuer.asked == BOTH
+    issuer.wait(minutes=1)
+    identity.identify(token)
+    assert issuer.asked == BOTH * 2
+
+
+def test_forged_key_ids_ask_the_issuer_once_in_half_a_minute() -> None:
+    issuer = Issuer()
+    identity = issuer.identity()
+    for number in range(600):  # ten minutes, two forged tokens a second, one good one
+        for forged in ("x", "y"):
+            assert "does not have" in refuse(identity, make_lasting_token(kid=f"{forged}{number}"))
+        identity.identify(make_lasting_token())
+        issuer.wait(seconds=1)
+    assert len(issuer.asked) == 20 * len(BOTH)
+
+
+def test_tokens_of_somebody_else_never_ask_the_issuer() -> None:
+    issuer = Issuer()
+    assert "issued by 'https://evil'" in refuse(issuer.identity(), make_token(make_claims(iss="https://evil")))
+    assert issuer.asked == []
+
+
+def test_a_new_key_of_the_issuer_is_found_when_it_is_first_used() -> None:
+    issuer = Issuer(RSA)
+    identity = issuer.identity()
+    identity.identify(make_token())
+    issuer.rotate(NEW)
+    assert "does not have" in refuse(identity, make_token(key=NEW))  # the issuer was asked a moment ago
+    assert identity.identify(make_token()).user == "ada"
+    issuer.wait(seconds=30)
+    assert identity.identify(make_token(key=NEW)).user == "ada"
+    assert "does not have" in refuse(identity, make_token())  # the old key is not believed any longer
+    assert issuer.asked == BOTH * 2
+
+
+def test_a_withdrawn_key_is_believed_for_an_hour_at_most() -> None:
+    issuer = Issuer(RSA, EC)
+    identity = issuer.identity()
+    identity.identify(make_lasting_token())
+    issuer.rotate(EC)
+    issuer.wait(minutes=59)
+    identity.identify(make_lasting_token())
+    issuer.wait(minutes=1)
+    assert "does not have" in refuse(identity, make_lasting_token())
+
+
+def test_an_issuer_that_comes_back_is_asked_again_after_a_pause() -> None:
+    issuer = Issuer()
+    issuer.down = True
+    identity = issuer.identity()
+    for _ in range(100):
+        error = fail(identity, make_token())
+    assert len(issuer.asked) == 1
+    assert str(error) == f"the keys of the issuer {ISSUER} cannot be read: connection refused"
+    assert error.retry_after_seconds == 5
+    issuer.down = False
+    fail(identity, make_token())
+    issuer.wait(seconds=5)
+    assert identity.identify(make_token()).user == "ada"
+
+
+def test_while_the_issuer_is_down_known_keys_serve_until_they_are_too_old() -> None:
+    issuer = Issuer()
+    identity = issuer.identity()
+    identity.identify(make_lasting_token())
+    issuer.down = True
+    issuer.wait(minutes=30)
+    assert fail(identity, make_lasting_token(kid="x")).retry_after_seconds == 30
+    assert fail(identity, make_lasting_token(kid="y")).retry_after_seconds == 30
+    assert len(issuer.asked) == 3
+    assert identity.identify(make_lasting_token()).user == "ada"
+    issuer.wait(minutes=30)
+    fail(identity, make_lasting_token())
+    issuer.down = False
+    issuer.wait(seconds=5)
+    assert identity.identify(make_lasting_token()).user == "ada"
+    assert "does not have" in refuse(identity, make_lasting_token(kid="x"))
+
+
+def test_a_clock_that_is_set_back_does_not_make_keys_last_longer() -> None:
+    issuer = Issuer()
+    identity = issuer.identity()
+    issuer.wait(days=300)
+    identity.identify(make_token(make_claims(exp=int(issuer.now.timestamp()) + 600)))
+    issuer.wait(days=-300)
+    identity.identify(make_token())
+    assert issuer.asked == BOTH * 2
+
+
+def test_of_many_threads_one_reads_and_all_are_served() -> None:
+    issuer = Issuer()
+    identity, token = issuer.identity(), make_token()
+    together = threading.Barrier(8)
+
+    def identify(_: int) -> str:
+        together.wait(timeout=10)
+        return identity.identify(token).user
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(identify, range(8))) == ["ada"] * 8
+    assert issuer.asked == BOTH
+
+
+def test_forged_key_ids_do_not_hold_threads_while_an_issuer_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(issuers, "WAIT_FOR_UNKNOWN_SECONDS", 0.01)
+    issuer = Issuer()
+    asked, answer = threading.Event(), threading.Event()
+
+    def fetch_slowly(address: str) -> bytes:
+        if issuer.now > NOW:
+            asked.set()
+            assert answer.wait(timeout=10)
+        return issuer.fetch(address)
+
+    identity = issuer.identity(fetch=fetch_slowly)
+    identity.identify(make_token())
+    issuer.wait(minutes=1)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(refuse, identity, make_token(kid="x"))
+        assert asked.wait(timeout=10)
+        assert "are being read" in str(fail(identity, make_token(kid="y")))
+        assert identity.identify(make_token()).user == "ada"
+        answer.set()
+        assert "does not have" in first.result(timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("described", "said"),
+    [
+        ({"issuer": "https://evil.example.org", "jwks_uri": BOTH[1]}, "calls itself 'https://evil.example.org'"),
+        ({"issuer": f"{ISSUER}/", "jwks_uri": BOTH[1]}, "calls itself"),
+        ({"jwks_uri": BOTH[1]}, "calls itself nothing"),
+        ({"issuer": ISSUER}, "no safe address of its keys"),
+        ({"issuer": ISSUER, "jwks_uri": ["https://a"]}, "no safe address of its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "http://login.example.org/keys"}, "no safe address of its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "http://127.0.0.1/keys"}, "no safe address of its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "file:///etc/passwd"}, "no safe address of its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "https://a:b@login.example.org/"}, "no safe address of its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "https://[login/"}, "no safe address of its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "https://login.example.org/a b"}, "no safe address of its keys"),
+        ([], "is no JSON object"),
+    ],
+)
+def test_an_issuer_that_describes_itself_badly_is_broken(described: Any, said: str) -> None:
+    issuer = Issuer()
+    issuer.documents[BOTH[0]] = described
+    assert said in str(fail(issuer.identity(), make_token()))
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        {},
+        {"keys": None},
+        {"keys": {}},
+        {"keys": []},
+        {"keys": [None, 1, "key", [], {}]},
+        {"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "rsa"}]},
+        {"keys": [publish(RSA, use="enc")]},
+        {"keys": [publish(RSA, key_ops=["encrypt"])]},
+        {"keys": [publish(RSA, key_ops=1)]},
+        {"keys": [publish(RSA, n=SHORT_MODULUS)]},
+        {"keys": [publish(RSA, n="!")]},
+        {"keys": [publish(RSA, n=7)]},
+        {"keys": [publish(RSA, e="AQ")]},
+        {"keys": [RSA.as_dict(private=True)]},  # whoever reads it can sign with it
+        {"keys": [publish(EC, x="AAAA")]},
+        {"keys": [publish(EC, crv="P-512")]},
+        {"keys": [publish(ECKey.generate_key("secp256k1"))]},
+        {"keys": [publish(OKPKey.generate_key("X25519"))]},
+    ],
+)
+def test_an_issuer_without_a_usable_key_is_broken(listed: Any) -> None:
+    issuer = Issuer()
+    issuer.documents[BOTH[1]] = listed
+    assert "no key that signatures can be checked with" in str(fail(issuer.identity(), make_token()))
+
+
+def test_one_broken_key_does_not_spoil_the_others() -> None:
+    issuer = Issuer()
+    entries = [{"kty": "AKP", "kid": "quantum"}, publish(EC, crv="P-512"), publish(RSA, x5c="?", use="sig")]
+    issuer.documents[BOTH[1]] = {"keys": entries}
+    assert issuer.identity().identify(make_token()).user == "ada"
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>", b"[" * 100_000, b"\xff", b'{"issuer": 1, "issuer": 2}'])
+def test_an_issuer_that_answers_nonsense_is_broken(content: bytes) -> None:
+    assert "not JSON as expected" in str(fail(Issuer().identity(fetch=lambda _: content), make_token()))
+
+
+def test_an_issuer_may_end_in_a_slash() -> None:
+    issuer = Issuer()
+    issuer.documents[BOTH[0]] = {"issuer": f"{ISSUER}/", "jwks_uri": BOTH[1]}
+    identity = issuer.identity(issuer=f"{ISSUER}/")
+    assert identity.identify(make_token(make_claims(iss=f"{ISSUER}/"))).user == "ada"
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "http://example.org/", "ftp://127.0.0.1/", "data:,{}", ""])
+def test_only_https_is_fetched(address: str) -> None:
+    with pytest.raises(OSError, match="is no https address"):
+        fetching.fetch(address)
+
+
+def test_an_issuer_on_this_machine_is_asked_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # whatever it is, it is not asked
+    monkeypatch.delenv("no_proxy", raising=False)
+    answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
+    with serving(answers) as address:
+        issuer = Issuer(issuer=address)
+        for path, document in issuer.documents.items():
+            answers[path.removeprefix(address)] = replying(200, json.dumps(document).encode())
+        answers["/moved"] = replying(302, b"", Location=f"{address}/keys")
+        answers["/big"] = replying(200, b"x" * (fetching.MOST_BYTES + 1))
+        answers["/odd"] = speaking_another_language
+        answers["/slow"] = dripping
+
+        identity = OidcIdentity(issuer=address, audience=AUDIENCE, clock=lambda: NOW)
+        assert identity.identify(make_token(make_claims(iss=address))).user == "ada"
+        for path, said in [
+            ("/moved", "status 302"),
+            ("/missing", "status 404"),
+            ("/big", "longer than 1048576 bytes"),
+            ("/odd", "does not answer as HTTP says"),
+        ]:
+            with pytest.raises(OSError, match=re.escape(address + path) + f".*{said}"):
+                fetching.fetch(address + path)
+        monkeypatch.setattr(fetching, "PATIENCE_SECONDS", 0.2)
+        with pytest.raises(OSError, match=r"takes longer than 0\.2 seconds"):
+            fetching.fetch(f"{address}/slow")
+    with pytest.raises(OSError, match="refused"):
+        fetching.fetch(address)
+
+
+@contextmanager
+def serving(answers: dict[str, Callable[[BaseHTTPRequestHandler], None]]) -> Iterator[str]:
+    """A real server on this machine; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers by path."""
+
+        timeout = 5
+
+        def do_GET(self) -> None:
+            answers.get(self.path, replying(404, b""))(self)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join(timeout=10)
+
+
+def replying(status: int, content: bytes, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    """A way to answer."""
+
+    def reply(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        with suppress(OSError):  # who asked may have heard enough
+            handler.wfile.write(content)
+
+    return reply
+
+
+def speaking_another_language(handler: BaseHTTPRequestHandler) -> None:
+    """A way to answer that is not HTTP."""
+    handler.wfile.write(b"SSH-2.0-OpenSSH\r\n")
+
+
+def dripping(handler: BaseHTTPRequestHandler) -> None:
+    """A way to answer so slowly that no single byte takes long."""
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(OSError):
+        for _ in range(100):
+            handler.wfile.write(b" ")
+            threading.Event().wait(0.02)

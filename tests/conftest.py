@@ -1,0 +1,3 @@
+"""Stores for every test that asks for one."""
+
+pytest_plugins = ("tests.databases",)

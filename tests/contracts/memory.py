@@ -1,0 +1,253 @@
+"""The store in memory: the contract of stores as plain Python, for tests that need no database."""
+
+import contextlib
+import operator
+import pickle
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from fairlead.errors import Changed, Conflict
+from fairlead.model import records
+from fairlead.model.columns import COLUMNS, fold
+from fairlead.model.queries import Condition, Page, Query
+from fairlead.ports import Generation, Kept, Part
+
+Shelves = Mapping[type, MutableMapping[str, Any]]  # records by their ids, by kind
+
+UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
+    records.PlaceRecord: (("scope",),),
+    records.ComputeResourceRecord: (("name",),),
+    records.TemplateRecord: (("name",),),
+    records.RevisionRecord: (("object_id", "number"),),
+    records.PolicyRecord: (("scope",),),
+    records.SecretRecord: (("scope", "name"),),
+    records.VolumeRecord: (("scope", "name"),),
+    records.GrantRecord: (("subject", "role", "scope"),),
+    records.TokenRecord: (("digest",),),
+    records.RunRecord: (),
+    records.PlanRecord: (),
+    records.AuditRecord: (),
+    records.AnswerRecord: (),
+    records.SettingsRecord: (),
+}
+# Fields that name a place. The audit says where something was, not where it is.
+REFERENCES: Mapping[type, tuple[str, ...]] = {
+    kind: tuple(field.name for field in fields(kind) if field.name in ("scope", "parent", "cluster"))
+    for kind in UNIQUE
+    if kind is not records.AuditRecord
+} | {records.PlaceRecord: ("parent",), records.AuditRecord: ()}
+APPEND_ONLY = (records.AuditRecord, records.RevisionRecord)
+SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class MemoryStore:
+    """Records in memory. A transaction works on copies of the shelves, which take their place when it ends well."""
+
+    def __init__(self) -> None:
+        self._one_writer = threading.Lock()
+        self._now: tuple[Shelves, Generation] = {kind: {} for kind in UNIQUE}, Generation(1, 1)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator["MemoryTransaction"]:
+        """A look at the store as it is at one moment."""
+        shelves, generation = self._now
+        looked_at: Any = {kind: MappingProxyType(shelf) for kind, shelf in shelves.items()}
+        yield MemoryTransaction(looked_at, generation)
+
+    def recording(self, *, alone: bool = False) -> AbstractContextManager["MemoryTransaction"]:  # noqa: ARG002
+        """A change that rests on the configuration: while it lasts, nobody changes that."""
+        return self._writing()
+
+    def changing(self, part: Part, *more: Part) -> AbstractContextManager["MemoryTransaction"]:
+        """A change of parts of the configuration, one at a time."""
+        return self._writing(part, *more)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    @contextlib.contextmanager
+    def _writing(self, *parts: Part) -> Iterator["MemoryTransaction"]:
+        with self._one_writer:
+            shelves, generation = self._now
+            grown = replace(generation, **{part: getattr(generation, part) + 1 for part in parts})
+            tx = MemoryTransaction({kind: dict(shelf) for kind, shelf in shelves.items()}, grown)
+            yield tx
+            self._now = tx.shelves, tx.generation
+
+
+class MemoryTransaction:
+    """One transaction: what it changes, it changes on its own shelves."""
+
+    def __init__(self, shelves: Shelves, generation: Generation) -> None:
+        self.shelves = shelves
+        self.generation = generation
+
+    def get(self, kind: type[Kept], **key: Any) -> Kept | None:
+        """The one record whose fields have these values."""
+        return next(iter(self.find(kind, *(Condition(name, "=", value) for name, value in key.items()))), None)
+
+    def find(self, kind: type[Kept], *conditions: Condition, limit: int | None = None) -> list[Kept]:
+        """Records for which all conditions hold, oldest first."""
+        return sorted(self._matching(kind, conditions), key=operator.attrgetter("id"))[:limit]
+
+    def page(self, kind: type[Kept], query: Query) -> Page[Kept]:
+        """One page of a list; its cursor is left for the caller to make."""
+
+        def place(record: Any) -> tuple[Any, str]:
+            column = COLUMNS[kind][query.sort] if query.sort != "id" else None
+            return record.id if column is None else column.sort_value(column.of(record)), record.id
+
+        found = self._matching(kind, query.conditions, query.search)
+        if query.after is not None:
+            beyond = operator.lt if query.descending else operator.gt
+            found = [record for record in found if beyond(place(record), query.after)]
+        return Page(sorted(found, key=place, reverse=query.descending)[: query.limit])
+
+    def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
+        """How many records there are for which all conditions hold."""
+        return len(self._matching(kind, conditions, search))
+
+    def add(self, record: Any) -> None:
+        """Keep a new record. Raise `Conflict` where its name or id is taken."""
+        self._check(record, unique=(("id",), *UNIQUE[type(record)]), others=self.shelves[type(record)].values())
+        self.shelves[type(record)][record.id] = _as_kept(record)
+
+    def save(self, record: Any) -> None:
+        """Keep a changed record. Raise `Changed` unless its revision is the next after the kept one."""
+        shelf = self.shelves[type(record)]
+        before = shelf.get(record.id)
+        if before is None or before.revision != record.revision - 1:
+            raise Changed("it was changed by somebody else at the same time", "read it again, then change it")
+        others = [other for other in shelf.values() if other is not before]
+        self._check(record, unique=UNIQUE[type(record)], others=others)
+        shelf[record.id] = _as_kept(record)
+        if isinstance(record, records.PlaceRecord):
+            self._follow(before.scope, record.scope)
+
+    def remove(self, record: Any) -> None:
+        """Forget a record."""
+        self.remove_all(type(record), Condition("id", "=", record.id))
+
+    def remove_all(self, kind: type[Any], *conditions: Condition) -> int:
+        """Forget all records for which the conditions hold; how many there were."""
+        gone = {record.id: record for record in self._matching(kind, conditions)}
+        if gone and kind in APPEND_ONLY:
+            raise Conflict("it is append-only")
+        if kind is records.PlaceRecord:
+            scopes = {place.scope for place in gone.values()}
+            if any(named in scopes for record, _, named in self._references() if gone.get(record.id) != record):
+                raise Conflict("something still uses it", "remove what uses it first")
+        for id in gone:
+            del self.shelves[kind][id]
+            if kind is records.RunRecord:
+                self.shelves[records.PlanRecord].pop(id, None)
+        return len(gone)
+
+    def rename_scope(self, old: str, new: str) -> None:
+        """Give a place a new name: whatever names it as its scope, parent or cluster follows."""
+        scopes = {place.scope: place for place in self.shelves[records.PlaceRecord].values()}
+        if old in scopes and old != new:
+            if new in scopes:
+                raise Conflict(f"there is already a {new}", "choose another name")
+            self.shelves[records.PlaceRecord][scopes[old].id] = replace(scopes[old], scope=new)
+            self._follow(old, new)
+
+    def move_to_cluster(self, scopes: Sequence[str], cluster: str | None) -> None:
+        """Note that compute resources and templates at these scopes are on a cluster. That is no change of theirs."""
+        for kind in (records.ComputeResourceRecord, records.TemplateRecord):
+            there = {id: record for id, record in self.shelves[kind].items() if record.scope in scopes}
+            self.shelves[kind].update({id: replace(record, cluster=cluster) for id, record in there.items()})
+
+    def _matching(self, kind: type[Kept], conditions: Iterable[Condition], search: str = "") -> list[Kept]:
+        found = map(self._derived, self.shelves[kind].values())
+        sought = [name for name, column in COLUMNS.get(kind, {}).items() if column.searched and search]
+        return [
+            pickle.loads(pickle.dumps(record))  # a copy, which its reader may change
+            for record in found
+            if all(_holds(record, condition) for condition in conditions)
+            and (not search or any(_contains(getattr(record, name), search) for name in sought))
+        ]
+
+    def _derived(self, record: Any) -> Any:
+        """A record with what is worked out when it is read."""
+        derived: dict[str, Any] = {}
+        if isinstance(record, records.ComputeResourceRecord | records.TemplateRecord):
+            by = "template_id" if isinstance(record, records.TemplateRecord) else "compute_resource_id"
+            runs = [run for run in self.shelves[records.RunRecord].values() if getattr(run, by) == record.id]
+            derived["workloads"] = sum(run.live for run in runs)
+            derived["last_used_at"] = max((run.created_at for run in runs), default=None)
+        if isinstance(record, records.ComputeResourceRecord):
+            templates = self.shelves[records.TemplateRecord].values()
+            derived["templates"] = sum(template.compute_resource == record.name for template in templates)
+        return replace(record, **derived) if derived else record
+
+    def _check(self, record: Any, unique: Iterable[tuple[str, ...]], others: Iterable[Any]) -> None:
+        called = getattr(record, "name", None) or getattr(record, "scope", record.id)
+        taken = [operator.attrgetter(*names) for names in unique]
+        if any(value(other) == value(record) for other in others for value in taken):
+            raise Conflict(f"there is already one called {called}", "choose another name")
+        places = {place.scope for place in self.shelves[records.PlaceRecord].values()} | {None}
+        homeless = not {getattr(record, name) for name in REFERENCES[type(record)]} <= places
+        if homeless or (isinstance(record, records.PlanRecord) and record.id not in self.shelves[records.RunRecord]):
+            raise Conflict(f"the place of {called} is not there any more", "read the tree again")
+
+    def _references(self) -> Iterator[tuple[Any, str, str]]:
+        """Every record that names a place, with the field in which it does so and the place."""
+        for kind, names in REFERENCES.items():
+            for record in tuple(self.shelves[kind].values()):
+                yield from ((record, name, getattr(record, name)) for name in names)
+
+    def _follow(self, old: str, new: str) -> None:
+        for record, name, named in self._references():
+            if named == old:
+                shelf = self.shelves[type(record)]
+                shelf[record.id] = replace(shelf[record.id], **{name: new})
+
+
+def _as_kept(record: Any) -> Any:
+    """A record as databases give it back: moments in UTC, JSON of its own, and nothing that is worked out."""
+    return replace(
+        record,
+        **{
+            field.name: field.default if field.name in record.DERIVED else _plain(getattr(record, field.name))
+            for field in fields(record)
+        },
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    return msgspec.json.decode(msgspec.json.encode(value)) if isinstance(value, dict | list | tuple) else value
+
+
+def _holds(record: Any, condition: Condition) -> bool:
+    column = COLUMNS.get(type(record), {}).get(condition.column)
+    value = getattr(record, condition.column) if column is None else column.of(record)
+    match condition.operator:
+        case "=":
+            return bool(value == condition.value)
+        case "!=":
+            return bool(value != condition.value)
+        case "contains":
+            return _contains(value, condition.value)
+        case "in":
+            return value is not None and value in condition.value
+        case sign:
+            return value is not None and condition.value is not None and bool(SIGNS[sign](value, condition.value))
+
+
+def _contains(value: str | None, part: str) -> bool:
+    return value is not None and fold(part) in fold(value)

@@ -1,0 +1,166 @@
+"""Records to keep: one of any kind, and a small world in which every list has ties, gaps and odd letters."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from fairlead.model import records
+from fairlead.ports import Store
+
+NOW = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
+PLACES = ("cluster/main", "department/vision", "project/forest", "project/meadow")
+
+Kind = TypeVar("Kind")
+
+_STAMPS = {"created_by": "ada", "created_at": NOW, "updated_by": "ada", "updated_at": NOW}
+_NEEDED: Mapping[type, dict[str, Any]] = {
+    records.PlaceRecord: {**_STAMPS, "kind": "project", "parent": "platform"},
+    records.ComputeResourceRecord: {**_STAMPS, "scope": "platform"},
+    records.TemplateRecord: {**_STAMPS, "scope": "platform"},
+    records.RevisionRecord: {"object_id": "c1", "number": 1, "content": {}, "created_by": "ada", "created_at": NOW},
+    records.PolicyRecord: {**_STAMPS, "scope": "platform", "content": {}},
+    records.SecretRecord: {**_STAMPS, "scope": "platform", "sealed": b"sealed", "key_id": "k1"},
+    records.VolumeRecord: {**_STAMPS, "scope": "platform", "size": "1Gi"},
+    records.GrantRecord: {**_STAMPS, "role": "admin", "scope": "platform"},
+    records.TokenRecord: {**_STAMPS, "user": "ada", "groups": [], "purpose": "api", "expires_at": None},
+    records.RunRecord: {
+        **_STAMPS,
+        "scope": "platform",
+        "function": "train",
+        "action": "job",
+        "state": "queued",
+        "reason": "waiting",
+        "message": "",
+    },
+    records.PlanRecord: {"request": {}, "plan": {}},
+    records.AuditRecord: {
+        "at": NOW,
+        "who": "ada",
+        "via": "token",
+        "address": "::1",
+        "request_id": "r1",
+        "action": "place.create",
+        "kind": "place",
+        "object_id": "p1",
+        "place_id": "place-1",
+        "scope": "platform",
+    },
+    records.AnswerRecord: {"user": "ada", "digest": "d1", "answer": None, "created_at": NOW},
+    records.SettingsRecord: _STAMPS,
+}
+# What else must differ between records, and is made of the id.
+_OWN: Mapping[type, tuple[str, ...]] = {
+    records.PlaceRecord: ("name", "scope"),
+    records.ComputeResourceRecord: ("name",),
+    records.TemplateRecord: ("name",),
+    records.RevisionRecord: ("name",),
+    records.SecretRecord: ("name",),
+    records.VolumeRecord: ("name",),
+    records.GrantRecord: ("subject",),
+    records.TokenRecord: ("name", "digest"),
+    records.AuditRecord: ("name",),
+}
+KINDS = tuple(kind for kind in _NEEDED if kind is not records.PlanRecord)  # which is nothing without its run
+NAMES = ("Twin", "zebra", "äpfel", "TWIN", "50%", "a_b", "Zürich", "twin", "aXb", "日本", "\\", "Äpfel", "it's")
+_TEXTS = ("Zebra", "apple", "Äpfel", "äpfel", "50%", "a_b", "", "APPLE", "\\")
+_WORDS = ("beta", "Alpha", None, "alpha")
+_MOMENTS = (NOW, NOW + timedelta(microseconds=1), NOW - timedelta(days=400), NOW, NOW + timedelta(days=1))
+_SCOPES = ("platform", *PLACES)
+_REQUIREMENTS: Sequence[records.JSON] = (
+    {"resources": {"cpu": {"requests": "500m", "limits": "unlimited"}, "mem": {"requests": "1Gi", "limits": "2Gi"}}},
+    {},
+    {"resources": {"cpu": {"requests": "2", "limits": "4"}, "gpu": {"devices": 2, "memory": {"request": "50%"}}}},
+    {"resources": {"mem": {"requests": "1024Mi", "limits": "unlimited"}, "gpu": {"devices": 0}}},
+    {"resources": {"gpu": {"devices": 1, "memory": {"limit": "10Gi"}}, "cpu": {"requests": "500m"}}},
+    {"resources": {"mem": {"limits": "7Ei"}, "cpu": {"limits": "9223372036854775807"}}},  # what a column just holds
+)
+_STAMPED: Mapping[str, Sequence[Any]] = {
+    "created_by": _TEXTS,
+    "created_at": _MOMENTS,
+    "updated_by": ("ada", "Grace", "grace"),
+    "updated_at": _MOMENTS[1:],
+    "revision": (1, 3, 2, 3),
+}
+_ASSET: Mapping[str, Sequence[Any]] = {
+    **_STAMPED,
+    "name": NAMES,
+    "description": _TEXTS,
+    "scope": _SCOPES,
+    "cluster": (None, "cluster/main"),
+    "requirements": _REQUIREMENTS,
+    "archived": (False, True, False),
+    "successor": _WORDS,
+    "managed_by": _WORDS,
+}
+_VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
+    records.PlaceRecord: {**_STAMPED, "name": NAMES, "parent": _SCOPES, "managed_by": _WORDS},
+    records.ComputeResourceRecord: _ASSET,
+    records.TemplateRecord: {**_ASSET, "compute_resource": (NAMES[0], None, "gone", NAMES[1], NAMES[0])},
+    records.SecretRecord: {**_STAMPED, "name": _TEXTS, "scope": _SCOPES},
+    records.VolumeRecord: {**_STAMPED, "name": _TEXTS, "scope": _SCOPES, "storage_class": _WORDS},
+    records.GrantRecord: {**_STAMPED, "subject": _TEXTS, "role": ("admin", "member"), "scope": _SCOPES},
+    records.TokenRecord: {
+        **_STAMPED,
+        "name": _TEXTS,
+        "user": ("ada", "Grace", "grace"),
+        "purpose": ("api", "login"),
+        "expires_at": (None, *_MOMENTS),
+    },
+    records.RunRecord: {
+        **_STAMPED,
+        "scope": _SCOPES,
+        "function": _TEXTS,
+        "action": ("job", "serve"),
+        "state": ("queued", "running", "completed"),
+        "reason": ("waiting", "Waiting", "", "done"),
+        "live": (True, True, False),
+        "compute_resource": _WORDS,
+        "compute_resource_id": ("computeresourcerecord-01", "computeresourcerecord-02", None, "gone"),
+        "template": _WORDS,
+        "template_id": (None, "templaterecord-03", "templaterecord-01", "templaterecord-03", "gone"),
+        "finished_at": (None, None, *_MOMENTS),
+    },
+    records.AuditRecord: {
+        "at": _MOMENTS,
+        "who": ("ada", "Grace", "grace"),
+        "action": ("run.create", "run.stop", "Run.stop"),
+        "kind": ("run", "place"),
+        "name": _TEXTS,
+        "object_id": ("a", "b", "B"),
+        "scope": ("project/gone", *_SCOPES),
+        "address": ("::1", "10.0.0.1"),
+        "request_id": ("r1", "R1", "r0"),
+    },
+}
+
+
+def make(kind: type[Kind], id: str, /, **fields: Any) -> Kind:
+    """A record of a kind, with what a test does not care about."""
+    return kind(**{"id": id, **dict.fromkeys(_OWN.get(kind, ()), id), **_NEEDED[kind], **fields})
+
+
+def make_places() -> Iterator[records.PlaceRecord]:
+    """The platform, and a place of every kind below it."""
+    parent = None
+    for number, scope in enumerate(("platform", *PLACES)):
+        kind, _, name = scope.partition("/")
+        yield make(records.PlaceRecord, f"place-{number}", kind=kind, name=name or kind, scope=scope, parent=parent)
+        parent = scope if kind != "project" else parent
+
+
+def keep(store: Store, *kept: Any) -> None:
+    """Add records to a store."""
+    with store.changing("organisation", "assets") as tx:
+        for record in kept:
+            tx.add(record)
+
+
+def make_world() -> Iterator[Any]:
+    """Records of every listed kind, places first. Values repeat out of step, so that most pairs of them occur."""
+    yield from make_places()
+    for kind, varied in _VARIED.items():
+        for number, name in enumerate(NAMES):
+            fields = {field: values[number % len(values)] for field, values in varied.items()}
+            if kind is records.PlaceRecord:
+                fields |= {"scope": f"project/{name}"}
+            yield make(kind, f"{kind.__name__.lower()}-{number:02}", **fields)

@@ -1,0 +1,58 @@
+"""Databases against memory: whatever is asked of a list, both give the same answer."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.model.columns import COLUMNS
+from fairlead.model.queries import Condition, Operator, Query
+from tests.contracts.memory import MemoryStore
+from tests.contracts.samples import keep, make_world
+
+OPERATORS: dict[str, tuple[Operator, ...]] = {
+    "text": ("=", "!=", "contains", "in"),
+    "word": ("=", "!=", "contains", "in"),
+    "flag": ("=", "!=", "in"),
+    "number": ("=", "!=", "<", "<=", ">", ">=", "in"),
+    "moment": ("=", "!=", "<", "<=", ">", ">=", "in"),
+}
+MOST = 3  # values of a column: each costs a query for each operator
+SEARCHED = ("a", "APPLE", "äp", "Äp", "ÄP", "%", "_", "\\", "/", "platform", "twin", "日", "none")
+EACH_LIST = pytest.mark.parametrize("kind", COLUMNS, ids=lambda kind: kind.__name__)
+
+
+@pytest.fixture
+def memory(database_store: DatabaseStore) -> MemoryStore:
+    """Memory with the same records as the database."""
+    both = MemoryStore(), database_store
+    for store in both:
+        keep(store, *make_world())
+    return both[0]
+
+
+@EACH_LIST
+def test_every_condition_finds_the_same(database_store: DatabaseStore, memory: MemoryStore, kind: type) -> None:
+    with memory.reading() as expected, database_store.reading() as tx:
+        everything: list[Any] = expected.find(kind)
+        assert tx.find(kind) == everything
+        for column in COLUMNS[kind].values():
+            values = _distinct(column.of(item) for item in everything)[:MOST]
+            for operator in OPERATORS[column.kind]:
+                asked = {"in": [tuple(values[::2])], "contains": values}.get(operator, [None, *values])
+                for condition in (Condition(column.name, operator, value) for value in asked):
+                    assert tx.find(kind, condition) == expected.find(kind, condition), condition
+
+
+@EACH_LIST
+def test_every_search_finds_the_same(database_store: DatabaseStore, memory: MemoryStore, kind: type) -> None:
+    with memory.reading() as expected, database_store.reading() as tx:
+        for text in SEARCHED:
+            query = Query(search=text, limit=500)
+            assert tx.page(kind, query) == expected.page(kind, query), text
+            assert tx.count(kind, search=text) == expected.count(kind, search=text)
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(value for value in values if value is not None))

@@ -1,0 +1,207 @@
+"""Migrations: from nothing to the tables that the code means, with the data that was there, and once."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.script import ScriptDirectory
+from sqlalchemy.exc import DBAPIError
+
+from fairlead.adapters.database.migrating import FOLDER, HEAD, current, migrate
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.adapters.database.tables import metadata
+from fairlead.errors import FairleadError
+from fairlead.ports import Generation
+
+# SQLite's indexes on expressions are compared as they were written instead.
+pytestmark = pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
+
+FIRST = "0001"
+VALUES: dict[type, Any] = {
+    str: "platform",  # also the one place that everything is at
+    int: 1,
+    bool: True,
+    bytes: b"\x00\xff",
+    object: {"a": [1, None]},  # JSON
+    datetime: datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC),
+}
+EACH_LOG = pytest.mark.parametrize("table", ["audit", "revisions"])
+
+
+@pytest.fixture
+def empty(empty_url: str) -> Iterator[sa.Engine]:
+    """A database without any table."""
+    store = DatabaseStore(empty_url)
+    yield store.engine
+    store.close()
+
+
+def test_the_newest_migration_is_the_one_that_the_code_needs() -> None:
+    assert ScriptDirectory(str(FOLDER)).get_heads() == [HEAD]
+
+
+def test_an_empty_database_is_brought_to_what_the_code_needs(empty: sa.Engine, empty_url: str) -> None:
+    assert current(empty) is None
+    migrate(empty)
+    assert current(empty) == HEAD
+    migrate(empty)
+    store = DatabaseStore(empty_url)
+    with store.reading() as tx:
+        assert tx.generation == Generation(1, 1)
+    store.close()
+
+
+def test_migrations_make_the_tables_that_the_code_means(empty: sa.Engine, tmp_path: Path) -> None:
+    migrate(empty)
+    made = _describe(empty)
+    meant = _describe_meant(empty, tmp_path)
+    assert made.keys() == meant.keys()
+    for table in meant:
+        assert made[table] == meant[table], table
+
+
+def test_every_row_is_still_there_after_all_migrations(empty: sa.Engine) -> None:
+    migrate(empty, FIRST)
+    assert current(empty) == FIRST
+    tables = _reflect(empty).sorted_tables
+    with empty.begin() as connection:
+        for table in tables:
+            if table.name not in ("alembic_version", "generations"):  # which have their one row
+                connection.execute(sa.insert(table), _make_row(table))
+    before = {table.name: _rows(empty, table) for table in tables if table.name != "alembic_version"}
+    assert {name: len(rows) for name, rows in before.items()} == dict.fromkeys(before, 1)
+    migrate(empty)
+    after = {table.name: _rows(empty, table) for table in _reflect(empty).sorted_tables}
+    for name, rows in before.items():
+        assert [{column: kept[column] for column in row} for row, kept in zip(rows, after[name], strict=True)] == rows
+
+
+@EACH_LOG
+@pytest.mark.parametrize("statement", ["UPDATE {} SET name = 'b'", "UPDATE {} SET id = id", "DELETE FROM {}"])
+def test_what_is_append_only_refuses_to_change(database_store: DatabaseStore, table: str, statement: str) -> None:
+    _expect_refusal(database_store.engine, table, statement)
+
+
+@EACH_LOG
+def test_what_is_append_only_cannot_be_emptied(postgresql_store: DatabaseStore, table: str) -> None:
+    _expect_refusal(postgresql_store.engine, table, "TRUNCATE {}")
+
+
+@EACH_LOG
+def test_what_is_append_only_cannot_be_replaced(sqlite_store: DatabaseStore, table: str) -> None:
+    _expect_refusal(sqlite_store.engine, table, "INSERT OR REPLACE INTO {0} SELECT * FROM {0}")
+
+
+def test_servers_that_start_at_once_migrate_once(empty_url: str) -> None:
+    together = threading.Barrier(2)
+
+    def start() -> str | None:
+        store = DatabaseStore(empty_url)
+        together.wait(10)
+        migrate(store.engine)
+        found = current(store.engine)
+        with store.reading() as tx:
+            assert tx.generation == Generation(1, 1)
+        store.close()
+        return found
+
+    with ThreadPoolExecutor(2) as threads:
+        assert [task.result(30) for task in [threads.submit(start), threads.submit(start)]] == [HEAD, HEAD]
+
+
+def test_a_database_of_a_newer_version_is_refused(empty: sa.Engine) -> None:
+    migrate(empty)
+    with empty.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(FairleadError, match="is at revision 9999, which this version does not know") as caught:
+        migrate(empty)
+    assert "newer" in (caught.value.hint or "")
+    assert current(empty) == "9999"
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(empty: sa.Engine) -> None:
+    def fail(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        assert not statement.startswith("INSERT INTO generations")
+
+    sa.event.listen(empty, "before_cursor_execute", fail)
+    with pytest.raises(AssertionError):
+        migrate(empty)
+    sa.event.remove(empty, "before_cursor_execute", fail)
+    assert sa.inspect(empty).get_table_names() == []
+    migrate(empty)
+    assert current(empty) == HEAD
+
+
+def _expect_refusal(engine: sa.Engine, name: str, statement: str) -> None:
+    table = _reflect(engine).tables[name]
+    with engine.begin() as connection:
+        connection.execute(sa.insert(table), _make_row(table))
+    before = _rows(engine, table)
+    with pytest.raises(DBAPIError, match="is append-only"), engine.begin() as connection:
+        connection.execute(sa.text(statement.format(name)))
+    assert _rows(engine, table) == before
+
+
+def _make_row(table: sa.Table) -> dict[str, Any]:
+    """A value in every column; a place has no parent, so that it can be the first."""
+    return {
+        column.name: None
+        if any(key.column.table is table for key in column.foreign_keys)
+        else VALUES[column.type.python_type]
+        for column in table.columns
+    }
+
+
+def _rows(engine: sa.Engine, table: sa.Table) -> list[dict[str, Any]]:
+    with engine.connect() as connection:
+        return [dict(row) for row in connection.execute(sa.select(table)).mappings()]
+
+
+def _reflect(engine: sa.Engine) -> sa.MetaData:
+    found = sa.MetaData()
+    found.reflect(engine)
+    return found
+
+
+def _describe_meant(engine: sa.Engine, folder: Path) -> dict[str, Any]:
+    """The tables as the code means them, made in an empty database of the same kind."""
+    if engine.dialect.name == "postgresql":
+        with engine.begin() as connection:
+            connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        metadata.create_all(engine)
+        return _describe(engine)
+    meant = sa.create_engine(f"sqlite:///{folder / 'meant.db'}")
+    metadata.create_all(meant)
+    described = _describe(meant)
+    meant.dispose()
+    return described
+
+
+def _describe(engine: sa.Engine) -> dict[str, Any]:
+    """Everything about the tables but the order of their columns."""
+    inspector = sa.inspect(engine)
+    if engine.dialect.name == "postgresql":
+        indexes = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"
+    else:
+        indexes = "SELECT tbl_name, name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
+    with engine.connect() as connection:
+        indexed = [tuple(row) for row in connection.exec_driver_sql(indexes)]
+    return {
+        table: {
+            "columns": {
+                column["name"]: (column["type"].compile(engine.dialect), column["nullable"], column["default"])
+                for column in inspector.get_columns(table)
+            },
+            "key": inspector.get_pk_constraint(table),
+            "unique": sorted(inspector.get_unique_constraints(table), key=str),
+            "references": sorted(inspector.get_foreign_keys(table), key=str),
+            "indexes": {name: " ".join(sql.split()) for of, name, sql in indexed if of == table},
+        }
+        for table in inspector.get_table_names()
+        if table != "alembic_version"
+    }

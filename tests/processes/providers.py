@@ -1,0 +1,65 @@
+"""An identity provider on this machine: a real server with a discovery document and keys, and tokens that it signs."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tests.adapters.issuers import AUDIENCE, EC, RSA, make_token, publish
+
+
+class Provider:
+    """Knows who people are, and says so in tokens."""
+
+    def __init__(self, issuer: str) -> None:
+        self.issuer = issuer
+        self.documents: dict[str, Any] = {
+            "/.well-known/openid-configuration": {"issuer": issuer, "jwks_uri": f"{issuer}/keys"},
+            "/keys": {"keys": [publish(RSA), publish(EC)]},
+        }
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a server that trusts it is started with."""
+        return {
+            "FAIRLEAD_AUTH": "oidc",
+            "FAIRLEAD_OIDC_ISSUER": self.issuer,
+            "FAIRLEAD_OIDC_AUDIENCE": AUDIENCE,
+            "FAIRLEAD_ADMINS": "group:platform-admins",
+        }
+
+    def claims(self, **changed: Any) -> dict[str, Any]:
+        """What a good token claims now; a claim that is changed to None is left out."""
+        now = int(time.time())
+        good = {"iss": self.issuer, "aud": AUDIENCE, "sub": "ada", "iat": now, "exp": now + 600}
+        return {name: value for name, value in (good | changed).items() if value is not None}
+
+    def token(self, **changed: Any) -> str:
+        """A good token, but for what is changed."""
+        return make_token(self.claims(**changed))
+
+
+@contextmanager
+def running() -> Iterator[Provider]:
+    """A provider that answers."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = provider.documents.get(self.path)
+            self.send_response(404 if found is None else 200)
+            self.end_headers()
+            self.wfile.write(json.dumps(found).encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        provider = Provider(f"http://127.0.0.1:{listening.server_address[1]}")
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        yield provider
+        listening.shutdown()
+        thread.join()

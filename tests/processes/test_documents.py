@@ -1,0 +1,292 @@
+"""Files as the truth of a running server: `fairlead apply`, `fairlead export`, and the folder that it watches."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.files import yamls
+from tests.architecture.modules import ROOT
+from tests.cli.terminal import write
+from tests.processes.machines import Machine, Running
+
+SOON = 20.0  # seconds; it takes half a second on a quiet machine
+EXAMPLES = ROOT / "examples" / "platform"
+SMALL = "kind: ComputeResource\nname: small\nrequirements: {resources: {cpu: 1, mem: 2Gi}}\n"
+LARGE = "kind: ComputeResource\nname: large\nrequirements: {resources: {cpu: 16, mem: 64Gi}}\n"
+TREE = """\
+kind: Department
+name: vision
+parent: cluster/local
+---
+kind: Project
+name: forest
+parent: department/vision
+"""
+POLICY = "kind: Policy\nscope: department/vision\nrules: {resources.gpu: {max: 2}}\n"
+TEMPLATE = "kind: Template\nname: start\nscope: project/forest\nrequirements: {profile: small}\n"
+ALL = {"a/small.yaml": SMALL, "large.yml": LARGE, "tree.yaml": TREE, "policy.yaml": POLICY, "z.yaml": TEMPLATE}
+
+
+@pytest.fixture
+def files(machine: Machine) -> Path:
+    """A folder with documents of every kind."""
+    write(machine.folder / "files", ALL)
+    return machine.folder / "files"
+
+
+def test_files_are_applied_again_and_again(machine: Machine, files: Path) -> None:
+    server = machine.up()
+    here = {"FAIRLEAD_DATA": str(server.data)}
+    tried = machine.fairlead("apply", "-f", str(files), "--dry-run", variables=here)
+    assert tried.code == 0
+    assert tried.out.splitlines()[-1] == "6 changes, 0 unchanged, as a dry run: nothing was kept"
+    assert _names(server) == []
+
+    applied = machine.fairlead("apply", "-f", str(files), variables=here)
+    assert (applied.code, applied.err) == (0, "")
+    assert applied.out.splitlines() == [
+        "created   Department vision",
+        "created   Project forest",
+        "created   Policy department/vision",
+        "created   ComputeResource small",
+        "created   ComputeResource large",
+        "created   Template start",
+        "6 changes, 0 unchanged",
+    ]
+    assert _names(server) == ["large", "small"]
+
+    before = _audited(server)
+    there = {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": server.token}
+    again = machine.fairlead("apply", "-f", str(files), "--json", variables=there)
+    assert (again.code, again.err) == (0, "")
+    assert {change["action"] for change in json.loads(again.out)["changes"]} == {"unchanged"}
+    assert _audited(server) == before
+
+    _check_managed(server)
+    _check_pruning(machine, server, files, here)
+
+
+def _check_managed(server: Running) -> None:
+    """What files say is edited in files, unless forced."""
+    with server.client() as client:
+        assert client.get("/compute-resources/small").json()["managed_by"] == "files"
+        refused = client.patch("/compute-resources/small", json={"description": "mine"})
+        assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+        assert "managed by files" in refused.json()["detail"]
+        for path in ("/compute-resources/large", "/templates/start", "/projects/forest", "/policies/department/vision"):
+            assert client.delete(path).status_code == 409, path
+        forced = client.patch("/compute-resources/small?force=true", json={"description": "mine"})
+        assert forced.status_code == 200
+        assert client.get("/compute-resources/small").json()["managed_by"] == "files"
+
+
+def _check_pruning(machine: Machine, server: Running, files: Path, here: Mapping[str, str]) -> None:
+    """What was edited is put right, what is gone from files stays until they are applied with --prune."""
+    (files / "large.yml").unlink()
+    kept = machine.fairlead("apply", "-f", str(files), variables=here)
+    assert kept.out.splitlines() == ["changed   ComputeResource small", "1 change, 4 unchanged"]
+    tried = machine.fairlead("apply", "-f", str(files), "--prune", "--dry-run", variables=here)
+    assert "removed   ComputeResource large" in tried.out.splitlines()
+    assert _names(server) == ["large", "small"]
+    pruned = machine.fairlead("apply", "-f", str(files), "--prune", variables=here)
+    assert pruned.out.splitlines() == ["removed   ComputeResource large", "1 change, 5 unchanged"]
+    assert _names(server) == ["small"]
+
+
+def test_what_is_exported_is_applied_without_a_change(machine: Machine) -> None:
+    server = machine.up()
+    here = {"FAIRLEAD_DATA": str(server.data)}
+    assert machine.fairlead("apply", "-f", str(EXAMPLES), variables=here).code == 0
+    written = machine.fairlead("export", "out", variables=here)
+    assert (written.code, written.err) == (0, "")
+    folder = machine.folder / "out"
+    assert {file.name for file in folder.iterdir()} == {
+        "tree.yaml",
+        "policies.yaml",
+        "compute-resources.yaml",
+        "templates.yaml",
+    }
+    for manager in ((), ("--manager", "files")):
+        again = machine.fairlead("apply", "-f", str(folder), "--json", *manager, variables=here)
+        assert again.code == 0, again.err
+        # What nobody managed is taken over: the cluster and the project that every server begins with.
+        changed = {change["name"] for change in json.loads(again.out)["changes"] if change["action"] != "unchanged"}
+        assert changed <= {"local", "default"}
+    last = machine.fairlead("apply", "-f", str(folder), variables=here)
+    assert last.out.startswith("no changes, ")
+
+    printed = machine.fairlead("export", variables=here)
+    assert printed.code == 0
+    (machine.folder / "printed.yaml").write_text(printed.out)
+    read = yamls.load_file(machine.folder / "printed.yaml")
+    as_json = machine.fairlead("export", "--json", variables=here)
+    assert json.loads(as_json.out) == read
+    unchanged = machine.fairlead("apply", "-f", "printed.yaml", variables=here)
+    assert unchanged.out.startswith("no changes, ")
+    _check_elsewhere(machine, folder)
+
+
+def _check_elsewhere(machine: Machine, folder: Path) -> None:
+    """A server that knows nothing becomes the same."""
+    other = machine.up(data="other")
+    there = {"FAIRLEAD_DATA": str(other.data)}
+    assert machine.fairlead("apply", "-f", str(folder), variables=there).code == 0
+    assert machine.fairlead("export", "copy", variables=there).code == 0
+    for file in folder.iterdir():
+        ours, copied = yamls.load_file(file), yamls.load_file(machine.folder / "copy" / file.name)
+        assert _sorted(ours) == _sorted(copied)
+
+
+def test_what_is_wrong_is_told_with_the_names_of_the_files(machine: Machine, files: Path) -> None:
+    server = machine.up()
+    here = {"FAIRLEAD_DATA": str(server.data)}
+    write(files, {"broken.yaml": "kind: ComputeResource\nname: broken\nrequirements: {resources: {cpus: 1}}\n"})
+    ended = machine.fairlead("apply", "-f", str(files), variables=here)
+    assert ended.code == 1
+    assert "broken.yaml" in ended.err + ended.out
+    assert "cpus" in ended.err + ended.out
+    assert _names(server) == []
+
+    # What only the server can know is told with the file as well.
+    write(files, {"broken.yaml": "kind: Project\nname: lost\nparent: department/nowhere\n"})
+    ended = machine.fairlead("apply", "-f", str(files), variables=here)
+    assert ended.code == 1
+    assert "department/nowhere" in ended.err + ended.out
+    assert "broken.yaml" in ended.err + ended.out
+    assert "Traceback" not in ended.err
+    assert _names(server) == []
+
+    ended = machine.fairlead("apply", "-f", "nothing-here", variables=here)
+    assert ended.code == 1
+    assert "nothing-here" in ended.err + ended.out
+
+
+@pytest.mark.parametrize("command", [["apply", "-f", "files"], ["export"]])
+def test_where_no_server_runs_that_is_told(machine: Machine, files: Path, command: list[str]) -> None:
+    ended = machine.fairlead(*command)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.splitlines()[0] == "error: no server runs on this machine for this user"
+    assert "fairlead up" in ended.err
+
+    gone = {"FAIRLEAD_URL": "http://127.0.0.1:1", "FAIRLEAD_TOKEN": "fl_none"}
+    ended = machine.fairlead(*command, variables=gone)
+    assert (ended.code, ended.out) == (1, "")
+    assert "http://127.0.0.1:1" in ended.err
+    assert "Traceback" not in ended.err
+    ended = machine.fairlead(*command, variables={"FAIRLEAD_URL": "http://127.0.0.1:1"})
+    assert "FAIRLEAD_TOKEN" in ended.err
+
+
+def test_a_wrong_token_or_address_is_told(machine: Machine, files: Path) -> None:
+    server = machine.up()
+    wrong = {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": "fl_wrong"}
+    ended = machine.fairlead("apply", "-f", "files", variables=wrong)
+    assert ended.code == 1
+    assert "the token is not known" in ended.err
+    for url in ("nonsense", "ftp://127.0.0.1", "http://"):
+        ended = machine.fairlead("export", variables={"FAIRLEAD_URL": url, "FAIRLEAD_TOKEN": "fl_any"})
+        assert ended.code == 1
+        assert "Traceback" not in ended.err
+        assert ended.err.startswith("error: ")
+    # A proxy for the world outside is none for this machine, and must not get the token.
+    proxied = {
+        "FAIRLEAD_DATA": str(server.data),
+        "HTTP_PROXY": "http://127.0.0.1:1",
+        "http_proxy": "http://127.0.0.1:1",
+    }
+    ended = machine.fairlead("export", variables=proxied)
+    assert ended.code == 0, ended.err
+
+
+def test_a_watched_folder_is_what_the_server_is(machine: Machine, files: Path) -> None:
+    server = machine.up("--folder", str(files))
+    assert _names(server) == ["large", "small"]
+    assert _folder(server)["path"] == str(files)
+    assert _folder(server)["problem"] is None
+
+    write(files, {"a/small.yaml": SMALL.replace("2Gi", "3Gi")})
+    _eventually(lambda: "3Gi" in _requirements(server, "small"))
+
+    write(files, {"large.yml": "kind: ComputeResource\nname: large\nrequirements: {resources: {cpus: 1}}\n"})
+    _eventually(lambda: _folder(server)["problem"] is not None)
+    assert "large.yml" in _folder(server)["problem"]
+    assert "cpus" in _folder(server)["problem"]
+    assert "64Gi" in _requirements(server, "large")
+    told = [json.loads(line) for line in server.process.told[1].splitlines()]
+    refused = [line for line in told if line["event"] == "folder refused"]
+    assert len(refused) == 1
+    assert "large.yml" in refused[0]["problem"]
+
+    (files / "large.yml").unlink()
+    _eventually(lambda: _names(server) == ["small"])
+    assert _folder(server)["problem"] is None
+
+    _check_folder_edits(server, files)
+    _check_folder_in_use(server, files)
+    ended = server.tell()
+    assert (ended.code, "Traceback" in ended.err) == (0, False)
+
+
+def _check_folder_edits(server: Running, files: Path) -> None:
+    """Edits through the API are refused, and where they are forced they hold until the folder changes."""
+    with server.client() as client:
+        assert client.get("/compute-resources/small").json()["managed_by"] == "folder"
+        refused = client.patch("/compute-resources/small", json={"description": "mine"})
+        assert refused.status_code == 409
+        assert "managed by folder" in refused.json()["detail"]
+        assert client.delete("/projects/forest").status_code == 409
+        forced = client.patch("/compute-resources/small?force=true", json={"description": "mine"})
+        assert forced.status_code == 200
+        entry = client.get("/audit", params={"name": "=small"}).json()["items"]
+        assert {item["via"] for item in entry} >= {"folder"}
+    write(files, {"other.yaml": LARGE.replace("large", "other")})
+    _eventually(lambda: "other" in _names(server))
+    with server.client() as client:
+        assert client.get("/compute-resources/small").json()["description"] == ""
+
+
+def _check_folder_in_use(server: Running, files: Path) -> None:
+    """What is still used is not removed, and nothing else is done by halves."""
+    (files / "a" / "small.yaml").unlink()
+    write(files, {"new.yaml": LARGE.replace("large", "new")})
+    _eventually(lambda: _folder(server)["problem"] is not None)
+    assert "small" in _names(server)
+    assert "new" not in _names(server)
+    (files / "z.yaml").unlink()
+    _eventually(lambda: _names(server) == ["new", "other"])
+
+
+def _names(server: Running) -> list[str]:
+    with server.client() as client:
+        return [item["name"] for item in client.get("/compute-resources").json()["items"]]
+
+
+def _requirements(server: Running, name: str) -> str:
+    with server.client() as client:
+        return json.dumps(client.get(f"/compute-resources/{name}").json()["requirements"])
+
+
+def _audited(server: Running) -> int:
+    with server.client() as client:
+        return int(client.get("/audit", params={"total": "true", "limit": "1"}).json()["total"])
+
+
+def _folder(server: Running) -> dict[str, Any]:
+    with server.client() as client:
+        found: dict[str, Any] = client.get("/settings").json()["server"]["folder"]
+        return found
+
+
+def _sorted(documents: Any) -> list[str]:
+    return sorted(json.dumps(document, sort_keys=True) for document in documents)
+
+
+def _eventually(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + SOON
+    while not true():
+        assert time.monotonic() < end, f"not within {SOON} s"
+        time.sleep(0.05)

@@ -1,0 +1,112 @@
+"""`kill -9` in the middle of writes: what was acknowledged is there afterwards, and nothing is there by halves."""
+
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import httpx2
+import sqlalchemy as sa
+
+from tests.processes.machines import Machine, Running, make_resource
+
+WRITES = 1000 if os.environ.get("FAIRLEAD_EXAMPLES") else 300
+WRITERS = 4
+
+# Every compute resource with how many revisions and how many audit entries there are of it.
+KEPT = """
+SELECT c.id, c.name, c.revision,
+  (SELECT count(*) FROM revisions r WHERE r.object_id = c.id),
+  (SELECT max(r.number) FROM revisions r WHERE r.object_id = c.id),
+  (SELECT count(*) FROM audit a WHERE a.object_id = c.id)
+FROM compute_resources c
+"""
+STRAY = """
+SELECT object_id FROM {table} WHERE object_id NOT IN (SELECT id FROM compute_resources){more}
+"""
+
+
+@dataclass
+class Noted:
+    """What was sent, and what the server acknowledged: the revision of each name."""
+
+    sent: dict[str, str] = field(default_factory=dict)  # the idempotency key of each name
+    acknowledged: dict[str, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    half: threading.Event = field(default_factory=threading.Event)
+
+    def acknowledge(self, name: str, revision: int) -> None:
+        """Note an answer; halfway, tell whoever waits for it."""
+        with self.lock:
+            self.acknowledged[name] = revision
+            if sum(self.acknowledged.values()) >= WRITES // 2:
+                self.half.set()
+
+
+def test_no_acknowledged_write_is_lost_and_none_is_there_by_halves(machine: Machine, database: tuple[str, ...]) -> None:
+    server, noted = machine.up(*database), Noted()
+    with ThreadPoolExecutor(WRITERS) as writers:
+        working = [writers.submit(_write, server, noted, writer) for writer in range(WRITERS)]
+        assert noted.half.wait(120)
+        assert server.tell(signal.SIGKILL).code == -signal.SIGKILL
+        ended = [work.result(60) for work in working]
+    assert ended == ["cut off"] * WRITERS, "the server was killed too late"
+    assert WRITES // 2 <= sum(noted.acknowledged.values()) < WRITES
+
+    server = machine.up(*database)
+    _check_whole(server, database, noted)
+    _send_again(server, noted)
+    _check_whole(server, database, noted)
+
+
+def _write(server: Running, noted: Noted, writer: int) -> str:
+    """Create compute resources, and edit every third of them."""
+    with server.client() as client:
+        try:
+            for number in range(WRITES // WRITERS):
+                name = f"kept-{writer}-{number}"
+                noted.sent[name] = f"key-of-{name}"
+                _create(client, noted, name)
+                if number % 3 == 0:
+                    answer = client.patch(f"/compute-resources/{name}", json={"description": "edited"})
+                    assert answer.status_code == 200, answer.text
+                    noted.acknowledge(name, answer.json()["revision"])
+        except httpx2.TransportError:
+            return "cut off"
+    return "done"
+
+
+def _create(client: httpx2.Client, noted: Noted, name: str) -> None:
+    headers = {"Idempotency-Key": noted.sent[name]}
+    answer = client.post("/compute-resources", json=make_resource(name), headers=headers)
+    assert answer.status_code == 201, answer.text
+    noted.acknowledge(name, answer.json()["revision"])
+
+
+def _send_again(server: Running, noted: Noted) -> None:
+    """Whoever got no answer asks again: it is done once, whether or not it was done before."""
+    unanswered = [name for name in noted.sent if name not in noted.acknowledged]
+    with server.client() as client:
+        for name in unanswered:
+            _create(client, noted, name)
+
+
+def _check_whole(server: Running, database: tuple[str, ...], noted: Noted) -> None:
+    url = database[1] if database else f"sqlite:///{server.data / 'fairlead.db'}"
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        kept = {row.name: row for row in connection.execute(sa.text(KEPT))}
+        of_kind = " AND kind = 'compute_resource'"
+        strays = [
+            *connection.execute(sa.text(STRAY.format(table="revisions", more=""))),
+            *connection.execute(sa.text(STRAY.format(table="audit", more=of_kind))),
+        ]
+        kinds = set(connection.execute(sa.text("SELECT kind FROM audit")).scalars())
+    assert "compute_resource" in kinds
+    assert strays == []
+    assert set(kept) <= set(noted.sent)
+    for name, revision in noted.acknowledged.items():
+        assert kept[name].revision >= revision, name
+    for _id, name, revision, revisions, newest, entries in kept.values():
+        assert (revisions, newest, entries) == (revision, revision, revision), name

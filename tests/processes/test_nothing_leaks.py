@@ -1,0 +1,284 @@
+"""Planted secrets are looked for in everything that a server says, logs and keeps."""
+
+import base64
+import json
+import secrets
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx2
+import pytest
+import sqlalchemy as sa
+
+from tests.processes import providers
+from tests.processes.machines import Machine, Running, make_resource
+from tests.processes.providers import Provider
+
+DEBUG = {"FAIRLEAD_LOG_LEVEL": "debug"}
+RUN = {"function": {"name": "f", "kind": "container", "image": "registry.example.org/a:1"}}
+SECRET = "projects/default/secrets"
+
+
+class Ledger:
+    """What was planted, by name, and everything that was said, but for the few answers that may say it."""
+
+    def __init__(self) -> None:
+        self.planted: dict[str, str] = {}
+        self.said: dict[str, str] = {}
+        self.statuses: set[int] = set()
+
+    def plant(self, name: str) -> str:
+        """A text that is nowhere else."""
+        return self.note(name, f"Pl4nted-{secrets.token_hex(16)}")
+
+    def note(self, name: str, text: str) -> str:
+        """A text that must not be seen."""
+        assert len(text) >= 20
+        self.planted[name] = text
+        return text
+
+    def listen(self, answer: httpx2.Response) -> None:
+        """Remember an answer; the texts that were sent are in no header and no body of it."""
+        answer.read()
+        self.statuses.add(answer.status_code)
+        request = answer.request
+        told = f"{answer.headers}\n{answer.text}"
+        self.said[f"{len(self.said)}: {request.method} {request.url.path} -> {answer.status_code}"] = told
+
+    def forgive(self) -> None:
+        """The last answer may say what it said."""
+        self.said.popitem()
+
+    def found_in(self, content: bytes) -> list[str]:
+        """The planted texts in some bytes, also in other spellings."""
+        return [name for name, text in self.planted.items() if any(form in content for form in _spellings(text))]
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    """Somebody who signs tokens."""
+    with providers.running() as provider:
+        yield provider
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def own_database(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The options of a server for a database that this test may break."""
+    return () if request.param == "sqlite" else ("--database", request.getfixturevalue("empty_postgresql_url"))
+
+
+def test_what_is_secret_is_nowhere(own_database: tuple[str, ...], machine: Machine, provider: Provider) -> None:
+    ledger = Ledger()
+    _trust_a_provider(machine, own_database, provider, ledger)
+    _trust_this_machine(machine, own_database, ledger)
+    assert {200, 201, 204, 303, 400, 401, 403, 404, 409, 412, 415, 422, 428, 500} <= ledger.statuses
+
+    said = {where: ledger.found_in(text.encode()) for where, text in ledger.said.items()}
+    assert {where: found for where, found in said.items() if found} == {}
+    assert sum(file.stat().st_size for file in machine.folder.glob("*.err")) > 20_000
+    for file in sorted(machine.folder.glob("*.err")):
+        assert ledger.found_in(file.read_bytes()) == [], file
+    for file in sorted(machine.folder.glob("*.out")):
+        assert set(ledger.found_in(file.read_bytes())) <= {"word"}, file  # the link is printed
+    kept = list(_kept(machine.folder / "data", own_database))
+    assert sum(map(len, kept)) > 20_000
+    assert [name for content in kept for name in ledger.found_in(content)] == []
+
+
+def _trust_a_provider(machine: Machine, database: tuple[str, ...], provider: Provider, ledger: Ledger) -> None:
+    """A server with a provider: its tokens, good and bad."""
+    server = machine.up(*database, variables=provider.variables | DEBUG)
+    good = ledger.note("token of the provider", provider.token(sub="ada", groups=["platform-admins"]))
+    ledger.note("its signature", good.split(".")[2])
+    ledger.note("its claims", good.split(".")[1])
+    bad = ledger.note("expired token", provider.token(sub="ada", exp=1))
+    strange = ledger.note("token of somebody else", provider.token(iss="https://login.example.org"))
+    ledger.note("token of this machine", server.token)
+    with server.client(good) as client:
+        client.event_hooks = {"response": [ledger.listen]}
+        assert client.get("/me").status_code == 200
+        _exercise(client, ledger)
+        client.post("/sessions", json={"token": good})
+        for token in (bad, strange, good[:-5], good + "x", f"{good} {good}"):
+            client.get("/me", headers={"Authorization": f"Bearer {token}"})
+            client.post("/sessions", json={"token": token})
+        client.get("/me", headers={"Authorization": f"Basic {good}"})
+        client.get("/me", headers={"Authorization": good})
+    _look_around(server, ledger)
+    # As it is while the server runs: with what SQLite has not yet put into its place.
+    for content in _kept(server.data, database):
+        assert ledger.found_in(content) == []
+    server.tell(signal.SIGKILL)
+
+
+def _trust_this_machine(machine: Machine, database: tuple[str, ...], ledger: Ledger) -> None:
+    """A server of this machine alone: the sign-in link and sessions."""
+    server = machine.up(*database, variables=DEBUG)
+    word = ledger.note("word", server.link.partition("word=")[2])
+    with server.anybody() as browser:
+        browser.event_hooks = {"response": [ledger.listen]}
+        assert browser.get(f"/login?word={word}").status_code == 303
+        ledger.forgive()  # the cookie
+        session = ledger.note("session", browser.cookies["fairlead_session"])
+        for path in (f"/login?word={word}", f"/login?word={word}&word={word}", f"/login?other={word}", "/login"):
+            browser.get(path)
+        browser.post("/api/v1/sessions", json={"token": word})
+        for path in ("me", "tokens", "audit", "settings"):
+            assert browser.get(f"/api/v1/{path}").status_code == 200
+        foreign = {"Origin": "https://elsewhere.example.org"}
+        assert browser.post("/api/v1/tokens", json={"name": "a"}, headers=foreign).status_code == 403
+        assert browser.get("/api/v1/me", headers={"Authorization": f"Bearer {session}"}).status_code == 200
+        browser.get("/api/v1/me", headers={"Authorization": f"Bearer {word}"})
+    with server.client() as client:
+        client.event_hooks = {"response": [ledger.listen]}
+        _exercise(client, ledger)
+        _break(server, database, client, ledger)
+    with server.anybody() as browser:
+        browser.cookies.set("fairlead_session", session)
+        browser.event_hooks = {"response": [ledger.listen]}
+        assert browser.delete("/api/v1/sessions", headers={"Origin": server.url}).status_code == 204
+        assert browser.get("/api/v1/me").status_code == 401
+    _look_around(server, ledger)
+    ended = machine.app("rotate-keys", "--data", str(server.data), *database, variables=DEBUG)
+    assert ended.code == 0, ended.err
+    server.tell()
+    for number, line in enumerate((server.data / "secret.key").read_text().splitlines()):
+        ledger.note(f"key {number}", line.partition(" ")[0])
+
+
+def _exercise(client: httpx2.Client, ledger: Ledger) -> None:
+    """Send secrets and tokens in every way that is right, and in many that are not."""
+    number = len(ledger.planted)
+    value, other = ledger.plant(f"secret {number}"), ledger.plant(f"replaced secret {number}")
+    path = f"/{SECRET}/PLANTED_{number}"
+    assert client.put(path, json={"value": other}).status_code == 201
+    assert client.put(path, json={"value": value}).status_code == 200
+    assert client.put(path, json={"value": other}, headers={"If-Match": '"1"'}).status_code == 412
+    _send_badly(client, path, value)
+    client.post(
+        "/compute-resources", json=make_resource(f"planted-{number}"), headers={"Idempotency-Key": f"k{number}"}
+    )
+    request = {**RUN, "secrets": [f"PLANTED_{number}"]}
+    previewed = client.post("/projects/default/runs/preview", json=request)
+    assert previewed.status_code == 200, previewed.text
+    assert f"PLANTED_{number}" in previewed.text
+    run = client.post("/projects/default/runs", json=request)
+    assert run.status_code == 201, run.text
+    for part in ("", "/explain", "/request", "/manifests"):
+        assert client.get(f"/runs/{run.json()['id']}{part}").status_code == 200
+
+    key = {"Idempotency-Key": f"token-{number}"}
+    made = client.post("/tokens", json={"name": f"planted {number}"}, headers=key)
+    ledger.forgive()  # the one answer that shows it
+    token = ledger.note(f"token {number}", made.json()["token"])
+    assert client.post("/tokens", json={"name": f"planted {number}"}, headers=key).status_code == 409
+    ours = {"Authorization": f"Bearer {token}"}
+    assert client.get("/me", headers=ours).status_code == 200
+    assert client.put(f"/{SECRET}/PLANTED_{number}", json={"value": value}, headers=ours).status_code == 200
+    assert client.get("/me", headers={"Authorization": f"Bearer {token}x"}).status_code == 401
+    assert client.get("/me", headers={"Authorization": f"Basic {token}"}).status_code == 401
+    for body in ({"token": [token]}, {"token": token, "more": 1}, {"tokens": token}, {"token": token + "\0"}, token):
+        assert client.post("/sessions", json=body).status_code in (400, 401, 422), body
+    assert client.delete(f"/tokens/{made.json()['id']}").status_code == 204
+    assert client.get("/me", headers=ours).status_code == 401
+    assert client.delete(path).status_code == 204
+
+
+def _send_badly(client: httpx2.Client, path: str, value: str) -> None:
+    """A secret in bodies that are wrong: what is said of them must not repeat it."""
+    for body in (
+        {"value": [value]},
+        {"value": {value: value}},
+        {"value": value, "note": 1},
+        {"value": value, "values": value},
+        {"values": value},
+        {"value": f"{value}\0"},
+        {"value": f"{value}\ud800"},
+        {"value": value * 40_000},
+        [value],
+        value,
+        {},
+    ):
+        text = json.dumps(body)
+        answer = client.put(path, content=text, headers={"Content-Type": "application/json"})
+        assert answer.status_code in (400, 413, 422), (answer.status_code, text[:100])
+    for text in (f'{{"value": "{value}', f'{{"value": "{value}", "value": "{value}"}}', f'{{"value": {value}}}'):
+        assert client.put(path, content=text, headers={"Content-Type": "application/json"}).status_code == 400
+    assert client.put(path, content=value, headers={"Content-Type": "text/plain"}).status_code == 415
+    assert client.put(path, json={"value": value}, headers={"If-Match": "x"}).status_code == 400
+    assert client.put("/projects/nowhere/secrets/A", json={"value": value}).status_code == 404
+    assert client.put(f"/{SECRET}/not%20a%20name", json={"value": value}).status_code == 422
+    assert client.post(path, json={"value": value}).status_code == 405
+    assert client.put(f"{path}?more=1", json={"value": value}).status_code == 422
+
+
+def _break(server: Running, database: tuple[str, ...], client: httpx2.Client, ledger: Ledger) -> None:
+    """A mistake of the server while it has a secret in its hands."""
+    value = ledger.plant("secret of a failing request")
+    assert client.put(f"/{SECRET}/BROKEN", json={"value": value}).status_code == 201
+    assert client.put("/policies/project/default", json={"rules": {}}).status_code == 200
+    assert client.put("/policies/project/default", json={"rules": {}}).status_code == 428
+    engine = sa.create_engine(_address(server.data, database), poolclass=sa.NullPool)
+
+    def change(statement: str) -> None:
+        with engine.begin() as connection:
+            connection.exec_driver_sql(statement)
+
+    if database:
+        change("ALTER TABLE secrets RENAME COLUMN key_id TO key_name")
+    else:
+        change("UPDATE secrets SET created_at = 'no moment' WHERE name = 'BROKEN'")
+    failed = client.put(f"/{SECRET}/BROKEN", json={"value": value})
+    assert failed.status_code == 500, failed.text
+    assert failed.headers["content-type"] == "application/problem+json"
+    assert set(failed.json()) == {"type", "title", "status", "code", "detail", "request_id"}
+    assert failed.json()["request_id"] in server.process.told[1]
+    if database:
+        change("ALTER TABLE secrets RENAME COLUMN key_name TO key_id")
+    else:
+        change("UPDATE secrets SET created_at = updated_at WHERE name = 'BROKEN'")
+    assert client.put(f"/{SECRET}/BROKEN", json={"value": value}).status_code == 200
+
+
+def _look_around(server: Running, ledger: Ledger) -> None:
+    """Everything that can be read."""
+    with server.client() as client:
+        client.event_hooks = {"response": [ledger.listen]}
+        described = client.get("/openapi.json").json()
+        plain = [path for path, methods in described["paths"].items() if "get" in methods and "{" not in path]
+        assert len(plain) > 15
+        for path in plain:
+            assert client.get(path.removeprefix("/api/v1")).status_code == 200, path
+        lines = client.get("/audit/export").text.splitlines()
+        assert {"secret.create", "secret.edit", "token.create"} <= {json.loads(line)["action"] for line in lines}
+        for name in ("default", "nowhere"):
+            client.get(f"/projects/{name}/secrets")
+        client.get("/compute-resources/nothing")
+    with server.anybody() as nobody:
+        nobody.event_hooks = {"response": [ledger.listen]}
+        for path in ("/", "/metrics", "/healthz", "/readyz", "/nowhere", "/api/v1/tokens"):
+            nobody.get(path)
+
+
+def _kept(data: Path, database: tuple[str, ...]) -> Iterator[bytes]:
+    """What is in the database, byte by byte or row by row."""
+    if not database:
+        for file in sorted(data.glob("fairlead.db*")):
+            yield file.read_bytes()
+        return
+    engine = sa.create_engine(_address(data, database), poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        for table in sa.inspect(connection).get_table_names():
+            for row in connection.exec_driver_sql(f'SELECT t::text FROM "{table}" t'):
+                yield str(row[0]).encode()
+
+
+def _address(data: Path, database: tuple[str, ...]) -> str:
+    return database[1] if database else f"sqlite:///{data / 'fairlead.db'}"
+
+
+def _spellings(text: str) -> list[bytes]:
+    plain = text.encode()
+    return [plain, plain.hex().encode(), base64.b64encode(plain).rstrip(b"=")[:-1], quote(text).encode()]

@@ -1,0 +1,148 @@
+"""A server that trusts an identity provider: who is let in with a token of it, who is not, and what if it is gone."""
+
+import hmac
+import time
+from collections.abc import Callable, Iterator
+
+import httpx2
+import pytest
+
+from tests.adapters.issuers import EC, OTHER_RSA, RSA, make_part, make_token
+from tests.processes import providers
+from tests.processes.machines import PLAIN, Machine, Running
+from tests.processes.providers import Provider
+
+AT_ONCE = 3.0  # seconds; the goal is 1 on a quiet machine
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    """The provider that the server trusts."""
+    with providers.running() as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def server(shared_machine: Machine, provider: Provider) -> Running:
+    """A server that trusts the provider."""
+    return shared_machine.up(variables=provider.variables)
+
+
+def test_a_good_token_says_who_its_bearer_is(server: Running, provider: Provider) -> None:
+    for token in (provider.token(groups=["vision"]), make_token(provider.claims(groups="vision"), EC, "ES256")):
+        with server.client(token) as client:
+            answer = client.get("/me")
+        assert answer.status_code == 200, answer.text
+        assert answer.json() == {"user": "ada", "groups": ["vision"], "via": "oidc", "roles": []}
+
+
+def test_groups_give_roles(server: Running, provider: Provider) -> None:
+    with server.client(provider.token(sub="grace", groups=["platform-admins"])) as admin:
+        assert admin.get("/me").json()["roles"] == [{"role": "admin", "scope": "platform"}]
+        role = {"subject": "group:vision", "role": "member", "scope": "project/default"}
+        assert admin.post("/roles", json=role).status_code == 201
+        entry = admin.get("/audit", params={"action": "role.create", "limit": "1"}).json()["items"][0]
+        assert (entry["who"], entry["via"]) == ("grace", "oidc")
+    with server.client(provider.token(groups=["speech", "vision"])) as member:
+        assert member.get("/projects/default").status_code == 200
+        assert member.put("/projects/default/secrets/MINE", json={"value": "x"}).status_code == 201
+        assert member.post("/departments", json={"name": "mine", "parent": "cluster/local"}).status_code in (403, 404)
+        assert member.get("/audit").status_code == 403
+    with server.client(provider.token(groups=["speech"])) as stranger:
+        assert stranger.get("/projects/default").status_code == 404
+
+
+def test_a_bearer_can_make_a_token_of_this_server(server: Running, provider: Provider) -> None:
+    with server.client(provider.token(sub="linus")) as client:
+        made = client.post("/tokens", json={"name": "for a script"}).json()
+    with server.client(made["token"]) as client:
+        assert client.get("/me").json()["user"] == "linus"
+
+
+def _forge_none(provider: Provider) -> str:
+    return f"{make_part({'alg': 'none', 'typ': 'JWT'})}.{make_part(provider.claims())}."
+
+
+def _forge_with_the_public_key(provider: Provider) -> str:
+    # Whoever takes the public key for a shared secret believes this one.
+    content = f"{make_part({'alg': 'HS256', 'typ': 'JWT', 'kid': RSA.kid})}.{make_part(provider.claims())}"
+    return f"{content}.{make_part(hmac.digest(RSA.as_pem(private=False), content.encode(), 'sha256'))}"
+
+
+def _forge_claims(provider: Provider) -> str:
+    header, _, signature = provider.token().split(".")
+    return f"{header}.{make_part(provider.claims(sub='root'))}.{signature}"
+
+
+FORGED: dict[str, Callable[[Provider], str]] = {
+    "expired": lambda provider: provider.token(exp=int(time.time()) - 120),
+    "without an end": lambda provider: provider.token(exp=None),
+    "not yet good": lambda provider: provider.token(nbf=int(time.time()) + 600),
+    "not signed": _forge_none,
+    "signed with the public key": _forge_with_the_public_key,
+    "signed by somebody else": lambda provider: make_token(provider.claims(), OTHER_RSA),
+    "other claims than were signed": _forge_claims,
+    "of another issuer": lambda provider: provider.token(iss="https://login.example.org"),
+    "for another audience": lambda provider: provider.token(aud="grafana"),
+    "for nobody": lambda provider: provider.token(aud=None),
+    "signed with an unknown key": lambda provider: make_token(provider.claims(), kid="no-such-key"),
+    "of nobody": lambda provider: provider.token(sub=""),
+    "cut in the middle": lambda provider: provider.token()[:-40],
+    "no token": lambda _: "a.b.c",
+    "no token of this server": lambda _: "fl_forged",
+    "very long": lambda _: "a" * 60_000,
+    "half a character": lambda _: "\udcff\udcfe",
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_a_bad_token_is_refused_at_once(server: Running, provider: Provider, case: str) -> None:
+    token = FORGED[case](provider)
+    header = b"Bearer " + token.encode("utf-8", "surrogateescape")
+    with server.anybody() as client:
+        for method, path in (("GET", "/api/v1/me"), ("POST", "/api/v1/compute-resources"), ("GET", "/api/v1/export")):
+            started = time.monotonic()
+            answer = client.request(method, path, headers={b"Authorization": header})
+            assert time.monotonic() - started < AT_ONCE
+            _check_refusal(answer)
+            assert len(token) < 20 or token not in answer.text
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Basic cm9vdDpyb290", "Token abc", "Bearer,"])
+def test_no_token_at_all_is_refused(server: Running, header: str) -> None:
+    with server.anybody() as client:
+        _check_refusal(client.get("/api/v1/me", headers={"Authorization": header} if header else {}))
+
+
+def test_a_token_of_a_provider_is_no_password_of_another_server(shared_machine: Machine, provider: Provider) -> None:
+    alone = shared_machine.up(data="alone")
+    with alone.client(provider.token(groups=["platform-admins"])) as client:
+        _check_refusal(client.get("/me"))
+    with alone.anybody() as browser:
+        _check_refusal(browser.post("/api/v1/sessions", json={"token": provider.token()}))
+
+
+def test_while_the_provider_is_gone_its_tokens_wait_and_ours_work(shared_machine: Machine) -> None:
+    with providers.running() as provider:
+        pass  # gone again, and nobody listens on its port
+    server = shared_machine.up(data="waiting", variables=provider.variables)
+    for _ in range(2):
+        with server.client(provider.token()) as client:
+            answer = client.get("/me")
+        assert answer.status_code == 503, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert int(answer.headers["retry-after"]) >= 1
+        assert provider.issuer in answer.json()["detail"]
+        with server.client() as client:
+            assert client.get("/me").status_code == 200
+        with server.client("fl_forged") as client:
+            _check_refusal(client.get("/me"))
+    assert httpx2.get(f"{server.url}/readyz", **PLAIN).status_code == 200
+
+
+def _check_refusal(answer: httpx2.Response) -> None:
+    assert answer.status_code == 401, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert answer.json()["code"] == "unauthenticated"
+    assert answer.json()["detail"]

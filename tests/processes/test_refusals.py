@@ -1,0 +1,172 @@
+"""What keeps a server from starting is said in a line or two, without a traceback, and with an exit status."""
+
+import os
+import socket
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.adapters.database.migrating import migrate
+from fairlead.adapters.database.stores import DatabaseStore
+from tests.processes.machines import Ended, Machine
+
+USAGE, FAILED = 2, 1
+PASSWORD = "swordfish-4711"
+Case = tuple[int, list[str], dict[str, str], str]
+
+# The exit status, the options, the variables, and words that must be told.
+SETTINGS: dict[str, Case] = {
+    "open to others": (USAGE, ["--host", "0.0.0.0"], {}, "host is 0.0.0.0, which others can reach, and auth is local"),
+    "open to others by IPv6": (USAGE, ["--host", "::"], {}, "which others can reach"),
+    "port too high": (USAGE, ["--port", "99999"], {}, "99999"),
+    "port no number": (USAGE, ["--port", "many"], {}, "many"),
+    "port too low": (USAGE, ["--port=-1"], {}, "-1"),
+    "unknown way in": (USAGE, ["--auth", "open"], {}, "'local', 'tokens' or 'oidc'"),
+    "unknown variable": (USAGE, [], {"FAIRLEAD_PROT": "1"}, "FAIRLEAD_PROT: did you mean FAIRLEAD_PORT"),
+    "unknown level": (USAGE, [], {"FAIRLEAD_LOG_LEVEL": "loud"}, "loud"),
+    "no kind of administrator": (USAGE, [], {"FAIRLEAD_ADMINS": "user:ada,bob"}, "user:<name> or group:<name>"),
+    "OIDC without issuer": (USAGE, ["--auth", "oidc"], {}, "oidc_issuer"),
+    "issuer without OIDC": (USAGE, [], {"FAIRLEAD_OIDC_ISSUER": "https://a.example.org"}, "set auth to oidc"),
+    "issuer over plain HTTP": (
+        FAILED,
+        ["--auth", "oidc"],
+        {"FAIRLEAD_OIDC_ISSUER": "http://login.example.org", "FAIRLEAD_OIDC_AUDIENCE": "fairlead"},
+        "no address of an issuer",
+    ),
+    "no key": (FAILED, [], {"FAIRLEAD_SECRET_KEYS": PASSWORD}, "key 1"),
+    "database of another make": (FAILED, ["--database", f"mysql://root:{PASSWORD}@127.0.0.1/fairlead"], {}, "mysql"),
+    "no database address": (FAILED, ["--database", "fairlead"], {}, "the database is no address"),
+    "database that is not there": (
+        FAILED,
+        ["--database", f"postgresql://fairlead:{PASSWORD}@127.0.0.1:1/fairlead"],
+        {},
+        "127.0.0.1",
+    ),
+    "address of nobody": (FAILED, ["--host", "192.0.2.1", "--auth", "tokens"], {}, "192.0.2.1"),
+}
+FILES = {
+    "unknown key": (b'prot = 1\ndata = "data"\n', "prot"),
+    "no TOML": (b"port = \n", "fairlead.toml"),
+    "no text": (b"\xff\xfe", "fairlead.toml"),
+    "wrong type": (b"port = [1]\n", "port"),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_wrong_settings_are_told(machine: Machine, case: str) -> None:
+    code, options, variables, words = SETTINGS[case]
+    ended = machine.app("up", "--port", "0", "--data", "data", *options, variables=variables)
+    _check_refusal(ended, words, code)
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_wrong_file_is_told(machine: Machine, case: str) -> None:
+    content, words = FILES[case]
+    (machine.folder / "fairlead.toml").write_bytes(content)
+    _check_refusal(machine.app("up", "--data", "data"), words, USAGE)
+
+
+def test_all_that_is_wrong_with_the_settings_is_told_at_once(machine: Machine) -> None:
+    variables = {"FAIRLEAD_PROT": "1", "FAIRLEAD_LOG_LEVEL": "loud", "FAIRLEAD_AUTH": "open"}
+    ended = machine.app("up", "--port", "many", variables=variables)
+    for words in ("FAIRLEAD_PROT", "loud", "open", "many"):
+        _check_refusal(ended, words, USAGE, lines=8)
+
+
+def test_unknown_options_are_told_by_both_doors(machine: Machine) -> None:
+    _check_refusal(machine.app("up", "--prot", "1"), "--prot", USAGE, lines=8)
+    ended = machine.fairlead("up", "--prot", "1")
+    assert ended.code != 0
+    assert "--prot" in ended.err + ended.out
+    assert "Traceback" not in ended.err
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port on which somebody else listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_a_port_in_use_is_told(machine: Machine, taken_port: int) -> None:
+    ended = machine.app("up", "--port", str(taken_port), "--data", "data")
+    _check_refusal(ended, f"127.0.0.1, port {taken_port}", FAILED)
+    assert not (machine.folder / "data" / "server.json").exists()
+
+
+def _newer(folder: Path) -> str:
+    store = DatabaseStore(f"sqlite:///{folder / 'fairlead.db'}")
+    migrate(store.engine)
+    store.close()
+    with sqlite3.connect(folder / "fairlead.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    return "9999"
+
+
+def _no_database(folder: Path) -> str:
+    (folder / "fairlead.db").write_bytes(b"this is a diary\n" * 1000)
+    return "no database"
+
+
+def _folder_as_database(folder: Path) -> str:
+    (folder / "fairlead.db").mkdir()
+    return "fairlead.db"
+
+
+def _open_key(folder: Path) -> str:
+    (folder / "secret.key").write_text("A" * 43 + "=\n")
+    (folder / "secret.key").chmod(0o644)
+    return "0644"
+
+
+def _no_key(folder: Path) -> str:
+    (folder / "secret.key").write_text(PASSWORD)
+    (folder / "secret.key").chmod(0o600)
+    return "key 1"
+
+
+def _folder_as_token(folder: Path) -> str:
+    (folder / "token").mkdir()
+    return str(folder / "token")
+
+
+@pytest.mark.parametrize("spoil", [_newer, _no_database, _folder_as_database, _open_key, _no_key, _folder_as_token])
+def test_a_spoilt_data_folder_is_told(machine: Machine, spoil: Callable[[Path], str]) -> None:
+    data = machine.folder / "data"
+    data.mkdir(mode=0o700)
+    words = spoil(data)
+    _check_refusal(machine.app("up", "--port", "0", "--data", str(data)), words, FAILED)
+
+
+def test_a_file_in_place_of_the_data_folder_is_told(machine: Machine) -> None:
+    (machine.folder / "data").write_text("")
+    _check_refusal(machine.app("up", "--port", "0", "--data", "data"), "data", FAILED)
+
+
+def test_a_data_folder_that_cannot_be_made_is_told(machine: Machine) -> None:
+    _check_refusal(machine.app("up", "--port", "0", "--data", "/proc/fairlead/data"), "/proc/fairlead", FAILED)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_data_folder_of_somebody_else_is_told(machine: Machine) -> None:
+    (machine.folder / "data").mkdir(mode=0)
+    _check_refusal(machine.app("up", "--port", "0", "--data", "data"), "data", FAILED)
+
+
+def test_a_watched_folder_that_is_not_there_is_told(machine: Machine) -> None:
+    ended = machine.app("up", "--port", "0", "--data", "data", "--folder", "nowhere", seconds=15)
+    _check_refusal(ended, "nowhere", FAILED)
+
+
+def _check_refusal(ended: Ended, words: str, code: int, *, lines: int = 3) -> None:
+    assert "Traceback" not in ended.err, ended.err[-2000:]
+    assert words in ended.err
+    assert PASSWORD not in ended.out + ended.err
+    assert ended.code == code, ended
+    assert 1 <= len(ended.err.splitlines()) <= lines, ended.err
+    assert "serves at" not in ended.out

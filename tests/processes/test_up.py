@@ -1,0 +1,187 @@
+"""`fairlead up`: how fast it serves, what it says and keeps, who is let in, and how it ends."""
+
+import json
+import shutil
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.processes.machines import FAIRLEAD, PLAIN, Machine, Running, make_resource
+
+GENEROUS = 10.0  # seconds; the goal is 3 on a quiet machine
+CURL = shutil.which("curl")
+
+
+def test_a_server_serves_soon_after_its_start(machine: Machine) -> None:
+    took: list[float] = []
+    while len(took) < 3 and min(took, default=GENEROUS) >= GENEROUS:  # the machine may have been busy with others
+        server = machine.up(program=(str(FAIRLEAD),), data=f"data-{len(took)}")
+        took.append(server.seconds)
+        server.tell()
+    print(f"served {min(took):.2f} s after the start of the process")
+    assert min(took) < GENEROUS
+
+
+def test_it_says_where_it_serves_where_the_token_is_and_how_to_sign_in(server: Running) -> None:
+    told = server.process.told[0]
+    assert f"serves at {server.url}\n" in told
+    assert f"token    {server.data / 'token'}\n" in told
+    assert f"sign in  {server.url}/login?word=" in told
+    assert f'curl -H "Authorization: Bearer $(cat {server.data / "token"})" {server.url}/api/v1/me' in told
+    assert server.token not in told
+    assert json.loads((server.data / "server.json").read_text("utf-8")) == {
+        "url": server.url,
+        "pid": server.process.pid,
+    }
+
+
+def test_what_it_keeps_is_for_its_owner_alone(server: Running) -> None:
+    assert _mode(server.data) == 0o700
+    kept = [file for file in server.data.iterdir() if file.is_file()]
+    assert {file.name for file in kept} >= {"token", "secret.key", "server.json", "fairlead.db"}
+    assert {file.name: oct(_mode(file)) for file in kept if _mode(file) & 0o077} == {}
+
+
+def test_a_folder_that_was_there_before_lets_nobody_read_what_is_put_into_it(machine: Machine) -> None:
+    (machine.folder / "data").mkdir(mode=0o755)
+    server = machine.up()
+    readable = [file.name for file in server.data.iterdir() if _mode(file) & 0o077]
+    assert readable == [] or _mode(server.data) == 0o700
+
+
+def test_the_token_stays_until_it_is_spoilt_revoked_or_lost(machine: Machine) -> None:
+    server = machine.up()
+    first = server.token
+    server.tell()
+
+    server = machine.up()
+    assert server.token == first
+    with server.client() as client:
+        assert client.get("/me").status_code == 200
+    server.tell()
+
+    (server.data / "token").write_bytes(b"\xff\xfe")
+    server = machine.up()
+    second = server.token
+    assert second != first
+    with server.client(first) as client, server.client(second) as other:
+        assert client.get("/me").status_code == 401
+        assert other.get("/me").status_code == 200
+        mine = other.get("/tokens", params={"purpose": "local"}).json()["items"]
+        assert [other.delete(f"/tokens/{token['id']}").status_code for token in mine] == [204]
+        assert other.get("/me").status_code == 401
+    server.tell()
+
+    server = machine.up()
+    third = server.token
+    assert third not in (first, second)
+    server.tell()
+
+    (server.data / "token").unlink()
+    server = machine.up()
+    assert server.token not in (first, second, third)
+    assert _mode(server.data / "token") == 0o600
+    with server.client() as client:
+        assert client.get("/me").status_code == 200
+
+
+def test_the_sign_in_link_works_once(server: Running) -> None:
+    with server.anybody() as browser:
+        followed = browser.get(server.link)
+        assert (followed.status_code, followed.headers["location"]) == (303, "/")
+        cookie = followed.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert browser.get("/").status_code == 200
+        assert browser.get("/api/v1/me").json()["via"].startswith("session:")
+        assert browser.delete("/api/v1/sessions", headers={"Origin": server.url}).status_code == 204
+        assert browser.get("/api/v1/me").status_code == 401
+    with server.anybody() as other:
+        assert other.get(server.link).status_code == 401
+        assert other.get("/api/v1/me").status_code == 401
+
+
+@pytest.mark.skipif(CURL is None, reason="there is no curl")
+def test_curl_with_the_printed_token_does_everything_to_a_compute_resource(server: Running) -> None:
+    said = server.process.told[0].split("try      ")[1].splitlines()[0]
+    assert json.loads(_shell(said))["roles"] == [{"role": "admin", "scope": "platform"}]
+    begin = said.removesuffix("/api/v1/me")
+
+    def curl(path: str, method: str = "GET", body: object = None) -> tuple[int, object]:
+        words = f"{begin}/api/v1{path} --silent --request {method} --write-out '\\n%{{http_code}}'"
+        if body is not None:
+            words += f" --header 'Content-Type: application/json' --data '{json.dumps(body)}'"
+        text, _, status = _shell(words).rpartition("\n")
+        return int(status), json.loads(text) if text else None
+
+    def names() -> list[str]:
+        status, page = curl("/compute-resources?search=curled")
+        assert status == 200
+        assert isinstance(page, dict)
+        return [item["name"] for item in page["items"]]
+
+    status, made = curl("/compute-resources", "POST", make_resource("curled"))
+    assert status == 201
+    assert isinstance(made, dict)
+    assert made["requirements"]["resources"]["mem"] == {"requests": "4Gi"}
+    assert names() == ["curled"]
+    assert curl("/compute-resources/curled/copy", "POST", {"name": "curled-too"})[0] == 201
+    assert names() == ["curled", "curled-too"]
+    assert curl("/compute-resources/curled-too", "PATCH", {"name": "curled-anew"})[0] == 200
+    assert names() == ["curled", "curled-anew"]
+    assert curl("/compute-resources/curled", "DELETE") == (204, None)
+    assert curl("/compute-resources/curled-anew", "DELETE") == (204, None)
+    assert names() == []
+    assert curl("/compute-resources/curled")[0] == 404
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_cleanly_when_told(machine: Machine, number: signal.Signals) -> None:
+    server = machine.up()
+    ended = server.tell(number)
+    assert "Traceback" not in ended.err
+    assert ended.code == 0
+    assert not (server.data / "server.json").exists()
+    # What a closed SQLite database leaves behind is one file.
+    assert [file.name for file in server.data.glob("fairlead.db*")] == ["fairlead.db"]
+
+
+def test_options_win_over_variables_and_variables_over_the_file(machine: Machine) -> None:
+    (machine.folder / "fairlead.toml").write_text(
+        'data = "from-file"\nauth = "tokens"\npublic_url = "https://fairlead.example.org"\nadmins = "user:ada"\n'
+    )
+    server = machine.up(variables={"FAIRLEAD_DATA": "from-variable", "FAIRLEAD_AUTH": "local"})
+    with server.client() as client:
+        settings = client.get("/settings").json()["server"]
+        assert (settings["auth"], settings["url"]) == ("local", "https://fairlead.example.org")
+        subjects = {role["subject"] for role in client.get("/roles").json()["items"]}
+    assert "user:ada" in subjects
+    assert not (machine.folder / "from-file").exists()
+    assert not (machine.folder / "from-variable").exists()
+
+
+def test_empty_variables_say_nothing(machine: Machine) -> None:
+    server = machine.up(variables={"FAIRLEAD_DATABASE": "", "FAIRLEAD_AUTH": "", "FAIRLEAD_FOLDER": ""})
+    with server.client() as client:
+        assert client.get("/settings").json()["server"]["database"] == "sqlite"
+
+
+def test_others_are_let_in_only_with_a_token(machine: Machine) -> None:
+    server = machine.up("--host", "0.0.0.0", "--auth", "tokens")
+    address = server.url.replace("0.0.0.0", "127.0.0.1")
+    assert httpx2.get(f"{address}/api/v1/me", **PLAIN).status_code == 401
+    headers = {"Authorization": f"Bearer {server.token}"}
+    assert httpx2.get(f"{address}/api/v1/me", headers=headers, **PLAIN).status_code == 200
+    assert "sign in" not in server.process.told[0]
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def _shell(words: str) -> str:
+    return subprocess.run(words, shell=True, capture_output=True, text=True, check=True, timeout=60).stdout

@@ -1,0 +1,226 @@
+"""Many who write at once: exactly one wins, the others are told, and what one server writes the other knows."""
+
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import pytest
+
+from tests.processes.machines import Machine, Running, make_resource
+
+CLIENTS = 8
+
+
+def at_once(
+    clients: list[httpx2.Client], ask: Callable[[int, httpx2.Client], httpx2.Response]
+) -> list[httpx2.Response]:
+    """The answers to requests that are sent together, over connections that are open already."""
+    ready = threading.Barrier(len(clients))
+
+    def work(number: int) -> httpx2.Response:
+        clients[number].get("/me")
+        ready.wait(60)
+        return ask(number, clients[number])
+
+    with ThreadPoolExecutor(len(clients)) as threads:
+        return list(threads.map(work, range(len(clients))))
+
+
+def count(answers: list[httpx2.Response]) -> Counter[int]:
+    """How often each status was answered."""
+    return Counter(answer.status_code for answer in answers)
+
+
+def test_of_many_writers_exactly_one_wins(machine: Machine, database: tuple[str, ...]) -> None:
+    server = machine.up(*database)
+    clients = [server.client() for _ in range(CLIENTS)]
+    _check_edits(clients)
+    _check_creations(clients)
+    _check_replacements(clients)
+    _check_deletions(clients)
+    _check_same_key(clients)
+    _check_counting(clients)
+    for client in clients:
+        client.close()
+
+
+def _check_edits(clients: list[httpx2.Client]) -> None:
+    """With the same If-Match, one edits and the others are told that it changed."""
+    made = clients[0].post("/compute-resources", json=make_resource("edited"))
+    for turn in range(3):
+        tag = clients[0].get("/compute-resources/edited").headers["etag"]
+
+        def edit(number: int, client: httpx2.Client, tag: str = tag, turn: int = turn) -> httpx2.Response:
+            body = {"description": f"by {number} in turn {turn}"}  # never what it says already: that is no change
+            return client.patch("/compute-resources/edited", json=body, headers={"If-Match": tag})
+
+        answers = at_once(clients, edit)
+        assert count(answers) == {200: 1, 412: CLIENTS - 1}
+        won = next(answer.json() for answer in answers if answer.status_code == 200)
+        assert clients[0].get("/compute-resources/edited").json()["description"] == won["description"]
+    history = clients[0].get("/compute-resources/edited/revisions").json()
+    assert [revision["number"] for revision in history] == [4, 3, 2, 1]
+    assert made.status_code == 201
+
+
+def _check_creations(clients: list[httpx2.Client]) -> None:
+    """Of those who create the same name, one does."""
+    for path, body in (
+        ("/compute-resources", make_resource("wanted")),
+        ("/templates", make_resource("wanted")),
+        ("/departments", {"name": "wanted", "parent": "cluster/local"}),
+        ("/projects/default/volumes", {"name": "wanted", "size": "1Gi"}),
+        ("/roles", {"subject": "user:wanted", "role": "viewer", "scope": "project/default"}),
+    ):
+        answers = at_once(clients, lambda _, client, path=path, body=body: client.post(path, json=body))  # type: ignore[misc]
+        assert count(answers) == {201: 1, 409: CLIENTS - 1}, path
+
+
+def _check_replacements(clients: list[httpx2.Client]) -> None:
+    """Of those who put the first policy of a scope, one creates it and the others must say what they read."""
+    body = {"rules": {"resources.gpu": {"max": 2}}}
+    answers = at_once(clients, lambda _, client: client.put("/policies/project/default", json=body))
+    assert count(answers) == {200: 1, 428: CLIENTS - 1}
+
+
+def _check_deletions(clients: list[httpx2.Client]) -> None:
+    """Of those who delete the same thing, one does; and nothing is both deleted and used."""
+    answers = at_once(clients, lambda _, client: client.delete("/compute-resources/edited"))
+    assert count(answers) == {204: 1, 404: CLIENTS - 1}
+    naming = make_resource("naming", requirements={"profile": "wanted"})
+
+    def act(number: int, client: httpx2.Client) -> httpx2.Response:
+        return client.delete("/compute-resources/wanted") if number else client.post("/templates", json=naming)
+
+    named, *deleted = at_once(clients, act)
+    there = clients[0].get("/compute-resources/wanted").status_code == 200
+    if named.status_code == 201:
+        assert there
+        assert count(deleted) == {409: CLIENTS - 1}
+    else:
+        assert not there
+        assert named.status_code == 422
+
+
+def _check_same_key(clients: list[httpx2.Client]) -> None:
+    """The same request with the same key is done once, and all get the same answer."""
+    body, headers = make_resource("once"), {"Idempotency-Key": "the-same-key"}
+    answers = at_once(clients, lambda _, client: client.post("/compute-resources", json=body, headers=headers))
+    assert count(answers) == {201: CLIENTS}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+
+
+def _check_counting(clients: list[httpx2.Client]) -> None:
+    """Writers of different things do not get into each other's way, and no edit without If-Match is lost."""
+    answers = at_once(clients, lambda n, client: client.post("/compute-resources", json=make_resource(f"own-{n}")))
+    assert count(answers) == {201: CLIENTS}
+    answers = at_once(
+        clients, lambda n, client: client.patch("/compute-resources/own-0", json={"description": f"by {n}"})
+    )
+    # Without If-Match the last one wins; each of them is a revision of its own.
+    assert count(answers) == {200: CLIENTS}
+    assert clients[0].get("/compute-resources/own-0").json()["revision"] == CLIENTS + 1
+
+
+@pytest.fixture
+def pair(machine: Machine, postgresql_url: str) -> tuple[Running, Running]:
+    """Two servers on one database, each with a data folder of its own."""
+    first = machine.up("--database", postgresql_url, data="first")
+    return first, machine.up("--database", postgresql_url, data="second")
+
+
+def test_what_one_server_writes_the_other_knows_at_once(pair: tuple[Running, Running]) -> None:
+    with pair[0].client() as here, pair[1].client() as there:
+        assert here.get("/me").status_code == 200, "the second server locked the token of the first one out"
+        _check_shared_writes(here, there)
+        _check_shared_permissions(pair, here, there)
+        _check_races(pair)
+
+
+def _check_shared_writes(here: httpx2.Client, there: httpx2.Client) -> None:
+    for number in range(10):
+        name = f"shared-{number}"
+        assert here.post("/compute-resources", json=make_resource(name)).status_code == 201
+        found = there.get(f"/compute-resources/{name}")
+        assert found.status_code == 200
+        headers = {"If-Match": found.headers["etag"]}
+        assert there.patch(f"/compute-resources/{name}", json={"description": "b"}, headers=headers).status_code == 200
+        assert here.get(f"/compute-resources/{name}").json()["description"] == "b"
+        assert here.delete(f"/compute-resources/{name}", headers=headers).status_code == 412
+        assert there.delete(f"/compute-resources/{name}").status_code == 204
+        assert here.get(f"/compute-resources/{name}").status_code == 404
+    assert here.post("/departments", json={"name": "vision", "parent": "cluster/local"}).status_code == 201
+    assert there.post("/projects", json={"name": "forest", "parent": "department/vision"}).status_code == 201
+    assert here.get("/projects/forest").status_code == 200
+    # What plans rest on is not remembered beyond its time either.
+    function = {"name": "f", "kind": "container", "image": "registry.example.org/a:1"}
+    request = {"function": function, "profile": "planned"}
+    assert here.post("/compute-resources", json=make_resource("planned")).status_code == 201
+    first = there.post("/projects/forest/runs/preview", json=request)
+    assert first.status_code == 200, first.text
+    changed = {"requirements": {"resources": {"cpu": 7, "mem": "9Gi"}}}
+    assert here.patch("/compute-resources/planned", json=changed).status_code == 200
+    again = there.post("/projects/forest/runs/preview", json=request)
+    assert '"9Gi"' in again.text
+    assert '"9Gi"' not in first.text
+
+
+def _check_shared_permissions(pair: tuple[Running, Running], here: httpx2.Client, there: httpx2.Client) -> None:
+    made = here.post("/tokens", json={"name": "for ada", "user": "ada"}).json()
+    with pair[0].client(made["token"]) as ada_here, pair[1].client(made["token"]) as ada_there:
+        assert ada_there.get("/me").json()["user"] == "ada"
+        assert ada_there.get("/projects/forest").status_code == 404
+        role = here.post("/roles", json={"subject": "user:ada", "role": "viewer", "scope": "project/forest"}).json()
+        assert ada_there.get("/projects/forest").status_code == 200
+        assert ada_here.get("/projects/forest").status_code == 200
+        assert there.delete(f"/roles/{role['id']}").status_code == 204
+        assert ada_here.get("/projects/forest").status_code == 404
+        assert ada_there.get("/projects/forest").status_code == 404
+        assert there.delete(f"/tokens/{made['id']}").status_code == 204
+        assert ada_here.get("/me").status_code == 401
+        assert ada_there.get("/me").status_code == 401
+
+
+def _check_races(pair: tuple[Running, Running]) -> None:
+    clients = [pair[number % 2].client() for number in range(CLIENTS)]
+    body = make_resource("raced")
+    answers = at_once(clients, lambda _, client: client.post("/compute-resources", json=body))
+    assert count(answers) == {201: 1, 409: CLIENTS - 1}
+    headers = {"If-Match": '"1"'}
+    answers = at_once(
+        clients,
+        lambda n, client: client.patch("/compute-resources/raced", json={"description": f"by {n}"}, headers=headers),
+    )
+    assert count(answers) == {200: 1, 412: CLIENTS - 1}
+    for client in clients:
+        client.close()
+
+
+def test_two_servers_that_start_at_once_on_an_empty_database_both_serve(
+    empty_postgresql_url: str, machine: Machine
+) -> None:
+    options = ("--database", empty_postgresql_url)
+    with ThreadPoolExecutor(2) as threads:
+        servers = list(threads.map(lambda name: machine.up(*options, data=name), ["first", "second"]))
+    for server in servers:
+        with server.client() as client:
+            assert client.get("/me").status_code == 200
+            assert client.get("/scopes", params={"total": "true"}).json()["total"] == 3
+            admins = client.get("/roles").json()["items"]
+            assert len(admins) == 1
+        server.tell()
+
+
+def test_a_second_server_on_one_data_folder_is_refused_and_leaves_the_first_alone(machine: Machine) -> None:
+    first = machine.up()
+    ended = machine.app("up", "--port", "0", "--data", str(first.data), seconds=15)
+    assert ended.code == 1, ended
+    assert ended.err.startswith(f"error: a server runs on {first.data} already\n")
+    with first.client() as client:
+        assert client.get("/me").status_code == 200
+    assert (first.data / "server.json").exists()
+    first.tell(signal.SIGKILL)
+    machine.up().tell()  # what is left of a killed server is in nobody's way

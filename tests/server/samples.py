@@ -1,0 +1,133 @@
+"""A body that is right for every operation that takes one. A new operation has to be added here."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.server.sites import Operation, Site
+
+Data = dict[str, Any]
+
+CONTAINER: Data = {"name": "train", "kind": "container", "image": "registry.example/train:1"}
+REQUIREMENTS: Data = {"resources": {"cpu": "1", "mem": {"requests": "2Gi", "limits": "4Gi"}, "gpu": 1}}
+BODIES: Mapping[str, Data] = {
+    "POST /clusters": {"name": "new-cluster", "gpu_sharing": "kai", "gpu_types": {"big": ["A100", "H100"]}},
+    "PATCH /clusters/{name}": {"gpu_sharing": "kai"},
+    "POST /departments": {"name": "new-department", "parent": "platform"},
+    "PATCH /departments/{name}": {"name": "other-department"},
+    "POST /projects": {"name": "new-project", "parent": "platform"},
+    "PATCH /projects/{name}": {"name": "other-project"},
+    "POST /compute-resources": {
+        "name": "new-resource",
+        "description": "one GPU",
+        "scope": "platform",
+        "requirements": REQUIREMENTS,
+        "workload_types": ["training"],
+    },
+    "POST /compute-resources/check": {"name": "new-resource", "requirements": REQUIREMENTS},
+    "PATCH /compute-resources/{name}": {"description": "changed"},
+    "POST /compute-resources/{name}/copy": {"name": "copied-resource"},
+    "POST /compute-resources/{name}/archive": {},
+    "POST /templates": {"name": "new-template", "scope": "platform", "requirements": {"resources": {"disk": "5Gi"}}},
+    "POST /templates/check": {"name": "new-template", "requirements": {"resources": {"disk": "5Gi"}}},
+    "PATCH /templates/{name}": {"description": "changed"},
+    "POST /templates/{name}/copy": {"name": "copied-template"},
+    "POST /templates/{name}/archive": {},
+    "PUT /policies/{kind}/{name}": {
+        "defaults": {"resources": {"cpu": "1"}},
+        "limit_factor": {"mem": 1.5},
+        "rules": {"resources.gpu": {"max": 2}},
+        "switches": {"allow_root": False},
+        "quota": {"gpu": 8},
+    },
+    "POST /policies/{kind}/{name}/validate": {"rules": {"resources.gpu": {"max": 2}}},
+    "PUT /projects/{project}/secrets/{name}": {"value": "hush"},
+    "POST /projects/{project}/volumes": {"name": "new-volume", "size": "10Gi"},
+    "POST /projects/{project}/runs/preview": {"function": CONTAINER},
+    "POST /projects/{project}/runs": {"function": CONTAINER, "envs": {"EPOCHS": "3"}},
+    "POST /roles": {"subject": "user:new", "role": "viewer", "scope": "platform"},
+    "POST /tokens": {"name": "laptop", "expires_in": "30d"},
+    "PUT /settings": {"defaults": {"resources": {"cpu": "1"}}},
+    "POST /apply": {"documents": [{"kind": "Department", "name": "applied"}], "dry_run": True},
+    "POST /sessions": {"token": "fl_nobody"},
+}
+
+
+def body_of(operation: Operation) -> Data | None:
+    """A body that is right for an operation; None where it takes none."""
+    if operation.body is None:
+        return None
+    assert operation.key in BODIES, f"say in tests/server/samples.py which body is right for {operation.key}"
+    return BODIES[operation.key]
+
+
+def fill(site: Site, name: str) -> dict[str, str]:
+    """One thing of every kind, all with a name in their names; what to write into the address of each."""
+    cluster, department = f"{name}-cluster", f"{name}-department"
+    resource, template, volume, secret = f"{name}-resource", f"{name}-template", f"{name}-volume", f"{name.upper()}_KEY"
+    site.make("/clusters", {"name": cluster, "gpu_sharing": "kai"})
+    site.make("/departments", {"name": department, "parent": f"cluster/{cluster}"})
+    site.make("/projects", {"name": name, "parent": f"department/{department}"})
+    scope = f"project/{name}"
+    formerly = site.make("/compute-resources", {"name": f"{name}-former", "scope": scope, "requirements": REQUIREMENTS})
+    told = site.ask("PATCH", f"/compute-resources/{name}-former", {"name": resource, "description": f"of {name}"})
+    assert told.status_code == 200, told.text
+    made = site.make("/templates", {"name": template, "scope": scope, "requirements": {"profile": resource}})
+    for kind, place in (("cluster", cluster), ("department", department), ("project", name)):
+        rules = {f"envs.{name.upper()}": {"options": [name]}}
+        site.put(f"/policies/{kind}/{place}", {"rules": rules, "switches": {"existing_volumes": "allow"}})
+    site.put(f"/projects/{name}/secrets/{secret}", {"value": f"the secret of {name}"})
+    site.make(f"/projects/{name}/volumes", {"name": volume, "size": "1Gi", "description": f"of {name}"})
+    mounted = {"volume_type": "shared_volume", "name": "data", "mount_path": "/data", "spec": {"claim_name": volume}}
+    asked = {"function": CONTAINER | {"name": f"{name}-function"}, "template": template, "secrets": [secret]}
+    run = site.make(f"/projects/{name}/runs", {**asked, "volumes": [mounted]})
+    role = site.make("/roles", {"subject": f"user:{name}-user", "role": "admin", "scope": scope})
+    token = site.make("/tokens", {"name": f"{name} laptop", "user": f"{name}-user"})
+    return {
+        "cluster": cluster,
+        "department": department,
+        "project": name,
+        "compute_resource": resource,
+        "compute_resource_id": formerly["id"],
+        "former": f"{name}-former",
+        "template": template,
+        "template_id": made["id"],
+        "secret": secret,
+        "volume": volume,
+        "run": run["id"],
+        "role": role["id"],
+        "token": token["id"],
+        "token_text": token["token"],
+    }
+
+
+def address_of(operation: Operation, things: Mapping[str, str], kind: str = "project") -> str:
+    """The address of an operation on one of the things."""
+    first = operation.path.split("/")[3]
+    nouns = {"compute-resources": "compute_resource", "policies": kind}
+    name = nouns.get(first, first.rstrip("s"))
+    if "/secrets/" in operation.path or "/volumes/" in operation.path:
+        name = "secret" if "/secrets/" in operation.path else "volume"
+    known = {
+        "name": things.get(name, ""),
+        "kind": kind,
+        "project": things["project"],
+        "run_id": things["run"],
+        "role_id": things["role"],
+        "token_id": things["token"],
+    }
+    path = operation.path
+    for parameter in operation.parameters("path"):
+        said = parameter["name"]
+        assert known.get(said), f"say in tests/server/samples.py what {said} is in {operation.key}"
+        path = path.replace(f"{{{said}}}", known[said])
+    return path + ("?old=1&new=2" if path.endswith("/diff") else "")
+
+
+# All of the long tables where FAIRLEAD_EXAMPLES is set, otherwise a few of them for each place, in turn.
+THOROUGH = "FAIRLEAD_EXAMPLES" in os.environ
+
+
+def some(table: Sequence[Any], turn: int, most: int) -> Sequence[Any]:
+    """A few entries of a table, others at each turn."""
+    return table if THOROUGH else [table[(turn * most + index) % len(table)] for index in range(most)]

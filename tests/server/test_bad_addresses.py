@@ -1,0 +1,201 @@
+"""What is wrong with an address or a header is told clearly: 4xx as a problem, never 5xx, within a second."""
+
+import re
+
+import pytest
+
+from tests.server.samples import address_of, body_of, some
+from tests.server.sites import API, Operation, Site, paths_of, problem_of, within
+
+LONG = "n" * 10_000
+
+
+TRICKS = (
+    "' OR 1=1 --", "\"; DROP TABLE places; --", "%", "_", "*", "../..", "..%2f..", "%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+    "%252e%252e%252f", "${jndi:ldap://x}", "{{7*7}}", "<script>alert(1)</script>", "\r\nSet-Cookie: a=b", "\\x00",
+    "%ff%fe", "%ed%a0%80", "%c0%80", "\u202e", "\U0001f600", "null", "none", "undefined", "-1", "0", "1e9", "true",
+    "999999999999999999999999", "a" * 10_000, ",", ",,,", "!", "=", ">=", "<", ">none", "!none", "2026-13-45",
+    "%00", "a%00b",
+)  # fmt: skip
+
+
+def test_tricks_in_every_part_of_every_path_find_nothing(common_site: Site, operations: list[Operation]) -> None:
+    for turn, item in enumerate(operations):
+        if not item.parameters("path"):
+            continue
+        for trick in some(TRICKS, turn, 8):
+            path = quoted(trick).join(re.split(r"\{\w+\}", item.path))
+            with within(1):
+                answer = common_site.ask(item.method, path, body_of(item))
+            problem = problem_of(answer, 400, 404, 405, 409, 422)
+            assert len(problem["detail"]) < 1000, f"{item.key} repeats {len(problem['detail'])} characters"
+
+
+def test_tricks_in_every_parameter_of_every_address_do_no_harm(
+    two: Site, operations: list[Operation], things: dict[str, str]
+) -> None:
+    things = {**things, "run": two.get("/runs")["items"][0]["id"]}
+    asked = [(item, parameter["name"]) for item in operations for parameter in item.parameters("query")]
+    for turn, (item, name) in enumerate(asked):
+        if item.method != "GET":
+            continue
+        path = address_of(item, things).partition("?")[0]
+        for trick in some(TRICKS, turn, 3):
+            with within(1):
+                answer = two.ask("GET", f"{path}?{name}={quoted(trick)}")
+            if answer.status_code != 200:
+                problem_of(answer, 400, 403, 404, 422)
+
+
+def test_tricks_are_searched_for_as_they_are_written(two: Site) -> None:
+    for trick in TRICKS:
+        answer = two.ask("GET", f"/compute-resources?search={quoted(trick)}")
+        assert answer.status_code != 200 or answer.json()["items"] == [], trick
+
+
+def test_a_parameter_that_means_nothing_is_refused_everywhere(
+    common_site: Site, operations: list[Operation], things: dict[str, str]
+) -> None:
+    for item in operations:
+        path = address_of(item, things)
+        path += ("&" if "?" in path else "?") + "colour=red"
+        problem = problem_of(common_site.ask(item.method, path, body_of(item)), 422)
+        assert paths_of(problem) == ["colour"], item.key
+
+
+def test_too_much_in_an_address_is_refused(common_site: Site) -> None:
+    for query in (
+        "search=" + "x" * 20_000,
+        "&".join(f"p{number}=1" for number in range(2000)),
+        "&".join(["name=a"] * 2300),
+        "scope=" + ",".join(["a"] * 400),
+        "&".join(["scope=a,b,c,d,e,f,g,h"] * 600),
+        "search=a&" * 1000,
+        "x" * 15_000,
+    ):
+        with within(1):
+            answer = common_site.ask("GET", f"/compute-resources?{query}")
+        if answer.status_code != 200:
+            problem_of(answer, 400, 414, 422)
+            assert len(answer.content) < 200_000, f"{query[:40]}: {len(answer.content):,} bytes"
+
+
+def test_many_filters_are_no_matter_of_the_database(two: Site) -> None:
+    for query in ("&".join(["name=a"] * 2300), "scope=" + ",".join(["a"] * 490), "&".join(["gpu_devices=%3E=1"] * 900)):
+        with within(1):
+            answer = two.ask("GET", f"/compute-resources?{query}&total=true")
+        assert answer.status_code == 200 or problem_of(answer, 400, 422)
+
+
+@pytest.mark.parametrize(
+    "path", ["/compute-resources/", "/nothing", "/compute-resources/x/y/z", "//me", "/me/", "/", "/api"]
+)
+def test_what_is_not_there_is_not_found(common_site: Site, path: str) -> None:
+    for method in ("GET", "POST", "DELETE"):
+        problem_of(common_site.ask(method, API + path), 404)
+
+
+def test_what_is_not_done_somewhere_is_told_with_what_is(common_site: Site, operations: list[Operation]) -> None:
+    known = [*operations, Operation("GET", f"{API}/openapi.json", {})]
+    for path in sorted({re.sub(r"\{\w+\}", "x", item.path) for item in known}):
+        # `/compute-resources/check` is an address of its own and that of one called check.
+        methods = {item.method for item in known if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", item.path), path)}
+        for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"} - methods:
+            answer = common_site.client.request(method, path)
+            problem = problem_of(answer, 405)
+            assert methods <= set(answer.headers["allow"].split(", ")) <= methods | {"HEAD"}, f"{method} {path}"
+            assert all(method in problem["hint"] for method in methods), f"{method} {path}"
+
+
+@pytest.mark.parametrize("path", ["/compute-resources", "/me", "/healthz", "/readyz", "/metrics", "/openapi.json"])
+def test_head_is_get_without_the_body(common_site: Site, path: str) -> None:
+    got, head = (common_site.ask(method, path) for method in ("GET", "HEAD"))
+    assert head.status_code == got.status_code == 200
+    assert head.content == b""
+    assert head.headers["content-type"] == got.headers["content-type"]
+
+
+def test_methods_that_nobody_knows_are_counted_as_one(common_site: Site) -> None:
+    for number in range(20):
+        common_site.client.request("X" + chr(65 + number), f"{API}/me")
+    measured = common_site.ask("GET", "/metrics").text
+    assert len([line for line in measured.splitlines() if 'method="X' in line]) == 0
+
+
+# Headers
+
+
+@pytest.mark.parametrize(
+    "value", ["", " ", "3,4", '"x"', "W/3x", "-1", "1e3", "0x1", "٣", '"3', "*,*", "9" * 5000, "a\x00b", '""']
+)
+def test_if_match_is_one_of_our_marks(common_site: Site, things: dict[str, str], value: str) -> None:
+    headers = {"If-Match": value.encode()}
+    for method, path, body in (
+        ("PATCH", "/compute-resources/alpha-resource", {"description": "x"}),
+        ("DELETE", "/projects/alpha/secrets/ALPHA_KEY", None),
+        ("GET", "/me", None),
+    ):
+        answer = common_site.ask(method, path, body, headers=headers)
+        if method != "GET" or answer.status_code != 200:
+            assert problem_of(answer, 400)["code"] == "if_match"
+
+
+@pytest.mark.parametrize("value", ["", "x" * 256, "a\x00b", "a\tb", "\x7f", "\x85", "x" * 100_000])
+def test_an_idempotency_key_is_a_word(common_site: Site, value: str) -> None:
+    answer = common_site.ask(
+        "POST", "/departments", {"name": "once"}, headers={"Idempotency-Key": value.encode("latin-1")}
+    )
+    assert problem_of(answer, 400)["code"] == "idempotency_key"
+
+
+@pytest.mark.parametrize("value", ["é" * 10, "' OR 1=1", "%00", "ÿ"])
+def test_an_idempotency_key_may_be_odd(common_site: Site, value: str) -> None:
+    headers = {"Idempotency-Key": value.encode("latin-1")}
+    answer = common_site.ask("POST", "/departments", {"name": f"odd-{len(value)}{ord(value[0])}"}, headers=headers)
+    assert answer.status_code == 201 or problem_of(answer, 400)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Bearer",
+        "Bearer ",
+        "Basic YTpi",
+        "bearer",
+        "fl_x",
+        "Bearer a\x00b",
+        "Bearer \xff",
+        "Bearer " + "x" * 50_000,
+        "Bearer ..",
+        "",
+    ],
+)
+def test_whoever_sends_no_token_of_ours_is_nobody(common_site: Site, value: str) -> None:
+    answer = common_site.ask("GET", "/me", headers={"Authorization": value.encode("latin-1")})
+    problem_of(answer, 401)
+    assert "xxxxx" not in answer.text
+
+
+@pytest.mark.parametrize("value", ["a b", "x" * 65, "ü", "a\x00b", "<script>", "", "a;b", '"a"', "a\nb"])
+def test_a_request_id_that_could_disturb_a_log_is_replaced(common_site: Site, value: str) -> None:
+    answer = common_site.ask("GET", "/me", headers={"X-Request-ID": value.encode("utf-8")})
+    assert answer.status_code == 200
+    assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["x-request-id"])
+
+
+@pytest.mark.parametrize(
+    "cookie", ["fairlead_session=", "fairlead_session=\x00", "fairlead_session=\xff", "a" * 20_000, ";;;="]
+)
+def test_a_cookie_that_is_none_of_ours_is_nobody(common_site: Site, cookie: str) -> None:
+    problem_of(common_site.ask("GET", "/me", token=None, headers={"Cookie": cookie.encode("latin-1")}), 401)
+
+
+def quoted(trick: str) -> str:
+    """A trick as it stands in an address; what is quoted already stays as it is."""
+    allowed = re.compile(r"[A-Za-z0-9._~%-]")
+    return "".join(
+        letter
+        if allowed.fullmatch(letter)
+        else "".join(f"%{byte:02x}" for byte in letter.encode("utf-8", "surrogatepass"))
+        for letter in ("%25" if trick == "%" else trick)
+    )

@@ -1,0 +1,224 @@
+"""What is wrong with a body is told clearly, whatever it is: 4xx as a problem, never 5xx, within a second."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from httpx2 import Response
+
+from tests.server.samples import address_of, body_of, some
+from tests.server.sites import Operation, Site, paths_of, problem_of, within
+
+MEGABYTE = 1024 * 1024
+LONG = "n" * 10_000
+
+
+def pieces(size: int) -> Iterator[bytes]:
+    for _ in range(size // 65536):
+        yield b" " * 65536
+
+
+def mapping(size: int, more: bytes = b"") -> bytes:
+    return b"{" + b",".join(b'"k%d":1' % number for number in range(size)) + more + b"}"
+
+
+TEXTS: dict[str, tuple[Any, int]] = {
+    "nothing": (b"", 400),
+    "spaces": (b"   ", 400),
+    "half": (b'{"name": ', 400),
+    "two": (b"{}{}", 400),
+    "a comment": (b'{"name": "x" /* y */}', 400),
+    "single quotes": (b"{'name': 'x'}", 400),
+    "a list": (b"[]", 422),
+    "a text": (b'"x"', 422),
+    "a number": (b"7", 422),
+    "null": (b"null", 422),
+    "true": (b"true", 422),
+    "a key twice": (b'{"name": "x", "name": "y"}', 400),
+    "a key twice, further down": (b'{"name": "x", "requirements": {"envs": {"A": "1", "A": "2"}}}', 400),
+    "not a number": (b'{"name": "x", "revision": NaN}', 400),
+    "infinite": (b'{"name": "x", "revision": -Infinity}', 400),
+    "too large for a float": (b'{"name": "x", "revision": 1e999}', 422),
+    "a number of 5,000 digits": (b'{"name": "x", "revision": ' + b"9" * 5000 + b"}", 400),
+    "a number of 900 digits": (b'{"name": "x", "revision": ' + b"9" * 900 + b"}", 422),
+    "a long fraction": (b'{"name": "x", "requirements": {"resources": {"cpu": 0.' + b"1" * 100_000 + b"}}}", 422),
+    "deep lists": (b"[" * 100_000, 400),
+    "deep lists, closed": (b"[" * 100_000 + b"]" * 100_000, 400),
+    "deep mappings": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, 400),
+    "101 deep": (b'{"name":' + b"[" * 101 + b"]" * 101 + b"}", 400),
+    "NUL": (b'{"name": "a\\u0000b"}', 400),
+    "NUL as it is": (b'{"name": "a\x00b"}', 400),
+    "NUL in a key": (b'{"na\\u0000me": "b"}', 400),
+    "half a character": (b'{"name": "x", "description": "\\ud800"}', 400),
+    "the other half": (b'{"name": "x", "description": "\\udc00"}', 400),
+    "half a character in a key": (b'{"\\udfff": "x"}', 400),
+    "no UTF-8": (b'{"name": "\xff\xfe"}', 400),
+    "half a character in UTF-8": (b'{"name": "\xed\xa0\x80"}', 400),
+    "Latin-1": ('{"name": "ü"}'.encode("latin-1"), 400),
+    "UTF-16": ('{"name": "x"}'.encode("utf-16"), 400),
+    "a mark at the beginning": (b"\xef\xbb\xbf" + b'{"name": "x"}', 400),
+    "10 MB": (b" " * 10 * MEGABYTE, 413),
+    "a bit over 1 MB": (b'{"name": "' + b"x" * MEGABYTE + b'"}', 413),
+    "60,000 keys and one twice": (mapping(60_000, b',"k59999":2'), 400),
+    "9,000 keys and one twice": (mapping(9_000, b',"k8999":2'), 400),
+    "80,000 unknown fields": (mapping(80_000), 400),
+    "100,000 entries": (b'{"name":"x","requirements":{"secrets":[' + b",".join([b"1"] * 100_000) + b"]}}", 400),
+    "9,000 unknown fields": (mapping(9_000), 422),
+    "9,000 wrong entries": (b'{"name":"x","requirements":{"secrets":[' + b",".join([b"1"] * 9_000) + b"]}}", 422),
+    "9,000 wrong variables": (b'{"name":"x","requirements":{"envs":' + mapping(9_000) + b"}}", 422),
+    "9,000 wrong volumes": (b'{"name":"x","requirements":{"volumes":' + mapping(9_000) + b"}}", 422),
+    "many of many": (b'{"name":"x","requirements":[' + b",".join([mapping(900)] * 80) + b"]}", 422),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_body_that_is_no_good_is_refused_at_once(common_site: Site, name: str) -> None:
+    text, status = TEXTS[name]
+    with within(1):
+        answer = common_site.ask("POST", "/compute-resources", content=text, headers=JSON)
+    problem = problem_of(answer, status)
+    assert len(answer.content) < 200_000, f"{len(answer.content):,} bytes of answer"
+    assert len(problem["detail"]) < 1000
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize("length", [b"10485760", b"9" * 30, b"9" * 5000])
+def test_a_body_that_says_it_is_too_large_is_refused_unread(common_site: Site, length: bytes) -> None:
+    with within(1):
+        answer = common_site.ask(
+            "POST", "/compute-resources", content=b"{}", headers={"Content-Length": length, **JSON}
+        )
+    problem_of(answer, 400, 413)
+
+
+def test_a_body_in_pieces_is_refused_as_soon_as_it_is_too_large(common_site: Site) -> None:
+    with within(1):
+        answer = common_site.ask("POST", "/compute-resources", content=pieces(10 * MEGABYTE), headers=JSON)
+    assert problem_of(answer, 413)["code"] == "too_large"
+
+
+def test_documents_may_be_larger_but_not_by_much(common_site: Site) -> None:
+    for content in (b" " * 10 * MEGABYTE, pieces(10 * MEGABYTE)):
+        with within(1):
+            answer = common_site.ask("POST", "/apply", content=content, headers=JSON)
+        problem_of(answer, 413)
+    documents = [{"kind": "ComputeResource", "name": f"n{n}", "wrong": 1} for n in range(9_000)]
+    with within(3):  # each of which is wrong
+        answer = common_site.ask("POST", "/apply", {"documents": documents})
+    problem_of(answer, 422)
+    assert len(answer.content) < 200_000
+
+
+@pytest.mark.parametrize(
+    "media", ["text/plain", "application/x-www-form-urlencoded", "application/xml", "json", "", "ü"]
+)
+def test_only_json_is_read(common_site: Site, media: str) -> None:
+    answer = common_site.ask("POST", "/departments", content=b"{}", headers={"Content-Type": media.encode("latin-1")})
+    assert "Content-Type" in problem_of(answer, 415)["hint"]
+
+
+@pytest.mark.parametrize("media", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
+def test_json_may_be_called_what_it_is(common_site: Site, media: str) -> None:
+    answer = common_site.ask("POST", "/departments/check", content=b"{}", headers={"Content-Type": media})
+    problem_of(answer, 404, 405)
+    answer = common_site.ask("POST", "/departments", content=b"{}", headers={"Content-Type": media})
+    assert paths_of(problem_of(answer, 422)) == ["name"]
+
+
+# Bodies as data
+
+WRONG_VALUES: tuple[Any, ...] = (
+    None, True, -1, 1.5, 10**30, "", " ", "x y", "\u202e", "a" * 10_000, [], [1], [[]], {}, {"a": 1},
+    "../..", "' OR 1=1",
+)  # fmt: skip
+
+
+def test_a_value_of_the_wrong_kind_is_refused_in_every_field(
+    common_site: Site, operations: list[Operation], things: dict[str, str]
+) -> None:
+    """Every field of every body, with values of every kind: those that it does not take are told, with their path."""
+    schemas = common_site.document["components"]["schemas"]
+    turns = itertools.count()
+    for item in operations:
+        if item.body is None:
+            continue
+        right = body_of(item) or {}
+        for field in schemas[item.body["$ref"].rpartition("/")[2]]["properties"]:
+            for value in some(WRONG_VALUES, next(turns), 5):
+                body = {**right, field: value, **({"dry_run": True} if item.path.endswith("/apply") else {})}
+                with within(1):
+                    answer = common_site.ask(item.method, address_of(item, things), body, headers={"If-Match": "999"})
+                if answer.status_code >= 300:
+                    problem = problem_of(answer)
+                    if answer.status_code == 422:
+                        assert paths_of(problem), f"{item.key} {field}={value!r}"
+                        assert len(answer.content) < 20_000, f"{item.key} {field}: {answer.text[:2000]}"
+                _undo(common_site, item, answer)
+
+
+# What is wrong with these is not repeated: it may be the secret itself.
+SECRETIVE = {"PUT /projects/{project}/secrets/{name}", "POST /sessions"}
+
+
+def test_a_body_with_a_secret_is_not_repeated(common_site: Site, things: dict[str, str]) -> None:
+    for method, path, field in (("PUT", "/projects/alpha/secrets/S", "value"), ("POST", "/sessions", "token")):
+        for body in ({"planted": "planted"}, {field: ["planted"]}, "planted", ["planted"]):
+            answer = common_site.ask(method, path, body)
+            assert field in problem_of(answer, 422)["violations"][0]["hint"]
+            assert "planted" not in answer.text
+
+
+def test_an_unknown_field_is_refused_and_the_nearest_one_named(
+    common_site: Site, operations: list[Operation], things: dict[str, str]
+) -> None:
+    schemas = common_site.document["components"]["schemas"]
+    for item in operations:
+        if item.body is None or item.key in SECRETIVE:
+            continue
+        for field in schemas[item.body["$ref"].rpartition("/")[2]]["properties"]:
+            if len(field) < 5:
+                continue
+            typo = field[:2] + field[3:]
+            answer = common_site.ask(item.method, address_of(item, things), {**(body_of(item) or {}), typo: 1})
+            problem = problem_of(answer, 422)
+            assert paths_of(problem) == [typo], f"{item.key}: {problem}"
+            (found,) = problem["violations"]
+            assert field in found["hint"], f"{item.key}: {found}"
+
+
+def test_all_that_is_wrong_with_a_body_is_told_at_once(common_site: Site) -> None:
+    body = {"name": "-", "scope": "nowhere", "requirements": {"resources": {"cpu": "x", "gpu": 1.5}}, "colour": "red"}
+    problem = problem_of(common_site.ask("POST", "/compute-resources", body), 422)
+    expected = {"name", "scope", "requirements.resources.cpu.requests", "requirements.resources.gpu.devices", "colour"}
+    assert set(paths_of(problem)) == expected
+
+
+@pytest.mark.parametrize("name", [LONG, "", " ", ".", "..", "a/b", "a\nb", "ä", "a b", "-a", "%00", "a'b", 'a"b'])
+def test_no_name_is_taken_that_could_not_be_addressed(common_site: Site, name: str) -> None:
+    for path, body in (
+        ("/compute-resources", {"name": name}),
+        ("/templates", {"name": name}),
+        ("/projects/default/volumes", {"name": name, "size": "1Gi"}),
+    ):
+        problem = problem_of(common_site.ask("POST", path, body), 422)
+        assert paths_of(problem) == ["name"]
+        assert len(problem["violations"][0]["message"]) < 300
+    for path in ("/clusters", "/departments", "/projects"):
+        assert "name" in paths_of(problem_of(common_site.ask("POST", path, {"name": name}), 422))
+
+
+def _undo(site: Site, item: Operation, answer: Response) -> None:
+    """Take away what a value made that was not wrong after all."""
+    if answer.status_code == 201:
+        made = msgspec.json.decode(answer.content)
+        called = made.get("name", made.get("id"))
+        if "/copy" in item.path:
+            site.ask("DELETE", f"{item.path.partition('/{')[0]}/{called}")
+        elif item.path.endswith(("/roles", "/tokens")):
+            site.ask("DELETE", f"{item.path}/{made['id']}")
+        elif not item.path.endswith("/runs"):
+            site.ask("DELETE", f"{item.path.replace('{project}', 'alpha')}/{called}")

@@ -1,0 +1,176 @@
+"""Under which conditions something is done: revisions, and requests that are repeated."""
+
+import re
+from typing import Any
+
+from tests.server.samples import CONTAINER, address_of, body_of, fill
+from tests.server.sites import Site, operations_of, problem_of
+
+NAMED = {"name": "one", "description": "before"}
+
+
+# Revisions
+
+
+def test_an_answer_says_its_revision_and_is_not_sent_twice(any_site: Site) -> None:
+    any_site.make("/departments", {"name": "one"})
+    tag = any_site.ask("GET", "/departments/one").headers["etag"]
+    assert re.fullmatch(r'"1-[0-9a-f]{8}"', tag)
+    for known in (tag, f"W/{tag}", f'"7", {tag}', f'{tag},"2"', "*"):
+        again = any_site.ask("GET", "/departments/one", headers={"If-None-Match": known})
+        assert (again.status_code, again.content) == (304, b""), known
+        assert again.headers["etag"] == tag
+    for unknown in ('"1"', '"2"', '"11"', "1x", '"', ""):
+        assert any_site.ask("GET", "/departments/one", headers={"If-None-Match": unknown}).status_code == 200
+    changed = any_site.ask("PATCH", "/departments/one", {"name": "two"})
+    assert changed.headers["etag"] == tag.replace("1-", "2-")
+    fresh = any_site.ask("GET", "/departments/two", headers={"If-None-Match": tag})
+    assert (fresh.status_code, fresh.json()["name"]) == (200, "two")
+
+
+def test_what_changes_without_a_revision_is_always_sent(site: Site) -> None:
+    site.make("/compute-resources", NAMED)
+    tag = site.ask("GET", "/compute-resources/one").headers["etag"]
+    site.make("/projects/default/runs", {"function": CONTAINER, "profile": "one"})
+    again = site.ask("GET", "/compute-resources/one", headers={"If-None-Match": tag})
+    assert (again.status_code, again.json()["workloads"]) == (200, 1)
+
+
+def test_what_was_made_anew_under_its_name_is_not_what_was_read(any_site: Site) -> None:
+    policy = "/policies/project/default"
+    tag = any_site.ask("PUT", policy, {"quota": {"runs": 1}}).headers["etag"]
+    any_site.ask("DELETE", policy)
+    any_site.ask("PUT", policy, {"quota": {"runs": 2}})
+    problem = problem_of(any_site.ask("PUT", policy, {"quota": {"runs": 3}}, headers={"If-Match": tag}), 412)
+    assert problem["detail"] == "it was deleted and made anew since you read it"
+    assert any_site.get(policy)["content"] == {"quota": {"runs": 2}}
+
+
+def test_a_change_of_what_was_changed_since_is_refused(any_site: Site) -> None:
+    any_site.make("/compute-resources", NAMED)
+    assert any_site.ask("PATCH", "/compute-resources/one", {"description": "a"}, headers=at(1)).status_code == 200
+    problem = problem_of(any_site.ask("PATCH", "/compute-resources/one", {"description": "b"}, headers=at(1)), 412)
+    assert problem["code"] == "changed"
+    assert problem["detail"] == "it is at revision 2 now, and you read 1"
+    assert any_site.get("/compute-resources/one")["description"] == "a"
+    problem_of(any_site.ask("DELETE", "/compute-resources/one", headers=at(1)), 412)
+    assert any_site.ask("DELETE", "/compute-resources/one", headers=at(2)).status_code == 204
+
+
+CHANGES: tuple[tuple[str, str, dict[str, Any] | None], ...] = (
+    ("PATCH", "/clusters/{cluster}", {"kai_queue": "q"}),
+    ("PATCH", "/departments/{department}", {}),
+    ("PATCH", "/projects/{project}", {}),
+    ("PATCH", "/compute-resources/{compute_resource}", {"description": "x"}),
+    ("POST", "/compute-resources/{compute_resource}/archive", {}),
+    ("POST", "/compute-resources/{compute_resource}/restore", None),
+    ("DELETE", "/compute-resources/{compute_resource}", None),
+    ("PATCH", "/templates/{template}", {"description": "x"}),
+    ("POST", "/templates/{template}/archive", {}),
+    ("DELETE", "/templates/{template}", None),
+    ("PUT", "/policies/project/{project}", {}),
+    ("DELETE", "/policies/project/{project}", None),
+    ("PUT", "/projects/{project}/secrets/{secret}", {"value": "x"}),
+    ("DELETE", "/projects/{project}/secrets/{secret}", None),
+    ("DELETE", "/projects/{project}/volumes/{volume}", None),
+    ("POST", "/runs/{run}/stop", None),
+    ("DELETE", "/runs/{run}", None),
+    ("DELETE", "/roles/{role}", None),
+    ("DELETE", "/tokens/{token}", None),
+    ("DELETE", "/projects/{project}", None),
+)
+
+
+def test_every_change_can_be_made_on_condition(common_site: Site, things: dict[str, str]) -> None:
+    for method, path, body in CHANGES:
+        answer = common_site.ask(method, path.format(**things), body, headers=at(77))
+        assert problem_of(answer, 412)["code"] == "changed", f"{method} {path}"
+
+
+def test_replacing_needs_the_revision_that_was_read(any_site: Site) -> None:
+    for path, body in (
+        ("/policies/project/default", {"rules": {"resources.gpu": {"max": 2}}}),
+        ("/settings", {"defaults": {"resources": {"cpu": "1"}}}),
+    ):
+        assert any_site.ask("PUT", path, body).status_code == 200
+        problem = problem_of(any_site.ask("PUT", path, body), 428)
+        assert problem["code"] == "revision_missing"
+        assert "If-Match" in problem["hint"]
+        problem_of(any_site.ask("PUT", path, body, headers=at(9)), 412)
+        assert any_site.ask("PUT", path, body, headers=at(1)).status_code == 200
+        assert any_site.ask("PUT", path, body, headers={"If-Match": "*"}).status_code == 200
+
+
+def test_what_is_not_there_cannot_be_replaced_on_condition(any_site: Site) -> None:
+    for path, body in (
+        ("/policies/project/default", {}),
+        ("/settings", {"defaults": {}}),
+        ("/projects/default/secrets/NEW", {"value": "x"}),
+    ):
+        problem_of(any_site.ask("PUT", path, body, headers=at(1)), 404, 412)
+
+
+# The same request again
+
+
+def test_a_request_with_a_key_is_done_once_and_answered_the_same(any_site: Site) -> None:
+    key = {"Idempotency-Key": "b5e1"}
+    first = any_site.ask("POST", "/compute-resources", NAMED, headers=key)
+    again = any_site.ask("POST", "/compute-resources", NAMED, headers=key)
+    assert (first.status_code, first.json()) == (again.status_code, again.json())
+    assert first.headers["etag"] == again.headers["etag"]
+    assert any_site.get("/compute-resources?total=true")["total"] == 1
+    problem = problem_of(any_site.ask("POST", "/compute-resources", {"name": "two"}, headers=key), 409)
+    assert "Idempotency-Key" in problem["detail"]
+    problem_of(any_site.ask("POST", "/templates", NAMED, headers=key), 409)
+
+
+def test_a_request_that_failed_can_be_tried_again_with_its_key(any_site: Site) -> None:
+    key = {"Idempotency-Key": "again"}
+    problem_of(any_site.ask("POST", "/departments", {"name": "-"}, headers=key), 422)
+    assert any_site.ask("POST", "/departments", {"name": "good"}, headers=key).status_code == 201
+
+
+def test_keys_of_others_are_their_own(any_site: Site) -> None:
+    token = any_site.token_of("bob", admin="platform")
+    key = {"Idempotency-Key": "mine"}
+    assert any_site.ask("POST", "/departments", {"name": "a"}, headers=key).status_code == 201
+    assert any_site.ask("POST", "/departments", {"name": "b"}, headers=key, token=token).status_code == 201
+
+
+def test_a_token_is_not_shown_again_with_a_key(any_site: Site) -> None:
+    key = {"Idempotency-Key": "token"}
+    text = any_site.make("/tokens", {"name": "laptop"}, headers=key)["token"]
+    answer = any_site.ask("POST", "/tokens", {"name": "laptop"}, headers=key)
+    problem_of(answer, 409)
+    assert text not in answer.text
+
+
+def test_every_operation_that_takes_a_key_is_done_once(site: Site) -> None:
+    """Created, copied, archived, submitted: the second time nothing is done, and the answer is the first."""
+    things = fill(site, "alpha")
+    for number, item in enumerate(operations_of(site.document)):
+        keyed = any(parameter["name"] == "Idempotency-Key" for parameter in item.parameters("header"))
+        assert item.method == "POST" or not keyed
+        if not keyed or item.path.endswith("/sessions"):
+            continue
+        body = {**(body_of(item) or {}), "dry_run": False} if item.path.endswith("/apply") else body_of(item)
+        headers = {"Idempotency-Key": f"key-{number}"}
+        first = site.ask("POST", address_of(item, things), body, headers=headers)
+        before = site.get("/audit?total=true&limit=1")["total"]
+        again = site.ask("POST", address_of(item, things), body, headers=headers)
+        assert first.status_code < 300, f"{item.key}: {first.text}"
+        assert site.get("/audit?total=true&limit=1")["total"] == before, f"{item.key} was done twice"
+        if not item.path.endswith(("/tokens", "/preview")):
+            assert (again.status_code, again.text) == (first.status_code, first.text), item.key
+
+
+def test_only_what_is_posted_takes_a_key(common_site: Site, things: dict[str, str]) -> None:
+    for method, path in (("GET", "/me"), ("DELETE", "/tokens/x"), ("PATCH", "/clusters/local")):
+        answer = common_site.ask(method, path, {} if method == "PATCH" else None, headers={"Idempotency-Key": "x"})
+        assert problem_of(answer, 400)["code"] == "idempotency_key"
+
+
+def at(revision: int) -> dict[str, str]:
+    """On the condition that a revision is the kept one."""
+    return {"If-Match": f'"{revision}"'}

@@ -1,0 +1,278 @@
+"""Lists: search, order, filters and pages, on every database alike."""
+
+import itertools
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from fairlead.model.records import ComputeResourceRecord
+from tests.server.samples import fill
+from tests.server.sites import Operation, Site, operations_of, paths_of, problem_of
+
+GPUS: Sequence[dict[str, Any]] = [
+    {"resources": {"cpu": "500m", "mem": "1Gi"}},
+    {"resources": {"cpu": {"requests": "2", "limits": "4"}, "mem": {"requests": "8Gi", "limits": "16Gi"}, "gpu": 1}},
+    {"resources": {"cpu": {"requests": "8", "limits": "unlimited"}, "mem": {"requests": "64G"}, "gpu": 4}},
+    {"resources": {"gpu": {"devices": 1, "memory": "50%"}}},
+]
+
+
+@pytest.fixture
+def offered(any_site: Site) -> Site:
+    """A server with four compute resources, one of them archived."""
+    any_site.ask("PATCH", "/clusters/local", {"gpu_sharing": "kai"})
+    for number, requirements in enumerate(GPUS):
+        body = {"name": f"r{number}", "description": f"Number {number}", "requirements": requirements}
+        any_site.make("/compute-resources", body)
+    any_site.make("/compute-resources/r0/archive", {"successor": "r1"})
+    return any_site
+
+
+FILTERS = [
+    ("", "r1 r2 r3"),
+    ("archived=true", "r0"),
+    ("archived=false", "r1 r2 r3"),
+    ("archived=!false", "r0"),
+    ("name=R1", "r1"),
+    ("name==r1", "r1"),
+    ("name=!r1", "r2 r3"),
+    ("description=number", "r1 r2 r3"),
+    ("description=ber 3", "r3"),
+    ("description=%25", ""),
+    ("description=_", ""),
+    ("scope=platform", "r1 r2 r3"),
+    ("scope=project/default,platform", "r1 r2 r3"),
+    ("scope=!platform", ""),
+    ("cluster=none", "r1 r2 r3"),
+    ("created_by=ann", "r1 r2 r3"),
+    ("updated_by==nobody", ""),
+    ("created_at=%3E2020-01-01", "r1 r2 r3"),
+    ("created_at=%3C2020-01-01T00:00:00Z", ""),
+    ("updated_at=%3E%3D2020-01-01T00:00:00%2B02:00", "r1 r2 r3"),
+    ("revision=1", "r1 r2 r3"),
+    ("revision=%3E1", ""),
+    ("revision=%3E1&archived=true", "r0"),
+    ("successor=r1&archived=true", "r0"),
+    ("managed_by=none", "r1 r2 r3"),
+    ("managed_by=files", ""),
+    ("gpu_devices=1", "r1 r3"),
+    ("gpu_devices=%3E1", "r2"),
+    ("gpu_devices=!1", "r2"),
+    ("gpu_devices=none&archived=true", "r0"),
+    ("gpu_memory=50%25", "r3"),
+    ("gpu_memory=none", "r1 r2"),
+    ("cpu_request=2", "r1"),
+    ("cpu_request=2000m", "r1"),
+    ("cpu_request=%3C=500m&archived=true", "r0"),
+    ("cpu_limit=4", "r1"),
+    ("mem_request=8Gi", "r1"),
+    ("mem_request=%3E8Gi", "r2"),
+    ("mem_limit=16Gi", "r1"),
+    ("workloads=0", "r1 r2 r3"),
+    ("templates=%3E=1", ""),
+    ("last_used_at=none", "r1 r2 r3"),
+    ("search=r2", "r2"),
+    ("search=NUMBER 1", "r1"),
+    ("search=%25", ""),
+    ("search=' OR 1=1 --", ""),
+    ("search=number&gpu_devices=1", "r1 r3"),
+    ("sort=-name", "r3 r2 r1"),
+    ("sort=mem_request", "r3 r1 r2"),
+    ("sort=-mem_request", "r2 r1 r3"),
+    ("sort=-gpu_devices&limit=1", "r2"),
+    ("limit=2", "r1 r2"),
+]
+
+
+def test_filters_find_what_they_say(offered: Site) -> None:
+    wrong = {}
+    for query, expected in FILTERS:
+        found = offered.get(f"/compute-resources?{query}")["items"]
+        names = " ".join(item["name"] for item in found)
+        if names != expected:
+            wrong[query] = f"{names!r}, not {expected!r}"
+    assert wrong == {}
+
+
+def test_every_column_has_a_filter_in_the_table_above(offered: Site) -> None:
+    columns = {name for name in _queries_of(offered, "GET /compute-resources") if name not in WORDS}
+    assert columns == {query.partition("=")[0] for query, _ in FILTERS} - {*WORDS, ""}
+
+
+WORDS = {"search", "sort", "cursor", "limit", "total"}
+WRONG = [
+    ("gpu_devices=many", "gpu_devices"),
+    ("gpu_devices=-1", "gpu_devices"),
+    ("gpu_devices=1.5", "gpu_devices"),
+    ("gpu_devices=99999999999999999999", "gpu_devices"),
+    ("cpu_request=fast", "cpu_request"),
+    ("mem_request=8Gig", "mem_request"),
+    ("mem_request=", "mem_request"),
+    ("created_at=yesterday", "created_at"),
+    ("created_at=", "created_at"),
+    ("created_at=9999-12-31T23:59:59-23:00", "created_at"),
+    ("created_at=0001-01-01T00:00:00%2B23:00", "created_at"),
+    ("archived=yes", "archived"),
+    ("archived=%3Etrue", "archived"),
+    ("name=%3Er", "name"),
+    ("scope=%3C=platform", "scope"),
+    ("limit=0", "limit"),
+    ("limit=501", "limit"),
+    ("limit=-1", "limit"),
+    ("limit=ten", "limit"),
+    ("limit=", "limit"),
+    ("limit=1&limit=2", "limit"),
+    ("total=yes", "total"),
+    ("total=True", "total"),
+    ("sort=size", "sort"),
+    ("sort=--name", "sort"),
+    ("sort=", "sort"),
+    ("sort=name&sort=-name", "sort"),
+    ("sort=name,scope", "sort"),
+    ("sort=name;DROP TABLE places", "sort"),
+    ("cursor=", "cursor"),
+    ("cursor=nonsense", "cursor"),
+    ("nam=r1", "nam"),
+    ("Name=r1", "Name"),
+    ("name[]=r1", "name[]"),
+    ("search=" + "x" * 1001, "search"),
+    ("name=" + "x" * 1001, "name"),
+]
+
+
+def test_what_cannot_be_asked_of_a_list_is_told(offered: Site) -> None:
+    for query, path in WRONG:
+        problem = problem_of(offered.ask("GET", f"/compute-resources?{query}"), 422)
+        assert paths_of(problem) == [path], f"{query}: {problem}"
+        assert problem["violations"][0]["hint"], f"{query}: {problem}"
+
+
+def test_all_that_is_wrong_with_an_address_is_told_at_once(offered: Site) -> None:
+    problem = problem_of(
+        offered.ask("GET", "/compute-resources?limit=0&total=maybe&archived=2&sort=x&cpu_limit=y"), 422
+    )
+    assert set(paths_of(problem)) == {"limit", "total", "archived", "sort", "cpu_limit"}
+
+
+def test_the_nearest_parameter_and_column_are_named(offered: Site) -> None:
+    problem = problem_of(offered.ask("GET", "/compute-resources?serach=x"), 422)
+    assert problem["violations"][0]["hint"] == "did you mean search?"
+    problem = problem_of(offered.ask("GET", "/compute-resources?sort=descripton"), 422)
+    assert problem["violations"][0]["hint"] == "did you mean description?"
+
+
+def test_the_total_counts_what_matches_and_not_the_page(offered: Site) -> None:
+    assert offered.get("/compute-resources?limit=1&total=true")["total"] == 3
+    assert offered.get("/compute-resources?limit=1&total=true&gpu_devices=1")["total"] == 2
+    assert offered.get("/compute-resources?total=true&search=nothing")["total"] == 0
+    assert offered.get("/compute-resources?total=false")["total"] is None
+
+
+def test_every_list_is_paged_by_every_column_without_loss_or_repetition(any_site: Site) -> None:
+    """Pages of one, so that every step crosses from one page to the next, also where many have the same value."""
+    things = fill(any_site, "alpha")
+    any_site.make("/templates", {"name": "second", "scope": "project/alpha"})
+    for item in operations_of(any_site.document):
+        if not item.is_list or "export" in item.path:
+            continue
+        path = _path(item, things)
+        columns = (name for name in _queries_of(any_site, item.key) if name not in WORDS)
+        for column, direction in zip(columns, itertools.cycle(("", "-"))):
+            if item.path.endswith("/audit") and column not in ("at", "who", "name"):
+                continue  # it is long, and its other columns are of the same kinds
+            whole = any_site.get(f"{path}?sort={direction}{column}&limit=500")["items"]
+            pages = _walk(any_site, f"{path}?sort={direction}{column}&limit={1 if len(whole) < 12 else 7}")
+            assert pages == whole, f"{path} by {direction}{column}"
+
+
+@pytest.mark.parametrize("sort", ["name", "-name", "created_at", "-created_at", "gpu_devices", "-updated_at"])
+def test_pages_miss_nothing_that_was_there_all_the_time(any_site: Site, sort: str) -> None:
+    """120 of them, while others are added, changed and removed between the pages."""
+    _add_many(any_site, [f"kept-{number:03}" for number in range(120)])
+    found: list[str] = []
+    cursor, page = "", 0
+    while True:
+        told = any_site.get(f"/compute-resources?sort={sort}&limit=13{cursor}")
+        found += [item["name"] for item in told["items"]]
+        if told["next_cursor"] is None:
+            break
+        cursor, page = f"&cursor={told['next_cursor']}", page + 1
+        for name in (f"aaa-{page}", f"kept-050-{page}", f"zzz-{page}"):
+            any_site.make("/compute-resources", {"name": name})
+        any_site.ask("DELETE", f"/compute-resources/aaa-{page}")
+    kept = [name for name in found if name.startswith("kept-") and len(name) == 8]
+    assert sorted(kept) == [f"kept-{number:03}" for number in range(120)]
+    assert len(found) == len(set(found))
+
+
+def test_a_cursor_belongs_to_its_order(any_site: Site) -> None:
+    _add_many(any_site, ["a", "b", "c"])
+    cursor = any_site.get("/compute-resources?sort=name&limit=1")["next_cursor"]
+    problem = problem_of(any_site.ask("GET", f"/compute-resources?sort=-name&cursor={cursor}"), 422)
+    assert paths_of(problem) == ["cursor"]
+    problem = problem_of(any_site.ask("GET", f"/compute-resources?sort=created_at&cursor={cursor}"), 422)
+    assert problem["violations"][0]["message"] == "belongs to another list or another order"
+
+
+def test_fifty_are_listed_where_nobody_says_how_many(any_site: Site) -> None:
+    _add_many(any_site, [f"n{number:03}" for number in range(60)])
+    assert len(any_site.get("/compute-resources")["items"]) == 50
+    assert len(any_site.get("/compute-resources?limit=500")["items"]) == 60
+
+
+def test_searching_does_not_mind_capitals_or_signs(any_site: Site) -> None:
+    for name, description in (("plain", "100% of a_b"), ("Big.One", "Über GROSS"), ("other", "back\\slash 'quoted'")):
+        any_site.make("/compute-resources", {"name": name, "description": description})
+    for word, expected in (
+        ("BIG", "Big.One"),
+        ("big.", "Big.One"),
+        ("100%25", "plain"),
+        ("a_b", "plain"),
+        ("a%25b", ""),
+        ("gross", "Big.One"),
+        ("%C3%9Cber", "Big.One"),
+        ("back\\slash", "other"),
+        ("'quoted'", "other"),
+    ):
+        names = " ".join(item["name"] for item in any_site.get(f"/compute-resources?search={word}")["items"])
+        assert names == expected, word
+
+
+def _path(item: Operation, things: dict[str, str]) -> str:
+    names = {"{project}": things["project"], "{name}": things["compute_resource"]}
+    if item.path.startswith("/api/v1/templates/"):
+        names["{name}"] = things["template"]
+    path = item.path
+    for name, value in names.items():
+        path = path.replace(name, value)
+    return path
+
+
+def _queries_of(site: Site, key: str) -> list[str]:
+    (found,) = (item for item in operations_of(site.document) if item.key == key)
+    return [parameter["name"] for parameter in found.parameters("query")]
+
+
+def _walk(site: Site, path: str) -> list[Any]:
+    found: list[Any] = []
+    cursor = ""
+    for _ in range(500):
+        told = site.get(path + cursor)
+        found += told["items"]
+        if told["next_cursor"] is None:
+            return found
+        cursor = f"&cursor={told['next_cursor']}"
+    raise AssertionError(f"{path} has no last page")
+
+
+def _add_many(site: Site, names: Sequence[str]) -> None:
+    """Straight into the store: one transaction in place of one for each."""
+    stamps = site.get("/clusters/local")
+    at = datetime.fromisoformat(stamps["created_at"])
+    with site.store.changing("assets") as tx:
+        for number, name in enumerate(names):
+            gpus = {"resources": {"gpu": {"devices": number % 3}}}
+            made: dict[str, Any] = {"created_by": "ann", "created_at": at, "updated_by": "ann", "updated_at": at}
+            tx.add(ComputeResourceRecord(id=f"id-{number:04}", name=name, scope="platform", requirements=gpus, **made))

@@ -1,0 +1,202 @@
+"""The OpenAPI document: valid, complete, and true to what the server does with callers it does not know."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+from fastapi.routing import APIRoute
+
+from tests.server.samples import body_of
+from tests.server.sites import API, PROBLEM, REQUIRED, Operation, Site, operations_of, problem_of
+
+# Who signs in has no token yet.
+WITHOUT_TOKEN = {"POST /sessions"}
+
+
+def test_the_document_is_openapi_3_1(common_site: Site) -> None:
+    assert common_site.document["openapi"].startswith("3.1.")
+    assert common_site.ask("GET", "/openapi.json", token=None).json() == common_site.document
+
+
+def test_every_schema_in_it_is_valid(common_site: Site) -> None:
+    for name, schema in schemas_of(common_site.document):
+        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+        assert schema != {}, f"{name} says nothing"
+
+
+def test_every_reference_leads_somewhere(common_site: Site) -> None:
+    document = common_site.document
+    for reference in references_in(document):
+        assert reference.startswith("#/components/schemas/")
+        assert reference.rpartition("/")[2] in document["components"]["schemas"], reference
+
+
+def test_no_schema_is_left_over(common_site: Site) -> None:
+    used = {reference.rpartition("/")[2] for reference in references_in(common_site.document)}
+    assert set(common_site.document["components"]["schemas"]) == used
+
+
+def test_every_route_is_described(common_site: Site, operations: list[Operation]) -> None:
+    described = {(item.method, item.path) for item in operations}
+    served = {
+        (method, route.path)
+        for route in common_site.app.routes
+        if isinstance(route, APIRoute) and route.path.startswith(API)
+        for method in route.methods or ()
+        if method != "HEAD"
+    }
+    assert served == described
+
+
+def test_every_operation_has_a_short_name_of_its_own(operations: list[Operation]) -> None:
+    names = [item.id for item in operations]
+    assert len(names) == len(set(names))
+    assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+){0,4}", name) or "_api_v1_" in name] == []
+
+
+def test_every_operation_says_what_it_does(operations: list[Operation]) -> None:
+    for item in operations:
+        assert item.said.get("summary"), item.key
+        assert item.said.get("description", "").endswith("."), item.key
+        assert item.said.get("tags"), item.key
+
+
+def test_every_parameter_says_what_it_is(operations: list[Operation]) -> None:
+    silent = [
+        f"{item.key}: {parameter['name']}"
+        for item in operations
+        for parameter in item.said.get("parameters", ())
+        if not parameter.get("description") or not parameter["schema"].keys() & {"type", "enum", "anyOf", "const"}
+    ]
+    assert silent == []
+
+
+def test_every_operation_says_what_it_answers(operations: list[Operation]) -> None:
+    for item in operations:
+        good = [status for status in item.said["responses"] if status.startswith("2")]
+        assert good, item.key
+        for status in good:
+            answer = item.said["responses"][status]
+            assert answer["description"], item.key
+            assert (status == "204") == ("content" not in answer), f"{item.key} {status}"
+
+
+def test_every_problem_is_described_as_one(operations: list[Operation]) -> None:
+    for item in operations:
+        bad = {status: said for status, said in item.said["responses"].items() if status >= "400"}
+        for status, said in bad.items():
+            schema = said["content"][PROBLEM]["schema"]
+            assert schema == {"$ref": "#/components/schemas/Problem"}, f"{item.key} {status}"
+            assert list(said["content"]) == [PROBLEM], f"{item.key} {status}"
+        if not item.is_public:
+            assert {"400", "401", "403", "422", "503"} <= bad.keys(), item.key
+        if item.body is not None:
+            assert {"413", "415"} <= bad.keys(), item.key
+
+
+def test_a_problem_has_what_every_problem_has(common_site: Site) -> None:
+    assert set(common_site.document["components"]["schemas"]["Problem"]["required"]) == REQUIRED
+
+
+def test_every_body_has_an_example_that_is_right(common_site: Site, operations: list[Operation]) -> None:
+    schemas = common_site.document["components"]["schemas"]
+    without = []
+    for name in sorted({item.body["$ref"].rpartition("/")[2] for item in operations if item.body is not None}):
+        examples = schemas[name].get("examples") or []
+        if not examples:
+            without.append(name)
+        for example in examples:
+            validator_of(common_site.document, name).validate(example)
+    assert without == []
+
+
+def test_every_body_that_is_right_is_right_by_its_schema(common_site: Site, operations: list[Operation]) -> None:
+    for item in operations:
+        if item.body is not None:
+            name = item.body["$ref"].rpartition("/")[2]
+            validator_of(common_site.document, name).validate(body_of(item))
+
+
+def test_no_schema_of_a_body_says_nothing(common_site: Site, operations: list[Operation]) -> None:
+    """A field without a type tells programs nothing: quantities, names and rules have forms that can be said."""
+    document = common_site.document
+    silent = set()
+    for item in operations:
+        if item.body is not None:
+            silent |= {f"{path}" for path in silent_in(document, item.body)}
+    assert sorted(silent) == []
+
+
+def test_every_operation_but_health_and_signing_in_needs_a_token(
+    common_site: Site, operations: list[Operation]
+) -> None:
+    for item in operations:
+        assert item.is_public == (item.path in (f"{API}/healthz", f"{API}/readyz", f"{API}/metrics")), item.key
+        if item.is_public or item.key in WITHOUT_TOKEN:
+            continue
+        path = re.sub(r"\{kind\}", "project", item.path)
+        path = re.sub(r"\{\w+\}", "anything", path) + ("?old=1&new=2" if item.path.endswith("/diff") else "")
+        for token in (None, "fl_nobody", "x.y.z"):
+            answer = common_site.ask(item.method, path, body_of(item), token=token)
+            problem_of(answer, 401)
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_nobody_learns_what_is_wrong_with_a_body_before_they_are_known(
+    common_site: Site, operations: list[Operation]
+) -> None:
+    for item in operations:
+        if item.body is not None and item.key not in WITHOUT_TOKEN:
+            path = re.sub(r"\{\w+\}", "anything", re.sub(r"\{kind\}", "project", item.path))
+            for wrong in (b"{", b'{"wrong": 1}', b""):
+                problem_of(common_site.ask(item.method, path, content=wrong, token=None), 401)
+
+
+def schemas_of(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema that a document has, with a name for it."""
+    yield from document["components"]["schemas"].items()
+    for item in operations_of(document):
+        for parameter in item.said.get("parameters", ()):
+            yield f"{item.key} {parameter['name']}", parameter["schema"]
+        for status, answer in item.said["responses"].items():
+            for media in answer.get("content", {}).values():
+                yield f"{item.key} {status}", media.get("schema", {})
+
+
+def references_in(data: Any) -> Iterator[str]:
+    """Every reference below something."""
+    if isinstance(data, dict):
+        if isinstance(data.get("$ref"), str):
+            yield data["$ref"]
+        for value in data.values():
+            yield from references_in(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from references_in(value)
+
+
+def validator_of(document: dict[str, Any], name: str) -> jsonschema_rs.Validator:
+    """What checks a body by a schema of the document."""
+    schema = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": document["components"]["schemas"]}}
+    return jsonschema_rs.Draft202012Validator(schema)
+
+
+def silent_in(document: dict[str, Any], schema: Any, path: str = "", seen: tuple[str, ...] = ()) -> Iterator[str]:
+    """Where below a schema anything at all is allowed."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        if name not in seen:
+            yield from silent_in(document, document["components"]["schemas"][name], name, (*seen, name))
+        return
+    if not schema.keys() & {"type", "enum", "const", "anyOf", "oneOf", "allOf"}:
+        yield path
+    for name, inner in schema.get("properties", {}).items():
+        yield from silent_in(document, inner, f"{path}.{name}", seen)
+    for key in ("anyOf", "oneOf", "allOf"):
+        for inner in schema.get(key, ()):
+            yield from silent_in(document, inner, path, seen)
+    if isinstance(schema.get("items"), dict):
+        yield from silent_in(document, schema["items"], f"{path}[]", seen)
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from silent_in(document, schema["additionalProperties"], f"{path}{{}}", seen)

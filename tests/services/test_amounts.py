@@ -1,0 +1,134 @@
+"""What a compute resource may ask for: GPUs whole, shared or sliced, amounts with units, and extended resources."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from fairlead.errors import RequestRejected
+from fairlead.model.compute_resources import ComputeResource
+from fairlead.model.parsing import violations_of
+from tests.services.worlds import World, refused
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        (0, {"devices": 0}),
+        (1, {"devices": 1}),
+        ("3", {"devices": 3}),
+        ({"devices": 1, "memory": "50%"}, {"devices": 1, "memory": {"request": "50%"}}),
+        ({"memory": "25%"}, {"devices": 1, "memory": {"request": "25%"}}),
+        ({"devices": 1, "memory": "500MB"}, {"devices": 1, "memory": {"request": "500MB"}}),
+        ({"devices": 1, "memory": "10GB"}, {"devices": 1, "memory": {"request": "10GB"}}),
+        (
+            {"devices": 1, "memory": {"request": "10GB", "limit": "10GB"}},
+            {"devices": 1, "memory": {"request": "10GB", "limit": "10GB"}},
+        ),
+        ({"devices": 1, "mig": "1g.5gb"}, {"devices": 1, "mig": "1g.5gb"}),
+        ({"mig": "2g.10gb"}, {"devices": 1, "mig": "2g.10gb"}),
+    ],
+)
+def test_gpus_are_kept_as_they_were_asked_for(memory_world: World, asked: Any, kept: Any) -> None:
+    record = memory_world.offer("gpu", resources={"gpu": asked})
+    assert record.requirements["resources"]["gpu"] == kept
+    assert memory_world.preview(profile="gpu")["violations"] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "path"),
+    [
+        (0.5, "gpu"),
+        (-1, "gpu"),
+        ("one", "gpu"),
+        (True, "gpu"),
+        ({"devices": 2, "memory": "50%"}, "gpu.memory"),
+        ({"devices": 2, "mig": "1g.5gb"}, "gpu.mig"),
+        ({"devices": 0, "memory": "50%"}, "gpu.memory"),
+        ({"devices": 1, "memory": "50%", "mig": "1g.5gb"}, "gpu"),
+        ({"devices": 1, "memory": "0%"}, "gpu.memory"),
+        ({"devices": 1, "memory": "101%"}, "gpu.memory"),
+        ({"devices": 1, "memory": {"request": "50%", "limit": "40%"}}, "gpu.memory"),
+        ({"devices": 1, "memory": {"request": "10GB", "limit": "5GB"}}, "gpu.memory"),
+        ({"devices": 1, "memory": {"request": "10GB", "limit": "50%"}}, "gpu.memory"),
+        ({"requests": 1, "limits": 2}, "gpu"),
+    ],
+)
+def test_gpus_that_nobody_can_give_are_refused(asked: Any, path: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ComputeResource.model_validate({"name": "gpu", "requirements": {"resources": {"gpu": asked}}})
+    violations = violations_of(caught.value, ComputeResource)
+    assert violations
+    for violation in violations:
+        assert violation.path.startswith(f"requirements.resources.{path}")
+        assert violation.message
+        assert violation.hint
+
+
+def test_a_limit_over_the_request_of_gpu_memory_needs_the_switch(world: World) -> None:
+    gpu = {"devices": 1, "memory": {"request": "10GB", "limit": "20GB"}}
+    with pytest.raises(RequestRejected) as caught:
+        world.offer("gpu", resources={"gpu": gpu})
+    assert refused(caught) == [("requirements.resources.gpu.memory.limit", "gpu_memory_limits")]
+    world.put_policy(switches={"gpu_memory_limits": True})
+    assert world.offer("gpu", resources={"gpu": gpu}).revision == 1
+    assert world.preview(profile="gpu")["violations"] == []
+
+
+def test_a_share_is_refused_where_the_only_cluster_in_reach_has_whole_gpus(world: World) -> None:
+    share = {"gpu": {"devices": 1, "memory": "50%"}}
+    with pytest.raises(RequestRejected) as caught:
+        world.offer("half", scope="project/default", resources=share)
+    assert refused(caught) == [("requirements.resources.gpu.memory", "gpu_sharing")]
+    world.offer("half", resources=share)  # somewhere on the platform it can be used
+    assert world.preview("project/default", profile="half")["violations"]
+    assert world.preview(profile="half")["violations"] == []
+
+
+@pytest.mark.parametrize(
+    ("resources", "kept"),
+    [
+        ({"cpu": "0.5"}, {"cpu": {"requests": "500m"}}),
+        ({"cpu": {"requests": "500m", "limits": 2}}, {"cpu": {"requests": "500m", "limits": "2"}}),
+        ({"cpu": {"limits": "unlimited"}}, {"cpu": {"limits": "unlimited"}}),
+        ({"mem": "500M"}, {"mem": {"requests": "500M"}}),
+        ({"mem": {"requests": "1Gi", "limits": "2Gi"}}, {"mem": {"requests": "1Gi", "limits": "2Gi"}}),
+        ({"shm": True}, {"shm": True}),
+        ({"shm": "8Gi"}, {"shm": "8Gi"}),
+        ({"extended": {"vendor.example/nic": 2}}, {"extended": {"vendor.example/nic": "2"}}),
+        ({"disk": "1Ti"}, {"disk": {"requests": "1Ti"}}),
+    ],
+)
+def test_other_amounts_are_kept_in_their_one_form(memory_world: World, resources: Any, kept: Any) -> None:
+    record = memory_world.offer("some", resources=resources)
+    assert record.requirements["resources"] == kept
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"cpu": {"requests": 2, "limits": 1}},
+        {"mem": {"requests": "2Gi", "limits": "1Gi"}},
+        {"cpu": "0.0001"},
+        {"mem": "1 Gi"},
+        {"mem": "-1Gi"},
+        {"mem": "500m"},
+        {"shm": "lots"},
+        {"extended": {"nic": 1}},
+        {"extended": {"vendor.example/nic": 1.5}},
+        {"gpus": 1},
+    ],
+)
+def test_amounts_that_mean_nothing_are_refused_with_a_way_out(resources: Any) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ComputeResource.model_validate({"name": "some", "requirements": {"resources": resources}})
+    for violation in violations_of(caught.value, ComputeResource):
+        assert violation.path.startswith("requirements.resources.")
+        assert violation.message
+        assert violation.hint
+
+
+def test_a_gpu_in_other_words_is_refused(world: World) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        world.offer("sly", resources={"extended": {"nvidia.com/gpu": 8}})
+    assert refused(caught) == [("requirements.resources.extended.nvidia.com/gpu", "gpu_as_extended")]

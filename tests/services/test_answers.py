@@ -1,0 +1,52 @@
+"""The same request sent again with its idempotency key: done once, answered the same."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from fairlead.errors import Conflict, FairleadError
+from fairlead.model.holdings import SharedVolume
+from fairlead.model.roles import Grant
+from fairlead.model.scopes import Cluster, Project
+from fairlead.services.calls import Call
+from tests.services.worlds import FOREST, VISION, World, call_as
+
+GRANT = Grant.model_validate({"subject": "user:new", "role": "viewer", "scope": FOREST})
+KEYED: Mapping[str, Callable[[World, Call], Any]] = {
+    "a project": lambda w, c: w.services.places.create(c, Project(name="new", parent=VISION)),
+    "a cluster": lambda w, c: w.services.places.create(c, Cluster(name="new", gpu_types={"A100": ("a", "b")})),
+    "a compute resource": lambda w, c: w.offer("new", call=c, workload_types=["training"], resources={"gpu": 1}),
+    "a copy": lambda w, c: w.services.compute_resources.copy(c, "base", {"name": "new"}),
+    "a template": lambda w, c: w.add_template("new", call=c, profile="base"),
+    "a volume": lambda w, c: w.services.volumes.create(c, FOREST, SharedVolume(name="new", size="1Gi")),
+    "a run": lambda w, c: w.submit(call=c, profile="base"),
+    "a role": lambda w, c: w.services.grants.create(c, GRANT),
+}
+
+
+@pytest.mark.parametrize("what", KEYED)
+def test_a_request_that_is_sent_again_is_answered_the_same_and_done_once(memory_world: World, what: str) -> None:
+    memory_world.offer("base")
+    act, call = KEYED[what], call_as(key="k", fingerprint="f")
+    first = act(memory_world, call)
+    told = memory_world.told()
+    memory_world.clock.pass_by(hours=47)
+    assert act(memory_world, call) == first
+    assert memory_world.told() == told
+    with pytest.raises(Conflict, match="used for another request"):
+        act(memory_world, call_as(key="k", fingerprint="other"))
+    if what not in ("a run",):  # which has no name that could be taken
+        with pytest.raises(FairleadError):
+            act(memory_world, call_as(key="another", fingerprint="f"))
+
+
+def test_an_answer_comes_back_from_every_store_as_it_was_given(world: World) -> None:
+    world.offer("base")
+    for number, act in enumerate(KEYED.values()):
+        call = call_as(key=str(number), fingerprint="f")
+        try:
+            first = act(world, call)
+        except Conflict:
+            continue  # its name was taken by one before
+        assert act(world, call) == first

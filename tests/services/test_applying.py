@@ -1,0 +1,297 @@
+"""Files as the truth: applied all together or not at all, twice without a difference, and written back."""
+
+from collections import Counter
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.errors import Conflict, NotFound, RequestRejected
+from fairlead.files.documents import load_library, read_library
+from fairlead.services.applying import Applied, Apply
+from tests.contracts.memory import MemoryStore
+from tests.services.worlds import FOREST, LAKE, VISION, World, check_texts, found_world, listing, make_world, names
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "platform"
+Documents = list[dict[str, Any]]
+DOCUMENTS: Documents = [
+    {"kind": "Template", "name": "tune", "scope": "project/sea", "requirements": {"profile": "big"}},
+    {"kind": "ComputeResource", "name": "big", "scope": "department/sound", "requirements": {"resources": {"gpu": 2}}},
+    {
+        "kind": "Policy",
+        "scope": "department/sound",
+        "defaults": {"profile": "big"},
+        "rules": {"resources.gpu": {"max": 2}},
+    },
+    {"kind": "Project", "name": "sea", "parent": "department/sound"},
+    {"kind": "Department", "name": "sound", "parent": "cluster/other"},
+    {"kind": "Cluster", "name": "other", "gpu_sharing": "kai"},
+]
+
+
+def apply(world: World, documents: Documents, **how: Any) -> Applied:
+    """Apply documents as an administrator."""
+    return world.services.applying.apply(world.root, read_library(documents), Apply(**how))
+
+
+def actions(applied: Applied) -> dict[str, str]:
+    """What happened to each object."""
+    return {f"{change.kind} {change.name}": change.action for change in applied.changes}
+
+
+def refusals(world: World, documents: Documents, **how: Any) -> list[tuple[str, str, str]]:
+    """Where, at which path and by which rule documents are refused."""
+    with pytest.raises(RequestRejected) as caught:
+        apply(world, documents, **how)
+    check_texts(caught.value.violations)
+    return [(item.where or "", item.path, item.rule) for item in caught.value.violations]
+
+
+def changed(documents: Documents, name: str, **said: Any) -> Documents:
+    """The documents with one of them said otherwise."""
+    return [{**item, **said} if item.get("name") == name else item for item in documents]
+
+
+def test_documents_are_applied_and_applied_again_change_nothing(world: World) -> None:
+    first = apply(world, DOCUMENTS)
+    assert set(actions(first).values()) == {"created"}
+    assert len(first.changes) == 6
+    before = world.told()
+    assert set(actions(apply(world, DOCUMENTS)).values()) == {"unchanged"}
+    assert world.told() == before
+    assert world.services.compute_resources.get(world.root, "big").managed_by == "files"
+    assert world.services.compute_resources.get(world.root, "big").cluster == "cluster/other"
+    assert world.preview("project/sea", template="tune")["violations"] == []
+
+
+def test_the_order_of_documents_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    exported = []
+    for order in list(permutations(DOCUMENTS))[::97]:
+        world = found_world(MemoryStore(), monkeypatch)
+        apply(world, list(order))
+        exported.append(world.services.applying.export(world.root))
+    assert len(exported) > 5
+    assert all(documents == exported[0] for documents in exported)
+
+
+def test_a_change_in_a_file_is_a_change_of_that_object_alone(world: World) -> None:
+    apply(world, DOCUMENTS)
+    told = actions(apply(world, changed(DOCUMENTS, "big", description="new")))
+    assert Counter(told.values()) == {"unchanged": 5, "changed": 1}
+    assert told["ComputeResource big"] == "changed"
+    assert world.services.compute_resources.get(world.root, "big").revision == 2
+
+
+def test_what_is_gone_from_the_files_is_removed_where_that_is_asked(world: World) -> None:
+    apply(world, DOCUMENTS)
+    world.offer("by-hand", scope="department/sound")
+    kept = apply(world, DOCUMENTS[3:])
+    assert "removed" not in actions(kept).values()
+    with pytest.raises(Conflict, match="by-hand"):
+        apply(world, [], prune=True)
+    assert world.services.templates.get(world.root, "tune").name == "tune"
+    world.services.compute_resources.delete(world.root, "by-hand")
+    assert set(actions(apply(world, [], prune=True)).values()) == {"removed"}
+    assert names(world.services.places.page(world.root, listing(search="sound")).items) == []
+    assert names(world.services.places.page(world.root, listing(), "project").items) == [
+        "default",
+        "forest",
+        "lake",
+        "meadow",
+    ]
+
+
+def test_prune_removes_only_what_this_manager_made(world: World) -> None:
+    apply(world, [{"kind": "ComputeResource", "name": "theirs"}], manager="others")
+    apply(world, [{"kind": "ComputeResource", "name": "mine"}])
+    world.offer("by-hand")
+    assert actions(apply(world, [], prune=True)) == {"ComputeResource mine": "removed"}
+    assert names(world.services.compute_resources.page(world.root, listing()).items) == ["by-hand", "theirs"]
+
+
+def test_prune_does_not_remove_what_runs_use(world: World) -> None:
+    apply(world, [{"kind": "ComputeResource", "name": "mine"}])
+    run = world.submit(profile="mine")
+    with pytest.raises(Conflict) as caught:
+        apply(world, [], prune=True)
+    assert [user["name"] for user in caught.value.used_by] == [run.id]
+
+
+def test_a_dry_run_says_the_same_and_keeps_nothing(world: World) -> None:
+    before, exported = world.told(), world.services.applying.export(world.root)
+    dry = apply(world, DOCUMENTS, dry_run=True, prune=True)
+    assert dry.dry_run
+    assert world.told() == before
+    assert world.services.applying.export(world.root) == exported
+    assert dry.changes == apply(world, DOCUMENTS, prune=True).changes
+    assert set(actions(apply(world, [], prune=True, dry_run=True)).values()) == {"removed"}
+    assert world.services.compute_resources.get(world.root, "big").name == "big"
+
+
+def test_after_a_dry_run_previews_see_none_of_it(world: World) -> None:
+    strict: Documents = [{"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 0}}}]
+    apply(world, strict, dry_run=True)
+    assert world.preview(resources={"gpu": 1})["violations"] == []
+
+
+def test_what_files_manage_refuses_edits_unless_forced(world: World) -> None:
+    services, root = world.services, world.root
+    apply(world, DOCUMENTS)
+    for use_case in (
+        lambda **how: services.compute_resources.edit(root, "big", {"description": "x"}, **how),
+        lambda **how: services.compute_resources.archive(root, "big", None, **how),
+        lambda **how: services.compute_resources.restore(root, "big", **how),
+        lambda **how: services.templates.edit(root, "tune", {"description": "x"}, **how),
+        lambda **how: services.places.edit(root, "project/sea", {"name": "ocean"}, **how),
+        lambda **how: services.policies.delete(root, "department/sound", **how),
+        lambda **how: services.templates.delete(root, "tune", **how),
+    ):
+        with pytest.raises(Conflict, match="managed by files") as caught:
+            use_case()
+        assert "force=true" in str(caught.value.hint)
+        use_case(force=True)
+    told = actions(apply(world, DOCUMENTS))
+    assert told["Project sea"] == "created"
+
+
+def test_a_copy_of_what_files_manage_is_nobodys(world: World) -> None:
+    apply(world, DOCUMENTS)
+    copy = world.services.compute_resources.copy(world.root, "big", {"name": "mine"})
+    assert copy.managed_by is None
+
+
+def test_one_manager_does_not_overrule_another_unless_forced(world: World) -> None:
+    mine: Documents = [{"kind": "ComputeResource", "name": "big", "description": "mine"}]
+    apply(world, mine, manager="one")
+    assert [(path, rule) for _, path, rule in refusals(world, mine, manager="two")] == [("", "conflict")]
+    assert actions(apply(world, mine, manager="two", force=True)) == {"ComputeResource big": "changed"}
+    assert world.services.compute_resources.get(world.root, "big").managed_by == "two"
+
+
+def test_what_was_made_by_hand_is_taken_over(world: World) -> None:
+    world.offer("big", description="d")
+    taken = apply(world, [{"kind": "ComputeResource", "name": "big", "description": "d"}])
+    assert actions(taken) == {"ComputeResource big": "changed"}
+    assert world.services.compute_resources.get(world.root, "big").managed_by == "files"
+
+
+def test_everything_that_is_wrong_is_told_at_once_and_nothing_is_kept(world: World) -> None:
+    before = world.told()
+    wrong: Documents = [
+        {"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 1}}},
+        {"kind": "ComputeResource", "name": "big", "requirements": {"resources": {"gpu": 4}}},
+        {"kind": "ComputeResource", "name": "lost", "scope": "project/none"},
+        {"kind": "Template", "name": "tune", "requirements": {"profile": "nothing"}},
+        {"kind": "Project", "name": "sea", "parent": "department/none"},
+        {"kind": "Policy", "scope": "department/none"},
+        {"kind": "Policy", "scope": VISION, "defaults": {"profile": "nothing"}},
+        {"kind": "ComputeResource", "name": "fine"},
+    ]
+    found = refusals(world, wrong)
+    assert {(where.partition(":")[0].partition(",")[0], path) for where, path, _ in found} == {
+        ("document 2", "requirements.resources.gpu.devices"),
+        ("document 3", "scope"),
+        ("document 4", "requirements.profile"),
+        ("document 5", "parent"),
+        ("document 6", ""),
+        ("document 7", "defaults.profile"),
+    }
+    assert all(rule for _, _, rule in found)
+    assert world.told() == before
+    with pytest.raises(NotFound):
+        world.services.compute_resources.get(world.root, "fine")
+
+
+def test_documents_that_cannot_be_read_are_refused_before_anything_is_done(world: World) -> None:
+    found = refusals(
+        world,
+        [
+            {"kind": "Planet", "name": "x"},
+            {"name": "x"},
+            {"kind": "Project", "name": "a b"},
+            {"kind": "ComputeResource", "name": "twice"},
+            {"kind": "ComputeResource", "name": "twice"},
+            {"kind": "ComputeResource", "name": "r", "revision": "many"},
+        ],
+    )
+    assert [rule for _, _, rule in found] == ["unknown_kind", "required", "name", "duplicate", "whole_number"]
+    assert all(where.startswith("document ") for where, _, _ in found)
+
+
+def test_a_revision_in_a_document_is_refused(world: World) -> None:
+    apply(world, [{"kind": "ComputeResource", "name": "r"}])
+    for name in ("r", "s"):
+        found = refusals(world, [{"kind": "ComputeResource", "name": name, "revision": 3}])
+        assert [(path, rule) for _, path, rule in found] == [("revision", "read_only")]
+
+
+def test_an_export_applied_to_the_same_platform_changes_nothing_but_who_manages(world: World) -> None:
+    apply(world, DOCUMENTS)
+    exported = world.services.applying.export(world.root)
+    told = actions(apply(world, exported))
+    assert {told[f"{item['kind']} {item.get('name', item.get('scope'))}"] for item in DOCUMENTS} == {"unchanged"}
+    assert set(actions(apply(world, exported)).values()) == {"unchanged"}
+    assert world.services.applying.export(world.root) == exported
+
+
+def test_an_export_makes_the_same_platform_elsewhere(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply(world, DOCUMENTS)
+    world.offer("free", description="0", resources={"gpu": 0}, workload_types=["training"])
+    world.put_policy(VISION, rules={"resources.gpu": {"max": 0}}, switches={"allow_root": False}, quota={"gpu": 0})
+    world.services.places.edit(world.root, FOREST, {"name": "wood"})
+    exported = world.services.applying.export(world.root)
+    other = make_world(MemoryStore(), monkeypatch)
+    other.founding.found(["user:root"])
+    apply(other, exported)
+    assert other.services.applying.export(other.root) == exported
+
+
+def test_an_export_leaves_out_what_the_caller_does_not_see(world: World) -> None:
+    world.offer("all")
+    world.offer("far", scope=LAKE)
+    vic = world.grant("vic", "viewer", FOREST)
+    exported = world.services.applying.export(vic)
+    assert [item.get("name") for item in exported] == ["main", "vision", "forest", "all"]
+
+
+def test_the_documents_of_the_examples_apply(world: World) -> None:
+    library = load_library([(EXAMPLES, "")])
+    first = world.services.applying.apply(world.root, library, Apply())
+    assert {change.kind for change in first.changes} == {
+        "Cluster",
+        "Department",
+        "Project",
+        "Policy",
+        "ComputeResource",
+        "Template",
+    }
+    again = world.services.applying.apply(world.root, library, Apply())
+    assert {change.action for change in again.changes} == {"unchanged"}
+    assert world.preview(template="finetune")["violations"] == []
+
+
+def test_an_editor_applies_what_they_may_and_is_told_of_the_rest(world: World) -> None:
+    eve = world.grant("eve", "editor", VISION)
+    own: Documents = [{"kind": "ComputeResource", "name": "mine", "scope": FOREST}]
+    applied = world.services.applying.apply(eve, read_library(own), Apply(prune=True))
+    assert actions(applied) == {"ComputeResource mine": "created"}
+    more: Documents = [
+        *own,
+        {"kind": "ComputeResource", "name": "all"},
+        {"kind": "ComputeResource", "name": "far", "scope": LAKE},
+        {"kind": "Project", "name": "new", "parent": VISION},
+    ]
+    with pytest.raises(RequestRejected) as caught:
+        world.services.applying.apply(eve, read_library(more), Apply())
+    check_texts(caught.value.violations)
+    assert [item.rule for item in caught.value.violations] == ["forbidden", "forbidden", "scope"]
+
+
+def test_a_moved_department_in_the_files_takes_its_assets_along(world: World) -> None:
+    apply(world, DOCUMENTS)
+    moved = changed(DOCUMENTS, "sound", parent="cluster/main")
+    told = actions(apply(world, moved))
+    assert told["Department sound"] == "changed"
+    assert world.services.compute_resources.get(world.root, "big").cluster == "cluster/main"
+    assert set(actions(apply(world, moved)).values()) == {"unchanged"}

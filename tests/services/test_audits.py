@@ -1,0 +1,262 @@
+"""The audit: one entry for each change, with who and where from, before and after; none for what did not happen."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead.errors import FairleadError, Forbidden
+from fairlead.model.compute_resources import Defaults
+from fairlead.model.holdings import SharedVolume
+from fairlead.model.policies import Policy
+from fairlead.model.roles import Grant
+from fairlead.model.scopes import Project
+from fairlead.model.tokens import TokenRequest
+from fairlead.services.calls import Call
+from tests.services.worlds import FOREST, LAKE, SPEECH, VISION, World, call_as, listing, make_asked
+
+WHO = call_as("root", address="10.1.2.3", request_id="r-77")
+Act = Callable[[World, Call], Any]
+
+
+def _grant(scope: str) -> Grant:
+    return Grant.model_validate({"subject": "user:new", "role": "viewer", "scope": scope})
+
+
+# Every write of every service, and the entries that it makes.
+WRITES: Mapping[str, tuple[Act, list[tuple[str, str, str]]]] = {
+    "make a place": (
+        lambda w, c: w.services.places.create(c, Project(name="new", parent=VISION)),
+        [("project.create", "new", "project/new")],
+    ),
+    "rename a place": (
+        lambda w, c: w.services.places.edit(c, LAKE, {"name": "sea"}),
+        [("project.rename", "sea", "project/sea")],
+    ),
+    "move a place": (
+        lambda w, c: w.services.places.edit(c, LAKE, {"parent": VISION}),
+        [("project.move", "lake", LAKE)],
+    ),
+    "edit a cluster": (
+        lambda w, c: w.services.places.edit(c, "cluster/main", {"gpu_sharing": "none"}),
+        [("cluster.edit", "main", "cluster/main")],
+    ),
+    "delete a place": (lambda w, c: w.services.places.delete(c, LAKE), [("project.delete", "lake", LAKE)]),
+    "offer": (
+        lambda w, c: w.offer("new", scope=FOREST, call=c),
+        [("compute_resource.create", "new", FOREST)],
+    ),
+    "edit an offer": (
+        lambda w, c: w.services.compute_resources.edit(c, "free", {"description": "x"}),
+        [("compute_resource.edit", "free", "platform")],
+    ),
+    "copy an offer": (
+        lambda w, c: w.services.compute_resources.copy(c, "free", {"name": "copy"}),
+        [("compute_resource.create", "copy", "platform")],
+    ),
+    "rename an offer that is used": (
+        lambda w, c: w.services.compute_resources.edit(c, "used", {"name": "renamed"}),
+        [
+            ("compute_resource.rename", "renamed", "platform"),
+            ("template.edit", "t", VISION),
+            ("policy.edit", VISION, VISION),
+        ],
+    ),
+    "archive an offer": (
+        lambda w, c: w.services.compute_resources.archive(c, "free", None),
+        [("compute_resource.archive", "free", "platform")],
+    ),
+    "restore an offer": (
+        lambda w, c: w.services.compute_resources.restore(c, "old"),
+        [("compute_resource.restore", "old", "platform")],
+    ),
+    "delete an offer": (
+        lambda w, c: w.services.compute_resources.delete(c, "free"),
+        [("compute_resource.delete", "free", "platform")],
+    ),
+    "make a template": (lambda w, c: w.add_template("new", call=c), [("template.create", "new", "platform")]),
+    "delete a template": (lambda w, c: w.services.templates.delete(c, "t"), [("template.delete", "t", VISION)]),
+    "make a policy": (
+        lambda w, c: w.services.policies.put(c, SPEECH, Policy(scope=SPEECH)),
+        [("policy.create", SPEECH, SPEECH)],
+    ),
+    "edit a policy": (
+        lambda w, c: w.services.policies.put(replace(c, any_revision=True), VISION, Policy(scope=VISION)),
+        [("policy.edit", VISION, VISION)],
+    ),
+    "delete a policy": (lambda w, c: w.services.policies.delete(c, VISION), [("policy.delete", VISION, VISION)]),
+    "set a secret": (
+        lambda w, c: w.services.secrets.put(c, FOREST, "NEW", "x"),
+        [("secret.create", "NEW", FOREST)],
+    ),
+    "set a secret again": (
+        lambda w, c: w.services.secrets.put(c, FOREST, "OLD", "x"),
+        [("secret.edit", "OLD", FOREST)],
+    ),
+    "delete a secret": (
+        lambda w, c: w.services.secrets.delete(c, FOREST, "OLD"),
+        [("secret.delete", "OLD", FOREST)],
+    ),
+    "make a volume": (
+        lambda w, c: w.services.volumes.create(c, FOREST, SharedVolume(name="new", size="1Gi")),
+        [("volume.create", "new", FOREST)],
+    ),
+    "delete a volume": (
+        lambda w, c: w.services.volumes.delete(c, FOREST, "data"),
+        [("volume.delete", "data", FOREST)],
+    ),
+    "submit a run": (lambda w, c: w.submit(call=c), [("run.create", "*", FOREST)]),
+    "stop a run": (lambda w, c: w.services.runs.stop(c, _run(w, "true")), [("run.stop", "*", FOREST)]),
+    "delete a run": (lambda w, c: w.services.runs.delete(c, _run(w, "false")), [("run.delete", "*", FOREST)]),
+    "give a role": (
+        lambda w, c: w.services.grants.create(c, _grant(FOREST)),
+        [("role.create", "user:new", FOREST)],
+    ),
+    "take a role": (
+        lambda w, c: w.services.grants.delete(c, w.services.grants.page(w.root, listing(subject="mia")).items[0].id),
+        [("role.delete", "user:mia", FOREST)],
+    ),
+    "make a token": (
+        lambda w, c: w.services.tokens.create(c, TokenRequest(name="laptop")),
+        [("token.create", "laptop", "platform")],
+    ),
+    "revoke a token": (
+        lambda w, c: w.services.tokens.delete(c, w.services.tokens.page(w.root, listing()).items[0].id),
+        [("token.delete", "old", "platform")],
+    ),
+    "make the settings": (
+        lambda w, c: w.services.settings.put(c, Defaults.model_validate({"fs_group": 7})),
+        [("settings.create", "settings", "platform")],
+    ),
+}
+
+
+def _run(world: World, live: str) -> str:
+    return world.services.runs.page(world.root, listing(live=live)).items[0].id
+
+
+def furnish(world: World) -> None:
+    """Something of every kind."""
+    for name in ("free", "used", "old"):
+        world.offer(name)
+    world.services.compute_resources.archive(world.root, "old", None)
+    world.add_template("t", scope=VISION, profile="used")
+    world.put_policy(VISION, defaults={"profile": "used"})
+    world.services.secrets.put(world.root, FOREST, "OLD", "x")
+    world.services.volumes.create(world.root, FOREST, SharedVolume(name="data", size="1Gi"))
+    world.grant("mia", "member", FOREST)
+    world.services.tokens.create(world.root, TokenRequest(name="old"))
+    world.services.runs.stop(world.root, world.submit().id)
+    world.submit()
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_every_write_makes_its_entry_and_no_other(memory_world: World, write: str) -> None:
+    furnish(memory_world)
+    before = memory_world.audit()
+    act, expected = WRITES[write]
+    act(memory_world, WHO)
+    made = memory_world.audit()[len(before) :]
+    told = [(item.action, "*" if item.action.startswith("run.") else item.name, item.scope) for item in made]
+    assert sorted(told) == sorted(expected)
+    for entry in made:
+        assert (entry.who, entry.via, entry.address, entry.request_id) == ("root", "test", "10.1.2.3", "r-77")
+        assert entry.kind == entry.action.partition(".")[0]
+        assert entry.object_id
+        ending = entry.action.partition(".")[2]
+        assert (entry.before is None) == (ending == "create")
+        assert (entry.after is None) == (ending == "delete")
+        if entry.before is not None and entry.after is not None:
+            assert entry.after["revision"] == entry.before["revision"] + 1
+            assert entry.before["id"] == entry.after["id"] == entry.object_id
+
+
+def test_entries_say_what_was_and_what_is(world: World) -> None:
+    world.offer("big", description="old", resources={"cpu": 1})
+    world.services.compute_resources.edit(WHO, "big", {"description": "new"})
+    entry = world.audit(name="big")[-1]
+    assert entry.before is not None
+    assert entry.after is not None
+    changed = {name for name in entry.after if entry.after[name] != entry.before[name]}
+    assert changed == {"description", "revision", "updated_at"}
+    assert entry.after["requirements"] == {"resources": {"cpu": {"requests": "1"}}}
+    assert "workloads" not in entry.after  # which is counted, not said
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_refused_write_leaves_no_entry(memory_world: World, write: str) -> None:
+    furnish(memory_world)
+    before = memory_world.audit()
+    act, _ = WRITES[write]
+    for call in (call_as("nobody"), replace(call_as("nobody"), revision=99)):
+        if write != "make a token":  # which everybody may make for themselves
+            with pytest.raises(FairleadError):
+                act(memory_world, call)
+    assert memory_world.audit() == before
+
+
+def test_a_change_that_fails_half_way_leaves_no_entry(world: World) -> None:
+    world.offer("big")
+    world.add_template("t", scope=VISION, profile="big")
+    before = world.audit()
+    with pytest.raises(FairleadError):  # is saved first, and then found to be out of the template's sight
+        world.services.compute_resources.edit(world.root, "big", {"scope": SPEECH})
+    with pytest.raises(FairleadError):
+        world.services.places.edit(world.root, FOREST, {"name": "meadow"})
+    with pytest.raises(FairleadError):
+        world.services.runs.submit(world.root, FOREST, make_asked(profile="nothing"))
+    assert world.audit() == before
+
+
+def test_looking_leaves_no_entry(world: World) -> None:
+    furnish(world)
+    before = world.audit()
+    world.preview()
+    world.services.policies.validate(world.root, VISION, Policy(scope=VISION))
+    world.services.compute_resources.page(world.root, listing())
+    world.services.applying.export(world.root)
+    assert world.audit() == before
+
+
+def test_the_audit_is_filtered_by_every_column(world: World) -> None:
+    furnish(world)
+    world.clock.pass_by(days=2)
+    ada = world.grant("ada", "admin", VISION)
+    run = world.services.runs.submit(replace(ada, address="10.9.9.9", request_id="r-5"), FOREST, make_asked())
+    page = world.services.audits.page
+    for asked in (
+        {"who": "ada"},
+        {"address": "10.9.9.9"},
+        {"request_id": "r-5"},
+        {"object_id": run.id},
+        {"kind": "run", "at": ">=2026-11-17"},
+        {"action": "run.create", "who": "ada", "scope": FOREST},
+        {"name": run.id},
+        {"search": run.id},
+    ):
+        assert [entry.object_id for entry in page(world.root, listing(**asked)).items] == [run.id], asked
+    newest = page(world.root, listing()).items
+    assert [entry.at for entry in newest] == sorted((entry.at for entry in newest), reverse=True)
+
+
+def test_administrators_read_of_what_they_govern_alone(world: World) -> None:
+    furnish(world)
+    ada = world.grant("ada", "admin", FOREST)
+    scopes = {entry.scope for entry in world.services.audits.page(ada, listing(limit=500)).items}
+    assert scopes == {FOREST}
+    assert world.services.audits.page(ada, listing(scope="platform")).items == []
+    for role in ("editor", "member", "viewer"):
+        with pytest.raises(Forbidden, match="governs no scope"):
+            world.services.audits.page(world.grant(role, role, "platform"), listing())
+
+
+def test_an_export_is_whole_and_the_oldest_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    furnish(world)
+    monkeypatch.setattr("fairlead.services.audits.AT_ONCE", 3)
+    exported = world.audit()
+    assert [entry.at for entry in exported] == sorted(entry.at for entry in exported)
+    assert len({entry.id for entry in exported}) == len(exported)
+    newest = world.services.audits.page(world.root, listing(limit=500)).items
+    assert exported == newest[::-1]
+    assert {entry.kind for entry in world.audit(kind="run")} == {"run"}

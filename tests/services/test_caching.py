@@ -1,0 +1,281 @@
+"""Two servers over one database: what one changes the other sees at once, and what never happened nobody sees."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.errors import FairleadError, NotFound, RequestRejected, Unauthenticated
+from fairlead.files.documents import read_library
+from fairlead.model.compute_resources import Defaults
+from fairlead.model.scopes import Project
+from fairlead.model.tokens import TokenRequest
+from fairlead.services.applying import Apply
+from fairlead.services.calls import Call
+from fairlead.services.units import Unit
+from tests.services.worlds import FOREST, LAKE, MAIN, VISION, World, found, found_world, listing, make_world, setting
+
+
+@pytest.fixture
+def pair(database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch) -> tuple[World, World]:
+    """Two servers over one database, both of which have looked at everything already."""
+    one = found_world(database_store, monkeypatch)
+    one.offer("big", resources={"cpu": 1})
+    one.add_template("t", profile="big")
+    one.services.secrets.put(one.root, FOREST, "TOKEN", "x")
+    two = make_world(database_store, monkeypatch)
+    warm(one)
+    warm(two)
+    return one, two
+
+
+def warm(world: World) -> None:
+    """Fill every cache of a server."""
+    for asked in ({}, {"profile": "big"}, {"template": "t"}, {"profile": "none"}, {"secrets": ["TOKEN"]}):
+        world.preview(**asked)
+        world.preview(LAKE, **asked)
+
+
+Change = Callable[[World], Any]
+Look = Callable[[World], Any]
+
+
+def cpu(world: World, **asked: Any) -> Any:
+    """How many cores a run would get."""
+    return setting(world.preview(**asked), "resources.cpu.requests")
+
+
+def broken(world: World, **asked: Any) -> list[str]:
+    """The rules that a run would break."""
+    return [rule for _, rule in found(world.preview(**asked)["violations"])]
+
+
+def narrow(world: World) -> None:
+    """Take a compute resource away from all projects but one."""
+    world.services.templates.delete(world.root, "t")
+    world.services.compute_resources.edit(world.root, "big", {"scope": LAKE})
+
+
+SEEN: dict[str, tuple[Change, Look, Any]] = {
+    "an edited compute resource": (
+        lambda w: w.services.compute_resources.edit(w.root, "big", {"requirements": {"resources": {"cpu": 7}}}),
+        lambda w: (cpu(w, profile="big"), cpu(w, template="t")),
+        ("7", "7"),
+    ),
+    "a new compute resource": (lambda w: w.offer("none"), lambda w: broken(w, profile="none"), []),
+    "a renamed compute resource": (
+        lambda w: w.services.compute_resources.edit(w.root, "big", {"name": "large"}),
+        lambda w: (broken(w, profile="big"), broken(w, profile="large"), broken(w, template="t")),
+        (["unknown_profile"], [], []),
+    ),
+    "an archived compute resource": (
+        lambda w: w.services.compute_resources.archive(w.root, "big", None),
+        lambda w: broken(w, profile="big"),
+        ["archived"],
+    ),
+    "a narrowed compute resource": (
+        narrow,
+        lambda w: broken(w, profile="big"),
+        ["unknown_profile"],
+    ),
+    "an edited template": (
+        lambda w: w.services.templates.edit(w.root, "t", {"requirements": {"resources": {"cpu": 9}}}),
+        lambda w: cpu(w, template="t"),
+        "9",
+    ),
+    "a policy": (
+        lambda w: w.put_policy(VISION, rules={"resources.cpu": {"max": "500m"}}, defaults={"fs_group": 7}),
+        lambda w: (broken(w, profile="big"), setting(w.preview(), "fs_group")),
+        (["max"], 7),
+    ),
+    "the settings": (
+        lambda w: w.services.settings.put(w.root, Defaults.model_validate({"resources": {"cpu": 3}})),
+        cpu,
+        "3",
+    ),
+    "a deleted secret": (
+        lambda w: w.services.secrets.delete(w.root, FOREST, "TOKEN"),
+        lambda w: broken(w, secrets=["TOKEN"]),
+        ["unknown_secret"],
+    ),
+    "a new secret": (
+        lambda w: w.services.secrets.put(w.root, FOREST, "MORE", "x"),
+        lambda w: broken(w, secrets=["MORE"]),
+        [],
+    ),
+    "a cluster without sharing": (
+        lambda w: w.services.places.edit(w.root, MAIN, {"gpu_sharing": "none"}),
+        lambda w: broken(w, resources={"gpu": {"memory": "50%"}}),
+        ["gpu_sharing"],
+    ),
+    "a new project": (
+        lambda w: w.services.places.create(w.root, Project(name="new", parent=VISION)),
+        lambda w: w.preview("project/new")["violations"],
+        [],
+    ),
+    "applied files": (
+        lambda w: w.services.applying.apply(
+            w.root,
+            read_library([{"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 0}}}]),
+            Apply(),
+        ),
+        lambda w: broken(w, resources={"gpu": 1}),
+        ["max"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SEEN)
+def test_what_one_server_changes_the_other_sees_at_once(pair: tuple[World, World], what: str) -> None:
+    change, look, expected = SEEN[what]
+    change(pair[0])
+    assert look(pair[1]) == expected
+    assert look(pair[0]) == expected
+
+
+def test_a_role_that_is_taken_on_one_server_is_gone_on_the_other(pair: tuple[World, World]) -> None:
+    one, two = pair
+    mia = one.grant("mia", "member", FOREST)
+    assert two.submit(call=mia).created_by == "mia"
+    grant = two.services.grants.page(two.root, listing(subject="mia")).items[0]
+    two.services.grants.delete(two.root, grant.id)
+    with pytest.raises(NotFound):
+        one.submit(call=mia)
+
+
+def test_a_token_that_is_revoked_on_one_server_is_gone_on_the_other(pair: tuple[World, World]) -> None:
+    one, two = pair
+    view = one.services.tokens.create(one.root, TokenRequest(name="x"))
+    call = Call(bearer=view.token)
+    for world in pair:
+        assert world.services.tokens.me(call).user == "root"
+    two.services.tokens.delete(two.root, view.id)
+    for world in pair:
+        with pytest.raises(Unauthenticated):
+            world.services.tokens.me(call)
+
+
+def test_a_token_that_one_server_previewed_is_submitted_at_the_other(pair: tuple[World, World]) -> None:
+    one, two = pair
+    plan = one.preview(profile="big", secrets=["TOKEN"])
+    assert two.submit(profile="big", secrets=["TOKEN"], plan_token=plan["token"]).state == "queued"
+
+
+def test_a_change_that_was_rolled_back_is_seen_by_nobody(pair: tuple[World, World]) -> None:
+    one, _ = pair
+    wrong = [
+        {"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 0}}},
+        {"kind": "Project", "name": "new", "parent": VISION},
+        {"kind": "ComputeResource", "name": "lost", "scope": "project/none"},
+    ]
+    for _ in range(2):
+        with pytest.raises(RequestRejected):
+            one.services.applying.apply(one.root, read_library(wrong), Apply())
+        one.services.applying.apply(one.root, read_library(wrong[:2]), Apply(dry_run=True))
+        for world in pair:
+            assert broken(world, resources={"gpu": 1}) == []
+            with pytest.raises(NotFound):
+                world.services.places.get(world.root, "project/new")
+
+
+def test_after_a_rolled_back_change_the_next_one_counts(pair: tuple[World, World]) -> None:
+    """The generation of what was rolled back is used again: nothing of it may be remembered under that number."""
+    one, two = pair
+    with pytest.raises(FairleadError):
+        one.services.places.create(one.root, Project(name="forest", parent=VISION))
+    wrong = [
+        {"kind": "Policy", "scope": VISION, "rules": {"resources.gpu": {"max": 0}}},
+        {"kind": "Project", "name": "x", "parent": "department/none"},
+    ]
+    with pytest.raises(RequestRejected):
+        one.services.applying.apply(one.root, read_library(wrong), Apply())
+    two.put_policy(VISION, rules={"resources.gpu": {"max": 5}})
+    for world in pair:
+        assert broken(world, resources={"gpu": 4}) == []
+        assert broken(world, resources={"gpu": 6}) == ["max"]
+
+
+@pytest.mark.parametrize("key", ["name", "Name"])
+def test_a_rename_is_seen_by_previews_that_a_policy_sends_there(pair: tuple[World, World], key: str) -> None:
+    one, two = pair
+    one.put_policy(VISION, defaults={"profile": "big"})
+    warm(one)
+    warm(two)
+    one.services.compute_resources.edit(one.root, "big", {key: "large"})
+    for world in pair:
+        assert setting(world.preview(), "profile") == "large"
+        assert broken(world) == []
+
+
+def test_of_many_writers_at_two_servers_exactly_one_wins_each_revision(pair: tuple[World, World]) -> None:
+    ended: list[str] = []
+
+    def write(world: World, number: int) -> None:
+        call = Call(principal=world.root.principal, revision=1)
+        try:
+            world.services.compute_resources.edit(call, "big", {"description": str(number)})
+        except FairleadError as error:
+            ended.append(error.code)
+        else:
+            ended.append("done")
+
+    threads = [threading.Thread(target=write, args=(pair[number % 2], number)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ended) == ["changed"] * 5 + ["done"]
+    assert [item.number for item in pair[0].services.compute_resources.revisions(pair[0].root, "big")] == [2, 1]
+
+
+def test_of_many_submissions_of_one_plan_exactly_one_wins(pair: tuple[World, World]) -> None:
+    token = pair[0].preview()["token"]
+    ended: list[str] = []
+
+    def submit(world: World) -> None:
+        try:
+            world.submit(plan_token=token)
+        except FairleadError as error:
+            ended.append(error.code)
+        else:
+            ended.append("done")
+
+    threads = [threading.Thread(target=submit, args=(pair[number % 2],)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ended) == ["conflict"] * 5 + ["done"]
+
+
+def test_of_two_requests_with_one_key_at_the_same_time_one_is_kept_and_the_other_is_told(
+    pair: tuple[World, World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_looked = threading.Barrier(2, timeout=0.2)  # broken where the second waits for the first
+    recall, ended = Unit.recall, list[str]()
+
+    def recall_together(unit: Unit, answer: type[Any]) -> Any:
+        before = recall(unit, answer)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_looked.wait()
+        return before
+
+    def submit(world: World) -> None:
+        call = Call(principal=world.root.principal, key="k", fingerprint="f")
+        try:
+            ended.append(world.submit(call=call).id)
+        except FairleadError as error:
+            ended.append(str(error))
+
+    monkeypatch.setattr(Unit, "recall", recall_together)
+    threads = [threading.Thread(target=submit, args=(world,)) for world in pair]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    kept = pair[0].services.runs.page(pair[0].root, listing()).items
+    assert len(kept) == 1
+    assert all(text == kept[0].id or "Idempotency-Key" in text for text in ended), ended

@@ -1,0 +1,394 @@
+"""Compute resources: made, edited, renamed, copied, archived, removed; their revisions, and who may see them."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.core.comparing import Difference
+from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
+from fairlead.model.compute_resources import ComputeResource, Defaults
+from fairlead.model.plans import Violation
+from tests.services.worlds import (
+    FOREST,
+    LAKE,
+    MAIN,
+    SPEECH,
+    VISION,
+    World,
+    call_as,
+    found,
+    listing,
+    names,
+    refused,
+    says,
+    setting,
+    users_of,
+)
+
+
+def test_a_compute_resource_says_all_that_the_table_shows(world: World) -> None:
+    resources = {"gpu": 2, "cpu": {"requests": "500m"}, "mem": {"requests": "1Gi", "limits": "unlimited"}, "shm": True}
+    world.offer("big", scope=VISION, description="two GPUs", resources=resources, workload_types=["training"])
+    kept = world.services.compute_resources.get(world.root, "big")
+    assert (kept.name, kept.description, kept.scope, kept.cluster) == ("big", "two GPUs", VISION, MAIN)
+    assert (kept.created_by, kept.updated_by, kept.revision) == ("root", "root", 1)
+    assert kept.created_at == kept.updated_at
+    assert (kept.workloads, kept.templates, kept.last_used_at) == (0, 0, None)
+    assert kept.workload_types == ["training"]
+    assert kept.requirements["resources"] == {
+        "cpu": {"requests": "500m"},
+        "mem": {"requests": "1Gi", "limits": "unlimited"},
+        "gpu": {"devices": 2},
+        "shm": True,
+    }
+    assert world.services.compute_resources.get(world.root, kept.id) == kept
+
+
+def test_a_name_is_unique_on_the_platform(world: World) -> None:
+    world.offer("big", scope=FOREST)
+    with pytest.raises(Conflict, match="already a compute resource big"):
+        world.offer("big", scope=LAKE)
+    world.offer("BIG", scope=LAKE)  # as on a file system that tells letters apart
+
+
+def test_what_users_use_is_counted(world: World) -> None:
+    world.offer("big")
+    world.add_template("t", profile="big")
+    first = world.submit(profile="big")
+    world.submit(template="t")
+    kept = world.services.compute_resources.get(world.root, "big")
+    assert (kept.workloads, kept.templates) == (2, 1)
+    assert kept.last_used_at is not None
+    world.services.runs.stop(world.root, first.id)
+    assert world.services.compute_resources.get(world.root, "big").workloads == 1
+    assert [
+        run.id for run in world.services.compute_resources.workloads(world.root, "big", listing(live="false")).items
+    ] == [first.id]
+    assert len(world.services.compute_resources.workloads(world.root, "big", listing()).items) == 1
+    assert names(world.services.compute_resources.templates(world.root, "big")) == ["t"]
+
+
+def test_an_edit_replaces_the_fields_that_are_said_and_no_others(world: World) -> None:
+    world.offer("big", description="old", resources={"gpu": 2}, workload_types=["training"])
+    world.clock.pass_by(hours=1)
+    edited = world.services.compute_resources.edit(call_as("root"), "big", {"requirements": {"resources": {"cpu": 1}}})
+    assert edited.requirements == {"resources": {"cpu": {"requests": "1"}}}
+    assert (edited.description, edited.workload_types, edited.revision) == ("old", ["training"], 2)
+    assert edited.updated_at > edited.created_at
+    cleared = world.services.compute_resources.edit(world.root, "big", {"workload_types": None, "description": None})
+    assert (cleared.workload_types, cleared.description) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"workload_types": []}, [("workload_types", "required")]),
+        ({"workload_types": ["mining"]}, [("workload_types.0", "options")]),
+        ({"revision": 9}, [("revision", "read_only")]),
+        ({"created_by": "me"}, [("created_by", "unknown_field")]),
+        ({"requirements": {"profile": "other"}}, [("requirements.profile", "reference")]),
+        ({"requirements": {"template": "other"}}, [("requirements.template", "reference")]),
+        ({"requirements": {"cpu": 1}}, [("requirements.cpu", "unknown_field")]),
+        ({"scope": "department/none"}, [("scope", "scope")]),
+        ({"scope": "moon"}, [("scope", "scope")]),
+        ({"name": "-"}, [("name", "name")]),
+        ({"name": "x" * 64}, [("name", "too_long")]),
+        ({"description": "x" * 1001}, [("description", "too_long")]),
+        ({"description": 7, "scope": 7}, [("description", "text"), ("scope", "scope")]),
+    ],
+)
+def test_a_wrong_edit_is_refused_and_changes_nothing(
+    memory_world: World, change: dict[str, Any], expected: Any
+) -> None:
+    memory_world.offer("big")
+    with pytest.raises(RequestRejected) as caught:
+        memory_world.services.compute_resources.edit(memory_world.root, "big", change)
+    assert refused(caught) == expected
+    assert memory_world.services.compute_resources.get(memory_world.root, "big").revision == 1
+
+
+def test_a_field_may_be_spelled_as_elsewhere_in_an_edit(memory_world: World) -> None:
+    memory_world.offer("big")
+    edited = memory_world.services.compute_resources.edit(memory_world.root, "big", {"workloadTypes": ["training"]})
+    assert edited.workload_types == ["training"]
+
+
+def test_the_revision_is_counted_by_the_server_from_the_start(memory_world: World) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        memory_world.offer("big", revision=7)
+    assert refused(caught) == [("revision", "read_only")]
+
+
+def test_of_two_edits_of_one_revision_the_second_is_told(world: World) -> None:
+    world.offer("big")
+    read = call_as(revision=1)
+    world.services.compute_resources.edit(read, "big", {"description": "first"})
+    for use_case in ("edit", "archive", "restore", "delete"):
+        more: tuple[Any, ...] = ({"description": "second"},) if use_case == "edit" else ()
+        more = (None,) if use_case == "archive" else more
+        with pytest.raises(Changed, match="revision 2"):
+            getattr(world.services.compute_resources, use_case)(read, "big", *more)
+    assert world.services.compute_resources.get(world.root, "big").description == "first"
+
+
+def test_a_rename_keeps_identity_templates_policies_and_successors(world: World) -> None:
+    services, root = world.services, world.root
+    before = world.offer("big", resources={"cpu": 3})
+    world.offer("old")
+    world.add_template("t", scope=FOREST, profile="big")
+    world.put_policy(VISION, defaults={"profile": "big"})
+    services.compute_resources.archive(root, "old", "big")
+    run = world.submit(profile="big")
+    after = services.compute_resources.edit(root, "big", {"name": "large"})
+    assert (after.id, after.name, after.revision, after.workloads) == (before.id, "large", 2, 1)
+    assert services.templates.get(root, "t").compute_resource == "large"
+    assert services.policies.get(root, VISION).content["defaults"] == {"profile": "large"}
+    assert services.compute_resources.get(root, "old").successor == "large"
+    plans = (world.preview(), world.preview(template="t"), world.preview(profile="old"), world.preview(profile="large"))
+    for plan in plans:
+        assert (plan["violations"], setting(plan, "profile")) == ([], "large")
+    assert names(services.compute_resources.templates(root, "large")) == ["t"]
+    assert [item.id for item in services.compute_resources.workloads(root, "large", listing()).items] == [run.id]
+    with pytest.raises(NotFound) as caught:
+        services.compute_resources.get(root, "big")
+    assert says(caught) == "there is no compute resource 'big' -> it is called large now"
+
+
+def test_what_follows_a_rename_has_a_revision_for_each_number(world: World) -> None:
+    services, root = world.services, world.root
+    world.offer("big")
+    world.offer("old")
+    world.add_template("t", profile="big")
+    services.compute_resources.archive(root, "old", "big")
+    services.compute_resources.edit(root, "big", {"name": "large"})
+    changed = [Difference("requirements.profile", "big", "large")]
+    assert services.templates.compare(root, "t", 1, 2) == changed
+    assert services.compute_resources.compare(root, "old", 2, 3) == [Difference("successor", "big", "large")]
+
+
+def test_a_rename_reaches_the_rules_of_policies(world: World) -> None:
+    world.offer("big")
+    world.put_policy(VISION, rules={"profile": {"options": ["big"]}})
+    world.services.compute_resources.edit(world.root, "big", {"name": "large"})
+    assert world.preview(profile="large")["violations"] == []
+
+
+def test_a_rename_reaches_the_settings(world: World) -> None:
+    world.offer("big")
+    world.services.settings.put(world.root, Defaults.model_validate({"profile": "big"}))
+    with pytest.raises(Conflict) as caught:
+        world.services.compute_resources.delete(world.root, "big")
+    assert [user["kind"] for user in caught.value.used_by] == ["settings"]
+    world.services.compute_resources.edit(world.root, "big", {"name": "large"})
+    assert world.services.settings.get(world.root).defaults == {"profile": "large"}
+    assert setting(world.preview(), "profile") == "large"
+
+
+def test_a_name_that_is_taken_cannot_be_taken_by_a_rename_or_a_copy(world: World) -> None:
+    world.offer("big")
+    world.offer("small")
+    with pytest.raises(Conflict, match="already a compute resource small"):
+        world.services.compute_resources.edit(world.root, "big", {"name": "small"})
+    with pytest.raises(Conflict, match="already a compute resource small"):
+        world.services.compute_resources.copy(world.root, "big", {"name": "small"})
+
+
+def test_a_copy_is_its_own_and_may_differ(world: World) -> None:
+    first = world.offer("big", description="d", resources={"gpu": 1}, workload_types=["training"])
+    copy = world.services.compute_resources.copy(world.root, "big", {"name": "mine", "scope": FOREST})
+    assert (copy.description, copy.requirements, copy.workload_types) == ("d", first.requirements, ["training"])
+    assert (copy.scope, copy.cluster, copy.revision, copy.managed_by) == (FOREST, MAIN, 1, None)
+    assert copy.id != first.id
+    with pytest.raises(RequestRejected) as caught:
+        world.services.compute_resources.copy(world.root, "big", {"description": "x"})
+    assert refused(caught) == [("name", "required")]
+
+
+def test_an_archived_one_is_hidden_and_its_successor_is_used_with_a_warning(world: World) -> None:
+    services, root = world.services, world.root
+    world.offer("old", resources={"cpu": 1})
+    world.offer("new", resources={"cpu": 2})
+    assert services.compute_resources.archive(root, "old", "new").archived
+    assert names(services.compute_resources.page(root, listing()).items) == ["new"]
+    assert names(services.compute_resources.page(root, listing(archived="true")).items) == ["old"]
+    plan = world.preview(profile="old")
+    assert found(plan["violations"]) == []
+    assert ("profile", "archived") in found(plan["warnings"])
+    assert "compute resource old is archived; its successor new is used" in [w["message"] for w in plan["warnings"]]
+    assert setting(plan, "resources.cpu.requests") == "2"
+    run = world.submit(profile="old")
+    assert (run.compute_resource, run.compute_resource_revision) == ("new", 1)
+    assert services.compute_resources.get(root, "new").workloads == 1
+
+
+def test_a_chain_of_successors_is_followed_to_its_end(world: World) -> None:
+    for name in ("a", "b", "c"):
+        world.offer(name)
+    world.services.compute_resources.archive(world.root, "a", "b")
+    world.services.compute_resources.archive(world.root, "b", "c")
+    assert setting(world.preview(profile="a"), "profile") == "c"
+
+
+def test_an_archived_one_without_a_successor_is_a_violation_that_offers_others(world: World) -> None:
+    world.offer("old")
+    world.offer("new")
+    world.services.compute_resources.archive(world.root, "old", None)
+    violations = world.preview(profile="old")["violations"]
+    assert found(violations) == [("profile", "archived")]
+    assert "new" in violations[0]["hint"]
+
+
+def test_a_restored_one_can_be_chosen_again(world: World) -> None:
+    world.offer("old")
+    world.offer("new")
+    world.services.compute_resources.archive(world.root, "old", "new")
+    restored = world.services.compute_resources.restore(world.root, "old")
+    assert (restored.archived, restored.successor, restored.revision) == (False, None, 3)
+    assert setting(world.preview(profile="old"), "profile") == "old"
+
+
+@pytest.mark.parametrize(
+    ("successor", "message"),
+    [
+        ("none", "there is no compute resource 'none'"),
+        ("old", "old is the same one"),
+        ("gone", "gone is archived itself"),
+        ("narrow", "narrow is at project/forest, which does not reach all that platform reaches"),
+    ],
+)
+def test_a_successor_must_be_able_to_stand_in(memory_world: World, successor: str, message: str) -> None:
+    for name in ("old", "gone"):
+        memory_world.offer(name)
+    memory_world.offer("narrow", scope=FOREST)
+    memory_world.services.compute_resources.archive(memory_world.root, "gone", None)
+    with pytest.raises(RequestRejected) as caught:
+        memory_world.services.compute_resources.archive(memory_world.root, "old", successor)
+    assert refused(caught) == [("successor", "successor")]
+    assert caught.value.violations[0].message == message
+
+
+def test_what_is_used_cannot_be_deleted_and_says_by_what(world: World) -> None:
+    services, root = world.services, world.root
+    world.offer("big")
+    world.offer("old")
+    services.compute_resources.archive(root, "old", "big")
+    world.add_template("t", scope=FOREST, profile="big")
+    world.put_policy(VISION, defaults={"profile": "big"})
+    run = world.submit(profile="big")
+    with pytest.raises(Conflict) as caught:
+        services.compute_resources.delete(root, "big")
+    assert users_of(caught) == [
+        ("run", run.id),
+        ("template", "t"),
+        ("policy", VISION),
+        ("archived compute resource", "old"),
+    ]
+    services.runs.stop(root, run.id)
+    services.templates.delete(root, "t")
+    services.policies.delete(root, VISION)
+    services.compute_resources.delete(root, "old")
+    services.compute_resources.delete(root, "big")
+    with pytest.raises(NotFound):
+        services.compute_resources.get(root, "big")
+
+
+def test_revisions_are_kept_and_compared(world: World) -> None:
+    services, root = world.services, world.root
+    world.offer("big", resources={"cpu": 1}, envs={"A": "1", "B": "2"})
+    services.compute_resources.edit(
+        root, "big", {"requirements": {"resources": {"cpu": 2}, "envs": {"A": "9"}}, "workload_types": ["training"]}
+    )
+    services.compute_resources.edit(root, "big", {"name": "large", "scope": VISION})
+    assert [revision.number for revision in services.compute_resources.revisions(root, "large")] == [3, 2, 1]
+    assert services.compute_resources.compare(root, "large", 1, 2) == [
+        Difference("requirements.envs.A.value", "1", "9"),
+        Difference("requirements.envs.B.value", "2", None),
+        Difference("requirements.resources.cpu.requests", "1", "2"),
+        Difference("workload_types", None, ["training"]),
+    ]
+    assert services.compute_resources.compare(root, "large", 2, 3) == [
+        Difference("name", "big", "large"),
+        Difference("scope", "platform", VISION),
+    ]
+    assert services.compute_resources.compare(root, "large", 3, 3) == []
+    with pytest.raises(NotFound, match="no revision 4") as caught:
+        services.compute_resources.compare(root, "large", 1, 4)
+    assert caught.value.hint == "its newest is 3"
+
+
+def test_an_edit_never_changes_a_run_that_exists(world: World) -> None:
+    services, root = world.services, world.root
+    world.offer("big", resources={"cpu": 1})
+    run = world.submit(profile="big")
+    before = services.runs.plan(root, run.id)
+    services.compute_resources.edit(root, "big", {"requirements": {"resources": {"cpu": 8}}, "name": "large"})
+    assert services.runs.plan(root, run.id) == before
+    kept = services.runs.get(root, run.id)
+    assert (kept.compute_resource, kept.compute_resource_revision) == ("big", 1)
+    assert setting(world.preview(profile="large"), "resources.cpu.requests") == "8"
+
+
+def test_a_compute_resource_is_seen_where_its_scope_reaches(world: World) -> None:
+    for name, scope in (("all", "platform"), ("dept", VISION), ("mine", FOREST), ("other", LAKE), ("far", SPEECH)):
+        world.offer(name, scope=scope)
+    vic = world.grant("vic", "viewer", FOREST)
+    assert names(world.services.compute_resources.page(vic, listing()).items) == ["all", "dept", "mine"]
+    assert names(world.services.compute_resources.page(vic, listing(scope=LAKE)).items) == []
+    for name in ("other", "far"):
+        with pytest.raises(NotFound):
+            world.services.compute_resources.get(vic, name)
+        assert found(world.preview(profile=name)["violations"]) == [("profile", "unknown_profile")]
+    for name in ("all", "dept", "mine"):
+        assert world.preview(profile=name)["violations"] == []
+
+
+def test_an_editor_offers_where_they_are_editor_and_sees_no_further(world: World) -> None:
+    eve = world.grant("eve", "editor", VISION)
+    world.offer("all")
+    world.offer("far", scope=SPEECH)
+    assert world.offer("dept", scope=VISION, call=eve).created_by == "eve"
+    world.offer("mine", scope=FOREST, call=eve)
+    with pytest.raises(Forbidden):
+        world.offer("more", scope="platform", call=eve)
+    with pytest.raises(RequestRejected) as caught:
+        world.offer("more", scope=SPEECH, call=eve)
+    assert refused(caught) == [("scope", "scope")]
+    for change in ({"description": "x"}, {"scope": VISION}):
+        with pytest.raises(Forbidden):
+            world.services.compute_resources.edit(eve, "all", change)
+        with pytest.raises(NotFound):
+            world.services.compute_resources.edit(eve, "far", change)
+    with pytest.raises(Forbidden):
+        world.services.compute_resources.edit(eve, "mine", {"scope": "platform"})
+
+
+@pytest.mark.parametrize("user", ["template", "policy", "archived compute resource"])
+def test_none_that_uses_it_loses_sight_of_a_compute_resource(world: World, user: str) -> None:
+    services, root = world.services, world.root
+    world.offer("big")
+    name = {"template": "t", "policy": VISION, "archived compute resource": "old"}[user]
+    if user == "template":
+        world.add_template("t", scope=VISION, profile="big")
+    elif user == "policy":
+        world.put_policy(VISION, defaults={"profile": "big"})
+    else:
+        world.offer("old", scope=VISION)
+        services.compute_resources.archive(root, "old", "big")
+    services.compute_resources.edit(root, "big", {"scope": MAIN})
+    with pytest.raises(Conflict) as caught:
+        services.compute_resources.edit(root, "big", {"scope": SPEECH})
+    assert users_of(caught) == [(user, name)]
+    assert services.compute_resources.get(root, "big").scope == MAIN
+
+
+def test_a_check_says_what_create_would_refuse_and_keeps_nothing(world: World) -> None:
+    world.put_policy(rules={"resources.gpu": {"max": 1}})
+    asset = ComputeResource.model_validate({"name": "big", "requirements": {"resources": {"gpu": 2}}})
+    findings = world.services.compute_resources.check(world.root, asset)
+    assert [(item.path, item.rule) for item in findings if isinstance(item, Violation)] == [
+        ("requirements.resources.gpu.devices", "max")
+    ]
+    with pytest.raises(RequestRejected) as caught:
+        world.services.compute_resources.create(world.root, asset)
+    assert refused(caught) == [("requirements.resources.gpu.devices", "max")]
+    assert world.services.compute_resources.page(world.root, listing()).items == []

@@ -1,0 +1,194 @@
+"""The list of compute resources: every column sorted and filtered, searched, and read page by page."""
+
+import base64
+import contextlib
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairlead.errors import RequestRejected
+from fairlead.model.columns import COLUMNS
+from fairlead.model.records import ComputeResourceRecord
+from tests.services.worlds import FOREST, VISION, World, call_as, listing, names, refused
+
+SORTED = sorted(COLUMNS[ComputeResourceRecord])
+ASKED: list[tuple[dict[str, str], str]] = [
+    ({}, "Alpha beta delta_x deltaXx gamma"),
+    ({"sort": "-name"}, "gamma deltaXx delta_x beta Alpha"),
+    ({"search": "ALPH"}, "Alpha"),
+    ({"search": "first"}, "Alpha"),
+    ({"search": "50%"}, "beta"),
+    ({"search": "a_x"}, "delta_x"),
+    ({"search": "project/"}, "delta_x deltaXx"),
+    ({"search": "eve"}, "gamma"),
+    ({"name": "a"}, "Alpha beta delta_x deltaXx gamma"),
+    ({"name": "=beta"}, "beta"),
+    ({"name": "!beta"}, "Alpha delta_x deltaXx gamma"),
+    ({"scope": FOREST}, "delta_x deltaXx"),
+    ({"scope": f"{FOREST},{VISION}"}, "delta_x deltaXx gamma"),
+    ({"scope": "!platform"}, "delta_x deltaXx gamma"),
+    ({"cluster": "cluster/main"}, "delta_x deltaXx gamma"),
+    ({"cluster": "none"}, "Alpha beta"),
+    ({"created_by": "eve"}, "gamma"),
+    ({"created_at": "<2026-11-16"}, "Alpha beta"),
+    ({"created_at": ">=2026-11-16T00:00:00Z"}, "delta_x deltaXx gamma"),
+    ({"updated_at": "<2026-11-16"}, "Alpha beta"),
+    ({"updated_by": "root"}, "Alpha beta delta_x deltaXx"),
+    ({"revision": "1"}, "Alpha beta delta_x deltaXx gamma"),
+    ({"revision": ">1"}, ""),
+    ({"gpu_devices": "1"}, "beta delta_x"),
+    ({"gpu_devices": ">=1"}, "beta delta_x gamma"),
+    ({"gpu_devices": "0"}, "deltaXx"),
+    ({"gpu_devices": "none"}, "Alpha"),
+    ({"gpu_memory": "50%"}, "beta"),
+    ({"gpu_memory": ">=10GB"}, "delta_x"),
+    ({"cpu_request": "0.5"}, "Alpha"),
+    ({"cpu_request": ">500m"}, "gamma"),
+    ({"cpu_limit": "16"}, "gamma"),
+    ({"mem_request": "1Gi"}, "Alpha deltaXx"),
+    ({"mem_request": ">=2Gi"}, "beta"),
+    ({"mem_limit": "<=2Gi"}, "Alpha"),
+    ({"mem_limit": "none"}, "beta delta_x deltaXx gamma"),
+    ({"workloads": "1"}, "beta gamma"),
+    ({"templates": ">0"}, "gamma"),
+    ({"last_used_at": "none"}, "Alpha delta_x deltaXx"),
+    ({"managed_by": "none"}, "Alpha beta delta_x deltaXx gamma"),
+    ({"archived": "true"}, ""),
+    ({"gpu_devices": ">=1", "scope": FOREST}, "delta_x"),
+    ({"sort": "mem_request", "scope": "platform"}, "Alpha beta"),
+    ({"sort": "-gpu_devices", "scope": FOREST}, "delta_x deltaXx"),
+    ({"sort": "mem_limit", "mem_limit": "!none"}, "Alpha"),
+    ({"sort": "-workloads", "scope": "platform"}, "beta Alpha"),
+    ({"description": "FIRST"}, "Alpha"),
+]
+FORGED: list[tuple[str, Any, str]] = [
+    ("name", "a", "\0"),
+    ("name", "\0", "x"),
+    ("gpu_devices", 2**63, "x"),
+    ("gpu_devices", -(2**63) - 1, "x"),
+    ("revision", 2**40, "x"),
+    ("mem_limit", 2**63, "x"),
+    ("created_at", "0001-01-01T00:00:00+14:00", "x"),
+    ("created_at", "soon", "x"),
+    ("archived", 7, "x"),
+    ("name", None, "x"),
+    ("name", [1], "x"),
+    ("gpu_devices", 1.5, "x"),
+]
+
+
+@pytest.fixture
+def shelf(world: World) -> World:
+    """A platform with a few compute resources that differ in every column."""
+    return fill(world)
+
+
+@pytest.fixture
+def memory_shelf(memory_world: World) -> World:
+    """The same in memory."""
+    return fill(memory_world)
+
+
+def fill(world: World) -> World:
+    """Compute resources that differ in every column."""
+    world.grant("eve", "editor", VISION)
+    world.offer("Alpha", description="first", resources={"cpu": "500m", "mem": {"requests": "1Gi", "limits": "2Gi"}})
+    world.offer("beta", description="50% of it", resources={"gpu": {"devices": 1, "memory": "50%"}, "mem": "64Gi"})
+    world.clock.pass_by(days=1)
+    world.offer("gamma", scope=VISION, call=call_as("eve"), resources={"gpu": 4, "cpu": {"requests": 8, "limits": 16}})
+    world.offer("delta_x", scope=FOREST, resources={"gpu": {"devices": 1, "memory": "10GB"}})
+    world.offer("deltaXx", scope=FOREST, resources={"gpu": 0, "mem": {"limits": "unlimited", "requests": "1024Mi"}})
+    world.add_template("t", scope=VISION, profile="gamma")
+    world.submit(profile="gamma")
+    world.submit(profile="beta")
+    return world
+
+
+def test_a_list_shows_what_is_asked_for(shelf: World) -> None:
+    page = shelf.services.compute_resources.page
+    shown = [(asked, " ".join(names(page(shelf.root, listing(**asked)).items))) for asked, _ in ASKED]
+    assert shown == ASKED
+
+
+@pytest.mark.parametrize("down", ["", "-"])
+def test_pages_of_any_order_make_up_the_whole_list(shelf: World, down: str) -> None:
+    page = shelf.services.compute_resources.page
+    for column in SORTED:
+        whole = names(page(shelf.root, listing(sort=f"{down}{column}")).items)
+        read: list[str] = []
+        cursor = None
+        while True:
+            part = page(shelf.root, listing(sort=f"{down}{column}", limit=2, cursor=cursor, total=True))
+            read += names(part.items)
+            cursor = part.next_cursor
+            assert part.total == 5
+            if cursor is None:
+                break
+        assert read == whole, column
+        assert len(set(read)) == 5
+
+
+def test_what_is_added_between_two_pages_moves_nothing(world: World) -> None:
+    for name in "bdf":
+        world.offer(name)
+    first = world.services.compute_resources.page(world.root, listing(limit=2))
+    world.offer("a")
+    world.offer("e")
+    second = world.services.compute_resources.page(world.root, listing(limit=9, cursor=first.next_cursor))
+    assert names([*first.items, *second.items]) == ["b", "d", "e", "f"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"sort": "size"}, [("sort", "unknown_column")]),
+        ({"sort": "--name"}, [("sort", "unknown_column")]),
+        ({"name": ">a"}, [("name", "operator")]),
+        ({"gpu_devices": "many"}, [("gpu_devices", "whole_number")]),
+        ({"gpu_devices": "99999999999999999999"}, [("gpu_devices", "range")]),
+        ({"created_at": "yesterday"}, [("created_at", "time")]),
+        ({"created_at": "0001-01-01T00:00:00+14:00"}, [("created_at", "time")]),
+        ({"archived": "maybe"}, [("archived", "type")]),
+        ({"mem_request": "1Zi", "cpu_request": "x"}, [("mem_request", "amount"), ("cpu_request", "amount")]),
+        ({"gpu_memory": "200%"}, [("gpu_memory", "range")]),
+        ({"cursor": "nonsense"}, [("cursor", "cursor")]),
+        ({"cursor": "é"}, [("cursor", "cursor")]),
+    ],
+)
+def test_what_a_list_cannot_be_asked_is_refused(memory_shelf: World, asked: dict[str, str], expected: Any) -> None:
+    page = memory_shelf.services.compute_resources.page
+    with pytest.raises(RequestRejected) as caught:
+        page(memory_shelf.root, listing(**asked))
+    found = refused(caught)
+    assert [path for path, _ in found] == [path for path, _ in expected]
+    assert all(violation.hint for violation in caught.value.violations)
+
+
+def test_a_cursor_belongs_to_its_order(shelf: World) -> None:
+    cursor = shelf.services.compute_resources.page(shelf.root, listing(limit=1)).next_cursor
+    with pytest.raises(RequestRejected, match="another order"):
+        shelf.services.compute_resources.page(shelf.root, listing(sort="-name", cursor=cursor))
+    with pytest.raises(RequestRejected, match="another list"):
+        shelf.services.templates.page(shelf.root, listing(cursor=cursor))
+
+
+def test_a_forged_cursor_is_refused_or_harmless(shelf: World) -> None:
+    for sort, value, last in FORGED:
+        with contextlib.suppress(RequestRejected):
+            shelf.services.compute_resources.page(shelf.root, listing(sort=sort, cursor=forge(sort, value, last)))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sort=st.sampled_from(SORTED), text=st.text(max_size=20), column=st.sampled_from(SORTED))
+def test_no_text_in_an_address_breaks_a_list(memory_shelf: World, sort: str, text: str, column: str) -> None:
+    for asked in ({"search": text}, {"cursor": text}, {column: text}, {"cursor": forge(sort, text, text)}):
+        with contextlib.suppress(RequestRejected):
+            memory_shelf.services.compute_resources.page(memory_shelf.root, listing(sort=sort, **asked))
+
+
+def forge(sort: str, value: Any, last: str) -> str:
+    """A cursor that no list gave out."""
+    return base64.urlsafe_b64encode(msgspec.json.encode([sort, value, last])).decode().rstrip("=")

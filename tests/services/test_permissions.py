@@ -1,0 +1,292 @@
+"""Who may do what where: roles at scopes, groups, and that what is not seen is not there."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
+from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.holdings import SharedVolume
+from fairlead.model.policies import Policy
+from fairlead.model.roles import Grant
+from fairlead.model.tokens import TokenRequest
+from fairlead.services.calls import Call
+from tests.services.worlds import (
+    FOREST,
+    LAKE,
+    MAIN,
+    MEADOW,
+    SPEECH,
+    VISION,
+    World,
+    call_as,
+    listing,
+    make_asked,
+    names,
+    refused,
+)
+
+UseCase = Callable[[World, Call, str], Any]
+
+
+def _project(scope: str) -> str:
+    """A project at a scope or below it."""
+    return {"platform": FOREST, MAIN: FOREST, VISION: FOREST, SPEECH: LAKE}.get(scope, scope)
+
+
+def _grant(world: World, call: Call, scope: str) -> Any:
+    said = Grant.model_validate({"subject": "user:new", "role": "viewer", "scope": scope})
+    return world.services.grants.create(call, said)
+
+
+# What is done at a scope, by deed. What is for projects is done in one below.
+SEE: Mapping[str, UseCase] = {
+    "places.get": lambda w, c, s: w.services.places.get(c, s),
+    "policies.effective": lambda w, c, s: w.services.policies.effective(c, s),
+    "compute_resources.get": lambda w, c, s: w.services.compute_resources.get(c, f"at-{s.replace('/', '-')}"),
+    "templates.get": lambda w, c, s: w.services.templates.get(c, f"at-{s.replace('/', '-')}"),
+    "secrets.page": lambda w, c, s: w.services.secrets.page(c, _project(s), listing()),
+    "volumes.page": lambda w, c, s: w.services.volumes.page(c, _project(s), listing()),
+    "runs.preview": lambda w, c, s: w.services.runs.preview(c, _project(s), make_asked()),
+}
+OFFER: Mapping[str, UseCase] = {
+    "compute_resources.create": lambda w, c, s: w.offer("new", scope=s, call=c),
+    "templates.create": lambda w, c, s: w.add_template("new", scope=s, call=c),
+    "policies.put": lambda w, c, s: w.services.policies.put(c, s, Policy(scope=s)),
+    "policies.validate": lambda w, c, s: w.services.policies.validate(c, s, Policy(scope=s)),
+    "compute_resources.edit": lambda w, c, s: w.services.compute_resources.edit(c, _at(s), {"description": "x"}),
+    "compute_resources.archive": lambda w, c, s: w.services.compute_resources.archive(c, _at(s), None),
+    "templates.delete": lambda w, c, s: w.services.templates.delete(c, _at(s)),
+}
+WORK: Mapping[str, UseCase] = {
+    "runs.submit": lambda w, c, s: w.submit(_project(s), call=c),
+    "secrets.put": lambda w, c, s: w.services.secrets.put(c, _project(s), "NEW", "x"),
+    "volumes.create": lambda w, c, s: w.services.volumes.create(c, _project(s), SharedVolume(name="new", size="1Gi")),
+}
+GOVERN: Mapping[str, UseCase] = {
+    "places.edit": lambda w, c, s: w.services.places.edit(c, s, {"name": "renamed"}),
+    "grants.create": _grant,
+}
+DEEDS = {"see": SEE, "offer": OFFER, "work": WORK, "govern": GOVERN}
+MAY = {"admin": set(DEEDS), "editor": {"see", "offer"}, "member": {"see", "work"}, "viewer": {"see"}}
+
+
+def _at(scope: str) -> str:
+    return f"at-{scope.replace('/', '-')}"
+
+
+def outcome(use_case: UseCase, world: World, call: Call, scope: str) -> str:
+    """How a use case ends for a caller. A scope in a body that is not seen is a violation, and as good as not found."""
+    try:
+        use_case(world, call, scope)
+    except Forbidden as error:
+        return "forbidden" if error.hint and (scope in str(error) or _project(scope) in str(error)) else str(error)
+    except NotFound:
+        return "not found"
+    except RequestRejected as error:
+        return "not found" if [found.path for found in error.violations] == ["scope"] else str(error)
+    return "done"
+
+
+def prepare(world: World, scope: str) -> None:
+    """Something to see and to change at a scope."""
+    world.offer(_at(scope), scope=scope)
+    world.add_template(_at(scope), scope=scope)
+
+
+TABLE = [(deed, name) for deed, use_cases in DEEDS.items() for name in use_cases]
+
+
+@pytest.mark.parametrize("role", MAY)
+@pytest.mark.parametrize(("deed", "name"), TABLE, ids=[name for _, name in TABLE])
+def test_a_role_at_a_scope_allows_its_deeds_there_and_below_alone(
+    memory_world: World, role: str, deed: str, name: str
+) -> None:
+    use_case = DEEDS[deed][name]
+    user = memory_world.grant("una", role, VISION)
+    for scope in (VISION, FOREST, SPEECH):
+        prepare(memory_world, scope)
+    expected = "done" if deed in MAY[role] else "forbidden"
+    assert outcome(use_case, memory_world, user, SPEECH) == "not found"
+    assert outcome(use_case, memory_world, user, FOREST if name != "policies.put" else MEADOW) == expected
+    if name not in ("compute_resources.create", "templates.create", *WORK):  # whose names are taken now
+        assert outcome(use_case, memory_world, user, VISION) == expected
+
+
+@pytest.mark.parametrize("name", [*OFFER, *GOVERN])
+def test_what_is_above_a_role_is_seen_and_not_touched(memory_world: World, name: str) -> None:
+    use_case = {**OFFER, **GOVERN}[name]
+    user = memory_world.grant("una", "admin", FOREST)
+    for scope in (VISION, MAIN):
+        prepare(memory_world, scope)
+        assert outcome(use_case, memory_world, user, scope) == "forbidden"
+        for look in ("places.get", "policies.effective", "compute_resources.get", "templates.get"):
+            assert outcome(SEE[look], memory_world, user, scope) == "done"
+
+
+def test_roles_of_groups_count_and_add_up(world: World) -> None:
+    world.grant("group:readers", "viewer", VISION)
+    world.grant("group:workers", "member", FOREST)
+    reader, both = call_as("ann", "readers"), call_as("bob", "readers", "workers")
+    with pytest.raises(Forbidden):
+        world.submit(call=reader)
+    assert world.submit(call=both).created_by == "bob"
+    assert world.preview(MEADOW, call=both)["violations"] == []
+    with pytest.raises(Forbidden):
+        world.submit(MEADOW, call=both)
+    with pytest.raises(NotFound):  # a user of that name is not the group
+        world.preview(call=call_as("readers"))
+    assert [role["role"] for role in world.services.tokens.me(both).roles] == ["viewer", "member"]
+
+
+# Every use case that names something of another project; each must say that it is not there.
+STRANGE: Mapping[str, Callable[[World, Call, Any], Any]] = {
+    "places.get": lambda w, c, _: w.services.places.get(c, MEADOW),
+    "places.edit": lambda w, c, _: w.services.places.edit(c, MEADOW, {"name": "x"}),
+    "places.delete": lambda w, c, _: w.services.places.delete(c, MEADOW),
+    "compute_resources.get": lambda w, c, _: w.services.compute_resources.get(c, "theirs"),
+    "compute_resources.by id": lambda w, c, known: w.services.compute_resources.get(c, known["resource"]),
+    "compute_resources.edit": lambda w, c, _: w.services.compute_resources.edit(c, "theirs", {"description": "x"}),
+    "compute_resources.copy": lambda w, c, _: w.services.compute_resources.copy(
+        c, "theirs", {"name": "mine", "scope": FOREST}
+    ),
+    "compute_resources.archive": lambda w, c, _: w.services.compute_resources.archive(c, "theirs", None),
+    "compute_resources.restore": lambda w, c, _: w.services.compute_resources.restore(c, "theirs"),
+    "compute_resources.delete": lambda w, c, _: w.services.compute_resources.delete(c, "theirs"),
+    "compute_resources.revisions": lambda w, c, _: w.services.compute_resources.revisions(c, "theirs"),
+    "compute_resources.compare": lambda w, c, _: w.services.compute_resources.compare(c, "theirs", 1, 1),
+    "compute_resources.workloads": lambda w, c, _: w.services.compute_resources.workloads(c, "theirs", listing()),
+    "compute_resources.templates": lambda w, c, _: w.services.compute_resources.templates(c, "theirs"),
+    "templates.get": lambda w, c, _: w.services.templates.get(c, "theirs"),
+    "templates.edit": lambda w, c, _: w.services.templates.edit(c, "theirs", {"description": "x"}),
+    "templates.copy": lambda w, c, _: w.services.templates.copy(c, "theirs", {"name": "mine", "scope": FOREST}),
+    "templates.delete": lambda w, c, _: w.services.templates.delete(c, "theirs"),
+    "templates.revisions": lambda w, c, _: w.services.templates.revisions(c, "theirs"),
+    "templates.workloads": lambda w, c, _: w.services.templates.workloads(c, "theirs", listing()),
+    "policies.get": lambda w, c, _: w.services.policies.get(c, MEADOW),
+    "policies.put": lambda w, c, _: w.services.policies.put(c, MEADOW, Policy(scope=MEADOW)),
+    "policies.delete": lambda w, c, _: w.services.policies.delete(c, MEADOW),
+    "policies.effective": lambda w, c, _: w.services.policies.effective(c, MEADOW),
+    "policies.validate": lambda w, c, _: w.services.policies.validate(c, MEADOW, Policy(scope=MEADOW)),
+    "secrets.page": lambda w, c, _: w.services.secrets.page(c, MEADOW, listing()),
+    "secrets.put": lambda w, c, _: w.services.secrets.put(c, MEADOW, "THEIRS", "x"),
+    "secrets.delete": lambda w, c, _: w.services.secrets.delete(c, MEADOW, "THEIRS"),
+    "volumes.page": lambda w, c, _: w.services.volumes.page(c, MEADOW, listing()),
+    "volumes.get": lambda w, c, _: w.services.volumes.get(c, MEADOW, "theirs"),
+    "volumes.create": lambda w, c, _: w.services.volumes.create(c, MEADOW, SharedVolume(name="x", size="1Gi")),
+    "volumes.delete": lambda w, c, _: w.services.volumes.delete(c, MEADOW, "theirs"),
+    "runs.preview": lambda w, c, _: w.services.runs.preview(c, MEADOW, make_asked()),
+    "runs.submit": lambda w, c, _: w.services.runs.submit(c, MEADOW, make_asked()),
+    "runs.page": lambda w, c, _: w.services.runs.page(c, listing(), MEADOW),
+    "runs.get": lambda w, c, known: w.services.runs.get(c, known["run"]),
+    "runs.plan": lambda w, c, known: w.services.runs.plan(c, known["run"]),
+    "runs.stop": lambda w, c, known: w.services.runs.stop(c, known["run"]),
+    "runs.delete": lambda w, c, known: w.services.runs.delete(c, known["run"]),
+    "grants.delete": lambda w, c, known: w.services.grants.delete(c, known["grant"]),
+    "tokens.delete": lambda w, c, known: w.services.tokens.delete(c, known["token"]),
+}
+
+
+def furnish(world: World) -> dict[str, str]:
+    """Something of every kind in a project; the ids of what has no name."""
+    services, root = world.services, world.root
+    record = world.offer("theirs", scope=MEADOW)
+    world.add_template("theirs", scope=MEADOW, profile="theirs")
+    world.put_policy(MEADOW)
+    services.secrets.put(root, MEADOW, "THEIRS", "x")
+    services.volumes.create(root, MEADOW, SharedVolume(name="theirs", size="1Gi"))
+    world.grant("their-member", "member", MEADOW)
+    grant = services.grants.page(root, listing(subject="their-member")).items[0]
+    token = services.tokens.create(call_as("their-member"), TokenRequest(name="theirs"))
+    return {"resource": record.id, "run": world.submit(MEADOW).id, "grant": grant.id, "token": token.id}
+
+
+@pytest.mark.parametrize("role", ["viewer", "admin"])
+def test_nothing_of_a_sibling_project_is_there(world: World, role: str) -> None:
+    known = furnish(world)
+    user = world.grant("una", role, FOREST)
+    ended = {name: _ended(use_case, world, user, known) for name, use_case in STRANGE.items()}
+    assert ended == dict.fromkeys(STRANGE, "NotFound")
+    services = world.services
+    with pytest.raises(RequestRejected, match="there is no project/meadow"):
+        services.compute_resources.check(user, ComputeResource(name="x", scope=MEADOW))
+    with pytest.raises(RequestRejected, match="there is no project/meadow"):
+        services.templates.check(user, Template(name="x", scope=MEADOW))
+    assert names(services.places.page(user, listing()).items) == ["forest", "main", "platform", "vision"]
+    assert names(services.compute_resources.page(user, listing(archived="false")).items) == []
+    assert names(services.compute_resources.page(user, listing(search="theirs")).items) == []
+    assert names(services.templates.page(user, listing(scope=MEADOW)).items) == []
+    assert services.runs.page(user, listing()).items == []
+    assert services.runs.page(user, listing(scope=MEADOW)).items == []
+    assert services.tokens.page(user, listing()).items == []
+    assert not [item for item in services.applying.export(user) if "theirs" in str(item) or "meadow" in str(item)]
+    suggested = world.preview(call=user, profile="their")["violations"][0]
+    assert "theirs" not in str(suggested)
+
+
+def _ended(use_case: Callable[[World, Call, Any], Any], world: World, user: Call, known: dict[str, str]) -> str:
+    try:
+        use_case(world, user, known)
+    except (NotFound, Forbidden, Conflict, RequestRejected) as error:
+        return type(error).__name__
+    return "done"
+
+
+def test_who_has_no_role_sees_nothing_at_all(world: World) -> None:
+    nobody = call_as("nobody")
+    assert world.services.places.page(nobody, listing()).items == []
+    assert world.services.tokens.me(nobody).roles == []
+    for use_case in (
+        lambda: world.services.places.get(nobody, "platform"),
+        lambda: world.services.settings.get(nobody),
+        lambda: world.services.policies.effective(nobody, "platform"),
+    ):
+        with pytest.raises(NotFound):
+            use_case()
+    with pytest.raises(Forbidden):
+        world.services.audits.page(nobody, listing())
+    assert world.services.grants.page(nobody, listing()).items == []
+    assert world.services.applying.export(nobody) == []
+
+
+def test_who_governs_a_department_gives_and_takes_roles_there_and_below_alone(world: World) -> None:
+    grants = world.services.grants
+    ada = world.grant("ada", "admin", VISION)
+    made = _grant(world, ada, FOREST)
+    _grant(world, ada, VISION)
+    assert {grant.scope for grant in grants.page(ada, listing()).items} == {VISION, FOREST}
+    for scope in (MAIN, "platform"):
+        with pytest.raises(Forbidden):
+            _grant(world, ada, scope)
+    with pytest.raises(RequestRejected) as caught:
+        _grant(world, ada, SPEECH)
+    assert refused(caught) == [("scope", "scope")]
+    top = grants.page(world.root, listing(scope="platform")).items[0]
+    with pytest.raises(NotFound):
+        grants.delete(ada, top.id)
+    grants.delete(ada, made.id)
+    with pytest.raises(NotFound):
+        grants.delete(ada, made.id)
+
+
+def test_a_role_is_given_once_and_gone_at_once(world: World) -> None:
+    mia = world.grant("mia", "member", FOREST)
+    with pytest.raises(Conflict, match="user:mia is already member at project/forest"):
+        world.grant("mia", "member", FOREST)
+    world.submit(call=mia)
+    grant = world.services.grants.page(world.root, listing(subject="mia")).items[0]
+    world.services.grants.delete(world.root, grant.id)
+    with pytest.raises(NotFound):
+        world.submit(call=mia)
+
+
+def test_the_last_administrator_of_the_platform_stays(world: World) -> None:
+    grants = world.services.grants
+    root = grants.page(world.root, listing(scope="platform")).items[0]
+    with pytest.raises(Conflict, match="the last administrator of the platform"):
+        grants.delete(world.root, root.id)
+    ada = world.grant("ada", "admin", "platform")
+    grants.delete(ada, root.id)
+    with pytest.raises(NotFound):
+        world.services.places.get(world.root, "platform")

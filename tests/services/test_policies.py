@@ -1,0 +1,238 @@
+"""Policies: what is said at a scope, what that makes of all scopes together, and what a draft would refuse."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected, RevisionMissing
+from fairlead.model.policies import Policy
+from fairlead.services.policies import Verdict
+from tests.services.worlds import FOREST, LAKE, SPEECH, VISION, World, call_as, found, refused, setting
+
+
+def make(scope: str = "platform", **said: Any) -> Policy:
+    """A policy."""
+    return Policy.model_validate({"scope": scope, **said})
+
+
+def judged(verdict: Verdict) -> list[tuple[str, str, bool, list[str]]]:
+    """What a draft would refuse, in short."""
+    assert all(item["message"] for refusal in verdict.refused for item in refusal.violations)
+    return [(item.kind, item.name, item.already, [v["rule"] for v in item.violations]) for item in verdict.refused]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"rules": {"resources.gpu": {"max": 0}}},
+        {"rules": {"resources.gpu": {"min": 0, "max": 4}}},
+        {"rules": {"run_as_user": {"options": [0, 1000]}}},
+        {"rules": {"volumes.*.read_only": {"options": [False]}}},
+        {"rules": {"resources.mem.limits": {"required": True, "max": "64Gi"}}},
+        {"rules": {"deadline": {"max": 3600}}},
+        {"rules": {"resources.gpu.memory": {"max": "50%"}}},
+        {"rules": {"envs": {"locked": True}}},
+        {"switches": {"allow_root": False, "registries": [], "storage_classes": ["fast"]}},
+        {"switches": {"gpu_memory_limits": True, "compute_resource": "required", "existing_volumes": "allow"}},
+        {"limit_factor": {"mem": 1.5, "cpu": 2}},
+        {"quota": {"gpu": 0, "cpu": "10", "mem": "1Ti", "runs": 0}},
+        {
+            "defaults": {
+                "resources": {"gpu": {"devices": 0}, "cpu": {"requests": "0"}},
+                "envs": [{"name": "A", "value": ""}],
+            }
+        },
+    ],
+)
+def test_a_policy_is_kept_as_it_was_said_even_where_it_says_nought(memory_world: World, said: dict[str, Any]) -> None:
+    policy = make(FOREST, **said)
+    memory_world.services.policies.put(memory_world.root, FOREST, policy)
+    kept = memory_world.services.policies.get(memory_world.root, FOREST)
+    assert Policy.model_validate({**kept.content, "scope": FOREST}) == policy
+    assert policy.to_data() == Policy.model_validate(policy.to_data()).to_data()
+    assert memory_world.services.policies.effective(memory_world.root, FOREST)["scope"] == FOREST
+
+
+def test_no_gpus_means_no_gpus(world: World) -> None:
+    world.put_policy(VISION, rules={"resources.gpu": {"max": 0}})
+    assert found(world.preview(resources={"gpu": 1})["violations"]) == [("resources.gpu.devices", "max")]
+
+
+def test_effective_names_the_scope_of_each_rule(world: World) -> None:
+    world.put_policy(
+        rules={"resources.gpu": {"max": 8}, "resources.mem.limits": {"required": True}},
+        switches={"gpu_memory_limits": True},
+        limit_factor={"mem": 2},
+        defaults={"resources": {"cpu": 1}},
+        quota={"mem": "1Ti", "gpu": 4},
+    )
+    world.put_policy(
+        VISION,
+        rules={"resources.gpu": {"max": 2, "min": 1}, "priority_class": {"options": ["low", "high"]}},
+        switches={"gpu_memory_limits": False},
+        limit_factor={"mem": 1.5},
+    )
+    world.put_policy(
+        FOREST, rules={"resources.gpu": {"max": 4}, "priority_class": {"options": ["low"]}, "envs": {"locked": True}}
+    )
+    told = msgspec.json.decode(msgspec.json.encode(world.services.policies.effective(world.root, FOREST)))
+    rules = told["rules"]
+
+    def who(said: Any) -> list[tuple[Any, str]]:
+        return [(item["value"], item["source"]["scope"]) for item in (said if isinstance(said, list) else [said])]
+
+    assert who(rules["resources.gpu.devices"]["max"]) == [(2, VISION)]
+    assert who(rules["resources.gpu.devices"]["min"]) == [(1, VISION)]
+    assert who(rules["resources.mem.limits"]["required"]) == [(True, "platform")]
+    assert who(rules["priority_class"]["options"]) == [(["low", "high"], VISION), (["low"], FOREST)]
+    assert who(rules["envs"]["locked"]) == [(True, FOREST)]
+    assert all(rules.values()), "a rule that says nothing is no rule"
+    assert who(told["switches"]["gpu_memory_limits"]) == [(False, VISION)]
+    assert who(told["limit_factor"]["mem"]) == [(1.5, VISION)]
+    assert told["quotas"] == [{"scope": "platform", "mem": "1Ti", "gpu": 4}]
+    assert told["defaults"] == [{"scope": "platform", "requirements": {"resources": {"cpu": {"requests": "1"}}}}]
+
+
+def test_to_replace_a_policy_one_must_have_read_it(world: World) -> None:
+    put = world.services.policies.put
+    assert put(world.root, VISION, make(VISION, rules={"resources.gpu": {"max": 1}})).revision == 1
+    draft = make(VISION, rules={"resources.gpu": {"max": 2}})
+    with pytest.raises(RevisionMissing):
+        put(world.root, VISION, draft)
+    assert put(call_as(revision=1), VISION, draft).revision == 2
+    with pytest.raises(Changed):
+        put(call_as(revision=1), VISION, make(VISION))
+    assert put(call_as(any_revision=True), VISION, make(VISION)).revision == 3
+    with pytest.raises(Changed, match="policy of department/speech is not there"):
+        put(call_as(revision=1), SPEECH, make(SPEECH))
+    with pytest.raises(Changed):
+        world.services.policies.delete(call_as(revision=1), VISION)
+
+
+def test_a_policy_that_says_the_same_makes_no_revision(world: World) -> None:
+    world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
+    before = world.told()
+    assert world.put_policy(VISION, rules={"resources.gpu": {"max": "1"}}).revision == 1
+    assert world.told() == before
+
+
+def test_a_default_names_a_compute_resource_that_reaches_the_scope(world: World) -> None:
+    world.offer("far", scope=LAKE)
+    world.offer("gone")
+    world.services.compute_resources.archive(world.root, "gone", None)
+    for profile in ("far", "gone", "nothing"):
+        with pytest.raises(RequestRejected) as caught:
+            world.put_policy(VISION, defaults={"profile": profile})
+        assert refused(caught) == [("defaults.profile", "unknown_profile")]
+        with pytest.raises(RequestRejected):
+            world.services.policies.validate(world.root, VISION, make(VISION, defaults={"profile": profile}))
+
+
+def test_a_deleted_policy_holds_no_more(world: World) -> None:
+    world.put_policy(VISION, rules={"resources.gpu": {"max": 0}}, defaults={"resources": {"cpu": 3}})
+    assert setting(world.preview(), "resources.cpu.requests") == "3"
+    world.services.policies.delete(world.root, VISION)
+    assert world.preview(resources={"gpu": 4})["violations"] == []
+    assert setting(world.preview(), "resources.cpu.requests") is None
+    with pytest.raises(NotFound, match="no policy of department/vision"):
+        world.services.policies.get(world.root, VISION)
+
+
+def test_validate_lists_exactly_what_the_draft_would_refuse(world: World) -> None:
+    world.offer("one", resources={"gpu": 1})
+    world.offer("two", resources={"gpu": 2})
+    world.offer("four", scope=FOREST, resources={"gpu": 4})
+    world.offer("six", scope=LAKE, resources={"gpu": 6})
+    world.offer("old", resources={"gpu": 9})
+    world.services.compute_resources.archive(world.root, "old", None)
+    world.add_template("t-two", scope=VISION, profile="two")
+    world.add_template("t-one", scope=VISION, resources={"gpu": 1})
+    big, small = world.submit(resources={"gpu": 3}), world.submit(profile="one")
+    elsewhere = world.submit(LAKE, resources={"gpu": 5})
+    before = world.told()
+    verdict = world.services.policies.validate(world.root, VISION, make(VISION, rules={"resources.gpu": {"max": 1}}))
+    assert judged(verdict) == [
+        ("compute resource", "two", False, ["max"]),
+        ("compute resource", "four", False, ["max"]),
+        ("template", "t-two", False, ["max"]),
+        ("run", big.id, False, ["max"]),
+    ]
+    assert verdict.checked == {"compute resource": 3, "template": 2, "run": 2}
+    assert verdict.left_out == {"compute resource": 0, "template": 0, "run": 0}
+    assert {small.id, elsewhere.id}.isdisjoint(item.name for item in verdict.refused)
+    assert world.told() == before
+    with pytest.raises(NotFound):
+        world.services.policies.get(world.root, VISION)
+    msgspec.json.encode(verdict)
+
+
+def test_validate_says_what_is_refused_already(world: World) -> None:
+    world.offer("two", resources={"gpu": 2})
+    run = world.submit(profile="two")
+    world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
+    verdict = world.services.policies.validate(world.root, VISION, make(VISION, rules={"resources.gpu": {"max": 1}}))
+    assert judged(verdict) == [("compute resource", "two", True, ["max"]), ("run", run.id, True, ["max"])]
+    loose = world.services.policies.validate(world.root, VISION, make(VISION))
+    assert judged(loose) == []
+
+
+def test_validate_holds_no_rename_against_a_run(world: World) -> None:
+    world.offer("two", resources={"gpu": 2})
+    world.add_template("t", profile="two")
+    world.submit(profile="two")
+    world.submit(template="t")
+    world.services.compute_resources.edit(world.root, "two", {"name": "zwei"})
+    world.services.templates.edit(world.root, "t", {"name": "tt"})
+    assert judged(world.services.policies.validate(world.root, "platform", make())) == []
+
+
+def test_validate_and_create_agree_on_templates(world: World) -> None:
+    share = {"gpu": {"devices": 1, "memory": "50%"}}
+    world.services.places.edit(world.root, "cluster/local", {"gpu_sharing": "kai"})
+    world.add_template("t", scope="project/default", resources=share)
+    world.offer("c", scope="project/default", resources=share)
+    world.services.places.edit(world.root, "cluster/local", {"gpu_sharing": "none"})
+    verdict = world.services.policies.validate(world.root, "project/default", make("project/default"))
+    assert [(item.kind, item.already) for item in verdict.refused] == [("compute resource", True), ("template", True)]
+
+
+@pytest.mark.parametrize("deed", ["put", "validate", "delete"])
+def test_policies_are_for_editors_of_the_scope(world: World, deed: str) -> None:
+    world.put_policy(VISION)
+    world.put_policy(FOREST)
+    eve, mia = world.grant("eve", "editor", FOREST), world.grant("mia", "member", FOREST)
+
+    def act(call: Any, scope: str) -> None:
+        call = call_as(call.principal.user, any_revision=True)
+        use_case = getattr(world.services.policies, deed)
+        use_case(call, scope) if deed == "delete" else use_case(call, scope, make(scope))
+
+    for user, scope in ((mia, FOREST), (eve, VISION), (eve, "platform")):
+        with pytest.raises(Forbidden):
+            act(user, scope)
+    with pytest.raises(NotFound):
+        act(eve, LAKE)
+    act(eve, FOREST)
+
+
+def test_who_sees_a_project_sees_what_holds_there_and_above(world: World) -> None:
+    world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
+    vic = world.grant("vic", "viewer", FOREST)
+    assert world.services.policies.get(vic, VISION).scope == VISION
+    for scope in ("platform", "cluster/main", VISION, FOREST):
+        assert world.services.policies.effective(vic, scope)["scope"] == scope
+    for scope in (SPEECH, LAKE, "cluster/local"):
+        with pytest.raises(NotFound):
+            world.services.policies.effective(vic, scope)
+
+
+def test_a_managed_policy_refuses_edits_unless_forced(world: World) -> None:
+    with world.services.policies.units.changing(world.root, "organisation") as unit:
+        world.services.policies.keep(unit, make(VISION), None, "files")
+    with pytest.raises(Conflict, match="managed by files"):
+        world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
+    with pytest.raises(Conflict, match="managed by files"):
+        world.services.policies.delete(world.root, VISION)
+    forced = world.services.policies.put(call_as(any_revision=True), VISION, make(VISION, quota={"gpu": 1}), force=True)
+    assert (forced.revision, forced.managed_by) == (2, "files")

@@ -1,0 +1,240 @@
+"""Runs: previewed, submitted exactly as previewed, once, stopped and deleted."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
+from fairlead.model.compute_resources import Defaults
+from fairlead.model.records import AnswerRecord, AuditRecord, PlanRecord, RunRecord
+from tests.services.worlds import FOREST, LAKE, MAIN, SPEECH, VISION, World, call_as, found, listing, refused, setting
+
+Asked = dict[str, Any]
+ASKED: Asked = {"profile": "big", "secrets": ["TOKEN"], "resources": {"disk": "1Gi"}}
+
+
+@pytest.fixture
+def ready(world: World) -> World:
+    """A platform where something can be asked for."""
+    world.offer("big", resources={"cpu": 4, "mem": "8Gi"})
+    world.services.secrets.put(world.root, FOREST, "TOKEN", "x")
+    return world
+
+
+def everything(world: World) -> list[Any]:
+    """What is kept of runs, answers and the audit."""
+    with world.store.reading() as tx:
+        return [tx.find(kind) for kind in (RunRecord, PlanRecord, AnswerRecord, AuditRecord)] + [tx.generation]
+
+
+def test_a_preview_keeps_nothing(ready: World) -> None:
+    before = everything(ready)
+    plan = ready.preview(**ASKED)
+    assert plan["violations"] == []
+    assert plan["manifests"][0]["kind"] == "Job"
+    assert re.fullmatch(r"[0-9a-f]{32}\.[0-9a-f]{64}", plan["token"])
+    assert everything(ready) == before
+
+
+def test_a_preview_with_violations_has_no_token_and_no_manifests(ready: World) -> None:
+    plan = ready.preview(profile="bog", secrets=["TOKNE"], resources={"gpu": {"memory": "50%"}}, run_as_user=0)
+    assert (plan["token"], plan["manifests"]) == (None, [])
+    assert found(plan["violations"]) == [
+        ("profile", "unknown_profile"),
+        ("run_as_user", "allow_root"),
+        ("secrets.TOKNE", "unknown_secret"),
+    ]
+    assert [item["hint"] for item in plan["violations"]][::2] == ["did you mean big?", "did you mean TOKEN?"]
+
+
+def test_what_is_refused_is_refused_with_all_violations_and_keeps_nothing(ready: World) -> None:
+    before = everything(ready)
+    with pytest.raises(RequestRejected) as caught:
+        ready.submit(profile="bog", secrets=["TOKNE"], run_as_user=0)
+    assert len(refused(caught)) == 3
+    assert everything(ready) == before
+
+
+def test_a_submitted_run_is_queued_with_what_it_uses(ready: World) -> None:
+    run = ready.submit(**ASKED)
+    assert (run.state, run.live, run.scope, run.function, run.action) == ("queued", True, FOREST, "train", "job")
+    assert (run.compute_resource, run.compute_resource_revision, run.created_by) == ("big", 1, "root")
+    assert run.message
+    assert ready.services.runs.get(ready.root, run.id) == run
+    kept = ready.services.runs.plan(ready.root, run.id)
+    assert kept.request["profile"] == "big"
+    assert setting(kept.plan, "resources.cpu.requests") == "4"
+
+
+def test_with_its_token_exactly_what_was_previewed_is_submitted(ready: World) -> None:
+    plan = ready.preview(**ASKED)
+    run = ready.submit(**ASKED, plan_token=plan["token"])
+    kept = ready.services.runs.plan(ready.root, run.id)
+    as_json = msgspec.json.decode(msgspec.json.encode(plan))
+    assert run.id == plan["token"].partition(".")[0]
+    assert kept.plan["manifests"] == as_json["manifests"]
+    assert kept.plan == {name: value for name, value in as_json.items() if name != "token"}
+    assert "plan_token" not in kept.request
+
+
+def _edit(world: World) -> None:
+    world.services.compute_resources.edit(world.root, "big", {"requirements": {"resources": {"cpu": 5, "mem": "8Gi"}}})
+
+
+CHANGES: dict[str, Callable[[World], Any]] = {
+    "the compute resource is edited": _edit,
+    "the compute resource is renamed": lambda w: w.services.compute_resources.edit(w.root, "big", {"name": "large"}),
+    "the compute resource is archived": lambda w: w.services.compute_resources.archive(w.root, "big", None),
+    "a policy forbids it": lambda w: w.put_policy(VISION, rules={"resources.cpu": {"max": 1}}),
+    "a policy has a default": lambda w: w.put_policy(MAIN, defaults={"envs": {"A": "1"}}),
+    "a policy has a factor": lambda w: w.put_policy(limit_factor={"mem": 2}),
+    "the platform has a default": lambda w: w.services.settings.put(w.root, Defaults.model_validate({"fs_group": 7})),
+    "the secret is removed": lambda w: w.services.secrets.delete(w.root, FOREST, "TOKEN"),
+    "the project is renamed and another is in its place": lambda w: _replace(w),
+}
+
+
+def _replace(world: World) -> None:
+    world.put_policy(SPEECH, defaults={"envs": {"A": "1"}})
+    world.services.places.edit(world.root, FOREST, {"parent": SPEECH})
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_after_a_change_the_token_is_refused(ready: World, change: str) -> None:
+    token = ready.preview(**ASKED)["token"]
+    CHANGES[change](ready)
+    with pytest.raises(Conflict) as caught:
+        ready.submit(**ASKED, plan_token=token)
+    assert "preview again" in str(caught.value.hint)
+    assert ready.services.runs.page(ready.root, listing()).items == []
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [
+        {"envs": {"A": "1"}},
+        {"replicas": 2},
+        {"function": {"name": "train", "kind": "container", "image": "other:1"}},
+        {"resources": {"disk": "2Gi"}},
+        {"strict": True},
+        {"action": "workspace", "function": {"name": "t", "kind": "container", "image": "i", "port": 80}},
+    ],
+)
+def test_an_altered_request_is_not_what_was_previewed(memory_world: World, altered: Asked) -> None:
+    asked: Asked = {"resources": {"disk": "1Gi"}}
+    token = memory_world.preview(**asked)["token"]
+    with pytest.raises(Conflict, match="not what was previewed"):
+        memory_world.submit(**{**asked, **altered}, plan_token=token)
+    with pytest.raises(Conflict, match="not what was previewed"):
+        memory_world.submit(LAKE, **asked, plan_token=token)
+    memory_world.submit(**asked, plan_token=token)
+
+
+def test_what_does_not_touch_the_plan_leaves_the_token_good(ready: World) -> None:
+    token = ready.preview(**ASKED)["token"]
+    ready.offer("other")
+    ready.services.secrets.put(ready.root, FOREST, "MORE", "x")
+    ready.put_policy(SPEECH, rules={"resources.cpu": {"max": 1}})
+    assert ready.submit(**ASKED, plan_token=token).state == "queued"
+
+
+def test_a_token_works_once_even_after_its_run_is_gone(ready: World) -> None:
+    token = ready.preview(**ASKED)["token"]
+    run = ready.submit(**ASKED, plan_token=token)
+    for _ in range(2):
+        with pytest.raises(Conflict, match="submitted already"):
+            ready.submit(**ASKED, plan_token=token)
+        if ready.services.runs.page(ready.root, listing(live="true")).items:
+            ready.services.runs.stop(ready.root, run.id)
+            ready.services.runs.delete(ready.root, run.id)
+
+
+@pytest.mark.parametrize("token", ["", "x", "0" * 32, "0" * 32 + "." + "g" * 64, "٣" * 32 + "." + "0" * 64])
+def test_a_token_that_no_preview_gave_out_is_a_violation(memory_world: World, token: str) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        memory_world.submit(plan_token=token)
+    assert refused(caught) == [("plan_token", "plan_token")]
+    with pytest.raises(Conflict):
+        memory_world.submit(plan_token="0" * 32 + "." + "0" * 64)
+
+
+def test_the_same_request_with_the_same_key_is_answered_the_same(ready: World) -> None:
+    call = call_as(key="k1", fingerprint="a")
+    first = ready.submit(call=call)
+    assert ready.submit(call=call) == first
+    assert len(ready.services.runs.page(ready.root, listing()).items) == 1
+    assert len(ready.audit(action="run.create")) == 1
+    with pytest.raises(Conflict, match="used for another request"):
+        ready.submit(call=call_as(key="k1", fingerprint="b"))
+    mia = ready.grant("mia", "member", FOREST)
+    other = ready.submit(call=call_as(mia.principal.user if mia.principal else "", key="k1", fingerprint="a"))
+    assert other.id != first.id
+    ready.clock.pass_by(days=3)
+    ready.submit(call=call_as(key="k2", fingerprint="a"))
+    assert ready.submit(call=call).id != first.id  # a key is remembered for two days
+
+
+def test_a_refused_request_does_not_use_up_its_key(ready: World) -> None:
+    call = call_as(key="k1", fingerprint="a")
+    with pytest.raises(RequestRejected):
+        ready.submit(call=call, secrets=["NOPE"])
+    ready.services.secrets.put(ready.root, FOREST, "NOPE", "x")
+    assert ready.submit(call=call, secrets=["NOPE"]).state == "queued"
+
+
+def test_a_run_is_stopped_once_and_deleted_when_it_ended(ready: World) -> None:
+    run = ready.submit()
+    with pytest.raises(Conflict, match="is queued"):
+        ready.services.runs.delete(ready.root, run.id)
+    with pytest.raises(Changed):
+        ready.services.runs.stop(call_as(revision=9), run.id)
+    stopped = ready.services.runs.stop(ready.root, run.id)
+    assert (stopped.state, stopped.live, stopped.reason, stopped.message) == (
+        "stopped",
+        False,
+        "Stopped",
+        "stopped by root",
+    )
+    assert stopped.finished_at is not None
+    assert ready.services.runs.stop(ready.root, run.id) == stopped
+    ready.services.runs.delete(ready.root, run.id)
+    for use_case in (ready.services.runs.get, ready.services.runs.plan, ready.services.runs.stop):
+        with pytest.raises(NotFound, match="there is no run"):
+            use_case(ready.root, run.id)
+    assert [entry.action for entry in ready.audit(object_id=run.id)] == ["run.create", "run.stop", "run.delete"]
+
+
+def test_runs_are_listed_the_newest_first_and_by_column(ready: World) -> None:
+    runs, root = ready.services.runs, ready.root
+    first, second = ready.submit(profile="big"), ready.submit(LAKE)
+    runs.stop(root, first.id)
+    assert [run.id for run in runs.page(root, listing()).items] == [second.id, first.id]
+    assert [run.id for run in runs.page(root, listing(), FOREST).items] == [first.id]
+    for asked, expected in (
+        ({"state": "stopped"}, first),
+        ({"live": "true"}, second),
+        ({"compute_resource": "big"}, first),
+        ({"scope": LAKE}, second),
+        ({"finished_at": "none"}, second),
+        ({"id": second.id}, second),
+        ({"search": first.id[-8:]}, first),
+        ({"action": "job", "template": "none", "state": "queued"}, second),
+    ):
+        assert [run.id for run in runs.page(root, listing(**asked)).items] == [expected.id], asked
+
+
+def test_viewers_preview_and_members_submit(ready: World) -> None:
+    vic, mia = ready.grant("vic", "viewer", FOREST), ready.grant("mia", "member", FOREST)
+    assert ready.preview(call=vic, **ASKED)["violations"] == []
+    with pytest.raises(Forbidden):
+        ready.submit(call=vic, **ASKED)
+    run = ready.submit(call=mia, **ASKED)
+    for use_case in (ready.services.runs.stop, ready.services.runs.delete):
+        with pytest.raises(Forbidden):
+            use_case(vic, run.id)
+    assert ready.services.runs.stop(mia, run.id).message == "stopped by mia"
+    with pytest.raises(NotFound):
+        ready.preview(LAKE, call=mia)

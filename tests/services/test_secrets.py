@@ -1,0 +1,164 @@
+"""Secrets: set, named, deleted, given to runs; nowhere is their value but sealed in the store."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.errors import Changed, Forbidden, NotFound, RequestRejected, Unavailable
+from fairlead.model.holdings import SecretValue
+from fairlead.model.records import AnswerRecord, AuditRecord, PlanRecord, RunRecord, SecretRecord
+from fairlead.ports import Sealed
+from tests.services.worlds import (
+    FOREST,
+    KEY,
+    LAKE,
+    OTHER_KEY,
+    World,
+    call_as,
+    found,
+    listing,
+    make_world,
+    names,
+    refused,
+)
+
+VALUE = "hunter2-planted-value"
+
+
+def kept(world: World, name: str = "TOKEN") -> SecretRecord:
+    """What is kept of a secret."""
+    with world.store.reading() as tx:
+        record = tx.get(SecretRecord, scope=FOREST, name=name)
+    assert record is not None
+    return record
+
+
+def test_a_secret_is_set_named_and_deleted(world: World) -> None:
+    secrets, root = world.services.secrets, world.root
+    made, new = secrets.put(root, FOREST, "TOKEN", VALUE)
+    assert (made.name, made.scope, made.revision, made.created_by, new) == ("TOKEN", FOREST, 1, "root", True)
+    again, new = secrets.put(root, FOREST, "TOKEN", "other")
+    assert (again.revision, new) == (2, False)
+    secrets.put(root, FOREST, "API_KEY", "x")
+    assert names(secrets.page(root, FOREST, listing()).items) == ["API_KEY", "TOKEN"]
+    assert names(secrets.page(root, FOREST, listing(sort="-created_at")).items) == ["API_KEY", "TOKEN"]
+    assert names(secrets.page(root, LAKE, listing()).items) == []
+    secrets.delete(root, FOREST, "TOKEN")
+    with pytest.raises(NotFound, match="project/forest has no secret 'TOKEN'"):
+        secrets.delete(root, FOREST, "TOKEN")
+
+
+def test_the_value_is_kept_sealed_for_this_secret_alone(world: World) -> None:
+    world.services.secrets.put(world.root, FOREST, "TOKEN", VALUE)
+    world.services.secrets.put(world.root, FOREST, "OTHER", VALUE)
+    record, other = kept(world), kept(world, "OTHER")
+    assert VALUE.encode() not in record.sealed
+    assert record.sealed != other.sealed
+    assert world.safe.open(Sealed(record.sealed, record.key_id), record.id) == VALUE.encode()
+    with pytest.raises(Unavailable):
+        world.safe.open(Sealed(record.sealed, record.key_id), other.id)
+
+
+def test_the_value_is_nowhere_to_be_read(world: World) -> None:
+    services, root = world.services, world.root
+    shown: list[Any] = [services.secrets.put(root, FOREST, "TOKEN", VALUE)]
+    shown.append(services.secrets.put(root, FOREST, "TOKEN", VALUE + "!"))
+    run = world.submit(secrets=["TOKEN"])
+    shown += [services.runs.plan(root, run.id), world.preview(secrets=["TOKEN"])]
+    shown.append(services.secrets.page(root, FOREST, listing(search="hunter2")))
+    shown.append(services.secrets.page(root, FOREST, listing()))
+    services.secrets.delete(root, FOREST, "TOKEN")
+    shown += [world.audit(), services.applying.export(root)]
+    with world.store.reading() as tx:
+        shown += [tx.find(kind) for kind in (AuditRecord, RunRecord, PlanRecord, AnswerRecord)]
+    for item in shown:
+        assert "hunter2" not in repr(item)
+        assert b"hunter2" not in msgspec.json.encode(item)
+    assert "hunter2" not in repr(SecretValue(value=VALUE))
+    assert "hunter2" not in str(SecretValue(value=VALUE))
+
+
+def test_the_audit_tells_of_a_secret_neither_value_nor_seal(world: World) -> None:
+    world.services.secrets.put(world.root, FOREST, "TOKEN", VALUE)
+    record = kept(world)
+    entry = world.audit(kind="secret")[0]
+    told = json.dumps(asdict(entry), default=str)
+    assert record.key_id not in told
+    assert entry.after is not None
+    assert set(entry.after) == {
+        "id", "revision", "created_by", "created_at", "updated_by", "updated_at", "scope", "name",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["", "1ST", "with space", "a/b", "..", "x" * 254, "ä", "\0"])
+def test_a_name_that_no_process_could_be_given_is_refused(memory_world: World, name: str) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        memory_world.services.secrets.put(memory_world.root, FOREST, name, VALUE)
+    assert [path for path, _ in refused(caught)] == ["name"]
+    assert VALUE not in str(caught.value)
+
+
+def test_runs_are_given_secrets_of_their_project_alone(world: World) -> None:
+    world.services.secrets.put(world.root, LAKE, "TOKEN", VALUE)
+    violations = world.preview(secrets=["TOKEN"])["violations"]
+    assert found(violations) == [("secrets.TOKEN", "unknown_secret")]
+    assert violations[0]["message"] == "project forest has no secret TOKEN"
+    world.services.secrets.put(world.root, FOREST, "TOKEN", VALUE)
+    assert world.submit(secrets=["TOKEN"]).uses == ["secret/TOKEN"]
+    volume = {"volume_type": "secret", "name": "s", "mount_path": "/s", "spec": {"name": "TOKEN"}}
+    assert world.submit(volumes=[volume]).uses == ["secret/TOKEN"]
+
+
+def test_of_two_writers_of_one_revision_the_second_is_told(world: World) -> None:
+    world.services.secrets.put(world.root, FOREST, "TOKEN", "a")
+    read = call_as(revision=1)
+    world.services.secrets.put(read, FOREST, "TOKEN", "b")
+    with pytest.raises(Changed):
+        world.services.secrets.put(read, FOREST, "TOKEN", "c")
+    with pytest.raises(Changed):
+        world.services.secrets.delete(read, FOREST, "TOKEN")
+
+
+def test_secrets_are_for_members_of_the_project(world: World) -> None:
+    world.services.secrets.put(world.root, FOREST, "TOKEN", "a")
+    for role in ("viewer", "editor"):
+        user = world.grant(role, role, FOREST)
+        assert names(world.services.secrets.page(user, FOREST, listing()).items) == ["TOKEN"]
+        with pytest.raises(Forbidden):
+            world.services.secrets.put(user, FOREST, "TOKEN", "b")
+        with pytest.raises(Forbidden):
+            world.services.secrets.delete(user, FOREST, "TOKEN")
+        with pytest.raises(NotFound):
+            world.services.secrets.page(user, LAKE, listing())
+    mia = world.grant("mia", "member", FOREST)
+    assert world.services.secrets.put(mia, FOREST, "TOKEN", "b")[0].updated_by == "mia"
+
+
+def test_after_a_rotation_every_secret_is_sealed_anew_and_the_old_key_can_go(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TOKEN", "OTHER"):
+        world.services.secrets.put(world.root, FOREST, name, VALUE)
+    old = kept(world)
+    rotated = make_world(world.store, monkeypatch, keys=f"{OTHER_KEY},{KEY}")
+    assert rotated.services.secrets.reseal(world.root) == 2
+    assert rotated.services.secrets.reseal(world.root) == 0
+    record = kept(world)
+    assert (record.key_id != old.key_id, record.revision) == (True, 2)
+    only_new = KeySafe(parse_keys(OTHER_KEY))
+    assert only_new.open(Sealed(record.sealed, record.key_id), record.id) == VALUE.encode()
+    assert len(world.audit(action="secret.reseal")) == 2
+
+
+def test_a_secret_whose_key_is_lost_is_not_resealed_as_something_else(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.services.secrets.put(world.root, FOREST, "TOKEN", VALUE)
+    lost = make_world(world.store, monkeypatch, keys=OTHER_KEY)
+    with pytest.raises(Unavailable):
+        lost.services.secrets.reseal(world.root)
+    assert kept(world).revision == 1

@@ -1,0 +1,50 @@
+"""What administrators set for the whole platform."""
+
+import pytest
+
+from fairlead.errors import Changed, Forbidden, RequestRejected, RevisionMissing
+from fairlead.model.compute_resources import Defaults
+from tests.services.worlds import FOREST, VISION, World, call_as, refused, setting
+
+
+def make(**said: object) -> Defaults:
+    """Defaults of the platform."""
+    return Defaults.model_validate(said)
+
+
+def test_what_is_set_holds_where_nobody_says_anything(world: World) -> None:
+    assert world.services.settings.get(world.root).revision == 0
+    assert world.services.settings.put(world.root, make(resources={"cpu": 2})).revision == 1
+    assert setting(world.preview(), "resources.cpu.requests") == "2"
+    world.put_policy(VISION, defaults={"resources": {"cpu": 3}})
+    assert setting(world.preview(), "resources.cpu.requests") == "3"
+    assert setting(world.preview("project/lake"), "resources.cpu.requests") == "2"
+    assert world.services.settings.get(world.root).defaults == {"resources": {"cpu": {"requests": "2"}}}
+
+
+def test_to_replace_the_settings_one_must_have_read_them(world: World) -> None:
+    put = world.services.settings.put
+    put(call_as(revision=0), make(fs_group=1))
+    with pytest.raises(Changed):  # who also saw that there were none
+        put(call_as(revision=0), make(fs_group=2))
+    with pytest.raises(RevisionMissing):
+        put(world.root, make(fs_group=2))
+    assert put(call_as(revision=1), make(fs_group=2)).revision == 2
+    assert put(call_as(any_revision=True), make()).defaults == {}
+
+
+def test_the_settings_name_a_compute_resource_of_the_platform(world: World) -> None:
+    world.offer("narrow", scope=FOREST)
+    for profile in ("narrow", "nothing"):
+        with pytest.raises(RequestRejected) as caught:
+            world.services.settings.put(world.root, make(profile=profile))
+        assert refused(caught) == [("defaults.profile", "unknown_profile")]
+
+
+def test_the_settings_are_read_by_all_and_set_by_those_who_govern_the_platform(world: World) -> None:
+    ada = world.grant("ada", "admin", VISION)
+    eve = world.grant("eve", "editor", "platform")
+    for user in (ada, eve):
+        assert world.services.settings.get(user).revision == 0
+        with pytest.raises(Forbidden):
+            world.services.settings.put(user, make(fs_group=1))

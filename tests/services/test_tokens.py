@@ -1,0 +1,207 @@
+"""Tokens: shown once, kept as a digest, gone at once when revoked or expired; sessions and sign-in links."""
+
+import contextlib
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from pydantic import ValidationError
+
+from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected, Unauthenticated
+from fairlead.model.records import AnswerRecord, AuditRecord, TokenRecord
+from fairlead.model.tokens import TokenRequest
+from fairlead.services.calls import Call, digest_of
+from tests.services.worlds import FOREST, World, call_as, listing, make_asked, names
+
+
+def make(world: World, call: Call | None = None, **said: Any) -> Any:
+    """A token, with its text."""
+    return world.services.tokens.create(call or world.root, TokenRequest.model_validate({"name": "laptop", **said}))
+
+
+def bearer(view: Any) -> Call:
+    """A call with a token."""
+    return Call(bearer=view.token)
+
+
+def test_a_token_lets_its_user_in_and_only_its_digest_is_kept(world: World) -> None:
+    world.grant("mia", "member", FOREST)
+    view = make(world, call_as("mia", "team"))
+    assert view.token.startswith("fl_")
+    assert len(view.token) > 40
+    me = world.services.tokens.me(bearer(view))
+    assert (me.user, me.groups, me.via) == ("mia", ["team"], "api:laptop")
+    assert world.services.runs.submit(bearer(view), FOREST, make_asked()).created_by == "mia"
+    with world.store.reading() as tx:
+        kept = [tx.find(kind) for kind in (TokenRecord, AuditRecord, AnswerRecord)]
+        record = tx.get(TokenRecord, id=view.id)
+    assert record is not None
+    assert record.digest == digest_of(view.token)
+    for shown in (*kept, world.services.tokens.page(world.root, listing()), world.audit()):
+        assert view.token not in repr(shown)
+        assert view.token.encode() not in msgspec.json.encode(shown)
+    assert record.digest not in repr(world.audit())
+    assert view.token not in repr(view)
+    assert view.token not in repr(bearer(view))
+
+
+@pytest.mark.parametrize("text", [None, "", "fl_", "fl_wrong", "wrong", "\0", "é" * 100, "fl_" + "x" * 10_000])
+def test_who_brings_no_good_token_is_not_let_in(memory_world: World, text: str | None) -> None:
+    with pytest.raises(Unauthenticated):
+        memory_world.services.tokens.me(Call(bearer=text))
+    with pytest.raises(Unauthenticated):
+        memory_world.services.runs.preview(Call(bearer=text), "project/none", make_asked())
+
+
+def test_a_token_expires(world: World) -> None:
+    view = make(world, expires_in="1h")
+    assert view.expires_at - view.created_at == timedelta(hours=1)
+    assert world.services.tokens.me(bearer(view)).user == "root"
+    world.clock.pass_by(minutes=59)
+    assert world.services.tokens.me(bearer(view)).user == "root"
+    world.clock.pass_by(minutes=1)
+    with pytest.raises(Unauthenticated, match="has expired"):
+        world.services.tokens.me(bearer(view))
+
+
+def test_a_revoked_token_lets_nobody_in_from_then_on(world: World) -> None:
+    view, other = make(world), make(world, name="phone")
+    assert world.services.tokens.me(bearer(view)).user == "root"
+    world.services.tokens.delete(world.root, view.id)
+    with pytest.raises(Unauthenticated):
+        world.services.tokens.me(bearer(view))
+    with pytest.raises(Unauthenticated):
+        world.services.places.get(bearer(view), FOREST)
+    assert world.services.tokens.me(bearer(other)).user == "root"
+    with pytest.raises(NotFound):
+        world.services.tokens.delete(world.root, view.id)
+
+
+def test_a_token_can_revoke_itself(world: World) -> None:
+    view = make(world)
+    world.services.tokens.delete(bearer(view), view.id)
+    with pytest.raises(Unauthenticated):
+        world.services.tokens.me(bearer(view))
+
+
+def test_only_administrators_of_the_platform_make_tokens_for_others(world: World) -> None:
+    ada = world.grant("ada", "admin", "department/vision")
+    with pytest.raises(Forbidden, match="ada may not make tokens for mia"):
+        make(world, ada, user="mia")
+    assert make(world, ada, user="ada").user == "ada"
+    view = make(world, call_as("root", "wheel"), user="mia")
+    me = world.services.tokens.me(bearer(view))
+    assert (me.user, me.groups, view.created_by) == ("mia", [], "root")
+
+
+def test_everybody_sees_and_revokes_their_own_tokens_alone(world: World) -> None:
+    mine, theirs = make(world, call_as("mia")), make(world, call_as("una"), name="hers")
+    tokens = world.services.tokens
+    assert names(tokens.page(call_as("mia"), listing()).items) == ["laptop"]
+    assert names(tokens.page(call_as("mia"), listing(user="una")).items) == []
+    assert names(tokens.page(world.root, listing()).items) == ["hers", "laptop"]
+    assert all(view.token is None for view in tokens.page(world.root, listing()).items)
+    with pytest.raises(NotFound):
+        tokens.delete(call_as("mia"), theirs.id)
+    tokens.delete(call_as("mia"), mine.id)
+    tokens.delete(world.root, theirs.id)
+
+
+def test_a_token_is_shown_once_even_to_who_asks_again_with_the_same_key(world: World) -> None:
+    call = call_as(key="k", fingerprint="f")
+    make(world, call)
+    with pytest.raises(Conflict, match="shown only once"):
+        make(world, call)
+    assert len(world.services.tokens.page(world.root, listing()).items) == 1
+
+
+@pytest.mark.parametrize("life", [0, "-1h", "x", "9" * 30, ""])
+def test_a_life_that_is_none_is_refused(memory_world: World, life: Any) -> None:
+    with pytest.raises((RequestRejected, ValidationError)):
+        make(memory_world, expires_in=life)
+
+
+@pytest.mark.parametrize("life", ["1000000d", 2**31 - 1, 10**11])
+def test_a_long_life_does_not_break_the_calendar(memory_world: World, life: Any) -> None:
+    with contextlib.suppress(RequestRejected, ValidationError):
+        make(memory_world, expires_in=life)
+
+
+def test_a_sign_in_link_works_once_and_makes_a_session(world: World) -> None:
+    tokens = world.services.tokens
+    _, word = world.founding.let_in("mia", "host", None)
+    with pytest.raises(Unauthenticated):  # it is no token
+        tokens.me(Call(bearer=word))
+    session = tokens.sign_in(Call(), word)
+    me = tokens.me(bearer(session))
+    assert (me.user, me.groups, me.via) == ("mia", [], "session:browser")
+    with pytest.raises(Unauthenticated, match="used up or too old"):
+        tokens.sign_in(Call(), word)
+    world.clock.pass_by(hours=13)
+    with pytest.raises(Unauthenticated):
+        tokens.me(bearer(session))
+
+
+def test_a_sign_in_link_is_soon_too_old(world: World) -> None:
+    _, word = world.founding.let_in("root", "host", None)
+    world.clock.pass_by(minutes=16)
+    with pytest.raises(Unauthenticated, match="used up or too old"):
+        world.services.tokens.sign_in(Call(), word)
+
+
+def test_sign_in_links_are_in_no_list(world: World) -> None:
+    world.founding.let_in("root", "host", None)
+    assert names(world.services.tokens.page(world.root, listing()).items) == ["host"]
+    assert world.services.tokens.page(world.root, listing(purpose="login")).items == []
+
+
+def test_a_session_from_a_token_ends_with_it(world: World) -> None:
+    tokens = world.services.tokens
+    view = make(world, expires_in="1h")
+    session = tokens.sign_in(Call(), view.token)
+    assert session.expires_at == view.expires_at
+    lasting = tokens.sign_in(Call(), make(world, name="other").token)
+    assert lasting.expires_at is not None
+    assert lasting.expires_at - lasting.created_at == timedelta(hours=12)
+
+
+def test_who_signs_out_is_out_and_the_token_stays(world: World) -> None:
+    tokens = world.services.tokens
+    view = make(world)
+    session = tokens.sign_in(Call(), view.token)
+    tokens.sign_out(bearer(session))
+    with pytest.raises(Unauthenticated):
+        tokens.me(bearer(session))
+    tokens.sign_out(bearer(view))
+    assert tokens.me(bearer(view)).user == "root"
+
+
+@pytest.mark.parametrize("word", ["", "nonsense", "fl_x", "\0"])
+def test_a_word_that_nobody_gave_out_signs_nobody_in(memory_world: World, word: str) -> None:
+    with pytest.raises(Unauthenticated) as caught:
+        memory_world.services.tokens.sign_in(Call(), word)
+    assert caught.value.hint
+
+
+def test_the_token_of_a_machine_is_kept_until_it_is_revoked(world: World) -> None:
+    first, _ = world.founding.let_in("root", "host", None)
+    elsewhere, _ = world.founding.let_in("root", "other", None)
+    assert world.founding.let_in("root", "host", first)[0] == first
+    view = world.services.tokens.page(world.root, listing(name="host")).items[0]
+    world.services.tokens.delete(world.root, view.id)
+    second, _ = world.founding.let_in("root", "host", first)
+    third, _ = world.founding.let_in("root", "host", None)
+    for gone in (first, second):
+        with pytest.raises(Unauthenticated):
+            world.services.tokens.me(Call(bearer=gone))
+    assert world.services.tokens.me(Call(bearer=third)).via == "local:host"
+    assert world.services.tokens.me(Call(bearer=elsewhere)).user == "root"
+
+
+@pytest.mark.parametrize("user", ["mia", "root"])
+def test_the_token_of_a_machine_belongs_to_who_started_the_server(world: World, user: str) -> None:
+    text, word = world.founding.let_in("root", "host", make(world, call_as(user)).token)
+    for call in (Call(bearer=text), bearer(world.services.tokens.sign_in(Call(), word))):
+        assert world.services.tokens.me(call).user == "root"
+    assert world.services.tokens.me(Call(bearer=text)).via == "local:host"

@@ -1,0 +1,196 @@
+"""A whole platform over a store: its services, a small organisation, and people who call."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from fairlead import app
+from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.errors import Conflict, FairleadError, RequestRejected
+from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.parsing import Strict
+from fairlead.model.plans import Violation
+from fairlead.model.policies import Policy
+from fairlead.model.records import (
+    JSON,
+    AuditRecord,
+    ComputeResourceRecord,
+    PolicyRecord,
+    RunRecord,
+    TemplateRecord,
+)
+from fairlead.model.requests import RunRequest
+from fairlead.model.roles import Grant
+from fairlead.model.scopes import Cluster, Department, Project
+from fairlead.ports import Principal, Store
+from fairlead.server.doors import Services
+from fairlead.services.calls import Call
+from fairlead.services.founding import Founding
+from fairlead.services.listing import Listing
+from tests.making import CONTAINER
+
+NOW = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
+KEY = base64.b64encode(bytes(range(32))).decode()
+OTHER_KEY = base64.b64encode(bytes(range(1, 33))).decode()
+# platform > cluster/main > department/vision > project/forest and project/meadow; department/speech > project/lake
+TREE = (
+    Cluster(name="main", gpu_sharing="kai"),
+    Department(name="vision", parent="cluster/main"),
+    Department(name="speech", parent="cluster/main"),
+    Project(name="forest", parent="department/vision"),
+    Project(name="meadow", parent="department/vision"),
+    Project(name="lake", parent="department/speech"),
+)
+FOREST, MEADOW, LAKE = "project/forest", "project/meadow", "project/lake"
+VISION, SPEECH, MAIN = "department/vision", "department/speech", "cluster/main"
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(microseconds=1)  # so that what happens later is later
+        return self.now
+
+    def pass_by(self, **time: float) -> None:
+        """Let time pass."""
+        self.now += timedelta(**time)
+
+
+def call_as(user: str = "root", *groups: str, **said: Any) -> Call:
+    """A call of somebody whom a door knows already."""
+    return Call(principal=Principal(user, groups, "test"), **said)
+
+
+@dataclass(frozen=True)
+class World:
+    """What tests work with."""
+
+    store: Store
+    clock: Clock
+    services: Services
+    founding: Founding
+    safe: KeySafe
+    root: Call = field(default_factory=call_as)
+
+    def grant(self, user: str, role: str, scope: str) -> Call:
+        """Give a user, or `group:<name>`, a role; how they call."""
+        subject = user if ":" in user else f"user:{user}"
+        said = Grant.model_validate({"subject": subject, "role": role, "scope": scope})
+        self.services.grants.create(self.root, said)
+        return call_as(user)
+
+    def offer(self, name: str = "big", *, call: Call | None = None, **fields: Any) -> ComputeResourceRecord:
+        """A compute resource; its requirements are those fields that are none of its own."""
+        asset = ComputeResource.model_validate({"name": name, **_sort(fields, ComputeResource)})
+        return self.services.compute_resources.create(call or self.root, asset)
+
+    def add_template(self, name: str = "start", *, call: Call | None = None, **fields: Any) -> TemplateRecord:
+        """A template; its requirements are those fields that are none of its own."""
+        asset = Template.model_validate({"name": name, **_sort(fields, Template)})
+        return self.services.templates.create(call or self.root, asset)
+
+    def put_policy(self, scope: str = "platform", **said: Any) -> PolicyRecord:
+        """The policy of a scope, whatever was there."""
+        policy = Policy.model_validate({"scope": scope, **said})
+        return self.services.policies.put(call_as(any_revision=True), scope, policy)
+
+    def submit(self, scope: str = FOREST, *, call: Call | None = None, **asked: Any) -> RunRecord:
+        """A run of a container."""
+        return self.services.runs.submit(call or self.root, scope, make_asked(**asked))
+
+    def preview(self, scope: str = FOREST, *, call: Call | None = None, **asked: Any) -> JSON:
+        """What would run."""
+        return self.services.runs.preview(call or self.root, scope, make_asked(**asked))
+
+    def audit(self, **filters: str) -> list[AuditRecord]:
+        """What the audit says, the oldest first."""
+        pages = self.services.audits.export(self.root, Listing(filters=tuple(filters.items())))
+        return [entry for page in pages for entry in page]
+
+    def told(self) -> list[tuple[str, str]]:
+        """What the audit says in short: actions and names."""
+        return [(entry.action, entry.name) for entry in self.audit()]
+
+
+def make_world(store: Store, monkeypatch: pytest.MonkeyPatch, *, keys: str = KEY) -> World:
+    """The services over a store that may have something in it already."""
+    clock = Clock()
+    monkeypatch.setattr(app, "now", clock)
+    safe = KeySafe(parse_keys(keys))
+    services, founding = app.build_services(store, safe)
+    return World(store, clock, services, founding, safe)
+
+
+def found_world(store: Store, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The services over a new store, with a tree."""
+    world = make_world(store, monkeypatch)
+    world.founding.found(["user:root"])
+    with world.services.places.units.changing(world.root, "organisation") as unit:  # one commit instead of six
+        for place in TREE:
+            world.services.places.add(unit.refreshed(), place)
+    return world
+
+
+def make_asked(**asked: Any) -> RunRequest:
+    """A request, of a container where no function is said."""
+    return RunRequest.model_validate({"function": CONTAINER, **asked})
+
+
+def listing(search: str = "", sort: str | None = None, **more: Any) -> Listing:
+    """What is asked of a list: limit, cursor and total, and filters by column."""
+    paging = {name: more.pop(name) for name in ("limit", "cursor", "total") if name in more}
+    return Listing(tuple(more.items()), search, sort, **paging)
+
+
+def names(records: Sequence[Any]) -> list[str]:
+    """The names of records."""
+    return [record.name for record in records]
+
+
+def refused(caught: pytest.ExceptionInfo[RequestRejected]) -> list[tuple[str, str]]:
+    """The paths and rules of what was refused, each of which says something."""
+    check_texts(caught.value.violations)
+    return [(violation.path, violation.rule) for violation in caught.value.violations]
+
+
+def check_texts(violations: Sequence[Violation]) -> None:
+    """Every violation has a message and, mostly, a way out; none shows Python's insides."""
+    assert violations
+    for violation in violations:
+        assert violation.message
+        assert "None" not in violation.message, violation.message
+        assert "  " not in violation.message, violation.message
+
+
+def users_of(caught: pytest.ExceptionInfo[Conflict]) -> list[tuple[str, str]]:
+    """What a conflict says is in the way."""
+    return [(user["kind"], user["name"]) for user in caught.value.used_by]
+
+
+def says(caught: pytest.ExceptionInfo[FairleadError]) -> str:
+    """What an error tells people, with the way out."""
+    return f"{caught.value} -> {caught.value.hint}"
+
+
+def found(violations: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The paths and rules of violations or warnings that arrive as JSON."""
+    assert all(item["message"] for item in violations)
+    return [(item["path"], item["rule"]) for item in violations]
+
+
+def setting(plan: JSON, path: str) -> Any:
+    """The value of a setting of a plan that arrives as JSON."""
+    return {item["path"]: item["value"] for item in plan["settings"]}.get(path)
+
+
+def _sort(fields: Mapping[str, Any], model: type[Strict]) -> JSON:
+    own = {name: value for name, value in fields.items() if name in model.model_fields}
+    return {"requirements": {name: value for name, value in fields.items() if name not in own}, **own}
