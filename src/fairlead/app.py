@@ -95,7 +95,6 @@ class Server:
 
     app: FastAPI
     store: DatabaseStore
-    services: Services
     token: str
     link_word: str | None
 
@@ -132,7 +131,7 @@ def build_server(settings: Settings, url: str) -> Server:
         reads_are_local=store.dialect == "sqlite",
         background=lambda: _watching(folder),
     )
-    return Server(app, store, services, token, word if settings.auth == "local" else None)
+    return Server(app, store, token, word if settings.auth == "local" else None)
 
 
 def up(settings: Settings) -> int:
@@ -211,7 +210,7 @@ def main() -> int:
     try:
         return COMMANDS[command](settings)
     except FairleadError as error:
-        print(f"error: {error}" + (f"\n  -> {error.hint}" if error.hint else ""), file=sys.stderr)
+        print(error.told, file=sys.stderr)
     except OSError as error:
         print(f"error: {error.filename or 'a file'}: {(error.strerror or str(error)).lower()}", file=sys.stderr)
     return 1

@@ -30,6 +30,11 @@ class FairleadError(Exception):
         super().__init__(message)
         self.hint = hint
 
+    @property
+    def told(self) -> str:
+        """What a terminal says of it: the message, and the way out on a line of its own."""
+        return f"error: {self}" + (f"\n  -> {self.hint}" if self.hint else "")
+
 
 class Unreadable(FairleadError):
     """A text is not what it should be."""

@@ -16,13 +16,13 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from fairlead.model.hosts import is_loopback
 from fairlead.model.parsing import nearest, show
 from fairlead.ports import OWN_USERS
 
 # What other parts of Fairlead read: the doors, and runs.
 OTHER_VARIABLES = ("FAIRLEAD_URL", "FAIRLEAD_TOKEN", "FAIRLEAD_PROJECT", "FAIRLEAD_RUN", "FAIRLEAD_EXAMPLES")
 SHOWN = ("host", "port", "auth", "log_level", "admins")
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Settings(BaseSettings):
@@ -86,7 +86,7 @@ class Settings(BaseSettings):
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach the server."""
-        return self.host in LOOPBACK
+        return is_loopback(self.host)
 
     @property
     def key_file(self) -> Path:

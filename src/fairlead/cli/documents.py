@@ -133,5 +133,5 @@ def _print_changes(applied: dict[str, Any]) -> None:
 
 
 def _print_error(error: FairleadError) -> int:
-    print(f"error: {error}" + (f"\n  -> {error.hint}" if error.hint else ""), file=sys.stderr)
+    print(error.told, file=sys.stderr)
     return 1

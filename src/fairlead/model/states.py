@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """The states of a run, in the order in which it passes through them."""
+    """The states of a run. The last three are final."""
 
     QUEUED = "queued"
     PENDING = "pending"

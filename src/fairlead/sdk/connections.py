@@ -23,10 +23,10 @@ from fairlead.errors import (
     Unavailable,
     Unreadable,
 )
+from fairlead.model.hosts import is_loopback
 from fairlead.model.plans import Layer, Source, Violation
 
 SECONDS = 60.0
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ERRORS: Mapping[str, type[FairleadError]] = {
     error.code: error
     for error in (Unauthenticated, Forbidden, NotFound, Conflict, Changed, RevisionMissing, Unavailable)
@@ -54,7 +54,7 @@ class Connection:
             # A proxy is for other machines: on this one it would only see the token.
             # And preparing for TLS takes a tenth of a second, also where none is spoken.
             url = httpx2.URL(self.url)
-            tls, elsewhere = url.scheme == "https", url.host not in LOOPBACK
+            tls, elsewhere = url.scheme == "https", not is_loopback(url.host)
             with httpx2.Client(headers=headers, timeout=SECONDS, verify=tls, trust_env=elsewhere) as client:
                 answer = client.request(method, f"{self.url}/api/v1{path}", **options)
         except httpx2.TransportError as error:

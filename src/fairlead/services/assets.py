@@ -69,8 +69,7 @@ class Assets(Generic[AssetT]):
         follows: tuple[Part, ...] = ("organisation",) if "name" in change else ()
         with self.units.changing(call, "assets", *follows) as unit:
             record = self.find(unit, name, Deed.OFFER)
-            unit.check_revision(record)
-            unit.check_managed(record.managed_by, force=force, noun=self.noun)
+            unit.check_free(record, self.noun, force=force)
             return self.change(unit, record, self.merge(record, change))
 
     def copy(self, call: Call, name: str, change: Mapping[str, Any]) -> AssetT:
@@ -87,36 +86,17 @@ class Assets(Generic[AssetT]):
 
     def archive(self, call: Call, name: str, successor: str | None, *, force: bool = False) -> AssetT:
         """Hide it from those who choose; where it is named, its successor is used."""
-        with self.units.changing(call, "assets") as unit:
-            if (before := unit.recall(self.kind)) is not None:
-                return before
-            record = self.find(unit, name, Deed.OFFER)
-            unit.check_revision(record)
-            unit.check_managed(record.managed_by, force=force, noun=self.noun)
-            if successor is not None:
-                self._check_successor(unit, record, successor)
-            after = replace(record, archived=True, successor=successor, **unit.next(record))
-            unit.save(record, after, f"{self.code}.archive", record.name, record.scope)
-            return unit.remember(keep_revision(unit, after))
+        return self._put_aside(call, name, "archive", archived=True, successor=successor, force=force)
 
     def restore(self, call: Call, name: str, *, force: bool = False) -> AssetT:
         """Show it again to those who choose."""
-        with self.units.changing(call, "assets") as unit:
-            if (before := unit.recall(self.kind)) is not None:
-                return before
-            record = self.find(unit, name, Deed.OFFER)
-            unit.check_revision(record)
-            unit.check_managed(record.managed_by, force=force, noun=self.noun)
-            after = replace(record, archived=False, successor=None, **unit.next(record))
-            unit.save(record, after, f"{self.code}.restore", record.name, record.scope)
-            return unit.remember(keep_revision(unit, after))
+        return self._put_aside(call, name, "restore", archived=False, successor=None, force=force)
 
     def delete(self, call: Call, name: str, *, force: bool = False) -> None:
         """Forget it, unless something uses it. What it was stays in its revisions."""
         with self.units.changing(call, "assets") as unit:
             record = self.find(unit, name, Deed.OFFER)
-            unit.check_revision(record)
-            unit.check_managed(record.managed_by, force=force, noun=self.noun)
+            unit.check_free(record, self.noun, force=force)
             self.drop(unit, record)
 
     def revisions(self, call: Call, name: str) -> list[RevisionRecord]:
@@ -184,10 +164,8 @@ class Assets(Generic[AssetT]):
         """Forget one, within a use case, unless something uses it."""
         users = self.users(unit, record)
         if users:
-            names = ", ".join(f"{user['kind']} {user['name']}" for user in users[:5])
-            more = f" and {len(users) - 5} more" if len(users) > 5 else ""
             hint = "change or end what uses it first, or archive it instead"
-            raise Conflict(f"{self.noun} {record.name} is used by {names}{more}", hint, users)
+            raise Conflict(f"{self.noun} {record.name} is used by {name_some(users)}", hint, users)
         unit.remove(record, self.code, record.name, record.scope)
 
     def merge(self, record: AssetT, change: Mapping[str, Any]) -> Any:
@@ -237,6 +215,20 @@ class Assets(Generic[AssetT]):
     def follow(self, unit: Unit, before: AssetT, after: AssetT) -> None:
         """What else changes when it does."""
 
+    def _put_aside(
+        self, call: Call, name: str, verb: str, *, archived: bool, successor: str | None, force: bool
+    ) -> AssetT:
+        with self.units.changing(call, "assets") as unit:
+            if (before := unit.recall(self.kind)) is not None:
+                return before
+            record = self.find(unit, name, Deed.OFFER)
+            unit.check_free(record, self.noun, force=force)
+            if successor is not None:
+                self._check_successor(unit, record, successor)
+            after = replace(record, archived=archived, successor=successor, **unit.next(record))
+            unit.save(record, after, f"{self.code}.{verb}", record.name, record.scope)
+            return unit.remember(keep_revision(unit, after))
+
     def _authorise(self, unit: Unit, asset: Named, deed: Deed = Deed.OFFER) -> None:
         if asset.scope not in unit.organisation.places or not unit.permissions.sees(asset.scope):
             violation = Violation("scope", "scope", f"there is no {asset.scope}", "choose a scope that you see")
@@ -274,6 +266,12 @@ class Assets(Generic[AssetT]):
             if record is not None and unit.permissions.sees(record.scope):
                 return f"it is called {record.name} now"
         return None
+
+
+def name_some(users: list[JSON]) -> str:
+    """What is in the way, in a sentence: the first few, and how many more."""
+    names = ", ".join(f"{user['kind']} {user['name']}" for user in users[:5])
+    return names + (f" and {len(users) - 5} more" if len(users) > 5 else "")
 
 
 def keep_revision(unit: Unit, record: AssetT) -> AssetT:

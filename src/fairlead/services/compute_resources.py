@@ -31,9 +31,8 @@ class ComputeResources(Assets[ComputeResourceRecord]):
             return unit.tx.find(TemplateRecord, named, *unit.in_sight())
 
     def lint(self, unit: Unit, asset: Any) -> tuple[Finding, ...]:
-        tree = unit.organisation.tree
-        clusters = [item for scope, item in unit.organisation.clusters.items() if tree.are_related(scope, asset.scope)]
-        return linting.lint(asset, unit.organisation.policies_of(asset.scope), clusters, firm=True)
+        organisation, scope = unit.organisation, asset.scope
+        return linting.lint(asset, organisation.policies_of(scope), organisation.clusters_near(scope), firm=True)
 
     def to_fields(self, unit: Unit, asset: Any) -> JSON:
         types = None if asset.workload_types is None else list(asset.workload_types)

@@ -50,6 +50,10 @@ class Organisation:
         """The clusters by scope."""
         return {scope: cluster_of(place) for scope, place in self.places.items() if place.kind == "cluster"}
 
+    def clusters_near(self, scope: str) -> list[Cluster]:
+        """The clusters that a scope is on or that are below it."""
+        return [cluster for place, cluster in self.clusters.items() if self.tree.are_related(place, scope)]
+
     @cached_property
     def sharing(self) -> dict[str, Cluster]:
         """The clusters that deal out parts of GPUs, by scope."""

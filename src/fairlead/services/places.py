@@ -23,6 +23,7 @@ from fairlead.model.records import (
 )
 from fairlead.model.roles import Deed
 from fairlead.model.scopes import PLATFORM, Cluster, Department, Place, Project
+from fairlead.services.assets import name_some
 from fairlead.services.calls import Call
 from fairlead.services.listing import Listing, load_page
 from fairlead.services.units import Unit, Units
@@ -66,16 +67,14 @@ class Places:
         """Change what is said: a new name renames it, a new parent moves it and all below it."""
         with self.units.changing(call, "organisation", "assets") as unit:
             record = self.find(unit, scope, Deed.GOVERN)
-            unit.check_revision(record)
-            unit.check_managed(record.managed_by, force=force, noun=record.kind)
+            unit.check_free(record, record.kind, force=force)
             return self.change(unit, record, self._merge(record, change))
 
     def delete(self, call: Call, scope: str, *, force: bool = False) -> None:
         """Remove a place, unless something lives in it."""
         with self.units.changing(call, "organisation") as unit:
             record = self.find(unit, scope, Deed.GOVERN)
-            unit.check_revision(record)
-            unit.check_managed(record.managed_by, force=force, noun=record.kind)
+            unit.check_free(record, record.kind, force=force)
             self.drop(unit, record)
 
     def find(self, unit: Unit, scope: str, deed: Deed = Deed.SEE) -> PlaceRecord:
@@ -116,9 +115,8 @@ class Places:
         """Remove a place, within a use case, unless something lives in it. Finished runs go with their project."""
         living = self._living(unit, record.scope)
         if living:
-            names = ", ".join(f"{item['kind']} {item['name']}" for item in living[:5])
-            more = f" and {len(living) - 5} more" if len(living) > 5 else ""
-            raise Conflict(f"{record.scope} still has {names}{more}", "move or delete what is in it first", living)
+            message = f"{record.scope} still has {name_some(living)}"
+            raise Conflict(message, "move or delete what is in it first", living)
         unit.tx.remove_all(RunRecord, Condition("scope", "=", record.scope))
         unit.remove(record, record.kind, record.name, record.scope)
 

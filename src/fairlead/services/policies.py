@@ -62,8 +62,7 @@ class Policies:
             unit.require(Deed.OFFER, scope, scope)
             record = unit.tx.get(PolicyRecord, scope=scope)
             if record is not None:
-                unit.check_revision(record, required=True)
-                unit.check_managed(record.managed_by, force=force, noun="policy")
+                unit.check_free(record, "policy", force=force, required=True)
             else:
                 unit.check_absent(f"policy of {scope}")
             check_profile(unit, policy.defaults.profile, policy.scope)
@@ -73,8 +72,7 @@ class Policies:
         """Say nothing more at a scope."""
         with self.units.changing(call, "organisation") as unit:
             record = self.find(unit, scope, Deed.OFFER)
-            unit.check_revision(record)
-            unit.check_managed(record.managed_by, force=force, noun="policy")
+            unit.check_free(record, "policy", force=force)
             unit.remove(record, "policy", scope, scope)
 
     def effective(self, call: Call, scope: str) -> JSON:
@@ -208,8 +206,7 @@ def _with(organisation: Organisation, scope: str, draft: Policy) -> tuple[tuple[
 def _judge_compute_resource(
     unit: Unit, record: ComputeResourceRecord, scope: str, policies: tuple[Policy, ...]
 ) -> list[Violation]:
-    tree, clusters = unit.organisation.tree, unit.organisation.clusters
-    near = [item for place, item in clusters.items() if tree.are_related(place, scope)]
+    near = unit.organisation.clusters_near(scope)
     found = linting.lint(compute_resource_of(record), policies, near, firm=True)
     return [item for item in found if isinstance(item, Violation)]
 
@@ -219,8 +216,7 @@ def _judge_template(unit: Unit, record: TemplateRecord, scope: str, policies: tu
     ground = build_ground(unit.tx, unit.organisation, scope, None, policies=policies)
     asked = {"function": "template", "profile": template.requirements.profile}
     look_up(unit.tx, ground, RunRequest.model_validate(asked))
-    tree, clusters = unit.organisation.tree, unit.organisation.clusters
-    near = [item for place, item in clusters.items() if tree.are_related(place, scope)]
+    near = unit.organisation.clusters_near(scope)
     found = linting.lint_template(template, ground.snapshot, near)
     return [item for item in found if isinstance(item, Violation)]
 

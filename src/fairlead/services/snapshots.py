@@ -6,7 +6,7 @@ from typing import Any
 
 from fairlead.core.drafts import Code, Snapshot
 from fairlead.core.trees import find_cluster
-from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.compute_resources import ComputeResource, Named, Template
 from fairlead.model.policies import Policy
 from fairlead.model.queries import Condition
 from fairlead.model.records import AssetRecord, ComputeResourceRecord, SecretRecord, TemplateRecord, VolumeRecord
@@ -154,29 +154,18 @@ def _keep(ground: Ground, kind: str, record: AssetRecord) -> None:
 
 def compute_resource_of(record: ComputeResourceRecord) -> ComputeResource:
     """What a record says, ready to be planned with."""
-    return ComputeResource.model_validate(
-        {
-            "name": record.name,
-            "description": record.description,
-            "scope": record.scope,
-            "revision": record.revision,
-            "requirements": record.requirements,
-            "workload_types": None if record.workload_types is None else tuple(record.workload_types),
-        }
-    )
+    return ComputeResource.model_validate(_said(record, ComputeResource))
 
 
 def template_of(record: TemplateRecord) -> Template:
     """What a record says, ready to be planned with."""
-    return Template.model_validate(
-        {
-            "name": record.name,
-            "description": record.description,
-            "scope": record.scope,
-            "revision": record.revision,
-            "requirements": record.requirements,
-        }
-    )
+    return Template.model_validate(_said(record, Template))
+
+
+def _said(record: AssetRecord, model: type[Named]) -> dict[str, Any]:
+    """The fields that a record and a model share."""
+    said = {name: getattr(record, name) for name in model.model_fields}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
 
 
 _KINDS: dict[str, type[Any]] = {"profile": ComputeResourceRecord, "template": TemplateRecord}

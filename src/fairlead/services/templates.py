@@ -23,15 +23,10 @@ class Templates(Assets[TemplateRecord]):
     kind, model = TemplateRecord, Template
 
     def lint(self, unit: Unit, asset: Any) -> tuple[Finding, ...]:
-        organisation = unit.organisation
-        clusters = [
-            item for scope, item in organisation.clusters.items() if organisation.tree.are_related(scope, asset.scope)
-        ]
-        ground = build_ground(unit.tx, organisation, asset.scope, None)
-        look_up(
-            unit.tx, ground, RunRequest.model_validate({"function": "template", "profile": asset.requirements.profile})
-        )
-        return linting.lint_template(asset, ground.snapshot, clusters)
+        ground = build_ground(unit.tx, unit.organisation, asset.scope, None)
+        asked = {"function": "template", "profile": asset.requirements.profile}
+        look_up(unit.tx, ground, RunRequest.model_validate(asked))
+        return linting.lint_template(asset, ground.snapshot, unit.organisation.clusters_near(asset.scope))
 
     def to_fields(self, unit: Unit, asset: Any) -> JSON:
         return {**super().to_fields(unit, asset), "compute_resource": asset.requirements.profile}

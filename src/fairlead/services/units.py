@@ -12,7 +12,7 @@ from fairlead.core.permissions import Permissions
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RevisionMissing, Unauthenticated
 from fairlead.model.parsing import printable
 from fairlead.model.queries import Condition
-from fairlead.model.records import JSON, AnswerRecord, AuditRecord, PlaceRecord, Record
+from fairlead.model.records import JSON, AnswerRecord, AssetRecord, AuditRecord, PlaceRecord, PolicyRecord, Record
 from fairlead.model.roles import Deed, Role
 from fairlead.model.scopes import PLATFORM
 from fairlead.ports import OWN_USERS, Clock, Identity, MakeId, Part, Principal, Store, Transaction
@@ -27,6 +27,7 @@ MOST_IDENTIFIED = 1000
 HIDDEN = ("sealed", "key_id", "digest")  # what the audit must not know
 
 RecordT = TypeVar("RecordT", bound=Record)
+Managed = PlaceRecord | AssetRecord | PolicyRecord
 Answer = TypeVar("Answer")
 
 
@@ -124,11 +125,12 @@ class Unit:
         if self.call.revision not in (None, 0):
             raise Changed(f"what you read of the {noun} is not there any more", "leave If-Match out to make it anew")
 
-    def check_managed(self, managed_by: str | None, *, force: bool, noun: str) -> None:
-        """Raise where files say what it is, unless the caller means to overrule them until they are applied again."""
-        if managed_by is not None and not force:
+    def check_free(self, record: Managed, noun: str, *, force: bool, required: bool = False) -> None:
+        """Raise where the caller read another revision, or where files say what it is and are not to be overruled."""
+        self.check_revision(record, required=required)
+        if record.managed_by is not None and not force:
             hint = "change the file and apply it again, or send force=true to change it until then"
-            raise Conflict(f"the {noun} is managed by {managed_by}", hint)
+            raise Conflict(f"the {noun} is managed by {record.managed_by}", hint)
 
     def recall(self, answer: type[Answer]) -> Answer | None:
         """What this same request was answered before, where its idempotency key was used."""

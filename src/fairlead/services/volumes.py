@@ -6,6 +6,7 @@ from fairlead.model.parsing import show
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import RunRecord, VolumeRecord
 from fairlead.model.roles import Deed
+from fairlead.services.assets import name_some
 from fairlead.services.calls import Call
 from fairlead.services.listing import Listing, load_page
 from fairlead.services.units import Unit, Units
@@ -54,7 +55,7 @@ class Volumes:
             live = unit.tx.find(RunRecord, Condition("scope", "=", scope), Condition("live", "=", True))
             users = [{"kind": "run", "name": run.id, "scope": scope} for run in live if f"volume/{name}" in run.uses]
             if users:
-                message = f"volume {name} is used by run {', '.join(user['name'] for user in users[:5])}"
+                message = f"volume {name} is used by {name_some(users)}"
                 raise Conflict(message, "wait for the runs to end, or stop them", users)
             unit.remove(record, "volume", name, scope)
 

@@ -2,11 +2,12 @@
 
 import time
 from http.client import HTTPException, HTTPResponse
-from ipaddress import ip_address
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
+
+from fairlead.model.hosts import is_loopback
 
 PATIENCE_SECONDS = 5
 MOST_BYTES = 1024 * 1024
@@ -23,7 +24,7 @@ def is_fetchable(address: str, *, plain: bool) -> bool:
     # A password would be shown in messages, and a space or a line break would end the request early.
     if not parts.hostname or port == 0 or "@" in parts.netloc or not address.isascii() or not address.isprintable():
         return False
-    safe = parts.scheme == "https" or (plain and parts.scheme == "http" and _is_loopback(parts.hostname))
+    safe = parts.scheme == "https" or (plain and parts.scheme == "http" and is_loopback(parts.hostname))
     return safe and " " not in address
 
 
@@ -53,7 +54,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def _opener_for(address: str) -> OpenerDirector:
-    if _is_loopback(urlsplit(address).hostname or ""):
+    if is_loopback(urlsplit(address).hostname or ""):
         return build_opener(_NoRedirects, ProxyHandler({}))  # no proxy reaches our own machine
     return build_opener(_NoRedirects)
 
@@ -68,10 +69,3 @@ def _read(response: HTTPResponse, deadline: float) -> bytes:
         if time.monotonic() > deadline:
             raise OSError(f"the answer takes longer than {PATIENCE_SECONDS} seconds")
     return bytes(content)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
