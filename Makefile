@@ -10,7 +10,7 @@ MAKEFLAGS += --no-print-directory
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
 setup: $(VENV)/.project-installed ## Install everything that this checkout needs into .venv
@@ -43,9 +43,14 @@ golden: $(VENV)/.project-installed ## Write anew what tests and pages show of th
 	@$(BIN)/python -m tests.docs.update
 
 .PHONY: bench
-bench: $(VENV)/.project-installed ## Measure how fast planning and serving are, in some minutes
+bench: $(VENV)/.project-installed ## Measure planning, serving and running, the last beside peers from PyPI, in half an hour
 	@$(BIN)/python -m bench.planning
 	@$(BIN)/python -m bench.serving
+	@$(BIN)/python -m bench.peers
+
+.PHONY: bench-peers
+bench-peers: $(VENV)/.project-installed ## Measure peers from PyPI, in a quarter of an hour; ARGS="--help" says what can be chosen
+	@$(BIN)/python -m bench.peers $(ARGS)
 
 .PHONY: lock
 lock: | $(BIN)/python ## Write requirements.lock anew, with the newest versions that pyproject.toml allows

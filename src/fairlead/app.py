@@ -7,34 +7,43 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from importlib import resources
 from typing import Any
 
-import anyio
 import uuid_utils
 import uvicorn
 from fastapi import FastAPI
 from pydantic import ValidationError
 
 import fairlead
-from fairlead import hosting, logs
+from fairlead import background, hosting, logs
 from fairlead.adapters import safes
 from fairlead.adapters.database import migrating
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.identity.oidc import OidcIdentity
+from fairlead.adapters.local.executors import LocalExecutor
+from fairlead.adapters.local.machines import find_machine
+from fairlead.adapters.local.specifying import find_runtime
 from fairlead.controllers.folders import WatchedFolder
+from fairlead.controllers.retention import Retention
+from fairlead.controllers.runs import Keeper, RunController
 from fairlead.core.drafts import Code
 from fairlead.errors import FairleadError
-from fairlead.ports import Identity, Principal, Safe, Store
+from fairlead.model.records import PlaceRecord
+from fairlead.model.scopes import PLATFORM
+from fairlead.ports import Executor, Identity, Principal, Safe, Store, Tell
 from fairlead.server.applications import create_application
+from fairlead.server.changes import Changes
 from fairlead.server.doors import Services
 from fairlead.services.applying import FOLDER, Apply, Applying
 from fairlead.services.audits import Audits
 from fairlead.services.calls import Call
+from fairlead.services.codes import Codes
 from fairlead.services.compute_resources import ComputeResources
+from fairlead.services.executions import Executions
 from fairlead.services.founding import Founding
 from fairlead.services.grants import Grants
 from fairlead.services.places import Places
@@ -63,10 +72,24 @@ def make_id() -> str:
     return uuid_utils.uuid7().hex
 
 
+@dataclass(frozen=True)
+class Execution:
+    """What executes runs, and whom to tell when something changes about one."""
+
+    executors: Mapping[str, Executor] = field(default_factory=dict)
+    tell: Tell = lambda _run_id: None
+    server_id: str = ""
+
+
 def build_services(
-    store: Store, safe: Safe, identity: Identity | None = None, describe: Callable[[], dict[str, Any]] = dict
+    store: Store,
+    safe: Safe,
+    identity: Identity | None = None,
+    describe: Callable[[], dict[str, Any]] = dict,
+    execution: Execution | None = None,
 ) -> tuple[Services, Founding]:
-    """What users can do, over a store and a safe."""
+    """What users can do, over a store and a safe; without an executor, runs wait for one."""
+    execution = execution or Execution()
     units = Units(store, now, make_id, identity)
     code = Code(resources.files("fairlead").joinpath("bootstrap.py").read_text("utf-8"))
     places, policies, tokens = Places(units), Policies(units), Tokens(units)
@@ -79,7 +102,9 @@ def build_services(
         policies=policies,
         secrets=Secrets(units, safe),
         volumes=Volumes(units),
-        runs=Runs(units, Snapshots(code)),
+        runs=Runs(units, Snapshots(code), execution.executors, execution.tell),
+        executions=Executions(units, execution.executors, execution.server_id),
+        codes=Codes(units),
         grants=Grants(units),
         tokens=tokens,
         audits=Audits(units),
@@ -97,6 +122,7 @@ class Server:
     store: DatabaseStore
     token: str
     link_word: str | None
+    executor: LocalExecutor | None
 
 
 def build_server(settings: Settings, url: str) -> Server:
@@ -115,13 +141,36 @@ def build_server(settings: Settings, url: str) -> Server:
             "folder": None if folder is None else folder.describe(),
         }
 
-    services, founding = build_services(store, _open_safe(settings), _open_identity(settings), describe)
+    safe, changes, executor = _open_safe(settings), Changes(), _open_executor(settings)
+    executors: dict[str, Executor] = {} if executor is None else {"local": executor}
+    server_id = hosting.keep_id(settings.data, make_id)
+    controller = RunController(
+        store,
+        safe,
+        executors,
+        keeper=Keeper(server_id, socket.gethostname(), url),
+        clock=now,
+        make_id=make_id,
+        tell=changes.tell,
+    )
+
+    def tell(run_id: str) -> None:
+        controller.wake(run_id)
+        changes.tell(run_id)
+
+    if executor is not None:
+        executor.on_change(controller.wake)
+    execution = Execution(executors, tell, server_id)
+    services, founding = build_services(store, safe, _open_identity(settings), describe, execution)
+    keep = {"keep_runs": timedelta(days=settings.keep_runs_days), "keep_logs": timedelta(days=settings.keep_logs_days)}
+    retention = Retention(store, executors, clock=now, **keep)
     if settings.folder is not None:
         if not settings.folder.is_dir():
             raise FairleadError(f"there is no folder {settings.folder}", "make it, or set folder to another one")
         how = Apply(manager=FOLDER, prune=True)
         folder = WatchedFolder(settings.folder, lambda library: services.applying.apply(WATCHER, library, how), now)
     founding.found([*settings.admins, f"user:{settings.local_user}"])
+    hosting.check_platform(settings.data, _read_platform_id(store))
     token, word = _keep_token(settings, founding)
     app = create_application(
         services,
@@ -129,17 +178,19 @@ def build_server(settings: Settings, url: str) -> Server:
         make_id=make_id,
         url=url,
         reads_are_local=store.dialect == "sqlite",
-        background=lambda: _watching(folder),
+        background=lambda: background.beside(folder, controller, retention),
+        changes=changes,
     )
-    return Server(app, store, token, word if settings.auth == "local" else None)
+    return Server(app, store, token, word if settings.auth == "local" else None, executor)
 
 
 def up(settings: Settings) -> int:
     """Serve until told to end."""
     os.umask(0o077)  # what the server writes is for its own user
     with hosting.alone(settings.data), hosting.listening(settings.host, settings.port) as (listener, url):
-        server = build_server(settings, settings.public_url or url)
         found = settings.data / "server.json"
+        found.unlink(missing_ok=True)  # of a server that was killed
+        server = build_server(settings, settings.public_url or url)
         hosting.write_private(found, json.dumps({"url": url, "pid": os.getpid()}))
         _greet(settings, server, url)
         configuration = uvicorn.Config(
@@ -147,12 +198,22 @@ def up(settings: Settings) -> int:
         )
         # Uvicorn ends by the signal that it was sent, once more; what is below must still be done.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        serving = uvicorn.Server(configuration)
+        if settings.idle_seconds is not None:
+            background.end_when_idle(
+                lambda: setattr(serving, "should_exit", True),
+                lambda: server.app.state.measures.silent_seconds,
+                server.store,
+                settings.idle_seconds,
+            )
         try:
-            uvicorn.Server(configuration).run(sockets=[listener])
+            serving.run(sockets=[listener])
         except KeyboardInterrupt:
             pass
         finally:
             found.unlink(missing_ok=True)
+            if server.executor is not None:
+                server.executor.close()
             server.store.close()
     return 0
 
@@ -191,7 +252,7 @@ def main() -> int:
     """`python -m fairlead.app up` and other commands, with options that win over variables and the file."""
     parser = argparse.ArgumentParser(prog="fairlead.app")
     parser.add_argument("command", choices=tuple(COMMANDS))
-    for name in ("host", "port", "data", "database", "folder", "auth"):
+    for name in ("host", "port", "data", "database", "folder", "auth", "capacity", "idle-seconds"):
         parser.add_argument(f"--{name}")
     said = vars(parser.parse_args())
     command = said.pop("command")
@@ -259,21 +320,23 @@ def _keep_token(settings: Settings, founding: Founding) -> tuple[str, str]:
     return token, word
 
 
+def _read_platform_id(store: Store) -> str:
+    with store.reading() as tx:
+        platform = tx.get(PlaceRecord, scope=PLATFORM)
+    assert platform is not None, "a platform was founded"
+    return platform.id
+
+
 def _check_ready(store: Store) -> None:
     with store.reading() as tx:
         _ = tx.generation
 
 
-@contextlib.asynccontextmanager
-async def _watching(folder: WatchedFolder | None) -> AsyncIterator[None]:
-    if folder is None:
-        yield
-        return
-    await anyio.to_thread.run_sync(folder.apply)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(folder.watch)
-        yield
-        tasks.cancel_scope.cancel()
+def _open_executor(settings: Settings) -> LocalExecutor | None:
+    if not settings.execute:
+        return None
+    runtime = find_runtime(settings.python, os.environ)
+    return LocalExecutor(settings.data, find_machine(settings.data, settings.capacity), runtime)
 
 
 def _greet(settings: Settings, server: Server, url: str) -> None:
@@ -283,8 +346,19 @@ def _greet(settings: Settings, server: Server, url: str) -> None:
     lines = [f"Fairlead {fairlead.__version__} serves at {url}", f"  token    {shown}"]
     if server.link_word is not None:
         lines.append(f"  sign in  {url}/login?word={server.link_word}  (works once, within 15 minutes)")
+    if server.executor is not None:
+        lines.append(f"  runs     {_describe_runs(server.executor)}")
     lines.append(f'  try      curl -H "Authorization: Bearer $(cat {file})" {url}/api/v1/me')
     print("\n".join(lines), flush=True)
+
+
+def _describe_runs(executor: LocalExecutor) -> str:
+    """How runs are kept apart from each other and from the server, plainly."""
+    obstacle = executor.machine.obstacle
+    whose = "each as a user of its own" if executor.is_root else "as your own user, which they share with the server"
+    if obstacle is not None:
+        return f"on this machine, {whose}; they cannot mount volumes ({obstacle})"
+    return f"on this machine, {whose}"
 
 
 if __name__ == "__main__":

@@ -9,13 +9,14 @@ FairleadError
 ├─ Conflict                 it is in use, its name is taken, or it is no longer what the caller thinks
 │  ├─ Changed               the object is not at the revision that the caller read
 │  └─ RevisionMissing       whoever replaces an object must say which revision was read
-└─ Unavailable              not now: try again after `retry_after_seconds`
+├─ Unavailable              not now: try again after `retry_after_seconds`
+└─ RunFailed                a run whose result is asked for did not complete; carries how it failed
 
 `code` is the contract with clients and never changes; the message may. A mistake in what a user asks for is no error
 inside the program but a violation: a value, all of which a plan or a loader returns.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fairlead.model.plans import Violation
@@ -29,6 +30,8 @@ class FairleadError(Exception):
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+        if hint:
+            self.add_note(f"-> {hint}")
 
     @property
     def told(self) -> str:
@@ -41,9 +44,10 @@ class Unreadable(FairleadError):
 
     code = "unreadable"
 
+    hint: str
+
     def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint: str = hint
+        super().__init__(message, hint)
 
 
 class RequestRejected(FairleadError):
@@ -54,6 +58,9 @@ class RequestRejected(FairleadError):
     def __init__(self, violations: Iterable[Violation]) -> None:
         self.violations = tuple(violations)
         super().__init__("; ".join(map(str, self.violations)))
+        for violation in self.violations:
+            if violation.hint:
+                self.add_note(f"{violation.path} -> {violation.hint}")
 
 
 class Unauthenticated(FairleadError):
@@ -104,3 +111,16 @@ class Unavailable(FairleadError):
     def __init__(self, message: str, hint: str | None = None, retry_after_seconds: int = 1) -> None:
         super().__init__(message, hint)
         self.retry_after_seconds = retry_after_seconds
+
+
+class RunFailed(FairleadError):
+    """A run whose result is asked for did not complete."""
+
+    code = "run_failed"
+
+    def __init__(
+        self, run_id: str, state: str, reason: str, message: str, error: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(f"run {run_id} {state}" + (f": {message}" if message else ""), "see its logs")
+        self.run_id, self.state, self.reason, self.error = run_id, state, reason, error
+        self.traceback: str = (error or {}).get("traceback", "")

@@ -4,10 +4,14 @@ import contextlib
 import fcntl
 import os
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fairlead.errors import FairleadError
+
+ATTEMPTS = 5
+PAUSE_SECONDS = 0.05
 
 
 @contextlib.contextmanager
@@ -15,11 +19,16 @@ def alone(folder: Path) -> Iterator[None]:
     """One server for a data folder: two would apply the watched folder twice, and hide each other from the terminal."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "server.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = f"a server runs on {folder} already"
-            raise FairleadError(message, "use that one, stop it, or set data to another folder") from None
+        for attempt in range(ATTEMPTS):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                # Who looks whether a server is there holds the lock for a moment.
+                if attempt == ATTEMPTS - 1:
+                    message = f"a server runs on {folder} already"
+                    raise FairleadError(message, "use that one, stop it, or set data to another folder") from None
+                time.sleep(PAUSE_SECONDS)
         yield
 
 
@@ -39,6 +48,24 @@ def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
     with contextlib.closing(listener):
         shown = f"[{host}]" if family == socket.AF_INET6 else host
         yield listener, f"http://{shown}:{listener.getsockname()[1]}"
+
+
+def keep_id(folder: Path, make_id: Callable[[], str]) -> str:
+    """The id of the server of a folder, which stays the same for as long as the folder is there."""
+    file = folder / "server.id"
+    if not file.exists():
+        write_private(file, make_id())
+    return file.read_text("utf-8").strip()
+
+
+def check_platform(folder: Path, platform_id: str) -> None:
+    """Raise where a folder holds what belongs to another database: volumes and logs of runs that this one never had."""
+    file = folder / "platform.id"
+    if not file.exists():
+        write_private(file, platform_id)
+    elif file.read_text("utf-8").strip() != platform_id:
+        message = f"{folder} holds the runs and volumes of another database"
+        raise FairleadError(message, "set data to another folder, or database to the one that it was used with")
 
 
 def write_private(file: Path, text: str) -> None:

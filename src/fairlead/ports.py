@@ -1,17 +1,20 @@
-"""What is needed from outside: a store, somebody who knows who a caller is, a safe for secrets, a clock."""
+"""What is needed from outside: a store, executors, somebody who knows who a caller is, a safe for secrets, a clock."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
+from fairlead.model.nodes import Node
+from fairlead.model.observations import LogPage, Observation, OutputFile, Work
 from fairlead.model.queries import Condition, Page, Query
 
 Kept = TypeVar("Kept")
 Part = Literal["organisation", "assets"]
 Clock = Callable[[], datetime]
 MakeId = Callable[[], str]
+Tell = Callable[[str], None]  # says that something changed about a run
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,49 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of files and connections."""
+
+
+class Executor(Protocol):
+    """Executes runs. Each of these may be called again after a crash at any line: nothing starts twice."""
+
+    def start(self, work: Work) -> None:
+        """See to it that a run executes, unless it does or did. What keeps it from starting is observed."""
+
+    def stop(self, run_id: str) -> None:
+        """See to it that a run ends. One that is not there, or has ended, stays so."""
+
+    def observe(self, run_id: str) -> Observation | None:
+        """What is seen of a run; None where nothing is there. Raise `Unavailable` where that cannot be told."""
+
+    def tidy(self, run_id: str) -> None:
+        """Remove what a run that has ended needs no longer: its volumes and work files. Log, usage and output stay."""
+
+    def forget(self, run_id: str) -> None:
+        """Remove everything of a run."""
+
+    def list_volumes(self) -> list[str]:
+        """The ids of shared volumes of which something is there."""
+
+    def remove_volume(self, volume_id: str) -> None:
+        """Remove a shared volume with all that is on it."""
+
+    def list_runs(self) -> list[str]:
+        """The runs of which something is there."""
+
+    def nodes(self) -> Sequence[Node]:
+        """Where runs are executed, with what is taken."""
+
+    def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
+        """The log from a cursor on, up to about so many bytes. Raise `NotFound` where it is not there any more."""
+
+    def read_usage(self, run_id: str) -> list[dict[str, Any]]:
+        """What a run used over time, the oldest sample first."""
+
+    def list_files(self, run_id: str) -> list[OutputFile]:
+        """The files that a run left in its output folder."""
+
+    def open_file(self, run_id: str, path: str) -> BinaryIO:
+        """One of those files. Raise `NotFound` where there is none."""
 
 
 OWN_USERS = "@localhost"  # how the names of a server's own users end

@@ -1,6 +1,7 @@
 """What a server is started with: `fairlead.toml`, or variables that begin with FAIRLEAD_. Only `app.py` reads them."""
 
 import getpass
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,19 +18,33 @@ from pydantic_settings import (
 )
 
 from fairlead.model.hosts import is_loopback
-from fairlead.model.parsing import nearest, show
+from fairlead.model.numbers import parse_bytes, parse_count, parse_cpu
+from fairlead.model.parsing import collect, nearest, show
+from fairlead.model.quantities import Quantity
 from fairlead.ports import OWN_USERS
 
 # What other parts of Fairlead read: the doors, and runs.
-OTHER_VARIABLES = ("FAIRLEAD_URL", "FAIRLEAD_TOKEN", "FAIRLEAD_PROJECT", "FAIRLEAD_RUN", "FAIRLEAD_EXAMPLES")
-SHOWN = ("host", "port", "auth", "log_level", "admins")
+OTHER_VARIABLES = (
+    *("FAIRLEAD_URL", "FAIRLEAD_TOKEN", "FAIRLEAD_PROJECT", "FAIRLEAD_RUN", "FAIRLEAD_EXAMPLES"),
+    *("FAIRLEAD_HOME", "FAIRLEAD_OUTPUT"),
+)
+SHOWN = (
+    *("host", "port", "auth", "log_level", "admins", "capacity", "python", "idle_seconds", "execute"),
+    *("keep_runs_days", "keep_logs_days"),
+)
+CAPACITY = {"cpu": parse_cpu, "mem": parse_bytes, "disk": parse_bytes, "gpu": parse_count, "runs": parse_count}
 
 
 class Settings(BaseSettings):
     """Every setting, with the value that it has where nobody sets it."""
 
     model_config = SettingsConfigDict(
-        env_prefix="FAIRLEAD_", toml_file="fairlead.toml", extra="forbid", frozen=True, env_ignore_empty=True
+        env_prefix="FAIRLEAD_",
+        toml_file="fairlead.toml",
+        extra="forbid",
+        frozen=True,
+        env_ignore_empty=True,
+        arbitrary_types_allowed=True,
     )
 
     host: str = Field("127.0.0.1", description="the address to listen on")
@@ -59,12 +74,39 @@ class Settings(BaseSettings):
     folder: Path | None = Field(
         None, description="a folder with documents that is applied when the server starts and when it changes"
     )
+    execute: bool = Field(True, description="whether this server executes runs on the machine that it is on")
+    capacity: Annotated[dict[str, Quantity], NoDecode] = Field(
+        default_factory=dict,
+        description="what of this machine runs may use, such as cpu=8,mem=32Gi,disk=100Gi,gpu=1,runs=20, "
+        "where that is not all that it has",
+    )
+    python: Path = Field(
+        default_factory=lambda: Path(sys.executable),
+        description="the interpreter with which Python functions run; the one of the server where it is not said",
+    )
+    keep_runs_days: float = Field(90, gt=0, description="after how many days a run that has ended is forgotten")
+    keep_logs_days: float = Field(30, gt=0, description="after how many days its log and files are")
+    idle_seconds: float | None = Field(
+        None,
+        gt=0,
+        description="end the server when for so long nothing runs and nobody asks; not said: never",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="what the log tells")
 
     @field_validator("admins", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("capacity", mode="before")
+    @classmethod
+    def _read_capacity(cls, value: object) -> object:
+        if isinstance(value, str):
+            parts = [part.partition("=") for part in value.split(",") if part.strip()]
+            value = {name.strip(): amount.strip() for name, _, amount in parts}
+        if not isinstance(value, dict):
+            raise ValueError("write amounts by name, such as cpu=8,mem=32Gi")
+        return {name: _parse_amount(name, amount) for name, amount in value.items()}
 
     @classmethod
     def settings_customise_sources(
@@ -97,6 +139,16 @@ class Settings(BaseSettings):
     def local_user(self) -> str:
         """Who starts the server, and so governs it: a name that no issuer may give to anybody."""
         return f"{getpass.getuser()}{OWN_USERS}"
+
+
+def _parse_amount(name: str, amount: object) -> Quantity:
+    if name not in CAPACITY and "/" not in name:
+        raise ValueError(f"there is no {show(name)}: {nearest(name, CAPACITY, 'name one of {known}')}")
+    parse = CAPACITY.get(name, parse_count)
+    mistakes = list(collect(name, parse, amount))
+    if mistakes:
+        raise ValueError("; ".join(f"{mistake.at} {mistake.message}: {mistake.hint}" for mistake in mistakes))
+    return parse(amount)
 
 
 def problems_of(settings: Settings) -> list[str]:
@@ -139,5 +191,7 @@ def _describe(found: ErrorDetails) -> str:
     name = ".".join(map(str, found["loc"]))
     if found["type"] == "extra_forbidden":
         return f"there is no setting {name}: {nearest(name, Settings.model_fields, 'see the documentation')}"
+    if found["type"] == "value_error":  # said by us
+        return f"{name}: {found['ctx']['error']}"
     shown = f", found {show(found['input'])}" if name in SHOWN else ""
     return f"{name}: {found['msg'].lower()}{shown}"

@@ -2,11 +2,13 @@
 
 import contextlib
 import io
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from fairlead.cli import app
+import fairlead.cli
 
 
 @dataclass(frozen=True)
@@ -18,12 +20,39 @@ class Answer:
     err: str
 
 
+@dataclass(frozen=True)
+class Terminal:
+    """A terminal in a folder."""
+
+    folder: Path
+
+    def __call__(self, *words: str) -> Answer:
+        """What a command leaves behind, whatever it is."""
+        return run(self.folder, *words)
+
+    def say(self, *words: str) -> str:
+        """What a command prints that must succeed and complain of nothing."""
+        answer = self(*words)
+        assert (answer.code, answer.err) == (0, ""), answer
+        return answer.out
+
+    def read(self, *words: str) -> Any:
+        """What a command answers to programs."""
+        return json.loads(self.say(*words, "--json"))
+
+    def fail(self, *words: str) -> str:
+        """What a command complains of that must fail and print nothing else."""
+        answer = self(*words)
+        assert (answer.code, answer.out) == (1, ""), answer
+        return answer.err
+
+
 def run(folder: Path, *words: str) -> Answer:
     """Run `fairlead` with these words in a folder."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            app(list(words))
+            code = fairlead.cli.run(words)
         except SystemExit as ending:
             code = int(ending.code or 0)
     return Answer(code, out.getvalue(), err.getvalue())

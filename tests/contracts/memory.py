@@ -33,6 +33,11 @@ UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
     records.TokenRecord: (("digest",),),
     records.RunRecord: (),
     records.PlanRecord: (),
+    records.EventRecord: (),
+    records.OutcomeRecord: (),
+    records.CodeRecord: (),
+    records.BlobRecord: (),
+    records.ServerRecord: (),
     records.AuditRecord: (),
     records.AnswerRecord: (),
     records.SettingsRecord: (),
@@ -43,6 +48,12 @@ REFERENCES: Mapping[type, tuple[str, ...]] = {
     for kind in UNIQUE
     if kind is not records.AuditRecord
 } | {records.PlaceRecord: ("parent",), records.AuditRecord: ()}
+# What is part of another record, of which kind that is, and the field that names it.
+PARTS: Mapping[type, tuple[type, str]] = {
+    records.PlanRecord: (records.RunRecord, "id"),
+    records.EventRecord: (records.RunRecord, "run_id"),
+    records.OutcomeRecord: (records.RunRecord, "id"),
+}
 APPEND_ONLY = (records.AuditRecord, records.RevisionRecord)
 SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
@@ -151,9 +162,14 @@ class MemoryTransaction:
                 raise Conflict("something still uses it", "remove what uses it first")
         for id in gone:
             del self.shelves[kind][id]
-            if kind is records.RunRecord:
-                self.shelves[records.PlanRecord].pop(id, None)
+            self._forget_parts(kind, id)
         return len(gone)
+
+    def _forget_parts(self, of: type, whole: str) -> None:
+        for kind, (owner, name) in PARTS.items():
+            shelf = self.shelves[kind]
+            for id in [id for id, part in shelf.items() if owner is of and getattr(part, name) == whole]:
+                del shelf[id]
 
     def rename_scope(self, old: str, new: str) -> None:
         """Give a place a new name: whatever names it as its scope, parent or cluster follows."""
@@ -200,7 +216,8 @@ class MemoryTransaction:
             raise Conflict(f"there is already one called {called}", "choose another name")
         places = {place.scope for place in self.shelves[records.PlaceRecord].values()} | {None}
         homeless = not {getattr(record, name) for name in REFERENCES[type(record)]} <= places
-        if homeless or (isinstance(record, records.PlanRecord) and record.id not in self.shelves[records.RunRecord]):
+        owner, name = PARTS.get(type(record), (None, "id"))
+        if homeless or (owner is not None and getattr(record, name) not in self.shelves[owner]):
             raise Conflict(f"the place of {called} is not there any more", "read the tree again")
 
     def _references(self) -> Iterator[tuple[Any, str, str]]:

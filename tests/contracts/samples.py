@@ -33,6 +33,11 @@ _NEEDED: Mapping[type, dict[str, Any]] = {
         "message": "",
     },
     records.PlanRecord: {"request": {}, "plan": {}},
+    records.EventRecord: {"run_id": "run-1", "at": NOW, "state": "queued", "reason": "", "message": ""},
+    records.OutcomeRecord: {"result": None, "error": None, "usage": {}},
+    records.BlobRecord: {"content": b"\x00\xff"},
+    records.CodeRecord: {"digest": "sha256:1", "size": 2, "created_by": "ada", "created_at": NOW},
+    records.ServerRecord: {**_STAMPS, "name": "host", "url": "http://127.0.0.1", "seen_at": NOW},
     records.AuditRecord: {
         "at": NOW,
         "who": "ada",
@@ -60,7 +65,9 @@ _OWN: Mapping[type, tuple[str, ...]] = {
     records.TokenRecord: ("name", "digest"),
     records.AuditRecord: ("name",),
 }
-KINDS = tuple(kind for kind in _NEEDED if kind is not records.PlanRecord)  # which is nothing without its run
+# What is part of another record is nothing without it.
+PARTS = (records.PlanRecord, records.EventRecord, records.OutcomeRecord)
+KINDS = tuple(kind for kind in _NEEDED if kind not in PARTS)
 NAMES = ("Twin", "zebra", "äpfel", "TWIN", "50%", "a_b", "Zürich", "twin", "aXb", "日本", "\\", "Äpfel", "it's")
 _TEXTS = ("Zebra", "apple", "Äpfel", "äpfel", "50%", "a_b", "", "APPLE", "\\")
 _WORDS = ("beta", "Alpha", None, "alpha")

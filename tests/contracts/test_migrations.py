@@ -199,9 +199,19 @@ def _describe(engine: sa.Engine) -> dict[str, Any]:
             },
             "key": inspector.get_pk_constraint(table),
             "unique": sorted(inspector.get_unique_constraints(table), key=str),
-            "references": sorted(inspector.get_foreign_keys(table), key=str),
+            "references": sorted(_references(engine, table), key=str),
             "indexes": {name: " ".join(sql.split()) for of, name, sql in indexed if of == table},
         }
         for table in inspector.get_table_names()
         if table != "alembic_version"
     }
+
+
+def _references(engine: sa.Engine, table: str) -> list[Any]:
+    """What a table refers to. SQLAlchemy reads that off the text of SQLite's tables, and misses half where it came with
+    a column that was added."""
+    if engine.dialect.name != "sqlite":
+        return list(sa.inspect(engine).get_foreign_keys(table))
+    with engine.connect() as connection:
+        rows = connection.exec_driver_sql(f"PRAGMA foreign_key_list({table})").mappings()
+        return [{name: value for name, value in row.items() if name not in ("id", "seq")} for row in rows]

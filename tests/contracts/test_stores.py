@@ -29,7 +29,7 @@ from fairlead.model.records import (
 )
 from fairlead.ports import Generation, Part, Store
 from tests.contracts.memory import REFERENCES, UNIQUE
-from tests.contracts.samples import KINDS, NOW, PLACES, keep, make
+from tests.contracts.samples import KINDS, NOW, PARTS, PLACES, keep, make
 
 # The same in any store
 
@@ -41,7 +41,7 @@ def test_memory_holds_unique_what_the_tables_do() -> None:
 
 
 def test_every_kind_of_record_is_tried() -> None:
-    assert {*KINDS, PlanRecord} == set(TABLES) == set(UNIQUE)
+    assert {*KINDS, *PARTS} == set(TABLES) == set(UNIQUE)
 
 
 def test_memory_refers_to_places_where_the_tables_do() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead.cli import app
+import fairlead.cli
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -58,7 +58,7 @@ def render_block(block: Block) -> str:
     """What the block should show: output of its commands, or the file that it names. Others stay as they are."""
     if block.language == "console":
         return "".join(f"$ {command}\n{run(command)}" for command in commands_of(block))
-    if block.language == "yaml" and (ROOT / block.meaning).is_file():
+    if block.language in ("yaml", "python") and (ROOT / block.meaning).is_file():
         return (ROOT / block.meaning).read_text("utf-8")
     if block.language == "json" and block.meaning.startswith("plan "):
         return f"{print_json(shorten_plan(json.loads(block.text), preview(block.meaning.partition(' ')[2])))}\n"
@@ -108,5 +108,5 @@ def run(command: str) -> str:
     printed = io.StringIO()
     streams = contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed)
     with contextlib.chdir(ROOT), streams[0], streams[1], contextlib.suppress(SystemExit):
-        app(words)
+        fairlead.cli.run(words)
     return printed.getvalue()

@@ -1,6 +1,10 @@
-"""Blocks that talk to a server: they are executed in order, page by page, each page against a fresh server."""
+"""Blocks that talk to a server: they are executed in order, page by page, each page against a fresh server.
+
+Shell and Python alike: each page has one shell, and one Python process beside it, which the shell asks for its blocks.
+"""
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -18,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.docs.pages import ROOT, Block, blocks_of, commands_of, print_json, render_block
+from tests.processes.execution import kill_left
 
 NEEDED = ("bash", "curl")
 PATIENCE = 60.0  # seconds: a busy machine takes several times as long as a quiet one
@@ -26,19 +31,33 @@ END = "--- end of an output ---"
 SHOWN_URL = "http://127.0.0.1:8470"
 DATA = ".local/share/fairlead"
 USER = "ada"
+HOST = "laptop"
+CAPACITY = "cpu=8,mem=32Gi,disk=200Gi,gpu=0,runs=16"  # of the machine that the pages are about
+RUN_ID = "01a1dde4816c7a3b8f0c5d2e9b1a4c6e"
 # What differs from time to time, and what the pages show in its place.
 VOLATILE = (
     (r"\b[0-9a-f]{32}\.[0-9a-f]{64}\b", "01a1dde4816c.2a0c7d63"),
-    (r"\b[0-9a-f]{32}\b", "01a1dde4816c"),
+    (r"(?m)^[0-9a-f]{32}(?=  )", RUN_ID),  # in a table, whose columns stay in line
+    (rf"\b(?!{RUN_ID})[0-9a-f]{{32}}\b", "01a1dde4816c"),
     (r"\bfl_[\w-]{43}(?![\w-])", "fl_4U8tnZO"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-11-15T08:30:00Z"),
+    (r"(?m)(?<=  )\d+[sm]$", "3s"),  # the age at the end of a table's row
     (r'("next_cursor": ?)"[^"]+"', r'\1"WyJuYW1l"'),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-11-15 08:30:00"),
+    (r"\b\d\.\d s\b", "0.4 s"),
+    (r'("kubernetes.io/arch": ?)"\w+"', r'\1"amd64"'),
+    (
+        r"(?m)^[\w.-]+ [0-9a-f]{8}: (queued|pending|starting|running|stopping)\b.*\n",
+        "",
+    ),  # how far a run is: often too quick to see
+    (r"(?m)^([\w.-]+ )[0-9a-f]{8}(?=: )", rf"\g<1>{RUN_ID[-8:]}"),
+    (r"(?m)^(  runs     on this machine, ).*", r"\1each as a user of its own"),  # where the server is root
 )
 
 
 def is_of_server(block: Block) -> bool:
-    """Whether a block is executed against a server."""
-    return block.meaning.partition(" ")[0] == "server"
+    """Whether a block is executed against a server, or shows what one that was printed."""
+    return block.meaning.partition(" ")[0] in ("server", "output")
 
 
 def list_missing() -> list[str]:
@@ -60,9 +79,22 @@ def render_page(page: Path) -> dict[int, str]:
         shutil.copytree(ROOT / "examples", home / "examples")
         with _serving(home) as (url, greeting):
             outputs = iter(_execute(blocks, home, url))
-            settled = {block.line: [_settle(next(outputs), home, url) for _ in commands_of(block)] for block in blocks}
+            told = {block.line: [_settle(next(outputs), home, url) for _ in steps_of(block)] for block in blocks}
             hello = _settle(greeting, home, url)
-    return {block.line: _show(block, settled[block.line], hello) for block in blocks}
+    shown = {block.line: _show(block, told[block.line], hello) for block in blocks}
+    for code, output in itertools.pairwise([*blocks, None]):
+        if code is not None and code.language == "python":
+            printed = "".join(told[code.line])
+            if output is not None and output.meaning == "output":
+                shown[output.line] = printed
+            else:
+                assert not printed, f"{code}: prints what the page does not show: {printed}"
+    return shown
+
+
+def steps_of(block: Block) -> list[str]:
+    """What of a block has an output of its own: each command, or all of its Python."""
+    return [block.text] if block.language == "python" else commands_of(block)
 
 
 @contextlib.contextmanager
@@ -71,7 +103,8 @@ def _serving(home: Path) -> Iterator[tuple[str, str]]:
     out = home / ".greeting"
     words = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(home / DATA)]
     with out.open("wb") as to_out, (home / ".log").open("wb") as to_log:
-        process = subprocess.Popen(words, stdout=to_out, stderr=to_log, cwd=home, env=_environment(home))
+        environment = _environment(home) | {"FAIRLEAD_CAPACITY": CAPACITY}
+        process = subprocess.Popen(words, stdout=to_out, stderr=to_log, cwd=home, env=environment)
     try:
         end = time.monotonic() + PATIENCE
         while not _is_ready(out.read_text("utf-8")):
@@ -82,29 +115,54 @@ def _serving(home: Path) -> Iterator[tuple[str, str]]:
     finally:
         process.terminate()
         process.wait(PATIENCE)
+        for folder in (home / DATA / "runs").iterdir():  # they outlive the server
+            kill_left(folder.name)
 
 
 def _execute(blocks: list[Block], home: Path, url: str) -> list[str]:
     """What each command prints, all in one shell, so that functions and variables last as they do for a reader."""
-    script = []
+    script, cells = [], [block.text for block in blocks if block.language == "python"]
+    asked, answered, count = home / ".asked", home / ".answered", itertools.count()
     for block in blocks:
         script += [block.text] if block.language == "sh" else []
+        if block.language == "python":
+            script += [f"echo {next(count)} > {asked}; cat {answered}", f"echo '{END}'"]
         for command in commands_of(block):
             script += ["true" if command == "fairlead up" else command, f"echo '{END}'"]
-    ended = subprocess.run(
-        ["bash", "-c", "\n".join(script).replace(SHOWN_URL, url)],
-        cwd=home,
-        env=_environment(home),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    with _notebook(home, cells, asked, answered):
+        ended = subprocess.run(
+            ["bash", "-c", "\n".join(script).replace(SHOWN_URL, url)],
+            cwd=home,
+            env=_environment(home),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE * len(script),
+            check=False,
+        )
     *outputs, rest = ended.stdout.split(f"{END}\n")
     assert not rest, rest
     return outputs
+
+
+@contextlib.contextmanager
+def _notebook(home: Path, cells: list[str], asked: Path, answered: Path) -> Iterator[None]:
+    """A Python process that executes blocks when it is asked to."""
+    if not cells:
+        yield
+        return
+    os.mkfifo(asked)
+    os.mkfifo(answered)
+    blocks = home / ".cells.json"
+    blocks.write_text(json.dumps(cells), "utf-8")
+    words = [sys.executable, str(Path(__file__).with_name("cells.py")), str(blocks), str(asked), str(answered)]
+    process = subprocess.Popen(words, cwd=home, env=_environment(home))
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -128,7 +186,7 @@ def _is_ready(greeting: str) -> bool:
 def _settle(printed: str, home: Path, url: str) -> str:
     """An output without what differs from time to time."""
     printed = printed.replace(str(home), f"/home/{USER}").replace(url, SHOWN_URL)
-    printed = printed.replace(f"{socket.gethostname()}:/home", "laptop:/home")
+    printed = re.sub(rf"(?<![\w.-]){re.escape(socket.gethostname())}(?![\w.-])", HOST, printed)
     for pattern, shown in VOLATILE:
         printed = re.sub(pattern, shown, printed)
     return printed
@@ -136,7 +194,7 @@ def _settle(printed: str, home: Path, url: str) -> str:
 
 def _show(block: Block, outputs: list[str], greeting: str) -> str:
     """The block as it should be: commands with what they print, cut to the fields that its fence names."""
-    if block.language == "sh":
+    if block.language in ("sh", "python", "text"):
         return block.text
     fields = block.meaning.split()[1:]
     told = zip(commands_of(block), outputs, strict=True)

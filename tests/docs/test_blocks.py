@@ -16,9 +16,9 @@ from fairlead.settings import Settings, problems_of
 from tests.docs.pages import ROOT, Block, commands_of, list_blocks, preview, render_block
 from tests.docs.servers import is_of_server, list_missing, render_page
 
-SHOWN = [block for block in list_blocks("console", "yaml", "json") if not is_of_server(block)]
+SHOWN = [block for block in list_blocks("console", "json", "python", "yaml") if not is_of_server(block)]
 ON_SERVERS = [block for block in list_blocks() if is_of_server(block)]
-LANGUAGES = {"console", "json", "sh", "toml", "yaml", ""}
+LANGUAGES = {"console", "json", "python", "sh", "text", "toml", "yaml", ""}
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=str)
@@ -69,6 +69,8 @@ def test_a_shortened_plan_shows_all_keys_of_its_entries(block: Block) -> None:
 def test_every_fence_is_of_a_known_kind() -> None:
     assert {block.language for block in list_blocks()} <= LANGUAGES
     assert all(block.meaning.startswith("plan examples/requests/") for block in list_blocks("json"))
+    assert all(is_of_server(block) or (ROOT / block.meaning).is_file() for block in list_blocks("python"))
+    assert all(block.meaning == "output" for block in list_blocks("text"))
 
 
 def _violations(block: Block, data: Any) -> list[Violation]:

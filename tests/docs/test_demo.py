@@ -10,37 +10,72 @@ import pytest
 
 from tests.docs.pages import PAGES, ROOT
 
-WIDEST = 100
+WIDEST = 110
 EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*.yaml"))
 
 
 @pytest.fixture(scope="module")
-def printed() -> str:
-    """What `make demo` prints, from anywhere."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLEAD_")}
-    environment = kept | {"PYTHONWARNINGS": "error"}
+def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What `make demo` prints, from anywhere, for somebody who has a server of their own."""
+    folder = tmp_path_factory.mktemp("demo")
+    environment = os.environ | {
+        "PYTHONWARNINGS": "error",
+        "TMPDIR": str(folder),
+        "FAIRLEAD_URL": "http://127.0.0.1:1",
+        "FAIRLEAD_TOKEN": "fl_of_another_server",
+    }
     command = [sys.executable, str(ROOT / "examples" / "demo.py")]
-    ended = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stderr == ""
+    assert list(folder.iterdir()) == []  # neither its data nor its server is left
     return ended.stdout
 
 
-def test_the_demo_shows_what_is_refused_and_then_a_server(printed: str) -> None:
-    *_, refused, served = printed.split("=== ")
-    assert re.search(r"^\d violations$", refused, re.MULTILINE)
-    assert refused.count("->") >= 5
-    assert "9 changes, 0 unchanged" in served
-    assert "the compute resource 1xa100 wins" in served
+def test_the_demo_trains_and_shows_the_log_as_it_comes(printed: str) -> None:
+    trained = _part(printed, 2)
+    assert 'profile="small"' in trained
+    assert "training two-moons on 1500 points" in trained
+    assert [int(found) for found in re.findall(r"^epoch +(\d+)  \[", trained, re.MULTILINE)] == [*range(5, 41, 5)]
+    assert "8 checkpoints in /checkpoints" in trained
 
 
-def test_the_tables_of_the_demo_fit_a_terminal(printed: str) -> None:
-    tables = [line for line in printed.splitlines() if re.match(r"  \S+  ", line) or re.match(r" {20}", line)]
-    assert len(tables) > 50
-    assert [line for line in tables if len(line) > WIDEST] == []
+def test_the_secret_of_the_demo_is_masked(printed: str) -> None:
+    assert "signing in with ***\n" in printed
+    assert printed.count("hf_for_no_other_eyes") == 1  # where it is set
+
+
+def test_the_demo_explains_every_value_and_whom_it_overrode(printed: str) -> None:
+    explained = _part(printed, 3)
+    assert re.search(
+        r"resources\.mem\.requests +256Mi +compute resource small\n +instead of 6Gi \(request\)", explained
+    )
+    for path in ("envs.MODEL_NAME", "secrets.HF_TOKEN", "volumes.checkpoints.mount_path"):
+        assert f"  {path} " in explained
+
+
+def test_the_demo_shows_the_result_and_the_files(printed: str) -> None:
+    left = _part(printed, 4)
+    assert re.search(r"^result \{'loss': 0\.\d+, 'accuracy': 0\.9\d*\}$", left, re.MULTILINE)
+    assert re.search(r"^file +model\.json \d+ bytes$", left, re.MULTILINE)
+    assert re.search(r"^[0-9a-f]{32}  train +completed ", left, re.MULTILINE)
+
+
+def test_the_demo_ends_with_what_is_refused(printed: str) -> None:
+    refused = _part(printed, 5)
+    assert "2 violations\n" in refused
+    assert "-> did you mean small?" in refused
+
+
+def test_the_demo_fits_a_terminal(printed: str) -> None:
+    assert [line for line in printed.splitlines() if len(line) > WIDEST] == []
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_is_used(example: Path, printed: str) -> None:
     used = "\n".join([printed, *(page.read_text("utf-8") for page in PAGES)])
     assert str(example.relative_to(ROOT)) in used
+
+
+def _part(printed: str, number: int) -> str:
+    return printed.partition(f"=== {number}. ")[2].partition("\n=== ")[0]

@@ -1,6 +1,7 @@
 """What the pages refer to is there: other pages, headings, files, functions, decisions."""
 
 import importlib
+import importlib.util
 import re
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def test_a_file_that_is_named_is_there(page: Path, word: str) -> None:
 @pytest.mark.parametrize(("page", "word"), FUNCTIONS, ids=_short)
 def test_a_function_that_is_named_is_there(page: Path, word: str) -> None:
     module, _, name = word.rpartition(".")
-    assert hasattr(importlib.import_module(f"fairlead.{module}"), name)
+    assert hasattr(importlib.import_module(f"fairlead.{module}"), name) or importlib.util.find_spec(f"fairlead.{word}")
 
 
 def test_the_architecture_names_every_folder_of_the_code() -> None:

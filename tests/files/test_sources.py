@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.files.sources import load_code, pack
+from fairlead.files.sources import load_code
 from fairlead.model.plans import Warning
 from fairlead.model.requests import Function
+from fairlead.packing import pack_path
 from tests.cli.terminal import write
 
 FILES = {"src/main.py": "import lib.more\n", "src/lib/more.py": "x = 1\n", "src/data.txt": "é\n"}
@@ -18,6 +19,10 @@ FILES = {"src/main.py": "import lib.more\n", "src/lib/more.py": "x = 1\n", "src/
 
 def make_function(source: str | None, handler: str | None = None) -> Function:
     return Function(name="train", source=source, handler=handler)
+
+
+def pack(folder: Path, source: str) -> bytes:
+    return pack_path(folder / source, folder).archive
 
 
 def names_in(archive: bytes) -> list[str]:
@@ -30,9 +35,16 @@ def test_the_same_code_packs_to_the_same_bytes_whatever_its_times_place_and_orde
     write(tmp_path / "deep" / "two", dict(reversed(FILES.items())))
     for file in (tmp_path / "deep").rglob("*"):
         os.utime(file, (1, 1))
-        file.chmod(0o700)
+        file.chmod(0o700 if file.is_dir() else 0o600)
     first = pack(tmp_path / "one", "src")
     assert first == pack(tmp_path / "one", "src") == pack(tmp_path / "deep" / "two", "src")
+
+
+def test_what_may_be_executed_stays_so(tmp_path: Path) -> None:
+    write(tmp_path, FILES)
+    before = pack(tmp_path, "src")
+    (tmp_path / "src" / "main.py").chmod(0o744)
+    assert pack(tmp_path, "src") != before
 
 
 @pytest.mark.parametrize("change", [{"src/main.py": "import lib\n"}, {"src/new.py": ""}])
@@ -116,3 +128,12 @@ def test_a_source_much_larger_than_a_run_can_carry_is_not_read_into_memory(tmp_p
     tracemalloc.stop()
     assert "has more than 10,485,760 bytes" in found.message
     assert peak < 50 * 2**20
+    assert (found.path, found.rule) == ("function.source", "size")
+
+
+def test_a_link_that_leads_outside_is_no_code(tmp_path: Path) -> None:
+    write(tmp_path, FILES)
+    (tmp_path / "src" / "data").symlink_to("/etc")
+    code, [found] = load_code(tmp_path, make_function("src", handler="main:main"))
+    assert (found.path, found.rule, code.archive) == ("function.source", "file", b"")
+    assert "leads outside" in found.message

@@ -3,6 +3,7 @@
 Every process that was started is ended when its machine is closed, by its id.
 """
 
+import itertools
 import json
 import os
 import signal
@@ -138,6 +139,7 @@ class Machine:
     def __init__(self, folder: Path, launcher: Launcher) -> None:
         self.folder, self._launcher = folder, launcher
         self._processes: list[Process] = []
+        self._numbers = itertools.count()
 
     def up(
         self, *options: str, data: str = "data", variables: Variables = None, program: Sequence[str] | None = None
@@ -187,7 +189,7 @@ class Machine:
         return self._keep(Process(out, err, None, self._launcher, pid))
 
     def _files(self) -> tuple[Path, Path]:
-        number = len(list(self.folder.glob("*.out")))
+        number = next(self._numbers)  # two threads never write to the same file
         files = self.folder / f"{number}.out", self.folder / f"{number}.err"
         for file in files:
             file.touch()

@@ -1,6 +1,8 @@
 """Files as the truth of a running server: `fairlead apply`, `fairlead export`, and the folder that it watches."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from fairlead.files import yamls
 from tests.architecture.modules import ROOT
 from tests.cli.terminal import write
-from tests.processes.machines import Machine, Running
+from tests.processes.machines import PATIENCE, Machine, Running
 
 SOON = 20.0  # seconds; it takes half a second on a quiet machine
 EXAMPLES = ROOT / "examples" / "platform"
@@ -166,12 +168,27 @@ def test_what_is_wrong_is_told_with_the_names_of_the_files(machine: Machine, fil
 
 
 @pytest.mark.parametrize("command", [["apply", "-f", "files"], ["export"]])
-def test_where_no_server_runs_that_is_told(machine: Machine, files: Path, command: list[str]) -> None:
-    ended = machine.fairlead(*command)
-    assert (ended.code, ended.out) == (1, "")
-    assert ended.err.splitlines()[0] == "error: no server runs on this machine for this user"
-    assert "fairlead up" in ended.err
+def test_where_no_server_runs_one_is_started(machine: Machine, files: Path, command: list[str]) -> None:
+    found = machine.folder / "share" / "fairlead" / "server.json"
+    try:
+        ended = machine.fairlead(*command)
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.out
+        first = json.loads(found.read_text("utf-8"))
+        assert machine.fairlead(*command).code == 0
+        assert json.loads(found.read_text("utf-8")) == first
+    finally:
+        os.kill(json.loads(found.read_text("utf-8"))["pid"], signal.SIGTERM)
+        until = time.monotonic() + PATIENCE
+        while found.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+    assert not found.exists()
 
+
+@pytest.mark.parametrize("command", [["apply", "-f", "files"], ["export"]])
+def test_where_the_server_that_was_said_is_not_there_that_is_told(
+    machine: Machine, files: Path, command: list[str]
+) -> None:
     gone = {"FAIRLEAD_URL": "http://127.0.0.1:1", "FAIRLEAD_TOKEN": "fl_none"}
     ended = machine.fairlead(*command, variables=gone)
     assert (ended.code, ended.out) == (1, "")

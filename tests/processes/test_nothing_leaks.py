@@ -4,6 +4,7 @@ import base64
 import json
 import secrets
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -13,11 +14,14 @@ import pytest
 import sqlalchemy as sa
 
 from tests.processes import providers
-from tests.processes.machines import Machine, Running, make_resource
+from tests.processes.machines import PATIENCE, Machine, Running, make_resource
 from tests.processes.providers import Provider
 
 DEBUG = {"FAIRLEAD_LOG_LEVEL": "debug"}
-RUN = {"function": {"name": "f", "kind": "container", "image": "registry.example.org/a:1"}}
+# It tells all that it was told.
+RUN = {"function": {"name": "f", "command": ["sh", "-c", "env; env >&2"]}}
+PARTS = ("", "/explain", "/request", "/manifests", "/why", "/events", "/usage", "/result", "/files")
+LOGS = ("", "?format=raw", "?stream=stderr", "?follow=true")
 SECRET = "projects/default/secrets"
 
 
@@ -166,8 +170,7 @@ def _exercise(client: httpx2.Client, ledger: Ledger) -> None:
     assert f"PLANTED_{number}" in previewed.text
     run = client.post("/projects/default/runs", json=request)
     assert run.status_code == 201, run.text
-    for part in ("", "/explain", "/request", "/manifests"):
-        assert client.get(f"/runs/{run.json()['id']}{part}").status_code == 200
+    _look_at_a_run(client, f"/runs/{run.json()['id']}")
 
     key = {"Idempotency-Key": f"token-{number}"}
     made = client.post("/tokens", json={"name": f"planted {number}"}, headers=key)
@@ -184,6 +187,21 @@ def _exercise(client: httpx2.Client, ledger: Ledger) -> None:
     assert client.delete(f"/tokens/{made.json()['id']}").status_code == 204
     assert client.get("/me", headers=ours).status_code == 401
     assert client.delete(path).status_code == 204
+
+
+def _look_at_a_run(client: httpx2.Client, path: str) -> None:
+    """All that can be read of a run that wrote its secrets to its log."""
+    until = time.monotonic() + PATIENCE
+    while (run := client.get(path).json())["live"]:
+        assert time.monotonic() < until, run
+        time.sleep(0.05)
+    assert run["state"] == "completed", run
+    for part in PARTS:
+        assert client.get(f"{path}{part}").status_code == 200, part
+    for how in LOGS:
+        told = client.get(f"{path}/logs{how}").text
+        assert "PLANTED_" in told
+        assert "***" in told
 
 
 def _send_badly(client: httpx2.Client, path: str, value: str) -> None:
@@ -263,7 +281,9 @@ def _look_around(server: Running, ledger: Ledger) -> None:
 
 
 def _kept(data: Path, database: tuple[str, ...]) -> Iterator[bytes]:
-    """What is in the database, byte by byte or row by row."""
+    """What is in the database, byte by byte or row by row, and in the folders of runs."""
+    for file in sorted(path for path in (data / "runs").rglob("*") if path.is_file() and not path.is_symlink()):
+        yield file.read_bytes()
     if not database:
         for file in sorted(data.glob("fairlead.db*")):
             yield file.read_bytes()

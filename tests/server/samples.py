@@ -1,16 +1,23 @@
 """A body that is right for every operation that takes one. A new operation has to be added here."""
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
+from tests.server.machines import FILE
 from tests.server.sites import Operation, Site
 
 Data = dict[str, Any]
 
 CONTAINER: Data = {"name": "train", "kind": "container", "image": "registry.example/train:1"}
+# Any bytes will do for a server that executes nothing.
+CODE = b"\x1f\x8b\x00 an archive"
+DIGEST = f"sha256:{hashlib.sha256(CODE).hexdigest()}"
+SCRIPT: Data = {"name": "train", "source": "train.py"}
 REQUIREMENTS: Data = {"resources": {"cpu": "1", "mem": {"requests": "2Gi", "limits": "4Gi"}, "gpu": 1}}
-BODIES: Mapping[str, Data] = {
+BODIES: Mapping[str, Data | bytes] = {
     "POST /clusters": {"name": "new-cluster", "gpu_sharing": "kai", "gpu_types": {"big": ["A100", "H100"]}},
     "PATCH /clusters/{name}": {"gpu_sharing": "kai"},
     "POST /departments": {"name": "new-department", "parent": "platform"},
@@ -45,6 +52,7 @@ BODIES: Mapping[str, Data] = {
     "POST /projects/{project}/volumes": {"name": "new-volume", "size": "10Gi"},
     "POST /projects/{project}/runs/preview": {"function": CONTAINER},
     "POST /projects/{project}/runs": {"function": CONTAINER, "envs": {"EPOCHS": "3"}},
+    "PUT /projects/{project}/code/{digest}": CODE,
     "POST /roles": {"subject": "user:new", "role": "viewer", "scope": "platform"},
     "POST /tokens": {"name": "laptop", "expires_in": "30d"},
     "PUT /settings": {"defaults": {"resources": {"cpu": "1"}}},
@@ -53,9 +61,9 @@ BODIES: Mapping[str, Data] = {
 }
 
 
-def body_of(operation: Operation) -> Data | None:
-    """A body that is right for an operation; None where it takes none."""
-    if operation.body is None:
+def body_of(operation: Operation) -> Any:
+    """A body that is right for an operation: data, or bytes; None where it takes none."""
+    if not operation.bodies:
         return None
     assert operation.key in BODIES, f"say in tests/server/samples.py which body is right for {operation.key}"
     return BODIES[operation.key]
@@ -80,6 +88,9 @@ def fill(site: Site, name: str) -> dict[str, str]:
     site.make(f"/projects/{name}/volumes", {"name": volume, "size": "1Gi", "description": f"of {name}"})
     mounted = {"volume_type": "shared_volume", "name": "data", "mount_path": "/data", "spec": {"claim_name": volume}}
     asked = {"function": CONTAINER | {"name": f"{name}-function"}, "template": template, "secrets": [secret]}
+    site.put(f"/projects/{name}/code/{DIGEST}", CODE)
+    ended = site.make(f"/projects/{name}/runs", {"function": SCRIPT | {"name": f"{name}-ended", "code": DIGEST}})
+    site.make(f"/runs/{ended['id']}/stop", None)
     run = site.make(f"/projects/{name}/runs", {**asked, "volumes": [mounted]})
     role = site.make("/roles", {"subject": f"user:{name}-user", "role": "admin", "scope": scope})
     token = site.make("/tokens", {"name": f"{name} laptop", "user": f"{name}-user"})
@@ -95,14 +106,19 @@ def fill(site: Site, name: str) -> dict[str, str]:
         "secret": secret,
         "volume": volume,
         "run": run["id"],
+        "ended": ended["id"],
         "role": role["id"],
         "token": token["id"],
         "token_text": token["token"],
     }
 
 
-def address_of(operation: Operation, things: Mapping[str, str], kind: str = "project") -> str:
-    """The address of an operation on one of the things."""
+# What only a run that has ended has, or what would be read for as long as it runs.
+OF_ENDED_RUNS = ("/result", "/code", "/logs")
+
+
+def names_of(operation: Operation, things: Mapping[str, str], kind: str = "project") -> dict[str, str]:
+    """What stands for each parameter of an operation's path, so that it is about one of the things."""
     first = operation.path.split("/")[3]
     nouns = {"compute-resources": "compute_resource", "policies": kind}
     name = nouns.get(first, first.rstrip("s"))
@@ -112,15 +128,23 @@ def address_of(operation: Operation, things: Mapping[str, str], kind: str = "pro
         "name": things.get(name, ""),
         "kind": kind,
         "project": things["project"],
-        "run_id": things["run"],
+        "run_id": things["ended" if operation.path.endswith(OF_ENDED_RUNS) else "run"],
+        "path": FILE,
+        "digest": DIGEST,
         "role_id": things["role"],
         "token_id": things["token"],
     }
-    path = operation.path
-    for parameter in operation.parameters("path"):
-        said = parameter["name"]
+    names = [parameter["name"] for parameter in operation.parameters("path")]
+    for said in names:
         assert known.get(said), f"say in tests/server/samples.py what {said} is in {operation.key}"
-        path = path.replace(f"{{{said}}}", known[said])
+    return {said: known[said] for said in names}
+
+
+def address_of(operation: Operation, things: Mapping[str, str], kind: str = "project") -> str:
+    """The address of an operation on one of the things."""
+    path = operation.path
+    for said, name in names_of(operation, things, kind).items():
+        path = path.replace(f"{{{said}}}", quote(name))
     return path + ("?old=1&new=2" if path.endswith("/diff") else "")
 
 

@@ -14,11 +14,12 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from fairlead.adapters import safes
-from fairlead.app import build_services, make_id
+from fairlead.app import Execution, build_services, make_id
 from fairlead.ports import Store
 from fairlead.server.applications import create_application
 from fairlead.server.doors import Services
 from fairlead.services.founding import Founding
+from tests.server.machines import Machine
 
 COOKIE = "fairlead_session"
 API = "/api/v1"
@@ -58,7 +59,10 @@ class Site:
         sent: dict[str, str | bytes] = dict(headers or {})
         if token is not None:
             sent.setdefault("Authorization", f"Bearer {token or self.token}")
-        if body is not None:
+        if isinstance(body, bytes):
+            content = body
+            sent.setdefault("Content-Type", "application/octet-stream")
+        elif body is not None:
             content = json.dumps(body).encode()
             sent.setdefault("Content-Type", "application/json")
         url = path if path.startswith(("/login", API)) or path == "/" else API + path
@@ -119,11 +123,15 @@ class Operation:
 
     @property
     def body(self) -> dict[str, Any] | None:
-        """The schema of its body."""
-        if "requestBody" not in self.said:
-            return None
-        schema: dict[str, Any] = self.said["requestBody"]["content"]["application/json"]["schema"]
+        """The schema of its body, where that is JSON."""
+        schema: dict[str, Any] | None = self.bodies.get("application/json", {}).get("schema")
         return schema
+
+    @property
+    def bodies(self) -> dict[str, Any]:
+        """What may be sent to it, by media type."""
+        content: dict[str, Any] = self.said.get("requestBody", {}).get("content", {})
+        return content
 
     @property
     def is_public(self) -> bool:
@@ -133,7 +141,7 @@ class Operation:
     @property
     def is_list(self) -> bool:
         """Whether it answers in pages."""
-        return any(item["name"] == "cursor" for item in self.parameters("query"))
+        return any(item["name"] == "limit" for item in self.parameters("query"))
 
 
 def operations_of(document: Mapping[str, Any]) -> list[Operation]:
@@ -149,7 +157,9 @@ def operations_of(document: Mapping[str, Any]) -> list[Operation]:
 @contextlib.contextmanager
 def open_site(store: Store, url: str = URL) -> Iterator[Site]:
     """A server over an empty store."""
-    services, founding = build_services(store, safes.KeySafe(safes.parse_keys(KEY)))
+    machine = Machine(store)
+    execution = Execution({"kubernetes": machine}, machine.hear_of)
+    services, founding = build_services(store, safes.KeySafe(safes.parse_keys(KEY)), execution=execution)
     founding.found([f"user:{ADMIN}"])
     token, _ = founding.let_in(ADMIN, MACHINE, None)
     app = create_application(services, check_ready=lambda: None, make_id=make_id, url=url)

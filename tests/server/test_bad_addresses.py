@@ -34,7 +34,8 @@ def test_tricks_in_every_part_of_every_path_find_nothing(common_site: Site, oper
 def test_tricks_in_every_parameter_of_every_address_do_no_harm(
     two: Site, operations: list[Operation], things: dict[str, str]
 ) -> None:
-    things = {**things, "run": two.get("/runs")["items"][0]["id"]}
+    live, ended = (two.get(f"/runs?live={said}")["items"][0]["id"] for said in ("true", "false"))
+    things = {**things, "run": live, "ended": ended}
     asked = [(item, parameter["name"]) for item in operations for parameter in item.parameters("query")]
     for turn, (item, name) in enumerate(asked):
         if item.method != "GET":

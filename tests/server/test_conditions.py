@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from tests.server.samples import CONTAINER, address_of, body_of, fill
+from tests.server.samples import SCRIPT, address_of, body_of, fill
 from tests.server.sites import Site, operations_of, problem_of
 
 NAMED = {"name": "one", "description": "before"}
@@ -31,7 +31,7 @@ def test_an_answer_says_its_revision_and_is_not_sent_twice(any_site: Site) -> No
 def test_what_changes_without_a_revision_is_always_sent(site: Site) -> None:
     site.make("/compute-resources", NAMED)
     tag = site.ask("GET", "/compute-resources/one").headers["etag"]
-    site.make("/projects/default/runs", {"function": CONTAINER, "profile": "one"})
+    site.make("/projects/default/runs", {"function": SCRIPT, "profile": "one"})
     again = site.ask("GET", "/compute-resources/one", headers={"If-None-Match": tag})
     assert (again.status_code, again.json()["workloads"]) == (200, 1)
 

@@ -14,7 +14,7 @@ from schemathesis import Case, GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 from fairlead.server.applications import ROUTERS
-from tests.server.samples import address_of, fill
+from tests.server.samples import fill, names_of
 from tests.server.sites import API, PROBLEM, REQUIRED, Operation, Site, operations_of
 
 EXAMPLES = int(os.environ.get("FAIRLEAD_EXAMPLES", "2"))
@@ -26,7 +26,7 @@ CHECKED = (
     "response_headers_conformance",
 )
 ROUTES = sorted(
-    f"{method} {route.path}"  # type: ignore[attr-defined]  # routers have routes of ours alone
+    f"{method} {route.path_format}"  # type: ignore[attr-defined]  # routers have routes of ours alone
     for router in ROUTERS
     for route in router.routes
     if route.include_in_schema  # type: ignore[attr-defined]
@@ -64,7 +64,7 @@ def test_an_operation_answers_as_it_is_described(
     @given(case=operation.as_strategy(generation_mode=mode))
     def ask(case: Case[Any]) -> None:
         if next(turns) % 2:  # every other time for something that is there
-            case.path_parameters = _names(known, things)
+            case.path_parameters = names_of(known, things)
         headers = {} if known.is_public else {"Authorization": f"Bearer {common_site.token}"}
         answer = case.call(headers=headers)
         case.validate_response(answer, checks=checks)
@@ -74,12 +74,6 @@ def test_an_operation_answers_as_it_is_described(
 
     if mode is GenerationMode.POSITIVE or _can_be_wrong(known):
         ask()
-
-
-def _names(known: Operation, things: dict[str, str]) -> dict[str, str]:
-    """The parts of an address that lead to something."""
-    parts = zip(known.path.split("/"), address_of(known, things).partition("?")[0].split("/"), strict=True)
-    return {template.strip("{}"): name for template, name in parts if template.startswith("{")}
 
 
 def _can_be_wrong(known: Operation) -> bool:

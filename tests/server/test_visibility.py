@@ -1,5 +1,6 @@
 """Who has no role in a project learns nothing of it: in no route, no list, no count, no hint and no error."""
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from httpx2 import Response
 
-from tests.server.samples import CONTAINER, REQUIREMENTS, address_of, body_of, fill
+from tests.server.samples import CONTAINER, REQUIREMENTS, SCRIPT, address_of, body_of, fill
 from tests.server.sites import Operation, Site, problem_of
 
 ROLES = ("viewer", "member", "editor", "admin")
@@ -99,6 +100,26 @@ def test_a_thing_of_another_project_is_not_in_ours(world: World, operations: lis
             ]
             assert len({plain(answer, mixed) for answer in answers}) <= 1, item.key
             assert all(answer.status_code in (403, 404) for answer in answers), item.key
+
+
+def test_code_that_only_another_project_has_is_not_there(world: World) -> None:
+    """Whoever knows its digest, or guesses its bytes, learns neither that it is kept nor what it is."""
+    theirs, nobodys = (b"code of bravo", b"code of nobody")
+    digests = [f"sha256:{hashlib.sha256(code).hexdigest()}" for code in (theirs, nobodys)]
+    world.site.put(f"/projects/bravo/code/{digests[0]}", theirs)
+    for role in ROLES:
+        told = []
+        for digest in digests:
+            found = ask(world, role, "GET", f"/projects/alpha/code/{digest}")
+            asked = {"function": SCRIPT | {"code": digest}}
+            previewed, submitted = (
+                ask(world, role, "POST", f"/projects/alpha/{path}", asked) for path in ("runs/preview", "runs")
+            )
+            assert found.status_code in (403, 404), found.text
+            assert submitted.status_code in (403, 422), submitted.text
+            answers = (found, previewed, submitted)
+            told.append([plain(answer, {}).replace(digest, "DIGEST") for answer in answers])
+        assert told[0] == told[1], role
 
 
 @pytest.mark.parametrize("role", LEAST_AND_MOST)

@@ -196,7 +196,7 @@ def test_a_run_is_stopped_once_and_deleted_when_it_ended(ready: World) -> None:
         "stopped",
         False,
         "Stopped",
-        "stopped by root",
+        "stopped by root, before it had started",
     )
     assert stopped.finished_at is not None
     assert ready.services.runs.stop(ready.root, run.id) == stopped
@@ -235,6 +235,6 @@ def test_viewers_preview_and_members_submit(ready: World) -> None:
     for use_case in (ready.services.runs.stop, ready.services.runs.delete):
         with pytest.raises(Forbidden):
             use_case(vic, run.id)
-    assert ready.services.runs.stop(mia, run.id).message == "stopped by mia"
+    assert ready.services.runs.stop(mia, run.id).message == "stopped by mia, before it had started"
     with pytest.raises(NotFound):
         ready.preview(LAKE, call=mia)

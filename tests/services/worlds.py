@@ -120,21 +120,25 @@ class World:
         return [(entry.action, entry.name) for entry in self.audit()]
 
 
-def make_world(store: Store, monkeypatch: pytest.MonkeyPatch, *, keys: str = KEY) -> World:
+def make_world(
+    store: Store, monkeypatch: pytest.MonkeyPatch, *, keys: str = KEY, execution: app.Execution | None = None
+) -> World:
     """The services over a store that may have something in it already."""
     clock = Clock()
     monkeypatch.setattr(app, "now", clock)
     safe = KeySafe(parse_keys(keys))
-    services, founding = app.build_services(store, safe)
+    services, founding = app.build_services(store, safe, execution=execution)
     return World(store, clock, services, founding, safe)
 
 
-def found_world(store: Store, monkeypatch: pytest.MonkeyPatch) -> World:
+def found_world(
+    store: Store, monkeypatch: pytest.MonkeyPatch, *, execution: app.Execution | None = None, tree: Sequence[Any] = TREE
+) -> World:
     """The services over a new store, with a tree."""
-    world = make_world(store, monkeypatch)
+    world = make_world(store, monkeypatch, execution=execution)
     world.founding.found(["user:root"])
     with world.services.places.units.changing(world.root, "organisation") as unit:  # one commit instead of six
-        for place in TREE:
+        for place in tree:
             world.services.places.add(unit.refreshed(), place)
     return world
 

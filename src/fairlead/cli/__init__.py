@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from collections.abc import Sequence
 
 from cyclopts import App
 
@@ -16,6 +17,7 @@ app = App(
 )
 app.command("fairlead.cli.previews:preview", name="preview", help="What would run, with which values, and why.")
 
+app.command("fairlead.cli.running:run", name="run", help="Run a program with the compute it asks for.")
 app.command("fairlead.cli.servers:up", name="up", help="Serve on this machine.")
 app.command("fairlead.cli.documents:apply", name="apply", help="Make the server as files say.")
 app.command("fairlead.cli.documents:export", name="export", help="Write what the server keeps as files.")
@@ -25,11 +27,37 @@ keys.command("fairlead.cli.servers:rotate", name="rotate", help="Seal every secr
 keys.command("fairlead.cli.servers:forget", name="forget", help="Forget older keys.")
 app.command(keys)
 
-compute = App(name="compute", help="Compute resources: what administrators offer by name.")
-compute.command(
-    "fairlead.cli.compute:lint", name="lint", help="Check definitions of compute resources before they are used."
-)
-app.command(compute)
+NOUNS = {
+    "runs": ("fairlead.cli.runs:runs", "Runs: what they do and did, and why."),
+    "compute": ("fairlead.cli.compute:compute", "Compute resources: what administrators offer by name."),
+    "templates": ("fairlead.cli.assets:templates", "Templates: starting points that users may change."),
+    "policy": ("fairlead.cli.policies:policy", "Policies: what is allowed at a scope."),
+    "secrets": ("fairlead.cli.holdings:secrets", "Secrets of a project."),
+    "volumes": ("fairlead.cli.holdings:volumes", "Volumes that the runs of a project may share."),
+    "projects": ("fairlead.cli.places:projects", "Projects: where functions, secrets and runs live."),
+    "departments": ("fairlead.cli.places:departments", "Departments: they share policies and compute resources."),
+    "nodes": ("fairlead.cli.nodes:nodes", "Nodes: what is free where runs are executed."),
+    "clusters": ("fairlead.cli.places:clusters", "Clusters: where runs execute."),
+}
+for _name, (_path, _help) in NOUNS.items():
+    app.command(_path, name=_name, help=_help)
+
+app.command("fairlead.cli.completions:completion", name="completion", help="Print the completion for a shell.")
+
+
+def run(words: Sequence[str] | None = None) -> int:
+    """Run the command that these words say, or those that were typed. What went wrong is told here, once for all."""
+    try:
+        status: int = app(words, result_action="return_int_as_exit_code_else_zero")
+    except Exception as error:
+        # Only now: to load the errors loads the model, for which no help should wait.
+        from fairlead.cli.printing import print_error
+        from fairlead.errors import FairleadError
+
+        if not isinstance(error, FairleadError):
+            raise
+        status = print_error(error)
+    return status
 
 
 def main() -> None:
@@ -39,7 +67,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = app()
+        status = run()
         sys.stdout.flush()
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # whoever read the output had seen enough

@@ -1,44 +1,126 @@
-"""`fairlead compute`: what administrators do with compute resources."""
+"""`fairlead compute`: what administrators offer by name."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
-from fairlead.cli.printing import count, print_violations, print_warnings
-from fairlead.core import linting
-from fairlead.core.trees import Tree
-from fairlead.files import documents, snapshots
-from fairlead.files.documents import Document, Library
-from fairlead.model.plans import Finding, Violation, Warning
+from cyclopts import Parameter
+
+from fairlead.cli.assets import SHARED_COLUMNS, Asset
+from fairlead.cli.nouns import Force, Json, connect, forced, gather
+from fairlead.cli.printing import print_done
+from fairlead.cli.tables import Item
+from fairlead.errors import RequestRejected, Unreadable
+from fairlead.files import documents, yamls
+from fairlead.model.compute_resources import ComputeResource
+from fairlead.model.plans import Violation
+
+KIND = "ComputeResource"
+# The part of a resource that a bare amount means.
+AMOUNTS = {"cpu": "requests", "mem": "requests", "gpu": "devices"}
 
 
-def lint(folder: Path, /) -> int:
-    """Check definitions of compute resources: fields, names, contradictions, and the policies beside them.
+@dataclass(frozen=True)
+class Said:
+    """What is said of a compute resource; left out, it stays as it is."""
+
+    scope: Annotated[str | None, Parameter(help="Who may use it: platform, department/vision, project/forest.")] = None
+    description: Annotated[str | None, Parameter(help="What it is good for.")] = None
+    cpu: Annotated[str | None, Parameter(help="Cores to reserve, such as 8 or 500m.")] = None
+    mem: Annotated[str | None, Parameter(help="Memory to reserve, such as 32Gi.")] = None
+    gpu: Annotated[str | None, Parameter(help="How many GPUs.")] = None
+    file: Annotated[Path | None, Parameter(name=["--file", "-f"], help="A document that says everything else.")] = None
+
+    @property
+    def amounts(self) -> dict[str, str]:
+        """The resources that are said by options."""
+        return {name: value for name in AMOUNTS if (value := getattr(self, name)) is not None}
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields that are said, those of the file first; amounts are not among them."""
+        said = {} if self.file is None else _load(self.file)
+        return said | {name: value for name in ("scope", "description") if (value := getattr(self, name)) is not None}
+
+
+Saying = Annotated[Said | None, Parameter(name="*")]
+
+
+def create(name: str | None = None, /, *, said: Saying = None, as_json: Json = False) -> int:
+    """Create a compute resource.
 
     Parameters
     ----------
-    folder
-        A file or folder with compute resources. Policies and clusters in it are taken into account.
+    name
+        Its name. Left out, the one in the file.
     """
-    library = documents.load_library([(folder, "ComputeResource")])
-    tree = snapshots.tree_of(library)
-    offered = [document for document in library.documents if document.kind == "ComputeResource"]
-    found = [finding for document in offered for finding in _lint(document, library, tree)]
-    violations = [*library.violations, *snapshots.check_places(library)]
-    violations += [finding for finding in found if isinstance(finding, Violation)]
-    warnings = [finding for finding in found if isinstance(finding, Warning)]
-    if not offered and not violations:
-        hint = "write kind: ComputeResource"
-        violations.append(Violation("", "file", "has no compute resources", hint, where=str(folder)))
-    print_warnings(warnings)
-    if not violations:
-        print(f"{count(len(offered), 'compute resource')}: {count(len(warnings), 'warning')}, no violations")
-    return print_violations(violations)
+    said = said or Said()
+    fields = said.fields | ({} if name is None else {"name": name})
+    if said.amounts:
+        fields["requirements"] = _take(said.amounts, fields.get("requirements", {}))
+    answer = connect().post(COMPUTE.path, fields)
+    return print_done(f"created {COMPUTE.one} {answer['name']} at {answer['scope']}", answer, as_json)
 
 
-def _lint(document: Document, library: Library, tree: Tree) -> list[Finding]:
-    scope = document.object.scope
-    policies = [policy for policy in library.of("Policy") if policy.scope in tree.path(scope)]
-    clusters = [cluster for cluster in library.of("Cluster") if tree.are_related(cluster.scope, scope)]
-    named = document.where.endswith(f", {document.name})")
-    where = document.where if named else f"{document.where}: {document.name}"
-    return [replace(finding, where=where) for finding in linting.lint(document.object, policies, clusters)]
+def edit(name: str, /, *, said: Saying = None, force: Force = False, as_json: Json = False) -> int:
+    """Change a compute resource: what is not said stays as it is."""
+    said = said or Said()
+    fields, server, revision = said.fields, connect(), None
+    if said.amounts:
+        present = server.get(COMPUTE.at(name))
+        # Requirements are replaced as a whole: what somebody else changed in the meantime must not get lost.
+        revision = present["revision"]
+        fields["requirements"] = _take(said.amounts, fields.get("requirements", present["requirements"]))
+    if not fields:
+        raise Unreadable("nothing is said that could change", "say what, such as --mem 64Gi, or -f FILE")
+    answer = server.patch(COMPUTE.at(name), fields, revision=revision, **forced(force))
+    return print_done(f"{COMPUTE.one} {answer['name']} is at revision {answer['revision']}", answer, as_json)
+
+
+def _load(file: Path) -> dict[str, Any]:
+    """The fields that the one document in a file says, its requirements in their canonical form."""
+    loaded = yamls.load_file(file)
+    if isinstance(loaded, Violation):
+        raise RequestRejected([loaded])
+    [said, *more] = loaded or [None]
+    if more or not isinstance(said, dict) or said.get("kind", KIND) != KIND:
+        hint = "keep one document in it; several, and other kinds: fairlead apply -f FILE"
+        raise RequestRejected([Violation("", "file", "is not one compute resource", hint, where=str(file))])
+    fields = {ComputeResource.spell(name): value for name, value in said.items() if name != "kind"}
+    violations: list[Violation] = []
+    parsed = documents.parse_object(ComputeResource, {"name": "unnamed", **fields}, str(file), violations)
+    if violations:
+        raise RequestRejected(violations)
+    return fields | ({"requirements": parsed.requirements.to_data()} if "requirements" in fields else {})
+
+
+def _take(amounts: dict[str, str], requirements: dict[str, Any]) -> dict[str, Any]:
+    """Requirements with other amounts. What else a resource says stays, such as its limit."""
+    resources = dict(requirements.get("resources", {}))
+    for name, amount in amounts.items():
+        resources[name] = resources.get(name, {}) | {AMOUNTS[name]: amount}
+    return requirements | {"resources": resources}
+
+
+def _gpus(item: Item) -> Any:
+    """How many GPUs, or how much of one."""
+    gpu = item["requirements"].get("resources", {}).get("gpu", {})
+    memory = gpu.get("memory", {})
+    return gpu.get("mig") or memory.get("request") or memory.get("limit") or gpu.get("devices")
+
+
+COMPUTE = Asset(
+    "compute resource",
+    "/compute-resources",
+    {
+        "NAME": "name",
+        "SCOPE": "scope",
+        "CPU": "requirements.resources.cpu.requests",
+        "MEM": "requirements.resources.mem.requests",
+        "GPU": _gpus,
+        **SHARED_COLUMNS,
+    },
+)
+
+compute = gather("compute", COMPUTE.ls, COMPUTE.show, create, edit, *COMPUTE.changes)
+compute.command("fairlead.cli.linting:lint", name="lint", help="Check definitions in files before they are used.")

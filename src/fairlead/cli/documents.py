@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from fairlead.cli.printing import count, print_violations
-from fairlead.errors import FairleadError, RequestRejected
+from fairlead.errors import RequestRejected
 from fairlead.files import documents, yamls
 from fairlead.model.plans import Violation
 from fairlead.sdk import connections
@@ -67,8 +66,6 @@ def apply(
         return print_violations(
             [_place(found, [document.where for document in library.documents]) for found in error.violations]
         )
-    except FairleadError as error:
-        return _print_error(error)
     if as_json:
         print(json.dumps(applied, indent=2))
         return 0
@@ -91,10 +88,7 @@ def export(
     as_json
         Print the documents as JSON.
     """
-    try:
-        found = connections.find_connection().get("/export")
-    except FairleadError as error:
-        return _print_error(error)
+    found = connections.find_connection().get("/export")
     if as_json:
         print(json.dumps(found, indent=2))
     elif folder is None:
@@ -130,8 +124,3 @@ def _print_changes(applied: dict[str, Any]) -> None:
     same = len(applied["changes"]) - len(changes)
     ending = ", as a dry run: nothing was kept" if applied["dry_run"] else ""
     print(f"{count(len(changes), 'change')}, {same} unchanged{ending}")
-
-
-def _print_error(error: FairleadError) -> int:
-    print(error.told, file=sys.stderr)
-    return 1

@@ -4,7 +4,7 @@ import marshal
 import math
 from collections.abc import Callable, Iterator
 
-from fairlead.core import actions, placement
+from fairlead.core import actions, executing, placement
 from fairlead.core.drafts import Draft
 from fairlead.core.folders import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.core.policies import switches
@@ -203,6 +203,7 @@ CHECKS: tuple[Check, ...] = (
     check_plan_token,
     actions.check_action,
     actions.check_serving,
+    executing.check_local,
     check_mounts,
     check_variables,
     check_reserved,

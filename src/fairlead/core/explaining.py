@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
-from fairlead.model.plans import Finding, Layer, Plan, Said, Setting, Source, Warning
+from fairlead.model.plans import Finding, Fit, Layer, Plan, Said, Setting, Source, Warning
 from fairlead.model.quantities import Duration, Percent, Quantity, Unlimited
 
 WIDEST_PATH = 44
@@ -36,8 +36,13 @@ def to_data(plan: Plan) -> dict[str, Any]:
         "warnings": [found_data(warning) for warning in plan.warnings],
         "violations": [found_data(violation) for violation in plan.violations],
         "manifests": list(plan.manifests),
-        "fit": {field.name: to_json(getattr(plan.fit, field.name)) for field in fields(plan.fit)},
+        "fit": fit_data(plan.fit),
     }
+
+
+def fit_data(fit: Fit) -> dict[str, Any]:
+    """A fit as JSON."""
+    return {field.name: to_json(getattr(fit, field.name)) for field in fields(fit)}
 
 
 def to_json(value: Any) -> Any:

@@ -4,10 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fairlead.core import checking, imposing, warning
 from fairlead.core.drafts import Draft, Snapshot
+from fairlead.core.fitting import judging
+from fairlead.core.fitting.asking import read_ask
 from fairlead.core.manifests import rendering
 from fairlead.core.policies import rules
 from fairlead.core.resolution import AMOUNTS, Resolution, Settings, Statement, Thing, add, resolve, single, state
-from fairlead.model.plans import Layer, Plan, Said, Setting, Source, Violation, Warning
+from fairlead.model.nodes import Node
+from fairlead.model.plans import Fit, Layer, Plan, Said, Setting, Source, Violation, Warning
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
@@ -19,8 +22,10 @@ PLATFORM = Source(Layer.PLATFORM)
 USER = Source(Layer.USER)
 
 
-def plan_run(request: RunRequest, snapshot: Snapshot, run_id: str, *, render: bool = True) -> Plan:
-    """Decide everything about a run. With violations the plan has no manifests."""
+def plan_run(
+    request: RunRequest, snapshot: Snapshot, run_id: str, *, render: bool = True, nodes: Sequence[Node] | None = None
+) -> Plan:
+    """Decide everything about a run. With violations the plan has no manifests; without nodes its fit is unknown."""
     statements = _collect(request, snapshot)
     settings = resolve(statements)
     _redirect(settings, snapshot)
@@ -41,11 +46,15 @@ def plan_run(request: RunRequest, snapshot: Snapshot, run_id: str, *, render: bo
     manifests = () if violations or not render else rendering.render_manifests(draft)
     if manifests and (too_large := tuple(checking.check_size(manifests[0]))):
         violations, manifests = too_large, ()
+    fit = Fit() if nodes is None or not manifests else judging.judge(read_ask(manifests), nodes)
+    if fit.verdict == "never" and nodes is not None:
+        violations, manifests = tuple(judging.refuse(read_ask(manifests), nodes)), ()
     return Plan(
         settings=resolution.flat,
         warnings=(*(found for found in overridden if found not in strict), *warning.warn(draft)),
         violations=tuple(sorted(violations, key=lambda violation: violation.path)),
         manifests=manifests,
+        fit=fit,
     )
 
 
@@ -82,7 +91,7 @@ def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[Thing]:
     if "kind" not in function.model_fields_set:
         yield single("function", "kind", function.kind)
     yield single("replicas", "", 1)
-    if function.kind == "python":
+    if function.kind == "python" and cluster.executor != "local":
         yield single("function", "image", cluster.python_image)
     if (port := PORTS.get((function.kind, request.action))) is not None:
         yield single("function", "port", port)

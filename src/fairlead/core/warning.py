@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from fairlead.core import executing
 from fairlead.core.drafts import Draft
 from fairlead.core.resolution import Resolution
 from fairlead.model.plans import Layer, Said, Setting, Warning, show_value
@@ -94,7 +95,7 @@ def warn_of_missing_code(draft: Draft) -> Iterator[Warning]:
         message = f"function {function.name} says no source: the manifests are without its code"
         yield Warning("function.source", "missing", message, "say function: {name: ..., source: train.py}")
     code = draft.snapshot.code
-    if function.kind == "python" and function.source and code is not None and not code.archive:
+    if function.kind == "python" and function.source and not function.code and code is not None and not code.archive:
         message = f"the code of {function.source} is not here: the manifests are without it"
         yield Warning("function.source", "missing", message, "preview it where the code is: fairlead preview FILE")
 
@@ -132,4 +133,5 @@ LOOKS = (
     warn_of_tiny_memory,
     warn_of_shared_memory,
     warn_of_quota,
+    executing.warn_of_no_effect,
 )

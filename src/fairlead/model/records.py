@@ -157,6 +157,12 @@ class RunRecord(Record):
     template: str | None = None
     template_id: str | None = None
     uses: list[str] = field(default_factory=list)
+    code: str | None = None  # the digest of the code that it executes
+    cluster: str | None = None  # whose executor executes it
+    held_by: str | None = None  # the server that looks after it; of a local cluster, the one whose machine runs it
+    stopped_by: str | None = None  # who asked for its end
+    exit_code: int | None = None
+    started_at: datetime | None = None
     finished_at: datetime | None = None
 
 
@@ -169,6 +175,64 @@ class PlanRecord:
     id: str
     request: JSON
     plan: JSON
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventRecord:
+    """A change of a run's state or of its reason. Never changed."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str
+    run_id: str
+    at: datetime
+    state: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeRecord:
+    """What came of a run, under its id: what it returned or how it failed, and the most that it used. Never changed."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str
+    result: JSON | None = None
+    error: JSON | None = None
+    usage: JSON = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeRecord:
+    """That a project keeps the packed code of a function. Never changed."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str  # of the place and the digest: who knows a digest of another project has no code by it
+    digest: str
+    size: int
+    created_by: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlobRecord:
+    """The packed code itself, once for all projects, under its digest. Never changed."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str
+    content: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerRecord(Record):
+    """A server that looks after runs: where it is reached, and when it was last seen."""
+
+    name: str
+    url: str
+    seen_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import math
 import posixpath
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -19,6 +20,7 @@ WORKLOAD_TYPES: Mapping[str, str] = {"job": "training", "serve": "inference", "w
 MOST_REPLICAS = 10_000
 DEEPEST_INPUT = 50
 LONGEST_TOKEN = 200
+DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$", re.ASCII)
 
 
 def parse_words(value: Any) -> tuple[str, ...]:
@@ -46,6 +48,13 @@ def parse_source(value: Any) -> str:
     return posixpath.normpath(value)
 
 
+def parse_digest(value: Any) -> str:
+    """The digest under which code is kept."""
+    if not isinstance(value, str) or not DIGEST.fullmatch(value):
+        raise wrong("digest", f"must be the digest of code, found {show(value)}", "write sha256: and 64 hex digits")
+    return value
+
+
 def _parse_word(value: Any) -> str:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else parse_variable(value)
 
@@ -67,6 +76,13 @@ SourcePath = Annotated[
 ]
 
 
+Digest = Annotated[
+    str,
+    PlainValidator(parse_digest),
+    WithJsonSchema({"type": "string", "pattern": DIGEST.pattern, "examples": ["sha256:" + 64 * "0"]}),
+]
+
+
 class Function(Strict):
     """Named code, or a container image."""
 
@@ -76,6 +92,7 @@ class Function(Strict):
     kind: Kind = "python"
     image: Image | None = None
     source: SourcePath | None = None
+    code: Digest | None = None
     handler: str | None = None
     command: Words = ()
     args: Words = ()
@@ -95,7 +112,7 @@ class Function(Strict):
     def _find_mistakes(self) -> Iterator[Mistake]:
         if self.image is None:
             yield Mistake("image", "required", "is missing: a container function is an image", "say image")
-        for name in ("source", "handler"):
+        for name in ("source", "code", "handler"):
             if (value := getattr(self, name)) is not None:
                 message = f"a container function has no {name}, found {show(value)}"
                 yield Mistake(name, "contradiction", message, "use kind: python")
@@ -137,7 +154,8 @@ class RunRequest(Requirements):
         """As it was asked, in the one spelling: what reads it back plans the same. The token is not part of it."""
         data = {name: value for name, value in super().to_data().items() if name in self.model_fields_set}
         data.pop("plan_token", None)
-        data["function"] = self.function.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        # Lists are lists only after it is dumped, of which pydantic would warn.
+        data["function"] = self.function.model_dump(mode="json", exclude_unset=True, exclude_none=True, warnings=False)
         if self.args is not None:
             data["args"] = list(self.args)
         return data

@@ -76,6 +76,7 @@ class Cluster(Place):
     EXAMPLE: ClassVar[Any] = {"name": "main", "gpu_sharing": "kai", "gpu_types": {"A100": ["NVIDIA-A100-SXM4-80GB"]}}
     NOT_BUILT: ClassVar[Mapping[str, str]] = {"queueing": "queueing", "autoscaled": "autoscaling"}
 
+    executor: Literal["kubernetes", "local"] = "kubernetes"
     gpu_resource: ExtendedResourceName = "nvidia.com/gpu"
     gpu_sharing: Literal["none", "kai", "hami"] = "none"
     gpu_product_label: LabelKey = "nvidia.com/gpu.product"

@@ -15,3 +15,6 @@ class State(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     STOPPED = "stopped"
+
+
+FINAL = frozenset({State.COMPLETED, State.FAILED, State.STOPPED})

@@ -1,15 +1,15 @@
 """A connection to a server: where it is, with which token, and its problems as our errors."""
 
-import fcntl
-import json
+import contextlib
 import os
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
-import platformdirs
 
 from fairlead.errors import (
     Changed,
@@ -25,8 +25,11 @@ from fairlead.errors import (
 )
 from fairlead.model.hosts import is_loopback
 from fairlead.model.plans import Layer, Source, Violation
+from fairlead.sdk import starting
 
 SECONDS = 60.0
+STREAM_SECONDS = 45.0  # of silence: a stream that goes on says so every fifteen
+NOT_MODIFIED = 304
 ERRORS: Mapping[str, type[FairleadError]] = {
     error.code: error
     for error in (Unauthenticated, Forbidden, NotFound, Conflict, Changed, RevisionMissing, Unavailable)
@@ -35,63 +38,123 @@ ERRORS: Mapping[str, type[FairleadError]] = {
 
 @dataclass(frozen=True)
 class Connection:
-    """An address and a token."""
+    """An address and a token. One client serves every request: to open one costs more than a small answer."""
 
     url: str
     token: str
 
-    def get(self, path: str, **parameters: Any) -> Any:
+    def get(self, path: str, /, **parameters: Any) -> Any:
         """What the server answers to a question."""
         return self._send("GET", path, params=parameters)
 
-    def post(self, path: str, body: Any) -> Any:
-        """What the server answers to something new."""
-        return self._send("POST", path, json=body)
+    def list(self, path: str, /, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Every item of a list; the next page is asked for when it is needed."""
+        page = self.get(path, **filters)
+        yield from page["items"]
+        while page["next_cursor"] is not None:
+            page = self.get(path, **filters | {"cursor": page["next_cursor"]})
+            yield from page["items"]
 
-    def _send(self, method: str, path: str, **options: Any) -> Any:
-        headers = {"Authorization": f"Bearer {self.token}"}
-        try:
-            # A proxy is for other machines: on this one it would only see the token.
-            # And preparing for TLS takes a tenth of a second, also where none is spoken.
-            url = httpx2.URL(self.url)
-            tls, elsewhere = url.scheme == "https", not is_loopback(url.host)
-            with httpx2.Client(headers=headers, timeout=SECONDS, verify=tls, trust_env=elsewhere) as client:
-                answer = client.request(method, f"{self.url}/api/v1{path}", **options)
-        except httpx2.TransportError as error:
-            hint = "see whether it runs, or start one with `fairlead up`"
-            raise Unavailable(f"there is no answer from {self.url}: {error}", hint) from error
-        if answer.is_success:
+    def post(self, path: str, body: Any, /, **parameters: Any) -> Any:
+        """What the server answers to something new."""
+        return self._send("POST", path, json=body, params=parameters)
+
+    def put(self, path: str, body: Any, /, *, revision: int | None = None, **parameters: Any) -> Any:
+        """What the server answers to something said anew. With a revision: unless it has changed since that one."""
+        return self._send("PUT", path, json=body, params=parameters, revision=revision)
+
+    def patch(self, path: str, body: Any, /, *, revision: int | None = None, **parameters: Any) -> Any:
+        """What the server answers to some fields said anew. With a revision: unless it has changed since that one."""
+        return self._send("PATCH", path, json=body, params=parameters, revision=revision)
+
+    def delete(self, path: str, /, **parameters: Any) -> None:
+        """Delete what is at a path."""
+        self._send("DELETE", path, params=parameters)
+
+    def put_bytes(self, path: str, content: bytes) -> Any:
+        """What the server answers to bytes that are to be kept."""
+        return self._send("PUT", path, content=content)
+
+    def watch(self, path: str, tag: str | None, seconds: int) -> tuple[Any, str | None]:
+        """What is at a path, with its tag; with the tag of before, nothing until it changes or the time is over."""
+        known = {} if tag is None else {"If-None-Match": tag}
+        answer = self._ask("GET", path, headers=known, params={"wait": seconds} if tag else {}, timeout=seconds + 30)
+        return (None if answer.status_code == NOT_MODIFIED else answer.json()), answer.headers.get("etag", tag)
+
+    @contextlib.contextmanager
+    def stream(self, path: str, /, **parameters: Any) -> Iterator[httpx2.Response]:
+        """An answer that is read piece by piece."""
+        with self._translated():
+            url = f"{self.url}/api/v1{path}"
+            with self._client.stream("GET", url, params=parameters, timeout=STREAM_SECONDS) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise _error_of(answer)
+                yield answer
+
+    @cached_property
+    def _client(self) -> httpx2.Client:
+        # A proxy is for other machines: on this one it would only see the token.
+        # And preparing for TLS takes a tenth of a second, also where none is spoken.
+        url, headers = httpx2.URL(self.url), {"Authorization": f"Bearer {self.token}"}
+        tls, elsewhere = url.scheme == "https", not is_loopback(url.host)
+        client = httpx2.Client(headers=headers, timeout=SECONDS, verify=tls, trust_env=elsewhere)
+        weakref.finalize(self, client.close)  # when nobody needs it any more, or at the latest at exit
+        return client
+
+    def _send(self, method: str, path: str, revision: int | None = None, **options: Any) -> Any:
+        condition = {} if revision is None else {"If-Match": f'"{revision}"'}
+        answer = self._ask(method, path, headers=condition, **options)
+        with contextlib.suppress(ValueError):  # a page for browsers: this is some other server
             return answer.json() if answer.content else None
         raise _error_of(answer)
 
+    def _ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        with self._translated():
+            answer = self._client.request(method, f"{self.url}/api/v1{path}", **options)
+        if not answer.is_success and answer.status_code != NOT_MODIFIED:
+            raise _error_of(answer)
+        return answer
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Our errors in place of the client's."""
+        try:
+            yield
+        except (httpx2.TransportError, httpx2.InvalidURL) as error:
+            hint = "see whether it runs, or start one with `fairlead up`"
+            raise Unavailable(f"there is no answer from {self.url}: {error}", hint) from error
+        except UnicodeEncodeError as error:
+            raise Unreadable("what is to be sent is no UTF-8 text", "write it in UTF-8") from error
+
 
 def find_connection(environment: Mapping[str, str] = os.environ) -> Connection:
-    """The server that FAIRLEAD_URL names, or else the one that runs on this machine for this user."""
-    data = Path(environment.get("FAIRLEAD_DATA") or platformdirs.user_data_dir("fairlead"))
+    """The server that FAIRLEAD_URL names, or else the one of this user, which is started where it is not there."""
     url, token = environment.get("FAIRLEAD_URL"), environment.get("FAIRLEAD_TOKEN")
     if url:
         if not token or not token.isascii():
             found = "is no token" if token else "is not"
             raise Unreadable(f"FAIRLEAD_URL is set, and FAIRLEAD_TOKEN {found}", "set it to a token of that server")
         return Connection(url.rstrip("/"), token)
-    try:
-        if not _is_held(data / "server.lock"):
-            raise FileNotFoundError("no server holds the folder")
-        running = json.loads((data / "server.json").read_text("utf-8"))
-        return Connection(running["url"], token or (data / "token").read_text("utf-8").strip())
-    except (OSError, ValueError, KeyError) as error:
-        hint = "start one with `fairlead up`, or set FAIRLEAD_URL and FAIRLEAD_TOKEN"
-        raise Unavailable("no server runs on this machine for this user", hint) from error
+    data = starting.find_data(environment)
+    found_url, found_token = starting.find_running(data) or starting.start_server(data)
+    return Connection(found_url, token or found_token)
 
 
-def _is_held(lock: Path) -> bool:
-    """Whether a server lives in a folder. Otherwise its port may be anybody's, and must not get the token."""
-    with lock.open() as opened:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+def path_of(*parts: str) -> str:
+    """A path from its parts, whatever is in them. Only the last, the path of a file, may have slashes of its own."""
+    *above, last = parts
+    if any(part in ("", ".", "..") for part in (*above, *last.split("/"))):
+        raise NotFound(f"there is nothing at {'/'.join(parts)!r}")
+    return "/" + "/".join([*(quote(part, safe="") for part in above), quote(last)])
+
+
+def renew(connection: Connection) -> Connection:
+    """The same server, where it is now: one that was started anew may have another port."""
+    if os.environ.get("FAIRLEAD_URL"):
+        return connection
+    running = starting.find_running(starting.find_data(os.environ))
+    return connection if running is None else Connection(running[0], connection.token)
 
 
 def _error_of(answer: httpx2.Response) -> FairleadError:

@@ -1,5 +1,6 @@
 """The application: gates, routes, failures and the description of all of it, over services that it is given."""
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -10,11 +11,13 @@ from fastapi.routing import APIRoute
 import fairlead
 from fairlead.ports import MakeId
 from fairlead.server import describing, failures
+from fairlead.server.changes import Changes
 from fairlead.server.doors import THREADS, Services
 from fairlead.server.gates import Gate, Measures
 from fairlead.server.routes import (
     access,
     compute_resources,
+    executions,
     files,
     health,
     holdings,
@@ -28,6 +31,7 @@ from fairlead.server.routing import API
 
 ROUTERS: tuple[APIRouter, ...] = (
     runs.router,  # first, because they are asked for most
+    executions.router,
     compute_resources.router,
     places.router,
     templates.router,
@@ -55,12 +59,16 @@ def create_application(
     url: str = "http://127.0.0.1",
     reads_are_local: bool = False,
     background: Background = _nothing,
+    changes: Changes | None = None,
 ) -> FastAPI:
     """The HTTP door to services. `background` runs beside it; reads that are local wait for no other machine."""
+
+    measures = Measures()
 
     @asynccontextmanager
     async def live(_app: FastAPI) -> AsyncIterator[None]:
         async with background():
+            measures.last_at = time.monotonic()  # nobody could ask before
             yield
 
     app = FastAPI(
@@ -74,9 +82,9 @@ def create_application(
     )
     # The routes themselves, not their routers: a request is matched in one flat list.
     app.router.routes += [route for router in ROUTERS for route in router.routes]
-    measures = Measures()
     app.state.services, app.state.check_ready, app.state.url = services, check_ready, url
     app.state.reads_are_local = reads_are_local
+    app.state.changes = changes or Changes()
     app.state.measures, app.state.limiter = measures, CapacityLimiter(THREADS)
     app.state.routes = [route for route in app.routes if isinstance(route, APIRoute)]
     app.openapi = lambda: describing.describe(app, app.state.routes)  # type: ignore[method-assign]

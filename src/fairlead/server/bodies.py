@@ -1,4 +1,4 @@
-"""Bodies: strict JSON into model objects. What is wrong with one is told all at once, in our words."""
+"""Bodies: strict JSON into model objects, or bytes. What is wrong with one is told all at once, in our words."""
 
 import json
 import re
@@ -44,6 +44,21 @@ class Written:
                 violation = Violation("", "body", "is not what it should be, and is not repeated here", hint)
                 raise RequestRejected([violation]) from None
             raise RequestRejected(violations_of(error, self.model)) from error
+
+
+class Raw:
+    """A dependency that reads a body as the bytes that it is."""
+
+    def __init__(self, *kinds: str) -> None:
+        self.kinds = kinds
+
+    async def __call__(self, request: Request) -> bytes:
+        """The body, where it is called what it should be, or nothing at all."""
+        kind = request.headers.get("content-type", self.kinds[0]).partition(";")[0].strip().lower()
+        if kind not in self.kinds:
+            message = f"the body is {kind[:80]!r}, not {' or '.join(self.kinds)}"
+            raise Problem(415, "media_type", message, f"send Content-Type: {self.kinds[0]}")
+        return await request.body()
 
 
 def parse_json(text: bytes, content_type: str | None) -> Any:

@@ -10,18 +10,26 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import fairlead
-from fairlead.server.bodies import Written
+from fairlead.server.bodies import Raw, Written
 from fairlead.server.listings import Asked
-from fairlead.server.routing import calls_of
+from fairlead.server.routing import BYTES, calls_of
 
 CONDITIONAL = ("archive_", "restore_", "stop_")
 REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in")  # done twice, they do no more than once
+CONTENT_ADDRESSED = ("put_code",)  # what it keeps never changes, so that nobody can be too late
 REFERENCE = "#/components/schemas/{model}"
 PARAMETERS = {
     "name": "its name; of compute resources and templates also the id",
     "project": "the name of the project",
     "kind": "what kind of scope it is",
     "run_id": "the id of the run",
+    "wait": "how many seconds to wait for the run to be another than the ETag in If-None-Match says",
+    "cursor": "where to go on: the cursor of what was read before, or 0",
+    "follow": "whether to stream what comes, until the run ends",
+    "format": "entries as JSON, or the bytes themselves",
+    "stream": "of which stream; left out, of both",
+    "path": "the path of the file, as the list of files has it",
+    "digest": "sha256: and the digest of the archive",
     "role_id": "the id of the role",
     "token_id": "the id of the token",
     "force": "whether to change what is managed by files, until they are applied again",
@@ -96,7 +104,7 @@ def describe(app: FastAPI, routes: list[APIRoute]) -> dict[str, Any]:
         for route in routes:
             for method in route.methods or ():
                 if route.include_in_schema:
-                    _complete(document["paths"][route.path][method.lower()], route, method)
+                    _complete(document["paths"][route.path_format][method.lower()], route, method)
         app.openapi_schema = document
     return app.openapi_schema
 
@@ -110,7 +118,8 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
             parameters += reader.parameters
         else:
             operation["requestBody"] = _body(reader)
-    if method in ("PATCH", "PUT", "DELETE") or route.name.startswith(CONDITIONAL):
+    changes = method in ("PATCH", "PUT", "DELETE") or route.name.startswith(CONDITIONAL)
+    if changes and route.name not in CONTENT_ADDRESSED:
         parameters.append(HEADERS["if_match"])
     if method == "POST" and not route.name.startswith(REPEATABLE):
         parameters.append(HEADERS["idempotency_key"])
@@ -120,7 +129,9 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         operation["security"] = []
 
 
-def _body(reader: Written) -> dict[str, Any]:
+def _body(reader: Written | Raw) -> dict[str, Any]:
+    if isinstance(reader, Raw):
+        return {"required": True, "content": {kind: {"schema": BYTES} for kind in reader.kinds}}
     schema: dict[str, Any] = {"$ref": REFERENCE.format(model=_name(reader))}
     return {"required": reader.required, "content": {"application/json": {"schema": schema}}}
 
@@ -147,7 +158,7 @@ def _name(reader: Written) -> str:
     return f"{reader.model.__name__}{'Change' if reader.partial else ''}"
 
 
-def _readers(route: APIRoute) -> Iterator[Written | Asked]:
+def _readers(route: APIRoute) -> Iterator[Written | Raw | Asked]:
     for part in calls_of(route.dependant):
-        if isinstance(part.call, Written | Asked):
+        if isinstance(part.call, Written | Raw | Asked):
             yield part.call

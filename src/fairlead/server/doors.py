@@ -15,7 +15,9 @@ from fairlead.server.failures import Problem
 from fairlead.services.applying import Applying
 from fairlead.services.audits import Audits
 from fairlead.services.calls import Call
+from fairlead.services.codes import Codes
 from fairlead.services.compute_resources import ComputeResources
+from fairlead.services.executions import Executions
 from fairlead.services.grants import Grants
 from fairlead.services.places import Places
 from fairlead.services.policies import Policies
@@ -47,6 +49,8 @@ class Services:
     secrets: Secrets
     volumes: Volumes
     runs: Runs
+    executions: Executions
+    codes: Codes
     grants: Grants
     tokens: Tokens
     audits: Audits

@@ -49,7 +49,7 @@ TITLES = {
     409: "Conflict",
     412: "Changed in the meantime",
     413: "Too large",
-    415: "Not JSON",
+    415: "Not in a form that is read here",
     422: "The request breaks rules",
     428: "The revision is missing",
     500: "A mistake of the server",

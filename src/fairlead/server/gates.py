@@ -15,7 +15,9 @@ from fairlead.server.routing import API
 
 LARGEST_BODY = 1024 * 1024
 LARGEST_DOCUMENTS = 8 * 1024 * 1024
+LARGEST_CODE = 16 * 1024 * 1024
 LONGEST_ADDRESS = 16 * 1024
+CODE = re.compile(rf"{API}/projects/[^/]+/code/[^/]+")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 HEADERS = [
@@ -39,6 +41,13 @@ class Measures:
             "fairlead_request_seconds", "How long requests took", ["method", "route"], registry=self.registry
         )
         self.underway = Gauge("fairlead_requests_underway", "Requests that wait for an answer", registry=self.registry)
+        self.waiting = 0
+        self.last_at = time.monotonic()
+
+    @property
+    def silent_seconds(self) -> float:
+        """For how long nobody has asked anything."""
+        return 0.0 if self.waiting else time.monotonic() - self.last_at
 
 
 class TooLarge(Exception):  # never seen outside: it ends the reading of a body
@@ -79,6 +88,7 @@ class Gate:
             await send(message)
 
         self.measures.underway.inc()
+        self.measures.waiting += 1
         try:
             turned_away = _look_at(scope)
             if turned_away is not None:
@@ -87,6 +97,8 @@ class Gate:
             await self._let_through(scope, receive, send_marked)
         finally:
             self.measures.underway.dec()
+            self.measures.waiting -= 1
+            self.measures.last_at = time.monotonic()
             self._note({**scope, "method": asked}, status, time.perf_counter() - started)
 
     async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,7 +165,9 @@ def _look_at(scope: Scope) -> Response | None:
 
 
 def _largest(scope: Scope) -> int:
-    return LARGEST_DOCUMENTS if scope["path"] == f"{API}/apply" else LARGEST_BODY
+    if scope["path"] == f"{API}/apply":
+        return LARGEST_DOCUMENTS
+    return LARGEST_CODE if CODE.fullmatch(scope["path"]) else LARGEST_BODY
 
 
 def _too_large(scope: Scope, most: int) -> Response:

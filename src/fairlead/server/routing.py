@@ -11,6 +11,7 @@ from fairlead.server.failures import PROBLEM, TITLES
 from fairlead.server.listings import refuse_unknown
 
 API = "/api/v1"
+BYTES: dict[str, Any] = {"type": "string", "format": "binary"}
 READING = (400, 401, 403, 404, 422, 503)
 WRITING = (400, 401, 403, 404, 409, 412, 413, 415, 422, 428, 503)
 
@@ -46,9 +47,15 @@ def make_router(tag: str, prefix: str = API) -> APIRouter:
     )
 
 
-def answers(model: Any = None, *, status: int = 200, writing: bool = False, about: str = "Done") -> dict[str, Any]:
-    """What a route answers: its status, its model, and every problem that can come instead."""
-    problems = {code: _problem(code) for code in (WRITING if writing else READING)}
+def answers(
+    model: Any = None, *, status: int = 200, writing: bool = False, conflicts: bool = False, about: str = "Done"
+) -> dict[str, Any]:
+    """What a route answers: its status, its model, and every problem that can come instead.
+
+    Conflicts: also of one that only reads, where what it is about may be elsewhere or not finished.
+    """
+    told = WRITING if writing else (*READING, 409) if conflicts else READING
+    problems = {code: _problem(code) for code in sorted(told)}
     done: dict[str, Any] = {"description": about}
     if model is not None:
         done["model"] = model

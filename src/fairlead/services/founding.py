@@ -28,7 +28,7 @@ class Founding:
                 platform = PlaceRecord(**unit.stamps(), kind=PLATFORM, name=PLATFORM, scope=PLATFORM, parent=None)
                 unit.add(platform, PLATFORM, PLATFORM, PLATFORM)
                 unit = unit.refreshed()
-                self.places.add(unit, Cluster(name="local"))
+                self.places.add(unit, Cluster(name="local", executor="local"))
                 self.places.add(unit.refreshed(), Project(name="default", parent="cluster/local"))
             for admin in admins:
                 self._grant(unit, admin)

@@ -1,8 +1,10 @@
-"""Runs: previewed, submitted, listed, explained, stopped. Preview is submit without the write."""
+"""Runs: previewed, submitted, listed, explained, stopped. Preview is submit without the write; nothing starts here."""
 
 import hashlib
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -10,19 +12,24 @@ import msgspec
 from fairlead.core import explaining
 from fairlead.core.planning import plan_run
 from fairlead.errors import Conflict, NotFound, RequestRejected
+from fairlead.model.nodes import Node
 from fairlead.model.parsing import show
-from fairlead.model.plans import Plan, Violation
+from fairlead.model.plans import Fit, Plan, Violation
 from fairlead.model.queries import Condition, Page
-from fairlead.model.records import JSON, AuditRecord, PlanRecord, RunRecord
+from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.roles import Deed
 from fairlead.model.states import State
+from fairlead.ports import Executor, Tell
 from fairlead.services.calls import Call
+from fairlead.services.codes import find_code
+from fairlead.services.executions import find_run, visible_nodes
 from fairlead.services.listing import Listing, load_page
 from fairlead.services.snapshots import Ground, Snapshots
 from fairlead.services.units import Unit, Units
 
-WAITING = "waits for an executor: this version of Fairlead keeps runs and does not execute them yet"
+WAITING = "waits for its turn"
+NOBODY: Mapping[str, Executor] = MappingProxyType({})
 TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)
 
 
@@ -40,8 +47,14 @@ class Planned:
 class Runs:
     """The use cases of runs."""
 
-    def __init__(self, units: Units, snapshots: Snapshots) -> None:
-        self.units, self.snapshots = units, snapshots
+    def __init__(
+        self,
+        units: Units,
+        snapshots: Snapshots,
+        executors: Mapping[str, Executor] = NOBODY,
+        tell: Tell = lambda _run_id: None,
+    ) -> None:
+        self.units, self.snapshots, self.executors, self.tell = units, snapshots, executors, tell
 
     def preview(self, call: Call, scope: str, request: RunRequest) -> JSON:
         """What would run, with which values and why. Nothing is kept."""
@@ -59,10 +72,15 @@ class Runs:
             planned = self._plan_as_previewed(unit, scope, request)
             if planned.plan.violations:
                 raise RequestRejected(planned.plan.violations)
-            record = _record_of(unit, scope, request, planned)
+            record = self._tell_wait(_record_of(unit, scope, request, planned), planned)
             unit.add(record, "run", record.id, scope)
-            unit.tx.add(PlanRecord(id=record.id, request=request.to_data(), plan=planned.data))
-            return unit.remember(record)
+            # Without its fit, which is of this moment, and of what this caller may see.
+            plan = {**planned.data, "fit": explaining.fit_data(Fit())}
+            unit.tx.add(PlanRecord(id=record.id, request=request.to_data(), plan=plan))
+            _note(unit, record)
+            unit.remember(record)
+        self.tell(record.id)
+        return record
 
     def page(self, call: Call, asked: Listing, scope: str | None = None) -> Page[RunRecord]:
         """The runs that the caller sees, the newest first."""
@@ -76,41 +94,50 @@ class Runs:
     def get(self, call: Call, run_id: str) -> RunRecord:
         """One run."""
         with self.units.reading(call) as unit:
-            return self._find(unit, run_id, Deed.SEE)
+            return find_run(unit, run_id)
 
     def plan(self, call: Call, run_id: str) -> PlanRecord:
         """What was asked for in a run, and what was decided."""
         with self.units.reading(call) as unit:
-            self._find(unit, run_id, Deed.SEE)
+            find_run(unit, run_id)
             kept = unit.tx.get(PlanRecord, id=run_id)
             if kept is None:
                 raise NotFound(f"there is no run {show(run_id)}")
             return kept
 
     def stop(self, call: Call, run_id: str) -> RunRecord:
-        """End a run. One that has ended stays as it is."""
+        """Say that a run is to end. One that has ended, or is about to, stays as it is."""
         with self.units.recording(call) as unit:
-            record = self._find(unit, run_id, Deed.WORK)
+            record = find_run(unit, run_id, Deed.WORK)
             unit.check_revision(record)
-            if not record.live:
+            if not record.live or record.state == State.STOPPING:
                 return record
-            message = f"stopped by {unit.principal.user}"
-            ended: JSON = {"state": str(State.STOPPED), "reason": "Stopped", "message": message, "live": False}
-            after = replace(record, **ended, finished_at=unit.now, **unit.next(record))
-            return unit.save(record, after, "run.stop", record.id, record.scope)
+            by = unit.principal.user
+            if record.held_by is None:  # nobody has started it, and nobody will
+                changed: JSON = {"state": str(State.STOPPED), "live": False, "finished_at": unit.now}
+                changed |= {"reason": "Stopped", "message": f"stopped by {by}, before it had started"}
+            else:
+                changed = {"state": str(State.STOPPING), "reason": "StopRequested", "message": f"{by} stops it"}
+            after = replace(record, **changed, stopped_by=by, **unit.next(record))
+            unit.save(record, after, "run.stop", record.id, record.scope)
+            _note(unit, after)
+        self.tell(run_id)
+        return after
 
     def delete(self, call: Call, run_id: str) -> None:
         """Forget a run that has ended."""
         with self.units.recording(call) as unit:
-            record = self._find(unit, run_id, Deed.WORK)
+            record = find_run(unit, run_id, Deed.WORK)
             unit.check_revision(record)
             if record.live:
                 raise Conflict(f"run {run_id} is {record.state}, and only what has ended is deleted", "stop it first")
             unit.remove(record, "run", record.id, record.scope)
+        self.tell(run_id)
 
     def _plan(self, unit: Unit, scope: str, request: RunRequest, run_id: str) -> Planned:
         ground = self.snapshots.load(unit, scope, request)
-        plan = plan_run(request, ground.snapshot, run_id)
+        plan = plan_run(request, ground.snapshot, run_id, nodes=self._nodes_of(unit, ground))
+        plan = replace(plan, violations=(*plan.violations, *_check_code(unit, scope, request)))
         data = explaining.to_data(plan)
         token = None if plan.violations else f"{run_id}.{_fingerprint(scope, request, data)}"
         return Planned(plan, data, ground, run_id, token)
@@ -135,12 +162,19 @@ class Runs:
             raise Conflict("what was previewed is submitted already", f"see run {match[1]}, or preview again")
         return planned
 
-    def _find(self, unit: Unit, run_id: str, deed: Deed) -> RunRecord:
-        record = unit.tx.get(RunRecord, id=run_id)
-        if record is None or not unit.permissions.sees(record.scope):
-            raise NotFound(f"there is no run {show(run_id)}")
-        unit.require(deed, record.scope, f"run {show(run_id)}")
-        return record
+    def _tell_wait(self, record: RunRecord, planned: Planned) -> RunRecord:
+        """The run, with what it waits for where nobody executes the runs of its cluster."""
+        cluster = planned.ground.snapshot.cluster
+        if record.cluster is not None and (cluster.executor in self.executors or not self.executors):
+            return record
+        message = "its project is on no cluster"
+        if record.cluster is not None:
+            message = f"no server executes the runs of {record.cluster} yet"
+        return replace(record, reason="NoExecutor", message=message)
+
+    def _nodes_of(self, unit: Unit, ground: Ground) -> Sequence[Node] | None:
+        executor = self.executors.get(ground.snapshot.cluster.executor)
+        return None if executor is None else list(visible_nodes(unit, executor))
 
 
 def _record_of(unit: Unit, scope: str, request: RunRequest, planned: Planned) -> RunRecord:
@@ -154,8 +188,10 @@ def _record_of(unit: Unit, scope: str, request: RunRequest, planned: Planned) ->
         function=request.function.name,
         action=request.action,
         state=str(State.QUEUED),
-        reason="NoExecutor",
+        reason="Queued",
         message=WAITING,
+        code=request.function.code,
+        cluster=_cluster_of(unit, planned.ground),
         compute_resource=profile,
         compute_resource_id=None if resource is None else resource.id,
         compute_resource_revision=None if resource is None else resource.revision,
@@ -163,6 +199,26 @@ def _record_of(unit: Unit, scope: str, request: RunRequest, planned: Planned) ->
         template_id=None if started_from is None else started_from.id,
         uses=sorted(_uses_of(values)),
     )
+
+
+def _cluster_of(unit: Unit, ground: Ground) -> str | None:
+    """Whose executor executes the run: the cluster that it was planned for, where that is one."""
+    scope = ground.snapshot.cluster.scope
+    return scope if scope in unit.organisation.clusters else None
+
+
+def _check_code(unit: Unit, scope: str, request: RunRequest) -> Iterator[Violation]:
+    digest = request.function.code
+    if digest is not None and find_code(unit, scope, digest) is None:
+        message, path = f"there is no code {digest} in {scope}", f"/projects/{scope.partition('/')[2]}/code/{digest}"
+        hint = f"send it first: PUT it to {path}"
+        yield Violation("function.code", "unknown_code", message, hint)
+
+
+def _note(unit: Unit, run: RunRecord) -> None:
+    """Keep in the run's history that it came to a state."""
+    at, id = unit.now, unit.make_id()
+    unit.tx.add(EventRecord(id=id, run_id=run.id, at=at, state=run.state, reason=run.reason, message=run.message))
 
 
 def _uses_of(values: dict[str, Any]) -> set[str]:
@@ -178,4 +234,6 @@ def _uses_of(values: dict[str, Any]) -> set[str]:
 
 
 def _fingerprint(scope: str, request: RunRequest, plan: JSON) -> str:
+    # Without its fit, which changes by the second.
+    plan = {name: part for name, part in plan.items() if name != "fit"}
     return hashlib.sha256(msgspec.json.encode([scope, request.to_data(), plan])).hexdigest()

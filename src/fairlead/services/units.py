@@ -175,11 +175,11 @@ class Units:
             yield self._unit(tx, call, principal)
 
     @contextlib.contextmanager
-    def recording(self, call: Call) -> Iterator[Unit]:
+    def recording(self, call: Call, *, alone: bool = False) -> Iterator[Unit]:
         """A use case that rests on the configuration and does not change it."""
         principal = self._identify(call)
         # The same request twice at once must find its first answer.
-        with self._store.recording(alone=call.key is not None) as tx:
+        with self._store.recording(alone=alone or call.key is not None) as tx:
             yield self._unit(tx, call, principal)
 
     @contextlib.contextmanager

@@ -40,8 +40,8 @@ Text = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
 Json = sa.JSON(none_as_null=True)
 
 
-def _column(name: str, kind: Any, **options: Any) -> sa.Column[Any]:
-    return sa.Column(name, kind, nullable=options.pop("nullable", False), **options)
+def _column(name: str, kind: Any, *more: Any, **options: Any) -> sa.Column[Any]:
+    return sa.Column(name, kind, *more, nullable=options.pop("nullable", False), **options)
 
 
 def _scope(name: str = "scope", *, nullable: bool = False) -> sa.Column[Any]:
@@ -167,7 +167,14 @@ runs = _record(
     _column("template", Text, nullable=True),
     _column("template_id", Text, nullable=True),
     _column("uses", Json),
-    _column("finished_at", Moment, nullable=True),
+    _column("code", Text, nullable=True, index=True),
+    _scope("cluster", nullable=True),
+    _column("held_by", Text, nullable=True),
+    _column("stopped_by", Text, nullable=True),
+    _column("exit_code", sa.Integer, nullable=True),
+    _column("started_at", Moment, nullable=True),
+    _column("finished_at", Moment, nullable=True, index=True),
+    sa.Index("ix_runs_live", "live", "held_by", "id"),
     sa.Index("ix_runs_compute_resource", "compute_resource_id", "live"),
     sa.Index("ix_runs_template", "template_id", "live"),
     sa.Index("ix_runs_scope_live", "scope", "live"),
@@ -178,6 +185,45 @@ plans = sa.Table(
     sa.Column("id", Text, sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     _column("request", Json),
     _column("plan", Json),
+)
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("id", Text, primary_key=True),
+    _column("run_id", Text, sa.ForeignKey("runs.id", ondelete="CASCADE"), index=True),
+    _column("at", Moment),
+    _column("state", Text),
+    _column("reason", Text),
+    _column("message", Text),
+)
+outcomes = sa.Table(
+    "outcomes",
+    metadata,
+    sa.Column("id", Text, sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    _column("result", Json, nullable=True),
+    _column("error", Json, nullable=True),
+    _column("usage", Json),
+)
+codes = sa.Table(
+    "codes",
+    metadata,
+    sa.Column("id", Text, primary_key=True),
+    _column("digest", Text, index=True),
+    _column("size", sa.Integer),
+    _column("created_by", Text),
+    _column("created_at", Moment, index=True),
+)
+blobs = sa.Table(
+    "blobs",
+    metadata,
+    sa.Column("id", Text, primary_key=True),
+    _column("content", sa.LargeBinary),
+)
+servers = _record(
+    "servers",
+    _column("name", Text),
+    _column("url", Text),
+    _column("seen_at", Moment),
 )
 audit = sa.Table(
     "audit",
@@ -228,6 +274,11 @@ TABLES: Mapping[type, sa.Table] = {
     records.TokenRecord: tokens,
     records.RunRecord: runs,
     records.PlanRecord: plans,
+    records.EventRecord: events,
+    records.OutcomeRecord: outcomes,
+    records.CodeRecord: codes,
+    records.BlobRecord: blobs,
+    records.ServerRecord: servers,
     records.AuditRecord: audit,
     records.AnswerRecord: answers,
     records.SettingsRecord: settings,

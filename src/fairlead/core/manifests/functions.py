@@ -58,7 +58,7 @@ def render_call(draft: Draft) -> str:
         "command": function.command,
         "inputs": draft.request.inputs,
         "port": draft.port,
-        "digest": code.digest if code else "",
+        "digest": function.code or (code.digest if code else ""),
     }
     return json.dumps(call)
 

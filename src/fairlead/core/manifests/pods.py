@@ -40,7 +40,7 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
 def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, Any]:
     container = {
         "name": CONTAINER,
-        "image": draft.resolution.value("function", "image"),
+        **({"image": image} if (image := draft.resolution.value("function", "image")) is not None else {}),
         **({"workingDir": HOME} if draft.function.kind == "python" else {}),
         **functions.render_command(draft),
         "env": functions.render_envs(draft),

@@ -1,20 +1,28 @@
 """Runs over HTTP."""
 
+import time
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Depends, Response
+from fastapi import Depends, Query, Response
 
 from fairlead.model.queries import Page
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.server.bodies import Written
+from fairlead.server.changes import Changes
+from fairlead.server.changes import wait as waiting
 from fairlead.server.doors import Door
 from fairlead.server.listings import Asked
 from fairlead.server.routing import answers, make_router
 from fairlead.services.listing import Listing
 
+NOT_MODIFIED = 304
+LONGEST_WAIT = 60
+LOOK_EVERY_SECONDS = 2.0  # another server may have changed it, and nobody here heard of it
+
 router = make_router("runs")
+Wait = Annotated[int, Query(ge=0, le=LONGEST_WAIT)]
 Listed = Annotated[Listing, Depends(Asked(RunRecord))]
 WrittenRequest = Annotated[RunRequest, Depends(Written(RunRequest))]
 
@@ -56,9 +64,17 @@ async def list_all(door: Door, asked: Listed) -> Response:
 
 
 @router.get("/runs/{run_id}", name="show_run", **answers(RunRecord))
-async def show(door: Door, run_id: str) -> Response:
-    """Show a run."""
-    return await door.answer(door.services.runs.get, run_id)
+async def show(door: Door, run_id: str, wait: Wait = 0) -> Response:
+    """Show a run. With If-None-Match and `wait`, answers as soon as it changes."""
+    changes: Changes = door.request.app.state.changes
+    with changes.listening(run_id) as heard:
+        until = time.monotonic() + wait
+        while True:
+            answer = await door.answer(door.services.runs.get, run_id, quick=True)
+            left = until - time.monotonic()
+            if answer.status_code != NOT_MODIFIED or left <= 0:
+                return answer
+            await waiting(heard, min(left, LOOK_EVERY_SECONDS))
 
 
 @router.post("/runs/{run_id}/stop", name="stop_run", **answers(RunRecord, writing=True))

@@ -1,0 +1,58 @@
+"""Asks Fairlead to run a trivial function, and prints how that went as JSON.
+
+fairlead_driver wait COUNT            seconds of each run, one after the other
+fairlead_driver many COUNT SECONDS    all at once: how many were done, and when
+"""
+
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import fairlead as fl
+from fairlead.sdk.functions import Function
+from fairlead.sdk.runs import Run
+
+SOURCE = Path(__file__).with_name("fairlead_function.py")
+CLIENTS = 8
+LOOK_SECONDS = 0.2
+
+
+def main() -> None:
+    way, count = sys.argv[1], int(sys.argv[2])
+    function = fl.project("bench").function("tiny", source=str(SOURCE), handler="main")
+    if way == "many":
+        told: object = _many(function, count, float(sys.argv[3]))
+    else:
+        _seconds(function)  # the first pays for what the others find ready
+        told = [_seconds(function) for _ in range(count)]
+    print(json.dumps(told))
+
+
+def _seconds(function: Function) -> float:
+    started = time.perf_counter()
+    run = function.run()
+    run.wait(progress=False)
+    took = time.perf_counter() - started
+    assert run.result == 2, run
+    return took
+
+
+def _many(function: Function, count: int, limit_seconds: float) -> dict[str, float]:
+    project = fl.project("bench")
+    started = time.perf_counter()
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        runs: list[Run] = list(pool.map(lambda _: function.run(), range(count)))
+    until = started + limit_seconds
+    while len(project.runs(limit=1, live="true")) and time.perf_counter() < until:
+        time.sleep(LOOK_SECONDS)
+    seconds = time.perf_counter() - started
+    states = [run.state for run in runs]
+    for run in runs:
+        run.stop()
+    return {"finished": states.count("completed"), "failed": states.count("failed"), "seconds": seconds}  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""What one stream of a run writes, masked, and kept line by line where that does not keep anybody waiting.
+
+Standard library only.
+"""
+
+import time
+
+from fairlead.adapters.local.logfiles import LogWriter
+from fairlead.adapters.local.masking import Masker
+
+LARGEST = 1 << 16
+WAIT_SECONDS = 0.1  # how long the beginning of a line waits for its end: programs write a line in many pieces
+
+
+class Lines:
+    """One stream on its way into the log."""
+
+    def __init__(self, stream: str, masker: Masker, log: LogWriter) -> None:
+        self.stream, self.masker, self.log = stream, masker, log
+        self.pending, self.since = b"", 0.0
+
+    def feed(self, data: bytes) -> None:
+        """Take what was written; keep the lines that are whole."""
+        self.since = self.since if self.pending else time.monotonic()
+        self.pending += self.masker.feed(data)
+        if len(self.pending) >= LARGEST:
+            self._write(len(self.pending))
+        else:
+            self._write(self.pending.rfind(b"\n") + 1)
+
+    def flush_old(self) -> None:
+        """Keep the beginning of a line that has waited for long enough."""
+        if self.pending and time.monotonic() - self.since > WAIT_SECONDS:
+            self._write(len(self.pending))
+
+    def finish(self) -> None:
+        """Keep everything: nothing more comes."""
+        self.pending += self.masker.finish()
+        self._write(len(self.pending))
+
+    def _write(self, length: int) -> None:
+        if length:
+            self.log.write(self.stream, self.pending[:length], time.time_ns())
+            self.pending, self.since = self.pending[length:], time.monotonic()

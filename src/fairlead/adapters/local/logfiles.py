@@ -1,0 +1,89 @@
+"""The log of a run as a file: what each stream wrote, when, in the order in which it came. Standard library only.
+
+A record is a header (a mark, nanoseconds, stream, length) and that many bytes. A cursor is the place of a record in the
+file.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+HEADER = struct.Struct("<4sQBI")
+MARK = b"\xfa\x1e\x10\x6d"
+STREAMS = ("stdout", "stderr", "platform")
+LARGEST_RECORD = 1 << 20
+LARGEST_LOG = 1 << 30
+FULL = b"the log has reached its largest size: what follows is not kept\n"
+
+
+class Piece(NamedTuple):
+    """Bytes that one stream wrote at one moment, and where the next record begins."""
+
+    nanoseconds: int
+    stream: str
+    data: bytes
+    end: int
+
+
+class LogWriter:
+    """Appends to a log, up to its largest size; then says once that the rest is not kept."""
+
+    def __init__(self, file: Path, largest: int = LARGEST_LOG) -> None:
+        self._file: BinaryIO = file.open("ab", buffering=0)
+        self._left = largest - self._file.tell()
+
+    def write(self, stream: str, data: bytes, nanoseconds: int) -> None:
+        """Keep what a stream wrote."""
+        if not data or self._left < 0:
+            return
+        for start in range(0, len(data), LARGEST_RECORD):
+            piece = data[start : start + LARGEST_RECORD]
+            self._left -= len(piece)
+            if self._left < 0:
+                self._append("platform", FULL, nanoseconds)
+                return
+            self._append(stream, piece, nanoseconds)
+
+    def _append(self, stream: str, data: bytes, nanoseconds: int) -> None:
+        record = HEADER.pack(MARK, nanoseconds, STREAMS.index(stream), len(data)) + data
+        try:
+            if self._file.write(record) != len(record):
+                self._left = -1
+        except OSError:  # the disk is full: the run goes on without its log
+            self._left = -1
+
+    def close(self) -> None:
+        """Keep all of it."""
+        self._file.close()
+
+
+def read_pieces(file: Path, start: int, most: int) -> Iterator[Piece]:
+    """The records from a cursor on, at least one and no more than about so many bytes. One that is half written waits.
+
+    Raise ValueError where no record begins at the cursor.
+    """
+    try:
+        opened = file.open("rb")
+    except FileNotFoundError:
+        return
+    with opened:
+        size = os.fstat(opened.fileno()).st_size
+        if not 0 <= start <= size:
+            raise ValueError("the log is not that long")
+        opened.seek(start)
+        while most > 0 and start < size:
+            header = opened.read(HEADER.size)
+            if not header.startswith(MARK[: len(header)]):
+                raise ValueError("no record begins there")
+            if len(header) < HEADER.size:
+                return
+            _, nanoseconds, stream, length = HEADER.unpack(header)
+            if stream >= len(STREAMS) or length > LARGEST_RECORD:
+                raise ValueError("no record begins there")
+            if start + HEADER.size + length > size:
+                return
+            start += HEADER.size + length
+            most -= length + HEADER.size
+            yield Piece(nanoseconds, STREAMS[stream], opened.read(length), start)

@@ -1,0 +1,112 @@
+"""How a run ended, in words: from its exit status, from what it left behind, and from why it was ended.
+
+Standard library only.
+"""
+
+import json
+import os
+import signal
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead.adapters.local.logfiles import read_pieces
+from fairlead.adapters.local.masking import Masker
+
+LARGEST_FILE = 512 * 1024
+TAIL_BYTES = 1 << 16
+LONGEST_LINE = 300
+KNOWN = {"json": {"kind", "value"}, "file": {"kind", "path", "type", "size"}}  # what the bootstrap leaves as a result
+
+
+@dataclass
+class Ending:
+    """What is known of how a run ended."""
+
+    status: int | None = None  # as wait() tells it
+    reason: str | None = None  # why it was ended, where it did not end by itself
+    message: str = ""
+    trouble: str = ""  # what kept it from starting
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code; that of a shell where a signal ended it."""
+        if self.status is None:
+            return 128 + signal.SIGKILL if self.reason is not None else None
+        code = os.waitstatus_to_exitcode(self.status)
+        return code if code >= 0 else 128 - code
+
+    @property
+    def killed(self) -> bool:
+        """Whether it was killed, and nobody here did it."""
+        return self.reason is None and self.exit_code == 128 + signal.SIGKILL
+
+
+def describe_ending(ending: Ending, home: Path, log: Path, masker: Masker) -> dict[str, Any]:
+    """What came of a run: reason, message, exit code, and what it returned or how it failed."""
+    told = _describe(ending, home, log, masker)
+    return {**told, "message": told["message"].replace("\0", "\N{SYMBOL FOR NULL}")}
+
+
+def _describe(ending: Ending, home: Path, log: Path, masker: Masker) -> dict[str, Any]:
+    code = ending.exit_code
+    error = read_left(home / "error.json")
+    if error is not None:
+        error = {name: masker.mask(str(value)) for name, value in error.items()}
+    told: dict[str, Any] = {"exit_code": code, "stopped": ending.reason == "Stopped", "error": error, "result": None}
+    if ending.trouble:
+        return {**told, "phase": "failed", "reason": "StartFailed", "message": ending.trouble, "exit_code": None}
+    if ending.reason is not None:
+        return {**told, "phase": "failed", "reason": ending.reason, "message": ending.message}
+    if code is None:
+        message = "the process next to the run, which was to tell how it ended, was killed"
+        return {**told, "phase": "failed", "reason": "Lost", "message": message}
+    if code == 0:
+        result = read_left(home / "result.json")
+        known = result is not None and KNOWN.get(str(result.get("kind"))) == set(result)
+        return {**told, "phase": "succeeded", "reason": "", "message": "", "result": result if known else None}
+    return {**told, "phase": "failed", "reason": "ExitCode", "message": _explain(code, error, log)}
+
+
+def read_left(file: Path) -> dict[str, Any] | None:
+    """A small JSON file that a run left; None where there is none. A link is not followed: it may lead anywhere."""
+    try:
+        with open(file, "rb", opener=_open_plain) as content:
+            found = json.loads(content.read(LARGEST_FILE), parse_constant=_refuse_number)
+        # What is no text is not kept by any database.
+        found = json.loads(json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _open_plain(file: str, flags: int) -> int:
+    return os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _refuse_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
+def _explain(code: int, error: dict[str, Any] | None, log: Path) -> str:
+    if error is not None and error.get("message"):
+        return f"{error.get('type', 'error')}: {error['message']}"
+    ended = f"exited with code {code}"
+    if code > 128 and code - 128 in [number.value for number in signal.Signals]:
+        ended = f"was ended by {signal.Signals(code - 128).name}"
+    last = _last_line(log)
+    return f"{ended}: {last}" if last else ended
+
+
+def _last_line(log: Path) -> str:
+    """The last line that the run wrote, errors before other output."""
+    tails: dict[str, deque[bytes]] = {"stdout": deque(maxlen=8), "stderr": deque(maxlen=8)}
+    for piece in read_pieces(log, 0, 1 << 62):
+        if piece.stream in tails:
+            tails[piece.stream].append(piece.data[-TAIL_BYTES:])
+    for stream in ("stderr", "stdout"):
+        lines = [line for line in b"".join(tails[stream]).decode("utf-8", "replace").splitlines() if line.strip()]
+        if lines:
+            return lines[-1].strip()[:LONGEST_LINE]
+    return ""

@@ -1,0 +1,240 @@
+"""The process of a run, and the one next to it that starts it, reaps what it leaves and tells how it ended.
+
+Standard library only. supervisor > keeper > the run: when the supervisor is killed the keeper dies with it, and takes
+its process namespace along, where there is one.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead.adapters.local import measuring, namespaces
+from fairlead.adapters.local.specs import Identity, Spec
+
+NICENESS = 5
+MAP_MY_IDS = b"?"
+FIRST_TO_GO = 500  # where the machine has no memory left, the kernel ends runs before anything else
+
+
+@dataclass
+class Payload:
+    """A run that was started: what it writes, and what its keeper tells of it."""
+
+    keeper: int
+    streams: dict[str, int]
+    report: int
+    isolated: bool
+
+    @property
+    def proc(self) -> str:
+        """Where its processes are told of: those of its own namespace, or all of them."""
+        return f"/proc/{self.keeper}/root/proc" if self.isolated else "/proc"
+
+    @property
+    def top(self) -> int:
+        """The keeper, as it is numbered there."""
+        return 1 if self.isolated else self.keeper
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it and all that it started."""
+        if not self.isolated:
+            for process in reversed(measuring.list_tree("/proc", self.keeper)):
+                if process.pid != self.keeper:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process.pid, signal.SIGKILL)
+            return  # the keeper reaps them, tells of it, and ends
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.keeper, number)
+
+
+def start(spec: Spec, folder: Path, secrets: dict[str, str]) -> Payload:
+    """Start a run. What goes wrong on the way is told in the report."""
+    pipes = {name: os.pipe() for name in ("stdout", "stderr", "report")}
+    if spec.isolated:
+        flags = namespaces.NEW_PROCESSES | (0 if os.getuid() == 0 else namespaces.NEW_USERS)
+        namespaces.unshare(flags)
+        if flags & namespaces.NEW_USERS:
+            namespaces.map_ids("self", spec.identity)
+    # The keeper hears no signal before it can pass it on.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    parent = os.getpid()
+    keeper = os.fork()
+    if keeper == 0:
+        writing = {name: ends[1] for name, ends in pipes.items()}
+        try:
+            if _die_with(parent, isolated=spec.isolated):
+                _keep(spec, folder, secrets, writing)
+        except BaseException as error:
+            _tell(writing["report"], f"trouble {_describe(error)}")
+        finally:
+            os._exit(0)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    for _, end in pipes.values():
+        os.close(end)
+    streams = {name: pipes[name][0] for name in ("stdout", "stderr")}
+    return Payload(keeper, streams, pipes["report"][0], spec.isolated)
+
+
+def _keep(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, int]) -> None:
+    """Start the run and wait for its end, as its parent."""
+    signal.set_wakeup_fd(-1)
+    os.umask(0o022)
+    namespaces.prctl(namespaces.SUBREAPER, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(pipes["stdout"], 1)
+    os.dup2(pipes["stderr"], 2)
+    if spec.isolated:
+        namespaces.unshare(namespaces.NEW_MOUNTS | namespaces.NEW_IPC)
+        namespaces.enter_root(spec, str(folder / "root"), secrets)
+    asks, answers = os.pipe(), os.pipe()
+    payload = os.fork()
+    if payload == 0:
+        try:
+            _become(spec, secrets, asked=asks[1], answered=answers[0])
+        except BaseException as error:
+            _tell(asks[1], _describe(error))
+        finally:
+            os._exit(126)
+    signal.signal(signal.SIGTERM, lambda *_: _pass_on(payload))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    os.close(asks[1])
+    trouble = os.read(asks[0], 4096)  # nothing, once another program runs there
+    if trouble == MAP_MY_IDS:
+        namespaces.map_ids(payload, spec.identity)
+        os.write(answers[1], b"!")
+        trouble = os.read(asks[0], 4096)
+    _tell(pipes["report"], f"trouble {trouble.decode('utf-8', 'replace').strip()}" if trouble else "running")
+    status = _reap_until(payload)
+    if not spec.isolated:
+        _reap_rest()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _tell(pipes["report"], f"used {used.ru_utime + used.ru_stime:.3f} {used.ru_maxrss * 1024}")
+    _tell(pipes["report"], f"ended {status}")
+
+
+def _become(spec: Spec, secrets: dict[str, str], asked: int, answered: int) -> None:
+    """Become the run: its ids, its limits, its environment, its program."""
+    os.setsid()
+    if _has_own_ids(spec):
+        namespaces.unshare(namespaces.NEW_USERS)
+        os.write(asked, MAP_MY_IDS)
+        os.read(answered, 1)
+    namespaces.drop_capabilities()
+    identity = spec.identity
+    if identity.outer_uid is not None and identity.outer_gid is not None:
+        inside = spec.isolated
+        os.setgroups(identity.groups if inside else identity.outer_groups)
+        gid, uid = (identity.gid, identity.uid) if inside else (identity.outer_gid, identity.outer_uid)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    _die_with(os.getppid(), isolated=True)
+    namespaces.prctl(namespaces.NO_NEW_PRIVILEGES, 1)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_GO), "ascii")
+    os.nice(NICENESS)
+    if spec.cpus:
+        os.sched_setaffinity(0, spec.cpus)
+    os.umask(0o002)  # the other runs of the project may write to what this one leaves on a shared volume
+    _enter(spec.cwd)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    env = {**spec.env, **{name: secrets[name] for name in spec.secret_envs}}
+    try:
+        os.execvpe(spec.command[0], spec.command, env)
+    except OSError as error:
+        told = f"cannot run {spec.command[0]}: {os.strerror(error.errno or 0).lower()}"
+        if isinstance(error, PermissionError):
+            told += "; set python to an interpreter that every user can run"
+        raise OSError(error.errno, told) from None
+
+
+def _enter(folder: str) -> None:
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        way_out = "set data to a folder that every user can pass through, such as /var/lib/fairlead"
+        told = f"cannot enter {folder}: {os.strerror(error.errno or 0).lower()}; {way_out}"
+        raise OSError(error.errno, told) from None
+
+
+def _has_own_ids(spec: Spec) -> bool:
+    """Whether ids inside stand for other ids outside that only root can give away."""
+    return spec.isolated and spec.identity.outer_uid is not None
+
+
+def _die_with(parent: int, *, isolated: bool) -> bool:
+    """Be killed when the parent ends; False where it has already. In a namespace of its own a parent has no number."""
+    namespaces.prctl(namespaces.DEATH_SIGNAL, signal.SIGKILL)
+    return isolated or os.getppid() == parent
+
+
+def _pass_on(payload: int) -> None:
+    """Ask the run to end, and what it started; before it has a group of its own, it alone."""
+    try:
+        os.killpg(payload, signal.SIGTERM)
+    except ProcessLookupError:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(payload, signal.SIGTERM)
+
+
+def _reap_until(payload: int) -> int:
+    """Wait for the end of the run, and of whatever ends before it; how it ended."""
+    while True:
+        pid, status = os.wait()
+        if pid == payload:
+            return status
+
+
+def _reap_rest() -> None:
+    """End whatever the run left behind."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            for process in measuring.list_tree("/proc", os.getpid())[1:]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
+            os.wait()
+
+
+def _tell(pipe: int, line: str) -> None:
+    os.write(pipe, f"{line[:4000]}\n".encode("utf-8", "replace"))
+
+
+def _describe(error: BaseException) -> str:
+    told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(f"{told}".split()) or type(error).__name__
+
+
+def probe() -> None:
+    """Try whether this machine lets a run have its own view of it. Raise `OSError` where it does not."""
+    root = os.getuid() == 0
+    namespaces.unshare(namespaces.NEW_PROCESSES | (0 if root else namespaces.NEW_USERS))
+    if not root:
+        namespaces.map_ids("self", Identity(1000, 1000))
+    child = os.fork()
+    if child == 0:
+        try:
+            namespaces.unshare(namespaces.NEW_MOUNTS | namespaces.NEW_IPC)
+            namespaces.mount(None, "/", flags=namespaces.RECURSIVE | namespaces.PRIVATE)
+            namespaces.mount("tmpfs", "/tmp", "tmpfs")
+            os.mkdir("/tmp/proc")
+            namespaces.mount("proc", "/tmp/proc", "proc")
+            if root:
+                namespaces.unshare(namespaces.NEW_USERS)
+        except OSError as error:
+            os.write(2, f"{_describe(error)}\n".encode())
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        raise SystemExit(1)

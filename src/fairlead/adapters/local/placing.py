@@ -1,0 +1,75 @@
+"""What a run is given of this machine before it starts: folders, a user id of its own, cores and GPUs."""
+
+import os
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+
+from fairlead.adapters.local import specifying
+from fairlead.adapters.local.machines import GPU, Machine
+from fairlead.adapters.local.specifying import Place, Runtime, gid_of
+from fairlead.adapters.local.specs import Spec
+from fairlead.core.fitting.asking import read_ask
+from fairlead.errors import Unavailable
+from fairlead.model.observations import Work
+from fairlead.model.quantities import NANOS, Quantity
+
+FIRST_UID, UIDS = 1_000_000, 1_000_000
+PASSABLE, OWN, SHARED = 0o711, 0o700, 0o2770
+
+
+def find_place(work: Work, folder: Path, volumes: Path, machine: Machine, live: Collection[Spec]) -> Place:
+    """Cores and GPUs that are free, and an id that nobody has. Who asks for less than all cores gets the idle ones."""
+    pod = work.manifests[0]["spec"]["template"]["spec"]
+    limit = pod["containers"][0].get("resources", {}).get("limits", {}).get("cpu")
+    cores = len(machine.cpus) if limit is None else -(-Quantity.parse(limit).nanos // NANOS)
+    taken = [cpu for spec in live for cpu in spec.cpus]
+    cpus = sorted(machine.cpus, key=taken.count)[:cores] if cores < len(machine.cpus) else []
+    held = {device for spec in live for device in spec.devices}
+    free = [gpu.id for gpu in machine.gpus if gpu.id not in held]
+    wanted = read_ask(work.manifests).amounts.get(GPU, 0) // NANOS
+    if wanted > len(free):
+        raise Unavailable(f"asks for {wanted} GPUs; {len(free)} of {len(machine.gpus)} are free")
+    devices = free[:wanted]
+    uid = _choose_uid(work.run_id, live) if os.getuid() == 0 else None
+    return Place(folder, volumes, uid, tuple(sorted(cpus)), tuple(devices))
+
+
+def prepare(work: Work, place: Place, machine: Machine, runtime: Runtime) -> Spec:
+    """Make the folder of a run, and everything that is put into it before it starts."""
+    folder, group = place.folder, work.manifests[0]["spec"]["template"]["spec"]["securityContext"]["fsGroup"]
+    make_passable(folder)
+    spec = specifying.specify(work, place, machine, runtime)
+    specifying.write_code(work, folder / "code")
+    (folder / "root").mkdir(mode=0o755, exist_ok=True)
+    gid = gid_of(work.project, group)
+    for made in (folder / "home", folder / "home" / "output", folder / "home" / "tmp"):
+        _give(made, place.uid, gid, OWN)
+    for source in (Path(mount.source) for mount in spec.mounts if mount.source is not None):
+        if source.is_relative_to(folder / "volumes"):
+            _give(source, place.uid, gid, SHARED)
+        elif source.is_relative_to(place.volumes):
+            _give(source, 0, gid, SHARED)
+    spec.save(folder)
+    return spec
+
+
+def make_passable(folder: Path) -> None:
+    """Make a folder that others can pass through and not look into."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(PASSABLE)
+
+
+def _choose_uid(run_id: str, live: Collection[Spec]) -> int:
+    """A user id of the run's own; not one of a few that are used again and again, with what others left behind."""
+    used = {spec.identity.outer_uid for spec in live}
+    first = zlib.crc32(run_id.encode()) % UIDS
+    return next(uid for n in range(UIDS) if (uid := FIRST_UID + (first + n) % UIDS) not in used)
+
+
+def _give(folder: Path, uid: int | None, gid: int, mode: int) -> None:
+    """Make a folder that belongs to a run, or to all of its project."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if uid is not None and os.getuid() == 0:
+        os.chown(folder, uid, gid)
+    folder.chmod(mode)

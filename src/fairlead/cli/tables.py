@@ -1,0 +1,86 @@
+"""Lists as people read them: a plain table, cut to the width of a terminal and whole in a pipe."""
+
+import shutil
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import Any
+
+GAP = "  "
+NARROWEST = 6
+AGES = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+Item = Mapping[str, Any]
+# The heading of each column, and where its value is: a path with dots, or a function of the item.
+Columns = Mapping[str, str | Callable[[Item], Any]]
+
+
+def print_table(items: Iterable[Item], columns: Columns) -> None:
+    """Items on stdout, a line each; times as ages."""
+    now = datetime.now(UTC)
+    rows = [[format_cell(_read(item, place), now) for place in columns.values()] for item in items]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print("\n".join(format_table([list(columns), *rows], width)))
+
+
+def format_table(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """Rows as aligned lines. Where they are wider than a terminal, the widest columns are cut."""
+    widths = [max(map(_width, column)) for column in zip_longest(*rows, fillvalue="")]
+    if width is not None:
+        spare = width - len(GAP) * (len(widths) - 1)
+        while sum(widths) > spare and max(widths) > NARROWEST:
+            widths[widths.index(max(widths))] -= 1
+    return [GAP.join(_fit(cell, wide) for cell, wide in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def format_cell(value: Any, now: datetime) -> str:
+    """A value in a table: nothing as a dash, a time as an age, and no character that a terminal would obey."""
+    if value is None or value in ("", [], {}):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return format_age((now - value).total_seconds())
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return text if text.isprintable() else "".join(map(_escape, text))
+
+
+def format_age(seconds: float) -> str:
+    """How long something is ago, in the largest unit that is full: `3h`."""
+    step, unit = next((age for age in AGES if seconds >= age[0]), AGES[-1])
+    return f"{max(int(seconds), 0) // step}{unit}"
+
+
+def _read(item: Item, place: str | Callable[[Item], Any]) -> Any:
+    """The value of a column. A field that is called `at`, or ends so, is a time."""
+    if callable(place):
+        return place(item)
+    value: Any = item
+    for name in place.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return datetime.fromisoformat(value) if value and (place == "at" or place.endswith("_at")) else value
+
+
+def _escape(letter: str) -> str:
+    return letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+
+
+def _width(text: str) -> int:
+    """How many cells of a terminal a text takes: some letters take two, and marks upon letters none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(mark) else 2 if _is_wide(mark) else 1 for mark in text)
+
+
+def _is_wide(letter: str) -> bool:
+    return unicodedata.east_asian_width(letter) in "WF"
+
+
+def _fit(text: str, width: int) -> str:
+    if _width(text) > width:
+        while _width(text) >= width:
+            text = text[:-1]
+        text += "…"
+    return text + " " * (width - _width(text))

@@ -1,0 +1,97 @@
+"""What is forgotten with time: runs that ended long ago, their logs and files, code and volumes that nothing needs."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+
+import structlog
+
+from fairlead.errors import FairleadError
+from fairlead.model.observations import Phase
+from fairlead.model.queries import Condition
+from fairlead.model.records import AuditRecord, BlobRecord, CodeRecord, RunRecord, VolumeRecord
+from fairlead.ports import Clock, Executor, Store
+
+log = structlog.get_logger()
+
+EVERY_SECONDS = 600.0
+UNUSED_CODE = timedelta(days=1)  # between sending code and submitting a run with it
+
+
+class Retention:
+    """Forgets, every few minutes."""
+
+    def __init__(
+        self,
+        store: Store,
+        executors: Mapping[str, Executor],
+        *,
+        clock: Clock,
+        keep_runs: timedelta,
+        keep_logs: timedelta,
+    ) -> None:
+        self.store, self.executors, self.clock = store, executors, clock
+        self.keep_runs, self.keep_logs = keep_runs, keep_logs
+
+    def sweep(self) -> None:
+        """Forget what is due. What does not work is tried again next time."""
+        now = self.clock()
+        self._attempt(lambda: self._forget_runs(now))
+        self._attempt(lambda: self._forget_code(now))
+        for executor in self.executors.values():
+            self._attempt(partial(self._sweep_executor, executor, now))
+
+    def _attempt(self, step: Callable[[], None]) -> None:
+        """Do something that may fail without keeping the rest from being done."""
+        try:
+            step()
+        except Exception as error:
+            expected = isinstance(error, FairleadError | OSError)
+            log.error("sweep failed", problem=str(error), exc_info=None if expected else error)
+
+    def _forget_runs(self, now: datetime) -> None:
+        due = (Condition("live", "=", False), Condition("finished_at", "<", now - self.keep_runs))
+        with self.store.recording() as tx:
+            gone = tx.remove_all(RunRecord, *due)
+        if gone:
+            log.info("runs forgotten", count=gone)
+
+    def _forget_code(self, now: datetime) -> None:
+        with self.store.recording(alone=True) as tx:  # or a run that is submitted meanwhile would miss its code
+            for code in tx.find(CodeRecord, Condition("created_at", "<", now - UNUSED_CODE)):
+                if not tx.find(RunRecord, Condition("code", "=", code.digest), limit=1):
+                    tx.remove(code)
+                    if not tx.find(CodeRecord, Condition("digest", "=", code.digest), limit=1):
+                        tx.remove_all(BlobRecord, Condition("id", "=", code.digest))
+
+    def _sweep_executor(self, executor: Executor, now: datetime) -> None:
+        for volume_id in executor.list_volumes():
+            self._attempt(partial(self._sweep_volume, executor, volume_id))
+        for run_id in executor.list_runs():
+            self._attempt(partial(self._sweep_run, executor, run_id, now))
+
+    def _sweep_volume(self, executor: Executor, volume_id: str) -> None:
+        """Remove a shared volume that was deleted. That a database does not know it is no proof of that."""
+        deleted = (Condition("object_id", "=", volume_id), Condition("action", "=", "volume.delete"))
+        with self.store.reading() as tx:
+            gone = tx.get(VolumeRecord, id=volume_id) is None and tx.find(AuditRecord, *deleted, limit=1)
+        if gone:
+            executor.remove_volume(volume_id)
+
+    def _sweep_run(self, executor: Executor, run_id: str, now: datetime) -> None:
+        """Remove what nobody needs of a run: all where it is gone, its log and files where it is old."""
+        with self.store.reading() as tx:
+            run = tx.get(RunRecord, id=run_id)
+        if run is None:
+            forget_ended(executor, run_id)
+        elif run.finished_at is not None and run.finished_at < now - self.keep_logs:
+            executor.forget(run_id)
+        elif not run.live:
+            executor.tidy(run_id)
+
+
+def forget_ended(executor: Executor, run_id: str) -> None:
+    """Remove everything of a run that nobody knows any more, unless it still goes on."""
+    seen = executor.observe(run_id)
+    if seen is None or seen.phase in (Phase.SUCCEEDED, Phase.FAILED):
+        executor.forget(run_id)

@@ -1,0 +1,45 @@
+"""What this machine cannot do that a cluster can: told before a run is kept, not when it fails."""
+
+from collections.abc import Iterator
+
+from fairlead.core.drafts import Draft
+from fairlead.model.plans import Violation, Warning
+
+ELSEWHERE = "run it on a Kubernetes cluster"
+
+
+def check_local(draft: Draft) -> Iterator[Violation]:
+    """A local cluster executes jobs of Python functions, each as one process."""
+    if draft.cluster.executor != "local":
+        return
+    function, action, replicas = draft.function, draft.request.action, draft.resolution.value("replicas")
+    where = f"cluster/{draft.cluster.name}"
+    if action != "job":
+        message = f"{where} is one machine and executes jobs, found {action}"
+        yield Violation("action", "local", message, f"use action: job, or {ELSEWHERE}")
+    if function.kind == "container":
+        message = f"{where} is one machine without containers, found image {function.image}"
+        yield Violation("function.kind", "local", message, f"use kind: python, which runs any command, or {ELSEWHERE}")
+    if replicas > 1:
+        message = f"{where} is one machine and executes a run as one process, found {replicas} replicas"
+        yield Violation("replicas", "local", message, f"submit {replicas} runs, or {ELSEWHERE}")
+    if function.kind == "python" and function.source is None and not function.command:
+        message = f"function {function.name} has neither a source nor a command: there is nothing to run"
+        yield Violation("function.source", "required", message, "say function: {name: ..., source: train.py}")
+
+
+def warn_of_no_effect(draft: Draft) -> Iterator[Warning]:
+    """What is understood, and means nothing on one machine."""
+    if draft.cluster.executor != "local":
+        return
+    if draft.function.kind == "python" and draft.function.image is not None:
+        message = f"image {draft.function.image} has no effect on cluster/{draft.cluster.name}, which has no containers"
+        yield Warning("function.image", "no_effect", message, "leave it out: the Python of the server is used")
+    for field in ("runtime_class", "priority_class"):
+        if (value := draft.resolution.value(field)) is not None:
+            message = f"{value} has no effect on cluster/{draft.cluster.name}, which is one machine"
+            yield Warning(field, "no_effect", message, "leave it out")
+    for part in ("podAffinity", "podAntiAffinity"):
+        if any(path.startswith(part) for path in draft.resolution.values("affinity")):
+            message = f"{part} has no effect on cluster/{draft.cluster.name}, which is one machine"
+            yield Warning("affinity", "no_effect", message, "leave it out")

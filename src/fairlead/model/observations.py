@@ -1,0 +1,77 @@
+"""What an executor sees of a run, and what it is asked to do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from fairlead.model.plans import Manifest
+
+JSON = dict[str, Any]
+
+
+class Phase(StrEnum):
+    """How far the execution of a run is, whatever executes it."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What an executor sees of a run. `stopped`: it ended because that was asked for."""
+
+    phase: Phase
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    stopped: bool = False
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    result: JSON | None = None
+    error: JSON | None = None
+    usage: JSON = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an executor needs to start a run. Only here are secrets in the open."""
+
+    run_id: str
+    project: str
+    name: str
+    manifests: tuple[Manifest, ...]
+    code: bytes = b""
+    volumes: Mapping[str, str] = field(default_factory=dict)  # the ids of shared volumes, by name
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """Bytes that a run wrote at one moment."""
+
+    at: datetime
+    stream: str  # stdout, stderr, or platform for what Fairlead itself says
+    data: bytes
+    end: int  # the cursor of what follows
+
+
+@dataclass(frozen=True)
+class LogPage:
+    """Part of a log, and the cursor of what comes next. `complete`: nothing will."""
+
+    entries: list[LogEntry]
+    cursor: int
+    complete: bool
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A file that a run left behind."""
+
+    path: str
+    size: int
+    modified_at: datetime

@@ -1,0 +1,136 @@
+"""Functions: code or an image with a name, and the runs of it."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+from pydantic import ValidationError
+
+from fairlead.errors import NotFound, RequestRejected, Unreadable
+from fairlead.model.parsing import violations_of
+from fairlead.model.requests import RunRequest
+from fairlead.sdk import packing
+from fairlead.sdk.connections import Connection, path_of
+from fairlead.sdk.packing import Packed
+from fairlead.sdk.plans import Preview
+from fairlead.sdk.runs import Run
+
+Amount = str | int | float | Mapping[str, Any]
+Pairs = Sequence[Mapping[str, Any]] | Mapping[str, Any]
+
+
+class Asked(TypedDict, total=False):
+    """What can be asked for in a run, beside the function itself."""
+
+    profile: str
+    template: str
+    inputs: Mapping[str, Any]
+    args: Sequence[str | int | float] | str
+    resources: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    volumes: Sequence[Mapping[str, Any]]
+    secrets: Sequence[str]
+    envs: Pairs
+    node_selector: Pairs
+    tolerations: Sequence[Mapping[str, Any]]
+    affinity: Mapping[str, Any]
+    fs_group: int | str
+    run_as_user: int | str
+    run_as_group: int | str
+    runtime_class: str
+    priority_class: str
+    replicas: int
+    deadline: int | str
+    strict: bool
+    plan_token: str
+
+
+Action = Literal["job", "serve", "workspace"]
+
+
+class Function:
+    """A function of a project. Calling it calls the Python function that it was made of, here."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        project: str,
+        said: Mapping[str, Any],
+        code: Callable[[], Packed] | None = None,
+        calls: Callable[..., Any] | None = None,
+    ) -> None:
+        self._connection, self.project, self._said = connection, project, dict(said)
+        self._pack, self._sent = code, ""
+        self._calls = calls
+        self.name: str = self._said["name"]
+
+    def run(self, action: Action = "job", **asked: Unpack[Asked]) -> Run:
+        """Submit a run of it; return as soon as the server has kept it, before it starts."""
+        path = path_of("projects", self.project, "runs")
+        try:
+            data = self._connection.post(path, self._request(action, asked))
+        except RequestRejected as error:
+            if [violation.rule for violation in error.violations] != ["unknown_code"]:
+                raise
+            self._sent = ""  # it was forgotten since it was sent
+            data = self._connection.post(path, self._request(action, asked))
+        return Run(self._connection, data)
+
+    def preview(self, action: Action = "job", **asked: Unpack[Asked]) -> Preview:
+        """What would run, with which values and why. No run is created."""
+        data = self._connection.post(path_of("projects", self.project, "runs", "preview"), self._request(action, asked))
+        return Preview(f"{action} {self.name} in project {self.project}", data)
+
+    def __call__(self, *args: Any, **inputs: Any) -> Any:
+        """Call the Python function itself, in this process."""
+        if self._calls is None:
+            raise TypeError(f"function {self.name} was not made of a Python function: use run()")
+        return self._calls(*args, **inputs)
+
+    def _request(self, action: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What is sent: checked here already, as far as it can be told without the server."""
+        misplaced = sorted((set(asked) - set(Asked.__annotations__)) & set(self._parameters))
+        if misplaced or type(action) is not str:
+            hint = f"inputs={{{', '.join(f'{name!r}: ...' for name in misplaced or self._parameters)}}}"
+            raise Unreadable("arguments of the function stand where the run is asked for", f"give them as {hint}")
+        said = {**self._said, **self._send_code()}
+        try:
+            request = RunRequest.model_validate({"function": said, "action": action, **asked})
+        except ValidationError as error:
+            raise RequestRejected(violations_of(error, RunRequest)) from None
+        token = {} if request.plan_token is None else {"plan_token": request.plan_token}
+        return request.to_data() | token
+
+    @property
+    def _parameters(self) -> list[str]:
+        return [] if self._calls is None else list(inspect.signature(self._calls).parameters)
+
+    def _send_code(self) -> dict[str, Any]:
+        """See to it that the server has the code as it is now."""
+        if self._pack is None:
+            return {}
+        packed = self._pack()
+        path = path_of("projects", self.project, "code", packed.digest)
+        if self._sent != packed.digest:
+            try:
+                self._connection.get(path)
+            except NotFound:
+                self._connection.put_bytes(path, packed.archive)
+            self._sent = packed.digest
+        handler = {} if packed.handler is None else {"handler": packed.handler}
+        return {"source": packed.source, "code": packed.digest, **handler}
+
+    def __repr__(self) -> str:
+        return f"<function {self.name} of project {self.project}>"
+
+
+def pack_source(source: str, handler: str | None, *, command: bool) -> Callable[[], Packed]:
+    """How a file or folder is packed each time that it is run: as it is by then."""
+    path = Path(source)
+
+    def pack() -> Packed:
+        if not command:
+            packing.check_handler(path, handler)
+        return packing.pack_path(path)
+
+    return pack

@@ -1,0 +1,174 @@
+"""A function of this program as an archive: pickled by value, with cloudpickle beside it to read it back."""
+
+import contextlib
+import inspect
+import io
+import os
+import pickle
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import cloudpickle
+
+from fairlead.errors import Unreadable
+from fairlead.packing import LARGEST_SOURCE, Entry, Packed, TooLarge, pack
+
+NAMELESS = "function"
+INSTALLED = ("site-packages", "dist-packages")
+DEEPEST_SEARCH, MOST_SEARCHED = 10, 1000
+
+
+def pack_function(function: Callable[..., Any]) -> Packed:
+    """A function as an archive, or `Unreadable`, which names what of it cannot travel."""
+    if not callable(function):
+        raise Unreadable(f"{function!r} is no function", "give a function, or the path of a source file")
+    name = getattr(function, "__name__", NAMELESS)
+    name = name if name.isidentifier() and name.isascii() else NAMELESS
+    with _by_value(_list_own_modules()):
+        try:
+            content = _dump(function)
+        except Exception as error:  # whatever the objects raise that the function uses
+            raise _explain(function, name, error) from error
+    source = f"{name}.pkl"
+    version = "{}.{}".format(*sys.version_info).encode()
+    archive = pack([Entry(source, content), Entry(".python-version", version), *_load_reader()])
+    return Packed(archive, source, handler=name)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Refuses what belongs to this program: a project has the token of its user."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if _is_ours(obj):
+            raise pickle.PicklingError(f"it is a {type(obj).__name__} of Fairlead, which stays in this program")
+        return super().reducer_override(obj)
+
+
+class _Limited(io.BytesIO):
+    """Ends the pickling of large data before it fills the memory."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() + memoryview(data).nbytes > LARGEST_SOURCE:
+            raise TooLarge(f"it has more than {LARGEST_SOURCE:,} bytes", "keep data out of the code: use a volume")
+        return super().write(data)
+
+
+def _dump(value: Any) -> bytes:
+    file = _Limited()
+    _Pickler(file).dump(value)
+    return file.getvalue()
+
+
+def _is_ours(value: Any) -> bool:
+    return str(getattr(type(value), "__module__", "")).startswith("fairlead.sdk")
+
+
+@cache
+def _load_reader() -> tuple[Entry, ...]:
+    """The package that reads what it wrote: few images have it, and hardly any in this version."""
+    files = Path(cloudpickle.__file__).parent.glob("*.py")
+    return tuple(Entry(f"cloudpickle/{file.name}", file.read_bytes()) for file in files)
+
+
+def _list_own_modules() -> Iterator[ModuleType]:
+    """The modules that no image has: in the working folder or beside the script, and not installed."""
+    script = vars(sys.modules["__main__"]).get("__file__")
+    own = {os.path.realpath(os.getcwd()), *([os.path.dirname(os.path.realpath(script))] if script else [])}
+    library = os.path.realpath(sysconfig.get_path("stdlib"))
+    loaded: dict[str, Any] = dict(sys.modules)  # libraries put there what is no module, too
+    for name, module in loaded.items():
+        file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+        if not isinstance(file, str) or not file.endswith(".py") or name.partition(".")[0] in ("fairlead", "__main__"):
+            continue
+        path = os.path.realpath(file)
+        installed = path.startswith(library + os.sep) or any(f"{os.sep}{place}{os.sep}" in path for place in INSTALLED)
+        if not installed and any(path.startswith(os.path.join(folder, "")) for folder in own):
+            yield module
+
+
+@contextlib.contextmanager
+def _by_value(modules: Iterator[ModuleType]) -> Iterator[None]:
+    """Pickle what is in these modules itself, not only its name; afterwards as before."""
+    before = cloudpickle.list_registry_pickle_by_value()
+    named = {module.__name__: module for module in modules if module.__name__ in sys.modules}
+    added = [module for name, module in named.items() if name not in before]
+    for module in added:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in added:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _explain(function: Any, name: str, error: Exception) -> Unreadable:
+    """Which of the things that a function uses cannot travel, and what to do about it."""
+    path, culprit, error = _find_culprit(function, (), {id(function)}) or ((), function, error)
+    used = f"it uses {'.'.join(path)} ({type(culprit).__name__}): " if path else ""
+    hint = "open or make it inside the function, or put the function into a source file"
+    if isinstance(error, TooLarge):
+        hint = error.hint
+    elif _is_ours(culprit):
+        hint = "give the function what it needs as inputs"
+    return Unreadable(f"the function {name} cannot be sent to a run: {used}{error}", hint)
+
+
+def _find_culprit(value: Any, path: tuple[str, ...], seen: set[int]) -> tuple[tuple[str, ...], Any, Exception] | None:
+    """The innermost thing in a value that cannot be pickled, with the way to it and why; None: there is nothing."""
+    if _is_ours(value) or len(path) >= DEEPEST_SEARCH:
+        return None
+    outer = None
+    for name, inner in islice(_list_uses(value), MOST_SEARCHED):
+        if id(inner) in seen:
+            continue
+        seen.add(id(inner))
+        try:
+            _dump(inner)
+        except Exception as said:
+            here = (*path, name)
+            found = _find_culprit(inner, here, seen) or (here, inner, said)
+            # A function or a module is never the reason itself: it may only lead back to the one that is searched.
+            if not isinstance(found[1], FunctionType | ModuleType):
+                return found
+            outer = outer or found
+    return outer
+
+
+def _list_uses(value: Any) -> Iterator[tuple[str, Any]]:
+    """What pickles with a value, by name."""
+    if isinstance(value, FunctionType):
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # a cell that nothing was put into yet
+                yield name, cell.cell_contents
+        yield from (
+            (name, value.__globals__[name]) for name in _list_names(value.__code__) if name in value.__globals__
+        )
+        defaults = inspect.signature(value, follow_wrapped=False).parameters.values()
+        yield from ((asked.name, asked.default) for asked in defaults if asked.default is not asked.empty)
+    elif isinstance(value, MethodType):
+        yield from (("self", value.__self__), (value.__name__, value.__func__))
+    elif isinstance(value, partial):
+        yield from (
+            ("func", value.func),
+            *value.keywords.items(),
+            *((str(at), arg) for at, arg in enumerate(value.args)),
+        )
+    elif isinstance(value, Mapping):
+        yield from ((str(key), inner) for key, inner in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((str(at), inner) for at, inner in enumerate(value))
+    yield from ((name, inner) for name, inner in getattr(value, "__dict__", {}).items() if not name.startswith("__"))
+
+
+def _list_names(code: CodeType) -> Iterator[str]:
+    """The global names that a function and the functions inside it mention."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _list_names(constant)

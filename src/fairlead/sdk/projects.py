@@ -1,0 +1,122 @@
+"""Projects: where functions, secrets and runs live. Here the SDK begins."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, overload
+
+from fairlead.errors import Conflict, NotFound, Unreadable
+from fairlead.sdk import connections, packing
+from fairlead.sdk.connections import Connection, path_of
+from fairlead.sdk.functions import Function, pack_source
+from fairlead.sdk.runs import Run, Runs
+
+MOST_LISTED = 50
+
+
+class Project:
+    """A project on a server."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection, self.name = connection, name
+
+    @overload
+    def function(self, name: Callable[..., Any], /) -> Function: ...
+    @overload
+    def function(
+        self,
+        name: str,
+        *,
+        source: str | None = ...,
+        handler: str | None = ...,
+        image: str | None = ...,
+        command: Sequence[str] | str | None = ...,
+        args: Sequence[str] | str | None = ...,
+        port: int | None = ...,
+        kind: str | None = ...,
+    ) -> Function: ...
+    @overload
+    def function(self, *, image: str | None = ...) -> Callable[[Callable[..., Any]], Function]: ...
+    def function(
+        self,
+        name: str | Callable[..., Any] | None = None,
+        *,
+        source: str | None = None,
+        handler: str | None = None,
+        kind: str | None = None,
+        **said: Any,
+    ) -> Function | Callable[[Callable[..., Any]], Function]:
+        """A function from a file or folder, from a container image, or, as a decorator, from a Python function."""
+        said = {key: value for key, value in said.items() if value is not None}
+        if (callable(name) or name is None) and (source is not None or handler is not None or kind is not None):
+            raise Unreadable("source, handler or kind is said, and no name", "project.function('train', source=...)")
+        if callable(name):
+            return self._decorate(name, said)
+        if name is None:
+            return lambda function: self._decorate(function, said)
+        if source is None and "image" not in said and "command" not in said:
+            message = f"function {name} has neither a source, nor an image, nor a command: there is nothing to run"
+            raise Unreadable(message, "say source='train.py', or image=..., or decorate a Python function")
+        if kind is None and source is None and "image" in said and handler is None:
+            kind = "container"
+        said = {"name": name, **({"kind": kind} if kind else {}), **({"handler": handler} if handler else {}), **said}
+        pack = None if source is None else pack_source(source, handler, command="command" in said)
+        return Function(self._connection, self.name, said, pack)
+
+    def runs(self, *, limit: int = MOST_LISTED, **filters: Any) -> Runs:
+        """Its runs, the newest first; filters are columns: state="failed", function="train"."""
+        found = self._connection.list(path_of("projects", self.name, "runs"), limit=min(limit, 500), **filters)
+        return Runs([Run(self._connection, data) for data in islice(found, limit)])
+
+    def get_run(self, run_id: str) -> Run:
+        """A run by its id."""
+        return Run(self._connection, self._connection.get(path_of("runs", run_id)))
+
+    def set_secret(self, name: str, value: str) -> None:
+        """Keep a secret, which runs name and nobody reads again."""
+        self._connection.put(path_of("projects", self.name, "secrets", name), {"value": value})
+
+    def delete_secret(self, name: str) -> None:
+        """Forget a secret."""
+        self._connection.delete(path_of("projects", self.name, "secrets", name))
+
+    def secrets(self) -> list[str]:
+        """The names of its secrets."""
+        return [secret["name"] for secret in self._connection.list(path_of("projects", self.name, "secrets"))]
+
+    def create_volume(self, name: str, size: str) -> None:
+        """A volume that its runs may share, as `shared_volume`; one that is there stays as it is."""
+        try:
+            self._connection.get(path_of("projects", self.name, "volumes", name))
+        except NotFound:
+            with contextlib.suppress(Conflict):
+                self._connection.post(path_of("projects", self.name, "volumes"), {"name": name, "size": size})
+
+    def _decorate(self, function: Callable[..., Any], said: dict[str, Any]) -> Function:
+        named = {"name": _name_of(function), **said}
+        return Function(self._connection, self.name, named, lambda: packing.pack_function(function), function)
+
+    def __repr__(self) -> str:
+        return f"<project {self.name} at {self._connection.url}>"
+
+
+def project(name: str = "default") -> Project:
+    """A project, which is made where it is not there yet. Where no server is configured, one is started for you."""
+    connection = connections.find_connection()
+    try:
+        connection.get(path_of("projects", name))
+    except NotFound:
+        with contextlib.suppress(Conflict):  # somebody made it at the same time
+            connection.post("/projects", {"name": name})
+    return Project(connection, name)
+
+
+def get_run(run_id: str) -> Run:
+    """A run by its id, in whichever project it is."""
+    connection = connections.find_connection()
+    return Run(connection, connection.get(path_of("runs", run_id)))
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """What a Python function is called as a function of a project."""
+    return getattr(function, "__name__", "function").strip("<>_").replace("_", "-").lower() or "function"

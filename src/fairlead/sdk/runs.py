@@ -1,0 +1,270 @@
+"""Runs, as Python sees them."""
+
+import base64
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, overload
+
+from fairlead.errors import RunFailed, Unavailable
+from fairlead.model.states import State
+from fairlead.sdk import connections, showing
+from fairlead.sdk.connections import Connection, path_of
+from fairlead.sdk.plans import Text, explain, read_plan
+
+WAITING = (State.QUEUED, State.PENDING, State.STARTING)
+LONGEST_WAIT = 30
+PATIENCE_SECONDS = 60.0  # a server that is started anew is back by then
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """What a run wrote to one of its streams at one moment; seldom more than a line."""
+
+    at: datetime
+    stream: str
+    data: bytes
+    end: int  # the cursor of what follows
+
+    @property
+    def text(self) -> str:
+        """As text; bytes that are none become what stands for them."""
+        return self.data.decode("utf-8", "replace")
+
+
+class Run:
+    """One run. What it says of itself is as of the last time that the server was asked."""
+
+    def __init__(self, connection: Connection, data: Mapping[str, Any], tag: str | None = None) -> None:
+        self._connection, self._data, self._tag = connection, dict(data), tag
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return str(self._data["id"])
+
+    @property
+    def function(self) -> str:
+        """The name of the function that it executes."""
+        return str(self._data["function"])
+
+    @property
+    def project(self) -> str:
+        """The project that it is in."""
+        return str(self._data["scope"]).partition("/")[2]
+
+    @property
+    def state(self) -> State:
+        """How far it is, as the server says now; a run that has ended stays as it is."""
+        return State(self.refresh()._data["state"])
+
+    @property
+    def reason(self) -> str:
+        """Why, in a word that a program can match."""
+        return str(self.refresh()._data["reason"])
+
+    @property
+    def message(self) -> str:
+        """Why, in a sentence."""
+        return str(self.refresh()._data["message"])
+
+    @property
+    def exit_code(self) -> int | None:
+        """With what it exited, once it has."""
+        code: int | None = self.refresh()._data["exit_code"]
+        return code
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Everything that the server says of it."""
+        return dict(self._data)
+
+    @property
+    def result(self) -> Any:
+        """What the function returned. Raise `RunFailed` where it did not, and `Conflict` where it still runs."""
+        outcome = self._connection.get(path_of("runs", self.id, "result"))
+        if outcome["state"] != State.COMPLETED:
+            raise RunFailed(self.id, outcome["state"], outcome["reason"], outcome["message"], outcome["error"])
+        kept = outcome["result"]
+        if kept is None:
+            return None
+        if kept["kind"] == "json":
+            return kept["value"]
+        content = self.read(kept["path"])
+        return json.loads(content) if kept["type"] == "json" else content
+
+    def refresh(self) -> "Run":
+        """Ask the server how it is."""
+        if self._data["live"]:
+            self._data, self._tag = self._connection.watch(path_of("runs", self.id), None, 0)
+        return self
+
+    def wait(self, timeout: float | None = None, *, progress: bool = True) -> "Run":
+        """Until it has ended, showing how far it is. Raise TimeoutError where that takes longer than `timeout`."""
+        return self._wait_while(lambda: bool(self._data["live"]), timeout, progress)
+
+    def wait_for_start(self, timeout: float | None = None, *, progress: bool = True) -> "Run":
+        """The same, until it runs or has ended."""
+        return self._wait_while(lambda: self._data["state"] in WAITING, timeout, progress)
+
+    def _wait_while(self, waits: Callable[[], bool], timeout: float | None, progress: bool) -> "Run":
+        until = None if timeout is None else time.monotonic() + timeout
+        if self._tag is None:
+            self._watch(0)
+        shown = showing.Progress(quiet=not progress)
+        try:
+            while waits():
+                shown.update(self._data)
+                left = PATIENCE_SECONDS if until is None else until - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"run {self.id} is still {self._data['state']} after {timeout} s")
+                self._watch(max(1, min(LONGEST_WAIT, int(left))), min(left, PATIENCE_SECONDS))
+            shown.update(self._data)
+        finally:
+            shown.finish()
+        return self
+
+    @overload
+    def logs(self) -> Text: ...
+    @overload
+    def logs(self, *, follow: bool) -> Text | None: ...
+    def logs(self, *, follow: bool = False) -> Text | None:
+        """What it wrote so far. With `follow`, print it as it comes until the run ends."""
+        if not follow:
+            return Text("".join(line.text for line in self.read_logs()))
+        for line in self.read_logs(follow=True):
+            stream = sys.stderr if line.stream == "stderr" else sys.stdout
+            stream.write(line.text)
+            stream.flush()
+        return None
+
+    def read_logs(self, *, follow: bool = False, cursor: int = 0) -> Iterator[LogLine]:
+        """What it wrote, piece by piece; with `follow`, until it ends, also when the server is started anew."""
+        complete = False
+        while not complete:
+            page = self._connection.get(path_of("runs", self.id, "logs"), cursor=cursor)
+            yield from map(_read_line, page["entries"])
+            cursor, complete = page["cursor"], page["complete"] or not (follow or page["entries"])
+            if follow and not complete:
+                for entry in self._follow(cursor):
+                    cursor = entry["cursor"]
+                    yield _read_line(entry)
+        if follow:
+            self.wait(progress=False)  # the log is complete a moment before the run is said to have ended
+
+    def stop(self) -> "Run":
+        """Say that it is to end. One that has ended stays as it is."""
+        self._data, self._tag = self._connection.post(path_of("runs", self.id, "stop"), {}), None
+        return self
+
+    def delete(self) -> None:
+        """Forget it, once it has ended."""
+        self._connection.delete(path_of("runs", self.id))
+
+    def explain(self) -> Text:
+        """Every value that it runs with, who set it and whom it overrode."""
+        plan = read_plan(self._connection.get(path_of("runs", self.id, "explain")))
+        return Text(explain(f"{self._data['action']} {self.function} in project {self.project}", plan))
+
+    def why(self) -> Text:
+        """Why it is where it is."""
+        told = self._connection.get(path_of("runs", self.id, "why"))
+        return Text(f"{told['state']}: {told['message']}")
+
+    def events(self) -> list[dict[str, Any]]:
+        """What happened to it, the oldest first."""
+        found: list[dict[str, Any]] = self._connection.get(path_of("runs", self.id, "events"))
+        return found
+
+    def usage(self) -> dict[str, Any]:
+        """What it uses: the most of each resource in `peaks`, samples over time in `series`."""
+        found: dict[str, Any] = self._connection.get(path_of("runs", self.id, "usage"))
+        return found
+
+    def files(self) -> list[dict[str, Any]]:
+        """The files that it left in $FAIRLEAD_OUTPUT."""
+        found: list[dict[str, Any]] = self._connection.get(path_of("runs", self.id, "files"))
+        return found
+
+    def read(self, path: str) -> bytes:
+        """A file that it left, in memory."""
+        with self._connection.stream(path_of("runs", self.id, "files", path)) as answer:
+            return answer.read()
+
+    def download(self, path: str, to: str | os.PathLike[str] | None = None) -> Path:
+        """A file that it left, on this machine; under its own name where no other is said."""
+        file = Path(to if to is not None else Path(path).name)
+        aside = file.with_name(f".{file.name}.part")
+        with self._connection.stream(path_of("runs", self.id, "files", path)) as answer, aside.open("wb") as opened:
+            for chunk in answer.iter_bytes():
+                opened.write(chunk)
+        return aside.replace(file)
+
+    def repeat(self) -> "Run":
+        """Submit it again, with the same code and the same request."""
+        request = self._connection.get(path_of("runs", self.id, "request"))
+        return Run(self._connection, self._connection.post(path_of("projects", self.project, "runs"), request))
+
+    def _watch(self, seconds: int, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Until something changes. A server that is away for a while does not end the waiting: the run goes on."""
+        until = time.monotonic() + patience_seconds
+        while True:
+            try:
+                data, self._tag = self._connection.watch(path_of("runs", self.id), self._tag, seconds)
+                self._data = data or self._data
+                return
+            except Unavailable:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.5)
+                self._connection = connections.renew(self._connection)
+
+    def _follow(self, cursor: int) -> Iterator[dict[str, Any]]:
+        try:
+            with self._connection.stream(path_of("runs", self.id, "logs"), cursor=cursor, follow=True) as answer:
+                for line in answer.iter_lines():
+                    if line == "event: error":
+                        return  # who asks again is told what it is
+                    if line.startswith("data: ") and (entry := json.loads(line.removeprefix("data: "))):
+                        yield entry
+        except Unavailable:
+            self._watch(1)  # which waits for the server to be back
+
+    def __repr__(self) -> str:
+        return f"<run {self.id} of {self.function}: {self._data['state']}>"
+
+    def _repr_html_(self) -> str:
+        return showing.render_table([self._data])
+
+
+class Runs(Sequence[Run]):
+    """Runs as a list, and as a table where somebody looks at it."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._runs = list(runs)
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Runs": ...
+    def __getitem__(self, index: int | slice) -> "Run | Runs":
+        return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __repr__(self) -> str:
+        return showing.format_table(run.data for run in self._runs)
+
+    def _repr_html_(self) -> str:
+        return showing.render_table(run.data for run in self._runs)
+
+
+def _read_line(entry: Mapping[str, Any]) -> LogLine:
+    data = base64.b64decode(entry["base64"]) if "base64" in entry else entry["text"].encode()
+    return LogLine(datetime.fromisoformat(entry["at"]), entry["stream"], data, entry["cursor"])

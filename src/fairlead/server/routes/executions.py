@@ -1,0 +1,155 @@
+"""What runs do and leave, over HTTP: logs, usage, files, results, history; and the code that they execute."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, BinaryIO, Literal
+from urllib.parse import quote
+
+from fastapi import Depends, Query, Response
+from fastapi.responses import StreamingResponse
+
+from fairlead.errors import RequestRejected
+from fairlead.model.observations import OutputFile
+from fairlead.model.plans import Violation
+from fairlead.model.records import EventRecord
+from fairlead.server import streaming
+from fairlead.server.bodies import Raw
+from fairlead.server.doors import Door
+from fairlead.server.routing import BYTES, answers, make_router
+from fairlead.services.codes import KeptCode
+from fairlead.services.executions import NodeView, Outcome, Usage, Why
+
+CHUNK = 256 * 1024
+LARGEST_CURSOR = 2**62
+
+# One server-sent event: an entry of the log as `text` or `base64`, or its end.
+EVENT: dict[str, Any] = {
+    "type": "object",
+    "required": ["id", "event", "data"],
+    "properties": {
+        "id": {"type": "string", "description": "the cursor of what follows"},
+        "event": {"enum": ["log", "end"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
+
+router = make_router("runs")
+Cursor = Annotated[int, Query(ge=0, le=LARGEST_CURSOR)]
+Archive = Annotated[bytes, Depends(Raw("application/octet-stream", "application/gzip"))]
+
+
+@dataclass(frozen=True)
+class LogView:
+    """Part of a log. `cursor` asks for what follows; once `complete`, nothing will."""
+
+    entries: list[dict[str, Any]]
+    cursor: int
+    complete: bool
+
+
+def _answers(schemas: dict[str, Any], model: Any = None) -> dict[str, Any]:
+    """What a route answers that sends something else than JSON, by media type; and JSON, where it has a model."""
+    said = answers(model, conflicts=True) | ({} if model is not None else {"response_class": StreamingResponse})
+    said["responses"][200]["content"] = {kind: {"schema": schema} for kind, schema in schemas.items()}
+    return said
+
+
+_LOG = _answers({"text/event-stream": EVENT, "application/octet-stream": BYTES}, LogView)
+
+
+@router.get("/runs/{run_id}/logs", name="read_run_logs", **_LOG)
+async def read_logs(
+    door: Door,
+    run_id: str,
+    cursor: Cursor = 0,
+    follow: bool = False,
+    format: Literal["json", "raw"] = "json",
+    stream: Literal["stdout", "stderr"] | None = None,
+) -> Response:
+    """Read what a run wrote, from a cursor on. `follow=true` streams it as server-sent events until the run ends."""
+    runs = door.services.executions
+    if follow and format == "raw":
+        violation = Violation("format", "contradiction", "what is followed comes as events, found raw", "leave it out")
+        raise RequestRejected([violation])
+    if follow:
+        last = door.request.headers.get("last-event-id", "")
+        cursor = int(last) if last.isdecimal() and last.isascii() and len(last) < 19 else cursor
+        await door.perform(runs.log, run_id, cursor, 1)  # what is wrong is told now, not in the middle
+        return StreamingResponse(streaming.follow(door, run_id, cursor, stream), media_type="text/event-stream")
+    page = await door.perform(runs.log, run_id, cursor, streaming.AT_ONCE)
+    if format == "raw":
+        body = streaming.read_raw(door, run_id, cursor, stream)
+        return StreamingResponse(body, media_type="application/octet-stream")
+    entries = [streaming.show_entry(entry) for entry in page.entries if stream in (None, entry.stream)]
+    return await door.answer(lambda _call: LogView(entries, page.cursor, page.complete))
+
+
+@router.get("/runs/{run_id}/usage", name="show_run_usage", **answers(Usage, conflicts=True))
+async def usage(door: Door, run_id: str) -> Response:
+    """Show what a run uses: the most of each resource, and samples over time."""
+    return await door.answer(door.services.executions.usage, run_id)
+
+
+@router.get("/runs/{run_id}/events", name="list_run_events", **answers(list[EventRecord]))
+async def events(door: Door, run_id: str) -> Response:
+    """List what happened to a run, the oldest first."""
+    return await door.answer(door.services.executions.events, run_id)
+
+
+@router.get("/runs/{run_id}/why", name="explain_run_state", **answers(Why, conflicts=True))
+async def why(door: Door, run_id: str) -> Response:
+    """Say why a run is where it is, with the numbers of this moment."""
+    return await door.answer(door.services.executions.why, run_id)
+
+
+@router.get("/runs/{run_id}/result", name="show_run_result", **answers(Outcome, conflicts=True))
+async def result(door: Door, run_id: str) -> Response:
+    """Show what came of a run that has ended: what it returned, or how it failed."""
+    return await door.answer(door.services.executions.outcome, run_id)
+
+
+@router.get("/runs/{run_id}/files", name="list_run_files", **answers(list[OutputFile], conflicts=True))
+async def files(door: Door, run_id: str) -> Response:
+    """List the files that a run left in its output folder."""
+    return await door.answer(door.services.executions.files, run_id)
+
+
+@router.get("/runs/{run_id}/files/{path:path}", name="read_run_file", **_answers({"application/octet-stream": BYTES}))
+async def read_file(door: Door, run_id: str, path: str) -> Response:
+    """Download a file that a run left."""
+    file = await door.perform(door.services.executions.open_file, run_id, path)
+    name = quote(path.rpartition("/")[2], safe="")
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
+    return StreamingResponse(_chunks(file), media_type="application/octet-stream", headers=headers)
+
+
+@router.get("/runs/{run_id}/code", name="read_run_code", **_answers({"application/gzip": BYTES}))
+async def read_code(door: Door, run_id: str) -> Response:
+    """Download the packed code that a run executes."""
+    code = await door.perform(door.services.executions.code, run_id)
+    headers = {"Content-Disposition": f"attachment; filename={run_id}.tar.gz"}
+    return Response(code, media_type="application/gzip", headers=headers)
+
+
+@router.get("/projects/{project}/code/{digest}", name="find_code", **answers(KeptCode))
+async def find_code(door: Door, project: str, digest: str) -> Response:
+    """Say whether code is kept already, so that it need not be sent again."""
+    return await door.answer(door.services.codes.find, f"project/{project}", digest, quick=True)
+
+
+@router.put("/projects/{project}/code/{digest}", name="put_code", **answers(KeptCode, writing=True))
+async def put_code(door: Door, project: str, digest: str, archive: Archive) -> Response:
+    """Keep the packed code of a function under its digest. The body is the archive itself."""
+    return await door.answer(door.services.codes.put, f"project/{project}", digest, archive)
+
+
+@router.get("/nodes", name="list_nodes", **answers(list[NodeView]))
+async def nodes(door: Door) -> Response:
+    """List where runs are executed, what is there and what is free."""
+    return await door.answer(door.services.executions.nodes)
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(CHUNK):
+            yield chunk

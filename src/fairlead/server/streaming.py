@@ -1,0 +1,65 @@
+"""Logs as they are sent: as JSON, as the bytes themselves, or as events that come while the run runs."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from fairlead.errors import FairleadError
+from fairlead.model.observations import LogEntry, LogPage
+from fairlead.server.doors import OpenDoor
+
+AT_ONCE = 256 * 1024
+LOOK_EVERY_SECONDS = 0.1
+BEAT_SECONDS = 15.0
+
+
+def show_entry(entry: LogEntry) -> dict[str, Any]:
+    """An entry as JSON: its text, or its bytes in base64 where they are none."""
+    shown: dict[str, Any] = {"at": entry.at, "stream": entry.stream, "cursor": entry.end}
+    try:
+        return shown | {"text": entry.data.decode("utf-8")}
+    except UnicodeDecodeError:
+        return shown | {"base64": base64.b64encode(entry.data).decode("ascii")}
+
+
+async def follow(door: OpenDoor, run_id: str, cursor: int, stream: str | None) -> AsyncIterator[bytes]:
+    """Every entry from a cursor on as a server-sent event, until the run has ended and all of it was sent."""
+    silent = 0.0
+    while True:
+        try:
+            page: LogPage = await door.perform(door.services.executions.log, run_id, cursor, AT_ONCE)
+        except FairleadError as error:  # the answer has begun: what goes wrong now is told in it
+            yield _event("error", msgspec.json.encode({"code": error.code, "detail": str(error)}), cursor)
+            return
+        for entry in page.entries:
+            if stream in (None, entry.stream):
+                yield _event("log", msgspec.json.encode(show_entry(entry)), entry.end)
+        cursor = page.cursor
+        if page.complete:
+            yield _event("end", b"{}", cursor)
+            return
+        silent = 0.0 if page.entries else silent + LOOK_EVERY_SECONDS
+        if silent >= BEAT_SECONDS:
+            silent = 0.0
+            yield b": still there\n\n"  # or whoever stands between would think that nobody is
+        if not page.entries:
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+
+
+async def read_raw(door: OpenDoor, run_id: str, cursor: int, stream: str | None) -> AsyncIterator[bytes]:
+    """What the run wrote so far, byte by byte."""
+    while True:
+        page: LogPage = await door.perform(door.services.executions.log, run_id, cursor, AT_ONCE)
+        for entry in page.entries:
+            if stream is None or entry.stream == stream:
+                yield entry.data
+        if page.complete or not page.entries:
+            return
+        cursor = page.cursor
+
+
+def _event(name: str, data: bytes, cursor: int) -> bytes:
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (cursor, name.encode(), data)

@@ -1,0 +1,65 @@
+"""The code of functions: kept once under its digest, so that a run can be repeated exactly."""
+
+import hashlib
+from dataclasses import dataclass
+
+from fairlead.errors import NotFound, RequestRejected
+from fairlead.model.parsing import show
+from fairlead.model.plans import Violation
+from fairlead.model.queries import Condition
+from fairlead.model.records import BlobRecord, CodeRecord
+from fairlead.model.requests import parse_digest
+from fairlead.model.roles import Deed
+from fairlead.services.calls import Call
+from fairlead.services.parsing import parse_field
+from fairlead.services.units import Unit, Units
+
+
+@dataclass(frozen=True)
+class KeptCode:
+    """Code that is kept, and under which digest a request names it."""
+
+    digest: str
+    size: int
+
+
+class Codes:
+    """The use cases of code."""
+
+    def __init__(self, units: Units) -> None:
+        self.units = units
+
+    def find(self, call: Call, scope: str, digest: str) -> KeptCode:
+        """Code that is kept already, and need not be sent. Raise `NotFound` where it must."""
+        with self.units.reading(call) as unit:
+            unit.require(Deed.WORK, scope, scope)
+            kept = find_code(unit, scope, digest)
+        if kept is None:
+            raise NotFound(f"there is no code {show(digest)}", "send it: PUT it to this address")
+        return KeptCode(kept.digest, kept.size)
+
+    def put(self, call: Call, scope: str, digest: str, content: bytes) -> KeptCode:
+        """Keep code. What is kept already stays as it is."""
+        parse_field("digest", parse_digest, digest)
+        found = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        if found != digest:
+            message = f"what was sent is {found}, and not {digest}"
+            raise RequestRejected([Violation("digest", "digest", message, "send it whole, under its own digest")])
+        # Alone: who sends the same at once would otherwise be told that its digest is taken.
+        with self.units.recording(call, alone=True) as unit:
+            unit.require(Deed.WORK, scope, scope)
+            if find_code(unit, scope, digest) is None:
+                made = {"id": _id_of(unit, scope, digest), "digest": digest, "created_by": unit.principal.user}
+                unit.tx.add(CodeRecord(**made, size=len(content), created_at=unit.now))
+                if unit.tx.count(BlobRecord, Condition("id", "=", digest)) == 0:
+                    unit.tx.add(BlobRecord(id=digest, content=content))
+        return KeptCode(digest, len(content))
+
+
+def find_code(unit: Unit, scope: str, digest: str) -> CodeRecord | None:
+    """Code that a project keeps."""
+    return unit.tx.get(CodeRecord, id=_id_of(unit, scope, digest))
+
+
+def _id_of(unit: Unit, scope: str, digest: str) -> str:
+    return f"{unit.organisation.places[scope].id}/{digest}"

@@ -1,0 +1,3 @@
+"""Hypothesis' settings, before any test is imported."""
+
+import tests.core.properties.profiles  # noqa: F401

@@ -1,0 +1,88 @@
+"""Machines, runs and what executes them, as short as tests want them."""
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fairlead
+from fairlead import packing
+from fairlead.adapters.local.machines import Machine, find_machine
+from fairlead.adapters.local.specifying import Place, Runtime, find_runtime
+from fairlead.core.drafts import Code
+from fairlead.core.planning import plan_run
+from fairlead.model.observations import Work
+from fairlead.packing import Entry
+from tests.core.nodes import make_amounts
+from tests.making import PYTHON, make_cluster, make_policy, make_request, make_snapshot
+
+BOOTSTRAP = (Path(fairlead.__file__).parent / "bootstrap.py").read_text("utf-8")
+ALLOWED = make_policy(switches={"existing_volumes": "allow", "allow_root": True})
+NOTHING = "def main():\n    pass\n"
+
+
+def make_machine(**fields: Any) -> Machine:
+    """A machine with two cores."""
+    said: dict[str, Any] = {
+        "name": "box",
+        "capacity": make_amounts(cpu=2, mem="8Gi", disk="100Gi", gpu=0, pods=16),
+        "labels": {},
+        "gpus": (),
+        "cpus": (0, 1),
+        "obstacle": None,
+        "boot_id": "b1",
+    }
+    return Machine(**{**said, **fields})
+
+
+def make_place(folder: Path, **fields: Any) -> Place:
+    """A place for a run below a folder."""
+    said: dict[str, Any] = {"volumes": folder / "volumes", "uid": 700_000, "cpus": (), "devices": ()}
+    return Place(folder=folder / "runs" / "r1", **{**said, **fields})
+
+
+@cache
+def this_machine() -> Machine:
+    """The machine that runs these tests."""
+    return find_machine(Path(tempfile.gettempdir()), {})
+
+
+@cache
+def runtime() -> Runtime:
+    """The Python that runs these tests."""
+    return find_runtime(Path(sys.executable), os.environ)
+
+
+def make_work(
+    run_id: str = "r1",
+    source: str = NOTHING,
+    *,
+    secrets: Mapping[str, str] | None = None,
+    shared: Mapping[str, str] | None = None,
+    project: str = "forest",
+    **asked: Any,
+) -> Work:
+    """A run of a file with a function main, planned as the server plans it."""
+    code = packing.pack([Entry("train.py", source.encode())])
+    said = {"function": PYTHON, "secrets": list(secrets or {}), **asked}
+    snapshot = make_snapshot(
+        make_cluster(name="here", executor="local"),
+        ALLOWED,
+        code=Code(BOOTSTRAP, b"", f"sha256:{hashlib.sha256(code).hexdigest()}"),
+        project=project,
+    )
+    planned = plan_run(make_request(**said), snapshot, run_id)
+    assert not planned.violations, "; ".join(map(str, planned.violations))
+    return Work(
+        run_id=run_id,
+        project=project,
+        name=planned.manifests[0]["metadata"]["name"],
+        manifests=planned.manifests,
+        code=code,
+        volumes=shared or {},
+        secrets=secrets or {},
+    )

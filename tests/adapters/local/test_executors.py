@@ -1,0 +1,206 @@
+"""This machine as an executor: what is only true of real processes and folders."""
+
+import errno
+import json
+import os
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from fairlead.adapters.local import placing, sweeping
+from fairlead.adapters.local.executors import LocalExecutor
+from fairlead.adapters.local.machines import Gpu, find_machine, find_memory, read_boot_id
+from fairlead.adapters.local.specs import SPEC, STATE, Spec, read_json, write_json
+from fairlead.errors import Unavailable
+from fairlead.model.observations import Phase
+from fairlead.model.quantities import Quantity
+from tests.adapters.local.making import make_work, runtime, this_machine
+from tests.contracts.executors import ENDED, RETURNS, WAITS, LocalBench, is_over, read_all
+from tests.core.nodes import make_amounts
+from tests.databases import wait_until
+
+IGNORES = """
+import signal, time
+def main():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("up")
+    time.sleep(60)
+"""
+LEAVES = """
+import os
+def main():
+    os.mkdir("/fairlead/x")
+    open("/fairlead/x/y", "w")
+    os.symlink("/", "/fairlead/l")
+"""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[LocalBench]:
+    """An executor without any runs."""
+    made = LocalBench(tmp_path, this_machine())
+    yield made
+    made.close()
+
+
+def kill_supervisor(bench: LocalBench, run_id: str) -> None:
+    """End what looks after a run, as the kernel would."""
+    os.kill(read_json(bench.data / "runs" / run_id / STATE)["pid"], signal.SIGKILL)
+
+
+def test_a_run_whose_supervisor_is_killed_has_failed_and_is_gone(bench: LocalBench) -> None:
+    bench.start("r-lost", WAITS)
+    bench.until("r-lost", Phase.RUNNING)
+    kill_supervisor(bench, "r-lost")
+    seen = bench.until("r-lost", *ENDED)
+    assert (seen.phase, seen.reason, seen.stopped) == (Phase.FAILED, "SupervisorLost", False)
+    assert seen.started_at is not None
+    assert seen.finished_at is not None
+    wait_until(lambda: sweeping.list_processes_of(b"FAIRLEAD_RUN=r-lost") == [])
+    assert bench.executor.nodes()[0].holdings == ()
+
+
+def test_a_run_whose_machine_was_started_anew_is_lost_with_it(bench: LocalBench) -> None:
+    bench.start("r1", WAITS)
+    bench.until("r1", Phase.RUNNING)
+    kill_supervisor(bench, "r1")
+    after = LocalExecutor(bench.data, replace(bench.machine, boot_id="another"), runtime())
+    wait_until(lambda: is_over(after, "r1"))
+    seen = after.observe("r1")
+    after.close()
+    assert seen is not None
+    assert (seen.phase, seen.reason) == (Phase.FAILED, "NodeLost")
+
+
+def test_whoever_listens_is_told_when_a_run_goes_on(bench: LocalBench) -> None:
+    told: list[str] = []
+    bench.executor.on_change(told.append)
+    bench.start("r1", RETURNS)
+    wait_until(lambda: is_over(bench.executor, "r1") and len(told) >= 2)
+    assert set(told) == {"r1"}
+
+
+def test_whoever_takes_over_is_told_when_a_run_ends(bench: LocalBench) -> None:
+    bench.start("r1", WAITS)
+    bench.until("r1", Phase.RUNNING)
+    told: list[str] = []
+    other = bench.again()
+    other.on_change(told.append)
+    other.stop("r1")
+    wait_until(lambda: told == ["r1"])
+
+
+def test_a_start_that_was_cut_short_is_done_again(bench: LocalBench) -> None:
+    """The server was killed after it made the folder, before it started anything."""
+    work = bench.start("r0", RETURNS)
+    bench.until("r0", *ENDED)
+    folder = bench.data / "runs" / "r1"
+    folder.mkdir()
+    (bench.data / "runs" / "r0" / SPEC).rename(folder / SPEC)
+    (folder / "home").mkdir()
+    assert bench.executor.observe("r1") is None
+    bench.executor.start(replace(work, run_id="r1"))
+    assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
+
+
+def test_a_run_that_does_not_listen_is_killed_after_a_while(bench: LocalBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Spec, "save", lambda self, folder: _save_impatient(self, folder))
+    bench.start("r1", IGNORES)
+    bench.until("r1", Phase.RUNNING)
+    wait_until(lambda: b"up" in read_all(bench.executor, "r1")["stdout"])
+    bench.executor.stop("r1")
+    seen = bench.until("r1", *ENDED)
+    assert (seen.stopped, seen.exit_code) == (True, 137)
+
+
+def _save_impatient(spec: Spec, folder: Path) -> None:
+    said = json.loads(json.dumps(spec, default=lambda part: part.__dict__))
+    write_json(folder / SPEC, {**said, "grace": 0.3})
+
+
+def test_secrets_are_in_no_file(bench: LocalBench) -> None:
+    body = "import os\ndef main():\n    print(os.environ['TOKEN'])\n    raise ValueError(os.environ['TOKEN'])\n"
+    bench.start("r1", body, secrets={"TOKEN": "hunter2"})
+    seen = bench.until("r1", *ENDED)
+    assert "hunter2" not in repr(seen)
+    for file in bench.data.rglob("*"):
+        if file.is_file() and file.name != "error.json":  # what the run itself leaves at its home
+            assert b"hunter2" not in file.read_bytes(), file
+
+
+def test_what_was_left_at_home_is_gone_with_the_rest(bench: LocalBench) -> None:
+    bench.start("r1", LEAVES, volumes=[{"name": "d", "volume_type": "empty_dir", "mount_path": "/data"}])
+    assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
+    bench.executor.tidy("r1")
+    folder = bench.data / "runs" / "r1"
+    assert os.listdir(folder / "home") == ["output"]
+    assert not {"volumes", "root", "code"} & set(os.listdir(folder))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+def test_each_run_is_another_user_and_none_is_root(bench: LocalBench) -> None:
+    for run_id in ("r1", "r2"):
+        bench.start(run_id, WAITS)
+    specs = [Spec.load(bench.data / "runs" / run_id) for run_id in ("r1", "r2")]
+    first, second = (spec.identity.outer_uid for spec in specs)
+    assert first is not None
+    assert second is not None
+    assert first != second
+    assert min(first, second) >= 700_000
+    for run_id in ("r1", "r2"):
+        assert stat.S_IMODE((bench.data / "runs" / run_id / "home").stat().st_mode) == 0o700
+        bench.until(run_id, Phase.RUNNING)
+
+
+def test_runs_do_not_share_gpus_and_get_them_back(tmp_path: Path) -> None:
+    machine = replace(this_machine(), gpus=(Gpu("GPU-a", "A100"), Gpu("GPU-b", "A100")))
+    bench = LocalBench(tmp_path, machine)
+    try:
+        for run_id in ("r1", "r2"):
+            bench.start(run_id, WAITS, resources={"gpu": 1})
+        given = [Spec.load(tmp_path / "runs" / run_id).devices for run_id in ("r1", "r2")]
+        assert sorted(given) == [["GPU-a"], ["GPU-b"]]
+        bench.until("r1", Phase.RUNNING)
+        bench.executor.stop("r1")
+        bench.until("r1", *ENDED)
+        bench.start("r3", RETURNS, resources={"gpu": 1})
+        assert Spec.load(tmp_path / "runs" / "r3").devices == given[0]
+        bench.until("r3", *ENDED)
+    finally:
+        bench.close()
+
+
+@pytest.mark.parametrize("at", [(placing, "prepare"), (subprocess, "Popen")], ids=["files", "processes"])
+def test_a_machine_that_is_full_is_a_reason_to_try_again(
+    bench: LocalBench, monkeypatch: pytest.MonkeyPatch, at: tuple[ModuleType, str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(*at, fail)
+        with pytest.raises(Unavailable):
+            bench.executor.start(make_work("r1", RETURNS))
+    assert bench.executor.nodes()[0].holdings == ()
+    bench.executor.start(make_work("r1", RETURNS))
+    assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
+
+
+def test_this_machine_says_what_it_has_unless_a_setting_says_more(tmp_path: Path) -> None:
+    found = find_machine(tmp_path, {})
+    assert found.capacity["cpu"] == len(os.sched_getaffinity(0)) * 10**9
+    assert found.capacity["memory"] == find_memory() * 10**9
+    assert found.labels["kubernetes.io/os"] == "linux"
+    assert found.boot_id == read_boot_id()
+    said = {"mem": "64Gi", "gpu": "2", "runs": "3", "example.com/x": "1"}
+    more = find_machine(tmp_path, {name: Quantity.parse(amount) for name, amount in said.items()})
+    wanted = make_amounts(mem="64Gi", gpu=2, pods=3) | {"example.com/x": 10**9}
+    assert {name: more.capacity[name] for name in wanted} == wanted
+    assert len(more.gpus) == 2
+    assert more.capacity["cpu"] == found.capacity["cpu"]

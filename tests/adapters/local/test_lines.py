@@ -1,0 +1,120 @@
+"""What a stream writes is kept line by line, where that keeps nobody waiting."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.adapters.local import lines
+from fairlead.adapters.local.lines import LARGEST, WAIT_SECONDS, Lines
+from fairlead.adapters.local.logfiles import LogWriter, read_pieces
+from fairlead.adapters.local.masking import Masker
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        """Seconds since whenever."""
+        return self.now
+
+    def time_ns(self) -> int:
+        """The moment."""
+        return int(self.now * 1e9)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that the stream looks at."""
+    clock = Clock()
+    monkeypatch.setattr(lines, "time", clock)
+    return clock
+
+
+@contextlib.contextmanager
+def open_lines(folder: Path, *secrets: str) -> Iterator[Lines]:
+    """A stream whose log begins anew."""
+    (folder / "log").unlink(missing_ok=True)
+    with contextlib.closing(LogWriter(folder / "log")) as log:
+        yield Lines("stdout", Masker(secrets), log)
+
+
+def kept(folder: Path) -> list[bytes]:
+    """What is in the log."""
+    return [piece.data for piece in read_pieces(folder / "log", 0, 1 << 40)]
+
+
+def test_a_line_in_many_pieces_is_kept_as_one(tmp_path: Path, clock: Clock) -> None:
+    with open_lines(tmp_path) as stream:
+        for piece in (b"loss", b" ", b"0.3", b"\nacc"):
+            stream.feed(piece)
+        assert kept(tmp_path) == [b"loss 0.3\n"]
+        stream.finish()
+        assert kept(tmp_path) == [b"loss 0.3\n", b"acc"]
+
+
+def test_the_beginning_of_a_line_waits_for_its_end_and_not_for_long(tmp_path: Path, clock: Clock) -> None:
+    with open_lines(tmp_path) as stream:
+        stream.feed(b"50 %")
+        clock.now += WAIT_SECONDS / 2
+        stream.flush_old()
+        assert kept(tmp_path) == []
+        clock.now += WAIT_SECONDS
+        stream.flush_old()
+        assert kept(tmp_path) == [b"50 %"]
+
+
+def test_a_progress_bar_that_never_ends_its_line_is_kept_as_it_comes(tmp_path: Path, clock: Clock) -> None:
+    with open_lines(tmp_path) as stream:
+        for percent in range(10):
+            stream.feed(b"\r%d" % percent)
+            clock.now += WAIT_SECONDS * 0.6
+            stream.flush_old()
+        assert 4 <= len(kept(tmp_path)) <= 6
+
+
+def test_a_line_without_end_is_kept_in_parts(tmp_path: Path, clock: Clock) -> None:
+    with open_lines(tmp_path) as stream:
+        for _ in range(160):
+            stream.feed(b"x" * (1 << 16))  # 10 MB
+            assert len(stream.pending) < 2 * LARGEST
+        stream.finish()
+        assert sum(map(len, kept(tmp_path))) == 160 << 16
+        assert max(map(len, kept(tmp_path))) <= 2 * LARGEST
+
+
+def test_a_secret_that_is_cut_by_the_largest_part_stays_hidden(tmp_path: Path, clock: Clock) -> None:
+    with open_lines(tmp_path, "hunter2") as stream:
+        stream.feed(b"x" * (LARGEST - 3) + b"hun")
+        stream.feed(b"ter2\n")
+        stream.finish()
+        assert b"".join(kept(tmp_path)) == b"x" * (LARGEST - 3) + b"***\n"
+
+
+def test_a_secret_that_comes_slowly_stays_hidden(tmp_path: Path, clock: Clock) -> None:
+    with open_lines(tmp_path, "hunter2") as stream:
+        for letter in b"hunter2":
+            stream.feed(bytes([letter]))
+            clock.now += 1
+            stream.flush_old()
+        stream.finish()
+        assert b"".join(kept(tmp_path)) == b"***"
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.booleans())
+def test_nothing_is_lost(tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], flush: bool) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    with open_lines(folder) as stream:
+        for chunk in chunks:
+            stream.feed(chunk)
+            if flush:
+                stream.since = 0.0
+                stream.flush_old()
+        stream.finish()
+        assert b"".join(kept(folder)) == b"".join(chunks)

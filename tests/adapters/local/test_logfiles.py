@@ -1,0 +1,131 @@
+"""The log of a run as a file: what was written is read back from any cursor, and from nowhere else."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.adapters.local.logfiles import HEADER, LARGEST_RECORD, STREAMS, LogWriter, Piece, read_pieces
+
+Written = tuple[str, bytes, int]
+RECORDS = st.lists(
+    st.tuples(st.sampled_from(STREAMS), st.binary(min_size=1, max_size=60), st.integers(0, 2**63)), max_size=8
+)
+ALL = 1 << 40
+
+
+def write(file: Path, records: list[Written]) -> None:
+    """A log with these records."""
+    file.unlink(missing_ok=True)
+    log = LogWriter(file)
+    for record in records:
+        log.write(*record)
+    log.close()
+
+
+def read(file: Path, start: int = 0, most: int = ALL) -> list[Piece]:
+    """The records from a cursor on."""
+    return list(read_pieces(file, start, most))
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a log is written anew, over and over."""
+    return tmp_path_factory.mktemp("log") / "log"
+
+
+@given(RECORDS)
+def test_what_is_written_is_read_back_from_any_cursor(log: Path, records: list[Written]) -> None:
+    write(log, records)
+    pieces = read(log)
+    assert [(piece.stream, piece.data, piece.nanoseconds) for piece in pieces] == records
+    for index, piece in enumerate(pieces):
+        assert read(log, piece.end) == pieces[index + 1 :]
+
+
+@given(RECORDS, st.integers(1, 200))
+def test_pages_of_any_size_give_the_whole(log: Path, records: list[Written], most: int) -> None:
+    write(log, records)
+    cursor, found = 0, []
+    while page := read(log, cursor, most):
+        found += page
+        cursor = page[-1].end
+        assert sum(len(piece.data) + HEADER.size for piece in page[:-1]) < most
+    assert found == read(log)
+    assert cursor == log.stat().st_size
+
+
+@given(RECORDS, st.data())
+def test_a_record_that_is_half_written_waits(log: Path, records: list[Written], data: st.DataObject) -> None:
+    write(log, records)
+    whole, pieces = log.read_bytes(), read(log)
+    cut = data.draw(st.integers(0, len(whole)))
+    log.write_bytes(whole[:cut])
+    assert read(log) == [piece for piece in pieces if piece.end <= cut]
+    log.write_bytes(whole)
+    assert read(log) == pieces
+
+
+@given(RECORDS, st.data())
+def test_a_cursor_inside_a_record_is_refused(log: Path, records: list[Written], data: st.DataObject) -> None:
+    write(log, records)
+    begins = {0, *(piece.end for piece in read(log))}
+    inside = [cursor for cursor in range(log.stat().st_size) if cursor not in begins]
+    if inside:
+        cursor = data.draw(st.sampled_from(inside))
+        with pytest.raises(ValueError, match="no record begins there"):
+            read(log, cursor)
+
+
+@pytest.mark.parametrize("cursor", [-1, 1000, 1 << 70])
+def test_a_cursor_outside_the_log_is_refused(log: Path, cursor: int) -> None:
+    write(log, [("stdout", b"hello\n", 1)])
+    with pytest.raises(ValueError, match="not that long"):
+        read(log, cursor)
+
+
+def test_a_log_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
+    assert read(tmp_path / "none") == []
+
+
+def test_nothing_is_kept_of_nothing(log: Path) -> None:
+    write(log, [("stdout", b"", 1)])
+    assert log.stat().st_size == 0
+
+
+def test_a_page_has_at_least_one_record_however_large_it_is(log: Path) -> None:
+    write(log, [("stdout", b"x" * 10_000, 1), ("stdout", b"y", 2)])
+    assert [len(piece.data) for piece in read(log, 0, 10)] == [10_000]
+    assert read(log, 0, 0) == []
+
+
+@pytest.mark.parametrize("size", [LARGEST_RECORD, LARGEST_RECORD + 1, 3 * LARGEST_RECORD])
+def test_what_is_written_at_once_may_be_large(log: Path, size: int) -> None:
+    write(log, [("stderr", b"x" * size, 1), ("stdout", b"after", 2)])
+    pieces = read(log)
+    assert b"".join(piece.data for piece in pieces) == b"x" * size + b"after"
+
+
+def test_a_log_that_has_reached_its_largest_size_says_so_once(tmp_path: Path) -> None:
+    log = LogWriter(tmp_path / "log", largest=10)
+    for data in (b"12345", b"12345", b"6", b"7"):
+        log.write("stdout", data, 1)
+    log.close()
+    *kept, last = read(tmp_path / "log")
+    assert [piece.data for piece in kept] == [b"12345", b"12345"]
+    assert (last.stream, b"largest size" in last.data) == ("platform", True)
+
+
+def test_a_log_that_is_full_when_it_is_opened_again_stays_as_it_is(tmp_path: Path) -> None:
+    for data in (b"12345678", b"12345678", b"9"):
+        log = LogWriter(tmp_path / "log", largest=40)
+        log.write("stdout", data, 1)
+        log.close()
+    assert [piece.data for piece in read(tmp_path / "log")] == [b"12345678", b"12345678"]
+
+
+def test_streams_are_told_apart_and_in_order(log: Path) -> None:
+    said: list[Written] = [("stdout", b"a", 3), ("stderr", b"b", 2), ("platform", b"c", 1)]
+    write(log, said)
+    assert [(piece.stream, piece.data, piece.nanoseconds) for piece in read(log)] == said

@@ -1,0 +1,134 @@
+"""Secrets never reach a log, however a run writes them; everything else does."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.adapters.local.masking import MASK, SHORTEST, Masker
+
+# Few letters, so that what is written is often a secret or the beginning of one; none of the mask's own.
+LETTERS = st.sampled_from("abcé")
+SECRETS = st.lists(st.text(LETTERS, min_size=SHORTEST, max_size=8), min_size=1, max_size=3)
+
+
+def feed(masker: Masker, chunks: list[bytes]) -> bytes:
+    """All that comes out."""
+    return b"".join(map(masker.feed, chunks)) + masker.finish()
+
+
+@st.composite
+def chunked(draw: st.DrawFn, content: st.SearchStrategy[bytes]) -> list[bytes]:
+    """Bytes, cut anywhere."""
+    data = draw(content)
+    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=8)))
+    return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+
+@st.composite
+def written(draw: st.DrawFn) -> tuple[list[str], list[bytes]]:
+    """Secrets, and what a run writes with some of them in it, cut anywhere."""
+    secrets = draw(SECRETS)
+    words = st.sampled_from(secrets) | st.text(LETTERS, max_size=5)
+    text = st.lists(words, max_size=6).map(lambda parts: "".join(parts).encode())
+    return secrets, draw(chunked(text))
+
+
+@given(written())
+def test_a_secret_never_appears_however_it_is_cut(said: tuple[list[str], list[bytes]]) -> None:
+    secrets, chunks = said
+    out = feed(Masker(secrets), chunks)
+    assert not [secret for secret in secrets if secret.encode() in out]
+
+
+@given(written())
+def test_it_does_not_matter_how_the_bytes_are_cut(said: tuple[list[str], list[bytes]]) -> None:
+    secrets, chunks = said
+    assert feed(Masker(secrets), chunks) == feed(Masker(secrets), [b"".join(chunks)])
+
+
+# Bytes that are no text among letters of secrets.
+MIXED = st.lists(st.sampled_from([b"x", b"y", b"xyxy", b"\xff", b"\xc3", b"\n", b"*"]), max_size=30).map(b"".join)
+
+
+@given(chunked(MIXED), st.lists(st.text("xy", min_size=SHORTEST, max_size=6), max_size=2))
+def test_nothing_is_lost_but_secrets(chunks: list[bytes], secrets: list[str]) -> None:
+    data = b"".join(chunks)
+    spans: list[list[int]] = []
+    for start in range(len(data)):
+        ends = [start + len(word) for word in map(str.encode, secrets) if data.startswith(word, start)]
+        if ends and spans and start < spans[-1][1]:
+            spans[-1][1] = max(spans[-1][1], *ends)
+        elif ends:
+            spans.append([start, max(ends)])
+    for start, end in reversed(spans):
+        data = data[:start] + MASK + data[end:]
+    assert feed(Masker(secrets), chunks) == data
+
+
+@given(chunked(st.text(max_size=30).map(lambda text: text.encode("utf-8"))))
+def test_no_character_is_torn(chunks: list[bytes]) -> None:
+    masker = Masker(["hunter22"])
+    for chunk in chunks:
+        masker.feed(chunk).decode("utf-8")
+    masker.finish().decode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("secrets", "text", "shown"),
+    [
+        (["hunter2"], "it is hunter2!", "it is ***!"),
+        (["hunter2"], "hunter2hunter2", "******"),
+        (["abcdef", "abc"], "abcdef", "***"),
+        (["abc"], "abc", "abc"),  # too short to be told from other text
+        ([""], "anything", "anything"),
+        ([], "anything", "anything"),
+        (["a.c+d"], "a.c+d abcd", "*** abcd"),
+        (["pässwörd"], "pässwörd", "***"),
+        (["first line\nsecond line\n"], "second line first line", "*** ***"),
+        (["first line\nsecond line"], "first line\nsecond line", "***"),
+        (["  padded  "], "[padded]", "[***]"),
+        (["aaaa"], "aaaaaaa", "***"),
+        (["abcdefgh", "efghijkl"], "abcdefghijkl", "***"),  # one reaches into the other
+    ],
+)
+def test_what_is_shown(secrets: list[str], text: str, shown: str) -> None:
+    assert feed(Masker(secrets), [text.encode()]).decode() == shown
+    assert feed(Masker(secrets), [bytes([byte]) for byte in text.encode()]).decode() == shown
+    assert Masker(secrets).mask(text) == shown
+
+
+def test_what_cannot_be_a_secret_any_more_is_told_at_once() -> None:
+    masker = Masker(["hunter2"])
+    assert masker.feed(b"password? hun") == b"password? "
+    assert masker.feed(b"dred") == b"hundred"
+
+
+def test_what_was_held_back_is_told_at_the_end() -> None:
+    masker = Masker(["hunter2"])
+    assert masker.feed(b"hunt") == b""
+    assert masker.finish() == b"hunt"
+    assert masker.finish() == b""
+
+
+@pytest.mark.parametrize("text", ["caf\udce9", "\0", "\U0001f98a", chr(0xD800)])
+def test_any_text_can_be_masked(text: str) -> None:
+    assert "hunter2" not in Masker(["hunter2"]).mask(f"{text}hunter2{text}")
+
+
+def test_a_long_secret_does_not_make_a_log_slow() -> None:
+    masker = Masker(["x" * 100_000 + "y"])
+    began = time.process_time()
+    for _ in range(8):
+        masker.feed(b"z" * (1 << 16))
+    assert time.process_time() - began < 0.4  # half a megabyte; a log has up to a thousand
+
+
+def test_a_secret_that_overlaps_itself_does_not_hold_back_everything() -> None:
+    masker = Masker(["0000"])
+    began, out = time.process_time(), 0
+    for _ in range(8):
+        out += len(masker.feed(b"0" * (1 << 16)))
+    assert out > 0
+    assert time.process_time() - began < 2

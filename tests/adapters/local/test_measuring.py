@@ -1,0 +1,121 @@
+"""What a tree of processes uses: tried on this one, and on a /proc that is made up."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.adapters.local import measuring, sweeping
+from fairlead.adapters.local.measuring import PAGE, TICKS, Process
+
+
+@pytest.fixture
+def child() -> Iterator[int]:
+    """A process below this one, with one below it, which waits to be ended."""
+    nested = f"import subprocess, sys; subprocess.run([{sys.executable!r}, '-c', 'input()'])"
+    environment = {**os.environ, "FAIRLEAD_RUN": "measured"}
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", f"print('up'); {nested}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    ) as started:
+        assert started.stdout is not None
+        started.stdout.readline()
+        while len(measuring.list_tree("/proc", started.pid)) < 2:
+            pass
+        yield started.pid
+        for process in measuring.list_tree("/proc", started.pid):
+            os.kill(process.pid, 9)
+
+
+def test_a_process_and_all_below_it_are_found(child: int) -> None:
+    tree = measuring.list_tree("/proc", child)
+    assert (tree[0].pid, tree[0].parent) == (child, os.getpid())
+    assert tree[1].parent == child
+    own = measuring.list_tree("/proc", os.getpid())
+    assert own[0].pid == os.getpid()
+    assert {process.pid for process in tree} <= {process.pid for process in own}
+
+
+def test_memory_and_time_are_measured(child: int) -> None:
+    own = measuring.list_tree("/proc", os.getpid())[0]
+    assert 10 << 20 < own.resident < 10 << 30
+    assert own.cpu_seconds > 0
+    tree = measuring.list_tree("/proc", child)
+    assert measuring.measure_memory("/proc", tree) == sum(process.resident for process in tree)
+
+
+def test_what_processes_share_counts_once_where_it_matters(child: int) -> None:
+    tree = measuring.list_tree("/proc", child)
+    together = measuring.measure_memory("/proc", tree)
+    assert measuring.measure_memory("/proc", tree, bound=together) == together
+    shared = measuring.measure_memory("/proc", tree, bound=together - 1)
+    assert 0 < shared < together
+
+
+def test_processes_are_found_by_the_run_in_their_environment(child: int) -> None:
+    found = sweeping.list_processes_of(b"FAIRLEAD_RUN=measured")
+    assert child in found
+    assert len(found) == 2
+    assert os.getpid() not in found
+    assert sweeping.list_processes_of(b"FAIRLEAD_RUN=measure") == []
+
+
+def make_proc(folder: Path, *processes: tuple[int, int, str]) -> str:
+    """A /proc with processes, each with its parent and what it is called."""
+    for pid, parent, name in processes:
+        (folder / str(pid)).mkdir()
+        rest = ["0"] * 30
+        rest[0], rest[9], rest[10], rest[19] = "0", str(TICKS), str(2 * TICKS), "5"
+        (folder / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} {' '.join(rest)}\n")
+    (folder / "self").mkdir()
+    (folder / "meminfo").touch()
+    return str(folder)
+
+
+@pytest.mark.parametrize("name", ["python", "a b", "a) S 1 2", "(x)", "x\ny"])
+def test_a_program_may_be_called_anything(tmp_path: Path, name: str) -> None:
+    assert measuring.list_tree(make_proc(tmp_path, (7, 3, name)), 7) == [Process(7, 3, 3.0, 5 * PAGE)]
+
+
+def test_only_what_is_below_counts(tmp_path: Path) -> None:
+    proc = make_proc(tmp_path, (1, 0, "init"), (5, 1, "a"), (6, 5, "b"), (7, 6, "c"), (8, 1, "other"))
+    assert [process.pid for process in measuring.list_tree(proc, 5)] == [5, 6, 7]
+    assert measuring.list_tree(proc, 99) == []
+    assert measuring.list_tree(str(tmp_path / "none"), 1) == []
+
+
+def test_a_process_that_ends_meanwhile_is_left_out(tmp_path: Path) -> None:
+    proc = make_proc(tmp_path, (5, 1, "a"))
+    (tmp_path / "6").mkdir()
+    assert [process.pid for process in measuring.list_tree(proc, 5)] == [5]
+
+
+def test_disk_is_what_files_take_and_no_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "home" / "deep").mkdir(parents=True)
+    (tmp_path / "large").write_bytes(b"x" * (1 << 20))
+    (tmp_path / "home" / "deep" / "file").write_bytes(b"x" * (1 << 16))
+    (tmp_path / "home" / "link").symlink_to(tmp_path / "large")
+    (tmp_path / "home" / "loop").symlink_to(".")
+    assert 1 << 16 <= measuring.measure_disk(str(tmp_path / "home")) < 1 << 18
+    assert measuring.measure_disk(str(tmp_path / "none")) == 0
+
+
+def test_a_file_with_holes_takes_what_it_takes(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 30)
+    assert measuring.measure_disk(str(tmp_path)) < 1 << 20
+
+
+def test_of_very_many_files_some_are_looked_at(tmp_path: Path) -> None:
+    for number in range(9):
+        (tmp_path / f"d{number}").mkdir()
+        (tmp_path / f"d{number}" / "f").write_bytes(b"x" * 5000)
+    some, all_of_them = measuring.measure_disk(str(tmp_path), 12), measuring.measure_disk(str(tmp_path))
+    assert 0 < some < all_of_them
+    assert measuring.count_out_of_memory() >= 0

@@ -1,0 +1,203 @@
+"""A run's own view of the machine: its mounts, its processes, its ids; and that nothing of the machine changes."""
+
+import os
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.local.machines import find_obstacle
+from fairlead.model.observations import Observation, Phase
+from tests.adapters.local.making import this_machine
+from tests.contracts.executors import ENDED, LocalBench
+
+pytestmark = pytest.mark.skipif(find_obstacle() is not None, reason=f"no namespaces here: {find_obstacle()}")
+
+CLAIM: dict[str, Any] = {"name": "sets", "volume_type": "shared_volume", "spec": {"claim_name": "sets"}}
+SHARED = {"sets": "v1"}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[LocalBench]:
+    """An executor with real runs."""
+    made = LocalBench(tmp_path / "data", this_machine())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder of the machine that everybody may look into."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        os.chmod(made, 0o755)
+        yield Path(made)
+
+
+def attempt(bench: LocalBench, body: str, run_id: str = "r1", **asked: Any) -> Observation:
+    """How a run ends whose function has this body."""
+    source = "import os, sys, json\ndef main():\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ") + "\n"
+    bench.start(run_id, source, **asked)
+    return bench.until(run_id, *ENDED)
+
+
+def ask(bench: LocalBench, body: str, run_id: str = "r1", **asked: Any) -> Any:
+    """What such a run returns."""
+    seen = attempt(bench, body, run_id, **asked)
+    assert seen.result is not None, seen
+    return seen.result["value"]
+
+
+def empty(name: str, path: str, **more: Any) -> dict[str, Any]:
+    """A volume that goes with the run."""
+    return {"name": name, "volume_type": "empty_dir", "mount_path": path, **more}
+
+
+def test_a_volume_is_found_under_its_path_and_goes_with_the_run(bench: LocalBench, tmp_path: Path) -> None:
+    body = "open('/data/x', 'w').write('1'); return os.listdir('/data')"
+    assert ask(bench, body, volumes=[empty("data", "/data")]) == ["x"]
+    assert not Path("/data/x").exists()
+    bench.executor.tidy("r1")
+    assert not (tmp_path / "data" / "runs" / "r1" / "volumes").exists()
+
+
+def test_mounts_may_be_nested_in_any_order(bench: LocalBench, tmp_path: Path) -> None:
+    volumes = [empty("c", "/data/a/b/c"), empty("a", "/data/a"), empty("z", "/data-z"), empty("data", "/data")]
+    body = """
+        for path in ('/data', '/data/a', '/data/a/b/c', '/data-z'):
+            open(f'{path}/here', 'w').write(path)
+    """
+    ask(bench, body, volumes=volumes)
+    kept = tmp_path / "data" / "runs" / "r1" / "volumes"
+    found = {str(file.relative_to(kept)): file.read_text() for file in kept.rglob("here")}
+    assert found == {"data/here": "/data", "a/here": "/data/a", "c/here": "/data/a/b/c", "z/here": "/data-z"}
+
+
+def test_a_mount_below_a_folder_of_the_machine_leaves_the_machine_as_it_is(bench: LocalBench, place: Path) -> None:
+    (place / "sub").mkdir()
+    (place / "file").write_text("file")
+    (place / "link").symlink_to("file")
+    before = sorted(os.listdir(place)), sorted(os.listdir("/opt")), sorted(os.listdir("/"))
+    volumes = [empty("one", f"{place}/new/deep"), empty("two", "/opt/fairlead-test"), empty("three", "/fairlead-test")]
+    body = f"""
+        for path in ('{place}/new/deep', '/opt/fairlead-test', '/fairlead-test'):
+            open(f'{{path}}/x', 'w').write('1')
+        return sorted(os.listdir('{place}')), open('{place}/link').read()
+    """
+    found = ask(bench, body, volumes=volumes)
+    assert found == [["file", "link", "new", "sub"], "file"]
+    assert (sorted(os.listdir(place)), sorted(os.listdir("/opt")), sorted(os.listdir("/"))) == before
+
+
+def test_a_mount_through_a_link_of_the_machine_is_found(bench: LocalBench) -> None:
+    """/var/run leads to /run on most machines, and is where people look for secrets."""
+    path = "/var/run/fairlead-test/s"
+    volumes = [{"name": "s", "volume_type": "secret", "mount_path": path, "spec": {"name": "TOKEN"}}]
+    body = f"return open('{path}/TOKEN').read() == os.environ['TOKEN']"
+    assert ask(bench, body, volumes=volumes, secrets={"TOKEN": "hunter2"}) is True
+    assert not Path("/run/fairlead-test").exists()
+
+
+def test_what_is_read_only_cannot_be_written(bench: LocalBench, tmp_path: Path) -> None:
+    ask(bench, "open('/data/x', 'w').write('1')", volumes=[{**CLAIM, "mount_path": "/data"}], shared=SHARED)
+    body = """
+        try:
+            open('/data/y', 'w')
+        except OSError as error:
+            return os.listdir('/data'), error.errno
+    """
+    read_only = [{**CLAIM, "mount_path": "/data", "read_only": True}]
+    assert ask(bench, body, "r2", volumes=read_only, shared=SHARED) == [["x"], 30]
+    for path in ("/etc/fairlead/x", "/etc/x", "/x"):
+        assert attempt(bench, f"open('{path}', 'w')", f"r{path.replace('/', '')}").phase is Phase.FAILED
+        assert not Path(path).exists()
+
+
+def test_a_folder_in_memory_is_as_large_as_asked_for(bench: LocalBench) -> None:
+    body = """
+        try:
+            open('/fast/x', 'wb').write(b'x' * (8 << 20))
+        except OSError as error:
+            return error.errno
+    """
+    assert ask(bench, body, volumes=[empty("fast", "/fast", spec={"medium": "Memory", "size": "4Mi"})]) == 28
+
+
+def test_a_secret_as_a_file_is_for_the_run_alone(bench: LocalBench, tmp_path: Path) -> None:
+    volumes = [{"name": "s", "volume_type": "secret", "mount_path": "/s", "spec": {"name": "TOKEN"}}]
+    body = """
+        mode = os.stat('/s/TOKEN').st_mode & 0o777
+        return open('/s/TOKEN').read()[::-1], mode, os.listdir('/s')
+    """
+    assert ask(bench, body, volumes=volumes, secrets={"TOKEN": "hunter2"}) == ["2retnuh", 0o400, ["TOKEN"]]
+    for file in (tmp_path / "data").rglob("*"):
+        assert not file.is_file() or b"hunter2" not in file.read_bytes(), file
+
+
+def test_a_run_sees_its_own_processes_and_ids_and_a_home(bench: LocalBench) -> None:
+    body = """
+        processes = [name for name in os.listdir('/proc') if name.isdigit()]
+        return len(processes), os.getuid(), os.getgid(), os.getcwd().startswith('/fairlead'), os.environ['HOME']
+    """
+    assert ask(bench, body, run_as_user=1234, run_as_group=4321) == [2, 1234, 4321, True, "/fairlead"]
+
+
+def test_a_run_sees_nothing_of_the_server_and_of_other_runs(bench: LocalBench, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "data" / "fairlead.db").write_text("private")
+    body = f"""
+        try:
+            return os.listdir('{tmp_path / "data"}')
+        except OSError as error:
+            return []
+    """
+    assert ask(bench, body) == []
+
+
+def test_a_run_gains_no_privileges(bench: LocalBench) -> None:
+    body = "return [line.split()[1] for line in open('/proc/self/status') if line.startswith(('CapEff', 'NoNewPrivs'))]"
+    assert ask(bench, body) == ["0000000000000000", "1"]
+
+
+# What other runs of a project put on a shared volume is not to be trusted
+
+
+def test_a_sub_path_that_is_a_link_leads_nowhere_else(bench: LocalBench, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir(mode=0o700)
+    (victim / "private").write_text("private")
+    before = victim.stat()
+    ask(bench, f"os.symlink('{victim}', '/data/x')", volumes=[{**CLAIM, "mount_path": "/data"}], shared=SHARED)
+    linked = [{**CLAIM, "mount_path": "/data", "sub_path": "x"}]
+    seen = attempt(bench, "return os.listdir('/data')", "r2", volumes=linked, shared=SHARED)
+    assert (seen.phase, seen.reason) == (Phase.FAILED, "StartFailed")
+    assert "/data" in seen.message
+    after = victim.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+@pytest.mark.parametrize("path", ["/data/x/made", "/data/x"])
+def test_a_mount_below_a_link_in_a_volume_makes_nothing_elsewhere(bench: LocalBench, tmp_path: Path, path: str) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    volume = {**CLAIM, "mount_path": "/data"}
+    ask(bench, f"os.symlink('{victim}', '/data/x')", volumes=[volume], shared=SHARED)
+    attempt(bench, "pass", "r2", volumes=[volume, empty("e", path)], shared=SHARED)
+    assert os.listdir(victim) == []
+
+
+def test_a_sub_path_is_made_for_the_run_and_found_again(bench: LocalBench) -> None:
+    volumes = [{**CLAIM, "mount_path": "/data", "sub_path": "models/base"}]
+    ask(bench, "open('/data/x', 'w').write('1')", volumes=volumes, shared=SHARED)
+    assert ask(bench, "return os.listdir('/data')", "r2", volumes=volumes, shared=SHARED) == ["x"]
+    whole = [{**CLAIM, "mount_path": "/data"}]
+    assert ask(bench, "return os.listdir('/data/models/base')", "r3", volumes=whole, shared=SHARED) == ["x"]
+
+
+def test_runs_of_a_project_share_a_volume_as_different_users(bench: LocalBench) -> None:
+    volumes = [{**CLAIM, "mount_path": "/data"}]
+    ask(bench, "os.mkdir('/data/d'); open('/data/d/x', 'w').write('1')", volumes=volumes, shared=SHARED)
+    body = "open('/data/d/x', 'a').write('2'); open('/data/d/y', 'w'); return open('/data/d/x').read()"
+    assert ask(bench, body, "r2", volumes=volumes, shared=SHARED) == "12"

@@ -1,0 +1,128 @@
+"""Files that a run left: plain ones are listed and opened, and nothing outside its folder is ever read."""
+
+import contextlib
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fairlead.adapters.local import outputs
+from fairlead.adapters.local.outputs import list_outputs, open_output
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """An output folder with whatever a run may put there, next to something private."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "key").write_text("private")
+    folder = tmp_path / "output"
+    (folder / "models" / "best").mkdir(parents=True)
+    (folder / "empty").mkdir()
+    (folder / "model.bin").write_bytes(b"\0\1\2")
+    (folder / "models" / "best" / "weights").write_bytes(b"w" * 1000)
+    (folder / "räume & 50%.txt").write_text("text")
+    (folder / "link").symlink_to(tmp_path / "private" / "key")
+    (folder / "inner").symlink_to("model.bin")
+    (folder / "folder").symlink_to(tmp_path / "private")
+    (folder / "loop").symlink_to(".")
+    (folder / "gone").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+def test_plain_files_are_listed_by_name_with_their_sizes(output: Path) -> None:
+    found = [(file.path, file.size) for file in list_outputs(output)]
+    assert found == [("model.bin", 3), ("models/best/weights", 1000), ("räume & 50%.txt", 4)]
+    assert all(file.modified_at.tzinfo is not None for file in list_outputs(output))
+
+
+@pytest.mark.parametrize("path", ["model.bin", "models/best/weights", "räume & 50%.txt"])
+def test_what_is_listed_is_opened(output: Path, path: str) -> None:
+    with open_output(output, path) as file:
+        assert file.read() == (output / path).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "link",
+        "inner",
+        "folder/key",
+        "loop/model.bin",
+        "gone",
+        "pipe",
+        "empty",
+        "models",
+        "models/",
+        "models//best/weights",
+        "../private/key",
+        "models/../../private/key",
+        "models/../model.bin",
+        "./model.bin",
+        "model.bin/",
+        "model.bin/x",
+        "/etc/passwd",
+        "/",
+        "",
+        ".",
+        "..",
+        "none",
+        "model.bin\0",
+        "\0",
+        "x" * 10_000,
+        "\ud800",
+        "caf\udce9",
+    ],
+)
+def test_nothing_else_is_opened(output: Path, path: str) -> None:
+    with pytest.raises(OSError):  # noqa: PT011
+        open_output(output, path)
+
+
+def test_no_file_descriptor_is_left_open(output: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for path in ("models/best/weights", "models/none", "pipe", "link", "models", "../x"):
+        with contextlib.suppress(OSError):
+            open_output(output, path).close()
+    list_outputs(output)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_folder_that_is_not_there_or_is_a_link_has_no_files(output: Path, tmp_path: Path) -> None:
+    assert list_outputs(tmp_path / "none") == []
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "private")
+    assert list_outputs(tmp_path / "elsewhere") == []
+    with pytest.raises(OSError):  # noqa: PT011
+        open_output(tmp_path / "elsewhere", "key")
+
+
+def test_of_very_many_files_the_first_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "MOST_FILES", 5)
+    for number in range(9):
+        (tmp_path / f"f{number}").touch()
+    assert [file.path for file in list_outputs(tmp_path)] == ["f0", "f1", "f2", "f3", "f4"]
+
+
+def test_folders_in_folders_without_end_do_not_end_the_server(tmp_path: Path) -> None:
+    """A run makes as many as it likes; whoever lists its files must not run out of anything."""
+    (tmp_path / "model.bin").touch()
+    here = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for _ in range(1200):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+        assert "model.bin" in [file.path for file in list_outputs(tmp_path)]
+    finally:
+        os.close(here)
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)  # too deep for pytest, too
+
+
+def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
+    """As JSON, which knows no lone surrogates."""
+    (tmp_path / "model.bin").touch()
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")).touch()
+    for file in list_outputs(tmp_path):
+        file.path.encode("utf-8")

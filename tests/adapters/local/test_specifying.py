@@ -1,0 +1,238 @@
+"""From the pod of a run to what its supervisor is told."""
+
+import base64
+import os
+import stat
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.adapters.local import specifying
+from fairlead.adapters.local.specifying import Runtime, Unfit, find_runtime, gid_of, specify, write_code
+from fairlead.adapters.local.specs import Identity, Mount, Spec
+from fairlead.errors import FairleadError
+from tests.adapters.local.making import make_machine, make_place, make_work
+from tests.core.nodes import make_amounts
+
+FOLDER = Path("/srv/fairlead")
+HERE = FOLDER / "runs" / "r1"
+RUNTIME = Runtime(Path("/opt/py/bin/python3"), ("/opt/py",), {"PATH": "/usr/bin:/bin", "TZ": "UTC", "OTHER": "x"})
+
+
+def make_spec(*, place: dict[str, Any] | None = None, machine: dict[str, Any] | None = None, **asked: Any) -> Spec:
+    """What the supervisor of a run is told."""
+    return specify(make_work(**asked), make_place(FOLDER, **(place or {})), make_machine(**(machine or {})), RUNTIME)
+
+
+def mounted(**volume: Any) -> Mount:
+    """How one volume is mounted."""
+    shared = volume.pop("shared", {})
+    spec = make_spec(volumes=[{"name": "data", "mount_path": "/data", **volume}], shared=shared)
+    (found,) = [mount for mount in spec.mounts if mount.target == "/data"]
+    return found
+
+
+def test_a_run_is_called_as_its_pod_says() -> None:
+    spec = make_spec(function={"name": "train", "source": "train.py", "args": ["--lr", "0.1"]})
+    assert spec.command == ["/opt/py/bin/python3", "-u", "/etc/fairlead/bootstrap.py", "--lr", "0.1"]
+    assert (spec.run_id, spec.project, spec.name, spec.boot_id) == ("r1", "forest", "train-r1", "b1")
+    assert (spec.cwd, spec.home, spec.isolated) == ("/fairlead", str(HERE / "home"), True)
+
+
+def test_who_says_where_programs_are_says_which_python_it_is() -> None:
+    assert make_spec(envs={"PATH": "/mine/bin"}).command[0] == "python3"
+
+
+@given(st.text(st.sampled_from("$(A) x"), max_size=12))
+def test_words_and_variables_arrive_as_they_were_written(text: str) -> None:
+    spec = make_spec(envs={"A": text}, args=[text or "x"])
+    assert spec.env["A"] == text
+    assert spec.command[-1] == (text or "x")
+
+
+def test_of_the_servers_environment_a_run_sees_what_says_where_things_are() -> None:
+    env = make_spec().env
+    assert env["PATH"] == "/opt/py/bin:/usr/bin:/bin"
+    assert env["TZ"] == "UTC"
+    assert "OTHER" not in env
+
+
+def test_without_a_path_there_is_still_one() -> None:
+    runtime = replace(RUNTIME, environment={})
+    spec = specify(make_work(), make_place(FOLDER), make_machine(), runtime)
+    assert spec.env["PATH"] == f"/opt/py/bin:{os.defpath}"
+
+
+def test_what_is_asked_for_wins_over_the_servers_environment() -> None:
+    env = make_spec(envs={"PATH": "/mine", "TZ": "Europe/Rome"}).env
+    assert (env["PATH"], env["TZ"]) == ("/mine", "Europe/Rome")
+
+
+@pytest.mark.parametrize(
+    ("machine", "home"), [({}, "/fairlead"), ({"obstacle": "no namespaces"}, str(HERE / "home"))], ids=["own", "shared"]
+)
+def test_a_run_has_a_home_with_an_output_folder(machine: dict[str, Any], home: str) -> None:
+    spec = make_spec(machine=machine)
+    assert (spec.env["HOME"], spec.env["FAIRLEAD_HOME"], spec.cwd) == (home, home, home)
+    assert spec.env["FAIRLEAD_OUTPUT"] == f"{home}/output"
+    assert make_spec(machine=machine, envs={"HOME": "/elsewhere"}).env["HOME"] == "/elsewhere"
+
+
+def test_a_run_knows_which_it_is() -> None:
+    env = make_spec().env
+    assert (env["FAIRLEAD_RUN"], env["FAIRLEAD_PROJECT"]) == ("r1", "forest")
+    assert make_spec(envs={"FAIRLEAD_RUN": "other"}).env["FAIRLEAD_RUN"] == "r1"
+
+
+@pytest.mark.parametrize(("devices", "seen"), [((), ""), (("GPU-1",), "GPU-1"), (("GPU-1", "GPU-7"), "GPU-1,GPU-7")])
+def test_a_run_sees_its_gpus_and_no_others(devices: tuple[str, ...], seen: str) -> None:
+    spec = make_spec(place={"devices": devices}, envs={"CUDA_VISIBLE_DEVICES": "0,1,2"})
+    assert spec.env["CUDA_VISIBLE_DEVICES"] == seen
+    assert spec.devices == list(devices)
+
+
+def test_secrets_are_named_and_never_told() -> None:
+    spec = make_spec(secrets={"TOKEN": "hunter2"}, envs={"A": "1"})
+    assert spec.secret_envs == ["TOKEN"]
+    assert "TOKEN" not in spec.env
+    assert "hunter2" not in repr(spec)
+    assert "hunter2" not in repr(make_work(secrets={"TOKEN": "hunter2"}))
+
+
+def test_limits_are_what_the_pod_says() -> None:
+    resources = {"cpu": 1, "mem": {"requests": "1Gi", "limits": "2Gi"}, "disk": {"limits": "1.5Gi"}}
+    spec = make_spec(resources=resources, deadline=90, place={"cpus": (1,)})
+    assert (spec.memory, spec.disk, spec.deadline, spec.cpus) == (2 << 30, 3 << 29, 90, [1])
+    assert spec.amounts == make_amounts(cpu=1, mem="1Gi", disk="1.5Gi", pods=1)
+    free = make_spec()
+    assert (free.memory, free.disk, free.deadline, free.cpus) == (None, None, None, [])
+
+
+def test_a_limit_of_part_of_a_byte_is_a_byte() -> None:
+    assert make_spec(resources={"mem": {"limits": "1.5"}}).memory == 2
+
+
+def test_a_run_has_ids_of_its_own_where_the_server_is_root() -> None:
+    spec = make_spec(run_as_user=5, run_as_group=6, fs_group=7)
+    assert spec.identity == Identity(5, 6, [7], 700_000, gid_of("forest", 6), [gid_of("forest", 7)])
+    assert make_spec(fs_group=1000).identity.groups == []
+    assert make_spec(place={"uid": None}).identity == Identity(1000, 1000)
+
+
+def test_a_group_is_the_same_for_a_project_and_another_for_others() -> None:
+    assert gid_of("forest", 1000) == gid_of("forest", 1000)
+    assert len({gid_of("forest", 1000), gid_of("forest", 1001), gid_of("meadow", 1000)}) == 3
+    assert gid_of("forest", 0) > 100_000
+
+
+SIZED = {"spec": {"size": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("volume", "expected"),
+    [
+        ({"volume_type": "persistent_volume_claim", **SIZED}, Mount("/data", f"{HERE}/volumes/data")),
+        ({"volume_type": "ephemeral", **SIZED}, Mount("/data", f"{HERE}/volumes/data")),
+        ({"volume_type": "empty_dir"}, Mount("/data", f"{HERE}/volumes/data")),
+        ({"volume_type": "empty_dir", "spec": {"medium": "Memory"}}, Mount("/data")),
+        ({"volume_type": "empty_dir", "spec": {"medium": "Memory", "size": "1Gi"}}, Mount("/data", size=1 << 30)),
+        (
+            {"volume_type": "shared_volume", "spec": {"claim_name": "sets"}, "shared": {"sets": "v7"}},
+            Mount("/data", f"{FOLDER}/volumes/v7"),
+        ),
+        ({"volume_type": "secret", "spec": {"name": "TOKEN"}}, Mount("/data", secrets={"TOKEN": "TOKEN"})),
+        (
+            {"volume_type": "persistent_volume_claim", "sub_path": "a/b", "read_only": True, **SIZED},
+            Mount("/data", f"{HERE}/volumes/data/a/b", read_only=True),
+        ),
+    ],
+    ids=lambda value: value["volume_type"] if isinstance(value, dict) else "",
+)
+def test_every_type_of_volume_has_its_place(volume: dict[str, Any], expected: Mount) -> None:
+    found = mounted(**volume)
+    assert (found.target, found.read_only, found.size) == (expected.target, expected.read_only, expected.size)
+    assert found.secrets == expected.secrets
+    if "sub_path" not in volume:
+        assert found.source == expected.source
+    else:
+        assert str(found.source).startswith(f"{HERE}/volumes/data")
+
+
+def test_home_code_and_shared_memory_are_mounted() -> None:
+    spec = make_spec(resources={"mem": {"limits": "1Gi"}, "shm": True})
+    found = {mount.target: mount for mount in spec.mounts}
+    assert found["/fairlead"] == Mount("/fairlead", str(HERE / "home"))
+    assert found["/etc/fairlead"] == Mount("/etc/fairlead", str(HERE / "code"), read_only=True)
+    assert found["/dev/shm"] == Mount("/dev/shm", size=1 << 30)
+
+
+def test_the_data_of_the_server_is_hidden_and_its_python_is_not() -> None:
+    spec = make_spec()
+    assert spec.hidden == [str(FOLDER)]
+    assert spec.revealed == ["/opt/py"]
+
+
+@pytest.mark.parametrize(
+    ("volume", "said"),
+    [
+        ({"volume_type": "config_map", "spec": {"name": "settings"}}, "settings"),
+        ({"volume_type": "shared_volume", "spec": {"claim_name": "gone"}}, "gone"),
+    ],
+)
+def test_a_volume_that_is_not_there_is_told(volume: dict[str, Any], said: str) -> None:
+    with pytest.raises(Unfit, match=said) as caught:
+        mounted(**volume)
+    assert caught.value.hint
+
+
+def test_where_nothing_can_be_mounted_code_is_where_it_lies() -> None:
+    spec = make_spec(machine={"obstacle": "unshare: operation not permitted"})
+    assert (spec.isolated, spec.mounts) == (False, [])
+    assert spec.command[-1] == f"{HERE}/code/bootstrap.py"
+
+
+def test_where_nothing_can_be_mounted_volumes_are_refused_with_the_reason() -> None:
+    with pytest.raises(Unfit, match="unshare: operation not permitted") as caught:
+        make_spec(machine={"obstacle": "unshare: operation not permitted"}, resources={"shm": "1Gi"})
+    assert "/dev/shm" in str(caught.value)
+
+
+def test_the_code_lies_where_the_bootstrap_finds_it(tmp_path: Path) -> None:
+    work = make_work()
+    for _ in range(2):  # again after a crash
+        write_code(work, tmp_path / "code")
+    assert sorted(os.listdir(tmp_path / "code")) == ["bootstrap.py", "call.json", "code.tar.gz"]
+    assert (tmp_path / "code" / "code.tar.gz").read_bytes() == work.code
+    for file in (tmp_path / "code").iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert stat.S_IMODE((tmp_path / "code").stat().st_mode) == 0o755
+
+
+def test_code_that_is_in_the_plan_lies_there_too(tmp_path: Path) -> None:
+    code = {"kind": "ConfigMap", "data": {"a": "text"}, "binaryData": {"b": base64.b64encode(b"\xff").decode()}}
+    work = replace(make_work(), manifests=(*make_work().manifests[:1], code), code=b"")
+    write_code(work, tmp_path / "code")
+    assert {file.name: file.read_bytes() for file in (tmp_path / "code").iterdir()} == {"a": b"text", "b": b"\xff"}
+
+
+def test_an_interpreter_says_what_it_needs() -> None:
+    found = find_runtime(Path(sys.executable), {"A": "1"})
+    assert sys.prefix in found.needed
+    assert found.environment == {"A": "1"}
+    assert all(os.path.exists(part) for part in found.needed)
+
+
+@pytest.mark.parametrize("python", ["/bin/false", "/bin/echo", "/nowhere/python", "/etc/passwd"])
+def test_what_is_no_interpreter_is_refused(python: str) -> None:
+    with pytest.raises(FairleadError, match=python):
+        find_runtime(Path(python), {})
+
+
+def test_a_machine_without_a_library_for_gpus_says_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specifying, "find_spec", lambda _name: None)
+    assert make_spec(place={"devices": ("GPU-1",)}).nvml is None

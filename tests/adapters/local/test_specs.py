@@ -1,0 +1,73 @@
+"""What a supervisor is told, as a file."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from fairlead.adapters.local.specs import SPEC, Identity, Mount, Spec, read_json, write_json
+
+WHOLE = Spec(
+    run_id="r1",
+    project="forest",
+    name="train-r1",
+    boot_id="b1",
+    command=["python3", "-u", "ä b"],
+    env={"A": "1", "B": "\n$x \u2028"},
+    cwd="/fairlead",
+    home="/data/runs/r1/home",
+    identity=Identity(1000, 1000, [7], 700_000, 800_001, [800_007]),
+    secret_envs=["TOKEN"],
+    isolated=True,
+    mounts=[Mount("/data", "/v", read_only=True), Mount("/s", size=5), Mount("/t", secrets={"TOKEN": "TOKEN"})],
+    revealed=["/opt/python"],
+    hidden=["/data"],
+    memory=1 << 30,
+    disk=1 << 40,
+    cpus=[0, 3],
+    devices=["GPU-1"],
+    deadline=1.5,
+    grace=2.0,
+    nvml="/site",
+    amounts={"cpu": 10**9},
+)
+LEAST = Spec("r1", "forest", "train-r1", "b1", ["x"], {}, "/", "/home", Identity(0, 0))
+
+
+@pytest.mark.parametrize("spec", [WHOLE, LEAST])
+def test_it_comes_back_as_it_was(tmp_path: Path, spec: Spec) -> None:
+    spec.save(tmp_path)
+    assert Spec.load(tmp_path) == spec
+
+
+def test_every_field_was_tried() -> None:
+    for field in fields(Spec):
+        assert getattr(WHOLE, field.name) != getattr(LEAST, field.name) or field.name in (
+            "run_id",
+            "project",
+            "name",
+            "boot_id",
+        )
+
+
+def test_no_secret_is_in_the_file(tmp_path: Path) -> None:
+    """Only the names of secrets are: a spec has no field for their values."""
+    WHOLE.save(tmp_path)
+    said = json.loads((tmp_path / SPEC).read_text())
+    assert said["secret_envs"] == ["TOKEN"]
+    assert "secrets" not in said
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    write_json(tmp_path / "state.json", {"phase": "starting"})
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "state.json", {"phase": object()})
+    assert read_json(tmp_path / "state.json") == {"phase": "starting"}
+
+
+def test_what_is_not_there_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert read_json(tmp_path / "none.json") is None
+    assert read_json(tmp_path / "none" / "state.json") is None
+    assert read_json(tmp_path / "file" / "state.json") is None

@@ -1,0 +1,82 @@
+"""A container for tests: the bootstrap in a process of its own, with call.json and the code beside it."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import fairlead.bootstrap
+from fairlead.packing import pack_path
+from tests.cli.terminal import write
+
+BOOTSTRAP = Path(fairlead.bootstrap.__file__)
+MOUNTED = "mounted"
+
+
+def make_container(folder: Path, files: dict[str, str], source: str | None, **call: Any) -> Path:
+    """A folder as the container sees it: the bootstrap, what to call, and the code."""
+    work = folder / "work"
+    write(work, files)
+    return mount(folder, pack_path(work / source, work).archive if source else b"", source=source, **call)
+
+
+def mount(folder: Path, archive: bytes, **call: Any) -> Path:
+    """The same, with code that is packed already."""
+    mounted = folder / MOUNTED
+    mounted.mkdir()
+    shutil.copy(BOOTSTRAP, mounted / "bootstrap.py")
+    (mounted / "code.tar.gz").write_bytes(archive)
+    whole: dict[str, Any] = {"action": "job", "source": None, "handler": None, "command": [], "inputs": {}}
+    whole |= {"port": None, "digest": f"sha256:{hashlib.sha256(archive).hexdigest()}", **call}
+    (mounted / "call.json").write_text(json.dumps(whole), "utf-8")
+    return mounted / "bootstrap.py"
+
+
+def start(
+    folder: Path, bootstrap: Path, *words: str, python: str = sys.executable, **envs: str
+) -> subprocess.Popen[str]:
+    """Start what a container starts."""
+    environment = {**os.environ, "FAIRLEAD_HOME": str(folder / "home"), "PYTHONDONTWRITEBYTECODE": "1", **envs}
+    command = [python, "-u", str(bootstrap), *words]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def execute(
+    folder: Path, bootstrap: Path, *words: str, python: str = sys.executable, **envs: str
+) -> tuple[int, str, str]:
+    """Start it, and wait for its end: exit code, output, errors."""
+    process = start(folder, bootstrap, *words, python=python, **envs)
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+def call_code(folder: Path, code: str, **inputs: Any) -> tuple[int, str, str]:
+    """Call `main` of a file with this code."""
+    return execute(folder, make_container(folder, {"a.py": code}, "a.py", handler="main", inputs=inputs))
+
+
+def result_of(folder: Path) -> Any:
+    """What is written down of the result."""
+    return json.loads((folder / "home" / "result.json").read_text("utf-8"))
+
+
+def value_of(folder: Path) -> Any:
+    """A result that is small JSON."""
+    found = result_of(folder)
+    assert set(found) == {"kind", "value"}
+    assert found["kind"] == "json"
+    return found["value"]
+
+
+def error_of(folder: Path) -> dict[str, str]:
+    """What is written down of a failure; a failure has no result."""
+    assert not (folder / "home" / "result.json").exists()
+    found: dict[str, str] = json.loads((folder / "home" / "error.json").read_text("utf-8"))
+    assert set(found) == {"type", "message", "traceback"}
+    return found

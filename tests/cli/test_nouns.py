@@ -1,0 +1,180 @@
+"""The other nouns that are kept on a server: places, policies, secrets and volumes; and how all of them are listed."""
+
+import io
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from tests.cli.terminal import Terminal, write
+from tests.processes.machines import Running
+
+POLICY = """\
+kind: Policy
+scope: department/{name}
+defaults: {{resources: {{mem: 2Gi}}}}
+rules: {{resources.gpu: {{max: 2}}}}
+switches: {{existing_volumes: block}}
+quota: {{gpu: 8}}
+"""
+
+
+def feed(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+    stdin = SimpleNamespace(buffer=io.BytesIO(text), isatty=lambda: False)
+    monkeypatch.setattr("sys.stdin", stdin)
+
+
+def test_projects_and_departments_make_a_tree(terminal: Terminal) -> None:
+    created = terminal.say("departments", "create", "vision", "--parent", "cluster/local")
+    assert created == "created department vision below cluster/local\n"
+    assert terminal.read("projects", "create", "forest", "--parent", "department/vision")["scope"] == "project/forest"
+    lines = [
+        line.split() for line in terminal.say("projects", "ls", "--filter", "parent=department/vision").splitlines()
+    ]
+    assert [line[:2] for line in lines] == [["NAME", "PARENT"], ["forest", "department/vision"]]
+    assert terminal.say("projects", "rename", "forest", "woods") == "renamed project forest to woods\n"
+    complaint = terminal.fail("departments", "rm", "vision")
+    assert "  project woods\n" in complaint
+    assert terminal.say("projects", "move", "woods", "cluster/local") == "moved project woods below cluster/local\n"
+    assert "parent: cluster/local" in terminal.say("projects", "show", "woods")
+    assert terminal.say("projects", "rm", "woods") == "deleted project woods\n"
+    assert terminal.say("departments", "rm", "vision") == "deleted department vision\n"
+    assert "there is no project/woods" in terminal.fail("projects", "rm", "woods")
+    assert "there is no department/nowhere" in terminal.fail(
+        "projects", "create", "x", "--parent", "department/nowhere"
+    )
+
+
+def test_clusters_are_listed_and_shown(terminal: Terminal) -> None:
+    [line] = terminal.say("clusters", "ls", "--filter", "name==local").splitlines()[1:]
+    assert line.split()[:3] == ["local", "platform", "local"]
+    assert terminal.say("clusters", "show", "local").startswith("kind: cluster\nname: local\n")
+
+
+def test_a_policy_is_shown_as_it_was_said_and_as_it_holds(terminal: Terminal) -> None:
+    terminal.say("departments", "create", "ruled", "--parent", "cluster/local")
+    terminal.say("projects", "create", "below", "--parent", "department/ruled")
+    write(terminal.folder, {"policy.yaml": POLICY.format(name="ruled")})
+    terminal.say("apply", "-f", "policy.yaml")
+    listed = terminal.say("policy", "ls").splitlines()
+    assert "department/ruled  defaults, rules, switches, quota" in listed
+    assert "department/ruled" in [item["scope"] for item in terminal.read("policy", "ls")]
+    assert "scope: department/ruled" in terminal.say("policy", "show", "department/ruled")
+    lines = [" ".join(line.split()) for line in terminal.say("policy", "effective", "project/below").splitlines()]
+    for part in ("rules.resources.gpu.devices.max 2", "defaults.resources.mem.requests 2Gi", "quotas.gpu 8"):
+        assert f"{part} policy of department/ruled" in lines
+    assert "switches.existing_volumes block policy of department/ruled" in lines
+    assert "switches.allow_root false platform default" in lines
+    assert "rules" in terminal.read("policy", "effective", "platform")
+    assert "managed by files" in terminal.fail("policy", "rm", "department/ruled")
+    assert terminal.say("policy", "rm", "department/ruled", "--force") == "deleted policy of department/ruled\n"
+    assert "there is no policy of department/ruled" in terminal.fail("policy", "show", "department/ruled")
+
+
+@pytest.mark.parametrize("scope", ["", "vision", "department/", "department/../x", "planet/earth", "platform/platform"])
+def test_what_is_no_scope_is_told(terminal: Terminal, scope: str) -> None:
+    told = terminal.fail("policy", "show", scope)
+    assert f"scope: is no scope: {scope!r}" in told
+
+
+def test_a_secret_is_set_listed_and_deleted_and_never_shown(terminal: Terminal) -> None:
+    assert terminal.say("secrets", "set", "A", "--value", "planted") == "set secret A of project default\n"
+    assert terminal.read("secrets", "set", "A", "--value", "planted")["revision"] >= 1
+    listed = terminal.say("secrets", "ls", "--search", "A")
+    assert listed.split()[:4] == ["NAME", "REVISION", "BY", "AGE"]
+    assert "planted" not in listed + json.dumps(terminal.read("secrets", "ls"))
+    assert terminal.say("secrets", "rm", "A") == "deleted secret A\n"
+    assert "has no secret 'A'" in terminal.fail("secrets", "rm", "A")
+
+
+@pytest.mark.parametrize(
+    ("piped", "code"), [(b"word", 0), (b"word\n", 0), (b"a\nb\r\n", 0), (b"", 1), (b"\n", 1), (b"\xff", 1)]
+)
+def test_a_secret_comes_from_a_pipe(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, piped: bytes, code: int
+) -> None:
+    feed(monkeypatch, piped)
+    answer = terminal("secrets", "set", "PIPED")
+    assert answer.code == code
+    assert "Traceback" not in answer.err
+
+
+def test_a_volume_is_created_listed_and_deleted(terminal: Terminal) -> None:
+    options = ["--size", "10Gi", "--storage-class", "fast", "--description", "Raw data."]
+    assert terminal.say("volumes", "create", "data", *options) == "created volume data of project default\n"
+    [line] = terminal.say("volumes", "ls", "--filter", "name==data").splitlines()[1:]
+    assert line.split()[:5] == ["data", "10Gi", "fast", "Raw", "data."]
+    assert "size: " in terminal.fail("volumes", "create", "bad", "--size", "much")
+    assert terminal.say("volumes", "rm", "data") == "deleted volume data\n"
+
+
+def test_the_project_is_an_option_or_a_variable_or_default(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal.say("projects", "create", "other", "--parent", "cluster/local")
+    terminal.say("volumes", "create", "theirs", "--size", "1Gi", "--project", "other")
+    monkeypatch.setenv("FAIRLEAD_PROJECT", "other")
+    assert [item["name"] for item in terminal.read("volumes", "ls")] == ["theirs"]
+    assert terminal.read("volumes", "ls", "--project", "default", "--filter", "name==theirs") == []
+    monkeypatch.setenv("FAIRLEAD_PROJECT", "")
+    assert terminal.read("volumes", "ls", "--filter", "name==theirs") == []
+    assert "there is no project/nowhere" in terminal.fail("volumes", "ls", "--project", "nowhere")
+    assert "there is no project '..'" in terminal.fail("volumes", "ls", "--project", "..")
+    assert "  volume theirs of project/other\n" in terminal.fail("projects", "rm", "other")
+
+
+def test_a_list_is_searched_sorted_filtered_and_limited(terminal: Terminal) -> None:
+    for name, size in (("list-a", "1Gi"), ("list-b", "2Gi"), ("list-c", "3Gi")):
+        terminal.say("volumes", "create", name, "--size", size, "--storage-class", f"class-{name[-1]}")
+    asked = ("volumes", "ls", "--search", "list-")
+    assert _names(terminal, *asked) == ["list-a", "list-b", "list-c"]
+    assert _names(terminal, *asked, "--sort", "-name", "--limit", "2") == ["list-c", "list-b"]
+    several = ("--filter", "storage_class=class-a,class-b", "--filter", "name=!list-a")
+    assert _names(terminal, *asked, *several) == ["list-b"]
+    assert terminal("volumes", "ls", "--search", "no-such-volume").err == "no volumes\n"
+    assert terminal.read("volumes", "ls", "--search", "no-such-volume") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--filter", "name"), "'name' is no filter"),
+        (("--filter", "=x"), "'=x' is no filter"),
+        (("--filter", "nme=x"), "did you mean name?"),
+        (("--sort", "nme"), "sort: "),
+        (("--filter", "created_at=yesterday"), "is no time"),
+    ],
+)
+def test_a_list_that_cannot_be_asked_for_is_refused(terminal: Terminal, words: tuple[str, ...], said: str) -> None:
+    assert said in terminal.fail("volumes", "ls", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("volumes", "ls", "--limit", "0"), "--limit"),
+        (("volumes", "create", "x"), "--size"),
+        (("volumes", "show", "x"), "show"),
+        (("secrets", "set"), "NAME"),
+        (("projects", "rename", "a"), "NEW"),
+        (("projects", "rm", "a", "b"), "b"),
+        (("policy", "show"), "SCOPE"),
+        (("compute", "edit", "a", "--memory", "1Gi"), "--memory"),
+        (("clusters", "rm", "local"), "rm"),
+    ],
+)
+def test_words_that_mean_nothing_are_named(terminal: Terminal, words: tuple[str, ...], said: str) -> None:
+    answer = terminal(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
+
+
+def test_who_may_not_is_told_so(terminal: Terminal, server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    with server.client() as client:
+        client.post("/roles", json={"subject": "user:eve", "role": "viewer", "scope": "project/default"})
+        token = client.post("/tokens", json={"name": "t", "user": "eve"}).json()["token"]
+    monkeypatch.setenv("FAIRLEAD_TOKEN", token)
+    assert "eve may not" in terminal.fail("volumes", "create", "v", "--size", "1Gi")
+    assert "eve may not" in terminal.fail("secrets", "set", "S", "--value", "v")
+
+
+def _names(terminal: Terminal, *words: str) -> list[str]:
+    return [item["name"] for item in terminal.read(*words)]

@@ -1,0 +1,171 @@
+"""The installed command, as a process: terminals, pipes, servers that are not there, and completion."""
+
+import http.server
+import os
+import pty
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.sdk.connections import Connection
+from tests.cli.terminal import Terminal
+from tests.processes.machines import FAIRLEAD, Running, environment
+
+NOUNS = ("compute", "templates", "secrets", "volumes", "projects", "departments", "clusters", "policy")
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    """Some other server: it answers everything with a page for browsers."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html>hello</html>")
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def page() -> Iterator[str]:
+    """Where some other server is."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_every_noun_says_where_no_server_answers(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, noun: str
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_URL", "http://127.0.0.1:1")
+    message, hint = terminal.fail(noun, "ls").splitlines()
+    assert message.startswith("error: there is no answer from http://127.0.0.1:1: ")
+    assert hint.startswith("  -> ")
+
+
+@pytest.mark.parametrize("url", ["nonsense", "http://[::1", "http://a b"])
+def test_a_server_that_does_not_answer_is_told(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("FAIRLEAD_URL", url)
+    assert terminal.fail("compute", "ls").startswith(f"error: there is no answer from {url}: ")
+
+
+def test_another_server_and_a_wrong_token_are_told(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_TOKEN", "fl_wrong")
+    assert "the token is not known" in terminal.fail("projects", "ls")
+    monkeypatch.setenv("FAIRLEAD_URL", page)
+    assert terminal.fail("projects", "ls") == "error: the server answered 200, and no more that can be read\n"
+
+
+def test_a_list_is_read_page_by_page_as_it_is_needed(terminal: Terminal, server: Running) -> None:
+    for number in range(3):
+        terminal.say("volumes", "create", f"paged-{number}", "--size", "1Gi")
+    connection = Connection(server.url, server.token)
+    found = connection.list("/projects/default/volumes", search="paged-", limit=1)
+    assert next(found)["name"] == "paged-0"
+    terminal.say("volumes", "rm", "paged-1")
+    assert [item["name"] for item in found] == ["paged-2"], "the next page is asked for when it is needed"
+
+
+def test_one_client_serves_all_requests_of_a_connection(server: Running) -> None:
+    connection = Connection(server.url, server.token)
+    assert connection.get("/me")["user"] == connection.get("/me")["user"]
+    assert connection._client is connection._client
+    assert connection == Connection(server.url, server.token)
+
+
+def test_a_reader_who_leaves_early_is_no_error(server: Running, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    words = [str(FAIRLEAD), "clusters", "ls"]
+    ended = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, env=_here(server, tmp_path), check=False)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+def test_a_pipe_gets_all_of_a_table_and_a_terminal_what_fits(
+    terminal: Terminal, server: Running, tmp_path: Path
+) -> None:
+    terminal.say("volumes", "create", "wide", "--size", "1Gi", "--description", "word " * 20 + "end")
+    words = [str(FAIRLEAD), "volumes", "ls", "--search", "wide"]
+    variables = _here(server, tmp_path) | {"COLUMNS": "60"}
+    piped = subprocess.run(words, stdout=subprocess.PIPE, env=variables, text=True, check=True).stdout
+    assert "word end" in piped
+    shown = _type(words, variables, "")
+    assert max(map(len, shown.splitlines())) == 60
+    assert "…" in shown
+
+
+def test_a_secret_is_asked_for_without_an_echo(terminal: Terminal, server: Running, tmp_path: Path) -> None:
+    shown = _type([str(FAIRLEAD), "secrets", "set", "TYPED"], _here(server, tmp_path), "planted\n")
+    assert "value of TYPED: " in shown
+    assert "set secret TYPED of project default" in shown
+    assert "planted" not in shown
+    left = _type([str(FAIRLEAD), "secrets", "set", "LEFT"], _here(server, tmp_path), "\x04")
+    assert "error: there is no value" in left
+    assert {item["name"] for item in terminal.read("secrets", "ls")} & {"TYPED", "LEFT"} == {"TYPED"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_every_noun(terminal: Terminal, shell: str) -> None:
+    script = terminal.say("completion", shell)
+    assert [noun for noun in NOUNS if noun not in script] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (("comp",), {"compute", "completion"}),
+        (("compute", "re"), {"rename", "restore", "revisions"}),
+        (("volumes", "create", "--si"), {"--size"}),
+    ],
+)
+def test_completion_completes_in_bash(terminal: Terminal, typed: tuple[str, ...], offered: set[str]) -> None:
+    words = " ".join(("fairlead", *typed))
+    ask = f'COMP_WORDS=({words}); COMP_CWORD={len(typed)}; _fairlead; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    script = f"{terminal.say('completion', 'bash')}\n{ask}"
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert set(ended.stdout.split()) == offered
+
+
+def test_completion_of_an_unknown_shell_is_refused(terminal: Terminal) -> None:
+    answer = terminal("completion", "tcsh")
+    assert (answer.code, answer.out) == (2, "")
+    assert "tcsh" in answer.err
+
+
+def _here(server: Running, home: Path) -> dict[str, str]:
+    return environment(home, {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": server.token})
+
+
+def _type(words: list[str], variables: dict[str, str], typed: str) -> str:
+    """What somebody sees who runs a command at a terminal and types something."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        words, stdin=theirs, stdout=theirs, stderr=theirs, env=variables, start_new_session=True
+    ) as process:
+        os.close(theirs)
+        seen = b""
+        while chunk := _read(ours):
+            seen += chunk
+            if typed and b": " in seen:
+                os.write(ours, typed.encode())
+                typed = ""
+        process.wait(60)
+    os.close(ours)
+    return seen.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # the other end was closed: that is how a terminal ends
+        return b""

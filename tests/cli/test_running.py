@@ -1,0 +1,90 @@
+"""`fairlead run` and `fairlead runs` on a real server: what is typed is what runs, and nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import Terminal, write
+
+PROGRAMS = {
+    "train.py": "import sys\ndef main(n=1):\n    print('step', n)\n    return {'n': n}\nif __name__ == '__main__':\n"
+    "    print(sys.argv[1:])\n    sys.exit(int(sys.argv[-1]))\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path: Path, terminal: Terminal) -> None:
+    """A program to run, where the terminal is."""
+    write(tmp_path, PROGRAMS)
+
+
+def test_a_function_is_called_with_its_inputs_and_its_result_is_told(terminal: Terminal) -> None:
+    answer = terminal("run", "train.py:main", "--input", "n=3", "--mem", "64Mi", "--mem-limit", "256Mi")
+    assert answer.code == 0, answer
+    assert answer.out == "step 3\n"
+    assert 'result: {"n": 3}' in answer.err
+
+
+def test_the_exit_code_of_a_program_is_that_of_the_command(terminal: Terminal) -> None:
+    answer = terminal("run", "train.py", "--", "--lr", "7")
+    assert (answer.code, answer.out) == (7, "['--lr', '7']\n")
+
+
+@pytest.mark.parametrize("option", ["--memory", "--profil", "--lr"])
+def test_an_option_that_is_misspelt_is_refused_and_not_given_to_the_program(terminal: Terminal, option: str) -> None:
+    before = terminal.read("runs", "ls", "--filter", "function=train", "--limit", "1")
+    answer = terminal("run", "train.py", option, "1")
+    assert answer.code != 0
+    assert option in answer.out + answer.err
+    after = terminal.read("runs", "ls", "--filter", "function=train", "--limit", "1")
+    assert [run["id"] for run in before] == [run["id"] for run in after]
+
+
+def test_words_that_a_function_would_never_see_are_refused(terminal: Terminal) -> None:
+    assert "say --input NAME=VALUE" in terminal.fail("run", "train.py:main", "n=3")
+
+
+def test_a_project_that_is_misspelt_is_not_made(terminal: Terminal) -> None:
+    assert "did you mean default?" in terminal.fail("run", "train.py:main", "--project", "defualt")
+    assert "defualt" not in terminal.say("projects", "ls")
+
+
+def test_the_end_of_an_id_will_do(terminal: Terminal) -> None:
+    run_id = terminal.say("run", "train.py:main", "--detach").strip()
+    assert terminal.read("runs", "show", run_id[-8:])["id"] == run_id
+    assert terminal.read("runs", "show", run_id[:20])["id"] == run_id
+    assert "see fairlead runs ls" in terminal.fail("runs", "show", "zzzz")
+
+
+def test_a_preview_creates_nothing_and_is_told_as_json_too(terminal: Terminal) -> None:
+    before = len(terminal.read("runs", "ls", "--limit", "500"))
+    plan = terminal.read("run", "train.py:main", "--preview", "--cpu", "1")
+    assert {setting["path"]: setting["value"] for setting in plan["settings"]}["resources.cpu.requests"] == "1"
+    assert len(terminal.read("runs", "ls", "--limit", "500")) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("envs: [{name: A}]\n", "envs is neither a mapping nor a list of name and value"),
+        ("volumes: {a: b}\n", "volumes is no list"),
+        ("resources: [1]\n", "resources is no mapping"),
+        ("function: x\n", "says function"),
+        ("- 1\n", "is not one mapping"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused_in_a_sentence(
+    terminal: Terminal, tmp_path: Path, text: str, told: str
+) -> None:
+    write(tmp_path, {"more.yaml": text})
+    assert told in terminal.fail("run", "train.py:main", "-f", "more.yaml")
+
+
+def test_the_same_run_again(terminal: Terminal) -> None:
+    answer = terminal("run", "train.py:main", "--input", "n=5", "--json")
+    run = json.loads(answer.out)
+    assert run["result"] == {"n": 5}
+    assert terminal("runs", "again", run["id"]).out == "step 5\n"
+    assert terminal.say("runs", "logs", run["id"]) == "step 5\n"
+    assert json.loads(terminal.say("runs", "result", run["id"])) == {"n": 5}

@@ -1,0 +1,323 @@
+"""The executor in memory: the contract of executors as plain Python, and benches on which any executor is tried."""
+
+import contextlib
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from fairlead.adapters.local.executors import LocalExecutor
+from fairlead.adapters.local.machines import Machine
+from fairlead.core.fitting.asking import read_ask
+from fairlead.errors import NotFound
+from fairlead.model.nodes import Holding, Node
+from fairlead.model.observations import LogEntry, LogPage, Observation, OutputFile, Phase, Work
+from fairlead.ports import Executor
+from tests.adapters.local.making import make_work, runtime
+from tests.contracts.samples import NOW
+from tests.core.nodes import make_amounts
+from tests.databases import wait_until
+
+ENDED = (Phase.SUCCEEDED, Phase.FAILED)
+
+# What runs do on a bench. The one in memory pretends.
+RETURNS = """
+import os, sys
+def main():
+    print("hello", flush=True)
+    print("oops", file=sys.stderr, flush=True)
+    out = os.environ["FAIRLEAD_OUTPUT"]
+    os.mkdir(f"{out}/deep")
+    for name in ("model.bin", "deep/notes.txt"):
+        with open(f"{out}/{name}", "a") as file:
+            file.write("once")
+    return {"n": 7}
+"""
+FAILS = """
+def main():
+    raise ValueError("bad")
+"""
+WAITS = """
+import time
+def main():
+    print("up", flush=True)
+    time.sleep(60)
+"""
+
+
+@dataclass
+class Kept:
+    """What an executor in memory knows of one run."""
+
+    work: Work
+    seen: Observation
+    log: list[LogEntry] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+class MemoryExecutor:
+    """Runs in memory, which go on when a test says so. What several of them share is the machine."""
+
+    def __init__(self, node: Node | None = None, kept: dict[str, Kept] | None = None) -> None:
+        self.node = node or Node("box", make_amounts(cpu=8, mem="32Gi", disk="100Gi", gpu=2, pods=16))
+        self.kept: dict[str, Kept] = {} if kept is None else kept
+        self.volumes: set[str] = set()
+        self.clock: Callable[[], datetime] = lambda: NOW
+        self.calls: list[tuple[str, str]] = []  # what was asked for that changes something
+        self.broken: dict[str, Exception] = {}  # what cannot be told about runs, and why
+
+    # The port
+
+    def start(self, work: Work) -> None:
+        """See to it that a run executes, unless it does or did."""
+        self._call("start", work.run_id)
+        if work.run_id in self.kept:
+            return
+        self.volumes |= set(work.volumes.values())
+        claims = [
+            volume["persistentVolumeClaim"]["claimName"]
+            for volume in work.manifests[0]["spec"]["template"]["spec"].get("volumes", ())
+            if "persistentVolumeClaim" in volume
+        ]
+        made = [manifest["metadata"]["name"] for manifest in work.manifests]
+        missing = [claim for claim in claims if claim not in (*made, *work.volumes)]
+        self.kept[work.run_id] = Kept(work, Observation(Phase.STARTING))
+        if missing:
+            self.end(work.run_id, Phase.FAILED, reason="StartFailed", message=f"there is no volume {missing[0]}")
+
+    def stop(self, run_id: str) -> None:
+        """See to it that a run ends."""
+        self._call("stop", run_id)
+        if run_id in self.kept and self.kept[run_id].seen.phase not in ENDED:
+            self.end(run_id, Phase.FAILED, reason="Stopped", exit_code=143, stopped=True)
+
+    def observe(self, run_id: str) -> Observation | None:
+        """What is seen of a run."""
+        if run_id in self.broken:
+            raise self.broken[run_id]
+        return self.kept[run_id].seen if run_id in self.kept else None
+
+    def tidy(self, run_id: str) -> None:
+        """There is nothing that is needed no longer."""
+        self._call("tidy", run_id)
+
+    def forget(self, run_id: str) -> None:
+        """Remove everything of a run."""
+        self._call("forget", run_id)
+        self.kept.pop(run_id, None)
+
+    def list_volumes(self) -> list[str]:
+        """The ids of shared volumes of which something is there."""
+        return sorted(self.volumes)
+
+    def remove_volume(self, volume_id: str) -> None:
+        """Remove a shared volume."""
+        self.volumes.discard(volume_id)
+
+    def list_runs(self) -> list[str]:
+        """The runs of which something is there."""
+        return sorted(self.kept)
+
+    def nodes(self) -> Sequence[Node]:
+        """The one node, with what the runs hold that have not ended."""
+        holdings = tuple(
+            Holding(kept.work.run_id, kept.work.name, read_ask(kept.work.manifests).amounts, kept.work.project)
+            for kept in self.kept.values()
+            if kept.seen.phase not in ENDED
+        )
+        return [replace(self.node, holdings=(*self.node.holdings, *holdings))]
+
+    def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
+        """The log from a cursor on. A cursor is how many entries were read."""
+        kept = self._find(run_id)
+        if not 0 <= cursor <= len(kept.log):
+            raise ValueError("the log is not that long")
+        entries: list[LogEntry] = []
+        for entry in kept.log[cursor:]:
+            if most > 0:
+                entries.append(entry)
+                most -= len(entry.data)
+        end = cursor + len(entries)
+        return LogPage(entries, end, complete=kept.seen.phase in ENDED and end == len(kept.log))
+
+    def read_usage(self, run_id: str) -> list[dict[str, Any]]:
+        """One sample of each run."""
+        return [{"at": NOW, "cpu": 0.5, "mem": 1000}] if run_id in self.kept else []
+
+    def list_files(self, run_id: str) -> list[OutputFile]:
+        """The files that a run left."""
+        files = self.kept[run_id].files if run_id in self.kept else {}
+        return [OutputFile(path, len(content), NOW) for path, content in sorted(files.items())]
+
+    def open_file(self, run_id: str, path: str) -> BinaryIO:
+        """One of those files."""
+        if run_id not in self.kept or path not in self.kept[run_id].files:
+            raise NotFound(f"run {run_id} left no file {path!r}")
+        return io.BytesIO(self.kept[run_id].files[path])
+
+    # What tests do
+
+    def go(self, run_id: str) -> None:
+        """Let a run begin."""
+        self.kept[run_id].seen = Observation(Phase.RUNNING, started_at=NOW)
+
+    def write(self, run_id: str, data: bytes, stream: str = "stdout") -> None:
+        """Let a run write something."""
+        kept = self.kept[run_id]
+        for secret in kept.work.secrets.values():
+            data = data.replace(secret.encode(), b"***")
+        kept.log.append(LogEntry(NOW, stream, data, len(kept.log) + 1))
+
+    def end(self, run_id: str, phase: Phase = Phase.SUCCEEDED, **seen: Any) -> None:
+        """Let a run end."""
+        code = {"exit_code": 0} if phase is Phase.SUCCEEDED else {}
+        times = {"started_at": NOW, "finished_at": self.clock() + timedelta(seconds=1)}
+        self.kept[run_id].seen = Observation(phase, **{**code, **times, "usage": {"mem": 1000}, **seen})
+
+    def lose(self, run_id: str) -> None:
+        """Let a run vanish without a trace."""
+        del self.kept[run_id]
+
+    def count(self, call: str, run_id: str) -> int:
+        """How often something was asked for."""
+        return self.calls.count((call, run_id))
+
+    def _call(self, call: str, run_id: str) -> None:
+        self.calls.append((call, run_id))
+
+    def _find(self, run_id: str) -> Kept:
+        if run_id not in self.kept:
+            raise NotFound(f"the log of run {run_id} is not kept any more")
+        return self.kept[run_id]
+
+
+class Bench(Protocol):
+    """An executor, and how its runs are made to go on."""
+
+    @property
+    def executor(self) -> Executor:
+        """What is tried."""
+
+    def start(self, run_id: str, program: str, **asked: Any) -> Work:
+        """Start a run that does something."""
+
+    def until(self, run_id: str, *phases: Phase) -> Observation:
+        """What is seen of a run once it is in one of these phases."""
+
+    def again(self) -> Executor:
+        """Another executor on the same machine, as after a crash of the server."""
+
+    def close(self) -> None:
+        """End all runs."""
+
+
+class MemoryBench:
+    """Runs that pretend."""
+
+    def __init__(self) -> None:
+        self.executor = MemoryExecutor()
+        self.programs: dict[str, str] = {}
+
+    def start(self, run_id: str, program: str, **asked: Any) -> Work:
+        """Start a run, and know what it is to do."""
+        work = make_work(run_id, program, **asked)
+        self.programs.setdefault(run_id, program)
+        self.executor.start(work)
+        return work
+
+    def until(self, run_id: str, *phases: Phase) -> Observation:
+        """Do what the program would do."""
+        seen = self.executor.kept[run_id].seen
+        if seen.phase in phases or seen.phase in ENDED:
+            return seen
+        self.executor.go(run_id)
+        if self.programs[run_id] == WAITS:
+            self.executor.write(run_id, b"up\n")
+        elif self.programs[run_id] == FAILS:
+            error = {"type": "ValueError", "message": "bad", "traceback": "Traceback: ValueError"}
+            told = {"reason": "ExitCode", "message": "ValueError: bad", "exit_code": 1, "error": error}
+            self.executor.end(run_id, Phase.FAILED, **told)
+        elif self.programs[run_id] == RETURNS:
+            self.executor.write(run_id, b"hello\n")
+            self.executor.write(run_id, b"oops\n", "stderr")
+            self.executor.kept[run_id].files |= {"model.bin": b"once", "deep/notes.txt": b"once"}
+            self.executor.end(run_id, result={"kind": "json", "value": {"n": 7}})
+        else:
+            for word in self.executor.kept[run_id].work.secrets.values():
+                self.executor.write(run_id, word.encode())
+            self.executor.end(run_id)
+        return self.executor.kept[run_id].seen
+
+    def again(self) -> Executor:
+        """Another one that knows the same runs."""
+        return MemoryExecutor(kept=self.executor.kept)
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+class LocalBench:
+    """Real processes, in a folder of their own."""
+
+    def __init__(self, data: Path, machine: Machine) -> None:
+        self.data, self.machine = data, machine
+        self.opened: list[LocalExecutor] = []
+        self.executor: LocalExecutor = self._open()
+
+    def start(self, run_id: str, program: str, **asked: Any) -> Work:
+        """Start a run of a program."""
+        work = make_work(run_id, program, **asked)
+        self.executor.start(work)
+        return work
+
+    def until(self, run_id: str, *phases: Phase) -> Observation:
+        """Wait for it."""
+        found: list[Observation] = []
+
+        def look() -> bool:
+            seen = self.executor.observe(run_id)
+            found[:] = [] if seen is None else [seen]
+            return seen is not None and seen.phase in (*phases, *ENDED)
+
+        wait_until(look, seconds=20)
+        return found[0]
+
+    def again(self) -> LocalExecutor:
+        """Another one on the same folder."""
+        return self._open()
+
+    def close(self) -> None:
+        """End all runs, and what looks after them."""
+        for executor in self.opened:
+            for run_id in executor.list_runs():
+                executor.stop(run_id)
+        for executor in self.opened:
+            for run_id in executor.list_runs():
+                with contextlib.suppress(AssertionError):
+                    wait_until(lambda run=run_id, on=executor: is_over(on, run), seconds=20)  # type: ignore[misc]
+            executor.close()
+
+    def _open(self) -> LocalExecutor:
+        executor = LocalExecutor(self.data, self.machine, runtime())
+        self.opened.append(executor)
+        return executor
+
+
+def is_over(executor: Executor, run_id: str) -> bool:
+    """Whether nothing goes on any more."""
+    seen = executor.observe(run_id)
+    return seen is None or seen.phase in ENDED
+
+
+def read_all(executor: Executor, run_id: str, most: int = 1 << 20) -> Mapping[str, bytes]:
+    """What each stream wrote, read page by page."""
+    cursor, found = 0, {"stdout": b"", "stderr": b"", "platform": b""}
+    while True:
+        page = executor.read_log(run_id, cursor, most)
+        for entry in page.entries:
+            found[entry.stream] += entry.data
+        if page.complete or page.cursor == cursor:
+            return found
+        cursor = page.cursor

@@ -1,0 +1,196 @@
+"""Who waits is given a place, or told why not: once, and not at each round."""
+
+from datetime import timedelta
+
+import pytest
+
+from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.controllers import runs
+from fairlead.core.fitting.admission import PATIENCE_SECONDS
+from fairlead.model.holdings import SharedVolume
+from fairlead.model.nodes import Node
+from fairlead.model.observations import Phase
+from fairlead.model.records import BlobRecord, SecretRecord
+from fairlead.services.calls import Call
+from tests.contracts.executors import MemoryExecutor
+from tests.core.nodes import make_amounts
+from tests.making import PYTHON
+from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform
+from tests.services.worlds import OTHER_KEY
+
+SHARED = {"name": "data", "volume_type": "shared_volume", "mount_path": "/data", "spec": {"claim_name": "sets"}}
+
+
+def test_what_does_not_fit_waits_with_the_reason_until_it_does(platform: Platform) -> None:
+    first, second = (platform.submit(resources={"mem": "20Gi"}) for _ in range(2))
+    controller = platform.control()
+    controller.look(set())
+    assert (platform.state(first.id)[0], platform.state(second.id)) == ("pending", ("queued", "Unschedulable"))
+    assert platform.run(second.id).message == "waits until 20Gi memory is free"
+    platform.executor.end(first.id)
+    controller.look({first.id})
+    assert platform.state(second.id)[0] == "pending"
+
+
+def test_why_a_run_waits_is_written_once(platform: Platform) -> None:
+    platform.submit(resources={"cpu": 8})
+    second, controller = platform.submit(resources={"cpu": 1}), platform.control()
+    for _ in range(5):
+        controller.look(set())
+        platform.world.clock.pass_by(seconds=10)
+    assert platform.events(second.id) == [("queued", "Queued"), ("queued", "Unschedulable")]
+    platform.control().look(set())  # another server writes nothing new
+    assert len(platform.events(second.id)) == 2
+
+
+def test_never_more_runs_than_there_is_room_for(platform: Platform) -> None:
+    submitted = [platform.submit(resources={"mem": "16Gi"}) for _ in range(12)]
+    controller = platform.control()
+    for _ in range(20):
+        controller.look(set(platform.executor.list_runs()))
+        going = [run for run in submitted if platform.state(run.id)[0] in ("pending", "starting", "running")]
+        assert len(going) <= 2
+        if going:
+            platform.executor.end(going[0].id)
+    assert [platform.state(run.id)[0] for run in submitted] == ["completed"] * 12
+    assert all(platform.executor.count("start", run.id) == 1 for run in submitted)
+
+
+def test_the_oldest_is_given_a_place_first(platform: Platform) -> None:
+    submitted = [platform.submit(resources={"cpu": 6}) for _ in range(3)]
+    platform.control().look(set())
+    assert [platform.state(run.id)[0] for run in submitted] == ["pending", "queued", "queued"]
+
+
+def test_a_large_run_is_not_overtaken_for_ever(platform: Platform) -> None:
+    going = platform.submit(resources={"cpu": 4})
+    controller = platform.control()
+    controller.look(set())
+    large, small = platform.submit(resources={"cpu": 8}), platform.submit(resources={"cpu": 1})
+    controller.look(set())
+    assert platform.state(small.id)[0] == "pending"
+    platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
+    late = platform.submit(OTHER, resources={"cpu": 1})
+    controller.look(set())
+    assert platform.state(late.id) == ("queued", "HeldBack")
+    for run in (going, small):
+        platform.executor.end(run.id)
+    controller.look({going.id, small.id})
+    assert platform.state(large.id)[0] == "pending"
+
+
+def test_who_is_held_back_is_not_told_the_name_of_a_run_that_they_may_not_see(platform: Platform) -> None:
+    platform.submit(HOME, resources={"cpu": 8})
+    controller = platform.control()
+    controller.look(set())
+    secret_function = {**PYTHON, "name": "acquisition-of-acme"}
+    platform.submit(HOME, function=secret_function, resources={"cpu": 8})
+    platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
+    other = platform.submit(OTHER, resources={"cpu": 1})
+    controller.look(set())
+    assert platform.state(other.id) == ("queued", "HeldBack")
+    assert "acme" not in platform.run(other.id).message
+
+
+def test_what_can_never_fit_any_more_blocks_nobody(platform: Platform) -> None:
+    run = platform.submit(resources={"cpu": 8})
+    small = MemoryExecutor(Node("box", make_amounts(cpu=4, pods=4)))  # a setting took half of the machine
+    after = platform.submit(resources={"cpu": 1})
+    platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
+    platform.control(executor=small).look(set())
+    assert platform.state(run.id) == ("queued", "NeverFits")
+    assert platform.state(after.id)[0] == "pending"
+
+
+def test_a_run_on_no_cluster_is_told_so(platform: Platform) -> None:
+    run = platform.submit("project/lost", function={"name": "t", "kind": "container", "image": "i"})
+    for _ in range(2):
+        platform.control().look(set())
+    assert platform.state(run.id) == ("queued", "NoExecutor")
+    assert platform.events(run.id).count(("queued", "NoExecutor")) == 1
+
+
+def test_runs_on_a_cluster_that_nobody_executes_keep_no_other_from_starting(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "MOST_WAITING", 3)
+    for _ in range(4):
+        platform.submit(FAR)
+    run = platform.submit(HOME)
+    platform.control().look(set())
+    assert platform.state(run.id)[0] == "pending"
+
+
+# What a run needs when it starts
+
+
+def test_a_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> None:
+    services, root = platform.world.services, platform.world.root
+    services.secrets.put(root, HOME, "TOKEN", "hunter2")
+    services.secrets.put(root, HOME, "UNUSED", "other")
+    services.codes.put(root, HOME, DIGEST, CODE)
+    volume = services.volumes.create(root, HOME, SharedVolume(name="sets", size="1Gi"))
+    platform.world.put_policy(HOME, switches={"existing_volumes": "allow"})
+    run = platform.submit(function={**PYTHON, "code": DIGEST}, secrets=["TOKEN"], volumes=[SHARED])
+    platform.control().look(set())
+    work = platform.executor.kept[run.id].work
+    assert (work.run_id, work.project, work.code) == (run.id, "home", CODE)
+    assert work.secrets == {"TOKEN": "hunter2"}
+    assert work.volumes == {"sets": volume.id}
+    assert work.name == work.manifests[0]["metadata"]["name"]
+
+
+def test_the_secret_of_a_start_is_the_one_of_now(platform: Platform) -> None:
+    services, root = platform.world.services, platform.world.root
+    services.secrets.put(root, HOME, "TOKEN", "old")
+    run = platform.submit(secrets=["TOKEN"])
+    services.secrets.put(Call(principal=root.principal, any_revision=True), HOME, "TOKEN", "new")
+    platform.control().look(set())
+    assert platform.executor.kept[run.id].work.secrets == {"TOKEN": "new"}
+
+
+def test_a_secret_that_was_deleted_before_the_start_fails_the_run(platform: Platform) -> None:
+    services, root = platform.world.services, platform.world.root
+    services.secrets.put(root, HOME, "TOKEN", "x")
+    run = platform.submit(secrets=["TOKEN"])
+    with platform.world.store.changing("assets") as tx:
+        tx.remove_all(SecretRecord)
+    platform.control().look(set())
+    ended = platform.run(run.id)
+    assert (ended.state, ended.reason, ended.live) == ("failed", "SecretMissing", False)
+    assert "TOKEN" in ended.message
+    assert ended.finished_at is not None
+    assert platform.executor.count("start", run.id) == 0
+
+
+def test_code_that_is_gone_fails_the_run(platform: Platform) -> None:
+    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    run = platform.submit(function={**PYTHON, "code": DIGEST})
+    with platform.world.store.changing("assets") as tx:
+        tx.remove_all(BlobRecord)
+    platform.control().look(set())
+    assert platform.state(run.id) == ("failed", "CodeMissing")
+
+
+def test_a_secret_that_cannot_be_opened_keeps_no_other_run_from_starting(platform: Platform) -> None:
+    platform.world.services.secrets.put(platform.world.root, HOME, "TOKEN", "x")
+    first, second = platform.submit(secrets=["TOKEN"]), platform.submit()
+    controller = platform.control()
+    controller.safe = KeySafe(parse_keys(OTHER_KEY))
+    controller.look(set())
+    assert platform.state(second.id)[0] == "pending"
+    assert platform.executor.list_runs() == [second.id]
+    assert platform.state(first.id)[0] in ("pending", "failed")
+    controller.safe = platform.world.safe  # the key is back
+    platform.world.clock.now += timedelta(minutes=1)
+    controller.look(set())
+    if platform.run(first.id).live:
+        assert platform.executor.count("start", first.id) == 1
+
+
+def test_what_keeps_a_run_from_starting_is_told(platform: Platform) -> None:
+    run, controller = platform.submit(), platform.control()
+    controller.look(set())
+    platform.executor.end(run.id, Phase.FAILED, reason="StartFailed", message="there is no config map x")
+    controller.look({run.id})
+    assert platform.state(run.id) == ("failed", "StartFailed")

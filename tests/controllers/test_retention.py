@@ -1,0 +1,159 @@
+"""What is forgotten with time, and that nothing else is."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fairlead.controllers.retention import UNUSED_CODE, Retention
+from fairlead.errors import Unavailable
+from fairlead.model.holdings import SharedVolume
+from fairlead.model.records import BlobRecord, CodeRecord, EventRecord, OutcomeRecord, PlanRecord, RunRecord
+from tests.making import PYTHON
+from tests.services.executing import CODE, DIGEST, HOME, OTHER, Platform
+
+DAYS = timedelta(days=1)
+
+
+def make_retention(platform: Platform, *, runs: int = 30, logs: int = 7) -> Retention:
+    """Forgets runs and logs after so many days."""
+    keep = {"keep_runs": runs * DAYS, "keep_logs": logs * DAYS}
+    return Retention(platform.world.store, {"local": platform.executor}, clock=platform.world.clock, **keep)
+
+
+def finish(platform: Platform, **asked: Any) -> str:
+    """A run that has ended; its id."""
+    run, controller = platform.submit(**asked), platform.control()
+    controller.look(set())
+    platform.executor.write(run.id, b"hello\n")
+    platform.executor.end(run.id)
+    controller.look({run.id})
+    assert not platform.run(run.id).live
+    return run.id
+
+
+def kept(platform: Platform, kind: type) -> int:
+    """How many records of a kind there are."""
+    with platform.world.store.reading() as tx:
+        return tx.count(kind)
+
+
+def test_what_ended_long_ago_is_forgotten_with_all_that_belongs_to_it(kept_platform: Platform) -> None:
+    platform = kept_platform
+    old = finish(platform)
+    platform.world.clock.pass_by(days=31)
+    new = finish(platform)
+    make_retention(platform).sweep()
+    with platform.world.store.reading() as tx:
+        assert [run.id for run in tx.find(RunRecord)] == [new]
+        assert [plan.id for plan in tx.find(PlanRecord)] == [new]
+        assert [outcome.id for outcome in tx.find(OutcomeRecord)] == [new]
+        assert {event.run_id for event in tx.find(EventRecord)} == {new}
+    assert platform.executor.list_runs() == [new]
+    assert old != new
+
+
+def test_a_run_is_kept_as_long_as_it_may_be(platform: Platform) -> None:
+    run = finish(platform)
+    platform.world.clock.pass_by(days=30, seconds=-10)
+    make_retention(platform).sweep()
+    assert platform.run(run).state == "completed"
+
+
+def test_logs_go_before_runs(platform: Platform) -> None:
+    old = finish(platform)
+    platform.world.clock.pass_by(days=8)
+    new = finish(platform)
+    make_retention(platform).sweep()
+    assert platform.executor.list_runs() == [new]
+    assert platform.run(old).state == "completed"
+    assert platform.outcome(old) is not None
+
+
+def test_a_run_that_goes_on_is_never_forgotten(platform: Platform) -> None:
+    waiting = platform.submit(resources={"cpu": 8})
+    platform.control().look(set())
+    queued = platform.submit(resources={"cpu": 8})
+    platform.executor.go(waiting.id)
+    platform.world.clock.pass_by(days=1000)
+    make_retention(platform, runs=0, logs=0).sweep()
+    assert platform.run(waiting.id).live
+    assert platform.run(queued.id).live
+    assert platform.executor.list_runs() == [waiting.id]
+    assert platform.executor.count("tidy", waiting.id) == 0
+
+
+def test_what_a_run_left_after_a_crash_is_tidied(platform: Platform) -> None:
+    run = finish(platform)
+    platform.executor.calls.clear()  # the server was killed before it tidied
+    make_retention(platform).sweep()
+    assert platform.executor.calls == [("tidy", run)]
+
+
+def test_what_an_executor_has_of_runs_that_are_gone_is_forgotten(platform: Platform) -> None:
+    run = finish(platform)
+    platform.world.services.runs.delete(platform.world.root, run)
+    make_retention(platform).sweep()
+    assert platform.executor.list_runs() == []
+
+
+def test_code_that_no_run_needs_is_forgotten_after_a_while(kept_platform: Platform) -> None:
+    platform = kept_platform
+    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    make_retention(platform).sweep()
+    assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
+    platform.world.clock.pass_by(days=UNUSED_CODE.days, seconds=1)
+    make_retention(platform).sweep()
+    assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (0, 0)
+
+
+def test_code_stays_as_long_as_a_run_that_it_belongs_to(kept_platform: Platform) -> None:
+    platform = kept_platform
+    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    finish(platform, function={**PYTHON, "code": DIGEST})
+    platform.world.clock.pass_by(days=29)
+    make_retention(platform).sweep()
+    assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
+    platform.world.clock.pass_by(days=2)
+    make_retention(platform).sweep()
+    assert (kept(platform, RunRecord), kept(platform, CodeRecord), kept(platform, BlobRecord)) == (0, 0, 0)
+
+
+def test_code_that_another_project_keeps_stays(kept_platform: Platform) -> None:
+    platform = kept_platform
+    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    platform.world.clock.pass_by(days=UNUSED_CODE.days, seconds=1)
+    platform.world.services.codes.put(platform.world.root, OTHER, DIGEST, CODE)
+    make_retention(platform).sweep()
+    assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
+
+
+def test_volumes_go_when_they_were_deleted_and_not_where_a_database_does_not_know_them(platform: Platform) -> None:
+    services, root = platform.world.services, platform.world.root
+    volume = services.volumes.create(root, HOME, SharedVolume(name="sets", size="1Gi"))
+    platform.executor.volumes = {volume.id, "unknown"}
+    make_retention(platform).sweep()
+    assert platform.executor.list_volumes() == sorted([volume.id, "unknown"])
+    services.volumes.delete(root, HOME, "sets")
+    make_retention(platform).sweep()
+    assert platform.executor.list_volumes() == ["unknown"]
+
+
+def test_what_does_not_work_now_is_tried_again(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = finish(platform)
+    platform.world.clock.pass_by(days=31)
+
+    def fail() -> list[str]:
+        raise Unavailable("no answer")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(platform.executor, "list_runs", fail)
+        make_retention(platform).sweep()
+    assert platform.executor.list_runs() == [run]
+    make_retention(platform).sweep()
+    assert platform.executor.list_runs() == []
+
+
+def test_of_nothing_nothing_is_forgotten(platform: Platform) -> None:
+    make_retention(platform).sweep()
+    assert platform.executor.calls == []

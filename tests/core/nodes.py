@@ -1,0 +1,33 @@
+"""Nodes, and what is asked of them, as short as tests want them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fairlead.core.fitting.asking import PODS, Ask
+from fairlead.model.nodes import Holding, Node
+from fairlead.model.quantities import NANOS, Quantity
+
+NAMES = {"mem": "memory", "disk": "ephemeral-storage", "gpu": "nvidia.com/gpu"}
+Said = Mapping[str, str | int]
+
+
+def make_amounts(**said: str | int) -> dict[str, int]:
+    """Amounts as people write them, under Kubernetes' names."""
+    return {NAMES.get(name, name): Quantity.parse(str(amount)).nanos for name, amount in said.items()}
+
+
+def make_ask(*, selector: Mapping[str, str] | None = None, terms: Any = None, **said: str | int) -> Ask:
+    """What one run asks for; it is one run."""
+    nodes = None if terms is None else tuple(terms)
+    return Ask({**make_amounts(**said), PODS: NANOS}, selector or {}, nodes)
+
+
+def make_holding(name: str | None = "train-a", **said: str | int) -> Holding:
+    """What a run holds."""
+    return Holding(f"id-{name}", name, {**make_amounts(**said), PODS: NANOS})
+
+
+def make_node(*holdings: Holding, labels: Mapping[str, str] | None = None, **said: str | int) -> Node:
+    """A node of some size, with what is taken of it."""
+    has = make_amounts(**{"cpu": 8, "mem": "32Gi", "disk": "100Gi", "gpu": 2, "pods": 16, **said})
+    return Node("box", has, labels or {}, holdings)

@@ -1,0 +1,97 @@
+"""What must hold of every decision, whatever is kept of a run and whatever is seen of it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.core import lifecycle
+from fairlead.core.lifecycle import Act
+from fairlead.model.observations import Observation, Phase
+from fairlead.model.records import RunRecord
+from fairlead.model.states import FINAL, State
+from tests.contracts.samples import NOW, make
+
+TEXTS = st.sampled_from(["", "OOMKilled", "used too much"])
+SEEN = st.builds(
+    Observation,
+    phase=st.sampled_from(Phase),
+    reason=TEXTS,
+    message=TEXTS,
+    exit_code=st.none() | st.integers(0, 255),
+    stopped=st.booleans(),
+    started_at=st.none() | st.just(NOW),
+)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> RunRecord:
+    """A run as it may be kept: one that is being stopped says who asked for that."""
+    state = draw(st.sampled_from(State))
+    by = "mia" if state is State.STOPPING else draw(st.sampled_from([None, "mia"]))
+    return make(RunRecord, "r1", state=str(state), reason="Before", message="as it was", stopped_by=by)
+
+
+@given(runs(), st.none() | SEEN)
+def test_final_states_never_change(run: RunRecord, seen: Observation | None) -> None:
+    decision = lifecycle.decide(run, seen)
+    if run.state in FINAL:
+        assert (decision.state, decision.act, decision.message) == (run.state, Act.NONE, run.message)
+
+
+@given(st.sampled_from([State.QUEUED, State.PENDING, State.STARTING]), st.none() | SEEN)
+def test_waiting_is_never_a_failure(state: State, seen: Observation | None) -> None:
+    decision = lifecycle.decide(make(RunRecord, "r1", state=str(state)), seen)
+    if seen is None or seen.phase is not Phase.FAILED:
+        assert decision.state is not State.FAILED
+
+
+@given(st.none() | SEEN)
+def test_a_run_whose_stop_was_asked_for_never_ends_running(seen: Observation | None) -> None:
+    run = make(RunRecord, "r1", state="stopping", reason="StopRequested", message="mia stops it", stopped_by="mia")
+    decision = lifecycle.decide(run, seen)
+    assert decision.state in (State.STOPPING, *FINAL)
+    assert decision.act is not Act.START
+    if decision.state is State.STOPPING:
+        assert decision.act is Act.STOP
+
+
+@given(runs(), st.none() | SEEN)
+def test_nothing_is_started_twice(run: RunRecord, seen: Observation | None) -> None:
+    if lifecycle.decide(run, seen).act is Act.START:
+        assert seen is None
+        assert run.state in (State.QUEUED, State.PENDING, State.STARTING)
+
+
+@given(runs(), st.none() | SEEN)
+def test_nothing_is_stopped_that_nobody_asked_to_stop(run: RunRecord, seen: Observation | None) -> None:
+    if lifecycle.decide(run, seen).act is Act.STOP:
+        assert run.state == State.STOPPING
+
+
+@given(runs(), st.none() | SEEN)
+def test_every_decision_has_a_reason_and_a_sentence(run: RunRecord, seen: Observation | None) -> None:
+    decision = lifecycle.decide(run, seen)
+    assert decision.reason
+    assert decision.message
+    assert "None" not in decision.message
+
+
+@given(runs(), SEEN)
+def test_what_completed_is_told_as_completed_unless_it_was_made_to_end(run: RunRecord, seen: Observation) -> None:
+    if run.state not in FINAL and seen.phase is Phase.SUCCEEDED and not seen.stopped:
+        assert lifecycle.decide(run, seen).state is State.COMPLETED
+
+
+@given(runs(), SEEN)
+def test_deciding_again_about_the_same_changes_nothing_more(run: RunRecord, seen: Observation) -> None:
+    """What is kept after a decision, seen as before, stays: an event is written once."""
+    first = lifecycle.decide(run, seen)
+    kept = make(
+        RunRecord,
+        "r1",
+        state=str(first.state),
+        reason=first.reason,
+        message=first.message,
+        stopped_by=run.stopped_by,
+    )
+    second = lifecycle.decide(kept, seen)
+    assert (second.state, second.reason, second.message) == (first.state, first.reason, first.message)

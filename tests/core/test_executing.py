@@ -1,0 +1,137 @@
+"""What a local cluster refuses and warns of, and whether a run fits on its nodes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from fairlead.core.planning import plan_run
+from fairlead.model.nodes import Node
+from fairlead.model.plans import Plan
+from tests.core.nodes import make_holding, make_node
+from tests.making import CONTAINER, PYTHON, RUN_ID, SERVED, broken, make_cluster, make_request, make_snapshot, warned
+
+LOCAL = make_cluster(name="here", executor="local")
+COMMANDED = {"name": "train", "command": ["nvidia-smi"]}
+
+
+def plan_here(nodes: Sequence[Node] | None = None, **asked: Any) -> Plan:
+    """The plan of a run on a local cluster."""
+    return plan_run(make_request(**{"function": PYTHON, **asked}), make_snapshot(LOCAL), RUN_ID, nodes=nodes)
+
+
+@pytest.mark.parametrize("asked", [{}, {"function": COMMANDED}, {"replicas": 1, "action": "job"}, {"deadline": 60}])
+def test_a_job_of_a_python_function_is_taken(asked: dict[str, Any]) -> None:
+    planned = plan_here(**asked)
+    assert (broken(planned), warned(planned)) == ([], [])
+    assert planned.manifests[0]["kind"] == "Job"
+
+
+REFUSED: Mapping[str, tuple[dict[str, Any], tuple[str, str]]] = {
+    "a container": ({"function": CONTAINER}, ("function.kind", "local")),
+    "more than one replica": ({"replicas": 2}, ("replicas", "local")),
+    "serving": ({"action": "serve"}, ("action", "local")),
+    "a workspace": ({"action": "workspace"}, ("action", "local")),
+    "nothing to run": ({"function": {"name": "train"}}, ("function.source", "required")),
+    "a handler without a source": ({"function": {"name": "t", "handler": "main"}}, ("function.source", "required")),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_one_machine_cannot_do_is_refused_with_a_way_out(what: str) -> None:
+    asked, refused = REFUSED[what]
+    planned = plan_here(**asked)
+    assert refused in broken(planned)
+    assert planned.manifests == ()
+    (violation,) = [item for item in planned.violations if (item.path, item.rule) == refused]
+    assert violation.message
+    assert violation.hint
+
+
+def test_all_that_is_refused_is_told_at_once() -> None:
+    planned = plan_here(function=SERVED, action="serve", replicas=3)
+    assert broken(planned) == [("action", "local"), ("function.kind", "local"), ("replicas", "local")]
+    assert all("cluster/here" in violation.message for violation in planned.violations)
+
+
+@pytest.mark.parametrize("what", [name for name in REFUSED if "nothing" not in name and "handler" not in name])
+def test_a_kubernetes_cluster_takes_what_one_machine_cannot(what: str) -> None:
+    asked, refused = REFUSED[what]
+    planned = plan_run(make_request(**{"function": PYTHON, **asked}), make_snapshot(make_cluster()), RUN_ID)
+    assert refused not in broken(planned)
+
+
+POD_AFFINITY = {
+    "requiredDuringSchedulingIgnoredDuringExecution": [
+        {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "path"),
+    [
+        ({"function": {**PYTHON, "image": "registry.example/lab/torch:1"}}, "function.image"),
+        ({"runtime_class": "nvidia"}, "runtime_class"),
+        ({"priority_class": "high"}, "priority_class"),
+        ({"affinity": {"podAffinity": POD_AFFINITY}}, "affinity"),
+        ({"affinity": {"podAntiAffinity": POD_AFFINITY}}, "affinity"),
+    ],
+)
+def test_what_has_no_effect_on_one_machine_is_warned_of(asked: dict[str, Any], path: str) -> None:
+    planned = plan_here(**asked)
+    assert (broken(planned), warned(planned)) == ([], [(path, "no_effect")])
+    (warning,) = planned.warnings
+    assert "cluster/here" in warning.message
+    on_kubernetes = plan_run(make_request(**{"function": PYTHON, **asked}), make_snapshot(), RUN_ID)
+    assert (path, "no_effect") not in warned(on_kubernetes)
+
+
+def test_a_python_function_has_no_image_on_one_machine() -> None:
+    container = plan_here().manifests[0]["spec"]["template"]["spec"]["containers"][0]
+    assert "image" not in container
+
+
+def test_without_nodes_nobody_knows_whether_it_fits() -> None:
+    assert plan_here(resources={"cpu": 99}).fit.verdict == "unknown"
+
+
+def test_what_fits_now_says_so() -> None:
+    planned = plan_here([make_node()], resources={"cpu": 8})
+    assert (planned.fit.verdict, planned.fit.reasons) == ("now", ())
+    assert planned.manifests
+
+
+def test_what_fits_later_may_be_submitted_and_says_why_it_would_wait() -> None:
+    planned = plan_here([make_node(make_holding("a", cpu=8))], resources={"cpu": 1})
+    assert (planned.fit.verdict, broken(planned)) == ("later", [])
+    assert planned.fit.reasons == ("asks for 1 CPU; 0 of 8 are free on box: run a holds the rest",)
+    assert planned.manifests
+
+
+def test_what_never_fits_is_refused_with_every_path() -> None:
+    asked = {"cpu": 9, "mem": "64Gi", "gpu": 3, "extended": {"example.com/fpga": 1}}
+    planned = plan_here([make_node()], resources=asked, node_selector={"zone": "a"})
+    assert broken(planned) == [
+        ("node_selector.zone", "never_fits"),
+        ("resources.cpu", "never_fits"),
+        ("resources.extended.example.com/fpga", "never_fits"),
+        ("resources.gpu", "never_fits"),
+        ("resources.mem", "never_fits"),
+    ]
+    assert (planned.manifests, planned.fit.verdict) == ((), "never")
+
+
+def test_a_type_of_gpu_that_the_node_does_not_have_never_fits() -> None:
+    labelled = make_node(labels={"nvidia.com/gpu.product": "NVIDIA-H200"})
+    assert broken(plan_here([labelled], resources={"gpu": {"devices": 1, "type": "NVIDIA-H200"}})) == []
+    refused = plan_here([labelled], resources={"gpu": {"devices": 1, "type": "NVIDIA-A100"}})
+    (violation,) = refused.violations
+    assert violation.rule == "never_fits"
+    assert "NVIDIA-A100" in violation.message  # nobody wrote an affinity
+
+
+def test_what_is_refused_anyway_is_not_held_against_nodes() -> None:
+    planned = plan_here([make_node()], function=CONTAINER, resources={"cpu": 99})
+    assert broken(planned) == [("function.kind", "local")]
+    assert planned.fit.verdict == "unknown"

@@ -1,0 +1,182 @@
+"""Whether a run would run now, later or never on a node, and why not."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.core.fitting import judging
+from fairlead.core.fitting.asking import Ask, read_ask
+from fairlead.model.nodes import Holding, Node
+from fairlead.model.quantities import NANOS
+from tests.core.nodes import make_amounts, make_ask, make_holding, make_node
+from tests.making import PYTHON, make_cluster, plan
+
+
+def reasons(ask: Ask, node: Node) -> list[str]:
+    """Why a node does not take a run now."""
+    return [reason.message for reason in judging.find_reasons(ask, node)]
+
+
+def test_what_fits_has_no_reason_against_it() -> None:
+    fit = judging.judge(make_ask(cpu=8, mem="32Gi", disk="100Gi", gpu=2), [make_node()])
+    assert (fit.verdict, fit.reasons) == ("now", ())
+    assert fit.nodes == ({"name": "box", "fits": True, "reasons": []},)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"cpu": 9}, "asks for 9 CPU; box has 8 in all"),
+        ({"cpu": "8001m"}, "asks for 8001m CPU; box has 8 in all"),
+        ({"mem": "64Gi"}, "asks for 64Gi memory; box has 32Gi in all"),
+        ({"disk": "1Ti"}, "asks for 1Ti disk; box has 100Gi in all"),
+        ({"gpu": 3}, "asks for 3 GPU; box has 2 in all"),
+        ({"amd.com/gpu": 1}, "asks for 1 GPU; box has none"),
+        ({"example.com/fpga": 2}, "asks for 2 example.com/fpga; box has none"),
+    ],
+)
+def test_what_the_node_does_not_have_never_fits_and_says_the_numbers(asked: dict[str, Any], message: str) -> None:
+    fit = judging.judge(make_ask(**asked), [make_node()])
+    assert (fit.verdict, fit.reasons) == ("never", (message,))
+
+
+def test_what_others_hold_fits_later_and_says_who_holds_it() -> None:
+    node = make_node(make_holding("train-a", mem="24Gi"), make_holding("train-b", cpu=1))
+    fit = judging.judge(make_ask(mem="16Gi"), [node])
+    assert fit.verdict == "later"
+    assert fit.reasons == ("asks for 16Gi memory; 8Gi of 32Gi are free on box: run train-a holds the rest",)
+    assert fit.nodes == ({"name": "box", "fits": False, "reasons": list(fit.reasons)},)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["a"], "run a holds the rest"),
+        (["a", "b"], "run a, run b hold the rest"),
+        (["a", "b", "c", "d"], "run a, run b, run c and 1 other hold the rest"),
+        (["a", "b", "c", "d", "e"], "run a, run b, run c and 2 others hold the rest"),
+        ([None], "1 run holds the rest"),
+        ([None, None], "2 runs hold the rest"),
+        (["a", None], "run a and 1 other hold the rest"),
+        ([None, "a", None], "run a and 2 others hold the rest"),
+    ],
+)
+def test_the_holders_are_named_as_far_as_the_reader_may_know(names: list[str | None], told: str) -> None:
+    node = make_node(*(make_holding(name, cpu=1) for name in names))
+    (reason,) = reasons(make_ask(cpu=8), node)
+    assert reason.endswith(told)
+    assert "None" not in reason
+
+
+def test_a_node_that_is_full_of_runs_says_so() -> None:
+    node = make_node(make_holding("a"), make_holding("b"), pods=2)
+    assert reasons(make_ask(), node) == ["box runs 2 runs at once, and no more; it runs run a, run b"]
+    assert judging.judge(make_ask(), [node]).verdict == "later"
+
+
+def test_every_reason_is_told_at_once() -> None:
+    found = list(judging.find_reasons(make_ask(cpu=9, mem="64Gi", selector={"zone": "a"}), make_node()))
+    assert [reason.path for reason in found] == ["node_selector.zone", "resources.cpu", "resources.mem"]
+
+
+def test_more_than_is_there_may_be_held_without_negative_numbers() -> None:
+    """A setting may give a machine less than its runs hold already."""
+    (reason,) = reasons(make_ask(cpu=4), make_node(make_holding("a", cpu=12)))
+    assert reason == "asks for 4 CPU; 0 of 8 are free on box: run a holds the rest"
+
+
+def test_one_node_that_takes_it_is_enough() -> None:
+    small, large = make_node(cpu=1), Node("large", make_amounts(cpu=64, pods=9))
+    fit = judging.judge(make_ask(cpu=16), [small, large])
+    assert (fit.verdict, fit.reasons, [node["fits"] for node in fit.nodes]) == ("now", (), [False, True])
+
+
+def test_without_nodes_nothing_ever_fits() -> None:
+    assert judging.judge(make_ask(), []).verdict == "never"
+    (violation,) = judging.refuse(make_ask(), [])
+    assert (violation.path, violation.rule) == ("", "never_fits")
+
+
+def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:
+    near, far = make_node(make_holding("a", cpu=8)), make_node(cpu=1, mem="1Gi", gpu=0)
+    found = list(judging.refuse(make_ask(cpu=9, mem="2Gi", gpu=1), [far, near]))
+    assert [(item.path, item.rule) for item in found] == [("resources.cpu", "never_fits")]
+    assert found[0].message == "asks for 9 CPU; box has 8 in all"
+    assert found[0].hint
+
+
+@pytest.mark.parametrize(
+    ("asked", "path"),
+    [
+        ({"cpu": 99}, "resources.cpu"),
+        ({"mem": "99Ti"}, "resources.mem"),
+        ({"disk": "99Ti"}, "resources.disk"),
+        ({"gpu": 99}, "resources.gpu"),
+        ({"amd.com/gpu": 1}, "resources.gpu"),
+        ({"example.com/fpga": 2}, "resources.extended.example.com/fpga"),
+        ({"selector": {"zone": "a"}}, "node_selector.zone"),
+        ({"terms": []}, "affinity"),
+    ],
+)
+def test_a_refusal_stands_at_what_asked_for_it(asked: dict[str, Any], path: str) -> None:
+    assert [item.path for item in judging.refuse(make_ask(**asked), [make_node()])] == [path]
+
+
+@pytest.mark.parametrize(
+    ("resource", "nanos", "shown"),
+    [
+        ("cpu", NANOS, "1"),
+        ("cpu", 3 * NANOS // 2, "1500m"),
+        ("cpu", 0, "0"),
+        ("nvidia.com/gpu", 2 * NANOS, "2"),
+        ("memory", 0, "0"),
+        ("memory", 1000 * NANOS, "1000"),
+        ("memory", 2**20 * NANOS, "1Mi"),
+        ("memory", 1536 * 2**20 * NANOS, "1.5Gi"),
+        ("memory", 2**30 * NANOS, "1Gi"),
+        ("memory", 25 * 2**40 * NANOS, "25Ti"),
+        ("ephemeral-storage", 10 * 2**30 * NANOS, "10Gi"),
+    ],
+)
+def test_amounts_are_shown_as_people_write_them(resource: str, nanos: int, shown: str) -> None:
+    assert judging.show_amount(resource, nanos) == shown
+
+
+def test_an_amount_that_is_too_large_does_not_look_as_if_it_would_fit() -> None:
+    asked = Ask({"memory": (32 * 2**30 + 1) * NANOS})
+    (reason,) = reasons(asked, make_node())
+    assert reason != "asks for 32Gi memory; box has 32Gi in all"
+
+
+def test_a_node_that_could_take_it_empty_could_ever_take_it() -> None:
+    node = make_node(make_holding("a", cpu=8))
+    assert judging.could_ever_fit(make_ask(cpu=8), node)
+    assert not judging.could_ever_fit(make_ask(cpu=9), node)
+
+
+def test_what_is_asked_is_read_off_the_pod() -> None:
+    resources = {"cpu": "500m", "mem": "2Gi", "disk": "1Gi", "gpu": 1, "extended": {"example.com/fpga": 1}}
+    affinity = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]
+            }
+        }
+    }
+    asked = {"function": PYTHON, "resources": resources, "node_selector": {"disk": "ssd"}, "affinity": affinity}
+    ask = read_ask(plan(asked, make_cluster(executor="local")).manifests)
+    wanted = make_amounts(cpu="500m", mem="2Gi", disk="1Gi", gpu=1, pods=1) | {"example.com/fpga": NANOS}
+    assert ask.amounts == wanted
+    assert ask.node_selector == {"disk": "ssd"}
+    assert ask.node_terms == ({"matchExpressions": [{"key": "zone", "operator": "Exists"}]},)
+
+
+def test_who_asks_for_nothing_asks_for_one_run() -> None:
+    ask = read_ask(plan({"function": PYTHON}, make_cluster(executor="local")).manifests)
+    assert ask == Ask({"pods": NANOS})
+
+
+def test_what_is_held_is_what_is_not_free() -> None:
+    node = make_node(Holding("r1", "a", make_amounts(cpu=2)), Holding("r2", "b", make_amounts(cpu="500m")))
+    assert node.free("cpu") == make_amounts(cpu="5500m")["cpu"]
+    assert node.free("example.com/none") == 0

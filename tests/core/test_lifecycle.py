@@ -1,0 +1,125 @@
+"""What happens next to a run: every state, with everything that an executor can see of it."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.core import lifecycle
+from fairlead.core.lifecycle import Act, Decision
+from fairlead.model.observations import Observation, Phase
+from fairlead.model.records import RunRecord
+from fairlead.model.states import FINAL, State
+from tests.contracts.samples import make
+
+GOING = [State.QUEUED, State.PENDING, State.STARTING, State.RUNNING, State.DEGRADED]
+
+
+def make_run(state: State, **fields: Any) -> RunRecord:
+    """A run at a state, which says why it is there."""
+    if state is State.STOPPING:
+        fields = {"stopped_by": "mia", **fields}
+    return make(RunRecord, "r1", state=str(state), **{"reason": "Before", "message": "as it was", **fields})
+
+
+def decide(state: State, seen: Phase | None, **more: Any) -> Decision:
+    """The decision about a run at a state, of which a phase is seen."""
+    observed = None if seen is None else Observation(seen, **more)
+    return lifecycle.decide(make_run(state), observed)
+
+
+TABLE: list[tuple[State, Phase | None, State, Act]] = [
+    (State.QUEUED, None, State.PENDING, Act.START),
+    (State.QUEUED, Phase.STARTING, State.STARTING, Act.NONE),
+    (State.QUEUED, Phase.RUNNING, State.RUNNING, Act.NONE),
+    (State.QUEUED, Phase.SUCCEEDED, State.COMPLETED, Act.NONE),
+    (State.QUEUED, Phase.FAILED, State.FAILED, Act.NONE),
+    (State.PENDING, None, State.PENDING, Act.START),
+    (State.PENDING, Phase.STARTING, State.STARTING, Act.NONE),
+    (State.PENDING, Phase.RUNNING, State.RUNNING, Act.NONE),
+    (State.PENDING, Phase.SUCCEEDED, State.COMPLETED, Act.NONE),
+    (State.PENDING, Phase.FAILED, State.FAILED, Act.NONE),
+    (State.STARTING, None, State.PENDING, Act.START),
+    (State.STARTING, Phase.STARTING, State.STARTING, Act.NONE),
+    (State.STARTING, Phase.RUNNING, State.RUNNING, Act.NONE),
+    (State.STARTING, Phase.SUCCEEDED, State.COMPLETED, Act.NONE),
+    (State.STARTING, Phase.FAILED, State.FAILED, Act.NONE),
+    (State.RUNNING, None, State.FAILED, Act.NONE),
+    (State.RUNNING, Phase.STARTING, State.RUNNING, Act.NONE),
+    (State.RUNNING, Phase.RUNNING, State.RUNNING, Act.NONE),
+    (State.RUNNING, Phase.SUCCEEDED, State.COMPLETED, Act.NONE),
+    (State.RUNNING, Phase.FAILED, State.FAILED, Act.NONE),
+    (State.STOPPING, Phase.STARTING, State.STOPPING, Act.STOP),
+    (State.STOPPING, Phase.RUNNING, State.STOPPING, Act.STOP),
+    (State.STOPPING, Phase.SUCCEEDED, State.COMPLETED, Act.NONE),
+    (State.STOPPING, Phase.FAILED, State.FAILED, Act.NONE),
+]
+
+
+@pytest.mark.parametrize(("state", "seen", "after", "act"), TABLE)
+def test_each_state_goes_on_by_what_is_seen(state: State, seen: Phase | None, after: State, act: Act) -> None:
+    decision = decide(state, seen)
+    assert (decision.state, decision.act) == (after, act)
+
+
+@pytest.mark.parametrize("state", sorted(FINAL))
+@pytest.mark.parametrize("seen", [None, *Phase])
+def test_what_has_ended_stays_as_it_is(state: State, seen: Phase | None) -> None:
+    assert decide(state, seen, reason="Other", message="other") == Decision(state, Act.NONE, "Before", "as it was")
+
+
+def test_what_is_stopped_before_anything_was_there_is_stopped() -> None:
+    decision = decide(State.STOPPING, None)
+    assert (decision.state, decision.reason) == (State.STOPPED, "Stopped")
+    assert decision.message == "stopped by mia, before it had started"
+    assert decision.act is not Act.START
+
+
+@pytest.mark.parametrize("state", [*GOING, State.STOPPING])
+def test_what_ended_because_it_was_asked_to_is_stopped(state: State) -> None:
+    seen = Observation(Phase.FAILED, reason="Stopped", exit_code=143, stopped=True)
+    decision = lifecycle.decide(make_run(state, stopped_by="mia"), seen)
+    assert decision == Decision(State.STOPPED, Act.NONE, "Stopped", "stopped by mia")
+
+
+def test_what_nobody_here_has_stopped_was_terminated() -> None:
+    decision = decide(State.RUNNING, Phase.FAILED, stopped=True)
+    assert (decision.state, decision.reason) == (State.FAILED, "Terminated")
+    assert "nobody had asked for that here" in decision.message
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "said"),
+    [(Phase.SUCCEEDED, State.COMPLETED, "has completed"), (Phase.FAILED, State.FAILED, "has failed")],
+)
+def test_what_ended_before_the_stop_arrived_is_told_as_it_was(phase: Phase, state: State, said: str) -> None:
+    decision = decide(State.STOPPING, phase)
+    assert decision.state is state
+    assert decision.message == f"{said}; it had ended before mia stopped it"
+
+
+def test_how_a_run_failed_is_told_in_the_words_of_its_executor() -> None:
+    decision = decide(State.RUNNING, Phase.FAILED, reason="OOMKilled", message="used 3 GiB of memory")
+    assert decision == Decision(State.FAILED, Act.NONE, "OOMKilled", "used 3 GiB of memory")
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.DEGRADED])
+def test_a_run_of_which_nothing_is_left_is_lost(state: State) -> None:
+    decision = decide(state, None)
+    assert (decision.state, decision.act, decision.reason) == (State.FAILED, Act.NONE, "Lost")
+
+
+def test_what_is_started_again_after_a_crash_says_the_same_again() -> None:
+    """Otherwise each attempt would be kept as an event."""
+    first = decide(State.QUEUED, None)
+    kept = make_run(first.state, reason=first.reason, message=first.message)
+    assert lifecycle.decide(kept, None) == first
+
+
+def test_what_is_stopped_again_says_the_same_again() -> None:
+    decision = decide(State.STOPPING, Phase.RUNNING)
+    assert (decision.act, decision.reason, decision.message) == (Act.STOP, "Before", "as it was")
+
+
+@pytest.mark.parametrize("degraded", [None, *Phase])
+def test_a_degraded_run_goes_on_like_a_running_one(degraded: Phase | None) -> None:
+    assert decide(State.DEGRADED, degraded).act is Act.NONE

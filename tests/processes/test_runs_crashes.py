@@ -1,0 +1,205 @@
+"""Runs when their server, or the process that looks after one of them, is killed: nothing is lost or done twice."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fairlead.sdk.runs import Run
+from tests.processes import execution
+from tests.processes.execution import Platform, end, find_processes, hear, reach, until
+from tests.processes.machines import Machine
+
+CAPACITY = {"FAIRLEAD_CAPACITY": "cpu=1000,mem=1000Gi,runs=12"}
+LONG = "trap 'exit 0' TERM; echo $FAIRLEAD_RUN >> {ran}; sleep 300 & wait"
+SHORT = "echo $FAIRLEAD_RUN >> {ran}; sleep 0.{tenths}"
+FAILING = "echo $FAIRLEAD_RUN >> {ran}; echo no luck >&2; exit 3"
+
+
+@pytest.fixture
+def platform(machine: Machine) -> Iterator[Platform]:
+    """A server that runs twelve runs at once."""
+    with execution.open_platform(machine, variables=CAPACITY) as opened:
+        yield opened
+
+
+def restart(platform: Platform, machine: Machine) -> Platform:
+    """Kill the server and start it again on the same folder, at the same address."""
+    port = platform.server.url.rpartition(":")[2]
+    platform.server.tell(signal.SIGKILL)
+    return replace(platform, server=machine.up("--port", port, variables=CAPACITY))
+
+
+def test_when_the_server_is_killed_every_run_ends_as_it_should_and_none_runs_twice(
+    platform: Platform, machine: Machine
+) -> None:
+    ran, never = platform.file("ran"), platform.file("never")
+    stopped = [platform.shell(LONG.format(ran=ran)) for _ in range(8)]
+    for run in stopped:
+        reach(run, "running")
+    fine = [platform.shell(SHORT.format(ran=ran, tenths=index % 10)) for index in range(30)]
+    failing = [platform.shell(FAILING.format(ran=ran)) for _ in range(8)]
+    waiting = [platform.shell(f"echo $FAIRLEAD_RUN >> {never}") for _ in range(4)]
+    for run in waiting:
+        assert run.stop().data["state"] == "stopped"
+    for run in stopped[:4]:
+        assert run.stop().data["state"] == "stopping"
+    for _ in range(3):
+        until(lambda: any(str(run.state) in ("pending", "starting", "running") for run in [*fine, *failing]))
+        platform = restart(platform, machine)
+    for run in stopped[4:]:
+        run.stop()
+    ended = {run.id: end(run, 60) for run in [*stopped, *fine, *failing, *waiting]}
+    assert [ended[run.id]["state"] for run in stopped] == ["stopped"] * 8
+    assert [(ended[run.id]["state"], ended[run.id]["reason"]) for run in fine] == [("completed", "Completed")] * 30
+    assert [(ended[run.id]["reason"], ended[run.id]["exit_code"]) for run in failing] == [("ExitCode", 3)] * 8
+    assert [ended[run.id]["state"] for run in waiting] == ["stopped"] * 4
+    assert Counter(ran.read_text().split()) == Counter(run.id for run in [*stopped, *fine, *failing])
+    assert never.read_text() == ""
+    assert {run_id: left for run_id in ended if (left := find_processes(run_id))} == {}
+
+
+def test_a_run_goes_on_while_no_server_is_there_and_its_end_is_known_afterwards(
+    platform: Platform, machine: Machine
+) -> None:
+    run = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done; echo went")
+    reach(run, "running")
+    platform.server.tell(signal.SIGKILL)
+    (platform.shared / "go").touch()
+    until(lambda: not find_processes(run.id))
+    restart(platform, machine)
+    assert end(run)["state"] == "completed"
+    assert run.logs() == "went\n"
+
+
+def test_a_run_that_ignores_being_stopped_is_killed_after_a_while_also_where_the_server_was_killed_before(
+    platform: Platform, machine: Machine
+) -> None:
+    heard = platform.file("heard")
+    run = platform.shell(f"trap 'echo no >> {heard}' TERM; echo deaf; while true; do sleep 0.1; done")
+    hear(run, "deaf")
+    others = [Run(platform.project._connection, run.data) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        assert {other.data["state"] for other in pool.map(Run.stop, others)} == {"stopping"}
+    until(heard.read_text)
+    restart(platform, machine)
+    ended = end(run)
+    assert (ended["state"], ended["message"], ended["exit_code"]) == ("stopped", "stopped by root@localhost", 137)
+    assert heard.read_text() == "no\n"
+    assert find_processes(run.id) == []
+    assert [event["state"] for event in run.events()].count("stopping") == 1
+
+
+def test_where_the_supervisor_is_killed_the_run_fails_clearly_and_all_its_processes_are_gone(
+    platform: Platform,
+) -> None:
+    detached = "setsid sh -c 'setsid sleep 301 & sleep 302' & env -i setsid sleep 303.25 & sleep 304"
+    run = platform.shell(f"({detached}) & echo up; wait; sleep 300")
+    hear(run, "up")
+    until(lambda: len(find_processes(run.id)) > 5)
+    os.kill(platform.supervisor_of(run), signal.SIGKILL)
+    ended = end(run)
+    assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "SupervisorLost", None)
+    assert ended["message"] == "the process that looked after it was killed, and it was ended with it"
+    until(lambda: not find_processes(run.id), 2)
+    assert not find_sleepers("303.25")
+
+
+def test_where_the_process_next_to_the_run_is_killed_the_run_is_ended_and_says_so(platform: Platform) -> None:
+    run = platform.shell("setsid sleep 301 & echo up; wait")
+    hear(run, "up")
+    supervisor = platform.supervisor_of(run)
+    (keeper,) = Path("/proc", str(supervisor), "task", str(supervisor), "children").read_text().split()
+    os.kill(int(keeper), signal.SIGKILL)
+    ended = end(run)
+    assert (ended["state"], ended["reason"]) == ("failed", "Lost")
+    assert "was killed" in ended["message"]
+    assert find_processes(run.id) == []
+
+
+def test_a_supervisor_that_dies_while_no_server_is_there_is_told_by_the_next_one(
+    platform: Platform, machine: Machine
+) -> None:
+    run = platform.shell("sleep 300")
+    reach(run, "running")
+    supervisor = platform.supervisor_of(run)
+    platform.server.tell(signal.SIGKILL)
+    os.kill(supervisor, signal.SIGKILL)
+    restart(platform, machine)
+    assert end(run)["reason"] == "SupervisorLost"
+    assert find_processes(run.id) == []
+
+
+def test_a_run_that_is_stopped_at_any_moment_of_its_start_does_not_go_on(platform: Platform) -> None:
+    runs = [stop_after(platform.shell("sleep 60"), index * 0.008) for index in range(25)]
+    ended = [end(run) for run in runs]
+    assert {run["state"] for run in ended} == {"stopped"}
+    # Not 137: that is of a run which was never told, and killed at last.
+    assert {run["exit_code"] for run in ended} <= {None, 143}
+    until(lambda: not any(find_processes(run.id) for run in runs), 5)
+
+
+def test_runs_that_were_stopping_or_starting_when_the_server_was_killed_do_not_go_on(
+    platform: Platform, machine: Machine
+) -> None:
+    runs = [platform.shell("sleep 60") for _ in range(10)]
+    until(lambda: any(str(run.state) != "queued" for run in runs))
+    for run in runs:
+        run.stop()
+    platform = restart(platform, machine)
+    ended = [end(run) for run in runs]
+    assert [(run["state"], run["message"]) for run in ended if run["state"] != "stopped"] == []
+    until(lambda: not any(find_processes(run.id) for run in runs), 5)
+
+
+def test_a_run_whose_supervisor_had_only_just_been_started_runs_once(platform: Platform, machine: Machine) -> None:
+    ran = platform.file("ran")
+    run = platform.shell(f"echo $FAIRLEAD_RUN >> {ran}")
+    supervisor = hold_at_start(platform, run)
+    restart(platform, machine)
+    until(lambda: Path("/proc", str(supervisor)).exists())
+    reach(run, "pending", "starting")
+    os.kill(supervisor, signal.SIGCONT)
+    assert (end(run)["state"], ran.read_text().split()) == ("completed", [run.id])
+
+
+def test_a_run_whose_supervisor_had_only_just_been_started_can_be_stopped(platform: Platform, machine: Machine) -> None:
+    run = platform.shell("sleep 60")
+    supervisor = hold_at_start(platform, run)
+    run.stop()
+    restart(platform, machine)
+    os.kill(supervisor, signal.SIGCONT)
+    assert end(run)["state"] == "stopped"
+    until(lambda: not find_processes(run.id), 5)
+
+
+def hold_at_start(platform: Platform, run: Run) -> int:
+    """Halt the supervisor of a run before it has told of itself."""
+    supervisor = until(lambda: find_processes(run.id))[0]
+    os.kill(supervisor, signal.SIGSTOP)
+    assert not (platform.folder_of(run) / "state.json").exists(), "this machine was too slow for this test"
+    return supervisor
+
+
+def stop_after(run: Run, seconds: float) -> Run:
+    """Stop a run a moment after it was submitted."""
+    signal.sigtimedwait([], seconds)
+    return run.stop()
+
+
+def find_sleepers(seconds: str) -> list[str]:
+    """The processes that sleep for an odd while."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                if file.read() == f"sleep\0{seconds}\0".encode():
+                    found.append(name)
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,166 @@
+"""Runs of a server that is root are kept from its secrets and from each other, whatever they try."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from fairlead.errors import NotFound
+from tests.processes import execution
+from tests.processes.execution import Platform, end, find_processes, hear
+from tests.processes.machines import Machine
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can give each run a user of its own")
+
+# Every way to a file that somebody without any right would try. What can be read is printed.
+TRY_TO_READ = """
+path={path}
+cat $path
+for pid in 1 $PPID $$ self; do cat /proc/$pid/root$path; ls /proc/$pid/fd/ | grep -vE '^(0|1|2|3|255)$'; done
+unshare --user --map-root-user --mount sh -c "umount -l {data}; umount {data}; mount -t tmpfs x /mnt; cat $path"
+ln -s $path $FAIRLEAD_OUTPUT/link; ln $path $FAIRLEAD_OUTPUT/hard
+mkdir $FAIRLEAD_OUTPUT/down; ln -s {data} $FAIRLEAD_OUTPUT/down/data
+cat {data}/runs/*/home/* {data}/runs/*/log; ls -A {data} {data}/runs
+true
+"""
+
+
+@pytest.fixture(scope="module")
+def platform(shared_machine: Machine) -> Iterator[Platform]:
+    """A server that has a secret of its own in its environment."""
+    variables = {"FAIRLEAD_CAPACITY": "cpu=64", "OWN_SECRET": "the-servers-own"}
+    with execution.open_platform(shared_machine, variables=variables) as opened:
+        opened.allow(allow_root=True)
+        yield opened
+
+
+@pytest.mark.parametrize("name", ["token", "secret.key", "fairlead.db", "server.json"])
+def test_a_run_reads_nothing_of_the_server(platform: Platform, name: str) -> None:
+    file = platform.server.data / name
+    run = platform.shell(TRY_TO_READ.format(path=file, data=platform.server.data))
+    assert end(run)["state"] == "completed"
+    told = "".join(line.text for line in run.read_logs() if line.stream == "stdout").split()
+    assert told in ([], written(platform))
+    assert run.files() == []
+    for path in ("link", "hard", f"down/data/{name}", f"../../../../{name}", f"down/../../../../../{name}"):
+        with pytest.raises(NotFound):
+            run.read(path)
+
+
+def written(platform: Platform) -> list[str]:
+    """What is seen where the server's folder is looked into: that it is there, and nothing in it."""
+    return [f"{platform.server.data}:", f"{platform.server.data}/runs:"]
+
+
+def test_a_run_sees_its_own_processes_only_and_none_of_the_servers_variables(platform: Platform) -> None:
+    other = platform.shell("sleep 60", envs={"NAME": "other-run"})
+    execution.reach(other, "running")
+    run = platform.shell(
+        "env; cat /proc/[0-9]*/environ | tr '\\0' '\\n'; ls /proc | grep -cE '^[0-9]+$'; ls -l /proc/self/fd"
+    )
+    assert end(run)["state"] == "completed"
+    seen = run.logs()
+    assert "other-run" not in seen
+    assert "the-servers-own" not in seen
+    assert f"FAIRLEAD_RUN={run.id}" in seen
+    assert "FAIRLEAD_TOKEN" not in seen
+    assert int(seen.split("FAIRLEAD_RUN")[-1].split("total")[0].split()[-1]) < 8
+    other.stop()
+    end(other)
+
+
+def test_a_run_cannot_end_its_supervisor_nor_another_run(platform: Platform) -> None:
+    other = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done")
+    execution.reach(other, "running")
+    targets = [*find_processes(other.id), platform.server.process.pid]
+    kill = "    try:\n        os.kill(pid, 9)\n    except OSError as error:\n        print(error)\n"
+    run = platform.python(f"import os\nfor pid in [1, -1, os.getppid(), *{targets}]:\n{kill}print('tried')")
+    ended = end(run)
+    assert ended["state"] == "completed", ended
+    assert run.logs().endswith("tried\n")
+    assert str(other.state) == "running"
+    (platform.shared / "go").touch()
+    assert end(other)["state"] == "completed"
+
+
+def test_two_runs_have_different_users_outside_and_the_one_that_was_asked_for_inside(platform: Platform) -> None:
+    text = "id -u; id -g; touch $FAIRLEAD_OUTPUT/mine; stat -c '%u' $FAIRLEAD_OUTPUT/mine; echo up; sleep 60"
+    runs = [platform.shell(text, run_as_user=2000 + index, run_as_group=3000) for index in range(2)]
+    for run in runs:
+        hear(run, "up")
+    assert [run.logs().split() for run in runs] == [["2000", "3000", "2000", "up"], ["2001", "3000", "2001", "up"]]
+    owners = {(platform.folder_of(run) / "home" / "output" / "mine").stat().st_uid for run in runs}
+    assert len(owners) == 2
+    assert min(owners) >= 700_000
+    for run in runs:
+        run.stop()
+        end(run)
+
+
+def test_a_run_may_be_root_inside_and_is_nobody_outside(platform: Platform) -> None:
+    data = platform.server.data
+    run = platform.shell(
+        f"id -u; touch {platform.shared}/by-root; umount -l {data}; mount -t tmpfs x /mnt; cat {data}/secret.key; "
+        "chown 5:5 $FAIRLEAD_OUTPUT; cat /etc/shadow; dmesg | head -1; true",
+        run_as_user=0,
+    )
+    end(run)
+    assert "".join(line.text for line in run.read_logs() if line.stream == "stdout") == "0\n"
+    assert (platform.shared / "by-root").stat().st_uid >= 700_000
+
+
+def test_what_a_run_left_elsewhere_is_not_read_by_a_later_run(platform: Platform) -> None:
+    first = platform.shell(
+        "umask 077; echo private > /tmp/left-$FAIRLEAD_RUN; echo private > /dev/shm/left-$FAIRLEAD_RUN"
+    )
+    assert end(first)["state"] == "completed"
+    second = platform.shell(f"cat /tmp/left-{first.id} /dev/shm/left-{first.id}; true")
+    try:
+        assert end(second)["state"] == "completed"
+        assert "private" not in second.logs()
+    finally:
+        for folder in ("/tmp", "/dev/shm"):
+            if os.path.exists(f"{folder}/left-{first.id}"):
+                os.unlink(f"{folder}/left-{first.id}")
+
+
+def test_the_folders_of_a_run_are_closed_to_other_users_of_this_machine(platform: Platform) -> None:
+    run = platform.shell("echo x > $FAIRLEAD_OUTPUT/mine; echo up; sleep 60")
+    hear(run, "up")
+    assert platform.server.data.stat().st_mode & 0o077 == 0
+    for file in platform.folder_of(run).iterdir():
+        if file.name in ("log", "usage.jsonl", "spec.json", "supervisor.err"):
+            assert file.stat().st_mode & 0o077 == 0, file
+    assert (platform.folder_of(run) / "home").stat().st_mode & 0o077 == 0
+    run.stop()
+    end(run)
+
+
+def test_a_secret_is_seen_in_no_process_but_those_of_its_run(platform: Platform) -> None:
+    platform.project.set_secret("TOKEN", "only-for-this-run")
+    run = platform.shell("sleep 60", secrets=["TOKEN"])
+    execution.reach(run, "running")
+    supervisor = platform.supervisor_of(run)
+    for name in ("environ", "cmdline"):
+        for pid in (supervisor, platform.server.process.pid):
+            with open(f"/proc/{pid}/{name}", "rb") as file:
+                assert b"only-for-this-run" not in file.read()
+    # A process that becomes another program has no environment for a moment.
+    execution.until(lambda: any(reads(pid, b"only-for-this-run") for pid in find_processes(run.id)))
+    run.stop()
+    end(run)
+
+
+def reads(pid: int, text: bytes) -> bool:
+    """Whether a process has a text in its environment."""
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return text in file.read()
+
+
+def test_a_run_that_opens_and_forks_without_end_does_not_keep_the_server_from_answering(platform: Platform) -> None:
+    run = platform.shell("for i in $(seq 300); do sleep 30 & done; echo up; wait")
+    hear(run, "up")
+    assert end(platform.shell("true"))["state"] == "completed"
+    run.stop()
+    assert end(run)["state"] == "stopped"
+    assert find_processes(run.id) == []

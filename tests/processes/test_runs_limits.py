@@ -1,0 +1,126 @@
+"""What a run may use is what it gets: memory, time, disk and a place on the machine, on a real server."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from fairlead.errors import RequestRejected
+from tests.processes import execution
+from tests.processes.execution import Platform, end, end_all, find_processes, reach, until
+from tests.processes.machines import Machine
+
+ALLOCATE = "import time; kept = bytearray({mib} << 20); print('has it', flush=True); time.sleep(60)"
+GROW = """
+import time
+kept = []
+while True:
+    kept.append(bytearray(8 << 20))
+    time.sleep(0.01)
+"""
+TOGETHER = """
+import subprocess, sys, time
+part = "import time; kept = bytearray(60 << 20); time.sleep(60)"
+children = [subprocess.Popen([sys.executable, "-c", part], start_new_session=True) for _ in range(4)]
+time.sleep(60)
+"""
+SHARED = """
+import mmap, os, time
+kept = mmap.mmap(-1, 80 << 20)
+kept.write(b"x" * (80 << 20))
+for _ in range(4):
+    if os.fork() == 0:
+        kept.seek(0)
+        sum(len(kept.read(1 << 20)) for _ in range(80))
+        time.sleep(1)
+        os._exit(0)
+for _ in range(4):
+    os.wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def platform(shared_machine: Machine) -> Iterator[Platform]:
+    """A server that thinks its machine has four gigabytes of memory."""
+    variables = {"FAIRLEAD_CAPACITY": "cpu=64,mem=4Gi"}
+    with execution.open_platform(shared_machine, variables=variables) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("text", [ALLOCATE.format(mib=300), GROW, TOGETHER], ids=["at-once", "growing", "together"])
+def test_a_run_that_takes_more_memory_than_its_limit_is_killed_and_the_server_stays_well(
+    platform: Platform, text: str
+) -> None:
+    run = platform.python(text, resources={"mem": {"requests": "64Mi", "limits": "128Mi"}})
+    ended = end(run)
+    assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "OOMKilled", 137)
+    assert "over its limit of 128 MiB" in ended["message"]
+    assert find_processes(run.id) == []
+    assert end(platform.shell("true"))["state"] == "completed"
+
+
+def test_memory_that_processes_share_is_counted_once(platform: Platform) -> None:
+    assert end(platform.python(SHARED, resources={"mem": {"limits": "192Mi"}}))["state"] == "completed"
+
+
+def test_memory_in_a_volume_counts_towards_the_limit(platform: Platform) -> None:
+    volume = {"volume_type": "empty_dir", "name": "cache", "mount_path": "/cache", "spec": {"medium": "Memory"}}
+    fill = "head -c 400M /dev/zero > /cache/x; sleep 3"
+    ended = end(platform.shell(fill, volumes=[volume], resources={"mem": {"limits": "128Mi"}}))
+    assert ended["reason"] == "OOMKilled"
+
+
+def test_what_a_run_used_at_most_is_told(platform: Platform) -> None:
+    run = platform.python("kept = bytearray(100 << 20)\nsum(range(3_000_000))")
+    end(run)
+    peaks = run.usage()["peaks"]
+    assert 100 << 20 < peaks["mem"] < 200 << 20
+    assert 0 < peaks["cpu_seconds"] < 10
+
+
+def test_a_run_that_writes_more_than_its_disk_is_ended(platform: Platform) -> None:
+    ended = end(
+        platform.shell("head -c 50M /dev/zero > $FAIRLEAD_OUTPUT/big; sleep 60", resources={"disk": {"limits": "20Mi"}})
+    )
+    assert (ended["state"], ended["reason"]) == ("failed", "Evicted")
+    assert "over its limit of 20 MiB" in ended["message"]
+
+
+def test_a_run_that_takes_longer_than_its_deadline_is_ended_and_says_so(platform: Platform) -> None:
+    run = platform.shell("sleep 61", deadline=1)
+    ended = end(run)
+    assert (ended["state"], ended["reason"]) == ("failed", "DeadlineExceeded")
+    assert ended["message"] == "ran for longer than its deadline of 1 s"
+    assert find_processes(run.id) == []
+
+
+def test_of_twelve_runs_that_need_half_the_memory_two_run_at_a_time_and_the_others_say_why_they_wait(
+    platform: Platform,
+) -> None:
+    times = platform.file("times")
+    text = f"echo $EPOCHREALTIME start >> {times}; sleep 0.3; echo $EPOCHREALTIME end >> {times}"
+    runs = [platform.shell(text, resources={"mem": "2Gi"}) for _ in range(12)]
+    last = runs[-1]
+    until(lambda: last.reason == "Unschedulable")
+    assert last.message.startswith("waits until 2Gi memory is free")
+    until(lambda: "asks for 2Gi memory; 0 of 4Gi are free on " in last.why())  # not while a place changes hands
+    assert [run["state"] for run in end_all(runs, 60)] == ["completed"] * 12
+    steps = sorted(line.split() for line in times.read_text().splitlines())
+    at_once = list(itertools.accumulate(1 if word == "start" else -1 for _, word in steps))
+    assert len(steps) == 24
+    assert max(at_once) == 2
+
+
+def test_a_run_that_could_never_fit_is_refused_with_the_numbers(platform: Platform) -> None:
+    with pytest.raises(RequestRejected, match=r"asks for 5Gi memory; .* has 4Gi in all"):
+        platform.shell("true", resources={"mem": "5Gi"})
+
+
+def test_a_small_run_is_not_held_up_by_a_large_one_that_waits(platform: Platform) -> None:
+    large = [platform.shell("sleep 60", resources={"mem": "3Gi"}) for _ in range(2)]
+    reach(large[0], "running")
+    assert end(platform.shell("true", resources={"mem": "64Mi"}))["state"] == "completed"
+    assert str(large[1].state) == "queued"
+    for run in reversed(large):
+        run.stop()
+    assert [run["state"] for run in end_all(large)] == ["stopped", "stopped"]

@@ -1,0 +1,162 @@
+"""What runs write, on a real server: every byte, in order, live and afterwards, without secrets."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import httpx2
+import pytest
+
+from fairlead.sdk.runs import Run
+from tests.processes import execution
+from tests.processes.execution import Platform, end, read_resident, until
+from tests.processes.machines import Machine
+
+MIB = 1 << 20
+EVERY_BYTE = """
+import os
+for stream in (1, 2):
+    for _ in range(300):
+        os.write(stream, bytes(range(256)) * 7)
+"""
+SPLIT = """
+import os, time
+secret = os.environ["PASSWORD"].encode()
+for at in range(len(secret)):
+    os.write(1, b"[" + secret[:at])
+    time.sleep(0.15 if at in (3, 8) else 0)
+    os.write(1, secret[at:] + b"]\\n")
+os.write(2, secret + secret)
+for byte in secret:
+    os.write(1, bytes([byte]))
+os.write(1, b"\\nsuper-se")
+raise ValueError("with " + os.environ["PASSWORD"])
+"""
+
+
+@pytest.fixture(scope="module")
+def platform(shared_machine: Machine) -> Iterator[Platform]:
+    """A server that the tests of this module share."""
+    with execution.open_platform(shared_machine, variables={"FAIRLEAD_CAPACITY": "cpu=64"}) as opened:
+        yield opened
+
+
+def test_ten_megabytes_on_one_line_are_kept_whole(platform: Platform) -> None:
+    run = platform.shell("head -c 10M /dev/zero | tr '\\0' x; echo; echo done")
+    assert end(run)["state"] == "completed"
+    assert read_raw(platform, run) == b"x" * 10 * MIB + b"\ndone\n"
+    assert "".join(line.text for line in run.read_logs()) == "x" * 10 * MIB + "\ndone\n"
+
+
+def test_every_byte_survives_and_the_streams_are_told_apart(platform: Platform) -> None:
+    run = platform.python(EVERY_BYTE)
+    assert end(run)["state"] == "completed"
+    written = bytes(range(256)) * 7 * 300
+    for stream in ("stdout", "stderr"):
+        assert b"".join(line.data for line in run.read_logs() if line.stream == stream) == written
+        assert read_raw(platform, run, stream=stream) == written
+    assert len(read_raw(platform, run)) == 2 * len(written)
+
+
+def test_two_hundred_megabytes_of_output_fill_no_memory(platform: Platform) -> None:
+    run = platform.shell(f"head -c 200M /dev/zero; until [ -e {platform.shared}/enough ]; do sleep 0.05; done")
+    log = platform.folder_of(run) / "log"
+    until(lambda: log.exists() and log.stat().st_size > 200 * MIB)
+    assert read_resident(platform.supervisor_of(run)) < 60 * MIB
+    size = 0
+    with platform.project._connection.stream(f"/runs/{run.id}/logs", format="raw") as answer:
+        for chunk in answer.iter_bytes():
+            size += len(chunk)
+    assert size == 200 * MIB
+    assert read_resident(platform.server.process.pid) < 300 * MIB
+    (platform.shared / "enough").touch()
+    assert end(run)["state"] == "completed"
+
+
+def test_secrets_are_masked_also_where_they_are_written_in_pieces(platform: Platform) -> None:
+    secret = "super-secret-Ünicode"
+    platform.project.set_secret("PASSWORD", secret)
+    run = platform.python(SPLIT, secrets=["PASSWORD"])
+    ended = end(run)
+    assert ended["message"] == "ValueError: with ***"
+    written = read_raw(platform, run)
+    assert secret.encode() not in written
+    assert read_raw(platform, run, stream="stdout") == b"[***]\n" * len(secret.encode()) + b"***\nsuper-se"
+    assert read_raw(platform, run, stream="stderr").startswith(b"******")
+    assert secret not in str(platform.project._connection.get(f"/runs/{run.id}/result"))
+    for file in platform.folder_of(run).rglob("*"):
+        assert not file.is_file() or secret.encode() not in file.read_bytes(), file
+
+
+def test_a_log_is_followed_line_by_line_while_the_run_runs(platform: Platform) -> None:
+    run = platform.shell(
+        f"for i in 1 2 3; do echo $i; until [ -e {platform.shared}/seen$i ]; do sleep 0.02; done; done"
+    )
+    seen = []
+    for line in run.read_logs(follow=True):
+        seen.append(line.text)
+        (platform.shared / f"seen{len(seen)}").touch()
+    assert seen == ["1\n", "2\n", "3\n"]
+    assert end(run)["state"] == "completed"
+
+
+def test_what_follows_a_cursor_is_the_rest_and_a_wrong_cursor_is_refused(platform: Platform) -> None:
+    run = platform.shell("for i in 1 2 3 4; do echo $i; sleep 0.02; done")
+    end(run)
+    with platform.server.client() as client:
+        page = client.get(f"/runs/{run.id}/logs").json()
+        assert page["complete"]
+        rest = client.get(f"/runs/{run.id}/logs", params={"cursor": page["entries"][1]["cursor"]}).json()
+        assert rest["entries"] == page["entries"][2:]
+        for wrong in (1, 10**9):
+            answer = client.get(f"/runs/{run.id}/logs", params={"cursor": wrong})
+            assert (answer.status_code, answer.json()["violations"][0]["path"]) == (422, "cursor")
+
+
+def test_who_follows_a_log_goes_on_where_they_were_after_the_server_was_started_anew(machine: Machine) -> None:
+    with execution.open_platform(machine) as platform:
+        go = platform.shared / "go"
+        run = platform.shell(f"seq 3; until [ -e {go} ]; do sleep 0.02; done; seq 4 6")
+        read: list[bytes] = []
+        following = threading.Thread(target=lambda: read.extend(line.data for line in run.read_logs(follow=True)))
+        following.start()
+        until(lambda: b"".join(read) == b"1\n2\n3\n")
+        port = platform.server.url.rpartition(":")[2]
+        platform.server.tell(signal.SIGKILL)
+        go.touch()
+        platform = replace(platform, server=machine.up("--port", port))
+        following.join(30)
+        assert b"".join(read) == b"1\n2\n3\n4\n5\n6\n"
+
+
+def test_a_stream_of_events_is_resumed_by_the_id_of_the_last_one(platform: Platform) -> None:
+    run = platform.shell("for i in 1 2 3; do echo $i; sleep 0.05; done")
+    end(run)
+    with platform.server.client() as client:
+        events = client.get(f"/runs/{run.id}/logs", params={"follow": True}).text.strip().split("\n\n")
+        assert [event.split("\n")[1] for event in events] == ["event: log"] * 3 + ["event: end"]
+        last = {"Last-Event-ID": events[0].split("\n")[0].removeprefix("id: ")}
+        rest = client.get(f"/runs/{run.id}/logs", params={"follow": True}, headers=last).text.strip().split("\n\n")
+        assert rest == events[1:]
+
+
+def test_a_line_that_is_not_finished_is_shown_all_the_same(platform: Platform) -> None:
+    run = platform.shell("printf 'Password: '; sleep 30")
+    until(lambda: run.logs() == "Password: ", 10)
+    run.stop()
+    assert end(run)["state"] == "stopped"
+
+
+def test_a_log_can_be_read_of_a_run_that_has_not_started(platform: Platform) -> None:
+    with platform.server.client() as client:
+        run = platform.shell("echo hello")
+        answer: httpx2.Response = client.get(f"/runs/{run.id}/logs")
+        assert answer.status_code == 200
+        assert [line.text for line in run.read_logs(follow=True)] == ["hello\n"]
+
+
+def read_raw(platform: Platform, run: Run, **parameters: str) -> bytes:
+    """What a run wrote, as the bytes themselves."""
+    with platform.project._connection.stream(f"/runs/{run.id}/logs", format="raw", **parameters) as answer:
+        return answer.read()

@@ -1,0 +1,143 @@
+"""What goes wrong in a run is told in a sentence: by the SDK at once, or by the run where nobody can know before."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.errors import FairleadError, RequestRejected, RunFailed, Unreadable
+from fairlead.sdk import packing
+from fairlead.sdk.runs import Run
+from tests.processes import execution
+from tests.processes.execution import Platform, end, find_processes
+from tests.processes.machines import Machine
+
+MISTAKES = [
+    ("def train(): pass", "trian", "HandlerMissing: there is no function 'trian' in 'main.py'; did you mean 'train'?"),
+    ("def train(:\n  pass", "train", "SyntaxError: invalid syntax (main.py, line 1)"),
+    ("def train(:\n  pass", None, "SyntaxError: invalid syntax (main.py, line 1)"),
+    ("import no_such_thing", None, "ModuleNotFoundError: No module named 'no_such_thing'"),
+    ("def f(): return {1, 2}", "f", "ResultNotJSON: the function returned something that is not JSON: result is a set"),
+    ("def f(): return {'a': [object()]}", "f", "result.a[0] is an object"),
+    ("def f(): return float('nan')", "f", "result is nan"),
+    ("def f(x): return x", "f", "InputsMismatch: the inputs do not match the function: "),
+    ("def f(): raise ValueError('no luck')", "f", "ValueError: no luck"),
+    ("def f(): raise ValueError('a\\0b \\ud800')", "f", "ValueError: a"),
+    ("import sys; sys.exit('no more data')", None, "SystemExit: no more data"),
+]
+
+
+@pytest.fixture(scope="module")
+def platform(shared_machine: Machine) -> Iterator[Platform]:
+    """A server that the tests of this module share."""
+    with execution.open_platform(shared_machine, variables={"FAIRLEAD_CAPACITY": "cpu=64"}) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(("text", "handler", "told"), MISTAKES)
+def test_code_that_cannot_be_run_fails_clearly(platform: Platform, text: str, handler: str | None, told: str) -> None:
+    ended = end(submit_unchecked(platform, text, handler))
+    assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "ExitCode", 1)
+    assert told in ended["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("def train(): pass", "there is no function 'trian' in "), ("def train(:", "line 1")]
+)
+def test_the_sdk_tells_of_wrong_code_before_anything_is_sent(platform: Platform, text: str, told: str) -> None:
+    (platform.shared / "wrong.py").write_text(text)
+    function = platform.project.function("wrong", source=str(platform.shared / "wrong.py"), handler="trian")
+    with pytest.raises(Unreadable, match=told):
+        function.run()
+
+
+def test_a_failure_is_raised_with_its_traceback_where_the_result_is_asked_for(platform: Platform) -> None:
+    run = platform.python("def f():\n    raise ValueError('no luck')", "f")
+    end(run)
+    with pytest.raises(RunFailed, match="no luck") as raised:
+        _ = run.result
+    error = raised.value.error
+    assert error is not None
+    assert "line 2, in f\n    raise ValueError('no luck')" in error["traceback"]
+
+
+def test_a_return_value_that_is_no_json_does_not_take_the_files_away(platform: Platform) -> None:
+    text = "import os\ndef f():\n    open(os.environ['FAIRLEAD_OUTPUT'] + '/kept', 'w').write('x')\n    return object()"
+    run = platform.python(text, "f")
+    assert end(run)["state"] == "failed"
+    assert run.read("kept") == b"x"
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("echo fine; echo 'no luck' >&2; exit 3", "exited with code 3: no luck"),
+        ("echo only this; exit 4", "exited with code 4: only this"),
+        ("exit 5", "exited with code 5"),
+        ("kill -SEGV $$", "was ended by SIGSEGV"),
+        ("printf 'a\\0b\\377c' >&2; exit 6", "exited with code 6: a"),
+    ],
+)
+def test_an_exit_code_is_told_with_the_last_line_of_the_errors(platform: Platform, command: str, message: str) -> None:
+    ended = end(platform.shell(command))
+    assert (ended["state"], ended["reason"]) == ("failed", "ExitCode")
+    assert ended["message"].startswith(message)
+    assert "\0" not in ended["message"]
+
+
+def test_a_program_that_is_not_there_is_told(platform: Platform) -> None:
+    ended = end(platform.project.function("x", command=["no-such-program", "--help"]).run())
+    assert (ended["state"], ended["exit_code"]) == ("failed", 1)
+    assert "cannot run 'no-such-program'" in ended["message"]
+
+
+def test_an_image_cannot_be_run_on_this_machine_and_that_is_said_at_once(platform: Platform) -> None:
+    function = platform.project.function("x", image="registry.example/lab/train:1", command=["true"])
+    with pytest.raises(RequestRejected, match="cluster/local is one machine without containers"):
+        function.run()
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "[" * 200_000,
+        '{"kind": "json", "value": NaN}',
+        '{"kind": "json", "value": "\\ud800 \\u0000"}',
+        '{"kind": "nonsense"}',
+        '["no", "object"]',
+        '{"kind": "json", "value": ' + "9" * 6000 + "}",
+        '{"kind": "file", "path": "../../../secret.key", "type": "bytes", "size": 1}',
+    ],
+    ids=["deep", "nan", "no-text", "nonsense", "list", "number", "elsewhere"],
+)
+def test_a_run_that_writes_an_odd_result_file_of_its_own_completes_without_it(platform: Platform, left: str) -> None:
+    (platform.shared / "left").write_text(left)
+    run = platform.shell(f"cp {platform.shared}/left $FAIRLEAD_HOME/result.json")
+    assert (end(run)["state"], find_processes(run.id)) == ("completed", [])
+    answer = platform.project._connection.get(f"/runs/{run.id}/result")
+    assert (answer["state"], answer["message"]) == ("completed", "has completed")
+    with contextlib.suppress(FairleadError):
+        assert run.result != (platform.server.data / "secret.key").read_bytes()
+
+
+def test_a_run_that_replaces_its_own_files_by_links_is_not_followed(platform: Platform) -> None:
+    token = platform.server.data / "token"
+    text = f"cd $FAIRLEAD_HOME; ln -s {token} result.json; ln -s {token} error.json; mkfifo output/pipe; exit 3"
+    run = platform.shell(text)
+    assert end(run)["message"].startswith("exited with code 3")
+    assert [file["path"] for file in run.files()] == []
+
+
+def submit_unchecked(platform: Platform, text: str, handler: str | None) -> Run:
+    """Submit as somebody does who writes the request by hand: nothing is checked before it is sent."""
+    folder = Path(platform.shared / "unchecked")
+    folder.mkdir(exist_ok=True)
+    (folder / "main.py").write_text(text)
+    packed = packing.pack_path(folder / "main.py")
+    said: dict[str, Any] = {"name": "mistake", "source": packed.source, "code": packed.digest}
+    connection = platform.project._connection
+    connection.put_bytes(f"/projects/default/code/{packed.digest}", packed.archive)
+    function = said | ({} if handler is None else {"handler": handler})
+    return Run(connection, connection.post("/projects/default/runs", {"function": function}))

@@ -1,0 +1,102 @@
+"""Two servers on one PostgreSQL share the work; what one of them started stays its own."""
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from fairlead.errors import Conflict
+from fairlead.sdk.connections import Connection
+from fairlead.sdk.runs import Run
+from tests.processes import execution
+from tests.processes.execution import Platform, end, end_all, find_processes, reach, until
+from tests.processes.machines import Machine
+
+Pair = tuple[Platform, Platform]
+VARIABLES = {"FAIRLEAD_CAPACITY": "cpu=64,runs=3"}
+
+
+@pytest.fixture
+def pair(machine: Machine, postgresql_url: str) -> Iterator[Pair]:
+    """Two servers, each of which runs three runs at once."""
+    with execution.open_platform(machine, "--database", postgresql_url, variables=VARIABLES) as first:
+        keys = (first.server.data / "secret.key").read_text().split()[0]
+        variables = VARIABLES | {"FAIRLEAD_SECRET_KEYS": keys}
+        second = machine.up("--database", postgresql_url, data="other", variables=variables)
+        yield first, replace(first, server=second)
+
+
+def holder(run: Run) -> str:
+    """The server that executes a run."""
+    return str(run.refresh().data["held_by"])
+
+
+def test_two_servers_share_twenty_runs_and_each_runs_once(pair: Pair) -> None:
+    ran = pair[0].file("ran")
+    runs = [pair[index % 2].shell(f"sleep 0.3; echo $FAIRLEAD_RUN >> {ran}") for index in range(20)]
+    assert [run["state"] for run in end_all(runs, 60)] == ["completed"] * 20
+    assert Counter(ran.read_text().split()) == Counter(run.id for run in runs)
+    shares = Counter(map(holder, runs))
+    assert len(shares) == 2
+    assert min(shares.values()) >= 3
+
+
+def test_a_run_is_stopped_through_either_server_and_its_log_says_where_to_ask(pair: Pair) -> None:
+    runs = [pair[0].shell("echo up; sleep 60") for _ in range(6)]
+    for run in runs:
+        reach(run, "running")
+    theirs = next(run for run in runs if holder(run) != holder(runs[0]))
+    mine = [run for run in runs if holder(run) == holder(theirs)]
+    other = pair[0] if not (pair[0].server.data / "runs" / theirs.id).exists() else pair[1]
+    with pytest.raises(Conflict, match=f"run {theirs.id} is executed by .*, at http://127.0.0.1:"):
+        Run(other.project._connection, theirs.data).logs()
+    for run in runs:
+        Run(other.project._connection, run.data).stop()
+    assert {run["state"] for run in end_all(runs)} == {"stopped"}
+    assert len(mine) == 3
+    until(lambda: not any(find_processes(run.id) for run in runs), 5)
+
+
+def test_what_a_killed_server_ran_stays_its_own_and_is_finished_when_it_is_back(
+    pair: Pair, machine: Machine, postgresql_url: str
+) -> None:
+    first, second = pair
+    ran = first.file("ran")
+    text = f"echo $FAIRLEAD_RUN >> {ran}; until [ -e {first.shared}/go ]; do sleep 0.05; done"
+    runs = [first.shell(text) for _ in range(6)]
+    for run in runs:
+        reach(run, "running")
+    lost = [run for run in runs if first.folder_of(run).exists()]
+    kept = [run for run in runs if run not in lost]
+    assert len(lost) == len(kept) == 3
+    first.server.tell(signal.SIGKILL)
+    (first.shared / "go").touch()
+    there = Connection(second.server.url, second.server.token)
+    assert [end(Run(there, run.data))["state"] for run in kept] == ["completed"] * 3
+    until(lambda: not any(find_processes(run.id) for run in lost))
+    assert {str(Run(there, run.data).state) for run in lost} == {"running"}
+    machine.up("--database", postgresql_url, variables=VARIABLES)
+    assert [end(Run(there, run.data))["state"] for run in lost] == ["completed"] * 3
+    assert Counter(ran.read_text().split()) == Counter(run.id for run in runs)
+
+
+def test_odd_text_of_a_run_does_not_keep_a_server_from_looking_after_the_others(pair: Pair) -> None:
+    platform = pair[0]
+    odd = [
+        platform.shell("printf 'a\\0b' >&2; exit 3"),
+        platform.python("def f(): return 'a\\0b'", "f"),
+        platform.python("def f(): return {'a\\0': ['\\0']}", "f"),
+        platform.python("def f(): return '\\ud800'", "f"),
+        platform.python("def f(): return 10 ** 400", "f"),
+        platform.python("def f(): raise ValueError('a\\0b \\ud800')", "f"),
+        platform.shell(
+            """printf '{"kind": "json", "value": [NaN, "\\\\u0000", 1e999]}' > $FAIRLEAD_HOME/result.json"""
+        ),
+        platform.shell("printf 'a\\0b' >&2; kill -9 $$"),
+    ]
+    assert {end(run)["state"] for run in odd} <= {"completed", "failed"}
+    for run in odd:
+        assert platform.project._connection.get(f"/runs/{run.id}/result")["state"] in ("completed", "failed")
+    assert end(platform.shell("true"))["state"] == "completed"

@@ -1,0 +1,109 @@
+"""Servers that nobody starts by hand: the SDK starts one, once, for everybody of a user, and it ends when idle."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import execution
+from tests.processes.execution import end, find_processes, reach, until
+from tests.processes.machines import Machine, Process
+
+SUBMIT = """
+import fairlead
+project = fairlead.project("x")
+run = project.function("hello", command=["echo", "hello"]).run().wait(60, progress=False)
+print(project._connection.url, run.state, run.logs(), end="")
+"""
+
+
+@pytest.fixture
+def home(machine: Machine) -> Iterator[Path]:
+    """The data folder of a user who has no server; whatever is started there is ended."""
+    data = machine.folder / "mine"
+    yield data
+    if (data / "server.json").exists():
+        os.kill(json.loads((data / "server.json").read_text())["pid"], signal.SIGTERM)
+        until(lambda: not (data / "server.json").exists())
+    for run_id in execution.list_folders(machine.folder):
+        execution.kill_left(run_id)
+
+
+def start_user(machine: Machine, home: Path, text: str) -> Process:
+    """A program of a user."""
+    return machine.start(sys.executable, "-c", text, variables={"FAIRLEAD_DATA": str(home)})
+
+
+def test_programs_that_begin_at_the_same_time_share_one_server_and_one_project(machine: Machine, home: Path) -> None:
+    programs = [start_user(machine, home, SUBMIT) for _ in range(3)]
+    ended = [program.wait() for program in programs]
+    assert [program.err for program in ended] == [""] * 3
+    urls = {program.out.split()[0] for program in ended}
+    assert urls == {json.loads((home / "server.json").read_text())["url"]}
+    assert [program.out.split()[1:] for program in ended] == [["completed", "hello"]] * 3
+    assert count_servers(home) == 1
+
+
+def test_a_server_that_was_killed_is_started_again_by_whoever_needs_it(machine: Machine, home: Path) -> None:
+    assert start_user(machine, home, SUBMIT).wait().code == 0
+    os.kill(json.loads((home / "server.json").read_text())["pid"], signal.SIGKILL)
+    again = start_user(machine, home, SUBMIT).wait()
+    assert (again.code, again.err) == (0, "")
+    assert again.out.split()[1:] == ["completed", "hello"]
+
+
+def test_a_server_that_cannot_start_is_told_with_the_reason(machine: Machine, home: Path) -> None:
+    home.mkdir()
+    (home / "fairlead.db").write_text("no database at all, and long enough to be seen as none" * 100)
+    ended = start_user(machine, home, SUBMIT).wait()
+    assert ended.code == 1
+    assert f"a server could not be started in {home}: " in ended.err
+
+
+def test_of_two_servers_that_are_started_on_one_folder_one_serves_and_one_says_why_not(machine: Machine) -> None:
+    words = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(machine.folder / "data")]
+    both = [machine.start(*words) for _ in range(2)]
+    (ended,) = until(lambda: [process for process in both if process.poll() is not None])
+    assert "a server runs on" in ended.told[1]
+    (serving,) = (process for process in both if process is not ended)
+    until(lambda: "serves at" in serving.told[0])
+    assert serving.poll() is None
+
+
+def test_a_server_ends_when_it_is_idle_and_not_while_something_runs(machine: Machine) -> None:
+    with execution.open_platform(machine, "--idle-seconds", "2") as platform:
+        run = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done")
+        reach(run, "running")
+        look_for(3, lambda: platform.server.process.poll() is None)
+        (platform.shared / "go").touch()
+        assert until(lambda: platform.server.process.poll() is not None)
+        assert platform.server.process.poll() == 0
+        assert find_processes(run.id) == []
+        again = machine.up("--port", platform.server.url.rpartition(":")[2])
+        assert end(run)["state"] == "completed"
+        assert again.tell().code == 0
+
+
+def look_for(seconds: float, true: Callable[[], bool]) -> None:
+    """Make sure that something stays true for a while."""
+    last = time.monotonic() + seconds
+    while time.monotonic() < last:
+        assert true()
+        time.sleep(0.05)
+
+
+def count_servers(home: Path) -> int:
+    """How many servers serve a folder."""
+    found = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = Path("/proc", name, "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found += b"fairlead.app" in words and f"--data={home}".encode() in words
+    return found

@@ -1,0 +1,125 @@
+"""Runs that are stopped or deleted at every moment of their lives, by one or by many at once."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fairlead.errors import Conflict, NotFound
+from fairlead.sdk.runs import Run
+from tests.processes import execution
+from tests.processes.execution import Platform, end, end_all, find_processes, hear, reach, until
+from tests.processes.machines import Machine, Running
+
+
+@pytest.fixture(scope="module")
+def platform(shared_machine: Machine) -> Iterator[Platform]:
+    """A server that the tests of this module share, on which at most four runs run."""
+    variables = {"FAIRLEAD_CAPACITY": "cpu=64,runs=4"}
+    with execution.open_platform(shared_machine, variables=variables) as opened:
+        yield opened
+
+
+@pytest.fixture
+def full(platform: Platform) -> Iterator[list[Run]]:
+    """The runs that leave no place for another one."""
+    runs = [platform.shell("sleep 60") for _ in range(4)]
+    for run in runs:
+        reach(run, "running")
+    yield runs
+    for run in runs:
+        run.stop()
+    end_all(runs)
+
+
+def test_a_run_that_waits_is_stopped_at_once_and_never_starts(platform: Platform, full: list[Run]) -> None:
+    waiting = platform.shell("true")
+    until(lambda: waiting.reason == "Unschedulable")
+    stopped = waiting.stop().data
+    assert (stopped["state"], stopped["reason"]) == ("stopped", "Stopped")
+    assert stopped["message"] == "stopped by root@localhost, before it had started"
+    assert not platform.folder_of(waiting).exists()
+    assert full[0].stop().data["state"] == "stopping"
+    assert end(full[0])["message"] == "stopped by root@localhost"
+
+
+def test_a_run_that_ends_when_it_is_asked_to_is_stopped_and_what_it_did_last_is_kept(platform: Platform) -> None:
+    text = "trap 'echo saved; echo state > $FAIRLEAD_OUTPUT/state; exit 0' TERM; echo up; sleep 60 & wait"
+    run = platform.shell(text)
+    hear(run, "up")
+    assert run.stop().data["message"] == "root@localhost stops it"
+    ended = end(run)
+    assert (ended["state"], ended["reason"], ended["message"]) == ("stopped", "Stopped", "stopped by root@localhost")
+    assert (run.logs(), run.read("state")) == ("up\nsaved\n", b"state\n")
+
+
+def test_a_run_that_has_ended_stays_as_it_is_when_it_is_stopped(platform: Platform) -> None:
+    for text, state in (("true", "completed"), ("exit 3", "failed"), ("sleep 60", "stopped")):
+        run = platform.shell(text)
+        if state == "stopped":
+            reach(run, "running")
+            run.stop()
+        before = end(run)
+        assert (before["state"], run.stop().data) == (state, before)
+
+
+def test_runs_that_are_stopped_while_they_start_or_end_by_many_at_once_are_answered_well(platform: Platform) -> None:
+    runs = [platform.shell(f"sleep 0.{index}") for index in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda run: stop(platform, run).data, [run for run in runs for _ in range(5)]))
+    assert {answer["state"] for answer in answers} <= {"stopped", "stopping", "completed"}
+    ended = end_all(runs)
+    assert {run["state"] for run in ended} <= {"stopped", "completed"}
+    assert {run["stopped_by"] for run in ended if run["state"] == "stopped"} == {"root@localhost"}
+    until(lambda: not any(find_processes(run.id) for run in runs), 5)
+
+
+def test_a_run_that_runs_cannot_be_deleted_and_one_that_ended_is_gone_with_its_folder(platform: Platform) -> None:
+    run = platform.shell("echo hello > $FAIRLEAD_OUTPUT/file; sleep 60")
+    reach(run, "running")
+    with pytest.raises(Conflict, match=f"run {run.id} is running, and only what has ended is deleted"):
+        run.delete()
+    run.stop()
+    end(run)
+    assert platform.folder_of(run).exists()
+    run.delete()
+    until(lambda: not platform.folder_of(run).exists(), 5)
+    with pytest.raises(NotFound):
+        run.logs()
+
+
+def test_a_run_that_is_deleted_while_its_log_is_followed_ends_the_stream(platform: Platform) -> None:
+    run = platform.shell("echo hello; sleep 0.5")
+    for _ in run.read_logs(follow=True):
+        pass
+    end(run).clear()
+    run.delete()
+    with platform.server.client() as client:
+        assert client.get(f"/runs/{run.id}/logs", params={"follow": True}).status_code == 404
+
+
+def test_a_child_of_a_stopped_run_is_told_to_end_as_well(platform: Platform) -> None:
+    told = platform.file("told")
+    child = f'trap "echo child >> {told}; exit" TERM; echo ready; while true; do sleep 0.05; done'
+    run = platform.shell(f"bash -c '{child}' & trap 'wait; exit 0' TERM; wait")
+    hear(run, "ready")
+    run.stop()
+    assert end(run)["state"] == "stopped"
+    assert told.read_text() == "child\n"
+
+
+def stop(platform: Platform, run: Run) -> Run:
+    """Stop a run as somebody else, with a connection of their own."""
+    return Run(platform.project._connection, run.data).stop()
+
+
+def test_a_server_that_is_told_to_end_leaves_runs_running(machine: Machine) -> None:
+    with execution.open_platform(machine) as platform:
+        run = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done")
+        reach(run, "running")
+        assert platform.server.tell().code == 0
+        assert find_processes(run.id)
+        (platform.shared / "go").touch()
+        again: Running = machine.up("--port", platform.server.url.rpartition(":")[2])
+        assert end(run)["state"] == "completed"
+        assert again.tell().code == 0

@@ -1,0 +1,188 @@
+"""Runs of servers that are not root, or on machines without namespaces: what holds, and what is said not to."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from tests.architecture.modules import ROOT
+from tests.processes import execution
+from tests.processes.execution import Platform, end, find_processes, hear, until
+from tests.processes.machines import Launcher, Machine
+
+NOBODY = 65534
+PYTHON = "/usr/bin/python3"  # the one of the virtual environment may lie where nobody else gets to
+PACKAGES = f"PYTHONPATH={ROOT}/src:{next(path for path in sys.path if path.endswith('site-packages'))}"
+BYTECODE = ROOT / ".pytest_cache" / "bytecode-of-nobody"
+ENVIRONMENT = ("env", PACKAGES, f"PYTHONPYCACHEPREFIX={BYTECODE}")
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *ENVIRONMENT, PYTHON)
+WHOLE = ("-m", "fairlead.app")
+# The same program on a machine that lets nobody make a namespace.
+WITHOUT = (
+    "-c",
+    "import sys, fairlead.adapters.local.machines as machines\n"
+    "machines.find_obstacle = lambda: 'unshare: operation not permitted'\n"
+    "import fairlead.app\n"
+    "sys.exit(fairlead.app.main())",
+)
+
+
+def open_as(launcher: Launcher, program: Sequence[str], owner: int) -> Iterator[Platform]:
+    """A server in a folder of its user, which others can get to."""
+    if os.getuid() != 0:
+        pytest.skip("only root can be another user")
+    if owner:
+        BYTECODE.mkdir(parents=True, exist_ok=True)
+        os.chown(BYTECODE, owner, owner)
+        probe = "import sys, fairlead, pydantic; sys.exit(sys.version_info < (3, 11))"
+        tried = subprocess.run([*program[:-2], "-c", probe], capture_output=True, text=True, check=False)
+        if tried.returncode:
+            pytest.skip(f"{PYTHON} cannot run the server as another user: {tried.stderr}")
+    with execution.open_folder(0o755, owner) as folder:
+        machine = Machine(folder, launcher)
+        with execution.open_platform(machine, "--capacity", "cpu=64", program=program) as opened:
+            yield opened
+
+
+@pytest.fixture(scope="module")
+def nobody(launcher: Launcher) -> Iterator[Platform]:
+    """A server of a user without rights."""
+    yield from open_as(launcher, (*AS_NOBODY, *WHOLE), NOBODY)
+
+
+@pytest.fixture(scope="module")
+def bare_nobody(launcher: Launcher) -> Iterator[Platform]:
+    """A server of a user without rights, on a machine without namespaces."""
+    yield from open_as(launcher, (*AS_NOBODY, *WITHOUT), NOBODY)
+
+
+@pytest.fixture(scope="module")
+def bare_root(launcher: Launcher) -> Iterator[Platform]:
+    """A server of root on a machine without namespaces, with a Python that every user can run."""
+    yield from open_as(launcher, ("env", f"FAIRLEAD_PYTHON={PYTHON}", sys.executable, *WITHOUT), 0)
+
+
+@pytest.fixture(params=["nobody", "bare_nobody", "bare_root"])
+def platform(request: pytest.FixtureRequest) -> Platform:
+    """Each of them."""
+    opened: Platform = request.getfixturevalue(request.param)
+    return opened
+
+
+def test_a_function_runs_and_returns_and_leaves_files(platform: Platform) -> None:
+    text = (
+        "import os\ndef f(n):\n    print('hello')\n"
+        "    open(os.environ['FAIRLEAD_OUTPUT'] + '/left', 'w').write('x')\n    return n * 2"
+    )
+    run = platform.python(text, "f", inputs={"n": 21})
+    assert end(run)["state"] == "completed", end(run)
+    assert (run.result, run.logs(), run.read("left")) == (42, "hello\n", b"x")
+
+
+def test_what_goes_wrong_is_told(platform: Platform) -> None:
+    ended = end(platform.shell("echo no luck >&2; exit 3"))
+    assert (ended["reason"], ended["message"]) == ("ExitCode", "exited with code 3: no luck")
+    ended = end(platform.python("def f(): raise ValueError('no luck')", "f"))
+    assert ended["message"] == "ValueError: no luck"
+
+
+def test_limits_hold(platform: Platform) -> None:
+    hungry = platform.python(
+        "import time\nkept = bytearray(300 << 20)\ntime.sleep(60)", resources={"mem": {"limits": "128Mi"}}
+    )
+    slow = platform.shell("sleep 60", deadline=1)
+    assert end(hungry)["reason"] == "OOMKilled"
+    assert end(slow)["reason"] == "DeadlineExceeded"
+    assert find_processes(hungry.id) == find_processes(slow.id) == []
+
+
+def test_a_run_is_stopped_with_all_that_it_started(platform: Platform) -> None:
+    run = platform.shell("setsid sleep 71 & setsid sh -c 'sleep 72 & sleep 73' & echo up; wait")
+    hear(run, "up")
+    run.stop()
+    assert end(run)["state"] == "stopped"
+    assert find_processes(run.id) == []
+
+
+def test_what_a_run_leaves_behind_ends_with_it(platform: Platform) -> None:
+    run = platform.shell("setsid sleep 71 & env -i setsid sleep 72.5 & echo up")
+    assert end(run)["state"] == "completed"
+    assert find_processes(run.id) == []
+    assert subprocess.run(["pgrep", "-f", "^sleep 72.5"], check=False, capture_output=True).stdout == b""
+
+
+def test_where_the_supervisor_is_killed_everything_is(platform: Platform) -> None:
+    run = platform.shell("setsid sleep 81 & setsid sh -c 'sleep 82 & sleep 83' & echo up; wait")
+    hear(run, "up")
+    os.kill(platform.supervisor_of(run), signal.SIGKILL)
+    assert end(run)["reason"] == "SupervisorLost"
+    until(lambda: not find_processes(run.id), 3)
+
+
+def test_a_secret_reaches_the_run_and_no_log(platform: Platform) -> None:
+    platform.project.set_secret("PASSWORD", "hush-hush")
+    run = platform.shell("echo $PASSWORD; echo ${#PASSWORD}", secrets=["PASSWORD"])
+    assert (end(run)["state"], run.logs()) == ("completed", "***\n9\n")
+
+
+def test_the_server_says_how_runs_are_kept_apart(nobody: Platform, bare_nobody: Platform, bare_root: Platform) -> None:
+    said = [opened.server.process.told[0].split("runs ")[1].split("\n")[0].strip() for opened in (nobody, bare_nobody)]
+    assert said[0] == "on this machine, as your own user, which they share with the server"
+    assert said[1].startswith(f"{said[0]}; they cannot mount volumes (unshare: operation not permitted)")
+    assert "each as a user of its own; they cannot mount volumes" in bare_root.server.process.told[0]
+
+
+def test_without_namespaces_a_volume_is_refused_in_a_sentence(bare_nobody: Platform, bare_root: Platform) -> None:
+    asked = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
+    for opened in (bare_nobody, bare_root):
+        ended = end(opened.shell("true", volumes=[asked]))
+        assert (ended["state"], ended["reason"]) == ("failed", "StartFailed")
+        assert ended["message"].startswith("cannot mount /data: this machine does not let a run have mounts of its own")
+
+
+def test_a_server_that_is_not_root_hides_its_folder_from_its_runs_and_has_volumes(nobody: Platform) -> None:
+    data = nobody.server.data
+    asked = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
+    run = nobody.shell(
+        f"id -u; touch /data/x; cat {data}/token {data}/secret.key; ls {data}; umount {data};"
+        f"cat /proc/1/root{data}/token; unshare -Urm sh -c 'umount -l {data}; cat {data}/token'; ls /data; true",
+        volumes=[asked],
+        run_as_user=1234,
+    )
+    assert end(run)["state"] == "completed"
+    assert "".join(line.text for line in run.read_logs() if line.stream == "stdout") == "1234\nx\n"
+
+
+def test_a_run_that_is_root_inside_does_not_uncover_the_folder_of_a_server_that_is_not(nobody: Platform) -> None:
+    nobody.allow(allow_root=True)
+    data = nobody.server.data
+    run = nobody.shell(
+        f"id -u; umount -l {data}; umount {data}; cat {data}/token {data}/secret.key; true", run_as_user=0
+    )
+    assert end(run)["state"] == "completed"
+    assert "".join(line.text for line in run.read_logs() if line.stream == "stdout") == "0\n"
+
+
+def test_without_namespaces_the_runs_of_root_still_read_nothing_of_the_server_or_of_each_other(
+    bare_root: Platform,
+) -> None:
+    data = bare_root.server.data
+    first = bare_root.shell("echo private > $FAIRLEAD_OUTPUT/mine; echo up; sleep 60", envs={"MINE": "private"})
+    hear(first, "up")
+    pids = " ".join(map(str, find_processes(first.id)))
+    second = bare_root.shell(
+        f"id -u; cat {data}/token {data}/secret.key {data}/fairlead.db {data}/runs/{first.id}/home/output/mine;"
+        f"for pid in {pids}; do cat /proc/$pid/environ; kill -9 $pid; done; true"
+    )
+    assert end(second)["state"] == "completed"
+    (uid,) = "".join(line.text for line in second.read_logs() if line.stream == "stdout").split()
+    assert int(uid) >= 700_000
+    assert str(first.state) == "running"
+    first.stop()
+    assert end(first)["state"] == "stopped"
+    third = bare_root.shell(f"cat {data}/runs/{first.id}/home/output/mine; true")
+    assert end(third)["state"] == "completed"
+    assert "private" not in third.logs()

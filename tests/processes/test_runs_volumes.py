@@ -1,0 +1,125 @@
+"""Volumes of runs on a real server: where they are mounted, who may write, how long they last."""
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.processes import execution
+from tests.processes.execution import Platform, end, find_processes, hear
+from tests.processes.machines import Machine
+
+
+@pytest.fixture(scope="module")
+def platform(shared_machine: Machine) -> Iterator[Platform]:
+    """A server whose projects may use volumes that are there already."""
+    with execution.open_platform(shared_machine, variables={"FAIRLEAD_CAPACITY": "cpu=64"}) as opened:
+        opened.allow(existing_volumes="allow")
+        opened.project.create_volume("dataset", "1Gi")
+        opened.project.create_volume("models", "1Gi")
+        yield opened
+
+
+def volume(kind: str, name: str, path: str, /, **spec: Any) -> dict[str, Any]:
+    """A volume, as it is asked for."""
+    return {"volume_type": kind, "name": name, "mount_path": path, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        volume("persistent_volume_claim", "data", "/data", size="1Gi"),
+        volume("ephemeral", "data", "/opt/data/deep", size="1Gi"),
+        volume("empty_dir", "data", "/var/data"),
+        volume("empty_dir", "data", "/usr/share/data"),
+    ],
+    ids=lambda asked: asked["mount_path"],
+)
+def test_a_volume_of_a_run_can_be_written_and_goes_with_the_run(platform: Platform, asked: dict[str, Any]) -> None:
+    path = asked["mount_path"]
+    run = platform.shell(f"echo hello > {path}/file && cat {path}/file; ls -A {path}/..", volumes=[asked])
+    assert end(run)["state"] == "completed"
+    assert run.logs().startswith("hello\n")
+    assert list(platform.folder_of(run).rglob("file")) == []
+    after = platform.shell(f"cat {path}/file")
+    assert "No such file" in end(after)["message"]
+
+
+def test_a_shared_volume_keeps_what_is_on_it_for_the_next_run_and_for_another_user(platform: Platform) -> None:
+    asked = [volume("shared_volume", "v", "/shared", claim_name="dataset")]
+    assert end(platform.shell("echo one > /shared/file; mkdir /shared/folder; touch /shared/folder/x", volumes=asked))
+    second = platform.shell(
+        "cat /shared/file; echo two >> /shared/file; touch /shared/folder/y; ls /shared/folder", volumes=asked
+    )
+    assert (end(second)["state"], second.logs()) == ("completed", "one\nx\ny\n")
+    third = platform.shell("cat /shared/file", volumes=asked, run_as_user=4321)
+    assert (end(third)["state"], third.logs()) == ("completed", "one\ntwo\n")
+
+
+def test_two_runs_use_a_shared_volume_at_once(platform: Platform) -> None:
+    asked = [volume("shared_volume", "v", "/shared", claim_name="models")]
+    first = platform.shell("until [ -e /shared/there ]; do sleep 0.05; done; echo seen", volumes=asked)
+    second = platform.shell("touch /shared/there", volumes=asked)
+    assert [end(run)["state"] for run in (second, first)] == ["completed", "completed"]
+
+
+def test_a_volume_that_is_read_only_is(platform: Platform) -> None:
+    writing = [volume("shared_volume", "v", "/shared", claim_name="models")]
+    assert end(platform.shell("echo kept > /shared/kept", volumes=writing))["state"] == "completed"
+    asked = writing[0] | {"read_only": True}
+    run = platform.shell("cat /shared/kept; echo no > /shared/kept", volumes=[asked])
+    assert "Read-only file system" in end(run)["message"]
+    assert "kept\n" in run.logs()
+
+
+def test_a_secret_is_a_file_that_only_its_run_reads_and_that_lies_on_no_disk(platform: Platform) -> None:
+    platform.project.set_secret("CERTIFICATE", "hush-hush\nquiet")
+    asked = [volume("secret", "cert", "/certificates", name="CERTIFICATE")]
+    look = "cd /certificates; stat -c %a CERTIFICATE; wc -c < CERTIFICATE; cat CERTIFICATE; echo; ls -A"
+    run = platform.shell(f"{look}; echo x > other", volumes=asked)
+    assert "Read-only file system" in end(run)["message"]
+    assert run.logs().startswith("400\n15\n***\nCERTIFICATE\n")
+    for file in platform.folder_of(run).rglob("*"):
+        assert not file.is_file() or b"hush-hush" not in file.read_bytes(), file
+
+
+def test_a_volume_in_memory_has_the_size_that_was_asked_for(platform: Platform) -> None:
+    asked = [volume("empty_dir", "cache", "/cache", medium="Memory", size="16Mi")]
+    run = platform.shell(
+        "df -B1 --output=fstype,size /cache | tail -1; head -c 32M /dev/zero > /cache/x", volumes=asked
+    )
+    assert "No space left on device" in end(run)["message"]
+    assert run.logs().split()[:2] == ["tmpfs", str(16 << 20)]
+
+
+def test_shared_memory_has_the_size_that_was_asked_for(platform: Platform) -> None:
+    run = platform.shell("df -B1 --output=size /dev/shm | tail -1", resources={"shm": "32Mi"})
+    assert end(run)["state"] == "completed"
+    assert run.logs().strip() == str(32 << 20)
+
+
+def test_a_volume_can_be_mounted_over_a_folder_of_the_machine_without_changing_it(platform: Platform) -> None:
+    asked = [volume("empty_dir", "etc", "/etc/fairlead-test"), volume("empty_dir", "mnt", "/mnt")]
+    run = platform.shell("touch /mnt/mine /etc/fairlead-test/mine; ls /mnt; cat /etc/hostname", volumes=asked)
+    assert end(run)["state"] == "completed"
+    assert run.logs().startswith("mine\n")
+    inside = platform.shell("ls -d /etc/fairlead-test /mnt/mine")
+    assert end(inside)["state"] == "failed"
+
+
+def test_a_volume_in_a_volume_is_found_under_its_path(platform: Platform) -> None:
+    asked = [volume("empty_dir", "outer", "/outer"), volume("empty_dir", "inner", "/outer/inner", medium="Memory")]
+    run = platform.shell("touch /outer/a /outer/inner/b; find /outer -type f | sort", volumes=asked)
+    assert (end(run)["state"], run.logs()) == ("completed", "/outer/a\n/outer/inner/b\n")
+
+
+def test_a_volume_of_a_run_whose_supervisor_is_killed_is_removed_as_well(platform: Platform) -> None:
+    asked = [volume("empty_dir", "data", "/data")]
+    run = platform.shell("echo x > /data/left; echo up; sleep 60", volumes=asked)
+    hear(run, "up")
+    os.kill(platform.supervisor_of(run), signal.SIGKILL)
+    assert end(run)["reason"] == "SupervisorLost"
+    assert find_processes(run.id) == []
+    assert list(platform.folder_of(run).rglob("left")) == []

@@ -1,0 +1,83 @@
+"""An executor that executes nothing: each run that it hears of holds something of its one node, and left a file."""
+
+import io
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+from fairlead.errors import NotFound
+from fairlead.model.nodes import Holding, Node
+from fairlead.model.observations import LogEntry, LogPage, Observation, OutputFile, Work
+from fairlead.model.quantities import NANOS
+from fairlead.model.records import RunRecord
+from fairlead.ports import Store
+
+AT = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
+FILE = "models/best model.bin"
+CONTENT = b"\x00\xff"
+LINE = b"epoch 1\n"
+RESOURCES = ("cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "pods")
+PLENTY = dict.fromkeys(RESOURCES, 2**50 * NANOS)
+
+
+class Machine:
+    """One node with room for everything. What is there of runs is what is kept of them in a store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.held: dict[str, Holding] = {}
+
+    def hear_of(self, run_id: str) -> None:
+        """Note what has become of a run."""
+        with self.store.reading() as tx:
+            run = tx.get(RunRecord, id=run_id)
+        if run is None or not run.live:
+            self.held.pop(run_id, None)
+        else:
+            self.held[run_id] = Holding(run_id, run.function, {"pods": NANOS}, run.scope.removeprefix("project/"))
+
+    def nodes(self) -> Sequence[Node]:
+        """The node, with all that holds something of it."""
+        return [Node("machine", PLENTY, {}, tuple(self.held.values()))]
+
+    def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
+        """One line."""
+        del run_id, most
+        entries = [LogEntry(AT, "stdout", LINE, len(LINE))] if cursor == 0 else []
+        return LogPage(entries, max(cursor, len(LINE)), complete=True)
+
+    def read_usage(self, run_id: str) -> list[dict[str, Any]]:
+        """One sample."""
+        del run_id
+        return [{"at": AT, "cpu": 0.5, "memory": 1024}]
+
+    def list_files(self, run_id: str) -> list[OutputFile]:
+        """One file."""
+        del run_id
+        return [OutputFile(FILE, len(CONTENT), AT)]
+
+    def open_file(self, run_id: str, path: str) -> BinaryIO:
+        """That file."""
+        if path != FILE:
+            raise NotFound(f"run {run_id} left no such file")
+        return io.BytesIO(CONTENT)
+
+    def start(self, work: Work) -> None:
+        """Never asked for."""
+        raise AssertionError(work)
+
+    def stop(self, run_id: str) -> None:
+        """Never asked for."""
+        raise AssertionError(run_id)
+
+    def observe(self, run_id: str) -> Observation | None:
+        """Never asked for."""
+        raise AssertionError(run_id)
+
+    tidy = forget = remove_volume = stop
+
+    def list_runs(self) -> list[str]:
+        """Never asked for."""
+        raise AssertionError
+
+    list_volumes = list_runs

@@ -1,0 +1,93 @@
+"""A platform whose runs are executed: by an executor in memory, looked after by a controller without threads."""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from fairlead import app, packing
+from fairlead.controllers.runs import Keeper, RunController
+from fairlead.model.queries import Condition
+from fairlead.model.records import EventRecord, OutcomeRecord, RunRecord
+from fairlead.model.scopes import Cluster, Project
+from fairlead.packing import Entry
+from fairlead.ports import Store
+from fairlead.services.calls import Call
+from tests.contracts.executors import MemoryExecutor
+from tests.making import PYTHON
+from tests.services.worlds import World, found_world
+
+HERE, HOME, OTHER, FAR = "cluster/here", "project/home", "project/other", "project/far"
+# Two projects on this machine, one on a cluster that nobody executes, and one on none.
+TREE = (
+    Cluster(name="here", executor="local"),
+    Cluster(name="far"),
+    Project(name="home", parent=HERE),
+    Project(name="other", parent=HERE),
+    Project(name="far", parent="cluster/far"),
+    Project(name="lost"),
+)
+SERVER = "s1"
+CODE = packing.pack([Entry("train.py", b"def main():\n    pass\n")])
+DIGEST = f"sha256:{hashlib.sha256(CODE).hexdigest()}"
+
+
+@dataclass
+class Platform:
+    """What tests work with."""
+
+    world: World
+    executor: MemoryExecutor
+    told: list[str] = field(default_factory=list)
+
+    def control(self, server: str = SERVER, executor: MemoryExecutor | None = None) -> RunController:
+        """A controller that has just been started."""
+        return RunController(
+            self.world.store,
+            self.world.safe,
+            {"local": executor or self.executor},
+            keeper=Keeper(server, f"host-{server}", f"http://{server}"),
+            clock=self.world.clock,
+            make_id=app.make_id,
+            tell=self.told.append,
+        )
+
+    def submit(self, scope: str = HOME, *, call: Call | None = None, **asked: Any) -> RunRecord:
+        """A run of a Python function."""
+        return self.world.submit(scope, call=call, **{"function": PYTHON, **asked})
+
+    def run(self, run_id: str) -> RunRecord:
+        """A run as it is kept."""
+        with self.world.store.reading() as tx:
+            found = tx.get(RunRecord, id=run_id)
+        assert found is not None
+        return found
+
+    def state(self, run_id: str) -> tuple[str, str]:
+        """How far a run is, and the reason."""
+        found = self.run(run_id)
+        return found.state, found.reason
+
+    def events(self, run_id: str) -> list[tuple[str, str]]:
+        """What happened to a run: states and reasons."""
+        with self.world.store.reading() as tx:
+            return [(event.state, event.reason) for event in tx.find(EventRecord, Condition("run_id", "=", run_id))]
+
+    def outcome(self, run_id: str) -> OutcomeRecord | None:
+        """What came of a run."""
+        with self.world.store.reading() as tx:
+            return tx.get(OutcomeRecord, id=run_id)
+
+    def stop(self, run_id: str) -> RunRecord:
+        """Ask for the end of a run."""
+        return self.world.services.runs.stop(self.world.root, run_id)
+
+
+def found_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A platform over a new store."""
+    executor, told = MemoryExecutor(), list[str]()
+    execution = app.Execution({"local": executor}, told.append, SERVER)
+    world = found_world(store, monkeypatch, execution=execution, tree=TREE)
+    executor.clock = world.clock
+    return Platform(world, executor, told)

@@ -1,0 +1,129 @@
+"""Code: sent once, kept under its digest, and submitted by it."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fairlead.errors import Forbidden, NotFound, RequestRejected
+from fairlead.model.records import BlobRecord, CodeRecord
+from fairlead.ports import Store
+from fairlead.services.codes import KeptCode
+from tests.making import PYTHON
+from tests.services.executing import CODE, DIGEST, HOME, OTHER, Platform, found_platform
+from tests.services.worlds import call_as, found, refused
+
+
+@pytest.fixture
+def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A platform on every kind of store in turn."""
+    return found_platform(store, monkeypatch)
+
+
+def count(platform: Platform) -> tuple[int, int]:
+    """How much code is known, and how much is kept."""
+    with platform.world.store.reading() as tx:
+        return tx.count(CodeRecord), tx.count(BlobRecord)
+
+
+def test_code_is_kept_once_under_its_digest(platform: Platform) -> None:
+    codes, root = platform.world.services.codes, platform.world.root
+    with pytest.raises(NotFound, match="there is no code"):
+        codes.find(root, HOME, DIGEST)
+    for _ in range(2):
+        kept = codes.put(root, HOME, DIGEST, CODE)
+        assert (kept.digest, kept.size) == (DIGEST, len(CODE))
+    assert codes.find(root, HOME, DIGEST) == kept
+    assert count(platform) == (1, 1)
+
+
+def test_each_project_sends_its_own_code_and_it_is_kept_once(platform: Platform) -> None:
+    """Who knows a digest of another project must not get at its code by it."""
+    codes, root = platform.world.services.codes, platform.world.root
+    codes.put(root, HOME, DIGEST, CODE)
+    with pytest.raises(NotFound):
+        codes.find(root, OTHER, DIGEST)
+    with pytest.raises(RequestRejected) as caught:
+        platform.submit(OTHER, function={**PYTHON, "code": DIGEST})
+    assert refused(caught) == [("function.code", "unknown_code")]
+    codes.put(root, OTHER, DIGEST, CODE)
+    assert count(platform) == (2, 1)
+    platform.submit(OTHER, function={**PYTHON, "code": DIGEST})
+
+
+def test_the_same_code_that_many_send_at_once_is_kept_once_for_each_project(platform: Platform) -> None:
+    codes, root = platform.world.services.codes, platform.world.root
+    together = threading.Barrier(8)
+
+    def send(scope: str) -> KeptCode:
+        together.wait(10)
+        return codes.put(root, scope, DIGEST, CODE)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(send, [HOME, OTHER] * 4)) == {KeptCode(DIGEST, len(CODE))}
+    assert count(platform) == (2, 1)
+
+
+@pytest.mark.parametrize("content", [b"", CODE[:-1], CODE + b"\0", b"other"])
+def test_what_is_not_what_its_digest_says_is_refused(platform: Platform, content: bytes) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        platform.world.services.codes.put(platform.world.root, HOME, DIGEST, content)
+    assert refused(caught) == [("digest", "digest")]
+    assert count(platform) == (0, 0)
+
+
+@pytest.mark.parametrize("digest", ["", "sha256:", "sha256:" + "g" * 64, DIGEST.upper(), "md5:" + "0" * 64])
+def test_what_is_no_digest_is_refused(platform: Platform, digest: str) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        platform.world.services.codes.put(platform.world.root, HOME, digest, CODE)
+    assert refused(caught) == [("digest", "digest")]
+
+
+def test_whoever_works_in_a_project_sends_code_and_nobody_else(platform: Platform) -> None:
+    world, codes = platform.world, platform.world.services.codes
+    vic, mia = world.grant("vic", "viewer", HOME), world.grant("mia", "member", HOME)
+    for call, error in ((vic, Forbidden), (call_as("sam"), NotFound), (world.grant("eva", "editor", HOME), Forbidden)):
+        with pytest.raises(error):
+            codes.put(call, HOME, DIGEST, CODE)
+        with pytest.raises(error):
+            codes.find(call, HOME, DIGEST)
+    with pytest.raises(NotFound):
+        codes.put(mia, OTHER, DIGEST, CODE)
+    codes.put(mia, HOME, DIGEST, CODE)
+    assert codes.find(mia, HOME, DIGEST).digest == DIGEST
+
+
+def test_a_run_with_code_is_submitted_once_the_code_is_there(platform: Platform) -> None:
+    function = {**PYTHON, "code": DIGEST}
+    plan = platform.world.preview(HOME, function=function)
+    assert (found(plan["violations"]), plan["token"]) == ([("function.code", "unknown_code")], None)
+    with pytest.raises(RequestRejected) as caught:
+        platform.submit(function=function)
+    assert refused(caught) == [("function.code", "unknown_code")]
+    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    run = platform.submit(function=function)
+    assert run.code == DIGEST
+    assert platform.world.services.executions.code(platform.world.root, run.id) == CODE
+
+
+def test_what_is_wrong_with_code_is_told_together_with_all_else(platform: Platform) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        platform.submit(function={**PYTHON, "code": DIGEST}, secrets=["NONE"], replicas=2)
+    assert sorted(refused(caught)) == [
+        ("function.code", "unknown_code"),
+        ("replicas", "local"),
+        ("secrets.NONE", "unknown_secret"),
+    ]
+
+
+def test_a_submitted_run_knows_its_cluster_and_begins_its_history(platform: Platform) -> None:
+    run = platform.submit()
+    assert (run.cluster, run.held_by, run.reason) == ("cluster/here", None, "Queued")
+    assert platform.events(run.id) == [("queued", "Queued")]
+    assert platform.told == [run.id]
+
+
+def test_what_never_fits_on_the_machine_is_refused(platform: Platform) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        platform.submit(resources={"cpu": 99, "gpu": 9})
+    assert refused(caught) == [("resources.cpu", "never_fits"), ("resources.gpu", "never_fits")]

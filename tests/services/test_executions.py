@@ -1,0 +1,272 @@
+"""What a run is doing and what came of it, for those who may know."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
+from fairlead.model.observations import Phase
+from fairlead.ports import Store
+from fairlead.services.calls import Call
+from tests.contracts.executors import MemoryExecutor
+from tests.contracts.memory import MemoryStore
+from tests.making import PYTHON
+from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform, found_platform
+from tests.services.worlds import call_as, refused
+
+Reading = Callable[[Platform, Call, str], Any]
+READINGS: dict[str, Reading] = {
+    "log": lambda p, c, r: p.world.services.executions.log(c, r, 0, 100),
+    "usage": lambda p, c, r: p.world.services.executions.usage(c, r),
+    "files": lambda p, c, r: p.world.services.executions.files(c, r),
+    "open_file": lambda p, c, r: p.world.services.executions.open_file(c, r, "model.bin").close(),
+    "outcome": lambda p, c, r: p.world.services.executions.outcome(c, r),
+    "events": lambda p, c, r: p.world.services.executions.events(c, r),
+    "why": lambda p, c, r: p.world.services.executions.why(c, r),
+    "code": lambda p, c, r: p.world.services.executions.code(c, r),
+    "get": lambda p, c, r: p.world.services.runs.get(c, r),
+    "plan": lambda p, c, r: p.world.services.runs.plan(c, r),
+}
+CHANGING: dict[str, Reading] = {
+    "stop": lambda p, c, r: p.world.services.runs.stop(c, r),
+    "delete": lambda p, c, r: p.world.services.runs.delete(c, r),
+}
+
+
+@pytest.fixture
+def platform(memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A platform in memory whose runs are executed."""
+    return found_platform(memory_store, monkeypatch)
+
+
+@pytest.fixture
+def kept_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """The same on every kind of store in turn."""
+    return found_platform(store, monkeypatch)
+
+
+def start(platform: Platform, scope: str = HOME, **asked: Any) -> str:
+    """A run that goes on; its id."""
+    run, controller = platform.submit(scope, **asked), platform.control()
+    controller.look(set())
+    platform.executor.go(run.id)
+    platform.executor.write(run.id, b"hello\n")
+    platform.executor.kept[run.id].files["model.bin"] = b"weights"
+    controller.look({run.id})
+    return run.id
+
+
+def finish(platform: Platform, scope: str = HOME, **asked: Any) -> str:
+    """A run that has completed, with code, a log and a file; its id."""
+    platform.world.services.codes.put(platform.world.root, scope, DIGEST, CODE)
+    run = start(platform, scope, function={**PYTHON, "code": DIGEST}, **asked)
+    platform.executor.end(run, result={"kind": "json", "value": 7}, usage={"mem": 5})
+    platform.control().look({run})
+    return run
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_viewer_reads_and_whoever_does_not_see_the_project_finds_nothing(platform: Platform, reading: str) -> None:
+    run = finish(platform)
+    viewer, stranger = platform.world.grant("vic", "viewer", HOME), platform.world.grant("sam", "admin", OTHER)
+    READINGS[reading](platform, viewer, run)
+    for call in (stranger, call_as("nobody")):
+        with pytest.raises(NotFound, match="there is no run"):
+            READINGS[reading](platform, call, run)
+    with pytest.raises(NotFound, match="there is no run"):
+        READINGS[reading](platform, viewer, "none")
+
+
+@pytest.mark.parametrize("changing", CHANGING)
+def test_a_viewer_changes_nothing_and_a_stranger_does_not_know_of_it(platform: Platform, changing: str) -> None:
+    run = start(platform)
+    viewer, stranger = platform.world.grant("vic", "viewer", HOME), platform.world.grant("sam", "admin", OTHER)
+    before = platform.run(run)
+    with pytest.raises(Forbidden):
+        CHANGING[changing](platform, viewer, run)
+    with pytest.raises(NotFound):
+        CHANGING[changing](platform, stranger, run)
+    assert platform.run(run) == before
+
+
+def test_what_came_of_a_run_is_told_when_it_has_ended(kept_platform: Platform) -> None:
+    platform = kept_platform
+    executions, root = platform.world.services.executions, platform.world.root
+    going = start(platform)
+    with pytest.raises(Conflict, match="is running"):
+        executions.outcome(root, going)
+    outcome = executions.outcome(root, finish(platform))
+    assert (outcome.state, outcome.exit_code, outcome.result) == ("completed", 0, {"kind": "json", "value": 7})
+    assert outcome.usage == {"mem": 5}
+
+
+def test_a_run_that_never_started_has_an_outcome_without_anything(platform: Platform) -> None:
+    run = platform.submit()
+    platform.stop(run.id)
+    outcome = platform.world.services.executions.outcome(platform.world.root, run.id)
+    assert (outcome.state, outcome.result, outcome.error, outcome.usage) == ("stopped", None, None, {})
+
+
+def test_the_log_of_a_run_that_has_not_started_is_empty(platform: Platform) -> None:
+    executions, root = platform.world.services.executions, platform.world.root
+    run = platform.submit()
+    page = executions.log(root, run.id, 0, 100)
+    assert (page.entries, page.complete) == ([], False)
+    platform.stop(run.id)
+    assert executions.log(root, run.id, 0, 100).complete
+
+
+def test_the_log_of_a_run_that_is_about_to_start_is_empty(platform: Platform) -> None:
+    run = platform.submit()
+    assert platform.control()._claim(platform.run(run.id))
+    page = platform.world.services.executions.log(platform.world.root, run.id, 0, 100)
+    assert (page.entries, page.complete) == ([], False)
+
+
+def test_a_log_is_read_on_from_its_cursor(platform: Platform) -> None:
+    executions, root = platform.world.services.executions, platform.world.root
+    run = start(platform)
+    first = executions.log(root, run, 0, 100)
+    assert ([entry.data for entry in first.entries], first.complete) == ([b"hello\n"], False)
+    platform.executor.end(run)
+    assert executions.log(root, run, first.cursor, 100).complete
+
+
+@pytest.mark.parametrize("cursor", [-1, 999])
+def test_a_cursor_that_no_page_gave_out_is_a_violation(platform: Platform, cursor: int) -> None:
+    run = start(platform)
+    with pytest.raises(RequestRejected) as caught:
+        platform.world.services.executions.log(platform.world.root, run, cursor, 100)
+    assert refused(caught) == [("cursor", "cursor")]
+
+
+def test_a_log_that_was_forgotten_is_not_found(platform: Platform) -> None:
+    run = finish(platform)
+    platform.executor.forget(run)
+    with pytest.raises(NotFound):
+        platform.world.services.executions.log(platform.world.root, run, 0, 100)
+    assert platform.world.services.executions.files(platform.world.root, run) == []
+
+
+def test_usage_is_a_series_with_its_peaks(platform: Platform) -> None:
+    executions, root = platform.world.services.executions, platform.world.root
+    usage = executions.usage(root, start(platform))
+    assert usage.peaks == {"cpu": 0.5, "mem": 1000}
+    assert len(usage.series) == 1
+    assert executions.usage(root, finish(platform)).peaks == {"mem": 5}  # those that were kept
+    assert executions.usage(root, platform.submit().id).peaks == {}
+
+
+def test_files_are_listed_and_read(platform: Platform) -> None:
+    executions, root = platform.world.services.executions, platform.world.root
+    run = finish(platform)
+    assert [file.path for file in executions.files(root, run)] == ["model.bin"]
+    with executions.open_file(root, run, "model.bin") as file:
+        assert file.read() == b"weights"
+    with pytest.raises(NotFound):
+        executions.open_file(root, run, "other.bin")
+    with pytest.raises(NotFound):
+        executions.open_file(root, platform.submit(FAR).id, "model.bin")
+
+
+def test_the_history_of_a_run_is_told_from_its_beginning(platform: Platform) -> None:
+    events = platform.world.services.executions.events(platform.world.root, finish(platform))
+    assert [event.state for event in events] == ["queued", "pending", "running", "completed"]
+    assert [event.at for event in events] == sorted(event.at for event in events)
+    assert all(event.message for event in events)
+
+
+def test_the_code_of_a_run_is_what_was_sent(platform: Platform) -> None:
+    executions, root = platform.world.services.executions, platform.world.root
+    assert executions.code(root, finish(platform)) == CODE
+    with pytest.raises(NotFound):
+        executions.code(root, platform.submit().id)
+
+
+def test_why_a_run_waits_is_told_with_the_numbers_of_now(platform: Platform) -> None:
+    first = start(platform, resources={"cpu": 6})
+    waiting = platform.submit(resources={"cpu": 4})
+    platform.control().look(set())
+    why = platform.world.services.executions.why(platform.world.root, waiting.id)
+    name = platform.executor.kept[first].work.name
+    assert (why.state, why.reason, why.fit.verdict) == ("queued", "Unschedulable", "later")
+    assert why.message == f"asks for 4 CPU; 2 of 8 are free on box: run {name} holds the rest"
+    assert [event.reason for event in why.events] == ["Queued", "Unschedulable"]
+
+
+def test_why_a_run_is_where_it_is_when_it_does_not_wait(platform: Platform) -> None:
+    why = platform.world.services.executions.why(platform.world.root, start(platform))
+    assert (why.state, why.message, why.fit.verdict) == ("running", "is running", "unknown")
+
+
+def test_the_names_of_other_projects_runs_are_hidden(platform: Platform) -> None:
+    world = platform.world
+    hidden = start(platform, HOME, function={**PYTHON, "name": "acquisition-of-acme"}, resources={"cpu": 6})
+    mia = world.grant("mia", "member", OTHER)
+    waiting = platform.submit(OTHER, call=mia, resources={"cpu": 4})
+    platform.control().look(set())
+    plan = world.preview(OTHER, call=mia, function=PYTHON, resources={"cpu": 4})
+    (node,) = world.services.executions.nodes(mia)
+    told = [world.services.executions.why(mia, waiting.id), plan, node, platform.run(waiting.id)]
+    for said in told:
+        assert "acme" not in repr(said)
+        assert hidden not in repr(said)
+    assert plan["fit"]["verdict"] == "later"
+    assert plan["fit"]["reasons"] == ["asks for 4 CPU; 2 of 8 are free on box: 1 run holds the rest"]
+    assert (node.runs, node.others) == ([], 1)
+
+
+def test_what_an_administrator_was_told_is_not_kept_for_others_to_read(platform: Platform) -> None:
+    world = platform.world
+    start(platform, HOME, function={**PYTHON, "name": "acquisition-of-acme"}, resources={"cpu": 6})
+    run = platform.submit(OTHER, resources={"cpu": 4})  # by root, who sees all runs
+    mia = world.grant("mia", "member", OTHER)
+    assert "acme" not in repr(world.services.runs.plan(mia, run.id))
+
+
+def test_nodes_are_told_with_what_is_free_and_who_is_there(platform: Platform) -> None:
+    run = start(platform, resources={"cpu": "500m", "mem": "2Gi"})
+    viewer = platform.world.grant("vic", "viewer", HOME)
+    (node,) = platform.world.services.executions.nodes(viewer)
+    assert (node.name, node.runs, node.others) == ("box", [run], 0)
+    assert (node.capacity["cpu"], node.free["cpu"]) == ("8", "7500m")
+    assert (node.capacity["memory"], node.free["memory"]) == ("32Gi", "30Gi")
+
+
+def test_a_run_on_another_machine_is_told_where_to_be_asked_for(platform: Platform) -> None:
+    run, other = platform.submit(), platform.control("s2", MemoryExecutor())
+    other.look(set())
+    with pytest.raises(Conflict, match="host-s2, at http://s2"):
+        platform.world.services.executions.log(platform.world.root, run.id, 0, 100)
+    assert platform.world.services.executions.events(platform.world.root, run.id)
+
+
+@pytest.mark.parametrize("far", ["queued", "pending", "running", "stopping", "ended"])
+def test_a_run_is_stopped_in_every_state_and_says_what_happens(kept_platform: Platform, far: str) -> None:
+    platform, stop = kept_platform, kept_platform.world.services.runs.stop
+    run = platform.submit()
+    if far != "queued":
+        platform.control().look(set())
+    if far == "running":
+        platform.executor.go(run.id)
+        platform.control().look({run.id})
+    elif far == "stopping":
+        platform.stop(run.id)
+    elif far == "ended":
+        platform.executor.end(run.id, Phase.FAILED, reason="ExitCode")
+        platform.control().look({run.id})
+    before = platform.run(run.id)
+    platform.told.clear()
+    mia = platform.world.grant("mia", "member", HOME)
+    after = stop(mia, run.id)
+    if far == "queued":
+        assert (after.state, after.live, after.stopped_by) == ("stopped", False, "mia")
+        assert after.message == "stopped by mia, before it had started"
+    elif far in ("pending", "running"):
+        assert (after.state, after.reason, after.message) == ("stopping", "StopRequested", "mia stops it")
+    else:
+        assert after == before
+    assert platform.told == ([run.id] if after != before else [])
+    assert stop(platform.world.root, run.id) == after
+    assert platform.events(run.id)[-1] == (after.state, after.reason)
