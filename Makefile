@@ -46,6 +46,7 @@ golden: $(VENV)/.project-installed ## Write anew what tests and pages show of th
 bench: $(VENV)/.project-installed ## Measure planning, serving and running, the last beside peers from PyPI, in half an hour
 	@$(BIN)/python -m bench.planning
 	@$(BIN)/python -m bench.serving
+	@$(BIN)/python -m bench.listing
 	@$(BIN)/python -m bench.peers
 
 .PHONY: bench-peers

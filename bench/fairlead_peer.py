@@ -67,6 +67,11 @@ class Fairlead:
         return self._page.time(count)
 
     @property
+    def database_url(self) -> str:
+        """Where its runs are kept."""
+        return f"sqlite:///{self._data / 'fairlead.db'}"
+
+    @property
     def _data(self) -> Path:
         return self.folder / "data"
 

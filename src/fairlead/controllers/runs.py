@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 LOOK_EVERY_SECONDS = 5.0
 MOST_WAITING, FEW_WAITING = 1000, 50
-KEEPER = "fairlead"
+AUTHOR = "fairlead"
 
 
 @dataclass(frozen=True)
@@ -197,11 +197,11 @@ class RunController:
             ended_at = None if seen is None else seen.finished_at
             code = None if seen is None else seen.exit_code
             changed |= {"live": False, "finished_at": ended_at or now, "exit_code": code}
-        after = replace(run, **changed, revision=run.revision + 1, updated_by=KEEPER, updated_at=now)
+        after = replace(run, **changed, revision=run.revision + 1, updated_by=AUTHOR, updated_at=now)
         try:
             with self.store.recording() as tx:
                 tx.save(after)
-                tx.add(event_of(after, self.make_id(), now))
+                tx.add(EventRecord.of(after, self.make_id(), now))
                 if final and seen is not None:
                     outcome = OutcomeRecord(id=run.id, result=seen.result, error=seen.error, usage=seen.usage)
                     tx.add(outcome)
@@ -244,14 +244,9 @@ class RunController:
         """Keep where this server is, and that it is there: others point to it for what only it can tell."""
         with self.store.recording() as tx:
             kept = tx.get(ServerRecord, id=self.keeper.id)
-            stamps = {"updated_by": KEEPER, "updated_at": now, "seen_at": now}
+            stamps = {"updated_by": AUTHOR, "updated_at": now, "seen_at": now}
             said: dict[str, Any] = {"name": self.keeper.name, "url": self.keeper.url, **stamps}
             if kept is None:
-                tx.add(ServerRecord(id=self.keeper.id, created_by=KEEPER, created_at=now, **said))
+                tx.add(ServerRecord(id=self.keeper.id, created_by=AUTHOR, created_at=now, **said))
             else:
                 tx.save(replace(kept, revision=kept.revision + 1, **said))
-
-
-def event_of(run: RunRecord, id: str, at: datetime) -> EventRecord:
-    """That a run came to a state, as its history tells it."""
-    return EventRecord(id=id, run_id=run.id, at=at, state=run.state, reason=run.reason, message=run.message)

@@ -8,6 +8,7 @@ from fairlead.model.records import RunRecord
 from fairlead.model.states import FINAL, State
 
 LAST = {Phase.SUCCEEDED: State.COMPLETED, Phase.FAILED: State.FAILED}
+UNSTARTED = "stopped by {by}, before it had started"
 CLAIMED = "has a place, and is about to start"
 TOLD = {
     Phase.STARTING: ("Starting", "is being started"),
@@ -45,7 +46,7 @@ def decide(run: RunRecord, seen: Observation | None) -> Decision:
         return _end(run, seen)
     match state, seen:
         case State.STOPPING, None:
-            return Decision(State.STOPPED, Act.NONE, "Stopped", f"stopped by {run.stopped_by}, before it had started")
+            return Decision(State.STOPPED, Act.NONE, "Stopped", UNSTARTED.format(by=run.stopped_by))
         case State.STOPPING, _:
             return Decision(State.STOPPING, Act.STOP, run.reason, run.message)
         case State.QUEUED, None:
@@ -61,6 +62,13 @@ def decide(run: RunRecord, seen: Observation | None) -> Decision:
             assert seen is not None
             reason, message = seen.reason or TOLD[seen.phase][0], seen.message or TOLD[seen.phase][1]
             return Decision(GOING[seen.phase], Act.NONE, reason, message)
+
+
+def decide_stop(run: RunRecord, by: str) -> Decision:
+    """What becomes of a run that somebody stops: one that no server holds was not started, and will not be."""
+    if run.held_by is None:
+        return Decision(State.STOPPED, Act.NONE, "Stopped", UNSTARTED.format(by=by))
+    return Decision(State.STOPPING, Act.STOP, "StopRequested", f"{by} stops it")
 
 
 def _end(run: RunRecord, seen: Observation) -> Decision:

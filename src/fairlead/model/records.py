@@ -190,6 +190,11 @@ class EventRecord:
     reason: str
     message: str
 
+    @classmethod
+    def of(cls, run: RunRecord, id: str, at: datetime) -> "EventRecord":
+        """That a run came to the state that it is in."""
+        return cls(id=id, run_id=run.id, at=at, state=run.state, reason=run.reason, message=run.message)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeRecord:

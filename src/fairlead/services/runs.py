@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.core import explaining
+from fairlead.core import explaining, lifecycle
 from fairlead.core.planning import plan_run
 from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.model.nodes import Node
@@ -19,7 +19,7 @@ from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.roles import Deed
-from fairlead.model.states import State
+from fairlead.model.states import FINAL, State
 from fairlead.ports import Executor, Tell
 from fairlead.services.calls import Call
 from fairlead.services.codes import find_code
@@ -113,11 +113,10 @@ class Runs:
             if not record.live or record.state == State.STOPPING:
                 return record
             by = unit.principal.user
-            if record.held_by is None:  # nobody has started it, and nobody will
-                changed: JSON = {"state": str(State.STOPPED), "live": False, "finished_at": unit.now}
-                changed |= {"reason": "Stopped", "message": f"stopped by {by}, before it had started"}
-            else:
-                changed = {"state": str(State.STOPPING), "reason": "StopRequested", "message": f"{by} stops it"}
+            decision = lifecycle.decide_stop(record, by)
+            changed: JSON = {"state": str(decision.state), "reason": decision.reason, "message": decision.message}
+            if decision.state in FINAL:
+                changed |= {"live": False, "finished_at": unit.now}
             after = replace(record, **changed, stopped_by=by, **unit.next(record))
             unit.save(record, after, "run.stop", record.id, record.scope)
             _note(unit, after)
@@ -217,8 +216,7 @@ def _check_code(unit: Unit, scope: str, request: RunRequest) -> Iterator[Violati
 
 def _note(unit: Unit, run: RunRecord) -> None:
     """Keep in the run's history that it came to a state."""
-    at, id = unit.now, unit.make_id()
-    unit.tx.add(EventRecord(id=id, run_id=run.id, at=at, state=run.state, reason=run.reason, message=run.message))
+    unit.tx.add(EventRecord.of(run, unit.make_id(), unit.now))
 
 
 def _uses_of(values: dict[str, Any]) -> set[str]:
