@@ -12,11 +12,14 @@ from fairlead.adapters.local import measuring, sweeping
 from fairlead.adapters.local.measuring import PAGE, TICKS, Process
 
 
+RUN = f"measured-{os.getpid()}"  # of this worker alone: others run the same tests at the same time
+
+
 @pytest.fixture
 def child() -> Iterator[int]:
     """A process below this one, with one below it, which waits to be ended."""
     nested = f"import subprocess, sys; subprocess.run([{sys.executable!r}, '-c', 'input()'])"
-    environment = {**os.environ, "FAIRLEAD_RUN": "measured"}
+    environment = {**os.environ, "FAIRLEAD_RUN": RUN}
     with subprocess.Popen(
         [sys.executable, "-u", "-c", f"print('up'); {nested}"],
         stdin=subprocess.PIPE,
@@ -59,11 +62,11 @@ def test_what_processes_share_counts_once_where_it_matters(child: int) -> None:
 
 
 def test_processes_are_found_by_the_run_in_their_environment(child: int) -> None:
-    found = sweeping.list_processes_of(b"FAIRLEAD_RUN=measured")
+    found = sweeping.list_processes_of(f"FAIRLEAD_RUN={RUN}".encode())
     assert child in found
     assert len(found) == 2
     assert os.getpid() not in found
-    assert sweeping.list_processes_of(b"FAIRLEAD_RUN=measure") == []
+    assert sweeping.list_processes_of(f"FAIRLEAD_RUN={RUN[:-1]}".encode()) == []
 
 
 def make_proc(folder: Path, *processes: tuple[int, int, str]) -> str:
