@@ -4,6 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 
+# The web page: its sources, folders too (to remove a file changes its folder), what they are built into, and npm,
+# which is in .venv. npm talks much where all is well: what it says is shown where something failed.
+UI := src/fairlead/_ui
+UI_SOURCES = $(shell find ui -mindepth 1 -name node_modules -prune -o ! -name schema.d.ts -print)
+NPM := cd ui && PATH="$(CURDIR)/$(BIN):$$PATH" npm
+quietly = out=$$($(1) 2>&1) || { echo "$$out" >&2; exit 1; }
+
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -13,34 +20,50 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: $(VENV)/.project-installed ## Install everything that this checkout needs into .venv
+setup: $(VENV)/.project-installed ui ## Install everything that this checkout needs into .venv
 	@echo "$(VENV) is ready"
 
 .PHONY: demo
 demo: $(VENV)/.project-installed ## Show what Fairlead does, in a minute
 	@$(BIN)/python examples/demo.py
 
+.PHONY: up
+up: $(VENV)/.project-installed ui ## Start a server of this checkout, with its page; ARGS="--help" says what can be chosen
+	@$(BIN)/fairlead up $(ARGS)
+
+.PHONY: ui
+ui: $(UI)/index.html ## Build the web page, where something of it changed
+
 .PHONY: test
-test: check ## Check, then run every test
+test: check ui ## Check, then run every test; where there is no Chromium, root gets Debian's
+	@$(BIN)/python -m tests.ui.chromium
 	@$(BIN)/python -m pytest --quiet --numprocesses auto $(ARGS)
 
 .PHONY: check
-check: $(VENV)/.project-installed ## Check format, lint, types and the layers of the code
+check: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Check format, lint, types and the layers of the code
 	@$(BIN)/ruff format --quiet --check --output-format concise . || { echo "try: make format" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
-	@out=$$($(BIN)/lint-imports --no-logo 2>&1) || { echo "$$out" >&2; exit 1; }
+	@$(call quietly,$(BIN)/lint-imports --no-logo)
+	@$(call quietly,$(NPM) run check)
 	@echo "format, lint, types and layers: all good"
 
 .PHONY: format
-format: $(VENV)/.project-installed ## Format the code and fix what can be fixed
+format: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Format the code and fix what can be fixed
 	@$(BIN)/ruff check --quiet --fix . ; status=$$?; $(BIN)/ruff format --quiet . && exit $$status
+	@$(call quietly,$(NPM) run format)
 
 .PHONY: golden
 golden: $(VENV)/.project-installed ## Write anew what tests and pages show of the output; read the difference before you commit it
 	@$(BIN)/python -m tests.golden.update
 	@$(BIN)/python -m tests.bad_input.update
 	@$(BIN)/python -m tests.docs.update
+	@$(BIN)/python -m tests.ui.document
+
+.PHONY: screenshots
+screenshots: $(VENV)/.project-installed ui ## Write docs/screenshots anew, with a real browser
+	@$(BIN)/python -m tests.ui.chromium
+	@SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest --quiet tests/ui/test_screenshots.py $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/.project-installed ## Measure planning, serving and running, the last beside peers from PyPI, in half an hour
@@ -53,6 +76,16 @@ bench: $(VENV)/.project-installed ## Measure planning, serving and running, the 
 bench-peers: $(VENV)/.project-installed ## Measure peers from PyPI, in a quarter of an hour; ARGS="--help" says what can be chosen
 	@$(BIN)/python -m bench.peers $(ARGS)
 
+.PHONY: bench-ui
+bench-ui: $(VENV)/.project-installed ui ## Measure the web page: what is shipped, and the time to a usable table
+	@$(BIN)/python -m tests.ui.chromium
+	@$(BIN)/python -m bench.pages $(ARGS)
+
+.PHONY: wheel
+wheel: $(VENV)/.project-installed ## Build the wheel into dist/, with the web page in it
+	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
+
 .PHONY: lock
 lock: | $(BIN)/python ## Write requirements.lock anew, with the newest versions that pyproject.toml allows
 	@$(PIP) install uv
@@ -63,7 +96,8 @@ lock: | $(BIN)/python ## Write requirements.lock anew, with the newest versions 
 
 .PHONY: clean
 clean: ## Remove .venv, caches and everything built
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist uv.lock
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist uv.lock \
+		$(UI) ui/node_modules ui/src/api/schema.d.ts
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --no-compile: compiling all of it takes 12 of 45 seconds. What the server imports is compiled by importing it once,
@@ -78,6 +112,17 @@ $(VENV)/.lock-installed: requirements.lock
 $(VENV)/.project-installed: $(VENV)/.lock-installed pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import fairlead.app, alembic.command, httpx2'
+	@touch $@
+
+# What npm itself writes last when it has installed everything.
+ui/node_modules/.package-lock.json: ui/package-lock.json ui/package.json ui/.npmrc | $(VENV)/.project-installed
+	@echo "installing what builds the web page into ui/node_modules"
+	@$(call quietly,$(NPM) ci)
+	@touch $@
+
+$(UI)/index.html: ui/node_modules/.package-lock.json $(UI_SOURCES)
+	@echo "building the web page into $(UI)"
+	@$(call quietly,$(NPM) run build)
 	@touch $@
 
 $(BIN)/python:

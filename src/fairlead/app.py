@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import uuid_utils
@@ -23,6 +24,7 @@ from fairlead import background, hosting, logs
 from fairlead.adapters import safes
 from fairlead.adapters.database import migrating
 from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.adapters.identity.logins import OidcLogin
 from fairlead.adapters.identity.oidc import OidcIdentity
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import find_machine
@@ -34,7 +36,7 @@ from fairlead.core.drafts import Code
 from fairlead.errors import FairleadError
 from fairlead.model.records import PlaceRecord
 from fairlead.model.scopes import PLATFORM
-from fairlead.ports import Executor, Identity, Principal, Safe, Store, Tell
+from fairlead.ports import Executor, Identity, Login, Principal, Safe, Store, Tell
 from fairlead.server.applications import create_application
 from fairlead.server.changes import Changes
 from fairlead.server.doors import Services
@@ -46,6 +48,7 @@ from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.executions import Executions
 from fairlead.services.founding import Founding
 from fairlead.services.grants import Grants
+from fairlead.services.logins import Logins
 from fairlead.services.places import Places
 from fairlead.services.policies import Policies
 from fairlead.services.runs import Runs
@@ -58,6 +61,7 @@ from fairlead.services.units import Units
 from fairlead.services.volumes import Volumes
 from fairlead.settings import Settings, describe_mistakes, problems_of, unknown_variables
 
+PAGE = Path(__file__).with_name("_ui")
 WATCHER = Call(principal=Principal("fairlead", via="folder"), trusted=True)
 KEEPER = Call(principal=Principal("fairlead", via="keys"), trusted=True)
 
@@ -81,16 +85,25 @@ class Execution:
     server_id: str = ""
 
 
+@dataclass(frozen=True)
+class Entrance:
+    """Who knows people beside the server itself, where they sign in, and whether a link signs in too."""
+
+    identity: Identity | None = None
+    login: Login | None = None
+    link: bool = False
+
+
 def build_services(
     store: Store,
     safe: Safe,
-    identity: Identity | None = None,
+    entrance: Entrance | None = None,
     describe: Callable[[], dict[str, Any]] = dict,
     execution: Execution | None = None,
 ) -> tuple[Services, Founding]:
     """What users can do, over a store and a safe; without an executor, runs wait for one."""
-    execution = execution or Execution()
-    units = Units(store, now, make_id, identity)
+    execution, entrance = execution or Execution(), entrance or Entrance()
+    units = Units(store, now, make_id, entrance.identity)
     code = Code(resources.files("fairlead").joinpath("bootstrap.py").read_text("utf-8"))
     places, policies, tokens = Places(units), Policies(units), Tokens(units)
     compute_resources, templates = ComputeResources(units), Templates(units)
@@ -107,6 +120,7 @@ def build_services(
         codes=Codes(units),
         grants=Grants(units),
         tokens=tokens,
+        logins=Logins(tokens, entrance.login, link=entrance.link),
         audits=Audits(units),
         settings=PlatformSettings(units, describe),
         applying=Applying(units, places, policies, compute_resources, templates),
@@ -161,7 +175,7 @@ def build_server(settings: Settings, url: str) -> Server:
     if executor is not None:
         executor.on_change(controller.wake)
     execution = Execution(executors, tell, server_id)
-    services, founding = build_services(store, safe, _open_identity(settings), describe, execution)
+    services, founding = build_services(store, safe, _open_entrance(settings), describe, execution)
     keep = {"keep_runs": timedelta(days=settings.keep_runs_days), "keep_logs": timedelta(days=settings.keep_logs_days)}
     retention = Retention(store, executors, clock=now, **keep)
     if settings.folder is not None:
@@ -180,6 +194,7 @@ def build_server(settings: Settings, url: str) -> Server:
         reads_are_local=store.dialect == "sqlite",
         background=lambda: background.beside(folder, controller, retention),
         changes=changes,
+        page=PAGE,
     )
     return Server(app, store, token, word if settings.auth == "local" else None, executor)
 
@@ -297,16 +312,20 @@ def _open_safe(settings: Settings) -> Safe:
     return safes.KeySafe.from_file(settings.key_file)
 
 
-def _open_identity(settings: Settings) -> Identity | None:
+def _open_entrance(settings: Settings) -> Entrance:
+    link = settings.auth == "local"
     if settings.oidc_issuer is None or settings.oidc_audience is None:
-        return None
-    return OidcIdentity(
+        return Entrance(link=link)
+    identity = OidcIdentity(
         issuer=settings.oidc_issuer,
         audience=settings.oidc_audience,
         user_claim=settings.oidc_user_claim,
         groups_claim=settings.oidc_groups_claim,
         clock=now,
     )
+    client, secret = settings.oidc_client_id, settings.oidc_client_secret
+    login = OidcLogin(identity, client, secret.get_secret_value() if secret else None) if client else None
+    return Entrance(identity, login, link)
 
 
 def _keep_token(settings: Settings, founding: Founding) -> tuple[str, str]:

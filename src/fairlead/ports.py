@@ -1,8 +1,8 @@
-"""What is needed from outside: a store, executors, somebody who knows who a caller is, a safe for secrets, a clock."""
+"""What is needed from outside: a store, executors, somebody who knows who people are, a safe for secrets, a clock."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
@@ -47,6 +47,9 @@ class Transaction(Protocol):
 
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
         """How many records there are for which all conditions hold."""
+
+    def tally(self, kind: type[Any], names: Sequence[str], *conditions: Condition) -> dict[tuple[Any, ...], int]:
+        """How many records there are for which all conditions hold, by the values of some of their fields."""
 
     def add(self, record: Any) -> None:
         """Keep a new record. Raise `Conflict` where its name or id is taken."""
@@ -143,6 +146,29 @@ class Identity(Protocol):
 
     def identify(self, bearer: str) -> Principal:
         """Who it is. Raise `Unauthenticated` where the token is not good, `Unavailable` where that cannot be told."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try to sign in at an issuer: what only the browser knows that began it."""
+
+    state: str = field(repr=False)  # comes back with the browser
+    nonce: str = field(repr=False)  # comes back in the token
+    verifier: str = field(repr=False)  # exchanges the code
+
+
+class Login(Protocol):
+    """Signs people in at an issuer: their browser goes there, and comes back with a code."""
+
+    @property
+    def issuer(self) -> str:
+        """Who signs them in."""
+
+    def begin(self, attempt: Attempt, back: str) -> str:
+        """Where a browser goes that is to come back to an address. Raise `Unavailable`."""
+
+    def finish(self, attempt: Attempt, back: str, code: str) -> Principal:
+        """Who came back. Raise `Unauthenticated` where that is nobody, `Unavailable` where it cannot be told."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -67,6 +67,8 @@ class Settings(BaseSettings):
     oidc_audience: str | None = Field(None, description="the audience that its tokens must be for")
     oidc_user_claim: str = Field("sub", description="the claim that names the user")
     oidc_groups_claim: str = Field("groups", description="the claim that lists the groups of the user")
+    oidc_client_id: str | None = Field(None, description="as whom the server is known to the issuer: browsers sign in")
+    oidc_client_secret: SecretStr | None = Field(None, description="the secret of that client, where it has one")
     secret_keys: str | None = Field(
         None, description="the keys of the secrets in base64, the sealing one first, with commas between them"
     )
@@ -161,8 +163,18 @@ def problems_of(settings: Settings) -> list[str]:
         )
     if settings.auth == "oidc" and not (settings.oidc_issuer and settings.oidc_audience):
         problems.append("auth is oidc, and oidc_issuer or oidc_audience is not set: set both")
-    if settings.auth != "oidc" and settings.oidc_issuer:
-        problems.append(f"oidc_issuer is set, and auth is {settings.auth}: set auth to oidc")
+    problems += [
+        f"{name} is set, and auth is {settings.auth}: set auth to oidc"
+        for name in ("oidc_issuer", "oidc_client_id", "oidc_client_secret")
+        if settings.auth != "oidc" and getattr(settings, name)
+    ]
+    if settings.oidc_client_secret and not settings.oidc_client_id:
+        problems.append("oidc_client_secret is set, and oidc_client_id is not: set both, or leave the secret out")
+    if settings.oidc_client_id and not (settings.is_local or settings.public_url):
+        problems.append(
+            f"oidc_client_id is set, host is {settings.host} and public_url is not set: set public_url to the address "
+            "that browsers use, to which the issuer sends them back"
+        )
     problems += [
         f"admins has {name!r}, which is neither a user nor a group: write user:<name> or group:<name>"
         for name in settings.admins

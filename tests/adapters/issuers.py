@@ -2,13 +2,16 @@
 
 import base64
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from joserfc import jws
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 
+from fairlead.adapters.identity.logins import OidcLogin
 from fairlead.adapters.identity.oidc import OidcIdentity
+from tests.adapters.desks import CLIENT, Desk
 
 ISSUER = "https://login.example.org/realms/forest"
 AUDIENCE = "fairlead"
@@ -28,8 +31,10 @@ class Issuer:
         self.now = NOW
         self.down = False
         self.asked: list[str] = []
+        self.desk = Desk(issuer, lambda claims: make_token(make_claims(**claims)))
+        described = {"issuer": issuer, "jwks_uri": f"{issuer}/keys", **self.desk.described}
         self.documents: dict[str, Any] = {
-            f"{issuer}/.well-known/openid-configuration": {"issuer": issuer, "jwks_uri": f"{issuer}/keys"},
+            f"{issuer}/.well-known/openid-configuration": described,
             f"{issuer}/keys": {"keys": [publish(key) for key in keys or ALL]},
         }
 
@@ -52,6 +57,21 @@ class Issuer:
         """Somebody who trusts this issuer."""
         named: dict[str, Any] = {"issuer": ISSUER, "audience": AUDIENCE, "clock": lambda: self.now, "fetch": self.fetch}
         return OidcIdentity(**(named | options))
+
+    def login(self, **options: Any) -> OidcLogin:
+        """Somebody who lets people sign in at this issuer."""
+        return OidcLogin(self.identity(**options), CLIENT, self.desk.secret, self._send)
+
+    def describe(self, **changed: Any) -> None:
+        """Say something else in the discovery document; what is changed to None is left out."""
+        document = f"{ISSUER}/.well-known/openid-configuration"
+        said = self.documents[document] | changed
+        self.documents[document] = {name: value for name, value in said.items() if value is not None}
+
+    def _send(self, address: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
+        if self.down:
+            raise OSError("connection refused")
+        return self.desk.send(address, form, headers)
 
 
 def publish(key: Key, **parameters: Any) -> dict[str, Any]:

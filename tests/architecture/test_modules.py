@@ -28,7 +28,7 @@ OVERRIDES = {
     "parse",
     "to_data",
     "format",
-    "lint",
+    "try_out",
     "to_fields",
     "to_written",
     "users",

@@ -1,5 +1,6 @@
 """What is kept in the repository: hashes of what is installed, and no place to install it from."""
 
+import json
 import re
 import subprocess
 import tomllib
@@ -24,7 +25,7 @@ PACKAGE_HOSTS = [
         ("crates", "io"),
     )
 ]
-TOOLS = [".ci", "Makefile", "pyproject.toml"]
+TOOLS = [".ci", "Makefile", "pyproject.toml", "hatch_build.py", "ui/.npmrc", "ui/package.json"]
 
 
 def test_no_host_of_packages_is_named() -> None:
@@ -48,6 +49,13 @@ def test_the_lock_has_hashes_and_no_urls() -> None:
     assert [entry.splitlines()[0] for entry in entries if "--hash=sha256:" not in entry] == []
     assert "://" not in text
     assert [line for line in text.splitlines() if line.startswith("-")] == []
+
+
+def test_the_lock_of_the_web_page_has_digests_and_no_places() -> None:
+    packages = json.loads((ROOT / "ui" / "package-lock.json").read_text("utf-8"))["packages"]
+    installed = {name: said for name, said in packages.items() if name}
+    assert len(installed) > 30
+    assert [name for name, said in installed.items() if "integrity" not in said or "resolved" in said] == []
 
 
 def test_the_lock_has_everything_that_the_project_asks_for() -> None:

@@ -60,6 +60,20 @@ def test_an_edit_changes_what_is_said_and_keeps_the_rest(terminal: Terminal) -> 
     assert "1Gi" in str(terminal.read("compute", "revisions", "edited")[-1]["content"])
 
 
+def test_what_a_pod_gets_is_explained(terminal: Terminal) -> None:
+    terminal.say("compute", "create", "explained", "--mem", "4Gi", "--gpu", "2")
+    lines = terminal.say("compute", "explain", "explained").splitlines()
+    assert lines[0] == "  Each pod gets 2 whole GPUs."
+    assert [line for line in lines if line.startswith("!")] == [
+        "! Over 4Gi it may be killed when its node runs out of memory; the further over, the likelier."
+    ]
+    apply_template(terminal, "explained-start", "explained")
+    assert "  Each pod gets 2 whole GPUs." in terminal.say("templates", "explain", "explained-start").splitlines()
+    told = terminal.read("compute", "explain", "explained")
+    assert {item["kind"] for item in told["sentences"]} == {"gets", "risk", "note"}
+    assert "there is no compute resource" in terminal.fail("compute", "explain", "nothing")
+
+
 def test_one_is_copied_renamed_archived_restored_and_deleted(terminal: Terminal) -> None:
     terminal.say("compute", "create", "first", "--cpu", "1")
     assert terminal.say("compute", "copy", "first", "second") == "copied compute resource first to second\n"

@@ -127,6 +127,17 @@ def test_where_no_cluster_is_described_shares_are_not_judged(tmp_path: Path) -> 
     assert answer == Answer(0, "1 compute resource: no warnings, no violations\n", "")
 
 
+def test_what_a_pod_gets_is_explained_where_that_is_asked(tmp_path: Path) -> None:
+    policy = "kind: Policy\nlimit_factor: {mem: 2}\nrules: {resources.gpu: {max: 0}}"
+    write(tmp_path, {"compute/a.yaml": GOOD.format("a"), "compute/p.yaml": policy})
+    answer = run(tmp_path, "compute", "lint", "compute", "--explain")
+    assert answer.code == 1
+    lines = answer.out.splitlines()
+    assert lines[:2] == ["a", "  Each pod gets 1 whole GPU."]
+    assert "! Over 128Gi the pod is killed (out of memory)." in lines
+    assert "  No limit is said, so it is 2 x the request (policy of platform)." in lines
+
+
 def test_several_problems_are_said_at_once_each_with_its_file_and_compute_resource(tmp_path: Path) -> None:
     files = {
         "a.yaml": "name: a\nfoo: 1",

@@ -57,11 +57,13 @@ def test_a_policy_is_shown_as_it_was_said_and_as_it_holds(terminal: Terminal) ->
     write(terminal.folder, {"policy.yaml": POLICY.format(name="ruled")})
     terminal.say("apply", "-f", "policy.yaml")
     listed = terminal.say("policy", "ls").splitlines()
-    assert "department/ruled  defaults, rules, switches, quota" in listed
-    assert "department/ruled" in [item["scope"] for item in terminal.read("policy", "ls")]
+    assert ["department/ruled", "defaults,", "rules,", "switches,", "quota"] in [line.split()[:-1] for line in listed]
+    [item] = terminal.read("policy", "ls", "--filter", "scope=department/ruled")
+    assert item["content"]["quota"] == {"gpu": 8}
+    assert terminal.read("policy", "ls", "--search", "nowhere") == []
     assert "scope: department/ruled" in terminal.say("policy", "show", "department/ruled")
     lines = [" ".join(line.split()) for line in terminal.say("policy", "effective", "project/below").splitlines()]
-    for part in ("rules.resources.gpu.devices.max 2", "defaults.resources.mem.requests 2Gi", "quotas.gpu 8"):
+    for part in ("rules.resources.gpu.devices.max 2", "defaults.resources.mem.requests 2Gi", "quotas.gpu 8, 0 used"):
         assert f"{part} policy of department/ruled" in lines
     assert "switches.existing_volumes block policy of department/ruled" in lines
     assert "switches.allow_root false platform default" in lines

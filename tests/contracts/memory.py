@@ -4,6 +4,7 @@ import contextlib
 import operator
 import pickle
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
@@ -129,6 +130,10 @@ class MemoryTransaction:
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
         """How many records there are for which all conditions hold."""
         return len(self._matching(kind, conditions, search))
+
+    def tally(self, kind: type[Any], names: Sequence[str], *conditions: Condition) -> dict[tuple[Any, ...], int]:
+        """How many records there are for which all conditions hold, by the values of some of their fields."""
+        return dict(Counter(tuple(getattr(item, name) for name in names) for item in self._matching(kind, conditions)))
 
     def add(self, record: Any) -> None:
         """Keep a new record. Raise `Conflict` where its name or id is taken."""

@@ -103,6 +103,7 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
     records.PlaceRecord: {**_STAMPED, "name": NAMES, "parent": _SCOPES, "managed_by": _WORDS},
     records.ComputeResourceRecord: _ASSET,
     records.TemplateRecord: {**_ASSET, "compute_resource": (NAMES[0], None, "gone", NAMES[1], NAMES[0])},
+    records.PolicyRecord: {**_STAMPED, "managed_by": _WORDS},
     records.SecretRecord: {**_STAMPED, "name": _TEXTS, "scope": _SCOPES},
     records.VolumeRecord: {**_STAMPED, "name": _TEXTS, "scope": _SCOPES, "storage_class": _WORDS},
     records.GrantRecord: {**_STAMPED, "subject": _TEXTS, "role": ("admin", "member"), "scope": _SCOPES},
@@ -112,6 +113,7 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
         "user": ("ada", "Grace", "grace"),
         "purpose": ("api", "login"),
         "expires_at": (None, *_MOMENTS),
+        "made_with": (None, "tokenrecord-01"),
     },
     records.RunRecord: {
         **_STAMPED,
@@ -168,6 +170,6 @@ def make_world() -> Iterator[Any]:
     for kind, varied in _VARIED.items():
         for number, name in enumerate(NAMES):
             fields = {field: values[number % len(values)] for field, values in varied.items()}
-            if kind is records.PlaceRecord:
+            if kind in (records.PlaceRecord, records.PolicyRecord):
                 fields |= {"scope": f"project/{name}"}
             yield make(kind, f"{kind.__name__.lower()}-{number:02}", **fields)

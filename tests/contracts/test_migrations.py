@@ -30,6 +30,7 @@ VALUES: dict[type, Any] = {
     object: {"a": [1, None]},  # JSON
     datetime: datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC),
 }
+HUGE = [{"path": "replicas", "value": 10_000}, {"path": "resources.mem.requests", "value": "7Ei"}]
 EACH_LOG = pytest.mark.parametrize("table", ["audit", "revisions"])
 
 
@@ -79,6 +80,34 @@ def test_every_row_is_still_there_after_all_migrations(empty: sa.Engine) -> None
     after = {table.name: _rows(empty, table) for table in _reflect(empty).sorted_tables}
     for name, rows in before.items():
         assert [{column: kept[column] for column in row} for row, kept in zip(rows, after[name], strict=True)] == rows
+
+
+def test_runs_that_were_kept_before_say_what_they_hold(empty: sa.Engine) -> None:
+    migrate(empty, "0003")
+    tables = _reflect(empty).tables
+    amounts = {
+        "replicas": 3,
+        "resources.gpu.devices": 2,
+        "resources.cpu.requests": "500m",
+        "resources.mem.requests": "1Gi",
+    }
+    settings = [{"path": path, "value": value} for path, value in amounts.items()]
+    plans = {
+        "live": settings,
+        "ended": settings,
+        "small": [{"path": "resources.mem.limits", "value": None}],
+        "huge": HUGE,
+    }
+    with empty.begin() as connection:
+        connection.execute(sa.insert(tables["places"]), _make_row(tables["places"]))
+        for name, said in plans.items():
+            row = _make_row(tables["runs"]) | {"id": name, "live": name != "ended"}
+            connection.execute(sa.insert(tables["runs"]), row)
+            connection.execute(sa.insert(tables["plans"]), {"id": name, "request": {}, "plan": {"settings": said}})
+    migrate(empty)
+    runs = {row["id"]: row for row in _rows(empty, _reflect(empty).tables["runs"])}
+    held = {name: (row["gpus"], row["cpu_millicores"], row["mem_bytes"]) for name, row in runs.items()}
+    assert held == {"live": (6, 1500, 3 * 2**30), "ended": (0, 0, 0), "small": (0, 0, 0), "huge": (0, 0, 2**63 - 1)}
 
 
 @EACH_LOG

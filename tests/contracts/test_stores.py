@@ -336,6 +336,22 @@ def test_a_look_changes_nothing(kept: Store) -> None:
         assert tx.count(RunRecord) == 0
 
 
+def test_records_are_counted_by_the_values_of_some_fields(kept: Store) -> None:
+    said = (("platform", 1, True), ("platform", 1, True), ("platform", 2, True), ("project/forest", 1, False))
+    keep(
+        kept,
+        *(make(RunRecord, f"r{n}", scope=scope, gpus=gpus, live=live) for n, (scope, gpus, live) in enumerate(said)),
+    )
+    with kept.reading() as tx:
+        assert tx.tally(RunRecord, ("scope", "gpus")) == {
+            ("platform", 1): 2,
+            ("platform", 2): 1,
+            ("project/forest", 1): 1,
+        }
+        assert tx.tally(RunRecord, ("gpus",), Condition("live", "=", True)) == {(1,): 2, (2,): 1}
+        assert tx.tally(RunRecord, ("gpus",), Condition("scope", "=", "project/meadow")) == {}
+
+
 def test_generations_count_the_changes_of_their_part(store: Store) -> None:
     seen = []
     parts: tuple[tuple[Part, ...], ...] = (("organisation",), ("assets",), ("assets", "organisation"))

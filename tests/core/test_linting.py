@@ -1,15 +1,33 @@
 """Compute resources before they are shipped: each is planned as if somebody used it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from fairlead.core.linting import lint
+from fairlead.core.linting import try_out, try_out_template
+from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.plans import Finding, Violation, Warning
-from tests.making import make_cluster, make_compute_resource, make_policy
+from fairlead.model.policies import Policy
+from fairlead.model.scopes import Cluster
+from tests.making import (
+    make_cluster,
+    make_compute_resource,
+    make_policy,
+    make_requirements,
+    make_snapshot,
+    make_template,
+)
 
 KAI = make_cluster(name="west", gpu_sharing="kai")
 PLAIN = make_cluster(name="east")
+
+
+def lint(
+    resource: ComputeResource, policies: Sequence[Policy], clusters: Sequence[Cluster], **more: Any
+) -> tuple[Finding, ...]:
+    """What is found about a compute resource."""
+    return try_out(resource, policies, clusters, **more).findings
 
 
 def rules(found: tuple[Finding, ...], kind: type) -> list[str]:
@@ -70,3 +88,16 @@ def test_each_finding_is_told_once_whatever_the_workload_types(types: list[str] 
 )
 def test_what_only_a_users_program_can_break_is_not_held_against_the_compute_resource(policy: dict[str, Any]) -> None:
     assert lint(make_compute_resource(resources={"cpu": 1}), [make_policy(**policy)], []) == ()
+
+
+def test_the_defaults_of_the_platform_count() -> None:
+    platform = make_requirements(resources={"gpu": 4})
+    policy = make_policy(rules={"resources.gpu": {"max": 2}})
+    assert rules(lint(make_compute_resource(), [policy], [], platform=platform), Violation) == ["max"]
+
+
+def test_a_template_is_tried_with_the_compute_resource_that_it_names() -> None:
+    policy = make_policy(rules={"resources.gpu": {"max": 2}})
+    snapshot = make_snapshot(make_compute_resource("many", resources={"gpu": 4}), policy)
+    assert rules(try_out_template(make_template(profile="many"), snapshot, [PLAIN]).findings, Violation) == ["max"]
+    assert try_out_template(make_template(resources={"gpu": 1}), snapshot, [PLAIN]).findings == ()

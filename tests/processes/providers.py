@@ -1,4 +1,4 @@
-"""An identity provider on this machine: a real server with a discovery document and keys, and tokens that it signs."""
+"""An identity provider on this machine: a real server where people sign in, with keys, and tokens that it signs."""
 
 import json
 import threading
@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
+from tests.adapters.desks import AUTHORIZE, CLIENT, TOKEN, Desk
 from tests.adapters.issuers import AUDIENCE, EC, RSA, make_token, publish
 
 
@@ -16,8 +18,10 @@ class Provider:
 
     def __init__(self, issuer: str) -> None:
         self.issuer = issuer
+        self.desk = Desk(issuer, lambda claims: self.token(**claims))
+        described = {"issuer": issuer, "jwks_uri": f"{issuer}/keys", **self.desk.described}
         self.documents: dict[str, Any] = {
-            "/.well-known/openid-configuration": {"issuer": issuer, "jwks_uri": f"{issuer}/keys"},
+            "/.well-known/openid-configuration": described,
             "/keys": {"keys": [publish(RSA), publish(EC)]},
         }
 
@@ -29,6 +33,15 @@ class Provider:
             "FAIRLEAD_OIDC_ISSUER": self.issuer,
             "FAIRLEAD_OIDC_AUDIENCE": AUDIENCE,
             "FAIRLEAD_ADMINS": "group:platform-admins",
+        }
+
+    @property
+    def sign_in(self) -> dict[str, str]:
+        """The same for a server on which people sign in with a browser."""
+        return {
+            **self.variables,
+            "FAIRLEAD_OIDC_CLIENT_ID": CLIENT,
+            "FAIRLEAD_OIDC_CLIENT_SECRET": self.desk.secret or "",
         }
 
     def claims(self, **changed: Any) -> dict[str, Any]:
@@ -48,10 +61,24 @@ def running() -> Iterator[Provider]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if urlsplit(self.path).path == AUTHORIZE:
+                self.send_response(302)
+                self.send_header("Location", provider.desk.welcome(self.path))
+                self.end_headers()
+                return
             found = provider.documents.get(self.path)
-            self.send_response(404 if found is None else 200)
+            self._answer(404 if found is None else 200, found)
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            authorization = self.headers.get("Authorization", "")
+            found = provider.desk.exchange(dict(parse_qsl(body)), authorization) if self.path == TOKEN else (404, None)
+            self._answer(*found)
+
+        def _answer(self, status: int, document: Any) -> None:
+            self.send_response(status)
             self.end_headers()
-            self.wfile.write(json.dumps(found).encode())
+            self.wfile.write(json.dumps(document).encode())
 
         def log_message(self, *_: Any) -> None:
             """Say nothing."""

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import httpx2
 import pytest
@@ -92,8 +92,10 @@ def test_what_is_secret_is_nowhere(own_database: tuple[str, ...], machine: Machi
 
 
 def _trust_a_provider(machine: Machine, database: tuple[str, ...], provider: Provider, ledger: Ledger) -> None:
-    """A server with a provider: its tokens, good and bad."""
-    server = machine.up(*database, variables=provider.variables | DEBUG)
+    """A server with a provider: its tokens, good and bad, and who signs in there."""
+    provider.desk.secret = ledger.plant("secret of the client")
+    server = machine.up(*database, variables=provider.sign_in | DEBUG)
+    _sign_in(server, provider, ledger)
     good = ledger.note("token of the provider", provider.token(sub="ada", groups=["platform-admins"]))
     ledger.note("its signature", good.split(".")[2])
     ledger.note("its claims", good.split(".")[1])
@@ -115,6 +117,26 @@ def _trust_a_provider(machine: Machine, database: tuple[str, ...], provider: Pro
     for content in _kept(server.data, database):
         assert ledger.found_in(content) == []
     server.tell(signal.SIGKILL)
+
+
+def _sign_in(server: Running, provider: Provider, ledger: Ledger) -> None:
+    """A browser goes to the provider and comes back, twice, and then with an answer that was used up."""
+    for turn in range(2):
+        with server.anybody() as browser:
+            browser.event_hooks = {"response": [ledger.listen]}
+            address = browser.get("/login/oidc").headers["location"]
+            ledger.forgive()  # the cookie, and what the provider is told of it
+            kept = browser.cookies["fairlead_login"]
+            back = provider.desk.welcome(address)
+            assert browser.get(back).headers["location"] == "/"
+            ledger.forgive()  # the session
+            ledger.note(f"session of {turn}", browser.cookies["fairlead_session"])
+            for name, word in zip(("state", "nonce", "verifier"), kept.split("."), strict=False):
+                ledger.note(f"{name} of {turn}", word)
+            ledger.note(f"code of {turn}", dict(parse_qsl(urlsplit(back).query))["code"])
+            assert "failed=" in browser.get(back).headers["location"]
+            browser.cookies.set("fairlead_login", kept)
+            assert "invalid_grant" in browser.get(back).headers["location"]
 
 
 def _trust_this_machine(machine: Machine, database: tuple[str, ...], ledger: Ledger) -> None:
@@ -180,6 +202,10 @@ def _exercise(client: httpx2.Client, ledger: Ledger) -> None:
     ours = {"Authorization": f"Bearer {token}"}
     assert client.get("/me", headers=ours).status_code == 200
     assert client.put(f"/{SECRET}/PLANTED_{number}", json={"value": value}, headers=ours).status_code == 200
+    linked = client.post("/sessions/link", json={}, headers=ours)
+    ledger.forgive()  # the one answer that shows it
+    word = ledger.note(f"word {number}", linked.json()["url"].partition("word=")[2])
+    assert client.post("/sessions/link", json={}, headers={"Authorization": f"Bearer {word}"}).status_code == 401
     assert client.get("/me", headers={"Authorization": f"Bearer {token}x"}).status_code == 401
     assert client.get("/me", headers={"Authorization": f"Basic {token}"}).status_code == 401
     for body in ({"token": [token]}, {"token": token, "more": 1}, {"tokens": token}, {"token": token + "\0"}, token):

@@ -1,4 +1,4 @@
-"""A server that trusts an identity provider: who is let in with a token of it, who is not, and what if it is gone."""
+"""A server that trusts an identity provider: who is let in by it, who is not, and what if it is gone."""
 
 import hmac
 import time
@@ -25,7 +25,7 @@ def provider() -> Iterator[Provider]:
 @pytest.fixture(scope="module")
 def server(shared_machine: Machine, provider: Provider) -> Running:
     """A server that trusts the provider."""
-    return shared_machine.up(variables=provider.variables)
+    return shared_machine.up(variables=provider.sign_in)
 
 
 def test_a_good_token_says_who_its_bearer_is(server: Running, provider: Provider) -> None:
@@ -138,6 +138,85 @@ def test_while_the_provider_is_gone_its_tokens_wait_and_ours_work(shared_machine
         with server.client("fl_forged") as client:
             _check_refusal(client.get("/me"))
     assert httpx2.get(f"{server.url}/readyz", **PLAIN).status_code == 200
+
+
+def test_a_browser_signs_in_at_the_provider_and_lands_where_it_wanted_to_be(
+    server: Running, provider: Provider
+) -> None:
+    provider.desk.said = {"sub": "grace", "groups": ["platform-admins"]}
+    with server.anybody() as browser:
+        ways = browser.get("/api/v1/sessions").json()
+        assert (ways["link"], ways["oidc"]) == (False, {"issuer": provider.issuer, "url": "/login/oidc"})
+        here, *way = _follow(browser, f"{ways['oidc']['url']}?next=/compute-resources%3Fsearch%3Da")
+        assert here == f"{server.url}/compute-resources?search=a"
+        assert [address.partition("?")[0] for address in way] == [
+            f"{server.url}/login/callback",
+            f"{provider.issuer}/authorize",
+        ]
+        assert dict(browser.cookies).keys() == {"fairlead_session"}
+        me = browser.get("/api/v1/me").json()
+        assert (me["user"], me["groups"], me["via"]) == ("grace", ["platform-admins"], "session:browser")
+        assert me["roles"] == [{"role": "admin", "scope": "platform"}]
+        own_page = {"Origin": server.url, "Sec-Fetch-Site": "same-origin"}
+        assert browser.post("/api/v1/departments", json={"name": "signed-in"}, headers=own_page).status_code == 201
+        entry = browser.get("/api/v1/audit", params={"action": "token.create", "limit": "1"}).json()["items"][0]
+        assert (entry["who"], entry["via"]) == ("grace", "oidc")
+        again = browser.get(way[0])
+        assert "failed=this%20browser%20did%20not%20begin" in again.headers["location"]
+        assert browser.delete("/api/v1/sessions", headers=own_page).status_code == 204
+        _check_refusal(browser.get("/api/v1/me"))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"nonce": "other"}, "another%20sign-in"),
+        ({"aud": "grafana"}, "grafana"),
+        ({"exp": 1}, "expired"),
+        ({"sub": "root@localhost"}, "user%20of%20the%20server%20itself"),
+    ],
+)
+def test_what_the_provider_says_of_a_browser_is_checked(
+    server: Running, provider: Provider, said: dict[str, object], told: str
+) -> None:
+    provider.desk.said = said
+    with server.anybody() as browser:
+        here, *_ = _follow(browser, "/login/oidc")
+        assert here.startswith(f"{server.url}/sign-in?failed=")
+        assert told in here
+        assert not browser.cookies
+
+
+def test_a_client_without_a_secret_signs_people_in(shared_machine: Machine) -> None:
+    with providers.running() as provider:
+        provider.desk.secret = None
+        server = shared_machine.up(data="public", variables=provider.sign_in)
+        with server.anybody() as browser:
+            assert _follow(browser, "/login/oidc")[0] == f"{server.url}/"
+            assert browser.get("/api/v1/me").json()["user"] == "ada"
+
+
+def test_while_the_provider_is_gone_a_browser_is_told_so_and_ours_are_served(shared_machine: Machine) -> None:
+    with providers.running() as provider:
+        pass  # gone again, and nobody listens on its port
+    server = shared_machine.up(data="gone", variables=provider.sign_in)
+    with server.anybody() as browser:
+        here, *_ = _follow(browser, "/login/oidc")
+        assert here.startswith(f"{server.url}/sign-in?failed=the%20keys%20of%20the%20issuer")
+        assert browser.get("/api/v1/sessions").status_code == 200
+    with server.client() as client:
+        assert client.get("/me").status_code == 200
+
+
+def _follow(browser: httpx2.Client, path: str) -> list[str]:
+    """Where a browser ends up that is sent from place to place, the last first; what is there need not be."""
+    way = [path]
+    while (answer := browser.get(way[0])).is_redirect:
+        assert answer.status_code in (302, 303), answer.text
+        way.insert(0, str(answer.next_request.url) if answer.next_request else "")
+        if not way[0].partition("?")[0].endswith(("/authorize", "/login/callback")):
+            return way[:-1]
+    raise AssertionError(answer.text)
 
 
 def _check_refusal(answer: httpx2.Response) -> None:

@@ -29,6 +29,38 @@ SETTINGS: dict[str, Case] = {
     "no kind of administrator": (USAGE, [], {"FAIRLEAD_ADMINS": "user:ada,bob"}, "user:<name> or group:<name>"),
     "OIDC without issuer": (USAGE, ["--auth", "oidc"], {}, "oidc_issuer"),
     "issuer without OIDC": (USAGE, [], {"FAIRLEAD_OIDC_ISSUER": "https://a.example.org"}, "set auth to oidc"),
+    "client without OIDC": (
+        USAGE,
+        [],
+        {"FAIRLEAD_OIDC_CLIENT_ID": "fairlead"},
+        "oidc_client_id is set, and auth is local",
+    ),
+    "secret without client": (
+        USAGE,
+        ["--auth", "oidc"],
+        {
+            "FAIRLEAD_OIDC_ISSUER": "https://a.example.org",
+            "FAIRLEAD_OIDC_AUDIENCE": "fairlead",
+            "FAIRLEAD_OIDC_CLIENT_SECRET": PASSWORD,
+        },
+        "oidc_client_secret is set, and oidc_client_id is not",
+    ),
+    "secret without OIDC": (
+        USAGE,
+        [],
+        {"FAIRLEAD_OIDC_CLIENT_SECRET": PASSWORD},
+        "oidc_client_secret is set, and auth",
+    ),
+    "client without an address for browsers": (
+        USAGE,
+        ["--auth", "oidc", "--host", "0.0.0.0"],
+        {
+            "FAIRLEAD_OIDC_ISSUER": "https://a.example.org",
+            "FAIRLEAD_OIDC_AUDIENCE": "fairlead",
+            "FAIRLEAD_OIDC_CLIENT_ID": "fairlead",
+        },
+        "set public_url",
+    ),
     "issuer over plain HTTP": (
         FAILED,
         ["--auth", "oidc"],
@@ -51,6 +83,7 @@ FILES = {
     "no TOML": (b"port = \n", "fairlead.toml"),
     "no text": (b"\xff\xfe", "fairlead.toml"),
     "wrong type": (b"port = [1]\n", "port"),
+    "wrong type of a secret": (f'oidc_client_secret = ["{PASSWORD}"]\n'.encode(), "oidc_client_secret"),
 }
 
 

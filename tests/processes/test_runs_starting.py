@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.processes import execution
 from tests.processes.execution import end, find_processes, reach, until
-from tests.processes.machines import Machine, Process
+from tests.processes.machines import PLAIN, Machine, Process
 
 SUBMIT = """
 import fairlead
@@ -55,6 +56,16 @@ def test_a_server_that_was_killed_is_started_again_by_whoever_needs_it(machine: 
     again = start_user(machine, home, SUBMIT).wait()
     assert (again.code, again.err) == (0, "")
     assert again.out.split()[1:] == ["completed", "hello"]
+
+
+def test_who_opens_the_page_without_a_server_gets_one_and_is_signed_in(machine: Machine, home: Path) -> None:
+    ended = machine.fairlead("open", "--print", "/policies", variables={"FAIRLEAD_DATA": str(home)})
+    assert (ended.code, ended.err) == (0, "")
+    url = json.loads((home / "server.json").read_text())["url"]
+    with httpx2.Client(base_url=url, **PLAIN) as browser:
+        followed = browser.get(ended.out.strip())
+        assert (followed.status_code, followed.headers["location"]) == (303, "/policies")
+        assert browser.get("/api/v1/me").json()["via"] == "session:browser"
 
 
 def test_a_server_that_cannot_start_is_told_with_the_reason(machine: Machine, home: Path) -> None:

@@ -58,7 +58,29 @@ BODIES: Mapping[str, Data | bytes] = {
     "PUT /settings": {"defaults": {"resources": {"cpu": "1"}}},
     "POST /apply": {"documents": [{"kind": "Department", "name": "applied"}], "dry_run": True},
     "POST /sessions": {"token": "fl_nobody"},
+    "POST /sessions/link": {"next": "/policies"},
 }
+# Where a browser must not be sent, in the forms that they take for other sites, and what is no path at all.
+ELSEWHERE = (
+    "//evil.example",
+    "///evil.example",
+    "https://evil.example",
+    "http:evil.example",
+    "javascript:alert(1)",
+    "/\\evil.example",
+    "\\\\evil.example",
+    "/a\\b",
+    "/\t/evil.example",
+    "/\n/evil.example",
+    "/.//evil.example",
+    "/a//b",
+    " /a",
+    "a",
+    "evil.example/a",
+    "?a=b",
+    "/" + "x" * 2000,
+    "/\u202e",
+)
 
 
 def body_of(operation: Operation) -> Any:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.cookies import SimpleCookie
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,7 +15,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from fairlead.adapters import safes
-from fairlead.app import Execution, build_services, make_id
+from fairlead.app import Entrance, Execution, build_services, make_id
 from fairlead.ports import Store
 from fairlead.server.applications import create_application
 from fairlead.server.doors import Services
@@ -155,14 +156,16 @@ def operations_of(document: Mapping[str, Any]) -> list[Operation]:
 
 
 @contextlib.contextmanager
-def open_site(store: Store, url: str = URL) -> Iterator[Site]:
+def open_site(
+    store: Store, url: str = URL, entrance: Entrance | None = None, page: Path | None = None
+) -> Iterator[Site]:
     """A server over an empty store."""
     machine = Machine(store)
     execution = Execution({"kubernetes": machine}, machine.hear_of)
-    services, founding = build_services(store, safes.KeySafe(safes.parse_keys(KEY)), execution=execution)
+    services, founding = build_services(store, safes.KeySafe(safes.parse_keys(KEY)), entrance, execution=execution)
     founding.found([f"user:{ADMIN}"])
     token, _ = founding.let_in(ADMIN, MACHINE, None)
-    app = create_application(services, check_ready=lambda: None, make_id=make_id, url=url)
+    app = create_application(services, check_ready=lambda: None, make_id=make_id, url=url, page=page)
     client = TestClient(app, base_url=url, raise_server_exceptions=False, follow_redirects=False)
     with client:
         site = Site(app, client, services, founding, store, token)

@@ -197,6 +197,14 @@ def test_all_that_is_wrong_with_a_body_is_told_at_once(common_site: Site) -> Non
     assert set(paths_of(problem)) == expected
 
 
+def test_the_name_of_a_token_is_not_called_one_of_a_user(common_site: Site) -> None:
+    for name, message in (("", "is no name of a token: ''"), ("a\nb", "is no name of a token: 'a\\nb'")):
+        (found,) = problem_of(common_site.ask("POST", "/tokens", {"name": name}), 422)["violations"]
+        assert (found["path"], found["message"]) == ("name", message)
+    (found,) = problem_of(common_site.ask("POST", "/tokens", {"name": "a", "user": ""}), 422)["violations"]
+    assert (found["path"], found["message"]) == ("user", "is no name of a user: ''")
+
+
 @pytest.mark.parametrize("name", [LONG, "", " ", ".", "..", "a/b", "a\nb", "ä", "a b", "-a", "%00", "a'b", 'a"b'])
 def test_no_name_is_taken_that_could_not_be_addressed(common_site: Site, name: str) -> None:
     for path, body in (

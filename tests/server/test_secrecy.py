@@ -128,6 +128,13 @@ def test_no_token_secret_or_word_is_told_anywhere(
     look(followed, shows=planted["second session"])
     look(site.ask("GET", f"/login?word={planted['link']}", token=None))
     look(site.ask("GET", f"/login?wrod={planted['link']}", token=None))
+    keyed = {"Idempotency-Key": planted["key"] + "-link"}
+    linked = site.ask("POST", "/sessions/link", {"next": "/a"}, token=planted["token"], headers=keyed)
+    planted["made link"] = linked.json()["url"].partition("word=")[2].partition("&")[0]
+    look(linked, shows=planted["made link"])
+    look(site.ask("POST", "/sessions/link", {"next": "/a"}, token=planted["token"], headers=keyed))
+    look(site.ask("POST", "/sessions/link", {}, token=planted["made link"]))
+    look(site.ask("POST", "/sessions/link", {}, token=planted["session"]))
     look(site.ask("POST", "/sessions", {"token": planted["wrong"]}, token=None))
     look(site.ask("POST", "/sessions", {"token": [planted["wrong"]]}, token=None))
     look(site.ask("POST", "/sessions", {"toke": planted["wrong"]}, token=None))

@@ -1,11 +1,16 @@
 """Signing in with a browser: links, cookies, and who may use them."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
+import pytest
 from httpx2 import Response
 
-from tests.server.samples import address_of, body_of
-from tests.server.sites import COOKIE, URL, Operation, Site, cookie_in, open_site, problem_of
+from fairlead.app import Entrance
+from tests.adapters.issuers import Issuer, make_claims, make_token
+from tests.server.samples import ELSEWHERE, address_of, body_of
+from tests.server.sites import COOKIE, URL, Operation, Site, cookie_in, open_site, paths_of, problem_of, told
 
 NAMED = {"name": "one", "description": "before"}
 OWN_PAGE = {"Origin": URL, "Sec-Fetch-Site": "same-origin"}
@@ -112,7 +117,77 @@ def test_a_token_that_is_revoked_lets_nobody_in_and_ends_no_other(site: Site) ->
     problem_of(site.ask("DELETE", f"/tokens/{made['id']}"), 404)
 
 
-# What every answer has
+# Links that somebody makes
+
+
+def test_a_link_is_made_with_a_token_and_signs_in_once(site: Site) -> None:
+    answer = site.ask("POST", "/sessions/link", {}, token=site.token_of("bob"))
+    made = told(answer)
+    assert (answer.status_code, sorted(made)) == (201, ["expires_at", "url"])
+    assert answer.headers["cache-control"] == "no-store"
+    assert made["url"].startswith(f"{URL}/login?word=fl_")
+    left = datetime.fromisoformat(made["expires_at"]) - datetime.now(UTC)
+    assert timedelta(minutes=14) < left <= timedelta(minutes=15)
+    assert site.ask("HEAD", made["url"].removeprefix(URL), token=None).status_code == 204  # it is not used up
+    first = site.ask("GET", made["url"].removeprefix(URL), token=None)
+    assert (first.status_code, first.headers["location"]) == (303, "/")
+    me = site.get("/me", token=None, headers={"Cookie": f"{COOKIE}={cookie_in(first).value}"})
+    assert (me["user"], me["via"]) == ("bob", "session:browser")
+    problem_of(site.ask("GET", made["url"].removeprefix(URL), token=None), 401)
+
+
+def test_a_link_needs_no_body(site: Site) -> None:
+    assert site.make("/sessions/link", None)["url"].startswith(f"{URL}/login?word=fl_")
+
+
+@pytest.mark.parametrize("url", ["https://fairlead.test", "https://fairlead.test/"])
+def test_a_link_leads_to_the_public_address(sqlite_store: Any, url: str) -> None:
+    with open_site(sqlite_store, url=url) as site:
+        assert site.make("/sessions/link", {})["url"].startswith("https://fairlead.test/login?word=fl_")
+
+
+@pytest.mark.parametrize(
+    "landing", ["/", "", "/policies", "/compute-resources?search=a b&sort=-name#c", "/größe", "/%41"]
+)
+def test_a_link_lands_where_it_was_meant_to(site: Site, landing: str) -> None:
+    url = site.make("/sessions/link", {"next": landing})["url"]
+    followed = site.ask("GET", url.removeprefix(URL), token=None)
+    assert (followed.status_code, followed.headers["location"]) == (303, quote(landing or "/", safe="/?&=-#%"))
+
+
+@pytest.mark.parametrize("landing", ELSEWHERE)
+def test_no_link_leads_elsewhere(site: Site, landing: str) -> None:
+    problem = problem_of(site.ask("POST", "/sessions/link", {"next": landing}), 422)
+    assert paths_of(problem) == ["next"]
+    assert "path of this server" in problem["violations"][0]["hint"]
+
+
+def test_a_session_makes_no_link_however_it_is_sent(site: Site) -> None:
+    session = cookie_in(sign_in(site)).value
+    cookie = {"Cookie": f"{COOKIE}={session}", **OWN_PAGE}
+    for asked in ({"token": session}, {"token": None, "headers": cookie}):
+        problem = problem_of(site.ask("POST", "/sessions/link", {}, **asked), 403)
+        assert problem["code"] == "forbidden"
+        assert "you came with session:browser" in problem["detail"]
+
+
+def test_a_token_of_an_issuer_makes_no_link(sqlite_store: Any) -> None:
+    issuer = Issuer()
+    with open_site(sqlite_store, entrance=Entrance(issuer.identity(), issuer.login())) as site:
+        token = make_token(make_claims())
+        assert site.get("/me", token=token)["user"] == "ada"
+        assert "you came with oidc" in problem_of(site.ask("POST", "/sessions/link", {}, token=token), 403)["detail"]
+
+
+def test_a_revoked_token_ends_what_was_opened_with_it(site: Site) -> None:
+    made = site.make("/tokens", {"name": "lost"})
+    url = site.make("/sessions/link", {}, token=made["token"])["url"].removeprefix(URL)
+    other = site.make("/sessions/link", {}, token=made["token"])["url"].removeprefix(URL)
+    cookie = {"Cookie": f"{COOKIE}={cookie_in(site.ask('GET', url, token=None)).value}"}
+    assert site.get("/me", token=None, headers=cookie)["user"] == "ann"
+    assert site.ask("DELETE", f"/tokens/{made['id']}").status_code == 204
+    problem_of(site.ask("GET", "/me", token=None, headers=cookie), 401)
+    problem_of(site.ask("GET", other, token=None), 401)
 
 
 def sign_in(site: Site) -> Response:

@@ -6,8 +6,7 @@ import pytest
 
 from fairlead.core.comparing import Difference
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
-from fairlead.model.compute_resources import ComputeResource, Defaults
-from fairlead.model.plans import Violation
+from fairlead.model.compute_resources import Defaults
 from tests.services.worlds import (
     FOREST,
     LAKE,
@@ -379,16 +378,3 @@ def test_none_that_uses_it_loses_sight_of_a_compute_resource(world: World, user:
         services.compute_resources.edit(root, "big", {"scope": SPEECH})
     assert users_of(caught) == [(user, name)]
     assert services.compute_resources.get(root, "big").scope == MAIN
-
-
-def test_a_check_says_what_create_would_refuse_and_keeps_nothing(world: World) -> None:
-    world.put_policy(rules={"resources.gpu": {"max": 1}})
-    asset = ComputeResource.model_validate({"name": "big", "requirements": {"resources": {"gpu": 2}}})
-    findings = world.services.compute_resources.check(world.root, asset)
-    assert [(item.path, item.rule) for item in findings if isinstance(item, Violation)] == [
-        ("requirements.resources.gpu.devices", "max")
-    ]
-    with pytest.raises(RequestRejected) as caught:
-        world.services.compute_resources.create(world.root, asset)
-    assert refused(caught) == [("requirements.resources.gpu.devices", "max")]
-    assert world.services.compute_resources.page(world.root, listing()).items == []

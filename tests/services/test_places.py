@@ -111,7 +111,7 @@ def test_a_renamed_place_is_the_source_of_its_policy(world: World) -> None:
     world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
     world.services.places.edit(world.root, VISION, {"name": "sight"})
     effective = world.services.policies.effective(world.root, FOREST)
-    assert effective["rules"]["resources.gpu.devices"]["max"][0]["source"]["scope"] == "department/sight"
+    assert effective.rules["resources.gpu.devices"]["max"][0].source.scope == "department/sight"
     exported = [item for item in world.services.applying.export(world.root) if item["kind"] == "Policy"]
     assert [item["scope"] for item in exported] == ["department/sight"]
 

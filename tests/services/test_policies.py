@@ -8,7 +8,7 @@ import pytest
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected, RevisionMissing
 from fairlead.model.policies import Policy
 from fairlead.services.policies import Verdict
-from tests.services.worlds import FOREST, LAKE, SPEECH, VISION, World, call_as, found, refused, setting
+from tests.services.worlds import FOREST, LAKE, SPEECH, VISION, World, call_as, found, listing, refused, setting
 
 
 def make(scope: str = "platform", **said: Any) -> Policy:
@@ -51,7 +51,7 @@ def test_a_policy_is_kept_as_it_was_said_even_where_it_says_nought(memory_world:
     kept = memory_world.services.policies.get(memory_world.root, FOREST)
     assert Policy.model_validate({**kept.content, "scope": FOREST}) == policy
     assert policy.to_data() == Policy.model_validate(policy.to_data()).to_data()
-    assert memory_world.services.policies.effective(memory_world.root, FOREST)["scope"] == FOREST
+    assert memory_world.services.policies.effective(memory_world.root, FOREST).scope == FOREST
 
 
 def test_no_gpus_means_no_gpus(world: World) -> None:
@@ -90,8 +90,38 @@ def test_effective_names_the_scope_of_each_rule(world: World) -> None:
     assert all(rules.values()), "a rule that says nothing is no rule"
     assert who(told["switches"]["gpu_memory_limits"]) == [(False, VISION)]
     assert who(told["limit_factor"]["mem"]) == [(1.5, VISION)]
-    assert told["quotas"] == [{"scope": "platform", "mem": "1Ti", "gpu": 4}]
+    nothing = {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}
+    assert told["quotas"] == [{"scope": "platform", "mem": "1Ti", "gpu": 4, "used": nothing}]
+    assert told["used"] == nothing
     assert told["defaults"] == [{"scope": "platform", "requirements": {"resources": {"cpu": {"requests": "1"}}}}]
+
+
+def test_policies_are_listed_sorted_and_filtered(world: World) -> None:
+    for scope in (VISION, "platform", FOREST):
+        world.put_policy(scope, rules={"resources.gpu": {"max": 2}})
+    world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
+
+    def scopes(**asked: Any) -> list[str]:
+        return [item.scope for item in world.services.policies.page(world.root, listing(**asked)).items]
+
+    assert scopes() == [VISION, "platform", FOREST]
+    assert scopes(sort="-revision")[0] == VISION
+    assert scopes(search="forest") == [FOREST]
+    assert scopes(scope="platform") == ["platform"]
+    assert scopes(revision=">1") == [VISION]
+    assert scopes(managed_by="files") == []
+    page = world.services.policies.page(world.root, listing(limit=2, total=True))
+    assert (len(page.items), page.total, page.next_cursor is None) == (2, 3, False)
+
+
+def test_only_policies_of_scopes_in_sight_are_listed(world: World) -> None:
+    for scope in ("platform", VISION, SPEECH, FOREST, LAKE):
+        world.put_policy(scope, rules={"resources.gpu": {"max": 2}})
+    vic = world.grant("vic", "viewer", FOREST)
+    found = world.services.policies.page(vic, listing(total=True))
+    assert [item.scope for item in found.items] == [VISION, "platform", FOREST]
+    assert found.total == 3
+    assert world.services.policies.page(call_as("nobody"), listing()).items == []
 
 
 def test_to_replace_a_policy_one_must_have_read_it(world: World) -> None:
@@ -221,7 +251,7 @@ def test_who_sees_a_project_sees_what_holds_there_and_above(world: World) -> Non
     vic = world.grant("vic", "viewer", FOREST)
     assert world.services.policies.get(vic, VISION).scope == VISION
     for scope in ("platform", "cluster/main", VISION, FOREST):
-        assert world.services.policies.effective(vic, scope)["scope"] == scope
+        assert world.services.policies.effective(vic, scope).scope == scope
     for scope in (SPEECH, LAKE, "cluster/local"):
         with pytest.raises(NotFound):
             world.services.policies.effective(vic, scope)

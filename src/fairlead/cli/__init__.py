@@ -19,6 +19,7 @@ app.command("fairlead.cli.previews:preview", name="preview", help="What would ru
 
 app.command("fairlead.cli.running:run", name="run", help="Run a program with the compute it asks for.")
 app.command("fairlead.cli.servers:up", name="up", help="Serve on this machine.")
+app.command("fairlead.cli.opening:open_", name="open", help="Open the web page in a browser, signed in.")
 app.command("fairlead.cli.documents:apply", name="apply", help="Make the server as files say.")
 app.command("fairlead.cli.documents:export", name="export", help="Write what the server keeps as files.")
 

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairlead.cli.nouns import Asking, Force, Json, Noun, connect, forced, gather, print_items, print_list
-from fairlead.cli.printing import print_done
+from fairlead.cli.nouns import Asking, Force, Json, Noun, connect, forced, gather, print_item, print_items, print_list
+from fairlead.cli.printing import print_done, print_sentences
+from fairlead.model.plans import Sentence
 
+WRITTEN = ("name", "description", "scope", "workload_types", "requirements")  # what people say of one
 SHARED_COLUMNS = {"RUNS": "workloads", "DESCRIPTION": "description", "AGE": "created_at"}
 REVISIONS = {"REVISION": "number", "NAME": "name", "BY": "created_by", "AGE": "created_at"}
 RUNS = {
@@ -54,6 +56,16 @@ class Asset(Noun):
         answer = connect().post(self.at(name, "restore"), {}, **forced(force))
         return print_done(f"restored {self.one} {name}", answer, as_json)
 
+    def explain(self, name: str, /, *, as_json: Json = False) -> int:
+        """Say what a pod that uses one gets, and what may end it."""
+        record = connect().get(self.at(name))
+        said = {field: record[field] for field in WRITTEN if record.get(field) is not None}
+        answer = connect().post(f"{self.path}/check", said)
+        if as_json:
+            return print_item(answer, as_json)
+        print_sentences(Sentence(**told) for told in answer["sentences"])
+        return 0
+
     def revisions(self, name: str, /, *, as_json: Json = False) -> int:
         """List how one was changed, the newest first."""
         return print_items(connect().get(self.at(name, "revisions")), REVISIONS, "revisions", as_json)
@@ -65,7 +77,8 @@ class Asset(Noun):
     @property
     def changes(self) -> tuple[Callable[..., int], ...]:
         """The commands beside listing and showing, in the order in which help shows them."""
-        return self.copy, self.rename, self.archive, self.restore, self.rm, self.revisions, self.workloads
+        kept = self.copy, self.rename, self.archive, self.restore, self.rm
+        return self.explain, *kept, self.revisions, self.workloads
 
 
 TEMPLATES = Asset(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.cli.nouns import Force, Json, connect, forced, gather, print_item, print_items
+from fairlead.cli.nouns import Asking, Force, Json, connect, forced, gather, print_item, print_items, print_list
 from fairlead.cli.printing import print_done
 from fairlead.cli.tables import Columns
 from fairlead.errors import RequestRejected
@@ -11,16 +11,15 @@ from fairlead.model.parsing import collect
 from fairlead.model.plans import Layer, Source, Violation, show_value
 from fairlead.model.scopes import PLATFORM, parse_scope
 
-SAID: Columns = {"SCOPE": "scope", "SAYS": lambda policy: [name for name in policy if name not in ("kind", "scope")]}
+SAID: Columns = {"SCOPE": "scope", "SAYS": lambda policy: list(policy["content"]), "AGE": "created_at"}
 PARTS = {"PART": "part", "VALUE": "value", "FROM": "source"}
 
 Row = dict[str, Any]
 
 
-def ls(*, as_json: Json = False) -> int:
+def ls(*, asked: Asking = None, as_json: Json = False) -> int:
     """List the scopes that have a policy of their own, and what it speaks of."""
-    found = [document for document in connect().get("/export") if document["kind"] == "Policy"]
-    return print_items(found, SAID, "policies", as_json)
+    return print_list("/policies", SAID, "policies", asked, as_json)
 
 
 def show(scope: str, /, *, as_json: Json = False) -> int:
@@ -49,11 +48,14 @@ def list_parts(effective: Row) -> Iterator[Row]:
             yield from (_row(f"rules.{path}.{bound}", item) for item in (said if isinstance(said, list) else [said]))
     for group in ("switches", "limit_factor"):
         yield from (_row(f"{group}.{name}", said) for name, said in effective[group].items())
-    for group in ("defaults", "quotas"):
-        for said in effective[group]:
-            source = f"policy of {said['scope']}"
-            parts = said.get("requirements") or {name: value for name, value in said.items() if name != "scope"}
-            yield from ({"part": part, "value": value, "source": source} for part, value in _leaves(group, parts))
+    for said in effective["defaults"]:
+        source = f"policy of {said['scope']}"
+        leaves = _leaves("defaults", said["requirements"])
+        yield from ({"part": part, "value": value, "source": source} for part, value in leaves)
+    for said in effective["quotas"]:
+        for name in [name for name in said if name in said["used"]]:
+            value = f"{said[name]}, {said['used'][name]} used"
+            yield {"part": f"quotas.{name}", "value": value, "source": f"policy of {said['scope']}"}
 
 
 def _row(part: str, said: Row) -> Row:

@@ -2,12 +2,12 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fairlead.core.explaining import lines_of
 from fairlead.errors import Conflict, FairleadError, RequestRejected
-from fairlead.model.plans import Finding, Violation, Warning
+from fairlead.model.plans import Finding, Sentence, Violation, Warning
 
 
 def print_error(error: FairleadError) -> int:
@@ -29,6 +29,12 @@ def print_violations(violations: Sequence[Violation]) -> int:
 def print_warnings(warnings: Sequence[Warning]) -> None:
     """Every warning on stderr."""
     _print("warning", warnings)
+
+
+def print_sentences(sentences: Iterable[Sentence]) -> None:
+    """What a pod gets, a line each; what may end it is marked."""
+    for sentence in sentences:
+        print(f"{'!' if sentence.kind == 'risk' else ' '} {sentence.text}")
 
 
 def print_done(line: str, answer: Any, as_json: bool) -> int:

@@ -1,69 +1,99 @@
-"""Checking compute resources before an administrator ships them: each is planned as if somebody used it."""
+"""Checking what administrators offer before they ship it: each is planned as if somebody used it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
+from fairlead.core.telling import sentences
 from fairlead.model.compute_resources import ComputeResource, Template
-from fairlead.model.plans import Finding, Layer, Violation, Warning
+from fairlead.model.plans import Finding, Layer, Plan, Sentence, Violation, Warning
 from fairlead.model.policies import Policy
 from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
+from fairlead.model.requirements import Requirements
 from fairlead.model.scopes import Cluster
 
 # A program in name only: a plan needs one, and nothing about it is looked at.
 PROGRAM = {"name": "lint", "kind": "container", "image": "lint", "port": 80}
 # Where no cluster is described, one that can do anything: what it lacks is not the compute resource's mistake.
 ABLE_CLUSTER = Cluster(name="any", gpu_sharing="kai")
+NOTHING = Requirements()
 ABOUT_PROGRAMS = ("function", "action", "replicas", "deadline")
 ABOUT_CLUSTERS = ("not_enforced", "unlisted_gpu_type")
 
 
-def lint(
-    resource: ComputeResource, policies: Sequence[Policy], clusters: Sequence[Cluster], *, firm: bool = False
-) -> tuple[Finding, ...]:
-    """What keeps a compute resource from being used, and what may surprise its users.
+@dataclass(frozen=True)
+class Trial:
+    """What is offered, planned for each cluster as if somebody used it: a plan for each action that it is for.
 
     Firm: the policies are all there are, so what they leave switched off is refused.
     """
-    snapshot = Snapshot("lint", ABLE_CLUSTER, policies=tuple(policies), compute_resources={resource.name: resource})
-    types = resource.workload_types
-    return _lint(snapshot, clusters, {"profile": resource.name}, types, firm)
+
+    snapshot: Snapshot
+    layer: Layer
+    plans: Sequence[tuple[Cluster | None, tuple[Plan, ...]]]  # no cluster: where none is described
+    firm: bool
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What keeps it from being used, and what may surprise its users."""
+        looks = [tuple(self._look(plans)) for _, plans in self.plans]
+        # What only some clusters refuse is for those who choose the cluster to know, not a mistake of the definition.
+        everywhere = set.intersection(*({(found.path, found.rule) for found in look} for look in looks))
+        told = [found for found in looks[0] if (found.path, found.rule) in everywhere]
+        known = self.plans[0][0] is not None
+        return tuple(dict.fromkeys(found for found in told if known or found.rule not in ABOUT_CLUSTERS))
+
+    @property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """What a pod that uses it will get, and what may end it."""
+        # What a pod is given does not depend on the action.
+        first = [(cluster, plans[0]) for cluster, plans in self.plans]
+        return sentences.tell(first, self.layer, self.snapshot.rules)
+
+    def _look(self, plans: Sequence[Plan]) -> Iterator[Finding]:
+        for plan in plans:
+            broken = (found for found in plan.violations if not found.path.startswith(ABOUT_PROGRAMS))
+            yield from (_soften(found, self.firm) for found in broken)
+            yield from plan.warnings
 
 
-def lint_template(template: Template, snapshot: Snapshot, clusters: Sequence[Cluster]) -> tuple[Finding, ...]:
-    """What keeps a template from being used, where a snapshot knows the policies and what the template names."""
+def try_out(
+    resource: ComputeResource,
+    policies: Sequence[Policy],
+    clusters: Sequence[Cluster],
+    *,
+    platform: Requirements = NOTHING,
+    firm: bool = False,
+) -> Trial:
+    """A compute resource, as if somebody used it among policies, the platform's defaults, and clusters."""
+    known = {resource.name: resource}
+    snapshot = Snapshot("lint", ABLE_CLUSTER, platform, policies=tuple(policies), compute_resources=known)
+    plans = _plan_all(snapshot, clusters, {"profile": resource.name}, resource.workload_types)
+    return Trial(snapshot, Layer.COMPUTE_RESOURCE, plans, firm)
+
+
+def try_out_template(template: Template, snapshot: Snapshot, clusters: Sequence[Cluster]) -> Trial:
+    """A template, as if somebody used it where a snapshot knows the policies and what the template names."""
     known = replace(snapshot, templates={template.name: template})
     named = known.compute_resources.get(template.requirements.profile or "")
     types = None if named is None else named.workload_types
-    return _lint(known, clusters, {"template": template.name}, types, firm=True)
+    return Trial(known, Layer.TEMPLATE, _plan_all(known, clusters, {"template": template.name}, types), firm=True)
 
 
-def _lint(
-    snapshot: Snapshot,
-    clusters: Sequence[Cluster],
-    asked: Mapping[str, str],
-    types: Sequence[str] | None,
-    firm: bool,
-) -> tuple[Finding, ...]:
+def _plan_all(
+    snapshot: Snapshot, clusters: Sequence[Cluster], asked: Mapping[str, str], types: Sequence[str] | None
+) -> list[tuple[Cluster | None, tuple[Plan, ...]]]:
     actions = [action for action, kind in WORKLOAD_TYPES.items() if types is None or kind in types]
-    looks = [
-        tuple(_look(replace(snapshot, cluster=cluster), actions, asked, firm))
-        for cluster in clusters or (ABLE_CLUSTER,)
+    requests = [RunRequest.model_validate({"action": action, "function": PROGRAM, **asked}) for action in actions]
+    return [
+        (cluster, tuple(_plan(request, replace(snapshot, cluster=cluster or ABLE_CLUSTER)) for request in requests))
+        for cluster in (clusters or (None,))
     ]
-    # What only some clusters refuse is for those who choose the cluster to know, not a mistake of the definition.
-    everywhere = set.intersection(*({(found.path, found.rule) for found in look} for look in looks))
-    told = [found for found in looks[0] if (found.path, found.rule) in everywhere]
-    return tuple(dict.fromkeys(found for found in told if clusters or found.rule not in ABOUT_CLUSTERS))
 
 
-def _look(snapshot: Snapshot, actions: Sequence[str], asked: Mapping[str, str], firm: bool) -> Iterator[Finding]:
-    """What plans say, one for each action."""
-    for action in actions:
-        request = RunRequest.model_validate({"action": action, "function": PROGRAM, **asked})
-        plan = plan_run(request, snapshot, "lint", render=False)
-        yield from (_soften(found, firm) for found in plan.violations if not found.path.startswith(ABOUT_PROGRAMS))
-        yield from plan.warnings
+def _plan(request: RunRequest, snapshot: Snapshot) -> Plan:
+    return plan_run(request, snapshot, "lint", render=False)
 
 
 def _soften(found: Violation, firm: bool) -> Finding:

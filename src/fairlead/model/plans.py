@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 Manifest = dict[str, Any]
 
@@ -85,6 +85,15 @@ class Warning(Finding):
     """Something that is not as the reader may expect, and does not keep the run from running."""
 
     asked: Said | None = None
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """What a plan means for a pod, in words: what it gets, what may end it, or what else there is to know."""
+
+    path: str
+    kind: Literal["gets", "risk", "note"]
+    text: str
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,7 @@ class TokenRecord(Record):
     purpose: str
     digest: str
     expires_at: datetime | None
+    made_with: str | None = None  # the id of the token that opened this session, or made this link: it ends with it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +158,9 @@ class RunRecord(Record):
     template: str | None = None
     template_id: str | None = None
     uses: list[str] = field(default_factory=list)
+    gpus: int = 0  # what it holds until it is finished, all its pods together
+    cpu_millicores: int = 0
+    mem_bytes: int = 0
     code: str | None = None  # the digest of the code that it executes
     cluster: str | None = None  # whose executor executes it
     held_by: str | None = None  # the server that looks after it; of a local cluster, the one whose machine runs it

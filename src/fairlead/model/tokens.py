@@ -7,21 +7,29 @@ from pydantic import PlainValidator, WithJsonSchema
 from fairlead.model.numbers import Seconds
 from fairlead.model.parsing import Strict, parse_text, show, wrong
 
-LONGEST_USER = 250
+LONGEST_NAME = 250
+PRINTABLE = WithJsonSchema({"type": "string", "minLength": 1, "maxLength": LONGEST_NAME})
 
 
 def parse_user(value: Any) -> str:
     """The name of a user, as an identity provider writes it."""
+    return _parse_printable(value, "a user")
+
+
+def parse_token_name(value: Any) -> str:
+    """The name of a token: what its user knows it by."""
+    return _parse_printable(value, "a token")
+
+
+def _parse_printable(value: Any, whose: str) -> str:
     text = parse_text(value)
-    if not 1 <= len(text) <= LONGEST_USER or not text.isprintable():
-        hint = f"use 1 to {LONGEST_USER} printable characters"
-        raise wrong("name", f"is no name of a user: {show(text)}", hint)
+    if not 1 <= len(text) <= LONGEST_NAME or not text.isprintable():
+        raise wrong("name", f"is no name of {whose}: {show(text)}", f"use 1 to {LONGEST_NAME} printable characters")
     return text
 
 
-User = Annotated[
-    str, PlainValidator(parse_user), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": LONGEST_USER})
-]
+User = Annotated[str, PlainValidator(parse_user), PRINTABLE]
+TokenName = Annotated[str, PlainValidator(parse_token_name), PRINTABLE]
 
 
 class TokenRequest(Strict):
@@ -29,6 +37,6 @@ class TokenRequest(Strict):
 
     EXAMPLE: ClassVar[Any] = {"name": "ci", "expires_in": "90d"}
 
-    name: User
+    name: TokenName
     expires_in: Seconds | None = None
     user: User | None = None

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
 from anyio import CapacityLimiter
 from fastapi import APIRouter, FastAPI
@@ -10,9 +11,9 @@ from fastapi.routing import APIRoute
 
 import fairlead
 from fairlead.ports import MakeId
-from fairlead.server import describing, failures
+from fairlead.server import describing, failures, pages
 from fairlead.server.changes import Changes
-from fairlead.server.doors import THREADS, Services
+from fairlead.server.doors import THREADS, THREADS_ASIDE, Services
 from fairlead.server.gates import Gate, Measures
 from fairlead.server.routes import (
     access,
@@ -60,8 +61,12 @@ def create_application(
     reads_are_local: bool = False,
     background: Background = _nothing,
     changes: Changes | None = None,
+    page: Path | None = None,
 ) -> FastAPI:
-    """The HTTP door to services. `background` runs beside it; reads that are local wait for no other machine."""
+    """The HTTP door to services. `background` runs beside it; reads that are local wait for no other machine.
+
+    `page` is the folder of the web page.
+    """
 
     measures = Measures()
 
@@ -86,6 +91,8 @@ def create_application(
     app.state.reads_are_local = reads_are_local
     app.state.changes = changes or Changes()
     app.state.measures, app.state.limiter = measures, CapacityLimiter(THREADS)
+    app.state.limiter_aside = CapacityLimiter(THREADS_ASIDE)
+    pages.install(app, page)
     app.state.routes = [route for route in app.routes if isinstance(route, APIRoute)]
     app.openapi = lambda: describing.describe(app, app.state.routes)  # type: ignore[method-assign]
     failures.install(app)

@@ -13,11 +13,12 @@ import fairlead
 from fairlead.server.bodies import Raw, Written
 from fairlead.server.listings import Asked
 from fairlead.server.routing import BYTES, calls_of
+from fairlead.server.schemas import COMPONENTS, REFERENCE, complete, refer
 
 CONDITIONAL = ("archive_", "restore_", "stop_")
 REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in")  # done twice, they do no more than once
+PUBLIC = ("show_ways_to_sign_in",)  # who asks it has no token yet
 CONTENT_ADDRESSED = ("put_code",)  # what it keeps never changes, so that nobody can be too late
-REFERENCE = "#/components/schemas/{model}"
 PARAMETERS = {
     "name": "its name; of compute resources and templates also the id",
     "project": "the name of the project",
@@ -52,38 +53,6 @@ HEADERS = {
         "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     },
 }
-PROBLEM: dict[str, Any] = {
-    "title": "Problem",
-    "description": "What went wrong (RFC 9457). `code` never changes; `detail` is for people.",
-    "type": "object",
-    "required": ["type", "title", "status", "code", "detail", "request_id"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "code": {"type": "string"},
-        "detail": {"type": "string"},
-        "hint": {"type": "string", "description": "what to do about it"},
-        "request_id": {"type": "string"},
-        "violations": {"type": "array", "items": {"$ref": "#/components/schemas/Finding"}},
-        "used_by": {"type": "array", "items": {"type": "object"}},
-        "retry_after_seconds": {"type": "integer"},
-    },
-}
-FINDING: dict[str, Any] = {
-    "title": "Finding",
-    "description": "A violation or a warning: where, which rule, what was found, what to do, and whose rule it is.",
-    "type": "object",
-    "required": ["path", "rule", "message"],
-    "properties": {
-        "path": {"type": "string"},
-        "rule": {"type": "string"},
-        "message": {"type": "string"},
-        "hint": {"type": ["string", "null"]},
-        "source": {"type": ["object", "null"]},
-        "where": {"type": "string"},
-    },
-}
 
 
 def describe(app: FastAPI, routes: list[APIRoute]) -> dict[str, Any]:
@@ -96,9 +65,10 @@ def describe(app: FastAPI, routes: list[APIRoute]) -> dict[str, Any]:
             routes=app.routes,
         )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        schemas |= {"Problem": PROBLEM, "Finding": FINDING, **_models(routes)}
         schemas.pop("HTTPValidationError", None)
         schemas.pop("ValidationError", None)
+        complete(schemas)
+        schemas |= {**COMPONENTS, **_models(routes)}
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"token": []}]
         for route in routes:
@@ -125,15 +95,14 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         parameters.append(HEADERS["idempotency_key"])
     if not parameters:
         del operation["parameters"]
-    if "health" in (route.tags or ()):
+    if "health" in (route.tags or ()) or route.name in PUBLIC:
         operation["security"] = []
 
 
 def _body(reader: Written | Raw) -> dict[str, Any]:
     if isinstance(reader, Raw):
         return {"required": True, "content": {kind: {"schema": BYTES} for kind in reader.kinds}}
-    schema: dict[str, Any] = {"$ref": REFERENCE.format(model=_name(reader))}
-    return {"required": reader.required, "content": {"application/json": {"schema": schema}}}
+    return {"required": reader.required, "content": {"application/json": {"schema": refer(_name(reader))}}}
 
 
 def _models(routes: list[APIRoute]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from fairlead.services.codes import Codes
 from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.executions import Executions
 from fairlead.services.grants import Grants
+from fairlead.services.logins import Logins
 from fairlead.services.places import Places
 from fairlead.services.policies import Policies
 from fairlead.services.runs import Runs
@@ -31,6 +32,7 @@ from fairlead.services.volumes import Volumes
 
 # More threads are slower: they only take the interpreter from each other.
 THREADS = 4
+THREADS_ASIDE = 4  # of those that wait for an issuer, which takes nothing from anybody
 COOKIE = "fairlead_session"
 LONGEST_KEY = 255
 TAIL = 8
@@ -53,6 +55,7 @@ class Services:
     codes: Codes
     grants: Grants
     tokens: Tokens
+    logins: Logins
     audits: Audits
     settings: PlatformSettings
     applying: Applying
@@ -110,6 +113,11 @@ async def enter(request: Request) -> OpenDoor:
     return OpenDoor(state.services, read_call(request), request, state.limiter)
 
 
+async def enter_aside(request: Request) -> OpenDoor:
+    """The same for what waits for somebody else's server: however slow that is, all others have their threads."""
+    return replace(await enter(request), limiter=request.app.state.limiter_aside)
+
+
 async def open_door(request: Request) -> OpenDoor:
     """The same for those who are known alone: nobody else's body is read."""
     door = await enter(request)
@@ -137,6 +145,7 @@ def read_call(request: Request) -> Call:
 
 Door = Annotated[OpenDoor, Depends(open_door)]
 FreeDoor = Annotated[OpenDoor, Depends(enter)]
+FreeDoorAside = Annotated[OpenDoor, Depends(enter_aside)]
 
 
 def _read_bearer(request: Request) -> str | None:

@@ -20,7 +20,9 @@ LONGEST_ADDRESS = 16 * 1024
 CODE = re.compile(rf"{API}/projects/[^/]+/code/[^/]+")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+# What every answer has, unless it brings its own.
 HEADERS = [
+    (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
@@ -79,10 +81,9 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = [(b"x-request-id", scope["request_id"].encode()), *HEADERS]
-                if not any(name.lower() == b"cache-control" for name, _ in message["headers"]):
-                    own.append((b"cache-control", b"no-store"))
-                message["headers"] = [*message["headers"], *own]
+                brought = {name.lower() for name, _ in message["headers"]}
+                own = [pair for pair in HEADERS if pair[0] not in brought]
+                message["headers"] = [*message["headers"], (b"x-request-id", scope["request_id"].encode()), *own]
             if asked == "HEAD" and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             await send(message)

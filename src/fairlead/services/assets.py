@@ -1,16 +1,17 @@
 """What compute resources and templates have in common: kept by name at a scope, with every revision they ever had."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import ValidationError
 
 from fairlead.core.comparing import Difference, compare
+from fairlead.core.linting import Trial
 from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.model.compute_resources import Named
 from fairlead.model.parsing import show, violations_of
-from fairlead.model.plans import Finding, Violation
+from fairlead.model.plans import Finding, Sentence, Violation
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, AssetRecord, RevisionRecord, RunRecord
 from fairlead.model.roles import Deed
@@ -24,6 +25,14 @@ MOST_TOLD = 50
 CONTENT = ("name", "description", "scope", "requirements", "workload_types", "archived", "successor", "managed_by")
 
 AssetT = TypeVar("AssetT", bound=AssetRecord)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is wrong with something that would be offered, and what a pod that uses it gets."""
+
+    findings: tuple[Finding, ...]
+    sentences: tuple[Sentence, ...]
 
 
 class Assets(Generic[AssetT]):
@@ -51,11 +60,12 @@ class Assets(Generic[AssetT]):
         with self.units.reading(call) as unit:
             return self.find(unit, name)
 
-    def check(self, call: Call, asset: Named) -> tuple[Finding, ...]:
-        """What keeps it from being used, and what may surprise its users. Nothing is kept."""
+    def check(self, call: Call, asset: Named) -> Checked:
+        """What keeps it from being used, what may surprise its users, and what they get. Nothing is kept."""
         with self.units.reading(call) as unit:
             self._authorise(unit, asset, Deed.SEE)
-            return self._look_at(unit, asset)
+            trial = self.try_out(unit, asset)
+            return Checked(_placed(trial), trial.sentences)
 
     def create(self, call: Call, asset: Named) -> AssetT:
         """Keep a new one."""
@@ -202,8 +212,8 @@ class Assets(Generic[AssetT]):
         written = {"name": record.name, "description": record.description, "scope": record.scope}
         return {**written, "requirements": record.requirements}
 
-    def lint(self, unit: Unit, asset: Any) -> tuple[Finding, ...]:
-        """What is wrong with it among the policies that reach it."""
+    def try_out(self, unit: Unit, asset: Any) -> Trial:
+        """It, as if somebody used it among the policies that reach it."""
         raise NotImplementedError
 
     def users(self, unit: Unit, record: AssetT) -> list[JSON]:
@@ -235,14 +245,9 @@ class Assets(Generic[AssetT]):
             raise RequestRejected([violation])
         unit.require(deed, asset.scope, asset.scope)
 
-    def _look_at(self, unit: Unit, asset: Named) -> tuple[Finding, ...]:
-        """What is wrong with it, where it stands in what was written."""
-        found = self.lint(unit, asset)
-        return tuple(replace(item, path=".".join(filter(None, ("requirements", item.path)))) for item in found)
-
     def _refuse_wrong(self, unit: Unit, asset: Named) -> None:
         _refuse_revision(asset)
-        found = [finding for finding in self._look_at(unit, asset) if isinstance(finding, Violation)]
+        found = [finding for finding in _placed(self.try_out(unit, asset)) if isinstance(finding, Violation)]
         if found:
             raise RequestRejected(found)
 
@@ -290,6 +295,12 @@ def keep_revision(unit: Unit, record: AssetT) -> AssetT:
         )
     )
     return record
+
+
+def _placed(trial: Trial) -> tuple[Finding, ...]:
+    """What is wrong with something, where it stands in what was written."""
+    found = trial.findings
+    return tuple(replace(item, path=".".join(filter(None, ("requirements", item.path)))) for item in found)
 
 
 def _refuse_revision(asset: Named) -> None:

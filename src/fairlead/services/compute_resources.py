@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.core import linting
+from fairlead.core.linting import Trial
 from fairlead.errors import Conflict
 from fairlead.model.compute_resources import ComputeResource
-from fairlead.model.plans import Finding
 from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, SETTINGS, ComputeResourceRecord, PolicyRecord, SettingsRecord, TemplateRecord
 from fairlead.model.scopes import PLATFORM
@@ -30,9 +30,9 @@ class ComputeResources(Assets[ComputeResourceRecord]):
             named = Condition("compute_resource", "=", record.name)
             return unit.tx.find(TemplateRecord, named, *unit.in_sight())
 
-    def lint(self, unit: Unit, asset: Any) -> tuple[Finding, ...]:
-        organisation, scope = unit.organisation, asset.scope
-        return linting.lint(asset, organisation.policies_of(scope), organisation.clusters_near(scope), firm=True)
+    def try_out(self, unit: Unit, asset: Any) -> Trial:
+        policies, near = unit.organisation.policies_of(asset.scope), unit.clusters_near(asset.scope)
+        return linting.try_out(asset, policies, near, platform=unit.organisation.defaults, firm=True)
 
     def to_fields(self, unit: Unit, asset: Any) -> JSON:
         types = None if asset.workload_types is None else list(asset.workload_types)

@@ -9,7 +9,7 @@ from fairlead.model.scopes import PLATFORM, Cluster, Project
 from fairlead.ports import Principal
 from fairlead.services.calls import Call, digest_of
 from fairlead.services.places import Places
-from fairlead.services.tokens import LINK_LASTS, Tokens
+from fairlead.services.tokens import LINK, LINK_LASTS, Tokens
 from fairlead.services.units import Unit, Units
 
 FOUNDER = Call(principal=Principal("fairlead", via="start"), trusted=True)
@@ -41,9 +41,9 @@ class Founding:
             if text is None:
                 stale = (Condition("purpose", "=", "local"), Condition("name", "=", machine))
                 for token in unit.tx.find(TokenRecord, *stale):
-                    unit.remove(token, "token", token.name, PLATFORM)
+                    self.tokens.revoke(unit, token)
                 text = self.tokens.add(unit, user, (), machine, "local", None).token
-            word = self.tokens.add(unit, user, (), "sign-in link", "login", unit.now + LINK_LASTS).token
+            word = self.tokens.add(unit, user, (), LINK, "login", unit.now + LINK_LASTS).token
             assert text is not None
             assert word is not None
             return text, word

@@ -1,22 +1,26 @@
 """Policies: what is allowed at a scope, what that makes of all scopes together, and what a draft would refuse."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fairlead.core import explaining, linting
+from fairlead.core import explaining, linting, quotas
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
-from fairlead.core.policies import merging
+from fairlead.core.policies import effective
+from fairlead.core.policies.effective import EffectivePolicy
+from fairlead.core.quotas import Held, Used
 from fairlead.errors import NotFound, RequestRejected
 from fairlead.model.parsing import nearest, show
-from fairlead.model.plans import Said, Source, Violation
+from fairlead.model.plans import Violation
 from fairlead.model.policies import Policy
-from fairlead.model.queries import Condition, Query
+from fairlead.model.queries import Condition, Page, Query
 from fairlead.model.records import JSON, ComputeResourceRecord, PlanRecord, PolicyRecord, RunRecord, TemplateRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.roles import Deed
+from fairlead.model.scopes import PLATFORM
 from fairlead.services.calls import Call
+from fairlead.services.listing import Listing, load_page
 from fairlead.services.organisations import Organisation
 from fairlead.services.snapshots import build_ground, compute_resource_of, look_up, template_of
 from fairlead.services.units import Unit, Units
@@ -51,6 +55,11 @@ class Policies:
     def __init__(self, units: Units) -> None:
         self.units = units
 
+    def page(self, call: Call, asked: Listing) -> Page[PolicyRecord]:
+        """The policies of the scopes that the caller sees."""
+        with self.units.reading(call) as unit:
+            return load_page(unit.tx, PolicyRecord, asked, sort="scope", within=unit.in_sight())
+
     def get(self, call: Call, scope: str) -> PolicyRecord:
         """The policy of a scope."""
         with self.units.reading(call) as unit:
@@ -75,11 +84,13 @@ class Policies:
             unit.check_free(record, "policy", force=force)
             unit.remove(record, "policy", scope, scope)
 
-    def effective(self, call: Call, scope: str) -> JSON:
+    def effective(self, call: Call, scope: str) -> EffectivePolicy:
         """What holds at a scope, each part with the scope that it comes from."""
         with self.units.reading(call) as unit:
             unit.require(Deed.SEE, scope, scope)
-            return describe(unit.organisation.policies_of(scope), scope)
+            policies = unit.organisation.policies_of(scope)
+            bounded = [policy.scope for policy in policies if policy.quota.model_fields_set]
+            return effective.describe(policies, scope, _load_used(unit, [*bounded, scope]))
 
     def validate(self, call: Call, scope: str, draft: Policy) -> Verdict:
         """Which compute resources, templates and recent runs a draft would refuse. Nothing is kept."""
@@ -111,6 +122,22 @@ class Policies:
         return unit.save(record, after, "policy.edit", policy.scope, policy.scope)
 
 
+def _load_used(unit: Unit, scopes: Sequence[str]) -> Callable[[str], Used]:
+    """What runs that are not finished hold at and below each of some scopes, of which each stands below the one before.
+
+    Also what the caller does not see: whoever may not have more must know that others have it.
+    """
+    below = unit.organisation.tree.below
+    where = [] if scopes[0] == PLATFORM else [Condition("scope", "in", (scopes[0], *below(scopes[0])))]
+    found = unit.tx.tally(RunRecord, ("scope", *Held._fields), Condition("live", "=", True), *where)
+
+    def add_up(scope: str) -> Used:
+        places = {scope, *below(scope)}
+        return quotas.add_up((Held(*held), number) for (place, *held), number in found.items() if place in places)
+
+    return add_up
+
+
 def check_profile(unit: Unit, profile: str | None, scope: str) -> None:
     """A default names a compute resource that reaches its scope."""
     if profile is None:
@@ -122,43 +149,6 @@ def check_profile(unit: Unit, profile: str | None, scope: str) -> None:
             profile, (item.name for item in unit.tx.find(ComputeResourceRecord, *unit.in_sight(), limit=1000))
         )
         raise RequestRejected([Violation("defaults.profile", "unknown_profile", message, hint)])
-
-
-def describe(policies: Sequence[Policy], scope: str) -> JSON:
-    """Policies from the platform down as one, each part with its source."""
-    rules = merging.merge_rules(policies)
-    described: JSON = {}
-    for path, rule in sorted(rules.items()):
-        bounds = {
-            "min": [_said(said) for said in rule.min.values()],
-            "max": [_said(said) for said in rule.max.values()],
-            "options": [_said(said) for said in rule.options],
-            "required": _flag(rule.required),
-            "locked": _flag(rule.locked),
-        }
-        if said := {name: value for name, value in bounds.items() if value}:
-            described[path] = said
-    defaults = [{"scope": policy.scope, "requirements": policy.defaults.to_data()} for policy in policies]
-    quotas = [{"scope": policy.scope, **policy.quota.model_dump(exclude_none=True)} for policy in policies]
-    return {
-        "scope": scope,
-        "rules": described,
-        "switches": {name: _said(said) for name, said in merging.merge_switches(policies).items()},
-        "limit_factor": {
-            name: {"value": float(said.value), "source": asdict(said.source)}
-            for name, said in merging.merge_limit_factors(policies).items()
-        },
-        "defaults": [item for item in defaults if item["requirements"]],
-        "quotas": [quota for quota in quotas if len(quota) > 1],
-    }
-
-
-def _said(said: Said) -> JSON:
-    return {"value": explaining.to_json(said.value), "source": asdict(said.source)}
-
-
-def _flag(source: Source | None) -> JSON | None:
-    return None if source is None else {"value": True, "source": asdict(source)}
 
 
 Judge = Callable[[Unit, Any, str, tuple[Policy, ...]], list[Violation]]
@@ -207,8 +197,9 @@ def _judge_compute_resource(
     unit: Unit, record: ComputeResourceRecord, scope: str, policies: tuple[Policy, ...]
 ) -> list[Violation]:
     near = unit.organisation.clusters_near(scope)
-    found = linting.lint(compute_resource_of(record), policies, near, firm=True)
-    return [item for item in found if isinstance(item, Violation)]
+    defaults = unit.organisation.defaults
+    trial = linting.try_out(compute_resource_of(record), policies, near, platform=defaults, firm=True)
+    return [item for item in trial.findings if isinstance(item, Violation)]
 
 
 def _judge_template(unit: Unit, record: TemplateRecord, scope: str, policies: tuple[Policy, ...]) -> list[Violation]:
@@ -217,8 +208,8 @@ def _judge_template(unit: Unit, record: TemplateRecord, scope: str, policies: tu
     asked = {"function": "template", "profile": template.requirements.profile}
     look_up(unit.tx, ground, RunRequest.model_validate(asked))
     near = unit.organisation.clusters_near(scope)
-    found = linting.lint_template(template, ground.snapshot, near)
-    return [item for item in found if isinstance(item, Violation)]
+    trial = linting.try_out_template(template, ground.snapshot, near)
+    return [item for item in trial.findings if isinstance(item, Violation)]
 
 
 def _judge_run(unit: Unit, run: RunRecord, policies: tuple[Policy, ...]) -> list[Violation]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.core import explaining, lifecycle
+from fairlead.core import explaining, lifecycle, quotas
 from fairlead.core.planning import plan_run
 from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.model.nodes import Node
@@ -197,6 +197,7 @@ def _record_of(unit: Unit, scope: str, request: RunRequest, planned: Planned) ->
         template=template,
         template_id=None if started_from is None else started_from.id,
         uses=sorted(_uses_of(values)),
+        **quotas.count(planned.plan.settings)._asdict(),
     )
 
 

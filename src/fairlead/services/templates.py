@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.core import linting
+from fairlead.core.linting import Trial
 from fairlead.errors import Conflict
 from fairlead.model.compute_resources import Template
-from fairlead.model.plans import Finding
 from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, TemplateRecord
 from fairlead.model.requests import RunRequest
@@ -22,11 +22,11 @@ class Templates(Assets[TemplateRecord]):
     noun, code, used_as = "template", "template", "template"
     kind, model = TemplateRecord, Template
 
-    def lint(self, unit: Unit, asset: Any) -> tuple[Finding, ...]:
+    def try_out(self, unit: Unit, asset: Any) -> Trial:
         ground = build_ground(unit.tx, unit.organisation, asset.scope, None)
         asked = {"function": "template", "profile": asset.requirements.profile}
         look_up(unit.tx, ground, RunRequest.model_validate(asked))
-        return linting.lint_template(asset, ground.snapshot, unit.organisation.clusters_near(asset.scope))
+        return linting.try_out_template(asset, ground.snapshot, unit.clusters_near(asset.scope))
 
     def to_fields(self, unit: Unit, asset: Any) -> JSON:
         return {**super().to_fields(unit, asset), "compute_resource": asset.requirements.profile}

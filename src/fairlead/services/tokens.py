@@ -15,10 +15,12 @@ from fairlead.model.tokens import TokenRequest
 from fairlead.ports import Principal
 from fairlead.services.calls import Call, digest_of
 from fairlead.services.listing import Listing, load_page, map_page
-from fairlead.services.units import TOKEN_PREFIX, Unit, Units
+from fairlead.services.units import TOKEN_PREFIX, Unit, Units, refuse_own_user
 
+LINK = "sign-in link"
 LINK_LASTS = timedelta(minutes=15)
 SESSION_LASTS = timedelta(hours=12)
+LASTING = ("api", "local")  # purposes of tokens that make links and open sessions, which end with them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,7 @@ class TokenView:
     expires_at: datetime | None
     created_by: str
     created_at: datetime
+    made_with: str | None = None  # of a session: the id of the token with which it ends
     token: str | None = field(default=None, repr=False)
 
 
@@ -89,7 +92,23 @@ class Tokens:
             if record is None or not (mine or unit.permissions.may(Deed.GOVERN, PLATFORM)):
                 raise NotFound(f"there is no token {show(token_id)}")
             unit.check_revision(record)
-            unit.remove(record, "token", record.name, PLATFORM)
+            self.revoke(unit, record)
+
+    def make_link(self, call: Call) -> TokenView:
+        """A word that signs a browser in as the caller, once and soon.
+
+        Only a token makes one: a stolen session would prolong itself by it.
+        """
+        with self.units.changing(call, "organisation") as unit:
+            unit.recall(TokenView)
+            _forget_old(unit)
+            token = unit.tx.get(TokenRecord, digest=digest_of(call.bearer or ""))
+            if token is None or token.purpose not in LASTING:
+                message = f"a sign-in link is made with a token of this server; you came with {unit.principal.via}"
+                raise Forbidden(message, "send one that POST /tokens made")
+            until = _earliest(unit.now + LINK_LASTS, token.expires_at)
+            link = self.add(unit, token.user, tuple(token.groups), LINK, "login", until, made_with=token.id)
+            return unit.remember(link, once=True)
 
     def sign_in(self, call: Call, word: str) -> TokenView:
         """A session of a browser, for the word of a sign-in link or for a token."""
@@ -97,15 +116,24 @@ class Tokens:
         with self.units.reading(nobody) as unit:
             _find_open(unit, word)  # before anything is locked: anybody can ask
         with self.units.changing(nobody, "organisation") as unit:
-            unit.tx.remove_all(TokenRecord, Condition("expires_at", "<", unit.now - SESSION_LASTS))
+            _forget_old(unit)
             found = _find_open(unit, word)
+            source = _find_source(unit, found)
             unit = replace(unit, principal=Principal(found.user, tuple(found.groups), f"{found.purpose}:{found.name}"))
             if found.purpose == "login":
                 unit.remove(found, "token", found.name, PLATFORM)
-            until = unit.now + SESSION_LASTS
-            if found.purpose != "login" and found.expires_at is not None:
-                until = min(until, found.expires_at)
-            return self.add(unit, found.user, tuple(found.groups), "browser", "session", until)
+            end = None if source is None else source.expires_at
+            own_end = None if found.purpose == "login" else found.expires_at
+            until = _earliest(unit.now + SESSION_LASTS, end, own_end)
+            made_with = None if source is None else source.id
+            return self.add(unit, found.user, tuple(found.groups), "browser", "session", until, made_with=made_with)
+
+    def sign_in_as(self, call: Call, principal: Principal) -> TokenView:
+        """A session of a browser, for somebody whom an issuer has just signed in."""
+        refuse_own_user(principal)
+        with self.units.changing(replace(call, principal=principal), "organisation") as unit:
+            _forget_old(unit)
+            return self.add(unit, principal.user, principal.groups, "browser", "session", unit.now + SESSION_LASTS)
 
     def sign_out(self, call: Call) -> None:
         """End the session that the caller came with."""
@@ -122,6 +150,8 @@ class Tokens:
         name: str,
         purpose: str,
         expires_at: datetime | None,
+        *,
+        made_with: str | None = None,
     ) -> TokenView:
         """Keep a new token, within a use case; the answer is the only place where its text is."""
         if expires_at is not None and expires_at <= unit.now:
@@ -135,9 +165,16 @@ class Tokens:
             purpose=purpose,
             digest=digest_of(text),
             expires_at=expires_at,
+            made_with=made_with,
         )
         unit.add(record, "token", name, PLATFORM)
         return view_of(record, text)
+
+    def revoke(self, unit: Unit, record: TokenRecord) -> None:
+        """Forget a token with the links and sessions that were made with it, within a use case."""
+        for made in unit.tx.find(TokenRecord, Condition("made_with", "=", record.id)):
+            unit.remove(made, "token", made.name, PLATFORM)
+        unit.remove(record, "token", record.name, PLATFORM)
 
 
 def view_of(record: TokenRecord, text: str | None = None) -> TokenView:
@@ -150,17 +187,35 @@ def view_of(record: TokenRecord, text: str | None = None) -> TokenView:
         expires_at=record.expires_at,
         created_by=record.created_by,
         created_at=record.created_at,
+        made_with=record.made_with,
         token=text,
     )
+
+
+def _forget_old(unit: Unit) -> None:
+    unit.tx.remove_all(TokenRecord, Condition("expires_at", "<", unit.now - SESSION_LASTS))
 
 
 def _find_open(unit: Unit, word: str) -> TokenRecord:
     """The token or sign-in link with this text, where it still opens."""
     found = unit.tx.get(TokenRecord, digest=digest_of(word))
     if found is None or (found.expires_at is not None and found.expires_at <= unit.now):
-        message = "the sign-in link is used up or too old" if word else "no sign-in link or token was sent"
-        raise Unauthenticated(message, "run fairlead up again, or sign in with a token")
+        message = (
+            "the link or token is unknown, revoked, used up or too old" if word else "no sign-in link or token was sent"
+        )
+        raise Unauthenticated(message, "run fairlead open for a new one, or sign in with a token")
     return found
+
+
+def _find_source(unit: Unit, found: TokenRecord) -> TokenRecord | None:
+    """The token that a session ends with which this opens. There is none where an issuer or the server signs in."""
+    if found.purpose in LASTING:
+        return found
+    return None if found.made_with is None else unit.tx.get(TokenRecord, id=found.made_with)
+
+
+def _earliest(*moments: datetime | None) -> datetime:
+    return min(moment for moment in moments if moment is not None)
 
 
 def _own(unit: Unit) -> list[Condition]:

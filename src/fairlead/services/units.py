@@ -14,7 +14,7 @@ from fairlead.model.parsing import printable
 from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, AnswerRecord, AssetRecord, AuditRecord, PlaceRecord, PolicyRecord, Record
 from fairlead.model.roles import Deed, Role
-from fairlead.model.scopes import PLATFORM
+from fairlead.model.scopes import PLATFORM, Cluster
 from fairlead.ports import OWN_USERS, Clock, Identity, MakeId, Part, Principal, Store, Transaction
 from fairlead.services.calls import Call, digest_of
 from fairlead.services.organisations import Organisation
@@ -56,6 +56,11 @@ class Unit:
         """The same use case, with its own changes of the organisation in the picture."""
         organisation = Organisation.load(self.tx, UNCOMMITTED)
         return replace(self, organisation=organisation, permissions=_permit(organisation, self.principal, self.call))
+
+    def clusters_near(self, scope: str) -> list[Cluster]:
+        """The clusters that a scope is on or that are below it, as far as the caller sees them."""
+        near = self.organisation.clusters_near(scope)
+        return [cluster for cluster in near if self.permissions.sees(cluster.scope)]
 
     def in_sight(self) -> list[Condition]:
         """What must hold of a scope for the caller to see what is there."""
@@ -129,7 +134,7 @@ class Unit:
         """Raise where the caller read another revision, or where files say what it is and are not to be overruled."""
         self.check_revision(record, required=required)
         if record.managed_by is not None and not force:
-            hint = "change the file and apply it again, or send force=true to change it until then"
+            hint = "change the file and apply it again, or overrule it until then: force=true, at a terminal --force"
             raise Conflict(f"the {noun} is managed by {record.managed_by}", hint)
 
     def recall(self, answer: type[Answer]) -> Answer | None:
@@ -210,9 +215,7 @@ class Units:
         if call.bearer.startswith(TOKEN_PREFIX) or self._identity is None:
             return None
         principal = self._recall(call.bearer) or self._identity.identify(call.bearer)
-        if principal.user.endswith(OWN_USERS):
-            message = f"{principal.user} is a user of the server itself, which no issuer knows"
-            raise Unauthenticated(message, "use another name at the issuer, or another claim for the user")
+        refuse_own_user(principal)
         if len(self._identified) >= MOST_IDENTIFIED:
             self._identified.clear()
         self._identified.setdefault(digest_of(call.bearer), (principal, self._clock() + IDENTIFIED_FOR))
@@ -251,6 +254,13 @@ def _permit(organisation: Organisation, principal: Principal, call: Call) -> Per
     if call.trusted:
         return Permissions(organisation.tree, {PLATFORM: frozenset({Role.ADMIN})})
     return organisation.permissions_of(principal)
+
+
+def refuse_own_user(principal: Principal) -> None:
+    """An issuer whose users can choose their names must not let one be who started the server."""
+    if principal.user.endswith(OWN_USERS):
+        message = f"{principal.user} is a user of the server itself, which no issuer knows"
+        raise Unauthenticated(message, "use another name at the issuer, or another claim for the user")
 
 
 def to_audit(record: Any) -> JSON | None:

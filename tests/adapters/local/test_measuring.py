@@ -11,7 +11,6 @@ import pytest
 from fairlead.adapters.local import measuring, sweeping
 from fairlead.adapters.local.measuring import PAGE, TICKS, Process
 
-
 RUN = f"measured-{os.getpid()}"  # of this worker alone: others run the same tests at the same time
 
 

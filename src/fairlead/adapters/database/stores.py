@@ -107,6 +107,12 @@ class DatabaseTransaction:
         statement = sa.select(sa.func.count()).select_from(TABLES[kind]).where(*clauses)
         return int(self._connection.execute(statement).scalar_one())
 
+    def tally(self, kind: type[Any], names: Sequence[str], *conditions: Condition) -> dict[tuple[Any, ...], int]:
+        """How many records there are for which all conditions hold, by the values of some of their fields."""
+        columns = [TABLES[kind].c[name] for name in names]
+        counted = sa.select(*columns, sa.func.count()).where(*self._clauses(kind, conditions)).group_by(*columns)
+        return {tuple(row[:-1]): row[-1] for row in self._connection.execute(counted)}
+
     def add(self, record: Any) -> None:
         """Keep a new record. Raise `Conflict` where its name or id is taken."""
         with self._refusing(record):

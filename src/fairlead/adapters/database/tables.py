@@ -151,6 +151,7 @@ tokens = _record(
     _column("purpose", Text),
     _column("digest", Text, unique=True),
     _column("expires_at", Moment, nullable=True),
+    _column("made_with", Text, nullable=True),
 )
 runs = _record(
     "runs",
@@ -167,6 +168,9 @@ runs = _record(
     _column("template", Text, nullable=True),
     _column("template_id", Text, nullable=True),
     _column("uses", Json),
+    _column("gpus", sa.Integer, server_default="0"),
+    _column("cpu_millicores", sa.BigInteger, server_default="0"),
+    _column("mem_bytes", sa.BigInteger, server_default="0"),
     _column("code", Text, nullable=True, index=True),
     _scope("cluster", nullable=True),
     _column("held_by", Text, nullable=True),

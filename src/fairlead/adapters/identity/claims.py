@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from fairlead.errors import Unauthenticated
 from fairlead.model.parsing import show
-from fairlead.model.tokens import LONGEST_USER
+from fairlead.model.tokens import LONGEST_NAME
 
 LEEWAY = timedelta(seconds=60)  # how far clocks may disagree
 END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
@@ -49,6 +49,15 @@ def check_audience(claims: Claims, audience: str) -> None:
         raise Unauthenticated(message, f"ask the identity provider for a token with the audience {audience}")
 
 
+def check_login(claims: Claims, client: str, nonce: str) -> None:
+    """A token that tells of a sign-in must be of this very one, and made for whoever began it."""
+    if claims.get("nonce") != nonce:
+        raise Unauthenticated("the token is of another sign-in than the one that was begun (nonce)", "sign in again")
+    if claims.get("azp", client) != client:
+        message = f"the token was made for {show(claims['azp'])} (azp); this server is {show(client)}"
+        raise Unauthenticated(message, ASK_ADMINISTRATOR)
+
+
 def check_times(claims: Claims, now: datetime) -> None:
     """A token is good from when it says until when it says, and it must say until when."""
     expires = _moment(claims, "exp")
@@ -70,7 +79,7 @@ def parse_user(claims: Claims, name: str) -> str:
     found = claims.get(name)
     if not isinstance(found, str) or not _is_name(found):
         message = f"the token has no name of a user as its claim {name!r}: found {show(found)}"
-        raise Unauthenticated(message, f"it must be 1 to {LONGEST_USER} printable characters; {ASK_ADMINISTRATOR}")
+        raise Unauthenticated(message, f"it must be 1 to {LONGEST_NAME} printable characters; {ASK_ADMINISTRATOR}")
     # Where anybody can sign up with any address, an unproven one would make them somebody else.
     if name == "email" and claims.get("email_verified") in (False, "false"):
         message = f"the identity provider has not verified that {show(found)} belongs to the bearer of the token"
@@ -88,7 +97,7 @@ def parse_groups(claims: Claims, name: str) -> tuple[str, ...]:
     for group in listed:
         if not isinstance(group, str) or not _is_name(group):
             message = f"the token has something that is no name of a group in its claim {name!r}: found {show(group)}"
-            raise Unauthenticated(message, f"names are 1 to {LONGEST_USER} printable characters; {ASK_ADMINISTRATOR}")
+            raise Unauthenticated(message, f"names are 1 to {LONGEST_NAME} printable characters; {ASK_ADMINISTRATOR}")
     return tuple(dict.fromkeys(listed))
 
 
@@ -119,4 +128,4 @@ def _show(moment: datetime) -> str:
 
 
 def _is_name(text: str) -> bool:
-    return 1 <= len(text) <= LONGEST_USER and text.isprintable() and not text.isspace()
+    return 1 <= len(text) <= LONGEST_NAME and text.isprintable() and not text.isspace()

@@ -1,17 +1,17 @@
-"""How documents of an issuer are read: over HTTPS, bounded in time and size, and never from elsewhere."""
+"""How an issuer is asked: over HTTPS, bounded in time and size, and never somebody else in its place."""
 
 import time
+from collections.abc import Mapping
 from http.client import HTTPException, HTTPResponse
-from typing import Any
-from urllib.error import HTTPError
-from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPErrorProcessor, OpenerDirector, ProxyHandler, Request, build_opener
 
 from fairlead.model.hosts import is_loopback
 
 PATIENCE_SECONDS = 5
 MOST_BYTES = 1024 * 1024
 CHUNK = 64 * 1024
+HEADERS = {"Accept": "application/json", "User-Agent": "fairlead"}
 
 
 def is_fetchable(address: str, *, plain: bool) -> bool:
@@ -30,33 +30,44 @@ def is_fetchable(address: str, *, plain: bool) -> bool:
 
 def fetch(address: str) -> bytes:
     """The document at an address. Raise `OSError` where it cannot be had."""
+    status, content = _ask(address, None, HEADERS)
+    if not 200 <= status < 300:
+        raise OSError(f"{address} answers with status {status}")
+    return content
+
+
+def send(address: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
+    """The status and the content of the answer to a form, a refusal too. Raise `OSError` where there is none."""
+    return _ask(address, urlencode(form).encode(), {**HEADERS, **headers})
+
+
+def _ask(address: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
     if not is_fetchable(address, plain=True):
         raise OSError(f"{address!r} is no https address")
-    request = Request(address, headers={"Accept": "application/json", "User-Agent": "fairlead"})
+    request = Request(address, data=body, headers=dict(headers))
     deadline = time.monotonic() + PATIENCE_SECONDS
     try:
         with _opener_for(address).open(request, timeout=PATIENCE_SECONDS) as response:
-            return _read(response, deadline)
-    except HTTPError as error:
-        error.close()
-        raise OSError(f"{address} answers with status {error.code}") from error
+            return response.status, _read(response, deadline)
     except HTTPException as error:
         raise OSError(f"{address} does not answer as HTTP says: {error!r}") from error
     except OSError as error:
         raise OSError(f"asking {address}: {getattr(error, 'reason', error)}") from error
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """Treats a redirect as the error that it is here: whom we trust is written in the settings."""
+class _AsAnswered(HTTPErrorProcessor):
+    """Takes every status as an answer, and so follows no redirect: whom we trust is written in the settings."""
 
-    def redirect_request(self, *_: Any) -> None:
-        return None
+    def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:  # noqa: ARG002
+        return response
+
+    https_response = http_response
 
 
 def _opener_for(address: str) -> OpenerDirector:
     if is_loopback(urlsplit(address).hostname or ""):
-        return build_opener(_NoRedirects, ProxyHandler({}))  # no proxy reaches our own machine
-    return build_opener(_NoRedirects)
+        return build_opener(_AsAnswered, ProxyHandler({}))  # no proxy reaches our own machine
+    return build_opener(_AsAnswered)
 
 
 def _read(response: HTTPResponse, deadline: float) -> bytes:

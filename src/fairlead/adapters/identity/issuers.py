@@ -1,9 +1,9 @@
-"""The keys with which an issuer signs: where they are found, how long they are believed, how often they are read."""
+"""What an issuer says of itself, and its keys: where they are, how long they are believed, how often they are read."""
 
 import base64
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -36,8 +36,9 @@ NOT_A_KEY = (JoseError, UnsupportedAlgorithm, ValueError, TypeError, LookupError
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of an issuer: its keys, when they were read, and how the last try went."""
+    """What is known of an issuer: what it says of itself, its keys, when they were read, how the last try went."""
 
+    described: Mapping[str, Any] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
     read_at: datetime | None = None
     tried_at: datetime | None = None
@@ -71,6 +72,18 @@ class IssuerKeys:
         finally:
             self._reading.release()
 
+    def describe(self) -> Mapping[str, Any]:
+        """What the issuer says of itself, read together with its keys. Raise `Unavailable`."""
+        self.find(None)
+        return self._known.described
+
+    def check_address(self, described: Mapping[str, Any], name: str, of: str) -> str:
+        """An address that the issuer names. Raise `ValueError` where it is none that may be asked."""
+        address = described.get(name)
+        if not isinstance(address, str) or "#" in address or not is_fetchable(address, plain=self._plain):
+            raise ValueError(f"the issuer has no safe address of its {of} ({name}): {show(address)}")
+        return address
+
     def _find_anew(self, key_id: str | None) -> tuple[Key, ...]:
         known, now = self._known, self._clock()  # the one who read before us may have found it
         fresh = _is_within(known.read_at, now, KEPT)
@@ -87,26 +100,24 @@ class IssuerKeys:
 
     def _read(self, known: _Known) -> _Known:
         try:
-            keys = self._read_keys()
+            described, keys = self._read_documents()
         except (OSError, ValueError) as error:
             # The pause begins when the try ends: a slow issuer would outlast it.
             return replace(known, tried_at=self._clock(), failure=str(error))
         now = self._clock()
-        return _Known(keys, read_at=now, tried_at=now)
+        return _Known(described, keys, read_at=now, tried_at=now)
 
-    def _read_keys(self) -> tuple[Key, ...]:
+    def _read_documents(self) -> tuple[Mapping[str, Any], tuple[Key, ...]]:
         described = self._read_document(self.issuer.removesuffix("/") + DISCOVERY)
         if described.get("issuer") != self.issuer:
             raise ValueError(f"the issuer calls itself {show(described.get('issuer'))}")
-        address = described.get("jwks_uri")
-        if not isinstance(address, str) or not is_fetchable(address, plain=self._plain):
-            raise ValueError(f"the issuer has no safe address of its keys (jwks_uri): {show(address)}")
+        address = self.check_address(described, "jwks_uri", "keys")
         listed = self._read_document(address).get("keys")
         parsed = map(_parse_key, listed if isinstance(listed, list) else [])
         keys = tuple(key for key in parsed if key is not None)
         if not keys:
             raise ValueError(f"{address} has no key that signatures can be checked with")
-        return keys
+        return described, keys
 
     def _read_document(self, address: str) -> dict[str, Any]:
         content = self._fetch(address)

@@ -1,4 +1,4 @@
-"""Who a caller is, by a token that an OpenID Connect issuer signed."""
+"""Who somebody is, by a token that an OpenID Connect issuer signed."""
 
 import base64
 from collections.abc import Callable
@@ -50,19 +50,32 @@ class OidcIdentity:
         self.user_claim = user_claim
         self.groups_claim = groups_claim
         self._clock = clock
-        self._keys = IssuerKeys(issuer, clock, fetch)
+        self.keys = IssuerKeys(issuer, clock, fetch)
 
     def identify(self, bearer: str) -> Principal:
         """Who it is. Raise `Unauthenticated` where the token is not good, `Unavailable` where that cannot be told."""
-        header, claimed = _parse_token(bearer)
+        return self._read_principal(self._prove(bearer, self.audience))
+
+    def identify_login(self, token: str, *, client: str, nonce: str) -> Principal:
+        """Who signed in, by the ID token that a client got for a sign-in of this nonce. Raise as `identify` does."""
+        proven = self._prove(token, client)
+        claims.check_login(proven, client, nonce)
+        return self._read_principal(proven)
+
+    def _prove(self, token: str, audience: str) -> claims.Claims:
+        """What a token claims, where the issuer signed it for this audience and it is good now."""
+        header, claimed = _parse_token(token)
         algorithm, key_id = _check_header(header)
         # Before the signature, too: a token of somebody else is called that, and costs no look at the issuer.
         claims.check_issuer(claimed, self.issuer)
         keys = self._choose_keys(key_id, algorithm)
-        proven = self._verify(bearer, keys)
+        proven = self._verify(token, keys)
         claims.check_issuer(proven, self.issuer)
-        claims.check_audience(proven, self.audience)
+        claims.check_audience(proven, audience)
         claims.check_times(proven, self._clock())
+        return proven
+
+    def _read_principal(self, proven: claims.Claims) -> Principal:
         return Principal(
             user=claims.parse_user(proven, self.user_claim),
             groups=claims.parse_groups(proven, self.groups_claim),
@@ -70,7 +83,7 @@ class OidcIdentity:
         )
 
     def _choose_keys(self, key_id: str | None, algorithm: str) -> list[Key]:
-        found = self._keys.find(key_id)
+        found = self.keys.find(key_id)
         named = "a key without a name" if key_id is None else f"the key {show(key_id)}"
         if not found:
             message = f"the token is signed with {named}, which {self.issuer} does not have"
@@ -84,11 +97,11 @@ class OidcIdentity:
             raise Unauthenticated(message, claims.ASK_ADMINISTRATOR)
         return suitable
 
-    def _verify(self, bearer: str, keys: list[Key]) -> dict[str, Any]:
+    def _verify(self, token: str, keys: list[Key]) -> dict[str, Any]:
         """What the token claims, now that the issuer is known to have signed it."""
         for key in keys:
             try:
-                signed = jws.deserialize_compact(bearer, key, registry=_REGISTRY)
+                signed = jws.deserialize_compact(token, key, registry=_REGISTRY)
                 return claims.parse_object(signed.payload)
             except BadSignatureError:
                 continue

@@ -40,8 +40,10 @@ class Sampler:
         due = now >= self.next_sample
         if not due and self.spec.memory is None:
             return None
-        processes = measuring.list_tree(self.payload.proc, self.payload.top)[1:]
-        memory = measuring.measure_memory(self.payload.proc, processes, self.spec.memory) + self._measure_mounts()
+        processes, memory = self._measure()
+        if self.spec.memory is not None and memory > self.spec.memory:
+            # What processes share is counted again where some of them end while the others are looked at.
+            memory = min(memory, self._measure()[1])
         self.most["mem"] = max(self.most["mem"], memory)
         if self.spec.memory is not None and memory > self.spec.memory:
             return "OOMKilled", f"its memory was {_over(memory, self.spec.memory)}"
@@ -59,6 +61,11 @@ class Sampler:
     def peaks(self) -> Sample:
         """The most that the run used."""
         return dict(self.most)
+
+    def _measure(self) -> tuple[list[measuring.Process], int]:
+        processes = measuring.list_tree(self.payload.proc, self.payload.top)[1:]
+        memory = measuring.measure_memory(self.payload.proc, processes, self.spec.memory)
+        return processes, memory + self._measure_mounts()
 
     def _measure_mounts(self) -> int:
         """What lies in the run's folders in memory, which counts as memory."""

@@ -11,14 +11,14 @@ from fairlead.core.explaining import found_data
 from fairlead.model.compute_resources import Named
 from fairlead.model.names import ObjectName
 from fairlead.model.parsing import Strict
-from fairlead.model.plans import Finding, Violation
+from fairlead.model.plans import Sentence, Violation
 from fairlead.model.queries import Page
 from fairlead.model.records import RevisionRecord, RunRecord
 from fairlead.server.bodies import Written
 from fairlead.server.doors import Door, Services
 from fairlead.server.listings import Asked
 from fairlead.server.routing import answers, make_router
-from fairlead.services.assets import Assets
+from fairlead.services.assets import Assets, Checked
 from fairlead.services.listing import Listing
 
 Number = Annotated[int, Query(ge=1, le=2**31 - 1)]
@@ -34,10 +34,14 @@ class Successor(Strict):
 
 @dataclass(frozen=True)
 class Findings:
-    """What keeps something from being used, and what may surprise."""
+    """What keeps something from being used, what may surprise, and what a pod gets that uses it, in sentences.
+
+    Sentences have paths of the requirements; so have violations and warnings, below `requirements`.
+    """
 
     violations: list[dict[str, Any]]
     warnings: list[dict[str, Any]]
+    sentences: list[Sentence]
 
 
 def asset_routes(
@@ -64,7 +68,7 @@ def asset_routes(
 
     @router.post(f"{path}/check", name=f"check_{one}", **answers(Findings, writing=True))
     async def check(door: Door, asset: whole) -> Response:
-        """Say what would be wrong with one, and what may surprise its users. Nothing is kept."""
+        """Say what would be wrong with one, what may surprise its users, and what they get. Nothing is kept."""
         return await door.answer(lambda call: _sort(pick(door.services).check(call, asset)))
 
     @router.get(f"{path}/{{name}}", name=f"show_{one}", **answers(kind))
@@ -115,6 +119,7 @@ def asset_routes(
     return router
 
 
-def _sort(found: tuple[Finding, ...]) -> Findings:
-    broken = [found_data(item) for item in found if isinstance(item, Violation)]
-    return Findings(broken, [found_data(item) for item in found if not isinstance(item, Violation)])
+def _sort(checked: Checked) -> Findings:
+    broken = [found_data(item) for item in checked.findings if isinstance(item, Violation)]
+    warnings = [found_data(item) for item in checked.findings if not isinstance(item, Violation)]
+    return Findings(broken, warnings, list(checked.sentences))

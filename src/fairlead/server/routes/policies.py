@@ -5,21 +5,32 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, Response
 from pydantic import ValidationError
 
+from fairlead.core.policies.effective import EffectivePolicy
 from fairlead.errors import NotFound, RequestRejected
 from fairlead.model.parsing import show, violations_of
 from fairlead.model.plans import Violation
 from fairlead.model.policies import Policy
+from fairlead.model.queries import Page
 from fairlead.model.records import PolicyRecord
 from fairlead.model.scopes import PLATFORM
 from fairlead.server.bodies import Written
 from fairlead.server.doors import Door
+from fairlead.server.listings import Asked
 from fairlead.server.routing import answers, make_router
+from fairlead.services.listing import Listing
 from fairlead.services.policies import Verdict
 
 router = make_router("policies")
 PATH = "/policies/{kind}/{name}"
 ScopeKind = Literal["platform", "cluster", "department", "project"]
+Listed = Annotated[Listing, Depends(Asked(PolicyRecord))]
 Said = Annotated[dict[str, Any], Depends(Written(Policy, partial=True))]
+
+
+@router.get("/policies", name="list_policies", **answers(Page[PolicyRecord], about="One page"))
+async def list_policies(door: Door, asked: Listed) -> Response:
+    """List what is said at the scopes that you see."""
+    return await door.answer(door.services.policies.page, asked)
 
 
 @router.get(PATH, name="show_policy", **answers(PolicyRecord))
@@ -41,7 +52,7 @@ async def delete(door: Door, kind: ScopeKind, name: str, force: bool = False) ->
     return await door.answer(door.services.policies.delete, _scope(kind, name), force=force)
 
 
-@router.get(f"{PATH}/effective", name="show_effective_policy", **answers(dict[str, Any]))
+@router.get(f"{PATH}/effective", name="show_effective_policy", **answers(EffectivePolicy))
 async def effective(door: Door, kind: ScopeKind, name: str) -> Response:
     """Show what holds at a scope, each rule, switch and factor with the scope that it comes from."""
     return await door.answer(door.services.policies.effective, _scope(kind, name))

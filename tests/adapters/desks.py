@@ -1,0 +1,78 @@
+"""Where people sign in at an issuer: codes for browsers that come, and tokens for codes that are brought back, once."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
+
+CLIENT = "fairlead: web"
+SECRET = "s3cret+/:&=ü"
+AUTHORIZE, TOKEN = "/authorize", "/token"
+
+Claims = dict[str, Any]
+
+
+class Desk:
+    """Everybody is let in who comes, as ada; tests change what it says of them."""
+
+    def __init__(self, issuer: str, sign: Callable[[Claims], str]) -> None:
+        self.issuer, self._sign = issuer, sign
+        self.secret: str | None = SECRET
+        self.methods: tuple[str, ...] = ("client_secret_basic",)  # how a client may say that it is one
+        self.said: Claims = {}  # what ID tokens claim beside the usual
+        self.sign_with: Callable[[Claims], str] | None = None
+        self.error: dict[str, str] = {}  # what a browser is sent back with in place of a code
+        self.asked: list[dict[str, str]] = []
+        self.exchanged: list[dict[str, str]] = []
+        self._codes: dict[str, dict[str, str]] = {}
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What the discovery document says of it."""
+        addresses = {"authorization_endpoint": self.issuer + AUTHORIZE, "token_endpoint": self.issuer + TOKEN}
+        return {**addresses, "token_endpoint_auth_methods_supported": list(self.methods)}
+
+    def welcome(self, address: str) -> str:
+        """Where a browser that comes to an address is sent back to."""
+        asked = dict(parse_qsl(urlsplit(address).query, strict_parsing=True))
+        self.asked.append(asked)
+        assert (asked["response_type"], asked["client_id"]) == ("code", CLIENT)
+        assert asked["code_challenge_method"] == "S256"
+        code = f"c0de/+&{len(self.asked):040}"
+        self._codes[code] = asked
+        answer = self.error or {"code": code, "iss": self.issuer, "session_state": "x.y"}
+        return f"{asked['redirect_uri']}?{urlencode({'state': asked['state'], **answer})}"
+
+    def exchange(self, form: Mapping[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
+        """What a client gets for a code."""
+        self.exchanged.append(dict(form))
+        if not self._knows(form, authorization):
+            return 401, {"error": "invalid_client"}
+        asked = self._codes.pop(form.get("code", ""), None)
+        if asked is None or form.get("redirect_uri") != asked["redirect_uri"]:
+            return 400, {"error": "invalid_grant", "error_description": f"no such code: {form.get('code')}"}
+        if _challenge(form.get("code_verifier", "")) != asked["code_challenge"]:
+            return 400, {"error": "invalid_grant", "error_description": "PKCE verification failed"}
+        claims = {"iss": self.issuer, "aud": CLIENT, "nonce": asked["nonce"], "groups": ["vision"], **self.said}
+        token = (self.sign_with or self._sign)({name: said for name, said in claims.items() if said is not None})
+        return 200, {"access_token": "Pl4nted-access-token", "token_type": "Bearer", "id_token": token}
+
+    def send(self, address: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """What an `OidcLogin` asks with, where there is no network."""
+        assert address == self.issuer + TOKEN
+        status, answer = self.exchange(form, headers.get("Authorization", ""))
+        return status, json.dumps(answer).encode()
+
+    def _knows(self, form: Mapping[str, str], authorization: str) -> bool:
+        if self.secret is None:
+            return not authorization and form.get("client_id") == CLIENT and "client_secret" not in form
+        if "client_secret_basic" in self.methods:
+            name, _, secret = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
+            return (unquote_plus(name), unquote_plus(secret)) == (CLIENT, self.secret) and "client_secret" not in form
+        return not authorization and (form.get("client_id"), form.get("client_secret")) == (CLIENT, self.secret)
+
+
+def _challenge(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()

@@ -1,0 +1,33 @@
+"""What a run uses, as its supervisor looks at it: over a limit, and only for a moment."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fairlead.adapters.local import measuring
+from fairlead.adapters.local.payloads import Payload
+from fairlead.adapters.local.sampling import Sampler
+from fairlead.adapters.local.specs import Identity, Spec
+
+LIMIT = 100
+
+
+def look(folder: Path, monkeypatch: pytest.MonkeyPatch, *measured: int) -> tuple[str, str] | None:
+    """What a look at a run says, whose memory is measured so."""
+    identity = Identity(os.getuid(), os.getgid(), [])
+    spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", "/", identity, memory=LIMIT)
+    amounts = iter(measured)
+    monkeypatch.setattr(measuring, "measure_memory", lambda *_: next(amounts))
+    return Sampler(folder, spec, Payload(os.getpid(), {}, -1, isolated=False)).look(0.0)
+
+
+def test_a_run_over_its_memory_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert look(tmp_path, monkeypatch, LIMIT) is None
+    found = look(tmp_path, monkeypatch, LIMIT + 1, LIMIT + 9)
+    assert found is not None
+    assert found[0] == "OOMKilled"
+
+
+def test_what_is_measured_once_and_not_again_ends_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert look(tmp_path, monkeypatch, 3 * LIMIT, LIMIT // 2) is None

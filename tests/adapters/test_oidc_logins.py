@@ -1,0 +1,320 @@
+"""Signing in at an issuer: what a browser is sent away with, what is believed when it is back, and what is not."""
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from fairlead.adapters.identity import fetching
+from fairlead.adapters.identity.logins import OidcLogin
+from fairlead.errors import FairleadError, Unauthenticated, Unavailable
+from fairlead.ports import Attempt, Principal
+from tests.adapters.desks import CLIENT, SECRET
+from tests.adapters.issuers import EC, ISSUER, NOW, OTHER_RSA, Issuer, make_claims, make_part, make_token
+from tests.processes import providers
+
+ATTEMPT = Attempt("state" * 9, "nonce" * 9, "verifier" * 6)
+BACK = "https://fairlead.example.org/login/callback"
+SECONDS = int(NOW.timestamp())
+
+
+def come_back(issuer: Issuer, login: OidcLogin, attempt: Attempt = ATTEMPT) -> str:
+    """The code with which a browser comes back."""
+    sent = issuer.desk.welcome(login.begin(attempt, BACK))
+    return dict(parse_qsl(urlsplit(sent).query))["code"]
+
+
+def sign_in(issuer: Issuer, **options: Any) -> Principal:
+    """Who a browser is that goes to the issuer and comes back."""
+    login = issuer.login(**options)
+    return login.finish(ATTEMPT, BACK, come_back(issuer, login))
+
+
+def refusal_of(issuer: Issuer, kind: type[FairleadError] = Unauthenticated) -> str:
+    """Why a sign-in came to nothing. Whatever that is, no secret is in it, and the way out is."""
+    with pytest.raises(kind) as caught:
+        sign_in(issuer)
+    assert caught.value.hint
+    said = f"{caught.value} {caught.value.hint}"
+    assert not [text for text in (SECRET, "c0de", "Pl4nted", "verifier" * 6, "nonce" * 9) if text in said]
+    return str(caught.value)
+
+
+def test_a_browser_is_sent_away_with_all_that_the_issuer_needs() -> None:
+    address = Issuer().login().begin(ATTEMPT, BACK)
+    assert address.startswith(f"{ISSUER}/authorize?")
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(ATTEMPT.verifier.encode()).digest()).decode().rstrip("=")
+    assert dict(parse_qsl(urlsplit(address).query)) == {
+        "response_type": "code",
+        "client_id": CLIENT,
+        "redirect_uri": BACK,
+        "scope": "openid profile email",
+        "state": ATTEMPT.state,
+        "nonce": ATTEMPT.nonce,
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+    }
+    assert ATTEMPT.verifier not in address
+    assert SECRET not in address
+
+
+@pytest.mark.parametrize(
+    ("supported", "asked"), [(["openid", "groups"], True), (["openid"], False), ("groups", False), (None, False)]
+)
+def test_groups_are_asked_for_where_the_issuer_knows_that_word(supported: Any, asked: bool) -> None:
+    issuer = Issuer()
+    issuer.describe(scopes_supported=supported)
+    assert ("groups" in issuer.login().begin(ATTEMPT, BACK)) == asked
+
+
+def test_an_address_with_parameters_of_its_own_keeps_them() -> None:
+    issuer = Issuer()
+    issuer.describe(authorization_endpoint=f"{ISSUER}/authorize?tenant=lab")
+    asked = dict(parse_qsl(urlsplit(issuer.login().begin(ATTEMPT, BACK)).query))
+    assert (asked["tenant"], asked["client_id"]) == ("lab", CLIENT)
+
+
+def test_whoever_comes_back_is_who_the_id_token_says() -> None:
+    issuer = Issuer()
+    assert sign_in(issuer) == Principal("ada", ("vision",), "oidc")
+    (form,) = issuer.desk.exchanged
+    assert form.keys() == {"grant_type", "code", "redirect_uri", "code_verifier"}
+    assert (form["grant_type"], form["code_verifier"]) == ("authorization_code", ATTEMPT.verifier)
+
+
+def test_the_claims_with_the_user_and_the_groups_can_be_chosen() -> None:
+    issuer = Issuer()
+    issuer.desk.said = {"email": "ada@example.org", "roles": ["r"]}
+    assert sign_in(issuer, user_claim="email", groups_claim="roles") == Principal("ada@example.org", ("r",), "oidc")
+
+
+def test_the_audience_of_bearers_and_the_client_are_told_apart() -> None:
+    """A token that lets a program in does not sign a browser in, and the other way round."""
+    issuer = Issuer()
+    issuer.desk.said = {"aud": "fairlead"}
+    assert "is for 'fairlead'; this server is 'fairlead: web'" in refusal_of(issuer)
+    with pytest.raises(Unauthenticated, match="is for 'fairlead: web'"):
+        issuer.identity().identify(make_token(make_claims(aud=CLIENT)))
+
+
+@pytest.mark.parametrize(
+    ("secret", "methods"),
+    [
+        (SECRET, ("client_secret_basic",)),
+        (SECRET, ("client_secret_post",)),
+        (SECRET, ("client_secret_post", "client_secret_basic")),
+        (None, ("client_secret_basic",)),
+        (None, ("none",)),
+    ],
+)
+def test_a_client_introduces_itself_as_the_issuer_wants(secret: str | None, methods: tuple[str, ...]) -> None:
+    issuer = Issuer()
+    issuer.desk.secret, issuer.desk.methods = secret, methods
+    issuer.describe(token_endpoint_auth_methods_supported=list(methods))
+    assert sign_in(issuer).user == "ada"
+
+
+def test_without_a_word_of_the_issuer_a_secret_goes_into_the_header() -> None:
+    issuer = Issuer()
+    issuer.describe(token_endpoint_auth_methods_supported=None)
+    assert sign_in(issuer).user == "ada"
+
+
+@pytest.mark.parametrize(
+    ("said", "refused"),
+    [
+        ({"nonce": "another"}, "of another sign-in"),
+        ({"nonce": None}, "of another sign-in"),
+        ({"nonce": [ATTEMPT.nonce]}, "of another sign-in"),
+        ({"azp": "grafana"}, "was made for 'grafana' (azp)"),
+        ({"aud": "grafana"}, "is for 'grafana'"),
+        ({"aud": None}, "is for 'fairlead'"),  # as a bearer's token is
+        ({"aud": []}, "is for nobody"),
+        ({"iss": "https://evil.example.org"}, "issued by 'https://evil.example.org'"),
+        ({"exp": SECONDS - 60}, "expired at"),
+        ({"nbf": SECONDS + 600}, "is not good before"),
+        ({"sub": ""}, "no name of a user"),
+        ({"groups": {"vision": 1}}, "no list of groups"),
+    ],
+)
+def test_an_id_token_that_is_not_about_this_sign_in_is_refused(said: dict[str, Any], refused: str) -> None:
+    issuer = Issuer()
+    issuer.desk.said = said
+    assert refused in refusal_of(issuer)
+
+
+@pytest.mark.parametrize("said", [{"aud": [CLIENT]}, {"aud": ["other", CLIENT], "azp": CLIENT}, {"azp": CLIENT}])
+def test_an_id_token_may_be_for_others_too(said: dict[str, Any]) -> None:
+    issuer = Issuer()
+    issuer.desk.said = said
+    assert sign_in(issuer).user == "ada"
+
+
+def _unsigned(claims: dict[str, Any]) -> str:
+    return f"{make_part({'alg': 'none'})}.{make_part(make_claims(**claims))}."
+
+
+@pytest.mark.parametrize(
+    ("sign", "refused"),
+    [
+        (lambda claims: make_token(make_claims(**claims), OTHER_RSA), "the signature is wrong"),
+        (lambda claims: make_token(make_claims(**claims), kid="no-such-key"), "which https://login"),
+        (lambda claims: make_token(make_claims(**claims), typ="logout+jwt"), "says nothing of who calls"),
+        (_unsigned, "allowed are RS256"),
+    ],
+)
+def test_an_id_token_that_the_issuer_did_not_sign_is_refused(
+    sign: Callable[[dict[str, Any]], str], refused: str
+) -> None:
+    issuer = Issuer()
+    issuer.desk.sign_with = sign
+    assert refused in refusal_of(issuer)
+
+
+def test_any_signature_of_the_issuer_will_do() -> None:
+    issuer = Issuer()
+    issuer.desk.sign_with = lambda claims: make_token(make_claims(**claims), EC, "ES256")
+    assert sign_in(issuer).user == "ada"
+
+
+def test_a_code_is_good_once_and_for_whoever_asked_for_it() -> None:
+    issuer = Issuer()
+    login = issuer.login()
+    code = come_back(issuer, login)
+    for attempt, back, brought in (
+        (ATTEMPT, BACK, "made up"),
+        (ATTEMPT, "https://evil.example.org/login/callback", code),
+        (Attempt(ATTEMPT.state, ATTEMPT.nonce, "guessed"), BACK, come_back(issuer, login)),
+    ):
+        with pytest.raises(Unauthenticated, match="refuses the sign-in with status 400: 'invalid_grant'"):
+            login.finish(attempt, back, brought)
+    code = come_back(issuer, login)
+    assert login.finish(ATTEMPT, BACK, code).user == "ada"
+    with pytest.raises(Unauthenticated, match="'invalid_grant'"):
+        login.finish(ATTEMPT, BACK, code)
+
+
+def test_a_token_of_one_sign_in_does_not_finish_another() -> None:
+    issuer = Issuer()
+    login = issuer.login()
+    code = come_back(issuer, login)
+    with pytest.raises(Unauthenticated, match="of another sign-in"):
+        login.finish(Attempt(ATTEMPT.state, "other", ATTEMPT.verifier), BACK, code)
+
+
+def test_a_client_that_the_issuer_does_not_know_is_told() -> None:
+    issuer = Issuer()
+    login = OidcLogin(issuer.identity(), CLIENT, "wrong-secret", issuer.desk.send)
+    with pytest.raises(Unauthenticated, match="status 401: 'invalid_client'") as caught:
+        login.finish(ATTEMPT, BACK, "code")
+    assert "check oidc_client_id" in str(caught.value.hint)
+    assert "wrong-secret" not in repr(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "kind", "said"),
+    [
+        (200, b"", Unavailable, "sent no signed ID token"),
+        (200, b"<html>", Unavailable, "sent no signed ID token"),
+        (200, b"[]", Unavailable, "sent no signed ID token"),
+        (200, b'{"id_token": 7}', Unavailable, "sent no signed ID token"),
+        (200, b'{"id_token": "a.b.c.d.e"}', Unavailable, "sent no signed ID token"),  # encrypted
+        (200, b'{"access_token": "a.b.c"}', Unavailable, "sent no signed ID token"),
+        (200, b'{"id_token": "a.b.c"}', Unauthenticated, "signed JSON web token"),
+        (302, b"", Unavailable, "answers with status 302"),
+        (500, b'{"error": "oops"}', Unavailable, "answers with status 500"),
+        (400, b"<html>", Unauthenticated, "status 400: nothing"),
+        (400, json.dumps({"error": "x" * 5000}).encode(), Unauthenticated, "(5000 characters)"),
+        (403, b'{"error": {"a": 1}}', Unauthenticated, "a mapping"),
+    ],
+)
+def test_an_issuer_that_answers_nonsense_signs_nobody_in(
+    status: int, content: bytes, kind: type[FairleadError], said: str
+) -> None:
+    login = OidcLogin(Issuer().identity(), CLIENT, SECRET, lambda *_: (status, content))
+    with pytest.raises(kind) as caught:
+        login.finish(ATTEMPT, BACK, "code")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        None,
+        7,
+        "",
+        "/authorize",
+        "http://login.example.org/authorize",
+        "http://127.0.0.1/authorize",
+        "javascript:alert(1)",
+        "https://a:b@login.example.org/",
+        "https://login.example.org/a b",
+        "https://login.example.org/#/authorize",
+    ],
+)
+@pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint"])
+def test_addresses_of_an_issuer_that_are_not_safe_are_not_used(name: str, address: Any) -> None:
+    issuer = Issuer()
+    issuer.describe(**{name: address})
+    login = issuer.login()
+    ask = login.begin if name == "authorization_endpoint" else partial(login.finish, code="code")
+    with pytest.raises(Unavailable, match=f"no safe address of its .* \\({name}\\)"):
+        ask(ATTEMPT, BACK)
+    assert issuer.desk.exchanged == []
+
+
+def test_while_the_issuer_is_down_nobody_signs_in_and_it_is_not_asked_again_at_once() -> None:
+    issuer = Issuer()
+    issuer.down = True
+    login = issuer.login()
+    for _ in range(10):
+        with pytest.raises(Unavailable, match="connection refused"):
+            login.begin(ATTEMPT, BACK)
+    assert len(issuer.asked) == 1
+    issuer.down = False
+    issuer.wait(seconds=5)
+    code = come_back(issuer, login)
+    issuer.down = True
+    with pytest.raises(Unavailable, match="does not say who signed in: connection refused"):
+        login.finish(ATTEMPT, BACK, code)
+
+
+def test_what_an_issuer_says_of_itself_is_kept_with_its_keys() -> None:
+    issuer = Issuer()
+    login = issuer.login()
+    for _ in range(3):
+        login.finish(ATTEMPT, BACK, come_back(issuer, login))
+    assert len(issuer.asked) == 2
+
+
+def test_an_attempt_does_not_show_what_only_a_browser_knows() -> None:
+    assert repr(ATTEMPT) == "Attempt()"
+
+
+def test_a_real_server_is_asked_with_a_form_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with providers.running() as provider:
+        form, headers = {"code": "a&b=c"}, {"Authorization": "Basic Ojo="}
+        status, content = fetching.send(f"{provider.issuer}/token", form, headers)
+        assert (status, json.loads(content)) == (401, {"error": "invalid_client"})
+        assert provider.desk.exchanged == [form]
+        assert fetching.send(f"{provider.issuer}/nothing", form, {})[0] == 404
+        with pytest.raises(OSError, match="is no https address"):
+            fetching.send("http://example.org/token", form, {})
+
+        def exchange_slowly(_form: Mapping[str, str], _authorization: str) -> tuple[int, dict[str, Any]]:
+            threading.Event().wait(1)
+            return 200, {}
+
+        monkeypatch.setattr(fetching, "PATIENCE_SECONDS", 0.1)
+        monkeypatch.setattr(provider.desk, "exchange", exchange_slowly)
+        started = time.monotonic()
+        with pytest.raises(OSError, match=r"asking .*/token: .*timed out"):
+            fetching.send(f"{provider.issuer}/token", form, {})
+        assert time.monotonic() - started < 0.9

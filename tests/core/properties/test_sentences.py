@@ -1,0 +1,117 @@
+"""What must hold of the sentences about anything that is offered, wherever it would run."""
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairlead.core.linting import Trial, try_out, try_out_template
+from fairlead.model.plans import Layer, Plan, Sentence
+from fairlead.model.quantities import Quantity
+from fairlead.model.scopes import Cluster
+from tests.core.properties.strategies import CLUSTERS, POLICIES, REQUIREMENTS, optional, snapshots
+from tests.making import make_cluster, make_compute_resource, make_policy
+
+whole = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
+
+TOLD = ("resources.", "node_selector.", "tolerations.", "affinity.", "volumes.", "secrets.", "envs.")
+IDS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class")
+# What means nothing on one machine is not told of it.
+NOT_LOCAL = ("affinity.pod", "runtime_class", "priority_class")
+NEVER = ("None", "null", "{", "}", "[", "Quantity", "Percent", "<", "  ", " ,", " .", "..")
+
+
+@st.composite
+def several_clusters(draw: st.DrawFn) -> list[Cluster]:
+    """Up to three clusters, one machine among them."""
+    fields = draw(st.lists(CLUSTERS, max_size=3))
+    executors = st.sampled_from(["kubernetes", "kubernetes", "local"])
+    return [make_cluster(name=f"c{number}", executor=draw(executors), **said) for number, said in enumerate(fields)]
+
+
+@st.composite
+def trials(draw: st.DrawFn) -> Trial:
+    """A compute resource or a template, tried on clusters."""
+    if draw(st.booleans()):
+        snapshot = draw(snapshots())
+        return try_out_template(snapshot.templates["start"], snapshot, draw(several_clusters()))
+    resource = make_compute_resource(**draw(optional(**REQUIREMENTS)))
+    policies = [make_policy(scope, **draw(POLICIES)) for scope in ("platform", "project/forest")]
+    return try_out(resource, policies[: draw(st.integers(0, 2))], draw(several_clusters()), firm=True)
+
+
+def values(plan: Plan) -> dict[str, Any]:
+    return {setting.path: setting.value for setting in plan.settings}
+
+
+def alone(trial: Trial, index: int) -> tuple[Sentence, ...]:
+    """What would be told if there were only one of the clusters."""
+    return Trial(trial.snapshot, trial.layer, [trial.plans[index]], trial.firm).sentences
+
+
+@whole
+@given(trials())
+def test_everything_that_was_resolved_is_told(trial: Trial) -> None:
+    for index, (cluster, plans) in enumerate(trial.plans):
+        paths = {sentence.path for sentence in alone(trial, index)}
+        local = cluster is not None and cluster.executor == "local"
+        for setting in plans[0].settings:
+            asked = setting.value is not None and setting.source.layer is not Layer.IMPOSED
+            skipped = local and setting.path.startswith(NOT_LOCAL)
+            if asked and not skipped and setting.path.startswith((*TOLD, *IDS)):
+                assert any(_covers(path, setting.path) for path in paths), setting.path
+
+
+def _covers(path: str, setting: str) -> bool:
+    """Whether a sentence at a path speaks of a setting: of it, of what it is part of, or of a part of it."""
+    return setting == path or setting.startswith(f"{path}.") or path.startswith(f"{setting.rpartition('.')[0]}.")
+
+
+@whole
+@given(trials())
+def test_every_sentence_is_one_that_people_can_read(trial: Trial) -> None:
+    sentences = trial.sentences
+    assert len(sentences) == len(set(sentences))
+    for sentence in sentences:
+        assert sentence.kind in ("gets", "risk", "note")
+        assert sentence.path
+        assert not [part for part in NEVER if part in sentence.text], sentence.text
+        assert sentence.text.endswith(".")
+        assert sentence.text[0] == "/" or sentence.text[0].isupper(), sentence.text
+        assert sentence.text.isprintable()
+
+
+@whole
+@given(trials())
+def test_memory_is_risky_over_the_request_and_deadly_over_the_limit(trial: Trial) -> None:
+    for index, (_, plans) in enumerate(trial.plans):
+        found = values(plans[0])
+        risks = [item for item in alone(trial, index) if item.kind == "risk" and item.path.startswith("resources.mem")]
+        if "resources.mem.requests" not in found:
+            assert risks == []
+            continue
+        request, limit = found["resources.mem.requests"], found["resources.mem.limits"]
+        bounded = isinstance(limit, Quantity)
+        assert any("may be killed" in risk.text or "among the first" in risk.text for risk in risks) == (
+            not bounded or request is None or limit > request
+        )
+        assert any("is killed (out of memory)" in risk.text for risk in risks) == bounded
+
+
+@whole
+@given(trials())
+def test_a_gpu_is_promised_by_those_clusters_alone_that_give_it(trial: Trial) -> None:
+    for index, (_, plans) in enumerate(trial.plans):
+        devices = values(plans[0]).get("resources.gpu.devices")
+        promised = any(
+            item.kind == "gets" and item.path.startswith("resources.gpu") and item.text.startswith("Each pod gets")
+            for item in alone(trial, index)
+        )
+        refused = any(found.rule == "gpu_sharing" for found in plans[0].violations)
+        local_slice = values(plans[0]).get("resources.gpu.mig") is not None and _is_local(trial, index)
+        assert promised == (bool(devices) and not refused and not local_slice)
+
+
+def _is_local(trial: Trial, index: int) -> bool:
+    cluster = trial.plans[index][0]
+    return cluster is not None and cluster.executor == "local"

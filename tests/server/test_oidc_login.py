@@ -1,0 +1,288 @@
+"""Signing in at an issuer, as a browser goes through it: what it is given, where it lands, and what fools nobody."""
+
+import re
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
+from http.cookies import Morsel, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from httpx2 import Response
+
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.app import Entrance
+from tests.adapters.desks import SECRET
+from tests.adapters.issuers import ISSUER, NOW, OTHER_RSA, Issuer, make_claims, make_token
+from tests.server.samples import ELSEWHERE
+from tests.server.sites import COOKIE, URL, Site, open_site, problem_of
+
+LOGIN_COOKIE = "fairlead_login"
+HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+@dataclass
+class Browser:
+    """Somebody at a site, with an issuer to go to; it keeps cookies only where a test says so."""
+
+    site: Site
+    issuer: Issuer
+
+    def begin(self, query: str = "") -> tuple[Response, str]:
+        """What the site answers to who wants to sign in, and what it gives them to keep."""
+        answer = self.site.ask("GET", f"/login/oidc{query}", token=None)
+        assert answer.status_code == 303, answer.text
+        return answer, cookies_in(answer)[LOGIN_COOKIE].value
+
+    def go(self, query: str = "") -> tuple[str, str]:
+        """There and back: the address that the issuer sends the browser to, and what it keeps."""
+        answer, kept = self.begin(query)
+        back = self.issuer.desk.welcome(answer.headers["location"])
+        assert back.startswith(f"{URL}/login/callback?")
+        return back.removeprefix(URL), kept
+
+    def come(self, back: str, kept: str | None) -> Response:
+        """What the site answers to who comes back."""
+        headers = {} if kept is None else {"Cookie": f"{LOGIN_COOKIE}={kept}"}
+        return self.site.ask("GET", back, token=None, headers=headers)
+
+    def sign_in(self, query: str = "") -> Response:
+        """All of it."""
+        return self.come(*self.go(query))
+
+
+@pytest.fixture
+def browser(sqlite_store: DatabaseStore) -> Iterator[Browser]:
+    """A site that signs people in at an issuer."""
+    issuer = Issuer()
+    with open_site(sqlite_store, entrance=Entrance(issuer.identity(), issuer.login())) as site:
+        yield Browser(site, issuer)
+
+
+def test_a_browser_that_begins_is_sent_to_the_issuer_with_a_cookie_for_the_way(browser: Browser) -> None:
+    answer, kept = browser.begin()
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
+    assert answer.headers["location"].startswith(f"{ISSUER}/authorize?")
+    assert asked["redirect_uri"] == f"{URL}/login/callback"
+    state, nonce, verifier, landing = kept.split(".", 3)
+    assert (asked["state"], asked["nonce"], landing) == (state, nonce, "%2F")
+    assert len({state, nonce, verifier}) == 3
+    assert all(len(word) == 43 for word in (state, nonce, verifier))
+    assert verifier not in answer.headers["location"]
+    morsel = cookies_in(answer)[LOGIN_COOKIE]
+    assert (morsel["path"], morsel["samesite"], morsel["max-age"]) == ("/login", "lax", "600")
+    assert morsel["httponly"] is True
+    assert not morsel["secure"]
+    assert kept != browser.begin()[1]
+
+
+def test_a_browser_that_comes_back_is_signed_in(browser: Browser) -> None:
+    answer = browser.sign_in()
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookies = cookies_in(answer)
+    assert cookies[LOGIN_COOKIE].value == ""
+    assert (cookies[LOGIN_COOKIE]["max-age"], cookies[LOGIN_COOKIE]["path"]) == ("0", "/login")
+    session = cookies[COOKIE]
+    assert (session["path"], session["samesite"], session["max-age"]) == ("/", "strict", str(12 * 3600))
+    assert session["httponly"] is True
+    me = browser.site.get("/me", token=None, headers={"Cookie": f"{COOKIE}={session.value}"})
+    assert me == {"user": "ada", "groups": ["vision"], "via": "session:browser", "roles": []}
+
+
+def test_a_session_has_the_groups_of_the_id_token_and_is_in_the_audit(browser: Browser) -> None:
+    browser.site.make("/roles", {"subject": "group:speech", "role": "viewer", "scope": "platform"})
+    browser.issuer.desk.said = {"sub": "grace", "groups": ["speech"]}
+    session = cookies_in(browser.sign_in())[COOKIE].value
+    me = browser.site.get("/me", token=None, headers={"Cookie": f"{COOKIE}={session}"})
+    assert (me["user"], me["groups"], me["roles"]) == ("grace", ["speech"], [{"role": "viewer", "scope": "platform"}])
+    entry = browser.site.get("/audit?action=token.create&limit=1")["items"][0]
+    assert (entry["who"], entry["via"], entry["name"]) == ("grace", "oidc", "browser")
+    token = browser.site.get("/tokens?purpose=session")["items"][0]
+    assert (token["user"], token["created_by"]) == ("grace", "grace")
+
+
+def test_cookies_of_a_server_with_https_go_there_alone(sqlite_store: DatabaseStore) -> None:
+    issuer = Issuer()
+    entrance = Entrance(issuer.identity(), issuer.login())
+    with open_site(sqlite_store, url="https://fairlead.test/", entrance=entrance) as site:
+        begun = site.ask("GET", "/login/oidc", token=None)
+        kept = cookies_in(begun)[LOGIN_COOKIE]
+        back = issuer.desk.welcome(begun.headers["location"])
+        assert back.startswith("https://fairlead.test/login/callback?")
+        headers = {"Cookie": f"{LOGIN_COOKIE}={kept.value}"}
+        answer = site.ask("GET", back.removeprefix("https://fairlead.test"), token=None, headers=headers)
+    assert kept["secure"] is True
+    assert cookies_in(answer)[COOKIE]["secure"] is True
+
+
+@pytest.mark.parametrize(
+    "landing", ["/", "/compute-resources?search=a&sort=-name", "/a?next=//b#c", "/100%25", "/größe?x=a b", ""]
+)
+def test_a_browser_lands_where_it_wanted_to_be(browser: Browser, landing: str) -> None:
+    expected = quote(landing or "/", safe="/?&=-#%")
+    query = f"?next={quote(landing, safe='')}"
+    assert browser.sign_in(query).headers["location"] == expected
+    by_link = browser.site.ask("GET", f"/login{query}&word={browser.site.invite()}", token=None, headers=HTML)
+    assert (by_link.status_code, by_link.headers["location"]) == (303, expected)
+
+
+@pytest.mark.parametrize("landing", ELSEWHERE)
+def test_a_browser_is_never_sent_elsewhere(browser: Browser, landing: str) -> None:
+    query = f"?next={quote(landing, safe='')}"
+    assert "next is " in sentence_of(browser.site.ask("GET", f"/login/oidc{query}", token=None))
+    back, kept = browser.go()
+    planted = kept.rpartition(".")[0] + "." + quote(landing, safe="")  # by who can write cookies of this site
+    assert "next is " in sentence_of(browser.come(back, planted))
+    word = browser.site.invite()
+    by_link = f"/login{query}&word={word}"
+    assert "next is " in sentence_of(browser.site.ask("GET", by_link, token=None, headers=HTML))
+    problem_of(browser.site.ask("GET", by_link, token=None), 400)
+    assert browser.site.ask("GET", f"/login?word={word}", token=None).status_code == 303  # it was not used up
+
+
+def test_an_answer_to_another_sign_in_is_refused(browser: Browser) -> None:
+    """Who makes others follow a link with a code of their own would have them work in a wrong name."""
+    back, _ = browser.go()
+    _, other = browser.go()
+    assert "not the answer to the sign-in that this browser began" in sentence_of(browser.come(back, other))
+    state = back.partition("state=")[2].partition("&")[0]
+    for wrong in ("", "x", "ä", state[:-1], state + "x", state.swapcase()):
+        changed = back.replace(f"state={state}", f"state={quote(wrong)}")
+        assert "not the answer" in sentence_of(browser.come(changed, other))
+    assert browser.issuer.desk.exchanged == []
+
+
+@pytest.mark.parametrize("kept", [None, "", ".", "...", "....", "a.b.c.%2F", "é", "x" * 5000])
+def test_who_did_not_begin_here_is_refused(browser: Browser, kept: str | None) -> None:
+    back, _ = browser.go()
+    for address in (back, "/login/callback", "/login/callback?state=&code=x", "/login/callback?error=x"):
+        assert f"did not begin to sign in here within the last 10 minutes: sign in again, at {URL}" in sentence_of(
+            browser.come(address, kept)
+        )
+    assert browser.issuer.desk.exchanged == []
+
+
+def test_an_answer_is_good_once(browser: Browser) -> None:
+    back, kept = browser.go()
+    assert browser.come(back, kept).headers["location"] == "/"
+    assert "did not begin" in sentence_of(browser.come(back, None))
+    # A browser that keeps what it was told to forget finds that the issuer forgot the code.
+    assert "refuses the sign-in with status 400: 'invalid_grant'" in sentence_of(browser.come(back, kept))
+
+
+def test_what_the_issuer_says_no_to_is_told(browser: Browser) -> None:
+    browser.issuer.desk.error = {"error": "access_denied", "error_description": "ada is not <b>assigned</b>"}
+    said = sentence_of(browser.sign_in())
+    assert said.startswith(f"{ISSUER} signed nobody in: 'access_denied' ('ada is not <b>assigned</b>'): sign in again")
+    browser.issuer.desk.error = {"error": "access_denied", "error_description": "x" * 5000}
+    assert len(sentence_of(browser.sign_in())) <= 300
+    browser.issuer.desk.error = {"session_state": "neither a code nor an error"}
+    assert "signed nobody in: nothing" in sentence_of(browser.sign_in())
+    assert browser.issuer.desk.exchanged == []
+
+
+@pytest.mark.parametrize("other", ["https://evil.example.org", ISSUER + "/", ""])
+def test_an_answer_of_another_issuer_is_refused(browser: Browser, other: str) -> None:
+    back, kept = browser.go()
+    changed = back.replace(f"iss={quote(ISSUER, safe='')}", f"iss={quote(other, safe='')}")
+    assert changed != back
+    assert "this server trusts" in sentence_of(browser.come(changed, kept))
+    assert browser.issuer.desk.exchanged == []
+
+
+def test_an_issuer_that_does_not_name_itself_is_believed(browser: Browser) -> None:
+    back, kept = browser.go()
+    assert browser.come(re.sub(r"&iss=[^&]*", "", back), kept).headers["location"] == "/"
+
+
+@pytest.mark.parametrize(
+    ("said", "refused"),
+    [
+        ({"nonce": "other"}, "of another sign-in"),
+        ({"aud": "grafana"}, "is for 'grafana'"),
+        ({"iss": "https://evil.example.org"}, "issued by 'https://evil"),
+        ({"exp": int(NOW.timestamp()) - 61}, "expired at"),
+        ({"sub": "root@localhost"}, "root@localhost is a user of the server itself"),
+    ],
+)
+def test_an_id_token_that_is_not_good_signs_nobody_in(browser: Browser, said: dict[str, Any], refused: str) -> None:
+    browser.issuer.desk.said = said
+    assert refused in sentence_of(browser.sign_in())
+
+
+def test_a_forged_id_token_signs_nobody_in(browser: Browser) -> None:
+    browser.issuer.desk.sign_with = lambda claims: make_token(make_claims(**claims), OTHER_RSA)
+    assert "the signature is wrong" in sentence_of(browser.sign_in())
+
+
+def test_while_the_issuer_is_down_a_browser_is_told_so(browser: Browser) -> None:
+    browser.issuer.down = True
+    assert "cannot be read: connection refused" in sentence_of(browser.site.ask("GET", "/login/oidc", token=None))
+    browser.issuer.down = False
+    browser.issuer.wait(seconds=5)
+    back, kept = browser.go()
+    browser.issuer.down = True
+    assert "does not say who signed in: connection refused" in sentence_of(browser.come(back, kept))
+
+
+def test_a_failed_sign_in_is_in_the_log_and_no_secret_is(browser: Browser, log: list[MutableMapping[str, Any]]) -> None:
+    back, kept = browser.go()
+    answer = browser.come(back, kept)
+    session = cookies_in(answer)[COOKIE].value
+    browser.come(back, kept)
+    browser.site.ask("GET", "/login?word=fl_PLANTED", token=None, headers=HTML)
+    reasons = [line["reason"] for line in log if line["event"] == "sign-in failed"]
+    assert len(reasons) == 2
+    for planted in (*kept.split(".")[:3], session, "c0de", "fl_PLANTED", SECRET, "Pl4nted"):
+        assert planted not in repr(log), planted
+
+
+def test_a_link_that_is_used_up_leads_a_browser_to_our_own_page(browser: Browser) -> None:
+    for word in ("", "nothing", "fl_" + "x" * 43):
+        answer = browser.site.ask("GET", f"/login?word={word}", token=None, headers=HTML)
+        assert "sign in with a token" in sentence_of(answer)
+        problem_of(browser.site.ask("GET", f"/login?word={word}", token=None, headers={"Accept": "*/*"}), 401)
+
+
+def test_a_site_without_an_issuer_says_so(site: Site) -> None:
+    for path in ("/login/oidc", "/login/oidc?next=/a"):
+        assert "nobody signs in here at an issuer" in sentence_of(site.ask("GET", path, token=None))
+    kept = f"{LOGIN_COOKIE}={'.'.join(['x' * 43] * 3)}.%2F"
+    answer = site.ask("GET", "/login/callback?state=x", token=None, headers={"Cookie": kept})
+    assert "nobody signs in here at an issuer" in sentence_of(answer)
+
+
+def test_only_the_callback_takes_parameters_that_it_does_not_know(browser: Browser) -> None:
+    back, kept = browser.go()
+    assert browser.come(f"{back}&colour=red&state_of=x", kept).headers["location"] == "/"
+    problem_of(browser.site.ask("GET", "/login/oidc?colour=red", token=None), 422)
+    problem_of(browser.site.ask("GET", "/login?colour=red", token=None), 422)
+
+
+def test_everybody_learns_how_to_sign_in(browser: Browser, site: Site, sqlite_store: DatabaseStore) -> None:
+    version = site.get("/healthz")["version"]
+    assert site.get("/sessions", token=None) == {"token": True, "link": False, "oidc": None, "version": version}
+    oidc = {"issuer": ISSUER, "url": "/login/oidc"}
+    told = {"token": True, "link": False, "oidc": oidc, "version": version}
+    assert browser.site.get("/sessions", token=None) == browser.site.get("/sessions", token="fl_nobody") == told
+    with open_site(sqlite_store, entrance=Entrance(link=True)) as local:
+        assert local.get("/sessions", token=None)["link"] is True
+
+
+def sentence_of(answer: Response) -> str:
+    """Why a browser was not signed in, as our own page is told."""
+    assert answer.status_code == 303, answer.text
+    parts = urlsplit(answer.headers["location"])
+    assert (parts.scheme, parts.netloc, parts.path) == ("", "", "/sign-in")
+    assert COOKIE not in cookies_in(answer)
+    (said,) = parse_qs(parts.query, strict_parsing=True).pop("failed")
+    assert 0 < len(said) <= 300
+    return said
+
+
+def cookies_in(answer: Response) -> dict[str, Morsel[str]]:
+    """The cookies that an answer sets."""
+    found: dict[str, Morsel[str]] = {}
+    for header in answer.headers.get_list("set-cookie"):
+        found |= SimpleCookie(header)
+    return found

@@ -1,0 +1,281 @@
+"""The web page as browsers get it: at every address of its own, with nothing else from its folder."""
+
+import asyncio
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from httpx2 import Response
+from starlette.types import Message
+
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.server.pages import accepts
+from tests.server.sites import Site, open_site, problem_of
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+SCRIPT = b"console.log('fairlead');" * 100
+STYLE = b"body { margin: 0 }"
+INDEX = b"""<!doctype html><html lang="en"><head><title>Fairlead</title><meta name="csp-nonce" content="__NONCE__">
+<script type="module" src="/assets/index-1a2b3c.js"></script></head><body></body></html>"""
+FOR_EVER = "public, max-age=31536000, immutable"
+
+
+@pytest.fixture
+def built(sqlite_store: DatabaseStore, tmp_path: Path) -> Iterator[Site]:
+    """A server with a page."""
+    folder = tmp_path / "_ui"
+    (folder / "assets").mkdir(parents=True)
+    (tmp_path / "secret").write_text("nobody reads this")
+    files = {
+        "index.html": INDEX,
+        "index.html.gz": gzip.compress(INDEX),
+        "favicon.svg": b"<svg/>",
+        "assets/index-1a2b3c.js": SCRIPT,
+        "assets/index-1a2b3c.js.gz": gzip.compress(SCRIPT),
+        "assets/index-4d5e6f.css": STYLE,
+        "assets/inter-7a8b9c.woff2": b"\x00font",
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    with open_site(sqlite_store, page=folder) as site:
+        yield site
+
+
+def ask(site: Site, path: str, method: str = "GET", *, accept: str = BROWSER, **headers: str) -> Response:
+    """What somebody is answered who is not signed in."""
+    sent = {"accept": accept, "accept-encoding": "identity"}
+    sent |= {name.replace("_", "-"): said for name, said in headers.items()}
+    return site.client.request(method, path, headers=sent)
+
+
+def ask_literally(site: Site, path: str, accept: str) -> tuple[int, bytes]:
+    """The status and the body for an address that clients would tidy up before they send it."""
+    sent: list[Message] = []
+    headers = [(b"accept", accept.encode())]
+    scope = {"type": "http", "method": "GET", "path": unquote(path), "raw_path": path.encode(), "query_string": b""}
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    asyncio.run(site.app({**scope, "headers": headers, "client": None, "server": None}, receive, send))
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
+
+
+def nonce_of(answer: Response) -> str:
+    """The word that stands in the header and in the page."""
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    policies = answer.headers.get_list("content-security-policy")
+    assert len(policies) == 1
+    found = re.search(r"style-src 'self' 'nonce-([\w-]{20,})';", policies[0])
+    assert found is not None
+    assert f'<meta name="csp-nonce" content="{found[1]}">' in answer.text
+    return found[1]
+
+
+# The page
+
+
+@pytest.mark.parametrize("accept", [BROWSER, "*/*", "application/json"])
+def test_the_page_is_at_the_root_for_everybody(built: Site, accept: str) -> None:
+    answer = ask(built, "/?search=gpu&sort=-name", accept=accept)
+    nonce_of(answer)
+    assert answer.headers["cache-control"] == "no-cache"
+    assert answer.headers["x-frame-options"] == "DENY"
+
+
+def test_what_the_page_may_do_is_said_whole(built: Site) -> None:
+    answer = ask(built, "/")
+    assert answer.headers["content-security-policy"] == (
+        f"default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce_of(answer)}'; img-src 'self' data:; "
+        "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
+
+
+def test_each_answer_has_a_nonce_of_its_own(built: Site) -> None:
+    nonces = [nonce_of(ask(built, path)) for path in ("/", "/", "/policies", "/policies")]
+    assert len(set(nonces)) == 4
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/compute-resources", "/compute-resources/a.b?tab=revisions", "/organisation/project/forest", "/index.html"],
+)
+def test_an_address_of_the_page_shows_it_to_a_browser(built: Site, path: str) -> None:
+    nonce_of(ask(built, path))
+    head = ask(built, path, "HEAD")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize("accept", ["application/json", "*/*", "image/avif,image/*", "text/html;q=0", ""])
+def test_whoever_would_not_see_a_page_gets_a_problem(built: Site, accept: str) -> None:
+    problem_of(ask(built, "/compute-resources", accept=accept), 404)
+
+
+@pytest.mark.parametrize("path", ["/", "/compute-resources", "/assets/index-1a2b3c.js"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"])
+def test_nothing_else_is_done_to_a_page(built: Site, path: str, method: str) -> None:
+    answer = ask(built, path, method)
+    assert problem_of(answer)["status"] == (404 if path == "/compute-resources" else 405)
+    assert answer.headers.get("allow") == (None if path == "/compute-resources" else "GET")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/api", "/api/v1", "/api/v2/runs", "/api/v1/nothing", "/healthz/x", "/metrics/", "/readyz/"),
+        *("/login/elsewhere", "/assets", "/assets/", "/assets/index.js"),
+    ],
+)
+def test_below_an_address_of_the_server_there_is_no_page(built: Site, path: str) -> None:
+    answer = ask(built, path)
+    problem_of(answer, 404)
+    assert "nonce" not in answer.headers["content-security-policy"]
+
+
+# Its files
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "media_type"),
+    [
+        ("/assets/index-1a2b3c.js", SCRIPT, "text/javascript; charset=utf-8"),
+        ("/assets/index-4d5e6f.css", STYLE, "text/css; charset=utf-8"),
+        ("/assets/inter-7a8b9c.woff2", b"\x00font", "font/woff2"),
+    ],
+)
+def test_assets_are_kept_for_ever(built: Site, path: str, content: bytes, media_type: str) -> None:
+    for accept in ("*/*", BROWSER):
+        answer = ask(built, path, accept=accept)
+        assert (answer.status_code, answer.content) == (200, content)
+        assert answer.headers["content-type"] == media_type
+        assert answer.headers["cache-control"] == FOR_EVER
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'; style-src 'self';")
+        assert "set-cookie" not in answer.headers
+    head = ask(built, path, "HEAD")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == str(len(content))
+
+
+def test_what_has_no_digest_in_its_name_is_asked_for_again(built: Site) -> None:
+    answer = ask(built, "/favicon.svg", accept="image/*")
+    assert (answer.content, answer.headers["content-type"]) == (b"<svg/>", "image/svg+xml")
+    assert answer.headers["cache-control"] == "no-cache"
+    again = ask(built, "/favicon.svg", if_none_match=answer.headers["etag"])
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("said", "compressed"),
+    [
+        ("gzip", True),
+        ("gzip, deflate, br, zstd", True),
+        ("br;q=1.0, gzip;q=0.8", True),
+        ("*", True),
+        ("", False),
+        ("br", False),
+        ("gzip;q=0", False),
+        ("*;q=0.5, gzip;q=0.0", False),
+        ("xgzip", False),
+    ],
+)
+def test_an_asset_is_compressed_for_whoever_takes_that(built: Site, said: str, compressed: bool) -> None:
+    answer = ask(built, "/assets/index-1a2b3c.js", accept_encoding=said)
+    assert answer.content == SCRIPT
+    assert answer.headers.get("content-encoding") == ("gzip" if compressed else None)
+    assert answer.headers["vary"] == "Accept-Encoding"
+    assert (int(answer.headers["content-length"]) < len(SCRIPT)) == compressed
+
+
+def test_an_asset_without_a_compressed_form_is_sent_as_it_is(built: Site) -> None:
+    answer = ask(built, "/assets/index-4d5e6f.css", accept_encoding="gzip")
+    assert answer.content == STYLE
+    assert "content-encoding" not in answer.headers
+    assert "vary" not in answer.headers
+
+
+def test_a_mark_is_of_one_form_of_a_file(built: Site) -> None:
+    path = "/assets/index-1a2b3c.js"
+    plain, small = (ask(built, path, accept_encoding=said).headers["etag"] for said in ("identity", "gzip"))
+    assert plain != small
+    for mark in (plain, f'"other", {plain}', f"W/{plain}"):
+        answer = ask(built, path, if_none_match=mark)
+        assert (answer.status_code, answer.content) == (304, b"")
+        assert answer.headers["cache-control"] == FOR_EVER
+    assert ask(built, path, if_none_match=small).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/assets/../secret",
+        "/assets/../../secret",
+        "/assets/%2e%2e/%2e%2e/secret",
+        "/assets/..%2f..%2fsecret",
+        "/assets/%2e%2e%2f%2e%2e%2fsecret",
+        "/assets/..%5c..%5csecret",
+        "/assets/%252e%252e/secret",
+        "/assets//etc/passwd",
+        "/assets/%2fetc%2fpasswd",
+        "/assets/./index-1a2b3c.js",
+        "/assets/index-1a2b3c.js/",
+        "/assets/index-1a2b3c.js.gz",
+        "/assets/INDEX-1A2B3C.JS",
+        "/../secret",
+        "/%2e%2e/secret",
+        "/favicon.svg/..",
+        "/index.html.gz",
+    ],
+)
+def test_nothing_outside_of_the_page_is_served(built: Site, path: str) -> None:
+    status, body = ask_literally(built, path, "*/*")
+    assert (status, json.loads(body)["code"]) == (404, "not_found")
+    assert b"nobody reads this" not in ask_literally(built, path, BROWSER)[1]
+
+
+@pytest.mark.parametrize("path", ["//api", "//evil.example/login", "///", ""])
+def test_an_address_that_is_another_to_a_browser_shows_no_page(built: Site, path: str) -> None:
+    assert ask_literally(built, path, BROWSER)[0] == 404
+
+
+# Without a page
+
+
+@pytest.mark.parametrize("path", ["/", "/compute-resources"])
+def test_a_server_without_a_page_says_how_to_get_it(site: Site, path: str) -> None:
+    answer = ask(site, path)
+    assert answer.status_code == 200
+    assert "was not built" in answer.text
+    assert "make ui" in answer.text
+    assert "nonce" not in answer.headers["content-security-policy"]
+    problem_of(ask(site, "/assets/index-1a2b3c.js"), 404)
+
+
+def test_a_folder_without_a_page_is_none(sqlite_store: DatabaseStore, tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nothing"):
+        with open_site(sqlite_store, page=folder) as site:
+            assert "was not built" in ask(site, "/").text
+
+
+@pytest.mark.parametrize(
+    ("header", "taken"),
+    [
+        ("text/html", True),
+        ("TEXT/HTML;charset=utf-8;q=0.1", True),
+        ("a/b, text/html; q=0.001", True),
+        ("text/html;level=1;q=0", False),
+        ("text/html2", False),
+        ("*/*", False),
+        (",;,", False),
+    ],
+)
+def test_what_is_accepted_is_read_from_the_header(header: str, taken: bool) -> None:
+    assert accepts(header, "text/html") is taken

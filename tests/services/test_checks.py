@@ -1,0 +1,54 @@
+"""Checks: what would be wrong with something that is offered, and what a pod that uses it gets. Nothing is kept."""
+
+import pytest
+
+from fairlead.errors import RequestRejected
+from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.plans import Violation
+from fairlead.model.scopes import Cluster
+from tests.services.worlds import FOREST, VISION, World, listing, refused
+
+
+def test_a_check_says_what_create_would_refuse_and_keeps_nothing(world: World) -> None:
+    world.put_policy(rules={"resources.gpu": {"max": 1}})
+    asset = ComputeResource.model_validate({"name": "big", "requirements": {"resources": {"gpu": 2}}})
+    findings = world.services.compute_resources.check(world.root, asset).findings
+    assert [(item.path, item.rule) for item in findings if isinstance(item, Violation)] == [
+        ("requirements.resources.gpu.devices", "max")
+    ]
+    with pytest.raises(RequestRejected) as caught:
+        world.services.compute_resources.create(world.root, asset)
+    assert refused(caught) == [("requirements.resources.gpu.devices", "max")]
+    assert world.services.compute_resources.page(world.root, listing()).items == []
+
+
+def test_a_check_says_in_sentences_what_a_pod_gets_with_the_defaults_that_hold(world: World) -> None:
+    world.put_policy(
+        VISION, defaults={"resources": {"cpu": 1}}, limit_factor={"mem": 2}, rules={"resources.gpu": {"max": 1}}
+    )
+    asked = {"name": "big", "scope": FOREST, "requirements": {"resources": {"gpu": 2, "mem": "4Gi"}}}
+    checked = world.services.compute_resources.check(world.root, ComputeResource.model_validate(asked))
+    assert [item.rule for item in checked.findings] == ["max"]
+    told = {(item.path, item.kind, item.text) for item in checked.sentences}
+    assert ("resources.gpu", "gets", "Each pod gets 2 whole GPUs.") in told
+    assert ("resources.cpu", "note", "That is the default of the policy of department/vision.") in told
+    assert ("resources.mem.limits", "risk", "Over 8Gi the pod is killed (out of memory).") in told
+
+
+def test_a_check_names_no_cluster_that_the_caller_does_not_see(world: World) -> None:
+    world.services.places.create(world.root, Cluster(name="hidden"))
+    vic = world.grant("vic", "viewer", FOREST)
+    asset = ComputeResource.model_validate({"name": "a", "requirements": {"resources": {"gpu": {"memory": "50%"}}}})
+    for caller, seen in ((vic, False), (world.root, True)):
+        checked = world.services.compute_resources.check(caller, asset)
+        assert ("hidden" in str(checked)) == seen
+
+
+def test_a_template_is_checked_with_the_compute_resource_that_it_names(world: World) -> None:
+    world.offer("big", resources={"gpu": 2})
+    template = Template.model_validate({"name": "start", "requirements": {"profile": "big"}})
+    told = {
+        (item.path, item.kind, item.text) for item in world.services.templates.check(world.root, template).sentences
+    }
+    assert ("profile", "gets", "A run gets compute resource big, unless it names another.") in told
+    assert ("resources.gpu", "gets", "Each pod gets 2 whole GPUs.") in told

@@ -1,0 +1,202 @@
+"""Sign-in links that users make: who makes them, whom they let in, and that nothing outlives its token."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead.errors import Conflict, Forbidden, Unauthenticated
+from fairlead.model.records import AnswerRecord, TokenRecord
+from fairlead.model.tokens import TokenRequest
+from fairlead.services.calls import Call
+from fairlead.services.tokens import TokenView
+from tests.services.worlds import World, call_as, listing, names, says
+
+
+def make_token(world: World, call: Call | None = None, **said: Any) -> TokenView:
+    """A token, with its text."""
+    return world.services.tokens.create(call or world.root, TokenRequest.model_validate({"name": "laptop", **said}))
+
+
+def make_link(world: World, token: str | None, **said: Any) -> TokenView:
+    """The word of a link, made with a token."""
+    return world.services.tokens.make_link(Call(bearer=token, **said))
+
+
+def sign_in(world: World, word: str | None) -> TokenView:
+    """A session."""
+    return world.services.tokens.sign_in(Call(), word or "")
+
+
+def is_in(world: World, session: TokenView) -> bool:
+    """Whether a session lets somebody in."""
+    try:
+        return world.services.tokens.me(Call(bearer=session.token)).user != ""
+    except Unauthenticated:
+        return False
+
+
+def test_a_link_signs_its_maker_in_once_with_their_groups(world: World) -> None:
+    token = make_token(world, call_as("mia", "team"))
+    link = make_link(world, token.token)
+    assert link.token is not None
+    assert link.token.startswith("fl_")
+    assert link.expires_at == link.created_at + timedelta(minutes=15)
+    with pytest.raises(Unauthenticated):  # it is no token
+        world.services.tokens.me(Call(bearer=link.token))
+    me = world.services.tokens.me(Call(bearer=sign_in(world, link.token).token))
+    assert (me.user, me.groups, me.via) == ("mia", ["team"], "session:browser")
+    with pytest.raises(Unauthenticated, match="used up or too old") as caught:
+        sign_in(world, link.token)
+    assert "fairlead open" in says(caught)
+
+
+def test_the_token_of_a_machine_makes_links(world: World) -> None:
+    text, _ = world.founding.let_in("root", "host", None)
+    session = sign_in(world, make_link(world, text).token)
+    assert session.user == "root"
+    assert session.expires_at == session.created_at + timedelta(hours=12)
+
+
+def test_a_link_is_soon_too_old(world: World) -> None:
+    link = make_link(world, make_token(world).token)
+    world.clock.pass_by(minutes=15)
+    with pytest.raises(Unauthenticated, match="used up or too old"):
+        sign_in(world, link.token)
+
+
+def test_neither_a_session_nor_a_link_makes_a_link(world: World) -> None:
+    token = make_token(world)
+    session, link = sign_in(world, token.token), make_link(world, token.token)
+    with pytest.raises(Forbidden, match="is made with a token of this server; you came with session:browser") as caught:
+        make_link(world, session.token)
+    assert "POST /tokens" in says(caught)
+    for word in (link.token, "fl_nobody", None):
+        with pytest.raises(Unauthenticated):
+            make_link(world, word)
+
+
+def test_who_is_known_by_an_issuer_makes_no_link(world: World) -> None:
+    """How long they are known there, nobody says: a session could outlive it."""
+    with pytest.raises(Forbidden, match="you came with test"):
+        world.services.tokens.make_link(call_as("mia"))
+
+
+def test_making_a_link_is_in_the_audit_and_its_word_is_nowhere(world: World) -> None:
+    token = make_token(world, call_as("mia"))
+    link = make_link(world, token.token, address="192.0.2.7")
+    assert link.token is not None
+    entry = world.audit(action="token.create")[-1]
+    assert (entry.who, entry.via, entry.address, entry.name) == ("mia", "api:laptop", "192.0.2.7", "sign-in link")
+    assert entry.after is not None
+    assert entry.after["made_with"] == token.id
+    sign_in(world, link.token)
+    assert world.told()[-2:] == [("token.delete", "sign-in link"), ("token.create", "browser")]
+    with world.store.reading() as tx:
+        kept = [tx.find(TokenRecord), tx.find(AnswerRecord), world.audit()]
+    assert link.token not in repr(link)
+    for shown in kept:
+        assert link.token.encode() not in msgspec.json.encode(shown)
+
+
+def test_links_are_in_no_list(world: World) -> None:
+    make_link(world, make_token(world).token)
+    assert names(world.services.tokens.page(world.root, listing()).items) == ["laptop"]
+
+
+def test_a_link_is_shown_once_even_to_who_asks_again_with_the_same_key(world: World) -> None:
+    token = make_token(world)
+    make_link(world, token.token, key="k", fingerprint="f")
+    with pytest.raises(Conflict, match="shown only once"):
+        make_link(world, token.token, key="k", fingerprint="f")
+
+
+def test_links_that_nobody_followed_are_forgotten(world: World) -> None:
+    token = make_token(world)
+    old = make_link(world, token.token)
+    world.clock.pass_by(hours=13)
+    make_link(world, token.token)
+    with world.store.reading() as tx:
+        assert tx.get(TokenRecord, id=old.id) is None
+
+
+# Nothing outlives its token
+
+
+def test_a_link_ends_with_the_token_that_made_it(world: World) -> None:
+    token = make_token(world, expires_in="5m")
+    link = make_link(world, token.token)
+    assert link.expires_at == token.expires_at
+    world.clock.pass_by(minutes=5)
+    with pytest.raises(Unauthenticated, match="used up or too old"):
+        sign_in(world, link.token)
+
+
+@pytest.mark.parametrize(("life", "hours"), [("1h", 1), ("30d", 12), (None, 12)])
+def test_a_session_from_a_link_ends_with_the_token_that_made_the_link(
+    world: World, life: str | None, hours: int
+) -> None:
+    token = make_token(world, expires_in=life)
+    world.clock.pass_by(minutes=10)
+    link = make_link(world, token.token)
+    world.clock.pass_by(minutes=10)
+    session = sign_in(world, link.token)
+    last = session.created_at + timedelta(hours=12)
+    assert session.expires_at == (last if token.expires_at is None else min(last, token.expires_at))
+    world.clock.pass_by(hours=hours)
+    assert not is_in(world, session)
+
+
+def test_a_session_from_a_session_ends_with_the_token_as_well(world: World) -> None:
+    token = make_token(world, expires_in="1h")
+    first = sign_in(world, make_link(world, token.token).token)
+    second = sign_in(world, sign_in(world, first.token).token)
+    assert second.expires_at == token.expires_at
+    lasting = make_token(world, name="other")
+    third = sign_in(world, sign_in(world, lasting.token).token)
+    world.clock.pass_by(hours=11)
+    fourth = sign_in(world, third.token)
+    assert fourth.expires_at == third.expires_at
+    world.services.tokens.delete(world.root, lasting.id)
+    assert not is_in(world, fourth)
+
+
+def test_a_token_that_is_revoked_takes_its_links_and_sessions_along(world: World) -> None:
+    tokens = world.services.tokens
+    token, other = make_token(world), make_token(world, name="other")
+    by_token, by_link, kept = (
+        sign_in(world, word) for word in (token.token, make_link(world, token.token).token, other.token)
+    )
+    unused = make_link(world, token.token)
+    assert is_in(world, by_token)
+    assert is_in(world, by_link)
+    sessions = tokens.page(world.root, listing(purpose="session")).items
+    assert sorted(str(session.made_with) for session in sessions) == sorted([token.id, token.id, other.id])
+    tokens.delete(world.root, token.id)
+    assert not is_in(world, by_token)
+    assert not is_in(world, by_link)
+    with pytest.raises(Unauthenticated, match="used up or too old"):
+        sign_in(world, unused.token)
+    assert is_in(world, kept)
+    gone = sorted(entry.name for entry in world.audit(action="token.delete"))
+    assert gone == ["browser", "browser", "laptop", "sign-in link", "sign-in link"]  # one link was used up before
+
+
+def test_a_session_that_is_revoked_ends_nothing_else(world: World) -> None:
+    token = make_token(world)
+    first, second = sign_in(world, token.token), sign_in(world, make_link(world, token.token).token)
+    world.services.tokens.delete(world.root, first.id)
+    assert not is_in(world, first)
+    assert is_in(world, second)
+    assert world.services.tokens.me(Call(bearer=token.token)).user == "root"
+
+
+def test_sessions_of_a_machine_end_when_it_gets_another_token(world: World) -> None:
+    text, word = world.founding.let_in("root", "host", None)
+    printed, made = sign_in(world, word), sign_in(world, make_link(world, text).token)
+    world.founding.let_in("root", "host", text)
+    assert is_in(world, made)
+    world.founding.let_in("root", "host", None)
+    assert not is_in(world, made)
+    assert is_in(world, printed), "the link that the server printed was made with no token"

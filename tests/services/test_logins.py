@@ -1,0 +1,112 @@
+"""Signing in at an issuer: who is believed to come back, and what their session is."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from fairlead.errors import NotFound, Unauthenticated
+from fairlead.model.records import TokenRecord
+from fairlead.ports import Attempt, Principal
+from fairlead.services.calls import Call
+from fairlead.services.logins import Logins, Returned
+from tests.services.worlds import World, listing
+
+BACK = "https://fairlead.example.org/login/callback"
+
+
+class Welcoming:
+    """An issuer that knows everybody, and remembers who asked."""
+
+    issuer = "https://login.example.org"
+
+    def __init__(self, user: str = "mia") -> None:
+        self.user = user
+        self.finished: list[tuple[Attempt, str, str]] = []
+
+    def begin(self, attempt: Attempt, back: str) -> str:
+        """An address."""
+        return f"{self.issuer}/authorize?state={attempt.state}&redirect_uri={back}"
+
+    def finish(self, attempt: Attempt, back: str, code: str) -> Principal:
+        """Somebody."""
+        self.finished.append((attempt, back, code))
+        return Principal(self.user, ("team",), "oidc")
+
+
+def open_logins(world: World, user: str = "mia") -> tuple[Logins, Welcoming]:
+    """Logins over the tokens of a world."""
+    issuer = Welcoming(user)
+    return Logins(world.services.tokens, issuer), issuer
+
+
+def test_an_attempt_is_random_and_the_browser_that_made_it_gets_a_session(world: World) -> None:
+    logins, issuer = open_logins(world)
+    (attempt, address), (other, _) = logins.begin(Call(), BACK), logins.begin(Call(), BACK)
+    assert attempt.state in address
+    words = {*vars(attempt).values(), *vars(other).values()}
+    assert len(words) == 6
+    assert all(len(word) == 43 for word in words)
+    session = logins.finish(Call(address="192.0.2.7"), attempt, BACK, Returned(attempt.state, "code"))
+    assert issuer.finished == [(attempt, BACK, "code")]
+    me = world.services.tokens.me(Call(bearer=session.token))
+    assert (me.user, me.groups, me.via) == ("mia", ["team"], "session:browser")
+    entry = world.audit(action="token.create")[-1]
+    assert (entry.who, entry.via, entry.address, entry.name) == ("mia", "oidc", "192.0.2.7", "browser")
+
+
+def test_a_session_ends_after_twelve_hours_and_is_forgotten_at_a_later_sign_in(world: World) -> None:
+    logins, _ = open_logins(world)
+    attempt, _ = logins.begin(Call(), BACK)
+    session = logins.finish(Call(), attempt, BACK, Returned(attempt.state, "code"))
+    world.clock.pass_by(hours=11, minutes=59)
+    assert world.services.tokens.me(Call(bearer=session.token)).user == "mia"
+    world.clock.pass_by(minutes=1)
+    with pytest.raises(Unauthenticated):
+        world.services.tokens.me(Call(bearer=session.token))
+    world.clock.pass_by(hours=12, minutes=1)
+    attempt, _ = logins.begin(Call(), BACK)
+    later = logins.finish(Call(), attempt, BACK, Returned(attempt.state, "code"))
+    with world.store.reading() as tx:
+        assert [token.id for token in tx.find(TokenRecord) if token.purpose == "session"] == [later.id]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda good: replace(good, state="other"), "not the answer to the sign-in"),
+        (lambda good: replace(good, state=""), "not the answer to the sign-in"),
+        (lambda good: replace(good, state="ä"), "not the answer to the sign-in"),
+        (lambda good: replace(good, state="", error="access_denied"), "not the answer to the sign-in"),
+        (lambda good: replace(good, iss="https://evil.example.org"), "comes from 'https://evil.example.org'"),
+        (lambda good: replace(good, error="access_denied"), "signed nobody in: 'access_denied'"),
+        (lambda good: replace(good, code=""), "signed nobody in: nothing"),
+    ],
+)
+def test_an_answer_that_is_none_to_this_attempt_is_not_taken_to_the_issuer(
+    memory_world: World, spoil: Callable[[Returned], Returned], said: str
+) -> None:
+    logins, issuer = open_logins(memory_world)
+    attempt, _ = logins.begin(Call(), BACK)
+    with pytest.raises(Unauthenticated, match=said) as caught:
+        logins.finish(Call(), attempt, BACK, spoil(Returned(attempt.state, "code", issuer.issuer)))
+    assert caught.value.hint
+    assert issuer.finished == []
+    assert memory_world.services.tokens.page(memory_world.root, listing()).items == []
+
+
+def test_no_issuer_gives_anybody_a_name_of_the_server_itself(memory_world: World) -> None:
+    logins, _ = open_logins(memory_world, "root@localhost")
+    attempt, _ = logins.begin(Call(), BACK)
+    with pytest.raises(Unauthenticated, match="is a user of the server itself"):
+        logins.finish(Call(), attempt, BACK, Returned(attempt.state, "code"))
+    assert memory_world.services.tokens.page(memory_world.root, listing()).items == []
+
+
+def test_without_an_issuer_nobody_signs_in_at_one(memory_world: World) -> None:
+    logins = memory_world.services.logins
+    assert (logins.issuer, logins.link) == (None, False)
+    with pytest.raises(NotFound, match="nobody signs in here at an issuer"):
+        logins.begin(Call(), BACK)
+    with pytest.raises(NotFound):
+        logins.finish(Call(), Attempt("s", "n", "v"), BACK, Returned("s", "code"))

@@ -1,0 +1,79 @@
+"""What runs that are not finished hold, at each scope and together."""
+
+from dataclasses import asdict
+from typing import Any
+
+from fairlead.model.records import RunRecord
+from tests.services.worlds import FOREST, LAKE, MEADOW, SPEECH, VISION, World
+
+
+def used(world: World, scope: str) -> dict[str, Any]:
+    """What is used at and below a scope."""
+    return asdict(world.services.policies.effective(world.root, scope).used)
+
+
+def test_a_run_says_what_all_its_pods_hold(world: World) -> None:
+    run = world.submit(replicas=3, resources={"gpu": 2, "cpu": "500m", "mem": "4Gi"})
+    assert (run.gpus, run.cpu_millicores, run.mem_bytes) == (6, 1500, 12 * 2**30)
+    nothing = world.submit()
+    assert (nothing.gpus, nothing.cpu_millicores, nothing.mem_bytes) == (0, 0, 0)
+
+
+def test_a_part_of_a_gpu_counts_as_one_and_a_limit_alone_as_its_request(world: World) -> None:
+    run = world.submit(resources={"gpu": {"memory": "50%"}, "mem": {"limits": "2Gi"}})
+    assert (run.gpus, run.mem_bytes) == (1, 2 * 2**30)
+
+
+def test_what_a_compute_resource_and_defaults_say_counts(world: World) -> None:
+    world.offer("big", resources={"gpu": 4})
+    world.put_policy(VISION, defaults={"resources": {"cpu": 2}})
+    run = world.submit(profile="big", resources={"gpu": 1})
+    assert (run.gpus, run.cpu_millicores) == (4, 2000)
+
+
+def test_use_is_added_up_from_the_projects_to_the_platform(world: World) -> None:
+    world.submit(FOREST, resources={"gpu": 1, "cpu": 1, "mem": "1Gi"})
+    world.submit(FOREST, resources={"gpu": 1, "cpu": "250m", "mem": "1Gi"})
+    world.submit(MEADOW, replicas=2, resources={"mem": "1Gi"})
+    world.submit(LAKE, resources={"gpu": 3})
+    assert used(world, FOREST) == {"gpu": 2, "cpu": "1250m", "mem": "2Gi", "runs": 2}
+    assert used(world, VISION) == {"gpu": 2, "cpu": "1250m", "mem": "4Gi", "runs": 3}
+    assert used(world, SPEECH) == {"gpu": 3, "cpu": "0", "mem": "0", "runs": 1}
+    assert used(world, "platform") == {"gpu": 5, "cpu": "1250m", "mem": "4Gi", "runs": 4}
+
+
+def test_each_quota_says_what_is_used_at_its_own_scope(world: World) -> None:
+    world.put_policy(quota={"gpu": 100})
+    world.put_policy(VISION, rules={"resources.gpu": {"max": 8}})
+    world.put_policy(FOREST, quota={"gpu": 8, "runs": 5})
+    world.submit(FOREST, resources={"gpu": 1})
+    world.submit(LAKE, resources={"gpu": 3})
+    effective = world.services.policies.effective(world.root, FOREST)
+    assert [(quota["scope"], quota["gpu"], quota["used"].gpu) for quota in effective.quotas] == [
+        ("platform", 100, 4),
+        (FOREST, 8, 1),
+    ]
+    assert effective.quotas[1]["used"] == effective.used
+
+
+def test_what_is_finished_holds_nothing(world: World) -> None:
+    run = world.submit(resources={"gpu": 2})
+    world.services.runs.stop(world.root, run.id)
+    assert used(world, FOREST) == {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}
+
+
+def test_those_who_see_a_scope_see_what_is_used_there_by_all(world: World) -> None:
+    world.put_policy(VISION, quota={"gpu": 8})
+    world.submit(MEADOW, resources={"gpu": 3})
+    vic = world.grant("vic", "viewer", FOREST)
+    effective = world.services.policies.effective(vic, FOREST)
+    assert (effective.used.gpu, effective.quotas[0]["used"].gpu) == (0, 3)
+
+
+def test_the_most_that_can_be_asked_for_is_counted_too(world: World) -> None:
+    for _ in range(3):
+        world.submit(replicas=10_000, resources={"mem": "7Ei", "cpu": "7E"})
+    assert used(world, FOREST)["runs"] == 3
+    assert len(used(world, FOREST)["mem"]) > 10
+    with world.store.reading() as tx:
+        assert {run.mem_bytes for run in tx.find(RunRecord)} == {2**63 - 1}

@@ -1,0 +1,85 @@
+"""Whoever uses keys or a phone reaches everything. What axe says of each page is asked where its picture is taken."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.browsing import PHONE, Browsing
+from tests.ui.sites import Site
+from tests.ui.test_compute_resources import open_table, row
+
+PAGES = (
+    *("/compute-resources", "/new/compute-resource", "/compute-resources/shown", "/templates", "/organisation"),
+    *("/policies", "/policies/platform/platform", "/secrets", "/tokens", "/audit", "/settings", "/nowhere"),
+)
+
+
+@pytest.fixture(scope="module")
+def site(site: Site) -> Site:
+    """A server with one of most things."""
+    site.make_resource("shown", description="to be looked at")
+    site.api("POST", "/templates", {"name": "begun", "requirements": {"profile": "shown"}})
+    site.api("PUT", "/projects/default/secrets/HF_TOKEN", {"value": "hidden"})
+    site.api("PUT", "/policies/platform/platform", {"rules": {"resources.gpu": {"max": 8}}, "quota": {"gpu": 8}})
+    return site
+
+
+def settle(page: Page) -> None:
+    """Wait until a page has loaded what it shows."""
+    expect(page.get_by_role("heading", level=1).first).to_be_visible()
+    expect(page.locator('[aria-busy="true"]')).to_have_count(0)
+    expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, size=PHONE)
+    for path in PAGES:
+        page.goto(path)
+        settle(page)
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= PHONE[0], f"{path} is {width} wide"
+    page.get_by_role("button", name="Navigation").click()
+    page.get_by_role("link", name="Templates").click()
+    expect(page.get_by_role("heading", name="Templates", level=1)).to_be_visible()
+
+
+def press_until(page: Page, key: str, role: str, name: str, limit: int = 60) -> None:
+    """Press a key until something has the focus."""
+    target = page.get_by_role(role, name=name, exact=True)  # type: ignore[arg-type]
+    for _ in range(limit):
+        if target.count() and target.first.evaluate("element => element === document.activeElement"):
+            return
+        page.keyboard.press(key)
+    raise AssertionError(f"{limit} times {key} do not reach the {role} {name}")
+
+
+def test_a_compute_resource_is_made_renamed_and_deleted_with_keys_alone(page: Page, site: Site) -> None:
+    open_table(page)
+    press_until(page, "Tab", "link", "New compute resource")
+    page.keyboard.press("Enter")
+    press_until(page, "Tab", "treeitem", "Platform all clusters")
+    press_until(page, "Tab", "textbox", "Name")
+    page.keyboard.type("by-keys")
+    press_until(page, "Tab", "textbox", "GPU devices per pod")
+    page.keyboard.type("1")
+    press_until(page, "Tab", "button", "Create compute resource")
+    page.keyboard.press("Enter")
+    expect(row(page, "by-keys")).to_be_visible()
+    press_until(page, "Tab", "checkbox", "Select by-keys")
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_label("Select shown", exact=True)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Space")
+    press_until(page, "Shift+Tab", "button", "Rename")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").get_by_role("textbox", name="Name")).to_be_focused()
+    page.keyboard.press("End")
+    page.keyboard.type("-again")
+    page.keyboard.press("Enter")
+    expect(row(page, "by-keys-again")).to_be_visible()
+    press_until(page, "Shift+Tab", "button", "Delete")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(row(page, "by-keys-again")).to_have_count(0)

@@ -1,0 +1,243 @@
+"""When things go wrong: the server is gone, the session is over, somebody else was faster, a name is no name."""
+
+import re
+from urllib.parse import quote
+
+from playwright.sync_api import Page, Route, expect
+
+from tests.ui.browsing import Browsing, Mishaps
+from tests.ui.sites import Site
+from tests.ui.test_compute_resources import open_table, row
+
+NO_ANSWER = "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_FAILED"
+
+
+def test_a_server_that_is_gone_is_told_and_found_again(browsing: Browsing, own_site: Site, mishaps: Mishaps) -> None:
+    mishaps.expect(NO_ANSWER)
+    own_site.make_resource("before")
+    page = browsing.open(own_site)
+    open_table(page)
+    own_site.stop()
+    page.get_by_role("textbox", name="Search").fill("after")
+    gone = page.get_by_role("alert").filter(has_text="The server does not answer")
+    expect(gone.first).to_be_visible()
+    own_site.start()
+    expect(gone).to_have_count(0)
+    expect(page.get_by_text("No compute resources match")).to_be_visible()
+
+
+def test_what_was_typed_survives_a_server_that_is_gone(browsing: Browsing, own_site: Site, mishaps: Mishaps) -> None:
+    mishaps.expect(NO_ANSWER)
+    page = browsing.open(own_site)
+    page.goto("/new/compute-resource")
+    name = page.get_by_role("textbox", name="Name", exact=True)
+    name.fill("patient")
+    own_site.stop()
+    create = page.get_by_role("button", name="Create compute resource")
+    create.click()
+    expect(page.get_by_role("alert").filter(has_text="The server does not answer").first).to_be_visible()
+    own_site.start()
+    expect(name).to_have_value("patient")
+    create.click()
+    expect(row(page, "patient")).to_be_visible()
+
+
+def test_a_session_that_ends_is_renewed_without_losing_what_was_typed(page: Page, site: Site) -> None:
+    page.goto("/new/compute-resource")
+    name = page.get_by_role("textbox", name="Name", exact=True)
+    name.fill("still-here")
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Create compute resource").click()
+    dialog = page.get_by_role("dialog", name="Your session has ended")
+    expect(dialog).to_be_visible()
+    dialog.get_by_label("Token", exact=True).fill("fl_wrong")
+    dialog.get_by_role("button", name="Sign in").click()
+    expect(dialog.get_by_role("alert")).to_be_visible()
+    dialog.get_by_label("Token", exact=True).fill(site.token)
+    dialog.get_by_role("button", name="Sign in").click()
+    expect(dialog).to_be_hidden()
+    expect(name).to_have_value("still-here")
+    page.get_by_role("button", name="Create compute resource").click()
+    expect(row(page, "still-here")).to_be_visible()
+
+
+def test_signing_out_ends_the_session(page: Page, site: Site) -> None:
+    open_table(page)
+    page.get_by_role("button", name=re.compile("^Account of")).click()
+    page.get_by_role("menuitem", name="Sign out").click()
+    expect(page.get_by_label("Token", exact=True)).to_be_visible()
+    page.goto("/compute-resources")
+    expect(page.get_by_label("Token", exact=True)).to_be_visible()
+
+
+def test_a_link_signs_in_once_and_says_so_when_it_is_used_up(browsing: Browsing, own_site: Site) -> None:
+    page = browsing.open(own_site, token=None)
+    page.goto(own_site.link)
+    expect(page.get_by_role("heading", name="Compute resources")).to_be_visible()
+    other = browsing.open(own_site, token=None)
+    other.goto(own_site.link)
+    expect(other.get_by_role("alert")).to_contain_text("used up or too old")
+    expect(other.get_by_label("Token", exact=True)).to_be_visible()
+
+
+MARKUP = '<img src=x onerror="window.broken = true"><script>window.broken = true</script>'
+
+
+def test_markup_in_a_text_is_shown_and_not_executed(page: Page, site: Site) -> None:
+    site.make_resource("markup", description=MARKUP)
+    open_table(page)
+    expect(row(page, "markup")).to_contain_text(MARKUP)
+    page.goto("/compute-resources/markup")
+    expect(page.get_by_text(MARKUP)).to_be_visible()
+    assert page.evaluate("window.broken") is None
+
+
+def test_markup_in_an_address_is_shown_and_not_executed(
+    page: Page, site: Site, mishaps: Mishaps, browsing: Browsing
+) -> None:
+    mishaps.expect("status of 404")
+    page.goto("/compute-resources/%3Cimg%20src=x%20onerror=window.broken=true%3E")
+    expect(page.get_by_role("alert")).to_contain_text("<img src=x")
+    nobody = browsing.open(site, token=None)
+    nobody.goto(f"/sign-in?failed={quote(MARKUP)}")
+    expect(nobody.get_by_text(MARKUP)).to_be_visible()
+    assert nobody.evaluate("window.broken") is page.evaluate("window.broken") is None
+
+
+def edit_both(page: Page, site: Site, name: str) -> None:
+    """Somebody edits a compute resource in the browser while somebody else saves it."""
+    site.make_resource(name, description="first")
+    page.goto(f"/compute-resources/{name}/edit")
+    page.get_by_role("textbox", name="Description").fill("mine")
+    said = {"description": "theirs", "requirements": {"resources": {"cpu": 7}}}
+    site.api("PATCH", f"/compute-resources/{name}", said)
+    page.get_by_role("button", name="Save").click()
+
+
+def test_a_conflict_shows_both_versions_and_one_can_win(page: Page, site: Site) -> None:
+    edit_both(page, site, "contested")
+    dialog = page.get_by_role("dialog", name="Somebody else saved it first")
+    line = dialog.get_by_role("row").filter(has_text="description")
+    expect(line.get_by_role("cell").nth(1)).to_have_text("theirs")
+    expect(line.get_by_role("cell").nth(2)).to_have_text("mine")
+    expect(dialog.get_by_role("row").filter(has_text="resources.cpu.requests")).to_contain_text("7")
+    dialog.get_by_role("button", name="Save yours over it").click()
+    expect(row(page, "contested")).to_contain_text("mine")
+    assert site.api("GET", "/compute-resources/contested")["requirements"]["resources"]["cpu"]["requests"] == "2"
+
+
+def test_a_conflict_can_end_with_the_other_version(page: Page, site: Site) -> None:
+    edit_both(page, site, "yielded")
+    page.get_by_role("dialog").get_by_role("button", name="Take theirs").click()
+    expect(page.get_by_role("textbox", name="Description")).to_have_value("theirs")
+    page.get_by_role("textbox", name="Description").fill("both")
+    page.get_by_role("button", name="Save").click()
+    expect(row(page, "yielded")).to_contain_text("both")
+    assert site.api("GET", "/compute-resources/yielded")["requirements"]["resources"]["cpu"]["requests"] == "7"
+
+
+def test_on_a_slow_network_something_stands_there_and_the_last_question_wins(page: Page, site: Site) -> None:
+    site.make_resource("slow-one", description="findme")
+    held: list[Route] = []
+    open_table(page)
+    page.route("**/api/v1/compute-resources?*", lambda route: held.append(route))
+    search = page.get_by_role("textbox", name="Search")
+    for text in ("find", "findme"):
+        with page.expect_request(re.compile(rf"search={text}&")):
+            search.fill(text)
+    expect(page.get_by_role("region", name="Compute resources")).to_have_attribute("aria-busy", "true")
+    for route in reversed(held):  # the answer to the first question comes last
+        route.continue_()
+    expect(page.get_by_role("status").filter(has_text="1 compute resource")).to_be_visible()
+    expect(row(page, "slow-one")).to_be_visible()
+
+
+def test_a_thing_that_was_deleted_meanwhile_is_told(page: Page, site: Site, mishaps: Mishaps) -> None:
+    mishaps.expect("status of 404")
+    site.make_resource("vanishing")
+    page.goto("/compute-resources/vanishing/edit")
+    page.get_by_role("textbox", name="Description").fill("too late")
+    site.api("DELETE", "/compute-resources/vanishing")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("there is no compute resource", ignore_case=True)
+
+
+def test_whoever_may_only_look_is_offered_nothing_to_change(browsing: Browsing, site: Site) -> None:
+    site.make_resource("looked-at")
+    token = site.make_token("vera", viewer="platform")
+    page = browsing.open(site, token=token)
+    open_table(page)
+    expect(page.get_by_role("link", name="New compute resource")).to_have_count(0)
+    page.get_by_label("Select looked-at", exact=True).check()
+    expect(page.get_by_role("button", name="Delete")).to_have_count(0)
+
+
+def test_an_address_with_odd_filters_is_answered_and_not_a_white_page(page: Page, site: Site) -> None:
+    site.make_resource("odd")
+    open_table(page, "?created_at=>2026-01-01&archived=!true")
+    expect(row(page, "odd")).to_be_visible()
+    for odd in ("?archived=maybe", "?created_at=notadate", "?__proto__=1", "?columns=nonsense&sort=-"):
+        page.goto(f"/compute-resources{odd}")
+        expect(page.get_by_role("heading", name="Compute resources")).to_be_visible()
+    page.evaluate("localStorage.setItem('fairlead.columns.compute resources', '5')")
+    open_table(page)
+    expect(row(page, "odd")).to_be_visible()
+
+
+def test_a_part_that_cannot_be_loaded_says_so(page: Page, site: Site, mishaps: Mishaps) -> None:
+    mishaps.expect("status of 404|dynamically imported module|error occurred")
+    open_table(page)
+    page.route("**/assets/**", lambda route: route.fulfill(status=404))
+    page.get_by_role("link", name="Audit").click()
+    expect(page.get_by_role("alert")).to_contain_text("There is a new version")
+
+
+def test_a_server_that_cannot_say_who_one_is_is_asked_again(page: Page, site: Site, mishaps: Mishaps) -> None:
+    mishaps.expect("status of 503")
+    page.route("**/api/v1/me", lambda route: route.fulfill(status=503, body="<h1>busy</h1>"))
+    page.goto("/compute-resources")
+    expect(page.get_by_role("alert")).to_contain_text("status 503")
+    page.unroute("**/api/v1/me")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="Compute resources")).to_be_visible()
+
+
+def test_a_double_click_does_it_once_and_a_lost_answer_does_too(page: Page, site: Site, mishaps: Mishaps) -> None:
+    mishaps.expect(NO_ANSWER)
+    page.goto("/new/compute-resource")
+    page.get_by_role("textbox", name="Name", exact=True).fill("only-once")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    page.route("**/api/v1/compute-resources", lambda route: (route.fetch(), route.abort()))
+    create = page.get_by_role("button", name="Create compute resource")
+    create.dblclick()
+    expect(page.get_by_role("alert").filter(has_text="The server does not answer").first).to_be_visible()
+    assert len([url for url in sent if url.endswith("/compute-resources")]) == 1
+    page.unroute("**/api/v1/compute-resources")
+    create.click()
+    expect(row(page, "only-once")).to_be_visible()
+
+
+def test_a_rename_does_not_overwrite_what_somebody_else_said_meanwhile(page: Page, site: Site) -> None:
+    site.make_resource("guarded", description="first")
+    open_table(page)
+    page.get_by_label("Select guarded", exact=True).check()
+    page.get_by_role("button", name="Rename").click()
+    site.api("PATCH", "/compute-resources/guarded", {"description": "by somebody else"})
+    page.evaluate("window.dispatchEvent(new Event('visibilitychange'))")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("revision 2")
+    assert site.api("GET", "/compute-resources/guarded")["description"] == "by somebody else"
+
+
+def test_rows_that_clash_or_lack_a_name_are_refused_and_not_dropped(page: Page, site: Site) -> None:
+    page.goto("/new/compute-resource")
+    page.get_by_role("button", name="More settings").click()
+    for number, (name, value) in enumerate((("A", "1"), ("A", "2")), start=1):
+        page.get_by_role("button", name="Add variable").click()
+        page.get_by_role("textbox", name=f"variable {number}: name").fill(name)
+        page.get_by_role("textbox", name=f"variable {number}: value").fill(value)
+    meaning = page.get_by_role("complementary", name="What it means")
+    expect(meaning).to_contain_text("envs")
+    page.get_by_role("group", name="CPU memory per pod").get_by_text("Limit", exact=True).last.click()
+    expect(page.get_by_role("group", name="CPU memory per pod")).to_contain_text("is no amount")

@@ -1,0 +1,279 @@
+"""What seed 004 numbers, in a browser: the table and how it is looked at, and adding step by step."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.browsing import Browsing, check_accessibility
+from tests.ui.sites import Site
+
+TABLE = "Compute resources"
+COLUMNS = (
+    *("Compute resource", "Description", "GPU devices per pod", "GPU memory per device"),
+    *("CPU memory request", "CPU memory limit", "CPU compute request", "CPU compute limit"),
+    *("Scope", "Workloads", "Templates", "Created by", "Creation time", "Cluster", "Revision", "Last updated"),
+)
+
+
+@pytest.fixture(scope="module")
+def site(site: Site) -> Site:
+    """A server with a few compute resources, on two places."""
+    site.make_department("vision")
+    site.make_project("forest", "department/vision")
+    for name, gpu, mem in (("alpha", 0, "4Gi"), ("beta", 1, "64Gi"), ("gamma", 2, "128Gi")):
+        resources = {"cpu": 2 + gpu, "mem": {"requests": mem, "limits": "unlimited"}, "gpu": gpu}
+        site.make_resource(name, description=f"{gpu} GPUs", requirements={"resources": resources})
+    site.make_resource("wood", scope="project/forest", requirements={"resources": {"cpu": "500m", "mem": "1500M"}})
+    return site
+
+
+def rows_of(page: Page) -> list[str]:
+    """The names in the table, in their order."""
+    links = page.get_by_role("region", name=TABLE).locator("tbody tr td[data-first] a")
+    return links.all_inner_texts()
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+
+
+def select(page: Page, name: str) -> Locator:
+    """Select a row; what can be done with it."""
+    page.get_by_label(f"Select {name}", exact=True).check()
+    return page.get_by_role("toolbar", name=f"Actions for {name}")
+
+
+def open_table(page: Page, query: str = "") -> None:
+    page.goto(f"/compute-resources{query}")
+    expect(page.get_by_role("status").filter(has_text="compute resource")).to_be_visible()
+
+
+def asked(page: Page) -> dict[str, list[str]]:
+    """What the address says."""
+    return parse_qs(urlsplit(page.url).query)
+
+
+# The table
+
+
+def test_the_table_has_every_column_of_the_seed(page: Page, site: Site) -> None:
+    open_table(page)
+    heads = page.get_by_role("columnheader").all_inner_texts()
+    assert tuple(head.strip() for head in heads if head.strip() != "Select") == COLUMNS
+    cells = row(page, "beta").get_by_role("cell").all_inner_texts()
+    assert cells[1:11] == ["beta", "1 GPUs", "1", "100%", "64Gi", "Unlimited", "3", "–", "platform", "0"]
+    assert row(page, "alpha").get_by_role("cell").all_inner_texts()[3:5] == ["0", "–"]
+
+
+def test_a_filter_is_added_for_a_column_and_taken_away(page: Page, site: Site) -> None:
+    open_table(page)
+    page.get_by_role("button", name="Add filter").click()
+    page.get_by_role("combobox", name="Column", exact=True).click()
+    page.get_by_role("option", name="CPU memory request").click()
+    page.get_by_role("textbox", name="Value").fill("64Gi")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("status").filter(has_text="2 compute resources")).to_be_visible()
+    assert rows_of(page) == ["beta", "gamma"]
+    assert asked(page) == {"mem_request": [">=64Gi"]}
+    page.get_by_role("button", name="Remove the filter CPU memory request at least 64Gi").click()
+    expect(page.get_by_role("link", name="wood", exact=True)).to_be_visible()
+
+
+def test_a_value_that_is_none_is_refused_with_the_reason(page: Page, site: Site) -> None:
+    page.goto("/compute-resources?mem_request=>=lots")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("'lots'")
+    expect(alert).to_contain_text("mem_request")
+    page.get_by_role("button", name="Clear all").click()
+    expect(page.get_by_role("link", name="alpha", exact=True)).to_be_visible()
+
+
+def test_searching_finds_parts_of_texts(page: Page, site: Site) -> None:
+    open_table(page)
+    page.keyboard.press("/")
+    page.keyboard.type("2 gpus")
+    expect(page.get_by_role("status").filter(has_text="1 compute resource")).to_be_visible()
+    assert rows_of(page) == ["gamma"]
+    assert asked(page) == {"search": ["2 gpus"]}
+    page.get_by_role("textbox", name="Search").fill("nowhere")
+    expect(page.get_by_text("No compute resources match")).to_be_visible()
+    page.get_by_role("button", name="Clear search and filters").click()
+    expect(page.get_by_role("link", name="alpha", exact=True)).to_be_visible()
+
+
+def test_a_click_on_a_header_sorts_and_another_turns_it_round(page: Page, site: Site) -> None:
+    open_table(page)
+    header = page.get_by_role("columnheader", name="CPU memory request")
+    header.get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "ascending")
+    expect(page.locator("tbody tr td[data-first]").first).to_have_text("wood")
+    header.get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "descending")
+    expect(page.locator("tbody tr td[data-first]").first).to_have_text("gamma")
+    assert asked(page) == {"sort": ["-mem_request"]}
+
+
+def test_columns_are_chosen_and_remembered_and_a_view_can_be_shared(page: Page, site: Site, browsing: Browsing) -> None:
+    open_table(page, "?search=a&sort=-name")
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("checkbox", name="Description").uncheck()
+    page.get_by_role("checkbox", name="Last used").check()
+    page.keyboard.press("Escape")
+    heads = page.get_by_role("columnheader")
+    expect(heads.filter(has_text="Description")).to_have_count(0)
+    expect(heads.filter(has_text="Last used")).to_have_count(1)
+
+    other = browsing.open(site)
+    open_table(other, f"?{urlsplit(page.url).query}")
+    expect(other.get_by_role("columnheader").filter(has_text="Description")).to_have_count(0)
+    assert rows_of(other) == rows_of(page)
+
+    open_table(page)
+    expect(heads.filter(has_text="Last used")).to_have_count(1)
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("button", name="Show the usual ones").click()
+    expect(heads.filter(has_text="Description")).to_have_count(1)
+
+
+def test_the_scope_opens_the_tree_with_the_place_marked(page: Page, site: Site) -> None:
+    open_table(page)
+    row(page, "wood").get_by_role("button", name="project/forest").click()
+    tree = page.get_by_role("dialog").get_by_role("tree")
+    marked = tree.get_by_role("treeitem", selected=True)
+    expect(marked).to_have_count(1)
+    expect(marked).to_contain_text("forest")
+    assert [re.split(r"\s", text)[0] for text in tree.get_by_role("treeitem").all_inner_texts()] == [
+        *("Platform", "local", "vision", "forest", "default"),
+    ]
+
+
+def test_workloads_opens_the_list_with_type_and_status(page: Page, site: Site) -> None:
+    site.make_resource("busy", requirements={"resources": {"cpu": 64, "mem": "1Gi"}})
+    run = {"function": {"name": "train", "kind": "container", "image": "train"}, "profile": "busy"}
+    site.api("POST", "/clusters", {"name": "away"})
+    site.api("POST", "/projects", {"name": "far", "parent": "cluster/away"})
+    site.api("POST", "/projects/far/runs", run)
+    open_table(page)
+    page.get_by_role("button", name="1 workloads of busy").click()
+    expect(page.get_by_role("dialog").get_by_role("row")).to_have_count(2)
+    cells = page.get_by_role("dialog").get_by_role("row").last.get_by_role("cell").all_inner_texts()
+    assert re.match(r"train [0-9a-f]{8}$", cells[0])
+    assert cells[1:] == ["Training", "Queued", "far"]
+
+
+# Adding
+
+
+def fill_basics(page: Page, name: str) -> None:
+    page.get_by_role("link", name="New compute resource").click()
+    page.get_by_role("combobox", name="Cluster").click()
+    page.get_by_role("option", name="local").click()
+    page.get_by_role("tree", name="Scope").get_by_role("treeitem", name="forest").click()
+    page.get_by_role("textbox", name="Name", exact=True).fill(name)
+    page.get_by_role("textbox", name="Description").fill("made by hand")
+
+
+def group(page: Page, name: str) -> Locator:
+    return page.get_by_role("group", name=name)
+
+
+def test_a_compute_resource_is_added_step_by_step(page: Page, site: Site) -> None:
+    open_table(page)
+    fill_basics(page, "by-hand")
+    page.get_by_role("textbox", name="GPU devices per pod").fill("2")
+    cpu = group(page, "CPU compute per pod")
+    cpu.get_by_role("textbox", name="Request").fill("1500")
+    cpu.get_by_role("combobox").select_option(label="millicores")
+    memory = group(page, "CPU memory per pod")
+    memory.get_by_role("textbox", name="Request").fill("16")
+    memory.get_by_role("combobox").select_option(label="GB")
+    memory.get_by_text("Limit", exact=True).last.click()
+    memory.get_by_role("textbox", name="At most").fill("20")
+    meaning = page.get_by_role("complementary", name="What it means")
+    expect(meaning).to_contain_text("2 whole GPUs")
+    expect(meaning).to_contain_text("Over 20G the pod is killed")
+    page.get_by_role("button", name="More settings").click()
+    page.get_by_role("radiogroup", name="Shared memory").get_by_text("As much as the memory").click()
+    page.get_by_role("button", name="Add extended resource").click()
+    page.get_by_role("textbox", name="extended resource 1: resource").fill("vendor.example/nic")
+    page.get_by_role("textbox", name="extended resource 1: quantity").fill("2")
+    page.get_by_role("button", name="Create compute resource").click()
+    expect(row(page, "by-hand")).to_be_visible()
+    made = site.api("GET", "/compute-resources/by-hand")
+    assert (made["scope"], made["description"]) == ("project/forest", "made by hand")
+    assert made["requirements"] == {
+        "resources": {
+            "cpu": {"requests": "1500m", "limits": "unlimited"},
+            "mem": {"requests": "16G", "limits": "20G"},
+            "gpu": {"devices": 2},
+            "shm": True,
+            "extended": {"vendor.example/nic": "2"},
+        }
+    }
+
+
+def test_a_part_of_a_gpu_can_be_asked_for_of_one_device_alone(page: Page, site: Site) -> None:
+    page.goto("/new/compute-resource")
+    devices = page.get_by_role("textbox", name="GPU devices per pod")
+    parts = page.get_by_role("radiogroup", name="GPU memory per device")
+    for count, offered in (("0", 0), ("2", 0), ("1", 1)):
+        devices.fill(count)
+        expect(parts).to_have_count(offered)
+    parts.get_by_text("Part of it").click()
+    page.get_by_role("combobox", name="Memory format").click()
+    expect(page.get_by_role("listbox").get_by_role("option")).to_have_count(6)
+    formats = page.get_by_role("listbox").get_by_role("option").all_inner_texts()
+    assert [each.split(" ")[0] for each in formats] == ["%", "MB", "GB", "MiB", "GiB", "Multi-instance"]
+    page.get_by_role("option", name="MIG").click()
+    page.get_by_role("textbox", name="MIG profile").fill("1g.5gb")
+    expect(page.get_by_role("complementary", name="What it means")).to_contain_text("MIG")
+
+
+def test_a_limit_of_gpu_memory_is_offered_only_where_the_switch_allows_it(browsing: Browsing, own_site: Site) -> None:
+    own_site.api("PATCH", "/clusters/local", {"gpu_sharing": "kai"})
+    page = browsing.open(own_site)
+    limit = page.get_by_role("switch", name="GPU memory limit")
+    for allowed in (False, True):
+        own_site.api("PUT", "/policies/platform/platform", {"switches": {"gpu_memory_limits": allowed}}, If_Match="*")
+        page.goto("/new/compute-resource")
+        page.get_by_role("textbox", name="GPU devices per pod").fill("1")
+        page.get_by_role("radiogroup", name="GPU memory per device").get_by_text("Part of it").click()
+        page.get_by_role("textbox", name="GPU memory request").fill("50")
+        expect(limit).to_have_count(int(allowed))
+    limit.check(force=True)
+    page.get_by_role("textbox", name="GPU memory: at most").fill("80")
+    meaning = page.get_by_role("complementary", name="What it means")
+    expect(meaning).to_contain_text("80%")
+    expect(meaning.get_by_role("img", name="Risk").first).to_be_visible()
+    page.get_by_role("textbox", name="Name", exact=True).fill("half")
+    page.get_by_role("button", name="Create compute resource").click()
+    expect(row(page, "half")).to_contain_text("50% to 80%")
+    memory = {"request": "50%", "limit": "80%"}
+    kept = own_site.api("GET", "/compute-resources/half")["requirements"]["resources"]["gpu"]
+    assert kept == {"devices": 1, "memory": memory}
+
+
+def test_every_violation_stands_at_its_field_while_one_types(page: Page, site: Site) -> None:
+    page.goto("/new/compute-resource")
+    memory = group(page, "CPU memory per pod")
+    memory.get_by_role("textbox", name="Request").fill("8")
+    memory.get_by_text("Limit", exact=True).last.click()
+    memory.get_by_role("textbox", name="At most").fill("4")
+    expect(memory).to_contain_text("Limit 4Gi is under the request 8Gi")
+    group(page, "CPU compute per pod").get_by_role("textbox", name="Request").fill("many")
+    expect(group(page, "CPU compute per pod")).to_contain_text("'many' is no amount")
+    page.get_by_role("textbox", name="Name", exact=True).fill("a b")
+    page.get_by_role("button", name="Create compute resource").click()
+    expect(page.get_by_role("textbox", name="Name", exact=True)).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_role("complementary", name="What it means")).to_contain_text("3 things are wrong")
+    check_accessibility(page)
+
+
+def test_a_name_that_is_taken_is_told(page: Page, site: Site) -> None:
+    page.goto("/new/compute-resource")
+    page.get_by_role("textbox", name="Name", exact=True).fill("alpha")
+    page.get_by_role("button", name="Create compute resource").click()
+    expect(page.get_by_role("alert")).to_contain_text("alpha")
+    expect(page).to_have_url(re.compile("/new/compute-resource$"))

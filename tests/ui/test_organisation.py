@@ -1,0 +1,184 @@
+"""The organisation: places made, renamed, moved and deleted; roles; what is used of quotas."""
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.browsing import Browsing, check_accessibility
+from tests.ui.sites import Site
+
+
+def open_place(page: Page, scope: str) -> Locator:
+    """The panel of a place."""
+    page.goto(f"/organisation?scope={scope}")
+    panel = page.get_by_role("region", name=scope.rpartition("/")[2], exact=True)
+    expect(panel).to_be_visible()
+    return panel
+
+
+def ask(page: Page, deed: str) -> Locator:
+    """The dialog of something that can be done with the place."""
+    page.get_by_role("toolbar").get_by_role("button", name=deed, exact=True).click()
+    return page.get_by_role("dialog")
+
+
+def test_a_place_is_made_renamed_and_deleted_once_nothing_lives_in_it(page: Page, site: Site) -> None:
+    open_place(page, "cluster/local")
+    page.get_by_role("button", name="New below it").click()
+    page.get_by_role("menuitem", name="Department").click()
+    name = page.get_by_role("dialog").get_by_role("textbox", name="Name")
+    name.fill("far sight")
+    name.press("Enter")
+    expect(name).to_have_accessible_description(re.compile("Is no valid name: 'far sight'. Use letters"))
+    name.fill("sight")
+    name.press("Enter")
+    expect(page.get_by_role("heading", name="sight")).to_be_visible()
+    expect(page.get_by_role("treeitem", name="sight", selected=True)).to_be_visible()
+
+    ask(page, "Rename").get_by_role("textbox", name="Name").fill("vision")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("department%2Fvision"))
+    expect(page.get_by_role("treeitem", name="vision")).to_be_visible()
+
+    site.make_project("inside", "department/vision")
+    dialog = ask(page, "Delete")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("still has project inside")
+    expect(dialog.get_by_role("list", name="Used by")).to_contain_text("project inside")
+    site.api("DELETE", "/projects/inside")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="local")).to_be_visible()
+    expect(page.get_by_role("treeitem", name="vision")).to_have_count(0)
+
+
+def test_a_project_is_moved_with_the_keyboard(page: Page, site: Site) -> None:
+    site.make_department("old")
+    site.make_department("new")
+    site.make_project("moving", "department/old")
+    open_place(page, "department/old")
+    page.get_by_role("treeitem", name="old").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="moving")).to_be_visible()
+    page.get_by_role("button", name="Move", exact=True).press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Move")).to_be_disabled()
+    expect(dialog.get_by_role("treeitem", name="moving")).to_have_count(0)
+    dialog.get_by_role("treeitem", name="old").focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Space")
+    expect(dialog.get_by_role("treeitem", name="new")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Move", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    dialog.get_by_role("treeitem", name="new").click()
+    dialog.get_by_role("button", name="Move").press("Enter")
+    expect(page.get_by_role("region", name="moving").get_by_role("button", name="department/new").first).to_be_visible()
+    assert site.api("GET", "/projects/moving")["parent"] == "department/new"
+
+
+def test_roles_are_given_and_removed_and_say_where_they_come_from(page: Page, site: Site) -> None:
+    site.make_project("shared")
+    site.api("POST", "/roles", {"subject": "group:leads", "role": "editor", "scope": "cluster/local"})
+    open_place(page, "project/shared")
+    page.get_by_role("button", name="Add role").click()
+    dialog = page.get_by_role("dialog")
+    user = dialog.get_by_role("textbox", name="Name of the user")
+    user.fill(" ")
+    dialog.get_by_role("button", name="Add role").click()
+    expect(user).to_have_accessible_description(re.compile("neither a user nor a group"))
+    user.fill("<img src=x onerror=alert(1)>")
+    dialog.get_by_role("radio", name="Member").check()
+    expect(dialog.get_by_text("submits runs, sets secrets")).to_be_visible()
+    dialog.get_by_role("button", name="Add role").click()
+    roles = page.get_by_role("table", name="Roles")
+    given = roles.get_by_role("row").filter(has_text="<img src=x onerror=alert(1)>")
+    expect(given).to_contain_text(re.compile("Member.*here"))
+    check_accessibility(page)
+    inherited = roles.get_by_role("row").filter(has_text="leads")
+    expect(inherited).to_contain_text("inherited from cluster/local")
+    expect(inherited.get_by_role("button", name="Remove")).to_have_count(0)
+
+    given.get_by_role("button", name="Remove").click()
+    dialog.get_by_role("button", name="Remove").click()
+    expect(given).to_have_count(0)
+    assert all(role["scope"] != "project/shared" for role in site.api("GET", "/roles")["items"])
+
+
+def test_a_cluster_that_somebody_else_saved_first_is_shown_both_ways(page: Page, site: Site) -> None:
+    site.api("POST", "/clusters", {"name": "gpus"})
+    panel = open_place(page, "cluster/gpus")
+    dialog = ask(page, "Edit")
+    dialog.get_by_role("textbox", name="GPU resource").fill("not a resource")
+    dialog.get_by_role("button", name="Add GPU type").click()
+    dialog.get_by_role("textbox", name="GPU type 1: Type").fill("A100")
+    dialog.get_by_role("textbox", name="GPU type 1: Products").fill("NVIDIA-A100-SXM4-80GB, NVIDIA-A100-PCIE-40GB")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("textbox", name="GPU resource")).to_have_accessible_description(re.compile("vendor"))
+    dialog.get_by_role("textbox", name="GPU resource").fill("amd.com/gpu")
+    site.api("PATCH", "/clusters/gpus", {"python_image": "python:3.13"})
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("row", name="gpu_resource")).to_contain_text("amd.com/gpu")
+    expect(dialog.get_by_role("row", name="python_image")).to_contain_text("python:3.13")
+    dialog.get_by_role("button", name="Save yours over it").click()
+    expect(panel).to_contain_text("A100 (NVIDIA-A100-SXM4-80GB, NVIDIA-A100-PCIE-40GB)")
+    assert site.api("GET", "/clusters/gpus")["details"].keys() == {"gpu_resource", "gpu_types"}
+
+
+def test_a_place_with_a_plus_in_its_name_is_found_on_every_page(page: Page, site: Site) -> None:
+    site.make_project("c+v")
+    panel = open_place(page, "project/c+v")
+    panel.get_by_role("link", name="Policy", exact=True).click()
+    expect(page.get_by_role("heading", name="Policy of project/c+v")).to_be_visible()
+    page.get_by_role("textbox", name="Runs", exact=True).fill("3")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved the policy of project/c+v")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("textbox", name="Runs", exact=True)).to_have_value("3")
+
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Organisation").click()
+    page.get_by_role("treeitem", name="c+v").click()
+    expect(page.get_by_role("meter", name="Runs of project/c+v")).to_have_attribute("aria-valuetext", "0 of 3")
+    panel.get_by_role("link", name="Secrets").click()
+    expect(page.get_by_role("combobox", name="Project")).to_have_value("c+v")
+    page.get_by_role("button", name="Set a secret").click()
+    page.get_by_role("textbox", name="Name").fill("HF_TOKEN")
+    page.get_by_role("textbox", name="Value").fill("s3cret")
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Set secret").click()
+    expect(page.get_by_role("row", name="HF_TOKEN")).to_be_visible()
+    page.goto("/secrets")
+    expect(page.get_by_role("row", name="HF_TOKEN")).to_be_visible()
+
+
+def test_a_viewer_sees_what_is_used_of_quotas_and_no_buttons(browsing: Browsing, site: Site) -> None:
+    site.api("POST", "/clusters", {"name": "main"})
+    site.make_department("busy", "cluster/main")
+    site.make_project("queued", "department/busy")
+    site.api("PUT", "/policies/department/busy", {"quota": {"gpu": 4, "mem": "20Gi", "runs": 10}})
+    train = {"name": "train", "source": "train.py"}
+    for _ in range(2):
+        resources = {"gpu": 2, "cpu": "1500m", "mem": "8Gi"}
+        site.api("POST", "/projects/queued/runs", {"function": train, "resources": resources})
+    site.api("PUT", "/policies/cluster/main", {"quota": {"gpu": 3}})
+    page = browsing.open(site, token=site.make_token("vera", viewer="project/queued"), scheme="dark")
+    panel = open_place(page, "department/busy")
+    bars = {
+        "GPUs of department/busy": "4 of 4, full",
+        "Memory of department/busy": "16 GiB of 20 GiB, nearly full",
+        "Runs of department/busy": "2 of 10",
+        "GPUs of cluster/main": "4 of 3, over the quota",
+    }
+    for name, text in bars.items():
+        expect(page.get_by_role("meter", name=name)).to_have_attribute("aria-valuetext", text)
+    quotas = page.get_by_role("region", name="Quotas")
+    expect(quotas).to_contain_text("In use without a quota: 3 cores.")
+    expect(quotas.get_by_role("link", name="See the policy")).to_have_attribute("href", "/policies/department/busy")
+    expect(panel.get_by_text("shown to its administrators")).to_be_visible()
+    expect(page.get_by_role("toolbar")).to_have_count(0)
+    expect(panel.get_by_role("button")).to_have_text(["cluster/main", "cluster/main"])
+    check_accessibility(page)
+    page.get_by_role("treeitem", name="queued").click()
+    expect(quotas).to_contain_text("In use here: 4 GPUs, 3 cores, 16 GiB of memory and 2 runs.")
+    page.goto("/organisation?scope=project/unseen")
+    expect(page.get_by_text("There is no project/unseen, or you do not see it.")).to_be_visible()

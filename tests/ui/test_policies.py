@@ -1,0 +1,192 @@
+"""Policies: written, changed and deleted in a browser; what holds at a scope, and what a draft would refuse."""
+
+import re
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from fairlead.model import fields
+from tests.ui.browsing import Browsing, check_accessibility
+from tests.ui.sites import Site
+
+WHOLE: dict[str, Any] = {
+    "defaults": {
+        "resources": {"cpu": "1", "gpu": {"devices": 1, "memory": {"limit": "50%"}}},
+        "node_selector": {"pool": "gpu"},
+        "envs": {"HF_HOME": "/models"},
+    },
+    "limit_factor": {"mem": 1.1},
+    "rules": {
+        "resources.gpu": {"max": 2},
+        "volumes.*.read_only": {"options": [True]},
+        "deadline": {"max": "2d", "required": True},
+        "envs.HF_HOME": {"locked": True},
+    },
+    "switches": {"storage_classes": [], "registries": ["docker.io"], "allow_root": False},
+    "quota": {"cpu": "200", "mem": "1Ti", "runs": 50},
+}
+
+
+def make_policy(site: Site, department: str, said: dict[str, Any]) -> str:
+    """A department with a policy; the address of both."""
+    site.make_department(department)
+    site.api("PUT", f"/policies/department/{department}", said)
+    return f"/policies/department/{department}"
+
+
+def rule(page: Page, number: int, field: str) -> Locator:
+    return page.get_by_label(f"Rule {number}: {field}")
+
+
+def save(page: Page) -> None:
+    page.get_by_role("button", name="Save", exact=True).click()
+
+
+def effective(page: Page) -> Locator:
+    return page.get_by_role("region", name="Effective rules")
+
+
+def test_a_policy_is_written_where_the_tree_says_and_holds(page: Page, site: Site) -> None:
+    site.make_department("vision")
+    site.make_resource("large", scope="department/vision", requirements={"resources": {"cpu": 2, "mem": "64Gi"}})
+    page.goto("/policies")
+    page.get_by_role("button", name="New policy").click()
+    page.get_by_role("combobox", name="Cluster").click()
+    page.get_by_role("option", name="local").click()
+    page.get_by_role("treeitem", name="vision").click()
+    expect(page.get_by_text("Nothing is said at department/vision yet.")).to_be_visible()
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("heading", name="Policy of department/vision")).to_be_visible()
+    page.get_by_role("button", name="Add rule").click()
+    choices = page.get_by_role("option").locator("p:first-child").all_inner_texts()
+    assert sorted(choices) == sorted(fields.KNOWN)
+    page.keyboard.type("CPU memory request")
+    page.get_by_role("option", name="resources.mem.requests").click()
+    rule(page, 1, "at most").fill("32Gi")
+    refused = page.get_by_role("list", name="Would be refused").get_by_role("listitem")
+    expect(refused).to_have_text(re.compile(r"large.*new.*is 64Gi.*allows at most 32Gi", re.DOTALL))
+    expect(page.get_by_text("Checked 1 compute resource, 0 templates and 0 recent runs.")).to_be_visible()
+    expect(effective(page)).not_to_contain_text("32Gi")
+    save(page)
+    expect(effective(page)).to_contain_text("CPU memory request at most 32Gi, said here")
+    expect(page.get_by_text("revision 1, saved by")).to_be_visible()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Policies").click()
+    row = page.get_by_role("row", name="department/vision")
+    expect(row).to_contain_text("1 rule")
+    row.get_by_role("link").click()
+    expect(rule(page, 1, "at most")).to_have_value("32Gi")
+
+
+def test_an_edit_changes_what_it_changes_and_loses_nothing_else(page: Page, site: Site) -> None:
+    address = make_policy(site, "whole", WHOLE)
+    before = site.api("GET", address)["content"]
+    page.goto(address)
+    page.get_by_role("group", name="Rule 1").get_by_role("textbox", name="at most").fill("3")
+    page.get_by_role("region", name="Quota").get_by_label("GPU devices").fill("8")
+    page.get_by_role("radiogroup", name="Root").get_by_text("Not said").click()
+    page.get_by_role("region", name="Defaults").get_by_label("GPU type").fill("A100")
+    page.get_by_role("button", name="Remove rule 3").click()
+    save(page)
+    expect(page.get_by_text("Saved the policy of department/whole")).to_be_visible()
+    after = {
+        **before,
+        "quota": {"gpu": 8, **before["quota"]},
+        "rules": {**before["rules"], "resources.gpu": {"max": 3}},
+    }
+    del after["rules"]["deadline"], after["switches"]["allow_root"]
+    after["defaults"]["resources"]["gpu"] = {"devices": 1, "type": "A100", "memory": {"limit": "50%"}}
+    assert site.api("GET", address)["content"] == after
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+
+
+def test_what_is_wrong_is_told_at_its_field_and_nothing_is_kept(page: Page, site: Site) -> None:
+    address = make_policy(site, "wrong", {"rules": {"resources.gpu": {"max": 2}}})
+    page.goto(address)
+    rule(page, 1, "at most").fill("<b>lots</b>")
+    expect(rule(page, 1, "at most")).to_have_accessible_description(re.compile("Must be a whole number"))
+    page.get_by_role("textbox", name="CPU memory limit").fill("0.5")
+    expect(page.get_by_role("textbox", name="CPU memory limit")).to_have_accessible_description(re.compile("factor"))
+    expect(page.get_by_role("link", name="2 things are wrong")).to_be_visible()
+    save(page)
+    rule(page, 1, "at most").fill("3")
+    page.get_by_role("button", name="Add rule").click()
+    rule(page, 2, "setting").fill("resources.gpu")
+    expect(rule(page, 2, "setting")).to_have_accessible_description(re.compile("Is there twice"))
+    rule(page, 2, "setting").fill("resources.gpus")
+    expect(rule(page, 2, "setting")).to_have_accessible_description(re.compile("Did you mean resources.gpu"))
+    page.get_by_role("link", name="Policies").first.click()
+    dialog = page.get_by_role("dialog", name="Leave without saving?")
+    dialog.get_by_role("button", name="Leave").click()
+    expect(page.get_by_role("heading", name="Policies")).to_be_visible()
+    assert site.api("GET", address)["revision"] == 1
+
+
+def test_who_saves_second_sees_both_versions_and_chooses(page: Page, site: Site) -> None:
+    address = make_policy(site, "shared", {"quota": {"runs": 5}})
+    runs = page.get_by_role("region", name="Quota").get_by_label("Runs")
+    dialog = page.get_by_role("dialog")
+    page.goto(address)
+    runs.fill("6")
+    site.api("PUT", address, {"quota": {"runs": 7}}, If_Match="*")
+    save(page)
+    expect(dialog.get_by_role("row", name="quota.runs")).to_have_text(re.compile("7.*6"))
+    dialog.get_by_role("button", name="Take theirs").click()
+    expect(runs).to_have_value("7")
+    runs.fill("8")
+    site.api("DELETE", address)
+    save(page)
+    expect(dialog.get_by_role("heading", name="Somebody else deleted it")).to_be_visible()
+    dialog.get_by_role("button", name="Save yours again").click()
+    expect(page.get_by_text("revision 1, saved by")).to_be_visible()
+    assert site.api("GET", address)["content"] == {"quota": {"runs": 8}}
+
+
+def test_files_and_viewers_make_it_read_only(page: Page, site: Site, browsing: Browsing) -> None:
+    site.make_department("filed")
+    document = {"kind": "Policy", "scope": "department/filed", "switches": {"allow_root": False}}
+    site.api("POST", "/apply", {"documents": [document], "manager": "git"})
+    reader = browsing.open(site, token=site.make_token("vera", viewer="department/filed"))
+    reader.goto("/policies/department/filed")
+    expect(reader.get_by_text("Only editors of department/filed can change this.")).to_be_visible()
+    expect(reader.get_by_role("main").get_by_role("button", name="Save")).to_have_count(0)
+    expect(effective(reader)).to_contain_text("Runs may not be root (id 0), said here")
+    page.goto("/policies/department/filed")
+    expect(page.get_by_role("alert")).to_contain_text("Managed by git")
+    expect(page.get_by_role("button", name="Save", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Change anyway").click()
+    page.get_by_role("radiogroup", name="Existing volumes").get_by_text("Block").click()
+    save(page)
+    expect(effective(page)).to_contain_text("Runs may not mount existing volumes or config maps, said here")
+
+
+def test_a_policy_is_deleted_by_keyboard_alone(page: Page, site: Site) -> None:
+    make_policy(site, "gone", {"quota": {"runs": 5}})
+    page.goto("/policies")
+    page.get_by_role("link", name="department/gone").press("Enter")
+    add = page.get_by_role("button", name="Add rule")
+    add.press("Enter")
+    expect(rule(page, 1, "setting")).to_be_focused()
+    page.keyboard.type("replicas")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.type("4")
+    page.keyboard.press("Enter")  # as in any form
+    expect(effective(page)).to_contain_text("Replicas at most 4, said here")
+    page.get_by_role("button", name="Remove rule 1").press("Enter")
+    expect(add).to_be_focused()
+    page.get_by_role("button", name="Undo changes").press("Enter")
+    page.get_by_role("button", name="Delete").press("Enter")
+    dialog = page.get_by_role("dialog", name="Delete the policy of department/gone?")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Deleted the policy of department/gone")).to_be_visible()
+    expect(page.get_by_role("link", name="department/gone")).to_have_count(0)
+
+
+def test_everybody_can_read_what_is_wrong(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, scheme="dark")
+    page.goto(make_policy(site, "seen", WHOLE))
+    rule(page, 1, "at most").fill("many")
+    expect(page.get_by_text("1 thing is wrong")).to_be_visible()
+    check_accessibility(page)

@@ -1,0 +1,119 @@
+"""Secrets: set, replaced and deleted, and never shown."""
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.browsing import Browsing, check_accessibility
+from tests.ui.sites import Site
+
+
+def open_secrets(page: Page, project: str = "default") -> None:
+    page.goto(f"/secrets/{project}")
+    expect(page.get_by_role("status").filter(has_text=re.compile(r"\d secret"))).to_be_visible()
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.get_by_role("row").filter(has=page.get_by_role("cell", name=name, exact=True))
+
+
+def ask(page: Page, name: str, deed: str) -> Locator:
+    """The dialog of something that can be done with a secret."""
+    page.get_by_label(f"Select {name}", exact=True).check()
+    page.get_by_role("toolbar", name=f"Actions for {name}").get_by_role("button", name=deed).click()
+    return page.get_by_role("dialog")
+
+
+def test_a_secret_is_set_with_the_keyboard_and_replaced_and_its_value_never_shown(page: Page, site: Site) -> None:
+    open_secrets(page)
+    page.get_by_role("button", name="Set a secret").press("Enter")
+    dialog = page.get_by_role("dialog")
+    name, value = dialog.get_by_role("textbox", name="Name"), dialog.get_by_role("textbox", name="Value")
+    expect(name).to_be_focused()
+    page.keyboard.type("DEPLOY_KEY")
+    page.keyboard.press("Tab")
+    expect(value).to_be_focused()
+    expect(value).to_have_css("-webkit-text-security", "disc")
+    page.keyboard.type("-----BEGIN")
+    page.keyboard.press("Enter")
+    page.keyboard.type("not for your eyes")
+    page.keyboard.press("Tab")
+    expect(dialog.get_by_role("switch", name="Show what I type")).to_be_focused()
+    with page.expect_request("**/secrets/DEPLOY_KEY") as sent:
+        dialog.get_by_role("button", name="Set secret").press("Enter")
+    assert sent.value.post_data_json == {"value": "-----BEGIN\nnot for your eyes"}
+    expect(row(page, "DEPLOY_KEY")).to_be_visible()
+    expect(dialog).to_have_count(0)
+    assert page.locator("textarea").count() == 0
+    assert "not for your eyes" not in page.content()
+
+    dialog = ask(page, "DEPLOY_KEY", "Replace value")
+    expect(value).to_have_value("")
+    value.fill("another")
+    dialog.get_by_role("button", name="Replace value").click()
+    expect(dialog).to_have_count(0)
+    expect(row(page, "DEPLOY_KEY").get_by_role("cell", name="2", exact=True)).to_be_visible()
+
+
+def test_a_wrong_name_is_told_at_its_field_and_one_that_is_there_too(page: Page, site: Site) -> None:
+    site.api("PUT", "/projects/default/secrets/TAKEN", {"value": "old"})
+    open_secrets(page)
+    page.get_by_role("button", name="Set a secret").click()
+    dialog = page.get_by_role("dialog")
+    name = dialog.get_by_role("textbox", name="Name")
+    dialog.get_by_role("textbox", name="Value").fill("new")
+    for wrong in ("<b>name</b>", "1ST", "a b"):
+        name.fill(wrong)
+        dialog.get_by_role("button", name="Set secret").click()
+        expect(name).to_have_accessible_description(re.compile(f"Is no valid name: '{wrong}'. Use letters"))
+    name.fill("TAKEN")
+    expect(dialog.get_by_role("status")).to_have_text("It is there already: its value will be replaced.")
+    expect(dialog.get_by_role("button", name="Replace value")).to_be_enabled()
+    check_accessibility(page)
+
+
+def test_what_names_a_secret_is_told_before_it_is_deleted(page: Page, site: Site) -> None:
+    for name in ("NAMED", "UNNAMED"):
+        site.api("PUT", "/projects/default/secrets/" + name, {"value": "x"})
+    site.api("POST", "/templates", {"name": "downloading", "requirements": {"secrets": ["NAMED"]}})
+    mounted = [{"volume_type": "secret", "name": "key", "mount_path": "/key", "spec": {"name": "NAMED"}}]
+    site.make_resource("with-key", scope="cluster/local", requirements={"volumes": mounted})
+    open_secrets(page)
+    dialog = ask(page, "NAMED", "Delete")
+    named = dialog.get_by_role("list", name="Named by").get_by_role("listitem")
+    expect(named).to_have_text(["template downloading of platform", "compute resource with-key of cluster/local"])
+    dialog.get_by_role("button", name="Cancel").click()
+    page.get_by_label("Select NAMED", exact=True).uncheck()
+    dialog = ask(page, "UNNAMED", "Delete")
+    expect(dialog.get_by_text("Nothing that you see names it.")).to_be_visible()
+    dialog.get_by_role("button", name="Delete").click()
+    expect(row(page, "UNNAMED")).to_have_count(0)
+
+
+def test_the_project_is_in_the_address_and_remembered(page: Page, site: Site) -> None:
+    site.make_project("quiet")
+    site.make_project("zoo+1.2")
+    eve = site.make_token("<b>eve</b>", member="project/zoo+1.2")
+    site.api("PUT", "/projects/zoo+1.2/secrets/OF_THE_ZOO", {"value": "x"}, token=eve)
+    page.goto("/secrets")
+    expect(page).to_have_url(re.compile("/secrets/default$"))
+    page.get_by_role("combobox", name="Project").click()
+    page.get_by_role("option", name="zoo+1.2").click()
+    expect(row(page, "OF_THE_ZOO")).to_contain_text("<b>eve</b>")
+    page.get_by_role("textbox", name="Search").fill("nothing like it")
+    expect(page.get_by_text("No secrets match")).to_be_visible()
+    page.get_by_role("link", name="Audit").click()
+    page.get_by_role("link", name="Secrets").click()
+    expect(row(page, "OF_THE_ZOO")).to_be_visible()
+    open_secrets(page, "quiet")
+    expect(page.get_by_text("quiet has no secrets yet")).to_be_visible()
+
+
+def test_a_viewer_sees_names_alone(browsing: Browsing, site: Site) -> None:
+    site.api("PUT", "/projects/default/secrets/SEEN", {"value": "x"})
+    page = browsing.open(site, token=site.make_token("vera", viewer="project/default"), scheme="dark")
+    open_secrets(page)
+    expect(row(page, "SEEN")).to_be_visible()
+    expect(page.get_by_role("checkbox")).to_have_count(0)
+    expect(page.get_by_role("button", name="Set a secret")).to_have_count(0)
+    check_accessibility(page)

@@ -1,0 +1,91 @@
+"""Settings: the platform's defaults, the switch of GPU memory limits, the server, light and dark."""
+
+import re
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.browsing import Browsing, check_accessibility
+from tests.ui.sites import Site
+
+
+def open_settings(page: Page) -> Locator:
+    """Open the page; the request of memory among the defaults."""
+    page.goto("/settings")
+    return page.get_by_role("group", name="CPU memory per pod").get_by_role("textbox", name="Request")
+
+
+def save(page: Page) -> None:
+    page.get_by_role("button", name="Save defaults").click()
+
+
+def kept(site: Site) -> Any:
+    return site.api("GET", "/settings")["defaults"]
+
+
+def test_defaults_are_saved_and_another_editor_is_not_overwritten(page: Page, site: Site) -> None:
+    memory = open_settings(page)
+    memory.press_sequentially("2")
+    memory.press("Enter")
+    expect(page.get_by_text("Saved the defaults")).to_be_visible()
+    expect(page.get_by_role("button", name="Save defaults")).to_be_disabled()
+    assert kept(site)["resources"]["mem"]["requests"] == "2Gi"
+    site.api("PUT", "/settings", {"defaults": {"resources": {"mem": "7Gi"}}}, If_Match="*")
+    memory.fill("3")
+    save(page)
+    conflict = page.get_by_role("dialog", name="Somebody else saved it first")
+    expect(conflict.get_by_role("row").filter(has_text="resources.mem.requests")).to_contain_text(
+        re.compile("7Gi.*3Gi")
+    )
+    check_accessibility(page)
+    conflict.get_by_role("button", name="Take theirs").click()
+    expect(memory).to_have_value("7")
+    expect(conflict).to_have_count(0)
+
+
+def test_a_wrong_amount_is_told_at_its_field(page: Page) -> None:
+    memory = open_settings(page)
+    memory.fill("<b>much</b>")
+    save(page)
+    expect(memory).to_have_accessible_description(re.compile("'<b>much</b>Gi' is no amount"))
+    page.get_by_role("button", name="Undo changes").click()
+    expect(memory).not_to_have_value("<b>much</b>")
+
+
+def test_the_switch_changes_the_policy_and_nothing_else_of_it(page: Page, site: Site) -> None:
+    policy = "/policies/platform/platform"
+    said = {"rules": {"resources.gpu": {"max": 2}}, "switches": {"allow_root": False}}
+    site.api("PUT", policy, said, If_Match="*")
+    open_settings(page)
+    switch = page.get_by_role("switch", name="GPU memory limits")
+    expect(switch).to_be_enabled()
+    expect(switch).not_to_be_checked()
+    switch.press("Space")
+    expect(page.get_by_text("GPU memory limits are on now")).to_be_visible()
+    expect(switch).to_be_checked()
+    content = site.api("GET", policy)["content"]
+    assert content["switches"] == {"allow_root": False, "gpu_memory_limits": True}
+    assert content["rules"]["resources.gpu"]["max"] == 2
+
+
+def test_others_read_what_is_set_and_change_nothing(browsing: Browsing, site: Site) -> None:
+    site.make_project("forest")
+    page = browsing.open(site, token=site.make_token("bob", viewer="project/forest"))
+    page.goto("/settings")
+    server = page.get_by_role("region", name="This server")
+    expect(server.get_by_role("row", name="Database")).to_contain_text("SQLite")
+    expect(server.get_by_role("row", name="Watched folder")).to_have_count(0)
+    expect(page.get_by_role("button", name="Save defaults")).to_have_count(0)
+    expect(page.get_by_role("switch", name="GPU memory limits")).to_be_disabled()
+    check_accessibility(page)
+
+
+def test_the_page_stays_as_light_or_dark_as_chosen(page: Page) -> None:
+    memory = open_settings(page)
+    expect(memory).to_be_visible()
+    page.get_by_role("radiogroup", name="Appearance").get_by_text("Dark").click()
+    root = page.locator("html")
+    expect(root).to_have_attribute("data-mantine-color-scheme", "dark")
+    page.reload()
+    expect(memory).to_be_visible()
+    expect(root).to_have_attribute("data-mantine-color-scheme", "dark")

@@ -1,0 +1,65 @@
+"""What surrounds every page: its title, and the way in."""
+
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.processes import providers
+from tests.processes.machines import Launcher, Machine
+from tests.ui.browsing import Browsing, Mishaps, check_accessibility
+from tests.ui.sites import Site
+
+
+def test_the_page_has_a_title(page: Page) -> None:
+    page.goto("/")
+    expect(page).to_have_title("Compute resources · Fairlead")
+
+
+def test_whoever_is_not_signed_in_is_asked_for_a_token(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, token=None)
+    page.goto("/")
+    token = page.get_by_label("Token", exact=True)
+    expect(token).to_be_visible()
+    check_accessibility(page)
+    token.fill(site.token)
+    page.get_by_role("button", name="Sign in").click()
+    expect(token).to_be_hidden()
+    assert page.evaluate("document.cookie") == ""
+
+
+def test_styles_scripts_and_hosts_that_are_not_ours_are_refused(page: Page, mishaps: Mishaps) -> None:
+    page.goto("/")
+    for directive in ("style-src", "script-src", "img-src", "connect-src"):
+        mishaps.expect(f"violates the following Content Security Policy directive.*{directive}")
+    mishaps.expect("Refused to connect because it violates the document's Content Security Policy")
+    mishaps.expect("request to another host: GET https://elsewhere.example/picture")  # which nobody answers
+    page.evaluate("""() => {
+        const add = (tag, fields) => document.body.append(Object.assign(document.createElement(tag), fields));
+        add("style", {textContent: "a { top: 0 }"});
+        add("script", {textContent: "window.broken = true"});
+        add("img", {src: "https://elsewhere.example/picture"});
+        return fetch("https://elsewhere.example/").catch(() => null);
+    }""")
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.broken") is None
+
+
+def test_a_browser_signs_in_at_an_identity_provider_and_lands_where_it_wanted(
+    browsing: Browsing, tmp_path: Path, launcher: Launcher, mishaps: Mishaps
+) -> None:
+    with providers.running() as provider:
+        provider.desk.said = {"sub": "grace", "groups": ["platform-admins"]}
+        mishaps.expect(f"request to another host: GET {provider.issuer}/")
+        site = Site(Machine(tmp_path, launcher), provider.sign_in)
+        page = browsing.open(site, token=None)
+        page.goto("/templates?search=fine")
+        page.get_by_role("link", name="Sign in with").click()
+        expect(page.get_by_role("heading", name="Templates")).to_be_visible()
+        expect(page).to_have_url(f"{site.url}/templates?search=fine")
+        expect(page.get_by_role("button", name="Account of grace")).to_be_visible()
+        provider.desk.error = {"error": "access_denied"}
+        refused = browsing.open(site, token=None)
+        refused.goto("/login/oidc")
+        expect(refused.get_by_role("alert")).to_contain_text("signed nobody in: 'access_denied'")
+        expect(refused.get_by_role("link", name="Sign in with")).to_be_visible()
+        site.close()

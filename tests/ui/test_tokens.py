@@ -1,0 +1,95 @@
+"""Tokens: made, shown once, revoked."""
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.browsing import Browsing, check_accessibility
+from tests.ui.sites import Site
+
+COPIED = "navigator.clipboard.readText()"
+
+
+def open_tokens(page: Page, query: str = "") -> None:
+    page.goto(f"/tokens{query}")
+    expect(page.get_by_role("status").filter(has_text=re.compile(r"^\d+ tokens?$"))).to_be_visible()
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.get_by_role("row").filter(has=page.get_by_role("cell", name=name, exact=True))
+
+
+def revoke(page: Page, name: str) -> Locator:
+    """Ask to revoke the one token with a name; the dialog that asks back."""
+    page.get_by_label(f"Select {name}", exact=True).check()
+    page.get_by_role("toolbar", name=f"Actions for {name}").get_by_role("button", name="Revoke").click()
+    return page.get_by_role("dialog")
+
+
+def test_a_token_is_made_with_the_keyboard_and_its_text_is_shown_once(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, permissions=["clipboard-read", "clipboard-write"])
+    open_tokens(page)
+    page.get_by_role("button", name="New token").press("Enter")
+    expect(page.get_by_role("textbox", name="Name")).to_be_focused()
+    page.keyboard.type("laptop of <b>ada</b>")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="The token laptop of <b>ada</b>")
+    expect(dialog.get_by_text("it is not shown again")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Copy")).to_be_focused()
+    page.keyboard.press("Escape")  # must not lose it
+    page.keyboard.press("Enter")
+    expect(dialog.get_by_role("status")).to_have_text("Copied")
+    text = dialog.get_by_label("Token", exact=True).input_value()
+    assert page.evaluate(COPIED) == text
+    assert site.api("GET", "/me", token=text)["user"] == site.api("GET", "/me")["user"]
+    check_accessibility(page)
+    dialog.get_by_role("button", name="Done").click()
+    expect(row(page, "laptop of <b>ada</b>")).to_contain_text(re.compile("Programs.*in .* days"))
+    assert text not in page.content()
+
+
+def test_a_token_of_somebody_else_is_made_and_a_wrong_time_is_told_at_its_field(page: Page, site: Site) -> None:
+    open_tokens(page)
+    page.get_by_role("button", name="New token").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox", name="Name").fill("nightly")
+    dialog.get_by_role("textbox", name="User").fill("bob")
+    dialog.get_by_role("combobox", name="Expires in").click()
+    page.get_by_role("option", name="Other").click()
+    lasts = dialog.get_by_role("textbox", name="How long it lasts")
+    lasts.fill("soon")
+    dialog.get_by_role("button", name="Create token").click()
+    expect(lasts).to_have_accessible_description(re.compile("Is no duration: 'soon'"))
+    lasts.fill("12h")
+    dialog.get_by_role("button", name="Create token").click()
+    expect(dialog.get_by_text("Whoever has it is bob until")).to_be_visible()
+    dialog.get_by_role("button", name="Done").click()
+    expect(row(page, "nightly")).to_contain_text("bob")
+
+
+def test_others_see_their_own_tokens_and_choose_no_user(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, token=site.make_token("carol"))
+    open_tokens(page, "?purpose=!session")
+    expect(row(page, "token of carol")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text=re.compile("^1 token"))).to_be_visible()
+    page.get_by_role("button", name="New token").click()
+    expect(page.get_by_role("textbox", name="Name")).to_be_visible()
+    expect(page.get_by_role("textbox", name="User")).to_have_count(0)
+
+
+def test_revoking_asks_first_and_warns_of_the_own_session(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, token=site.make_token("dora"))
+    site.api("POST", "/tokens", {"name": "spare", "user": "dora"})
+    open_tokens(page)
+    dialog = revoke(page, "spare")
+    expect(dialog.get_by_role("note")).to_have_count(0)
+    dialog.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_text("Revoked spare")).to_be_visible()
+    expect(row(page, "spare")).to_have_count(0)
+    dialog = revoke(page, "token of dora")
+    expect(dialog.get_by_role("note")).to_contain_text("every session that was opened with it")
+    dialog.get_by_role("button", name="Cancel").click()
+    dialog = revoke(page, "browser")
+    expect(dialog.get_by_role("note")).to_contain_text("the session that you use now: you will be signed out")
+    dialog.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_role("dialog", name="Your session has ended")).to_be_visible()

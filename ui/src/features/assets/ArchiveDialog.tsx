@@ -1,0 +1,43 @@
+import { Select, Stack, Text } from "@mantine/core";
+import { useState } from "react";
+import { useAll } from "../../api/lists";
+import { ConfirmDialog } from "../../shell/ConfirmDialog";
+import { thenSay } from "../../shell/notices";
+import { type Asset, type AssetKind, useArchive } from "./requests";
+
+interface Props {
+  kind: AssetKind;
+  item: Asset;
+  onClose: () => void;
+}
+
+export function ArchiveDialog({ kind, item, onClose }: Props) {
+  const archiving = useArchive(kind);
+  const others = useAll(kind.base);
+  const [successor, setSuccessor] = useState<string | null>(null);
+  const names = (others.data ?? []).map((other) => other.name).filter((name) => name !== item.name);
+  return (
+    <ConfirmDialog
+      title={`Archive ${item.name}?`}
+      deed="Archive"
+      isHarmless
+      change={archiving}
+      onClose={onClose}
+      onConfirm={() => archiving.mutate({ read: item, successor }, thenSay(`Archived ${item.name}`, onClose))}
+    >
+      <Stack gap="sm">
+        <Text size="sm">It is no longer offered, and its history stays. It can be restored at any time.</Text>
+        <Select
+          label="Successor"
+          description="Who still names it gets this one, with a warning"
+          placeholder="none"
+          data={names}
+          value={successor}
+          onChange={setSuccessor}
+          clearable
+          searchable
+        />
+      </Stack>
+    </ConfirmDialog>
+  );
+}

@@ -1,0 +1,75 @@
+/** The table of one kind of asset, with all that can be done to the one that is selected. */
+import { Button } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
+import { useState } from "react";
+import { Link } from "wouter";
+import { useList } from "../../api/lists";
+import { useIsEditor } from "../../api/people";
+import type { Column } from "../../table/columns";
+import { TablePage } from "../../table/TablePage";
+import { useView } from "../../table/views";
+import { Actions, type Deed } from "./Actions";
+import { ArchiveDialog } from "./ArchiveDialog";
+import { DeleteDialog } from "./DeleteDialog";
+import { RenameDialog } from "./RenameDialog";
+import type { Asset, AssetKind } from "./requests";
+
+interface Props {
+  kind: AssetKind;
+  title: string;
+  about: string;
+  columns: Column<Asset>[];
+  none: { title: string; hint: string };
+}
+
+export function AssetTable({ kind, columns, ...words }: Props) {
+  const view = useView(kind.nouns, columns, "name");
+  const list = useList(kind.base, view.query);
+  const items = list.items as Asset[];
+  const [selectedId, setSelectedId] = useState<string | null>(null);
+  const [dialog, setDialog] = useState<Deed | null>(null);
+  const selected = items.find((item) => item.id === selectedId) ?? null;
+  const close = () => setDialog(null);
+  return (
+    <>
+      <TablePage
+        {...words}
+        nouns={kind.nouns}
+        columns={columns}
+        view={view}
+        list={{ ...list, items }}
+        keyOf={(item) => item.id}
+        nameOf={(item) => item.name}
+        selected={selected}
+        onSelect={(item) => {
+          setSelectedId(item?.id ?? null);
+          close();
+        }}
+        actions={<NewButton kind={kind} />}
+        selection={selected && <Actions kind={kind} item={selected} onAsk={setDialog} />}
+      />
+      {selected && dialog === "rename" && <RenameDialog kind={kind} item={selected} onClose={close} />}
+      {selected && dialog === "archive" && <ArchiveDialog kind={kind} item={selected} onClose={close} />}
+      {selected && dialog === "delete" && (
+        <DeleteDialog
+          kind={kind}
+          item={selected}
+          onClose={close}
+          onDeleted={() => {
+            setSelectedId(null);
+            close();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function NewButton({ kind }: { kind: AssetKind }) {
+  if (!useIsEditor()) return null;
+  return (
+    <Button component={Link} href={kind.newPath} leftSection={<IconPlus size={16} />}>
+      New {kind.noun}
+    </Button>
+  );
+}

@@ -1,0 +1,26 @@
+import { ConfirmDialog } from "../../shell/ConfirmDialog";
+import { thenSay } from "../../shell/notices";
+import { type Asset, type AssetKind, useDelete } from "./requests";
+
+interface Props {
+  kind: AssetKind;
+  item: Asset;
+  onClose: () => void;
+  onDeleted: () => void;
+}
+
+export function DeleteDialog({ kind, item, onClose, onDeleted }: Props) {
+  const deleting = useDelete(kind);
+  return (
+    <ConfirmDialog
+      title={`Delete ${item.name}?`}
+      deed="Delete"
+      change={deleting}
+      onClose={onClose}
+      onConfirm={() => deleting.mutate(item, thenSay(`Deleted ${item.name}`, onDeleted))}
+    >
+      Nobody can choose the {kind.noun} <b>{item.name}</b> any more. Runs that have ended keep what they were
+      planned with. To hide it and keep it, archive it instead.
+    </ConfirmDialog>
+  );
+}

@@ -1,0 +1,123 @@
+/** One compute resource or template: what it says, who uses it, and what it was. */
+import { Badge, Group, Tabs, Text } from "@mantine/core";
+import type { ReactNode } from "react";
+import { useParams } from "wouter";
+import { useMay } from "../../api/people";
+import { ScopeLink } from "../../scopes/ScopeLink";
+import { Card, Columns, Page } from "../../shell/Page";
+import { ProblemAlert, ProblemPage } from "../../shell/Problem";
+import { Waiting } from "../../shell/Waiting";
+import { Leaves } from "../../words/Leaves";
+import { Time } from "../../words/Time";
+import { CopyButton, EditButton } from "./Actions";
+import { readAsset, writeAsset } from "./drafts";
+import { Meaning } from "./Meaning";
+import { Revisions } from "./Revisions";
+import { type Asset, type AssetKind, useAsset, useCheck } from "./requests";
+
+interface Props {
+  kind: AssetKind;
+  title: string;
+  hasTypes?: boolean;
+  /** More about one of them, each behind a tab of its own. */
+  tabs: { name: string; title: string; render: (item: Asset) => ReactNode }[];
+}
+
+export function DetailPage({ kind, title, hasTypes = false, tabs }: Props) {
+  const { name = "" } = useParams<{ name: string }>();
+  const found = useAsset(kind, name);
+  const may = useMay();
+  if (found.error && !found.data) {
+    return <ProblemPage error={found.error} way={{ title: `All ${kind.nouns}`, href: kind.path }} />;
+  }
+  if (!found.data) return <Waiting />;
+  const item = found.data;
+  return (
+    <Page
+      title={item.name}
+      within={{ title, href: kind.path, here: item.name }}
+      badges={<Badges item={item} />}
+      about={<About item={item} />}
+      actions={
+        may("editor", item.scope) && (
+          <Group gap="xs">
+            <EditButton kind={kind} item={item} />
+            <CopyButton kind={kind} item={item} />
+          </Group>
+        )
+      }
+    >
+      <Tabs defaultValue="contents" keepMounted={false}>
+        <Tabs.List mb="md">
+          <Tabs.Tab value="contents">What it says</Tabs.Tab>
+          {tabs.map((tab) => (
+            <Tabs.Tab key={tab.name} value={tab.name}>
+              {tab.title}
+            </Tabs.Tab>
+          ))}
+          <Tabs.Tab value="revisions">Revisions</Tabs.Tab>
+        </Tabs.List>
+        <Tabs.Panel value="contents">
+          <Contents kind={kind} item={item} hasTypes={hasTypes} />
+        </Tabs.Panel>
+        {tabs.map((tab) => (
+          <Tabs.Panel key={tab.name} value={tab.name}>
+            {tab.render(item)}
+          </Tabs.Panel>
+        ))}
+        <Tabs.Panel value="revisions">
+          <Revisions kind={kind} item={item} />
+        </Tabs.Panel>
+      </Tabs>
+    </Page>
+  );
+}
+
+function Badges({ item }: { item: Asset }) {
+  return (
+    <>
+      {item.archived && <Badge color="gray">archived{item.successor && `, now ${item.successor}`}</Badge>}
+      {item.managed_by && <Badge color="gray">managed by {item.managed_by}</Badge>}
+    </>
+  );
+}
+
+function About({ item }: { item: Asset }) {
+  return (
+    <>
+      {item.description && (
+        <Text size="sm" c="var(--mantine-color-text)">
+          {item.description}
+        </Text>
+      )}
+      <ScopeLink scope={item.scope} /> · revision {item.revision}, saved by {item.updated_by}{" "}
+      <Time at={item.updated_at} />
+    </>
+  );
+}
+
+function Contents({ kind, item, hasTypes }: { kind: AssetKind; item: Asset; hasTypes: boolean }) {
+  const check = useCheck(kind, writeAsset(readAsset(item), { hasTypes }));
+  return (
+    <Columns
+      side={
+        <>
+          <ProblemAlert error={check.error} />
+          <Meaning
+            sentences={check.data?.sentences ?? []}
+            warnings={check.data?.warnings ?? []}
+            violations={check.data?.violations ?? []}
+            isCurrent
+          />
+        </>
+      }
+    >
+      <Card>
+        <Leaves
+          of={item.requirements}
+          silent="It says nothing: everything is left to whoever submits a run."
+        />
+      </Card>
+    </Columns>
+  );
+}

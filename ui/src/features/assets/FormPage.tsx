@@ -1,0 +1,99 @@
+/** Creates, edits or copies a compute resource or a template: reads what is needed, and saves. */
+import { useState } from "react";
+import { useParams } from "wouter";
+import { usePlaces } from "../../api/places";
+import { isProblem } from "../../api/problems";
+import { ConflictDialog } from "../../forms/ConflictDialog";
+import { useGo } from "../../shell/going";
+import { thenSay } from "../../shell/notices";
+import { ProblemPage } from "../../shell/Problem";
+import { Waiting } from "../../shell/Waiting";
+import { AssetForm } from "./AssetForm";
+import { type AssetDraft, readAsset, writeAsset } from "./drafts";
+import { type Asset, type AssetKind, loadAsset, useAsset, useCreate, useEdit } from "./requests";
+
+interface Props {
+  kind: AssetKind;
+  purpose: "create" | "edit" | "copy";
+  hasTypes?: boolean;
+}
+
+export function FormPage({ kind, purpose, hasTypes = false }: Props) {
+  const { name } = useParams<{ name?: string }>();
+  const original = useAsset(kind, name);
+  const places = usePlaces();
+  const error = (!original.data && original.error) || (!places.data && places.error);
+  if (error) return <ProblemPage error={error} onRetry={() => void places.refetch()} />;
+  if (!places.data || (name && !original.data)) return <Waiting />;
+  const key = `${purpose} ${original.data?.id}`;
+  return <Editor key={key} kind={kind} purpose={purpose} hasTypes={hasTypes} original={original.data} />;
+}
+
+function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boolean; original?: Asset }) {
+  const go = useGo();
+  // What the form began with: others may change the record meanwhile, and saving must then be refused.
+  const [read, setRead] = useState(original);
+  const [draft, setDraft] = useState<AssetDraft>(() => begin(purpose, original));
+  const creating = useCreate(kind);
+  const editing = useEdit(kind);
+  const isEdit = purpose === "edit" && read !== undefined;
+  const saving = isEdit ? editing : creating;
+
+  const leave = () => go(isEdit ? `${kind.path}/${read.name}` : kind.path);
+  const save = (over: Asset | undefined = read) => {
+    const written = writeAsset(draft, { hasTypes });
+    const done = thenSay(`${isEdit ? "Saved" : "Created"} ${written.name}`, () => go(kind.path));
+    if (isEdit && over) editing.mutate({ read: over, change: written }, done);
+    else creating.mutate(written, done);
+  };
+  return (
+    <>
+      <AssetForm
+        kind={kind}
+        title={titleOf(kind, purpose, original)}
+        deed={isEdit ? "Save" : `Create ${kind.noun}`}
+        hasTypes={hasTypes}
+        draft={draft}
+        onChange={(next) => {
+          setDraft(next);
+          // What was refused was another draft.
+          if (saving.error) saving.reset();
+        }}
+        onSave={() => save()}
+        onCancel={leave}
+        isSaving={saving.isPending}
+        error={isProblem(saving.error, "changed") ? null : saving.error}
+      />
+      {isEdit && isProblem(saving.error, "changed") && (
+        <ConflictDialog
+          load={() => loadAsset(kind, read.id)}
+          began={read.revision}
+          compare={(theirs) => ({
+            theirs: writeAsset(readAsset(theirs), { hasTypes }),
+            mine: writeAsset(draft, { hasTypes }),
+          })}
+          onKeepEditing={saving.reset}
+          onTakeTheirs={(theirs) => {
+            setRead(theirs);
+            setDraft(readAsset(theirs));
+            saving.reset();
+          }}
+          onSaveMine={(theirs) => {
+            setRead(theirs);
+            save(theirs);
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function begin(purpose: Props["purpose"], original?: Asset): AssetDraft {
+  const draft = readAsset(original);
+  return purpose === "copy" ? { ...draft, name: `${draft.name}-copy` } : draft;
+}
+
+function titleOf(kind: AssetKind, purpose: Props["purpose"], original?: Asset): string {
+  if (purpose === "create" || !original) return `New ${kind.noun}`;
+  return purpose === "edit" ? `Edit ${original.name}` : `Copy of ${original.name}`;
+}

@@ -1,0 +1,134 @@
+/** The columns that compute resources and templates share. */
+import { Anchor, Badge, Group } from "@mantine/core";
+import { Link } from "wouter";
+import type { Tree } from "../../forms/trees";
+import { ScopeLink } from "../../scopes/ScopeLink";
+import { type Column, NONE } from "../../table/columns";
+import { CREATED_AT, CREATED_BY, MANAGED_BY, REVISION, UPDATED_AT, UPDATED_BY } from "../../table/stamps";
+import { Time } from "../../words/Time";
+import type { Asset, AssetKind } from "./requests";
+import { UsersLink } from "./UsersLink";
+import { Workloads } from "./Workloads";
+
+function resources(item: Asset): Tree {
+  return (item.requirements as Tree).resources ?? {};
+}
+
+/** Of one device all, unless a part of it is asked for. */
+function gpuMemory(item: Asset): string | undefined {
+  const gpu: Tree | undefined = resources(item).gpu;
+  if (!gpu || gpu.devices === 0) return undefined;
+  if (gpu.mig) return `MIG ${gpu.mig}`;
+  if (gpu.memory === undefined) return "100%";
+  const { request, limit } =
+    typeof gpu.memory === "object" ? gpu.memory : { request: gpu.memory, limit: undefined };
+  return limit && limit !== request ? `${request} to ${limit}` : String(request);
+}
+
+function limit(amount: Tree | undefined): string | undefined {
+  return amount?.limits === "unlimited" ? "Unlimited" : amount?.limits;
+}
+
+export function nameColumn(kind: AssetKind, title: string): Column<Asset> {
+  return {
+    key: "name",
+    title,
+    width: 200,
+    kind: "text",
+    render: (item) => (
+      <Group gap={6} wrap="nowrap">
+        <Anchor component={Link} href={`${kind.path}/${item.name}`} fz="inherit" fw={550}>
+          {item.name}
+        </Anchor>
+        {item.archived && (
+          <Badge size="xs" color="gray">
+            archived
+          </Badge>
+        )}
+      </Group>
+    ),
+  };
+}
+
+export function workloadsColumn(kind: AssetKind): Column<Asset> {
+  return {
+    key: "workloads",
+    title: "Workloads",
+    width: 105,
+    kind: "number",
+    align: "right",
+    render: (item) => (
+      <UsersLink item={item} what="workloads">
+        <Workloads kind={kind} id={item.id} />
+      </UsersLink>
+    ),
+  };
+}
+
+export const DESCRIPTION: Column<Asset> = {
+  key: "description",
+  title: "Description",
+  width: 220,
+  kind: "text",
+  render: (item) => item.description || NONE,
+};
+
+export const SCOPE: Column<Asset> = {
+  key: "scope",
+  title: "Scope",
+  width: 170,
+  kind: "word",
+  render: (item) => <ScopeLink scope={item.scope} />,
+};
+
+/** What each pod gets. */
+export const AMOUNTS: Column<Asset>[] = [
+  amount("gpu_devices", "GPU devices per pod", 150, (item) => resources(item).gpu?.devices),
+  amount("gpu_memory", "GPU memory per device", 165, gpuMemory),
+  amount("mem_request", "CPU memory request", 155, (item) => resources(item).mem?.requests),
+  amount("mem_limit", "CPU memory limit", 140, (item) => limit(resources(item).mem)),
+  amount("cpu_request", "CPU compute request", 160, (item) => resources(item).cpu?.requests),
+  amount("cpu_limit", "CPU compute limit", 145, (item) => limit(resources(item).cpu)),
+];
+
+function amount(
+  key: string,
+  title: string,
+  width: number,
+  of: (item: Asset) => string | number | undefined,
+): Column<Asset> {
+  return { key, title, width, kind: "number", align: "right", render: (item) => of(item) ?? NONE };
+}
+
+/** Who made it and when, and what became of it. */
+export const HISTORY: Column<Asset>[] = [
+  CREATED_BY,
+  CREATED_AT,
+  {
+    key: "cluster",
+    title: "Cluster",
+    width: 130,
+    kind: "word",
+    render: (item) => item.cluster?.split("/")[1] ?? "All clusters",
+  },
+  REVISION,
+  UPDATED_AT,
+  { ...UPDATED_BY, isExtra: true },
+  {
+    key: "last_used_at",
+    title: "Last used",
+    width: 125,
+    kind: "time",
+    isExtra: true,
+    render: (item) => <Time at={item.last_used_at} />,
+  },
+  { ...MANAGED_BY, isExtra: true },
+  {
+    key: "archived",
+    title: "Archived",
+    width: 95,
+    kind: "flag",
+    isExtra: true,
+    render: (item) => (item.archived ? "yes" : "no"),
+  },
+];

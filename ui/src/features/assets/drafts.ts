@@ -1,0 +1,34 @@
+/** A compute resource or template while it is edited. */
+import { type RequirementsDraft, readDraft, writeDraft } from "../../forms/requirements/drafts";
+import type { Asset, WrittenAsset } from "./requests";
+
+export interface AssetDraft {
+  name: string;
+  description: string;
+  scope: string;
+  workload_types: string[];
+  requirements: RequirementsDraft;
+}
+
+export function readAsset(item?: Asset): AssetDraft {
+  return {
+    name: item?.name ?? "",
+    description: item?.description ?? "",
+    scope: item?.scope ?? "platform",
+    workload_types: item?.workload_types ?? [],
+    requirements: readDraft(item?.requirements as Record<string, unknown> | undefined),
+  };
+}
+
+/** What is sent; none chosen means all types of workload. */
+export function writeAsset(draft: AssetDraft, options: { hasTypes: boolean }): WrittenAsset {
+  return {
+    name: draft.name.trim(),
+    description: draft.description,
+    scope: draft.scope,
+    requirements: writeDraft(draft.requirements),
+    ...(options.hasTypes && {
+      workload_types: draft.workload_types.length > 0 ? draft.workload_types : null,
+    }),
+  };
+}

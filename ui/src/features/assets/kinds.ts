@@ -1,0 +1,17 @@
+import type { AssetKind } from "./requests";
+
+export const COMPUTE_RESOURCES: AssetKind = {
+  base: "/api/v1/compute-resources",
+  path: "/compute-resources",
+  newPath: "/new/compute-resource",
+  noun: "compute resource",
+  nouns: "compute resources",
+};
+
+export const TEMPLATES: AssetKind = {
+  base: "/api/v1/templates",
+  path: "/templates",
+  newPath: "/new/template",
+  noun: "template",
+  nouns: "templates",
+};

@@ -1,0 +1,87 @@
+/** One entry of the audit: what was changed to what, and all that is known of it. */
+import { Anchor, Drawer, Stack, Text, Title } from "@mantine/core";
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import { useFocusBack } from "../../shell/focus";
+import { Differences } from "../../words/Differences";
+import { Facts } from "../../words/Facts";
+import { showAge } from "../../words/times";
+import { listDifferences } from "../../words/values";
+import type { Entry } from "./columns";
+import { showKind, showMoment } from "./words";
+
+interface Props {
+  entry: Entry;
+  onClose: () => void;
+}
+
+export function EntryDrawer({ entry, onClose }: Props) {
+  useFocusBack();
+  return (
+    <Drawer
+      opened
+      onClose={onClose}
+      position="right"
+      size="lg"
+      title={`${entry.action} ${entry.name}`}
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
+      <Stack>
+        <Text size="sm">{tell(entry)}</Text>
+        <section aria-label="What changed">
+          <Title order={2} mb="xs">
+            What changed
+          </Title>
+          <Differences differences={listDifferences(entry.before, entry.after)} />
+        </section>
+        <section aria-label="All fields">
+          <Title order={2} mb="xs">
+            All fields
+          </Title>
+          <Fields entry={entry} onClose={onClose} />
+        </section>
+      </Stack>
+    </Drawer>
+  );
+}
+
+function tell(entry: Entry): string {
+  const what = entry.before === null ? "made" : entry.after === null ? "removed" : "changed";
+  return `${entry.who} ${what} this ${showKind(entry.kind)} ${showAge(entry.at)}.`;
+}
+
+function Fields({ entry, onClose }: Props) {
+  const fields: [string, ReactNode][] = [
+    ["When", `${showMoment(entry.at)} (${entry.at})`],
+    ["Who", entry.who],
+    ["Via", entry.via],
+    ["Address", entry.address],
+    ["Action", entry.action],
+    ["Kind", showKind(entry.kind)],
+    ["Name", entry.name],
+    ["Scope", entry.scope],
+    ["Object id", <Same key="object" entry={entry} column="object_id" onClose={onClose} />],
+    ["Place id", entry.place_id],
+    ["Request id", <Same key="request" entry={entry} column="request_id" onClose={onClose} />],
+    ["Entry id", entry.id],
+  ];
+  return <Facts facts={fields} />;
+}
+
+interface SameProps extends Props {
+  column: "object_id" | "request_id";
+}
+
+/** Leads to all entries with the same value. */
+function Same({ entry, column, onClose }: SameProps) {
+  return (
+    <Anchor
+      component={Link}
+      href={`/audit?${column}=${encodeURIComponent(entry[column])}`}
+      fz="sm"
+      onClick={onClose}
+    >
+      {entry[column]}
+    </Anchor>
+  );
+}

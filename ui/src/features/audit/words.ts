@@ -1,0 +1,41 @@
+/** What the audit knows to tell (docs/server.md, "The audit"), and how it looks. */
+const ASSET = ["create", "edit", "rename", "archive", "restore", "delete"];
+const PLACE = ["create", "edit", "rename", "move", "delete"];
+
+const ACTIONS: Record<string, string[]> = {
+  platform: ["create"],
+  cluster: PLACE,
+  department: PLACE,
+  project: PLACE,
+  compute_resource: ASSET,
+  template: ASSET,
+  policy: ["create", "edit", "delete"],
+  settings: ["create", "edit"],
+  secret: ["create", "edit", "reseal", "delete"],
+  volume: ["create", "delete"],
+  role: ["create", "delete"],
+  token: ["create", "delete"],
+  run: ["create", "stop", "delete"],
+};
+
+export const KINDS = Object.keys(ACTIONS);
+export const ALL_ACTIONS = KINDS.flatMap((kind) => ACTIONS[kind]!.map((deed) => `${kind}.${deed}`));
+
+/** What makes something is green, what removes it red. */
+export function colorOf(action: string): string | undefined {
+  if (action.endsWith(".create"))
+    return "light-dark(var(--mantine-color-teal-9), var(--mantine-color-teal-4))";
+  if (action.endsWith(".delete")) return "var(--mantine-color-error)";
+  return undefined;
+}
+
+export function showKind(kind: string): string {
+  return kind.replaceAll("_", " ");
+}
+
+const EXACT = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
+
+/** Of the audit one wants to know when exactly. */
+export function showMoment(at: string): string {
+  return EXACT.format(new Date(at));
+}

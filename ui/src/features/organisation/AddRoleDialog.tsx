@@ -1,0 +1,81 @@
+import { Radio, SegmentedControl, Stack } from "@mantine/core";
+import { useState } from "react";
+import type { Place } from "../../api/places";
+import { FormDialog } from "../../forms/FormDialog";
+import { useFinding } from "../../forms/findings";
+import { TextField } from "../../forms/TextField";
+import { thenSay } from "../../shell/notices";
+import { titleOf } from "./kinds";
+import { useAddRole } from "./requests";
+import { ROLES, type RoleName } from "./roles";
+
+interface Draft {
+  kind: string;
+  name: string;
+  role: RoleName;
+}
+
+export function AddRoleDialog({ place, onClose }: { place: Place; onClose: () => void }) {
+  const [draft, setDraft] = useState<Draft>({ kind: "user", name: "", role: "viewer" });
+  const adding = useAddRole();
+  const subject = `${draft.kind}:${draft.name.trim()}`;
+  return (
+    <FormDialog
+      title={`Add a role at ${titleOf(place)}`}
+      deed="Add role"
+      fields={["subject", "role"]}
+      change={adding}
+      onClose={onClose}
+      onSubmit={() =>
+        adding.mutate(
+          { subject, role: draft.role, scope: place.scope },
+          thenSay(`${subject} is ${draft.role} at ${place.scope}`, onClose),
+        )
+      }
+    >
+      <Fields draft={draft} onChange={setDraft} />
+    </FormDialog>
+  );
+}
+
+function Fields({ draft, onChange }: { draft: Draft; onChange: (draft: Draft) => void }) {
+  const finding = useFinding();
+  const isGroup = draft.kind === "group";
+  return (
+    <>
+      <SegmentedControl
+        aria-label="Who gets the role"
+        data={[
+          { value: "user", label: "A user" },
+          { value: "group", label: "A group" },
+        ]}
+        value={draft.kind}
+        onChange={(kind) => onChange({ ...draft, kind })}
+      />
+      <TextField
+        label={isGroup ? "Name of the group" : "Name of the user"}
+        description={
+          isGroup ? "As the issuer of sign-ins calls it" : "As they sign in, such as ada@example.org"
+        }
+        required
+        data-autofocus
+        value={draft.name}
+        onChange={(name) => onChange({ ...draft, name })}
+        path="subject"
+      />
+      <Radio.Group
+        label="Role"
+        description="It holds here and everywhere below"
+        value={draft.role}
+        onChange={(role) => onChange({ ...draft, role: role as RoleName })}
+        error={finding("role")}
+      >
+        <Stack gap="xs" mt="xs">
+          {ROLES.map(({ role, title, may }) => (
+            <Radio key={role} value={role} label={title} description={may} />
+          ))}
+        </Stack>
+      </Radio.Group>
+    </>
+  );
+}

@@ -1,0 +1,156 @@
+/** What runs hold at a place, of what they may hold together. */
+import { Anchor, Group, Progress, Stack, Text } from "@mantine/core";
+import { Link } from "wouter";
+import type { Schemas } from "../../api/client";
+import { useMay } from "../../api/people";
+import type { Place } from "../../api/places";
+import { useEffectivePolicy } from "../../api/policies";
+import { policyAddress } from "../../shell/addresses";
+import { Card } from "../../shell/Page";
+import { ProblemAlert } from "../../shell/Problem";
+import { Waiting } from "../../shell/Waiting";
+import classes from "./Organisation.module.css";
+import { RESOURCES, type Resource, type Share, shareOf, showAmount, showQuota, showUsed } from "./quotas";
+
+interface Props {
+  place: Place;
+  onChoose: (scope: string) => void;
+}
+
+export function Quotas({ place, onChoose }: Props) {
+  const policy = useEffectivePolicy(place.scope);
+  const may = useMay();
+  return (
+    <Card
+      title="Quotas"
+      order={3}
+      actions={
+        <Anchor component={Link} href={policyAddress(place.scope)} fz="sm">
+          {may("editor", place.scope) ? "Change in the policy" : "See the policy"}
+        </Anchor>
+      }
+    >
+      <ProblemAlert error={policy.error} onRetry={() => void policy.refetch()} />
+      {policy.isPending && <Waiting />}
+      {policy.data && <QuotasView place={place} policy={policy.data} onChoose={onChoose} />}
+    </Card>
+  );
+}
+
+type Quota = Schemas["StatedQuota"];
+
+interface ViewProps extends Props {
+  policy: Pick<Schemas["EffectivePolicy"], "quotas" | "used">;
+}
+
+function QuotasView({ place, policy, onChoose }: ViewProps) {
+  const own = policy.quotas.find((quota) => quota.scope === place.scope);
+  const above = policy.quotas.filter((quota) => quota.scope !== place.scope).reverse();
+  return (
+    <>
+      {own && <Bars quota={own} />}
+      <Text size="sm" c="dimmed">
+        {tellRest(place, policy.used, own)}
+      </Text>
+      {above.map((quota) => (
+        <Stack key={quota.scope} gap="xs" mt={4}>
+          <Text size="sm" component="div">
+            Of{" "}
+            <Anchor component="button" type="button" fz="sm" onClick={() => onChoose(quota.scope)}>
+              {quota.scope}
+            </Anchor>
+            , shared by all below it
+          </Text>
+          <Bars quota={quota} />
+        </Stack>
+      ))}
+    </>
+  );
+}
+
+/** What is in use where no quota of this place says how much. */
+function tellRest(place: Place, used: Schemas["Used"], own: Quota | undefined): string {
+  const rest = RESOURCES.map(({ key }) => key).filter((key) => own?.[key] === undefined);
+  const words = showUsed(used, rest);
+  const where = place.kind === "project" ? "here" : "here and below";
+  if (!own) return `No quota is set here. In use ${where}: ${words || "nothing"}.`;
+  const counted = `Runs ${where} that are not finished count.`;
+  return words ? `${counted} In use without a quota: ${words}.` : counted;
+}
+
+function Bars({ quota }: { quota: Quota }) {
+  return (
+    <div className={classes.bars}>
+      {RESOURCES.map(({ key, title }) => {
+        const most = quota[key];
+        return most === undefined ? null : (
+          <Bar
+            key={key}
+            resource={key}
+            title={title}
+            used={quota.used[key]}
+            most={most}
+            scope={quota.scope}
+          />
+        );
+      })}
+    </div>
+  );
+}
+
+const LOOKS: Record<Share["level"], { color: string; words: string; text?: string }> = {
+  free: { color: "var(--mantine-primary-color-filled)", words: "" },
+  near: {
+    color: "orange.6",
+    words: "nearly full",
+    text: "light-dark(#a63c00, var(--mantine-color-orange-4))",
+  },
+  full: { color: "orange.6", words: "full", text: "light-dark(#a63c00, var(--mantine-color-orange-4))" },
+  over: {
+    color: "red.7",
+    words: "over the quota",
+    text: "light-dark(var(--mantine-color-red-9), var(--mantine-color-red-4))",
+  },
+};
+
+interface BarProps {
+  resource: Resource;
+  title: string;
+  used: string | number;
+  most: string | number;
+  scope: string;
+}
+
+function Bar({ resource, title, used, most, scope }: BarProps) {
+  const { share, level } = shareOf(used, most);
+  const look = LOOKS[level];
+  const numbers = `${showAmount(resource, used, most)} of ${showQuota(resource, most)}`;
+  return (
+    <div>
+      <Group justify="space-between" gap="xs" mb={4} wrap="nowrap">
+        <Text size="sm">{title}</Text>
+        <Text size="sm" className="number" ta="right">
+          {numbers}
+          {look.words && (
+            <Text span size="sm" fw={550} c={look.text}>
+              , {look.words}
+            </Text>
+          )}
+        </Text>
+      </Group>
+      <Progress.Root size={8} radius="xl">
+        <Progress.Section
+          value={Math.min(100, share * 100)}
+          color={look.color}
+          withAria={false}
+          role="meter"
+          aria-valuemin={0}
+          aria-valuemax={100}
+          aria-valuenow={Math.min(100, Math.round(share * 100))}
+          aria-label={`${title} of ${scope}`}
+          aria-valuetext={`${numbers}${look.words && `, ${look.words}`}`}
+        />
+      </Progress.Root>
+    </div>
+  );
+}

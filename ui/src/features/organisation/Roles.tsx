@@ -1,0 +1,187 @@
+/** Who may do what at a place: roles that are given there, and those that reach it from above. */
+import { ActionIcon, Anchor, Group, Table, Text, Tooltip, VisuallyHidden } from "@mantine/core";
+import { IconPlus, IconTrash, IconUser, IconUsersGroup } from "@tabler/icons-react";
+import { useState } from "react";
+import { useMay, useMe } from "../../api/people";
+import type { Place } from "../../api/places";
+import { ActionButton } from "../../shell/actions";
+import { ConfirmDialog } from "../../shell/ConfirmDialog";
+import { thenSay } from "../../shell/notices";
+import { Card } from "../../shell/Page";
+import { ProblemAlert } from "../../shell/Problem";
+import { Waiting } from "../../shell/Waiting";
+import { Time } from "../../words/Time";
+import { AddRoleDialog } from "./AddRoleDialog";
+import { titleOf } from "./kinds";
+import classes from "./Organisation.module.css";
+import { type Grant, useRemoveRole, useRoles } from "./requests";
+import { ROLES, splitSubject } from "./roles";
+
+interface Props {
+  place: Place;
+  places: Place[];
+  onChoose: (scope: string) => void;
+}
+
+export function Roles(props: Props) {
+  const may = useMay();
+  const [isAdding, setAdding] = useState(false);
+  const isAdmin = may("admin", props.place.scope);
+  return (
+    <Card
+      title="Roles"
+      order={3}
+      actions={
+        isAdmin && (
+          <ActionButton icon={IconPlus} onClick={() => setAdding(true)}>
+            Add role
+          </ActionButton>
+        )
+      }
+    >
+      {isAdmin ? (
+        <RoleList {...props} />
+      ) : (
+        <Text size="sm" c="dimmed">
+          Who has which role here is shown to its administrators.
+        </Text>
+      )}
+      {isAdding && <AddRoleDialog place={props.place} onClose={() => setAdding(false)} />}
+    </Card>
+  );
+}
+
+function RoleList({ place, places, onChoose }: Props) {
+  const roles = useRoles(places, place.scope);
+  const may = useMay();
+  const [removed, setRemoved] = useState<Grant | null>(null);
+  if (roles.error) return <ProblemAlert error={roles.error} onRetry={() => void roles.refetch()} />;
+  if (!roles.data) return <Waiting />;
+  return (
+    <>
+      {roles.data.length > 0 && (
+        <RoleTable roles={roles.data} scope={place.scope} onChoose={onChoose} onRemove={setRemoved} />
+      )}
+      {!roles.data.some((grant) => grant.scope === place.scope) && (
+        <Text size="sm" c="dimmed">
+          Nobody has a role at this place itself.
+        </Text>
+      )}
+      {place.parent && !may("admin", place.parent) && (
+        <Text size="sm" c="dimmed">
+          Roles that reach it from above are shown to the administrators there.
+        </Text>
+      )}
+      {removed && <RemoveDialog grant={removed} place={place} onClose={() => setRemoved(null)} />}
+    </>
+  );
+}
+
+interface TableProps {
+  roles: Grant[];
+  scope: string;
+  onChoose: (scope: string) => void;
+  onRemove: (grant: Grant) => void;
+}
+
+function RoleTable({ roles, scope, onChoose, onRemove }: TableProps) {
+  return (
+    <Table.ScrollContainer minWidth={440}>
+      <Table fz="sm" aria-label="Roles">
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>Who</Table.Th>
+            <Table.Th>Role</Table.Th>
+            <Table.Th>From</Table.Th>
+            <Table.Th visibleFrom="lg">Given</Table.Th>
+            <Table.Th w={44}>
+              <VisuallyHidden>Remove</VisuallyHidden>
+            </Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {roles.map((grant) => (
+            <Table.Tr key={grant.id}>
+              <Table.Td>
+                <Subject subject={grant.subject} />
+              </Table.Td>
+              <Table.Td>
+                <Tooltip label={ROLES.find((one) => one.role === grant.role)?.may}>
+                  <span>{ROLES.find((one) => one.role === grant.role)?.title ?? grant.role}</span>
+                </Tooltip>
+              </Table.Td>
+              <Table.Td>
+                {grant.scope === scope ? (
+                  "here"
+                ) : (
+                  <Text size="sm" c="dimmed" component="span">
+                    inherited from{" "}
+                    <Anchor component="button" type="button" fz="sm" onClick={() => onChoose(grant.scope)}>
+                      {grant.scope}
+                    </Anchor>
+                  </Text>
+                )}
+              </Table.Td>
+              <Table.Td c="dimmed" visibleFrom="lg">
+                <Time at={grant.created_at} /> by {grant.created_by}
+              </Table.Td>
+              <Table.Td>
+                {grant.scope === scope && (
+                  <ActionIcon
+                    variant="subtle"
+                    color="gray"
+                    size="sm"
+                    aria-label={`Remove ${grant.role} of ${grant.subject}`}
+                    onClick={() => onRemove(grant)}
+                  >
+                    <IconTrash size={16} stroke={1.6} />
+                  </ActionIcon>
+                )}
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}
+
+function Subject({ subject }: { subject: string }) {
+  const { kind, name } = splitSubject(subject);
+  const Icon = kind === "group" ? IconUsersGroup : IconUser;
+  return (
+    <Group gap={8} wrap="nowrap" className={classes.subject}>
+      <Icon size={16} stroke={1.6} role="img" aria-label={kind} />
+      <span>{name}</span>
+    </Group>
+  );
+}
+
+interface RemoveProps {
+  grant: Grant;
+  place: Place;
+  onClose: () => void;
+}
+
+function RemoveDialog({ grant, place, onClose }: RemoveProps) {
+  const me = useMe();
+  const removing = useRemoveRole();
+  return (
+    <ConfirmDialog
+      title="Remove this role?"
+      deed="Remove"
+      change={removing}
+      onClose={onClose}
+      onConfirm={() =>
+        removing.mutate(
+          grant,
+          thenSay(`${grant.subject} is no longer ${grant.role} at ${grant.scope}`, onClose),
+        )
+      }
+    >
+      <b>{grant.subject}</b> will no longer be {grant.role} at {titleOf(place)} and below it, unless another
+      role says so.
+      {grant.subject === `user:${me.data?.user}` && " That is you: you may lose what you see here."}
+    </ConfirmDialog>
+  );
+}

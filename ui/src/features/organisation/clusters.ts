@@ -1,0 +1,63 @@
+/** What a cluster says beside its name and parent, as a form has it. */
+import type { Place } from "../../api/places";
+import type { WrittenPlace } from "./requests";
+
+export interface ClusterDraft {
+  executor: "kubernetes" | "local";
+  gpu_resource: string;
+  gpu_sharing: "none" | "kai" | "hami";
+  gpu_product_label: string;
+  /** A type, and its products with commas between them. */
+  gpu_types: { key: string; value: string }[];
+  kai_queue: string;
+  python_image: string;
+}
+
+/** What holds where nothing is said. */
+const USUAL: ClusterDraft = {
+  executor: "kubernetes",
+  gpu_resource: "nvidia.com/gpu",
+  gpu_sharing: "none",
+  gpu_product_label: "nvidia.com/gpu.product",
+  gpu_types: [],
+  kai_queue: "default-queue",
+  python_image: "python:3.12-slim",
+};
+
+export const EXECUTORS = [
+  { value: "kubernetes", label: "Kubernetes" },
+  { value: "local", label: "The machine of the server" },
+];
+
+export const SHARING = [
+  { value: "none", label: "Whole devices only" },
+  { value: "kai", label: "Shares of memory, through the KAI scheduler" },
+  { value: "hami", label: "Shares of memory, through HAMi" },
+];
+
+export function readCluster(place?: Place): ClusterDraft {
+  const { gpu_types, ...said } = (place?.details ?? {}) as Partial<Omit<ClusterDraft, "gpu_types">> & {
+    gpu_types?: Record<string, string[]>;
+  };
+  const types = Object.entries(gpu_types ?? {});
+  return {
+    ...USUAL,
+    ...said,
+    gpu_types: types.map(([key, products]) => ({ key, value: products.join(", ") })),
+  };
+}
+
+export function writeCluster(draft: ClusterDraft): WrittenPlace {
+  const types = draft.gpu_types.filter((row) => row.key.trim() || row.value.trim());
+  return {
+    ...draft,
+    gpu_types: Object.fromEntries(types.map((row) => [row.key.trim(), splitWords(row.value)])),
+  };
+}
+
+function splitWords(text: string): string[] {
+  return text
+    .split(",")
+    .map((word) => word.trim())
+    .filter(Boolean);
+}

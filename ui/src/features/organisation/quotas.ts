@@ -1,0 +1,80 @@
+/** What is used of a quota: as a share, and in words. */
+import type { Schemas } from "../../api/client";
+import { BYTES, splitAmount, unitsFor } from "../../forms/quantities";
+
+type Used = Schemas["Used"];
+export type Resource = keyof Used;
+
+export const RESOURCES: { key: Resource; title: string }[] = [
+  { key: "gpu", title: "GPUs" },
+  { key: "cpu", title: "CPU cores" },
+  { key: "mem", title: "Memory" },
+  { key: "runs", title: "Runs" },
+];
+
+const NEAR = 0.8;
+const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+const AMOUNT = /^([0-9.]+)(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))$/;
+
+/** An amount in whole units: cores, bytes. */
+export function numberOf(amount: string | number): number {
+  const match = AMOUNT.exec(String(amount));
+  if (!match) return Number.NaN;
+  const [, digits, power, suffix = ""] = match;
+  if (power) return Number(digits) * 10 ** Number(power);
+  if (suffix.endsWith("i")) return Number(digits) * 1024 ** BINARY.indexOf(suffix);
+  return Number(digits) * 1000 ** (DECIMAL.indexOf(suffix) - DECIMAL.indexOf(""));
+}
+
+/** What is used, as people read it. Memory is told in the family of units that the quota is in. */
+export function showAmount(resource: Resource, amount: string | number, like?: string | number): string {
+  if (resource !== "mem") return round(numberOf(amount));
+  const isDecimal = like !== undefined && !/i$|^[0-9.]+$/.test(String(like));
+  const [step, suffixes] = isDecimal ? [1000, ["", "k", "M", "G", "T", "P"]] : [1024, BINARY.slice(0, 6)];
+  const bytes = numberOf(amount);
+  const power = bytes < 1 ? 0 : Math.min(suffixes.length - 1, Math.floor(Math.log(bytes) / Math.log(step)));
+  return `${round(bytes / step ** power)} ${labelOf(suffixes[power]!)}`;
+}
+
+/** A quota, in the unit in which it was written. */
+export function showQuota(resource: Resource, quota: string | number): string {
+  if (resource !== "mem") return round(numberOf(quota));
+  const { number, unit } = splitAmount(quota, "");
+  return Number.isNaN(Number(number)) ? String(quota) : `${round(Number(number))} ${labelOf(unit)}`;
+}
+
+export interface Share {
+  /** 0 to 1, and more where it is over. */
+  share: number;
+  level: "free" | "near" | "full" | "over";
+}
+
+export function shareOf(used: string | number, quota: string | number): Share {
+  const [amount, most] = [numberOf(used), numberOf(quota)];
+  const share = most > 0 ? amount / most : amount > 0 ? 2 : 1;
+  const level = share > 1 ? "over" : share === 1 ? "full" : share >= NEAR ? "near" : "free";
+  return { share, level };
+}
+
+/** "6 GPUs, 26 cores and 4 runs", or nothing. */
+export function showUsed(used: Used, resources: Resource[]): string {
+  const held = resources.filter((resource) => numberOf(used[resource]) > 0);
+  const parts = held.map((resource) => nameOf(resource, showAmount(resource, used[resource])));
+  return new Intl.ListFormat("en-GB").format(parts);
+}
+
+function nameOf(resource: Resource, amount: string): string {
+  const nouns = { gpu: "GPU", cpu: "core", mem: "of memory", runs: "run" };
+  return resource === "mem" || amount === "1"
+    ? `${amount} ${nouns[resource]}`
+    : `${amount} ${nouns[resource]}s`;
+}
+
+function labelOf(unit: string): string {
+  return unitsFor(BYTES, unit).find((one) => one.value === unit)!.label;
+}
+
+function round(number: number): string {
+  return number.toLocaleString("en", { maximumFractionDigits: number < 10 ? 2 : 1 });
+}

@@ -1,0 +1,76 @@
+/** The numbers of a policy: limit factors and quota. */
+import { SimpleGrid } from "@mantine/core";
+import { AmountInput } from "../../forms/AmountInput";
+import { BYTES, CORES } from "../../forms/quantities";
+import { TextField } from "../../forms/TextField";
+import type { PolicyDraft, Resource } from "./drafts";
+
+interface Props {
+  draft: PolicyDraft;
+  change: (part: Partial<PolicyDraft>) => void;
+}
+
+const FACTORS: [Resource, string][] = [
+  ["cpu", "CPU compute limit"],
+  ["mem", "CPU memory limit"],
+  ["disk", "Disk limit"],
+];
+const COUNTS = [
+  ["gpu", "GPU devices"],
+  ["runs", "Runs"],
+] as const;
+const AMOUNTS = [
+  ["cpu", "CPU compute", CORES],
+  ["mem", "CPU memory", BYTES],
+] as const;
+
+export function LimitFactors({ draft, change }: Props) {
+  return (
+    <SimpleGrid cols={{ base: 1, xs: 3 }}>
+      {FACTORS.map(([name, label]) => (
+        <TextField
+          key={name}
+          label={label}
+          placeholder="not set"
+          inputMode="decimal"
+          rightSection="× request"
+          rightSectionWidth={84}
+          rightSectionProps={{ style: { fontSize: "0.8rem", color: "var(--quiet)" } }}
+          value={draft.limit_factor[name]}
+          onChange={(text) => change({ limit_factor: { ...draft.limit_factor, [name]: text } })}
+          path={`limit_factor.${name}`}
+        />
+      ))}
+    </SimpleGrid>
+  );
+}
+
+export function Quota({ draft, change }: Props) {
+  const set = (part: Partial<PolicyDraft["quota"]>) => change({ quota: { ...draft.quota, ...part } });
+  return (
+    <SimpleGrid cols={{ base: 1, xs: 2 }}>
+      {COUNTS.map(([name, label]) => (
+        <TextField
+          key={name}
+          label={label}
+          placeholder="not set"
+          inputMode="numeric"
+          value={draft.quota[name]}
+          onChange={(text) => set({ [name]: text })}
+          path={`quota.${name}`}
+        />
+      ))}
+      {AMOUNTS.map(([name, label, units]) => (
+        <AmountInput
+          key={name}
+          label={label}
+          of={`the quota of ${label}`}
+          units={units}
+          value={draft.quota[name]}
+          onChange={(amount) => set({ [name]: amount })}
+          path={`quota.${name}`}
+        />
+      ))}
+    </SimpleGrid>
+  );
+}

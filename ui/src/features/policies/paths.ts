@@ -1,0 +1,128 @@
+/** The paths that rules can name (src/fairlead/model/fields.py), and what people call what stands there. */
+
+/** Amounts have an order, and so bounds; words are only equal or not; sections can only be required and locked. */
+export type PathKind = "amount" | "word" | "section";
+
+export interface KnownPath {
+  path: string;
+  kind: PathKind;
+  /** With {a noun} where the path has `*` for a name. */
+  label: string;
+  /** How a value looks, or which there are. */
+  example?: string;
+  options?: string[];
+}
+
+const CORES = "8 or 500m";
+const BYTES = "64Gi";
+const SHARE = "50% or 10GB";
+
+// A resource alone is its request: "resources.gpu" bounds the devices.
+const AMOUNTS: [string, string, string][] = [
+  ["resources.gpu", "GPUs", "2"],
+  ["resources.gpu.devices", "GPU devices", "2"],
+  ["resources.gpu.memory", "GPU memory", SHARE],
+  ["resources.gpu.memory.request", "GPU memory request", SHARE],
+  ["resources.gpu.memory.limit", "GPU memory limit", SHARE],
+  ["resources.cpu", "CPU compute", CORES],
+  ["resources.cpu.requests", "CPU compute request", CORES],
+  ["resources.cpu.limits", "CPU compute limit", CORES],
+  ["resources.mem", "CPU memory", BYTES],
+  ["resources.mem.requests", "CPU memory request", BYTES],
+  ["resources.mem.limits", "CPU memory limit", BYTES],
+  ["resources.disk", "Disk", BYTES],
+  ["resources.disk.requests", "Disk request", BYTES],
+  ["resources.disk.limits", "Disk limit", BYTES],
+  ["resources.shm", "Shared memory", BYTES],
+  ["resources.extended.*", "{extended resource}", "2"],
+  ["volumes.*.spec.size", "Size of {volume}", BYTES],
+  ["replicas", "Replicas", "4"],
+  ["deadline", "Deadline", "2h or 1d12h"],
+  ["run_as_user", "User id", "1000"],
+  ["run_as_group", "Group id", "1000"],
+  ["fs_group", "Group id of volumes", "1000"],
+];
+
+const WORDS: [string, string, string[]?][] = [
+  ["action", "Action", ["job", "serve", "workspace"]],
+  ["function.kind", "Kind of function", ["python", "container"]],
+  ["function.image", "Image"],
+  ["profile", "Compute resource"],
+  ["template", "Template"],
+  ["resources.gpu.type", "GPU type"],
+  ["resources.gpu.mig", "MIG profile"],
+  ["runtime_class", "Runtime class"],
+  ["priority_class", "Priority class"],
+  ["node_selector.*", "{node label}"],
+  ["envs.*", "{variable}"],
+  [
+    "volumes.*.volume_type",
+    "Type of {volume}",
+    ["persistent_volume_claim", "shared_volume", "config_map", "secret", "empty_dir", "ephemeral"],
+  ],
+  ["volumes.*.mount_path", "Mount path of {volume}"],
+  ["volumes.*.sub_path", "Sub path of {volume}"],
+  ["volumes.*.read_only", "Read-only flag of {volume}", ["true", "false"]],
+  ["volumes.*.spec.storage_class", "Storage class of {volume}"],
+  ["volumes.*.spec.claim_name", "Claim of {volume}"],
+  ["volumes.*.spec.name", "Source of {volume}"],
+  ["volumes.*.spec.medium", "Medium of {volume}"],
+];
+
+const SECTIONS: [string, string][] = [
+  ["resources", "All resources"],
+  ["resources.extended", "Extended resources"],
+  ["node_selector", "Node selector"],
+  ["tolerations", "Tolerations"],
+  ["tolerations.*", "{toleration}"],
+  ["affinity", "Affinity"],
+  ["affinity.*", "{part of the affinity}"],
+  ["volumes", "Volumes"],
+  ["volumes.*", "{volume}"],
+  ["secrets", "Secrets"],
+  ["secrets.*", "{secret}"],
+  ["envs", "Environment variables"],
+];
+
+export const KNOWN: KnownPath[] = [
+  ...AMOUNTS.map(([path, label, example]) => ({ path, kind: "amount" as const, label, example })),
+  ...WORDS.map(([path, label, options]) => ({ path, kind: "word" as const, label, options })),
+  ...SECTIONS.map(([path, label]) => ({ path, kind: "section" as const, label })),
+];
+
+const TITLES: Record<PathKind, string> = {
+  amount: "Amounts: at least, at most",
+  word: "Words: one of some",
+  section: "Sections: required, locked",
+};
+
+/** What to choose from, in groups. */
+export const CHOICES = (Object.keys(TITLES) as PathKind[]).map((kind) => ({
+  group: TITLES[kind],
+  items: KNOWN.filter((known) => known.kind === kind).map((known) => known.path),
+}));
+
+/** What is known of a path, also of one that writes a name out; undefined where the server knows none either. */
+export function findPath(path: string): KnownPath | undefined {
+  return KNOWN.find((known) => known.path === path) ?? KNOWN.find((known) => nameIn(known.path, path));
+}
+
+/** "resources.mem.limits" is "CPU memory limit", "envs.HF_HOME" is "Variable HF_HOME". */
+export function labelOf(path: string): string {
+  const known = findPath(path);
+  if (!known) return path;
+  const name = nameIn(known.path, path);
+  const label = known.label.replace(/\{(.+)\}/, (_, noun) =>
+    name === "*" ? `every ${noun}` : `${noun} ${name}`,
+  );
+  return label.charAt(0).toUpperCase() + label.slice(1);
+}
+
+/** What stands for the `*` of a known path, where the path is of that form. Volumes have no dots in their names. */
+function nameIn(known: string, path: string): string | undefined {
+  const [head, tail] = known.split("*");
+  if (tail === undefined || !path.startsWith(head!) || !path.endsWith(tail)) return undefined;
+  const name = path.slice(head!.length, path.length - tail.length);
+  const isName = name !== "" && !(known.startsWith("volumes.") && name.includes("."));
+  return isName ? name : undefined;
+}

@@ -1,0 +1,45 @@
+import { Text } from "@mantine/core";
+import type { ReactNode } from "react";
+import { Facts } from "../../words/Facts";
+import { Time } from "../../words/Time";
+import type { Server, Settings } from "./requests";
+
+const DATABASES: Record<string, string> = { sqlite: "SQLite", postgresql: "PostgreSQL" };
+const AUTH: Record<string, string> = {
+  local: "Only this machine",
+  tokens: "Whoever has a token",
+  oidc: "Whoever the issuer knows, or has a token",
+};
+
+/** What the server was started with. The page only shows it. */
+export function ServerFacts({ settings }: { settings: Settings }) {
+  const server = settings.server as unknown as Server;
+  const facts: [string, ReactNode][] = [
+    ["Version", server.version],
+    ["Address", server.url],
+    ["Lets in", AUTH[server.auth] ?? server.auth],
+    ["Database", DATABASES[server.database] ?? server.database],
+    ["Issuer", server.oidc_issuer ?? "none"],
+  ];
+  if (server.folder !== undefined) facts.push(["Watched folder", <Folder key="folder" of={server.folder} />]);
+  return <Facts facts={facts} />;
+}
+
+function Folder({ of: folder }: { of: Server["folder"] }) {
+  if (!folder) return "none";
+  return (
+    <>
+      {folder.path}
+      {folder.applied_at && (
+        <Text size="sm" c="dimmed" component="div">
+          applied <Time at={folder.applied_at} />
+        </Text>
+      )}
+      {folder.problem && (
+        <Text size="sm" c="var(--mantine-color-error)">
+          {folder.problem}
+        </Text>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,62 @@
+/** The settings: what holds for the whole platform, what the server was started with, and how the page looks. */
+import { useMay, useMe } from "../../api/people";
+import { Card, Columns, Page } from "../../shell/Page";
+import { ProblemAlert } from "../../shell/Problem";
+import { Waiting } from "../../shell/Waiting";
+import { Leaves } from "../../words/Leaves";
+import { Appearance } from "./Appearance";
+import { Defaults } from "./Defaults";
+import { GpuMemoryLimits } from "./GpuMemoryLimits";
+import { useSettings } from "./requests";
+import { ServerFacts } from "./ServerFacts";
+
+export default function SettingsPage() {
+  const me = useMe();
+  // Whoever has a role anywhere may read what holds for all.
+  const mayRead = (me.data?.roles.length ?? 0) > 0;
+  const settings = useSettings(mayRead);
+  const isAdmin = useMay()("admin", "platform");
+  const side = (
+    <>
+      {mayRead && (
+        <Card title="GPU resource optimization">
+          <GpuMemoryLimits />
+        </Card>
+      )}
+      <Card title="Appearance" about="Remembered by this browser.">
+        <Appearance />
+      </Card>
+      {settings.data && (
+        <Card title="This server" about="What it was started with.">
+          <ServerFacts settings={settings.data} />
+        </Card>
+      )}
+    </>
+  );
+  return (
+    <Page title="Settings" about={introduce(mayRead, isAdmin)}>
+      {!mayRead && side}
+      {mayRead && (
+        <Columns side={side}>
+          <Card
+            title="Defaults of the platform"
+            about="What a run gets where neither it, its template, its compute resource nor a policy says anything."
+          >
+            <ProblemAlert error={settings.error} onRetry={() => void settings.refetch()} />
+            {settings.isPending && <Waiting />}
+            {settings.data && isAdmin && <Defaults first={settings.data} />}
+            {settings.data && !isAdmin && (
+              <Leaves of={settings.data.defaults} silent="No defaults are set." />
+            )}
+          </Card>
+        </Columns>
+      )}
+    </Page>
+  );
+}
+
+function introduce(mayRead: boolean, isAdmin: boolean): string {
+  if (!mayRead) return "You have no role yet: what holds for the platform is shown to those who have one.";
+  const about = "What holds for the whole platform.";
+  return isAdmin ? about : `${about} Its administrators change it; you can read it.`;
+}

@@ -1,0 +1,68 @@
+/** Tokens: what lets programs and browsers in, for whom, and until when. */
+import { Button } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
+import { useState } from "react";
+import { useList } from "../../api/lists";
+import { useMay } from "../../api/people";
+import { DangerButton } from "../../shell/actions";
+import { TablePage } from "../../table/TablePage";
+import { useView } from "../../table/views";
+import { COLUMNS } from "./columns";
+import { NewTokenDialog } from "./NewTokenDialog";
+import { RevokeDialog } from "./RevokeDialog";
+import { TOKENS } from "./requests";
+
+const WORDS = {
+  title: "Tokens",
+  none: {
+    title: "No tokens yet",
+    hint: "A token lets a program or a terminal in under your name, with the roles that you have.",
+  },
+  nouns: "tokens",
+};
+
+export default function Tokens() {
+  const isAdmin = useMay()("admin", "platform");
+  const view = useView("tokens", COLUMNS, "-created_at");
+  const list = useList(TOKENS, view.query);
+  const [selectedId, setSelectedId] = useState<string | null>(null);
+  const [dialog, setDialog] = useState<"new" | "revoke" | null>(null);
+  const selected = list.items.find((token) => token.id === selectedId) ?? null;
+  const close = () => setDialog(null);
+  return (
+    <>
+      <TablePage
+        {...WORDS}
+        about={
+          isAdmin
+            ? "What lets programs and browsers in. You see those of everybody."
+            : "What lets programs and browsers in under your name."
+        }
+        columns={COLUMNS}
+        view={view}
+        list={list}
+        keyOf={(token) => token.id}
+        nameOf={(token) => token.name}
+        selected={selected}
+        onSelect={(token) => setSelectedId(token?.id ?? null)}
+        actions={
+          <Button leftSection={<IconPlus size={16} />} onClick={() => setDialog("new")}>
+            New token
+          </Button>
+        }
+        selection={<DangerButton onClick={() => setDialog("revoke")}>Revoke</DangerButton>}
+      />
+      {dialog === "new" && <NewTokenDialog mayChooseUser={isAdmin} onClose={close} />}
+      {dialog === "revoke" && selected && (
+        <RevokeDialog
+          token={selected}
+          onClose={close}
+          onRevoked={() => {
+            setSelectedId(null);
+            close();
+          }}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,38 @@
+import { useFinding } from "./findings";
+import { Rows } from "./Rows";
+import type { Pair } from "./requirements/rows";
+import { TextField } from "./TextField";
+
+interface Props {
+  title: string;
+  noun: string;
+  /** What the two sides are called. */
+  sides: [string, string];
+  rows: Pair[];
+  onChange: (rows: Pair[]) => void;
+  path: string;
+  description?: string;
+}
+
+export function Pairs({ sides, path, ...rows }: Props) {
+  const finding = useFinding();
+  return (
+    <Rows
+      {...rows}
+      error={finding(path)}
+      create={() => ({ key: "", value: "" })}
+      render={(pair, change, label) =>
+        (["key", "value"] as const).map((part, at) => (
+          <TextField
+            key={part}
+            flex={1}
+            aria-label={`${label}: ${sides[at]}`}
+            placeholder={sides[at]}
+            value={pair[part]}
+            onChange={(text) => change({ [part]: text })}
+          />
+        ))
+      }
+    />
+  );
+}

@@ -1,0 +1,16 @@
+/** Fields that belong together, under a name that screen readers say with each of them. */
+import { Stack, Text } from "@mantine/core";
+import { type ReactNode, useId } from "react";
+import classes from "./Section.module.css";
+
+export function Section({ title, children }: { title: string; children: ReactNode }) {
+  const id = useId();
+  return (
+    <Stack gap="xs" role="group" aria-labelledby={id} className={classes.section}>
+      <Text id={id} size="sm" fw={620}>
+        {title}
+      </Text>
+      {children}
+    </Stack>
+  );
+}

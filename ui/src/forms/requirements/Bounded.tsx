@@ -1,0 +1,74 @@
+/** A resource with a request and a limit: CPU compute, CPU memory, disk. */
+import { Input, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
+import { AmountInput } from "../AmountInput";
+import { useFinding } from "../findings";
+import type { Unit } from "../quantities";
+import { Section } from "../Section";
+import type { BoundedDraft, LimitMode } from "./drafts";
+
+interface Props {
+  title: string;
+  path: string;
+  units: Unit[];
+  value: BoundedDraft;
+  onChange: (value: BoundedDraft) => void;
+}
+
+const MODES = [
+  { value: "unlimited", label: "Unlimited" },
+  { value: "limit", label: "Limit" },
+  { value: "policy", label: "Policy decides" },
+];
+
+export function Bounded({ title, path, units, value, onChange }: Props) {
+  const finding = useFinding();
+  const mode = value.mode === "untouched" ? "unlimited" : value.mode;
+  return (
+    <Section title={title}>
+      <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="md">
+        <AmountInput
+          label="Request"
+          of={`the request of ${title}`}
+          units={units}
+          value={value.request}
+          onChange={(request) =>
+            // A limit is counted in the unit of its request until it is typed.
+            onChange({
+              ...value,
+              request,
+              limit: value.limit.number ? value.limit : { number: "", unit: request.unit },
+            })
+          }
+          error={finding(`${path}.requests`) ?? finding(path, "exact")}
+        />
+        <Stack gap={4}>
+          <Input.Label component="div">Limit</Input.Label>
+          {value.mode === "untouched" && !value.request.number && (
+            <Input.Description>Counts once there is a request</Input.Description>
+          )}
+          <SegmentedControl
+            size="xs"
+            data={MODES}
+            value={mode}
+            aria-label={`Limit of ${title}`}
+            style={{ alignSelf: "flex-start" }}
+            onChange={(next) => onChange({ ...value, mode: next as LimitMode })}
+          />
+          {mode === "limit" && (
+            <AmountInput
+              label="At most"
+              of={`the limit of ${title}`}
+              units={units}
+              value={value.limit}
+              onChange={(limit) => onChange({ ...value, limit })}
+              path={`${path}.limits`}
+            />
+          )}
+          {mode !== "limit" && finding(`${path}.limits`) && (
+            <Input.Error>{finding(`${path}.limits`)}</Input.Error>
+          )}
+        </Stack>
+      </SimpleGrid>
+    </Section>
+  );
+}

@@ -1,0 +1,204 @@
+/** Requirements while they are edited: every field as text, and back. What a form does not show is kept as it is. */
+import { parse as parseYaml } from "yaml";
+import { type Amount, joinAmount, splitAmount } from "../quantities";
+import { keepUntouched, said, type Tree, text } from "../trees";
+import {
+  type Pair,
+  readPairs,
+  readToleration,
+  readVolume,
+  type TolerationDraft,
+  type VolumeDraft,
+  writeMapping,
+  writePairs,
+  writeToleration,
+  writeVolume,
+} from "./rows";
+
+/** A limit that nobody touched: unlimited once there is a request, and nothing before. */
+export type LimitMode = "untouched" | "unlimited" | "limit" | "policy";
+
+export interface BoundedDraft {
+  request: Amount;
+  mode: LimitMode;
+  limit: Amount;
+}
+
+export type GpuPart = "whole" | "share" | "mig";
+
+export interface GpuDraft {
+  devices: string;
+  type: string;
+  part: GpuPart;
+  request: Amount;
+  hasLimit: boolean;
+  limit: Amount;
+  mig: string;
+}
+
+export interface RequirementsDraft {
+  cpu: BoundedDraft;
+  mem: BoundedDraft;
+  disk: BoundedDraft;
+  gpu: GpuDraft;
+  shm: "" | "true" | "false" | "size";
+  shmSize: Amount;
+  extended: Pair[];
+  node_selector: Pair[];
+  tolerations: TolerationDraft[];
+  affinity: string;
+  volumes: VolumeDraft[];
+  secrets: string[];
+  envs: Pair[];
+  runtime_class: string;
+  priority_class: string;
+  run_as_user: string;
+  run_as_group: string;
+  fs_group: string;
+  profile: string;
+  /** What it began with. */
+  read: Tree;
+}
+
+/** Requirements to edit. `unsaid` is the limit of a resource of which nothing is said yet. */
+export function readDraft(requirements: Tree = {}, unsaid: LimitMode = "untouched"): RequirementsDraft {
+  const resources: Tree = requirements.resources ?? {};
+  return {
+    cpu: readBounded(resources.cpu, "", unsaid),
+    mem: readBounded(resources.mem, "Gi", unsaid),
+    disk: readBounded(resources.disk, "Gi", unsaid),
+    gpu: readGpu(resources.gpu),
+    shm: readSharedMemory(resources.shm),
+    shmSize: splitAmount(typeof resources.shm === "string" ? resources.shm : "", "Gi"),
+    extended: readPairs(resources.extended),
+    node_selector: readPairs(requirements.node_selector),
+    tolerations: (requirements.tolerations ?? []).map(readToleration),
+    affinity: requirements.affinity ? JSON.stringify(requirements.affinity, null, 2) : "",
+    volumes: (requirements.volumes ?? []).map(readVolume),
+    secrets: requirements.secrets ?? [],
+    envs: readPairs(requirements.envs),
+    runtime_class: requirements.runtime_class ?? "",
+    priority_class: requirements.priority_class ?? "",
+    run_as_user: text(requirements.run_as_user),
+    run_as_group: text(requirements.run_as_group),
+    fs_group: text(requirements.fs_group),
+    profile: requirements.profile ?? "",
+    read: requirements,
+  };
+}
+
+/** What the draft says. Raises an error where the affinity is neither YAML nor JSON, which is YAML too. */
+export function writeDraft(draft: RequirementsDraft): Tree {
+  return said(keepUntouched(draft.read, write(readDraft(draft.read)), write(draft)));
+}
+
+/** What would be sent, or why nothing can be. `path` is where the requirements are in it. */
+export function tryWriting<Written>(path: string, write: () => Written) {
+  try {
+    return { written: write(), mistakes: [] };
+  } catch (error) {
+    const message = `is neither YAML nor JSON: ${(error as Error).message}`;
+    return { written: null, mistakes: [{ path: `${path}.affinity`, rule: "yaml", message }] };
+  }
+}
+
+function write(draft: RequirementsDraft): Tree {
+  const resources = said({
+    cpu: writeBounded(draft.cpu),
+    mem: writeBounded(draft.mem),
+    disk: writeBounded(draft.disk),
+    gpu: writeGpu(draft.gpu),
+    shm: writeSharedMemory(draft),
+    extended: writeMapping(draft.extended),
+  });
+  return said({
+    profile: draft.profile,
+    resources,
+    node_selector: writePairs(draft.node_selector, "key"),
+    tolerations: draft.tolerations.map(writeToleration),
+    affinity: draft.affinity.trim() ? parseAffinity(draft.affinity) : undefined,
+    volumes: draft.volumes.map(writeVolume),
+    secrets: draft.secrets,
+    envs: writePairs(draft.envs, "name"),
+    runtime_class: draft.runtime_class.trim(),
+    priority_class: draft.priority_class.trim(),
+    run_as_user: draft.run_as_user.trim(),
+    run_as_group: draft.run_as_group.trim(),
+    fs_group: draft.fs_group.trim(),
+  });
+}
+
+/** Texts and what they say: a form writes its draft at every letter, and a long affinity takes its time. */
+const parsed = new Map<string, unknown>();
+
+function parseAffinity(text: string): unknown {
+  if (!parsed.has(text)) {
+    if (parsed.size > 3) parsed.clear();
+    parsed.set(text, parseYaml(text));
+  }
+  return parsed.get(text);
+}
+
+function readBounded(amount: Tree | undefined, unit: string, unsaid: LimitMode): BoundedDraft {
+  const limit = amount?.limits;
+  const mode = !amount
+    ? unsaid
+    : limit === "unlimited"
+      ? "unlimited"
+      : limit === undefined
+        ? "policy"
+        : "limit";
+  const request = splitAmount(amount?.requests, unit);
+  return { request, mode, limit: splitAmount(mode === "limit" ? limit : "", request.unit) };
+}
+
+function writeBounded(draft: BoundedDraft): Tree | undefined {
+  const requests = joinAmount(draft.request) || undefined;
+  switch (draft.mode) {
+    case "untouched":
+      return requests ? { requests, limits: "unlimited" } : undefined;
+    case "unlimited":
+      return said({ requests, limits: "unlimited" });
+    case "policy":
+      return requests ? { requests } : undefined;
+    case "limit":
+      // Even where nothing is typed yet: that is for the server to refuse.
+      return { ...said({ requests }), limits: joinAmount(draft.limit) };
+  }
+}
+
+function readGpu(gpu: Tree | undefined): GpuDraft {
+  const memory = typeof gpu?.memory === "object" ? gpu.memory : { request: gpu?.memory };
+  // A limit alone is its request, too.
+  const request = splitAmount(memory.request ?? memory.limit, "%");
+  return {
+    devices: text(gpu?.devices),
+    type: gpu?.type ?? "",
+    part: gpu?.mig ? "mig" : request.number === "" ? "whole" : "share",
+    request,
+    hasLimit: memory.request !== undefined && memory.limit !== undefined && memory.limit !== memory.request,
+    limit: splitAmount(memory.limit, request.unit),
+    mig: gpu?.mig ?? "",
+  };
+}
+
+function writeGpu(draft: GpuDraft): Tree | undefined {
+  const devices = draft.devices.trim();
+  // Only then the fields of a part are shown; one that is left empty is for the server to refuse.
+  const isOne = devices === "1";
+  const request = joinAmount(draft.request) || " ";
+  const share = draft.hasLimit ? { request, limit: joinAmount(draft.limit) } : request;
+  const memory = draft.part === "share" && isOne ? share : undefined;
+  const mig = draft.part === "mig" && isOne ? draft.mig.trim() || " " : undefined;
+  return said({ devices, type: draft.type.trim(), memory, mig });
+}
+
+function readSharedMemory(shm: unknown): RequirementsDraft["shm"] {
+  if (shm === undefined || shm === null) return "";
+  return typeof shm === "boolean" ? `${shm}` : "size";
+}
+
+function writeSharedMemory(draft: RequirementsDraft): boolean | string | undefined {
+  if (draft.shm === "") return undefined;
+  return draft.shm === "size" ? joinAmount(draft.shmSize) || " " : draft.shm === "true";
+}

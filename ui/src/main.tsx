@@ -1,0 +1,12 @@
+import "@fontsource-variable/inter";
+import "./mantine.css";
+import "./style.css";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { App } from "./app";
+
+createRoot(document.getElementById("root")!).render(
+  <StrictMode>
+    <App />
+  </StrictMode>,
+);

@@ -1,0 +1,69 @@
+/** Which address shows what. Each page is loaded when somebody first opens it. */
+import { lazy, Suspense, useEffect } from "react";
+import { Redirect, Route, Switch, useLocation } from "wouter";
+import { Boundary } from "./shell/Boundary";
+import { NoSuchPage } from "./shell/NoSuchPage";
+import { notify } from "./shell/notices";
+import { Shell } from "./shell/Shell";
+import { Waiting } from "./shell/Waiting";
+
+const ComputeResources = lazy(() => import("./features/compute-resources/ComputeResources"));
+const ComputeResourceForm = lazy(() => import("./features/compute-resources/FormPage"));
+const ComputeResource = lazy(() => import("./features/compute-resources/DetailPage"));
+const Templates = lazy(() => import("./features/templates/Templates"));
+const TemplateForm = lazy(() => import("./features/templates/FormPage"));
+const Template = lazy(() => import("./features/templates/DetailPage"));
+const Policies = lazy(() => import("./features/policies/Policies"));
+const Policy = lazy(() => import("./features/policies/PolicyPage"));
+const Tokens = lazy(() => import("./features/tokens/Tokens"));
+const Settings = lazy(() => import("./features/settings/Settings"));
+const Organisation = lazy(() => import("./features/organisation/Organisation"));
+const Secrets = lazy(() => import("./features/secrets/Secrets"));
+const Audit = lazy(() => import("./features/audit/Audit"));
+
+export function Pages() {
+  const [path] = useLocation();
+  return (
+    <Shell>
+      <Boundary key={path}>
+        <Suspense fallback={<Waiting />}>
+          <Switch>
+            <Route path="/">
+              <Redirect to="/compute-resources" replace />
+            </Route>
+            <Route path="/sign-in" component={SignedIn} />
+            <Route path="/compute-resources" component={ComputeResources} />
+            <Route path="/new/compute-resource" component={ComputeResourceForm} />
+            <Route path="/compute-resources/:name/edit" component={ComputeResourceForm} />
+            <Route path="/compute-resources/:name/copy" component={ComputeResourceForm} />
+            <Route path="/compute-resources/:name" component={ComputeResource} />
+            <Route path="/templates" component={Templates} />
+            <Route path="/new/template" component={TemplateForm} />
+            <Route path="/templates/:name/edit" component={TemplateForm} />
+            <Route path="/templates/:name/copy" component={TemplateForm} />
+            <Route path="/templates/:name" component={Template} />
+            <Route path="/policies" component={Policies} />
+            <Route path="/policies/:kind/:name" component={Policy} />
+            <Route path="/tokens" component={Tokens} />
+            <Route path="/settings" component={Settings} />
+            <Route path="/organisation" component={Organisation} />
+            <Route path="/secrets/:project?" component={Secrets} />
+            <Route path="/audit" component={Audit} />
+            <Route>
+              <NoSuchPage />
+            </Route>
+          </Switch>
+        </Suspense>
+      </Boundary>
+    </Shell>
+  );
+}
+
+/** Whoever is signed in needs no sign-in page; why another sign-in failed is told all the same. */
+function SignedIn() {
+  useEffect(() => {
+    const failed = new URLSearchParams(window.location.search).get("failed");
+    if (failed) notify(failed);
+  }, []);
+  return <Redirect to="/compute-resources" replace />;
+}

@@ -1,0 +1,52 @@
+/** The tree, with a search where it is long. */
+import { Text } from "@mantine/core";
+import { IconSearch } from "@tabler/icons-react";
+import { useEffect, useRef, useState } from "react";
+import { matching, type Place } from "../api/places";
+import { TextField } from "../forms/TextField";
+import { ScopeTree } from "./ScopeTree";
+import classes from "./ScopeTree.module.css";
+
+const MANY = 12;
+
+interface Props {
+  places: Place[];
+  marked: string | null;
+  onChoose: (scope: string) => void;
+  label: string;
+  mayChoose?: (place: Place) => boolean;
+}
+
+export function PlaceTree({ places, ...tree }: Props) {
+  const [search, setSearch] = useState("");
+  const found = search ? matching(places, search) : places;
+  const branches = useRef<HTMLDivElement>(null);
+  const { marked } = tree;
+  useEffect(() => {
+    if (marked)
+      branches.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" });
+  }, [marked]);
+  return (
+    <>
+      {places.length > MANY && (
+        <TextField
+          size="xs"
+          mb={6}
+          aria-label="Find a place"
+          placeholder="Find a place"
+          leftSection={<IconSearch size={14} stroke={1.6} />}
+          value={search}
+          onChange={setSearch}
+        />
+      )}
+      <div ref={branches} className={classes.branches}>
+        <ScopeTree places={found} {...tree} />
+        {search && found.length === 0 && (
+          <Text size="sm" c="dimmed" p="xs">
+            No place is called that.
+          </Text>
+        )}
+      </div>
+    </>
+  );
+}

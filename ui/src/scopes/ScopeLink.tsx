@@ -1,0 +1,29 @@
+/** The name of a scope; a click shows where in the organisation it stands. */
+import { Anchor, ScrollArea } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { usePlaces } from "../api/places";
+import { Dialog } from "../shell/Dialog";
+import { ScopeTree } from "./ScopeTree";
+
+export function ScopeLink({ scope }: { scope: string }) {
+  const [isOpen, { open, close }] = useDisclosure();
+  return (
+    <>
+      <Anchor component="button" type="button" size="sm" fz="inherit" onClick={open}>
+        {scope}
+      </Anchor>
+      {isOpen && <ScopeDialog scope={scope} onClose={close} />}
+    </>
+  );
+}
+
+function ScopeDialog({ scope, onClose }: { scope: string; onClose: () => void }) {
+  const places = usePlaces();
+  return (
+    <Dialog onClose={onClose} title={`Where ${scope} is`}>
+      <ScrollArea.Autosize mah="60vh">
+        <ScopeTree places={places.data ?? []} marked={scope} />
+      </ScrollArea.Autosize>
+    </Dialog>
+  );
+}

@@ -1,0 +1,38 @@
+/** Asks before something is done that cannot be undone, and says why it could not be done. */
+import { Button, Group, Stack, Text } from "@mantine/core";
+import type { ReactNode } from "react";
+import { Dialog } from "./Dialog";
+import { ProblemAlert } from "./Problem";
+
+interface Props {
+  title: string;
+  children: ReactNode;
+  /** What the button says: the deed, not "OK". */
+  deed: string;
+  onConfirm: () => void;
+  onClose: () => void;
+  /** What it sends, where it sends anything. */
+  change?: { isPending: boolean; error: unknown };
+  isHarmless?: boolean;
+}
+
+export function ConfirmDialog({ title, children, deed, onConfirm, onClose, change, isHarmless }: Props) {
+  return (
+    <Dialog onClose={onClose} title={title} isBusy={change?.isPending}>
+      <Stack>
+        <Text size="sm" component="div">
+          {children}
+        </Text>
+        <ProblemAlert error={change?.error} />
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose} disabled={change?.isPending} data-autofocus>
+            Cancel
+          </Button>
+          <Button color={isHarmless ? undefined : "red.8"} loading={change?.isPending} onClick={onConfirm}>
+            {deed}
+          </Button>
+        </Group>
+      </Stack>
+    </Dialog>
+  );
+}

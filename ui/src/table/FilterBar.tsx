@@ -1,0 +1,158 @@
+/** ADD FILTER: a column, how to compare, a value; and the filters that hold, each to be taken away. */
+import { Autocomplete, Button, Group, Pill, Popover, Select, Stack } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { IconFilterPlus } from "@tabler/icons-react";
+import { useState } from "react";
+import { TextField } from "../forms/TextField";
+import type { Column } from "./columns";
+import { OPERATORS, readFilter, writeFilter } from "./filters";
+import type { Filter, View } from "./views";
+
+interface Props<Item> {
+  columns: Column<Item>[];
+  view: View;
+}
+
+export function AddFilter<Item>({ columns, view }: Props<Item>) {
+  const [isOpen, { open, close, toggle }] = useDisclosure();
+  return (
+    <Popover
+      position="bottom-start"
+      withinPortal
+      trapFocus
+      shadow="md"
+      opened={isOpen}
+      onChange={(next) => (next ? open() : close())}
+    >
+      <Popover.Target>
+        <Button variant="default" leftSection={<IconFilterPlus size={16} stroke={1.6} />} onClick={toggle}>
+          Add filter
+        </Button>
+      </Popover.Target>
+      <Popover.Dropdown>
+        <FilterForm
+          columns={columns.filter((column) => column.kind)}
+          onAdd={(filter) => {
+            view.addFilter(filter);
+            close();
+          }}
+        />
+      </Popover.Dropdown>
+    </Popover>
+  );
+}
+
+function FilterForm<Item>({ columns, onAdd }: { columns: Column<Item>[]; onAdd: (filter: Filter) => void }) {
+  const [key, setKey] = useState(columns[0]!.key);
+  const [sign, setSign] = useState<string | null>(null);
+  const [value, setValue] = useState("");
+  const column = columns.find((one) => one.key === key)!;
+  const operators = OPERATORS[column.kind!];
+  const operator = operators.find((one) => one.sign === sign) ?? operators[0]!;
+  const inPopover = { withinPortal: false };
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        event.stopPropagation();
+        onAdd({ column: key, text: writeFilter(operator, value.trim()) });
+      }}
+    >
+      <Stack gap="xs" w={260}>
+        <Select
+          label="Column"
+          size="xs"
+          data={columns.map((one) => ({ value: one.key, label: one.title }))}
+          value={key}
+          onChange={(next) => {
+            setKey(next ?? key);
+            setSign(null);
+            setValue("");
+          }}
+          allowDeselect={false}
+          searchable
+          comboboxProps={inPopover}
+        />
+        <Select
+          label="Comparison"
+          size="xs"
+          data={operators.map((one) => ({ value: one.sign, label: one.label }))}
+          value={operator.sign}
+          onChange={setSign}
+          allowDeselect={false}
+          comboboxProps={inPopover}
+        />
+        {operator.fixed === undefined && <ValueInput column={column} value={value} onChange={setValue} />}
+        <Button type="submit" size="xs" disabled={operator.fixed === undefined && !value.trim()}>
+          Apply
+        </Button>
+      </Stack>
+    </form>
+  );
+}
+
+function ValueInput<Item>({
+  column,
+  value,
+  onChange,
+}: {
+  column: Column<Item>;
+  value: string;
+  onChange: (value: string) => void;
+}) {
+  const shared = { label: "Value", size: "xs" } as const;
+  if (column.kind === "time") {
+    return <TextField {...shared} type="date" value={value} onChange={onChange} />;
+  }
+  if (column.options) {
+    return (
+      <Autocomplete
+        {...shared}
+        data={column.options}
+        value={value}
+        onChange={onChange}
+        // Above: what is to be pressed next, Apply, is below.
+        maxDropdownHeight={160}
+        comboboxProps={{ withinPortal: false, position: "top", middlewares: { flip: false, shift: true } }}
+      />
+    );
+  }
+  const example = column.kind === "number" ? "such as 4 or 32Gi" : undefined;
+  return <TextField {...shared} placeholder={example} value={value} onChange={onChange} />;
+}
+
+export function FilterPills<Item>({ columns, view }: Props<Item>) {
+  if (view.filters.length === 0) return null;
+  return (
+    <Group gap={6}>
+      <Group gap={6} role="list" aria-label="Filters">
+        {view.filters.map((filter) => (
+          <Pill
+            key={`${filter.column}=${filter.text}`}
+            role="listitem"
+            withRemoveButton
+            size="md"
+            onRemove={() => view.removeFilter(filter)}
+            removeButtonProps={{
+              "aria-label": `Remove the filter ${describe(columns, filter)}`,
+              tabIndex: 0,
+              "aria-hidden": false,
+            }}
+          >
+            {describe(columns, filter)}
+          </Pill>
+        ))}
+      </Group>
+      <Button size="compact-xs" variant="subtle" onClick={view.clear}>
+        Clear all
+      </Button>
+    </Group>
+  );
+}
+
+function describe<Item>(columns: Column<Item>[], filter: Filter): string {
+  const column = columns.find((one) => one.key === filter.column);
+  if (!column?.kind) return `${filter.column} ${filter.text}`;
+  const { operator, value } = readFilter(column.kind, filter.text);
+  return `${column.title} ${operator.label} ${value}`.trim();
+}

@@ -1,0 +1,46 @@
+/** How everything looks: one accent, quiet greys, dense controls. */
+import { Badge, Button, createTheme, type MantineColorsTuple, Modal, Table, Tooltip } from "@mantine/core";
+
+const sea: MantineColorsTuple = [
+  "#e9f6f8",
+  "#d3ebef",
+  "#a8d7df",
+  "#78c1cd",
+  "#4faebd",
+  "#2f9bad",
+  "#127a8d",
+  "#0b6b7d",
+  "#085766",
+  "#06414d",
+];
+
+export const theme = createTheme({
+  colors: { sea },
+  primaryColor: "sea",
+  primaryShade: { light: 7, dark: 6 },
+  autoContrast: true,
+  defaultRadius: "md",
+  cursorType: "pointer",
+  fontFamily: '"Inter Variable", ui-sans-serif, system-ui, "Segoe UI", sans-serif',
+  fontFamilyMonospace: 'ui-monospace, "SF Mono", "Cascadia Code", Menlo, monospace',
+  headings: {
+    fontWeight: "620",
+    sizes: { h1: { fontSize: "1.375rem" }, h2: { fontSize: "1.05rem" }, h3: { fontSize: "1rem" } },
+  },
+  components: {
+    Button: Button.extend({ defaultProps: { size: "sm" } }),
+    Badge: Badge.extend({
+      defaultProps: { variant: "light", radius: "sm" },
+      styles: { root: { textTransform: "none" } },
+    }),
+    Modal: Modal.extend({
+      defaultProps: {
+        centered: true,
+        closeButtonProps: { "aria-label": "Close" },
+        overlayProps: { blur: 1 },
+      },
+    }),
+    Table: Table.extend({ defaultProps: { verticalSpacing: 6 } }),
+    Tooltip: Tooltip.extend({ defaultProps: { openDelay: 300, withArrow: true } }),
+  },
+});
