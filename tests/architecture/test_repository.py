@@ -52,7 +52,9 @@ def test_the_lock_has_hashes_and_no_urls() -> None:
 
 
 def test_the_lock_of_the_web_page_has_digests_and_no_places() -> None:
-    packages = json.loads((ROOT / "ui" / "package-lock.json").read_text("utf-8"))["packages"]
+    lock = (ROOT / "ui" / "package-lock.json").read_text("utf-8")
+    assert "://" not in lock, "npm run lock writes it without addresses"
+    packages = json.loads(lock)["packages"]
     installed = {name: said for name, said in packages.items() if name}
     assert len(installed) > 30
     assert [name for name, said in installed.items() if "integrity" not in said or "resolved" in said] == []
