@@ -100,7 +100,7 @@ def reply(body: bytes, told: Any, status: int, request: Request) -> Response:
         headers["ETag"] = f'"{revision}-{told.id[-TAIL:]}"' if hasattr(told, "id") else f'"{revision}"'
         # What is worked out when it is read changes without a revision.
         whole = getattr(told, "DERIVED", None) == ()
-        if whole and request.method == "GET" and _has_it(request.headers.get("if-none-match", ""), headers["ETag"]):
+        if whole and request.method == "GET" and has_it(request.headers.get("if-none-match", ""), headers["ETag"]):
             return Response(status_code=304, headers=headers)
     if not body:
         return Response(status_code=204, headers=headers)
@@ -162,7 +162,7 @@ def _read_bearer(request: Request) -> str | None:
     return session
 
 
-def _has_it(header: str, tag: str) -> bool:
+def has_it(header: str, tag: str) -> bool:
     """Whether one of the ETags that the caller has is this one."""
     return header.strip() == "*" or tag in (known.strip().removeprefix("W/") for known in header.split(","))
 

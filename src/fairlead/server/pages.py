@@ -11,6 +11,8 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import request_response
 
+from fairlead.server.doors import has_it
+
 # Without a charset, text is latin-1 to some. What is built has nothing else in it.
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -59,8 +61,7 @@ class File:
         headers = {"ETag": tag, "Cache-Control": FOR_EVER if self.path.startswith("assets/") else ASK_AGAIN}
         if self.compressed is not None:
             headers["Vary"] = "Accept-Encoding"
-        known = request.headers.get("if-none-match", "")
-        if tag in (mark.strip().removeprefix("W/") for mark in known.split(",")):
+        if has_it(request.headers.get("if-none-match", ""), tag):
             return Response(status_code=304, headers=headers)
         if compressed:
             headers["Content-Encoding"] = "gzip"

@@ -97,7 +97,7 @@ class Tokens:
     def make_link(self, call: Call) -> TokenView:
         """A word that signs a browser in as the caller, once and soon.
 
-        Only a token makes one: a stolen session would prolong itself by it.
+        Only a token of this server makes one: what the link opens ends with that token.
         """
         with self.units.changing(call, "organisation") as unit:
             unit.recall(TokenView)

@@ -2,6 +2,7 @@
 import { Alert, Anchor, Button, Group, List, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { Link } from "wouter";
+import type { Schemas } from "../api/client";
 import { type Finding, isProblem, violationsOf } from "../api/problems";
 import classes from "./Problem.module.css";
 
@@ -27,9 +28,7 @@ export function ProblemAlert({ error, onRetry, title }: Props) {
         {title && <Text size="sm">{sentence(message)}</Text>}
         {problem?.hint && <Text size="sm">{sentence(problem.hint)}</Text>}
         <FindingList findings={violationsOf(error)} />
-        {problem?.used_by && problem.used_by.length > 0 && (
-          <UsedBy users={problem.used_by as unknown as User[]} />
-        )}
+        {problem?.used_by && problem.used_by.length > 0 && <UsedBy users={problem.used_by} />}
         {onRetry && (
           <Group>
             <Button size="xs" variant="default" onClick={onRetry}>
@@ -82,13 +81,7 @@ export function FindingList({ findings }: { findings: Finding[] }) {
   );
 }
 
-interface User {
-  kind: string;
-  name: string;
-  scope?: string;
-}
-
-function UsedBy({ users }: { users: User[] }) {
+function UsedBy({ users }: { users: Schemas["UsedBy"][] }) {
   return (
     <List size="sm" aria-label="Used by" className={classes.users}>
       {users.map((user) => (

@@ -33,6 +33,9 @@ export function Shell({ children }: { children: ReactNode }) {
       navbar={{ width: 216, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
       classNames={{ header: classes.header, navbar: classes.navbar, main: classes.main }}
     >
+      <a className="skip" href="#main">
+        Skip to the content
+      </a>
       <AppShell.Header>
         <Group h="100%" px="md" justify="space-between" wrap="nowrap">
           <Group gap="sm" wrap="nowrap">

@@ -41,14 +41,8 @@ def tell_memory(facts: Facts) -> Iterator[Sentence]:
     if f"{path}.requests" not in facts.settings:
         yield from tell_open(facts, path, "Memory is", "no memory is set aside")
         return
-    aside = f"At least {size(reserved)} of memory is set aside for each pod" if reserved else ""
-    aside = aside or "No memory is set aside for a pod"
-    if limit is None:
-        yield Sentence(path, "gets", f"{aside}; it may use all that is free on its node (no limit).")
-    elif limit == reserved:
-        yield Sentence(path, "gets", f"Exactly {size(limit)} of memory is set aside for each pod.")
-    else:
-        yield Sentence(path, "gets", f"{aside}; it may use up to {size(limit)} while its node has that free.")
+    told = _tell_bytes(reserved, limit, ("memory", "memory"), "free on its node", "its node has that free")
+    yield Sentence(path, "gets", told)
     if limit is not None:
         yield Sentence(f"{path}.limits", "risk", f"Over {size(limit)} the pod is killed (out of memory).")
     if limit is None or limit != reserved:
@@ -62,14 +56,8 @@ def tell_disk(facts: Facts) -> Iterator[Sentence]:
     reserved, limit = _amount(facts, "disk")
     if f"{path}.requests" not in facts.settings:
         return
-    aside = f"At least {size(reserved)} of its node's disk is set aside for each pod" if reserved else ""
-    aside = aside or "No disk is set aside for a pod"
-    if limit is None:
-        yield Sentence(path, "gets", f"{aside}; it may use all that is free there (no limit).")
-    elif limit == reserved:
-        yield Sentence(path, "gets", f"Exactly {size(limit)} of its node's disk is set aside for each pod.")
-    else:
-        yield Sentence(path, "gets", f"{aside}; it may use up to {size(limit)} while there is room.")
+    told = _tell_bytes(reserved, limit, ("disk", "its node's disk"), "free there", "there is room")
+    yield Sentence(path, "gets", told)
     if limit is not None:
         yield Sentence(f"{path}.limits", "risk", f"A pod that writes more than {size(limit)} is evicted: its run ends.")
     if (limit is None or limit != reserved) and not facts.is_local:
@@ -130,6 +118,16 @@ def _amount(facts: Facts, name: str) -> tuple[Quantity | None, Quantity | None]:
     reserved, limit = facts.value(f"resources.{name}.requests"), facts.value(f"resources.{name}.limits")
     bounded = limit if isinstance(limit, Quantity) else None
     return (reserved if reserved is not None and reserved.nanos else None), bounded
+
+
+def _tell_bytes(reserved: Quantity | None, limit: Quantity | None, names: tuple[str, str], free: str, room: str) -> str:
+    """What is set aside, and how far beyond that a pod may go; `names` are those of none of it and of some of it."""
+    none, some = names
+    if limit is not None and limit == reserved:
+        return f"Exactly {size(limit)} of {some} is set aside for each pod."
+    aside = f"At least {size(reserved)} of {some}" if reserved else f"No {none}"
+    most = f"all that is {free} (no limit)" if limit is None else f"up to {size(limit)} while {room}"
+    return f"{aside} is set aside for {'each' if reserved else 'a'} pod; it may use {most}."
 
 
 def _tell_pressure(reserved: Quantity | None, limit: Quantity | None) -> str:

@@ -2,7 +2,6 @@
 import { Button, Group, MultiSelect, Stack } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useRef, useState } from "react";
-import { useAll } from "../../api/lists";
 import { usePlaces } from "../../api/places";
 import { useEffectivePolicy } from "../../api/policies";
 import { violationsOf } from "../../api/problems";
@@ -54,7 +53,6 @@ export function AssetForm({
   const [settled] = useDebouncedValue(written && JSON.stringify(written), PAUSE_MS);
   const check = useCheck(kind, settled ? nameless(JSON.parse(settled)) : null);
   const policy = useEffectivePolicy(draft.scope);
-  const resources = useAll("/api/v1/compute-resources");
   const told = useLast(check.error ? undefined : check.data);
   const live = check.error ? violationsOf(check.error) : (check.data?.violations ?? []);
   const refused = violationsOf(error).filter((found) => !live.some((other) => other.path === found.path));
@@ -88,7 +86,7 @@ export function AssetForm({
               <RequirementsFields
                 path="requirements"
                 // A template may begin with a compute resource.
-                profiles={hasTypes ? undefined : (resources.data ?? []).map((item) => item.name)}
+                profiles={hasTypes ? undefined : {}}
                 value={draft.requirements}
                 onChange={(requirements) => onChange({ ...draft, requirements })}
                 mayLimitGpuMemory={policy.data?.switches.gpu_memory_limits?.value === true}

@@ -1,5 +1,4 @@
 /** What is said at one scope, as a form. */
-import { useAll } from "../../api/lists";
 import { RequirementsFields } from "../../forms/requirements/RequirementsFields";
 import { Card } from "../../shell/Page";
 import { LimitFactors, Quota } from "./Amounts";
@@ -14,7 +13,6 @@ interface Props {
 }
 
 export function PolicyForm({ draft, onChange, mayLimitGpuMemory }: Props) {
-  const resources = useAll("/api/v1/compute-resources");
   const change = (part: Partial<PolicyDraft>) => onChange({ ...draft, ...part });
   return (
     <>
@@ -39,7 +37,7 @@ export function PolicyForm({ draft, onChange, mayLimitGpuMemory }: Props) {
       <Card title="Defaults" about="What a run gets where nobody says anything. The nearest scope wins.">
         <RequirementsFields
           path="defaults"
-          profiles={(resources.data ?? []).map((item) => item.name)}
+          profiles={{}}
           value={draft.defaults}
           onChange={(defaults) => change({ defaults })}
           mayLimitGpuMemory={mayLimitGpuMemory}

@@ -1,7 +1,6 @@
 /** The form of the platform's defaults, for administrators. */
 import { Button, Group, Stack } from "@mantine/core";
 import { useState } from "react";
-import { useAll } from "../../api/lists";
 import { useEffectivePolicy } from "../../api/policies";
 import { isProblem, violationsOf } from "../../api/problems";
 import { ConflictDialog } from "../../forms/ConflictDialog";
@@ -90,12 +89,11 @@ interface FieldsProps {
 }
 
 function Fields({ draft, onChange }: FieldsProps) {
-  const resources = useAll("/api/v1/compute-resources", { scope: "platform" });
   const policy = useEffectivePolicy("platform");
   return (
     <RequirementsFields
       path="defaults"
-      profiles={(resources.data ?? []).map((item) => item.name)}
+      profiles={{ scope: "platform" }}
       value={draft}
       onChange={onChange}
       mayLimitGpuMemory={policy.data?.switches.gpu_memory_limits?.value === true}

@@ -14,8 +14,8 @@ interface Props {
   value: RequirementsDraft;
   onChange: (value: RequirementsDraft) => void;
   mayLimitGpuMemory: boolean;
-  /** The compute resources that they may begin with; left out where they may with none. */
-  profiles?: string[];
+  /** Which compute resources they may begin with, as filters of the list; left out where they may with none. */
+  profiles?: Record<string, string>;
 }
 
 export function RequirementsFields({ path, value, onChange, mayLimitGpuMemory, profiles }: Props) {
@@ -24,7 +24,7 @@ export function RequirementsFields({ path, value, onChange, mayLimitGpuMemory, p
     <Below path={path}>
       <Stack gap="lg">
         {profiles && (
-          <ProfileSelect names={profiles} value={value.profile} onChange={(profile) => change({ profile })} />
+          <ProfileSelect among={profiles} value={value.profile} onChange={(profile) => change({ profile })} />
         )}
         <Gpu value={value.gpu} onChange={(gpu) => change({ gpu })} mayLimitMemory={mayLimitGpuMemory} />
         <Bounded
