@@ -17,7 +17,7 @@ MAKEFLAGS += --no-print-directory
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
 setup: $(VENV)/.project-installed ui ## Install everything that this checkout needs into .venv
@@ -38,6 +38,11 @@ ui: $(UI)/index.html ## Build the web page, where something of it changed
 test: check ui ## Check, then run every test; where there is no Chromium, root gets Debian's
 	@$(BIN)/python -m tests.ui.chromium
 	@$(BIN)/python -m pytest --quiet --numprocesses auto $(ARGS)
+
+.PHONY: test-cluster
+test-cluster: $(VENV)/.project-installed ## Test on a real Kubernetes: built once with Go 1.25 or newer, started, stopped
+	@$(BIN)/python -m tests.cluster.binaries
+	@$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile tests/cluster $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Check format, lint, types and the layers of the code
@@ -75,6 +80,10 @@ bench: $(VENV)/.project-installed ## Measure planning, serving and running, the 
 .PHONY: bench-peers
 bench-peers: $(VENV)/.project-installed ## Measure peers from PyPI, in a quarter of an hour; ARGS="--help" says what can be chosen
 	@$(BIN)/python -m bench.peers $(ARGS)
+
+.PHONY: bench-cluster
+bench-cluster: $(VENV)/.project-installed ## Measure runs on a real control plane beside a bare client, in ten minutes
+	@$(BIN)/python -m bench.clusters $(ARGS)
 
 .PHONY: bench-ui
 bench-ui: $(VENV)/.project-installed ui ## Measure the web page: what is shipped, and the time to a usable table

@@ -7,10 +7,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from importlib import resources
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +26,20 @@ from fairlead.adapters.database import migrating
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.identity.logins import OidcLogin
 from fairlead.adapters.identity.oidc import OidcIdentity
+from fairlead.adapters.kubernetes.executors import Keeping, open_executor
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import find_machine
 from fairlead.adapters.local.specifying import find_runtime
+from fairlead.controllers.fleets import Fleet
 from fairlead.controllers.folders import WatchedFolder
 from fairlead.controllers.retention import Retention
 from fairlead.controllers.runs import Keeper, RunController
-from fairlead.core.drafts import Code
+from fairlead.controllers.works import open_secrets
 from fairlead.errors import FairleadError
+from fairlead.files.sources import load_program
 from fairlead.model.records import PlaceRecord
 from fairlead.model.scopes import PLATFORM
-from fairlead.ports import Executor, Identity, Login, Principal, Safe, Store, Tell
+from fairlead.ports import Executors, Identity, Login, Principal, Safe, Store, Tell
 from fairlead.server.applications import create_application
 from fairlead.server.changes import Changes
 from fairlead.server.doors import Services
@@ -45,9 +48,11 @@ from fairlead.services.audits import Audits
 from fairlead.services.calls import Call
 from fairlead.services.codes import Codes
 from fairlead.services.compute_resources import ComputeResources
+from fairlead.services.connections import Connections
 from fairlead.services.executions import Executions
 from fairlead.services.founding import Founding
 from fairlead.services.grants import Grants
+from fairlead.services.handovers import Handovers
 from fairlead.services.logins import Logins
 from fairlead.services.places import Places
 from fairlead.services.policies import Policies
@@ -80,7 +85,7 @@ def make_id() -> str:
 class Execution:
     """What executes runs, and whom to tell when something changes about one."""
 
-    executors: Mapping[str, Executor] = field(default_factory=dict)
+    executors: Executors = field(default_factory=lambda: Fleet({}))
     tell: Tell = lambda _run_id: None
     server_id: str = ""
 
@@ -104,7 +109,7 @@ def build_services(
     """What users can do, over a store and a safe; without an executor, runs wait for one."""
     execution, entrance = execution or Execution(), entrance or Entrance()
     units = Units(store, now, make_id, entrance.identity)
-    code = Code(resources.files("fairlead").joinpath("bootstrap.py").read_text("utf-8"))
+    code = load_program()
     places, policies, tokens = Places(units), Policies(units), Tokens(units)
     compute_resources, templates = ComputeResources(units), Templates(units)
     services = Services(
@@ -117,6 +122,8 @@ def build_services(
         volumes=Volumes(units),
         runs=Runs(units, Snapshots(code), execution.executors, execution.tell),
         executions=Executions(units, execution.executors, execution.server_id),
+        handovers=Handovers(units, safe),
+        connections=Connections(units, safe, execution.executors),
         codes=Codes(units),
         grants=Grants(units),
         tokens=tokens,
@@ -137,6 +144,7 @@ class Server:
     token: str
     link_word: str | None
     executor: LocalExecutor | None
+    fleet: Fleet
 
 
 def build_server(settings: Settings, url: str) -> Server:
@@ -156,12 +164,20 @@ def build_server(settings: Settings, url: str) -> Server:
         }
 
     safe, changes, executor = _open_safe(settings), Changes(), _open_executor(settings)
-    executors: dict[str, Executor] = {} if executor is None else {"local": executor}
     server_id = hosting.keep_id(settings.data, make_id)
+    secrets_of, keep_objects = partial(open_secrets, store, safe), timedelta(minutes=settings.keep_objects_minutes)
+    keeping = Keeping(store, settings.data / "clusters", now, secrets_of, keep_objects)
+
+    def wake(run_id: str) -> None:
+        controller.wake(run_id)
+
+    connect = partial(open_executor, keeping, wake)
+    given = {} if executor is None else {"local": executor}
+    fleet = Fleet(given, store, safe, connect if settings.execute else None)
     controller = RunController(
         store,
         safe,
-        executors,
+        fleet,
         keeper=Keeper(server_id, socket.gethostname(), url),
         clock=now,
         make_id=make_id,
@@ -174,10 +190,10 @@ def build_server(settings: Settings, url: str) -> Server:
 
     if executor is not None:
         executor.on_change(controller.wake)
-    execution = Execution(executors, tell, server_id)
+    execution = Execution(fleet, tell, server_id)
     services, founding = build_services(store, safe, _open_entrance(settings), describe, execution)
     keep = {"keep_runs": timedelta(days=settings.keep_runs_days), "keep_logs": timedelta(days=settings.keep_logs_days)}
-    retention = Retention(store, executors, clock=now, **keep)
+    retention = Retention(store, fleet, clock=now, **keep)
     if settings.folder is not None:
         if not settings.folder.is_dir():
             raise FairleadError(f"there is no folder {settings.folder}", "make it, or set folder to another one")
@@ -186,6 +202,7 @@ def build_server(settings: Settings, url: str) -> Server:
     founding.found([*settings.admins, f"user:{settings.local_user}"])
     hosting.check_platform(settings.data, _read_platform_id(store))
     token, word = _keep_token(settings, founding)
+    fleet.refresh()  # or whoever asks first about a run on a cluster would hear that nothing is known of it
     app = create_application(
         services,
         check_ready=lambda: _check_ready(store),
@@ -196,7 +213,7 @@ def build_server(settings: Settings, url: str) -> Server:
         changes=changes,
         page=PAGE,
     )
-    return Server(app, store, token, word if settings.auth == "local" else None, executor)
+    return Server(app, store, token, word if settings.auth == "local" else None, executor, fleet)
 
 
 def up(settings: Settings) -> int:
@@ -229,6 +246,7 @@ def up(settings: Settings) -> int:
             found.unlink(missing_ok=True)
             if server.executor is not None:
                 server.executor.close()
+            server.fleet.close()
             server.store.close()
     return 0
 
@@ -375,9 +393,7 @@ def _describe_runs(executor: LocalExecutor) -> str:
     """How runs are kept apart from each other and from the server, plainly."""
     obstacle = executor.machine.obstacle
     whose = "each as a user of its own" if executor.is_root else "as your own user, which they share with the server"
-    if obstacle is not None:
-        return f"on this machine, {whose}; they cannot mount volumes ({obstacle})"
-    return f"on this machine, {whose}"
+    return f"on this machine, {whose}" + (f"; they cannot mount volumes ({obstacle})" if obstacle else "")
 
 
 if __name__ == "__main__":

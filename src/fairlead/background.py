@@ -15,6 +15,7 @@ from fairlead.model.records import RunRecord
 from fairlead.ports import Store
 
 LOOK_SECONDS = 5.0
+SOON_SECONDS = 1.0
 
 
 @contextlib.asynccontextmanager
@@ -49,9 +50,12 @@ def end_when_idle(end: Callable[[], None], silent_seconds: Callable[[], float], 
 
 
 async def _sweep(retention: Retention) -> None:
+    """Sweep now and then; soon again where something did not work, such as a cluster that was not seen yet."""
+    soon = SOON_SECONDS
     while True:
-        await anyio.to_thread.run_sync(retention.sweep)
-        await anyio.sleep(EVERY_SECONDS)
+        worked = await anyio.to_thread.run_sync(retention.sweep)
+        await anyio.sleep(EVERY_SECONDS if worked else soon)
+        soon = SOON_SECONDS if worked else min(soon * 2, EVERY_SECONDS)
 
 
 def _count_live(store: Store) -> int:

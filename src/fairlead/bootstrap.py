@@ -2,7 +2,8 @@
 
 Standard library only, for Python 3.8 and later, and one file: it runs in images that know nothing of Fairlead.
 Beside it lie call.json (what to call) and code.tar.gz (the code). In its home it leaves result.json (what the function
-returned, or which file of the output has it) or error.json (why it failed).
+returned, or which file of the output has it) or error.json (why it failed). In a pod handover.py lies there too, which
+fetches code that is not there and hands over what was left.
 Imports stand where they are needed: all of them at the top would cost every start 60 ms.
 """
 
@@ -60,9 +61,12 @@ def act() -> None:
         if os.path.exists(os.path.join(HOME, left)):
             os.remove(os.path.join(HOME, left))
     os.environ["FAIRLEAD_OUTPUT"] = OUTPUT
+    archive = os.path.join(HERE, "code.tar.gz")
+    if os.path.exists(os.path.join(HERE, "handover.py")):
+        archive = enter_pod(call, archive)
     os.chdir(folder)
     if call["source"]:
-        unpack(os.path.join(HERE, "code.tar.gz"), call["digest"], folder)
+        unpack(archive, call["digest"], folder)
     source = os.path.join(folder, call["source"] or "")
     sys.path.insert(0, source if os.path.isdir(source) else os.path.dirname(source))
     if call["command"]:
@@ -78,6 +82,15 @@ def act() -> None:
     else:
         sys.argv[0] = source
         standard("runpy").run_path(source, run_name="__main__")
+
+
+def enter_pod(call: dict[str, Any], archive: str) -> str:
+    """Go on as a process of its own, where another one sees to the code and to what this one leaves; the archive."""
+    archive, trouble = standard("handover").enter(call, archive, HOME, OUTPUT)
+    del sys.modules["handover"]  # the code may have a file of that name
+    if trouble:
+        raise Failure("CodeUnavailable", trouble)
+    return archive
 
 
 def unpack(archive: str, digest: str, folder: str) -> None:

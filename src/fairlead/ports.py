@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
 from fairlead.model.nodes import Node
-from fairlead.model.observations import LogPage, Observation, OutputFile, Work
+from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Work
 from fairlead.model.queries import Condition, Page, Query
+from fairlead.model.scopes import Cluster
 
 Kept = TypeVar("Kept")
 Part = Literal["organisation", "assets"]
@@ -89,6 +90,10 @@ class Store(Protocol):
 class Executor(Protocol):
     """Executes runs. Each of these may be called again after a crash at any line: nothing starts twice."""
 
+    @property
+    def schedules(self) -> bool:
+        """Whether it finds places for runs by itself, and takes them as they come, several at once."""
+
     def start(self, work: Work) -> None:
         """See to it that a run executes, unless it does or did. What keeps it from starting is observed."""
 
@@ -114,7 +119,7 @@ class Executor(Protocol):
         """The runs of which something is there."""
 
     def nodes(self) -> Sequence[Node]:
-        """Where runs are executed, with what is taken."""
+        """Where runs are executed, with what is taken. Raise `Unavailable` where that cannot be told."""
 
     def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
         """The log from a cursor on, up to about so many bytes. Raise `NotFound` where it is not there any more."""
@@ -127,6 +132,25 @@ class Executor(Protocol):
 
     def open_file(self, run_id: str, path: str) -> BinaryIO:
         """One of those files. Raise `NotFound` where there is none."""
+
+    def check(self, projects: Sequence[str]) -> list[Check]:
+        """Look at all that runs of these projects need here: what is there, what is not, and what to do about it."""
+
+
+class Executors(Protocol):
+    """What executes the runs of each cluster."""
+
+    def find(self, cluster: Cluster | None) -> Executor | None:
+        """What executes the runs of a cluster; None where nothing does."""
+
+    def tell_trouble(self, cluster: Cluster) -> str:
+        """Why a cluster cannot be connected to; empty where nobody has tried."""
+
+    def all(self) -> Sequence[Executor]:
+        """All of them."""
+
+    def refresh(self) -> None:
+        """Take note of clusters that are new, changed or gone."""
 
 
 OWN_USERS = "@localhost"  # how the names of a server's own users end

@@ -30,7 +30,7 @@ OTHER_VARIABLES = (
 )
 SHOWN = (
     *("host", "port", "auth", "log_level", "admins", "capacity", "python", "idle_seconds", "execute"),
-    *("keep_runs_days", "keep_logs_days"),
+    *("keep_runs_days", "keep_logs_days", "keep_objects_minutes"),
 )
 CAPACITY = {"cpu": parse_cpu, "mem": parse_bytes, "disk": parse_bytes, "gpu": parse_count, "runs": parse_count}
 
@@ -88,6 +88,9 @@ class Settings(BaseSettings):
     )
     keep_runs_days: float = Field(90, gt=0, description="after how many days a run that has ended is forgotten")
     keep_logs_days: float = Field(30, gt=0, description="after how many days its log and files are")
+    keep_objects_minutes: float = Field(
+        60, ge=0, description="after how many minutes the objects of a run that has ended are removed from its cluster"
+    )
     idle_seconds: float | None = Field(
         None,
         gt=0,

@@ -16,9 +16,10 @@ PUBLIC = [
     *("Unauthenticated", "Unavailable"),
 ]
 # Nobody inside imports these: the terminal is started by its script and starts the server, the server starts the
-# supervisor of each run as a program, the bootstrap travels to runs as a file, and errors are for callers to catch.
+# supervisor of each run as a program, the bootstrap travels to runs as files, and errors are for callers to catch.
 ENTRY_POINTS = {"fairlead", "fairlead.app", "fairlead.cli", "fairlead.bootstrap", "fairlead.errors"} | {
-    "fairlead.adapters.local.supervisor"
+    "fairlead.adapters.local.supervisor",
+    "fairlead.handover",
 }
 NAMES_OF_NOTHING = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers", "misc"}
 LONGEST_FILE = 400

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 SERVER = {
-    "alembic", "cryptography", "fastapi", "httptools", "joserfc", "lightkube", "msgspec", "orjson", "platformdirs",
+    "alembic", "cryptography", "fastapi", "httptools", "joserfc", "msgspec", "orjson", "platformdirs",
     "prometheus_client", "psutil", "psycopg", "psycopg_pool", "pydantic_settings", "sqlalchemy", "starlette",
     "structlog", "uuid_utils", "uvicorn", "uvloop", "watchfiles",
 }  # fmt: skip

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.bootstrap.containers import BOOTSTRAP, error_of, execute, make_container, value_of
+from tests.bootstrap.pods import HANDOVER
 from tests.cli.terminal import preview, write
 
 # Every Python that lies where this one does, or beside it as pyenv keeps them.
@@ -191,8 +192,9 @@ def test_the_bootstrap_works_with_every_python_of_this_machine(tmp_path: Path, p
         assert (ended, "bootstrap.py" in err, error_of(tmp_path)["type"]) == (1, False, kind)
 
 
-def test_the_bootstrap_is_python_3_8_and_the_standard_library_only() -> None:
-    text = BOOTSTRAP.read_text("utf-8")
+@pytest.mark.parametrize("file", [BOOTSTRAP, HANDOVER], ids=lambda file: file.stem)
+def test_the_bootstrap_is_python_3_8_and_the_standard_library_only(file: Path) -> None:
+    text = file.read_text("utf-8")
     tree = ast.parse(text, feature_version=(3, 8))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

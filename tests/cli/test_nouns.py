@@ -160,7 +160,7 @@ def test_a_list_that_cannot_be_asked_for_is_refused(terminal: Terminal, words: t
         (("projects", "rm", "a", "b"), "b"),
         (("policy", "show"), "SCOPE"),
         (("compute", "edit", "a", "--memory", "1Gi"), "--memory"),
-        (("clusters", "rm", "local"), "rm"),
+        (("clusters", "rename", "local", "other"), "rename"),
     ],
 )
 def test_words_that_mean_nothing_are_named(terminal: Terminal, words: tuple[str, ...], said: str) -> None:

@@ -88,3 +88,13 @@ def test_the_same_run_again(terminal: Terminal) -> None:
     assert terminal("runs", "again", run["id"]).out == "step 5\n"
     assert terminal.say("runs", "logs", run["id"]) == "step 5\n"
     assert json.loads(terminal.say("runs", "result", run["id"])) == {"n": 5}
+
+
+def test_how_an_image_is_pulled_is_said_with_options(terminal: Terminal) -> None:
+    pulled = ["--pull-policy", "Always", "--pull-secret", "REGISTRY", "--pull-secret", "OTHER"]
+    for program in (["serve", "--image", "registry.example/lab/serve:1"], ["train.py:main"]):
+        plan = json.loads(terminal("run", *program, *pulled, "--preview", "--json").out)
+        values = {setting["path"]: setting["value"] for setting in plan["settings"]}
+        assert values["function.pull_policy"] == "Always"
+        assert {"function.pull_secrets.REGISTRY", "function.pull_secrets.OTHER"} <= values.keys()
+    assert "did you mean Always?" in terminal.fail("run", "train.py:main", "--pull-policy", "always", "--preview")

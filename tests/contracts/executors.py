@@ -13,7 +13,7 @@ from fairlead.adapters.local.machines import Machine
 from fairlead.core.fitting.asking import read_ask
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import LogEntry, LogPage, Observation, OutputFile, Phase, Work
+from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Phase, Work
 from fairlead.ports import Executor
 from tests.adapters.local.making import make_work, runtime
 from tests.contracts.samples import NOW
@@ -35,6 +35,7 @@ def main():
             file.write("once")
     return {"n": 7}
 """
+SAID: Mapping[str, bytes] = {"stdout": b"hello\n", "stderr": b"oops\n", "platform": b""}
 FAILS = """
 def main():
     raise ValueError("bad")
@@ -60,6 +61,8 @@ class Kept:
 class MemoryExecutor:
     """Runs in memory, which go on when a test says so. What several of them share is the machine."""
 
+    schedules = False
+
     def __init__(self, node: Node | None = None, kept: dict[str, Kept] | None = None) -> None:
         self.node = node or Node("box", make_amounts(cpu=8, mem="32Gi", disk="100Gi", gpu=2, pods=16))
         self.kept: dict[str, Kept] = {} if kept is None else kept
@@ -75,7 +78,7 @@ class MemoryExecutor:
         self._call("start", work.run_id)
         if work.run_id in self.kept:
             return
-        self.volumes |= set(work.volumes.values())
+        self.volumes |= {volume.id for volume in work.volumes.values()}
         claims = [
             volume["persistentVolumeClaim"]["claimName"]
             for volume in work.manifests[0]["spec"]["template"]["spec"].get("volumes", ())
@@ -157,6 +160,11 @@ class MemoryExecutor:
             raise NotFound(f"run {run_id} left no file {path!r}")
         return io.BytesIO(self.kept[run_id].files[path])
 
+    def check(self, projects: Sequence[str]) -> list[Check]:
+        """Memory is always there."""
+        del projects
+        return [Check("machine", "ok", f"{self.node.name} pretends")]
+
     # What tests do
 
     def go(self, run_id: str) -> None:
@@ -196,6 +204,9 @@ class MemoryExecutor:
 class Bench(Protocol):
     """An executor, and how its runs are made to go on."""
 
+    said: Mapping[str, bytes]  # what a run that returns has written, by stream
+    measures: bool  # whether what a run of a moment uses is measured
+
     @property
     def executor(self) -> Executor:
         """What is tried."""
@@ -215,6 +226,9 @@ class Bench(Protocol):
 
 class MemoryBench:
     """Runs that pretend."""
+
+    said: Mapping[str, bytes] = SAID
+    measures = True
 
     def __init__(self) -> None:
         self.executor = MemoryExecutor()
@@ -261,6 +275,9 @@ class MemoryBench:
 class LocalBench:
     """Real processes, in a folder of their own."""
 
+    said: Mapping[str, bytes] = SAID
+    measures = True
+
     def __init__(self, data: Path, machine: Machine) -> None:
         self.data, self.machine = data, machine
         self.opened: list[LocalExecutor] = []
@@ -303,6 +320,11 @@ class LocalBench:
         executor = LocalExecutor(self.data, self.machine, runtime())
         self.opened.append(executor)
         return executor
+
+
+def find_holdings(executor: Executor) -> list[Holding]:
+    """What runs hold, on all nodes."""
+    return [holding for node in executor.nodes() for holding in node.holdings if holding.run_id]
 
 
 def is_over(executor: Executor, run_id: str) -> bool:

@@ -36,6 +36,8 @@ UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
     records.PlanRecord: (),
     records.EventRecord: (),
     records.OutcomeRecord: (),
+    records.RunFileRecord: (),
+    records.FilePartRecord: (),
     records.CodeRecord: (),
     records.BlobRecord: (),
     records.ServerRecord: (),
@@ -54,6 +56,8 @@ PARTS: Mapping[type, tuple[type, str]] = {
     records.PlanRecord: (records.RunRecord, "id"),
     records.EventRecord: (records.RunRecord, "run_id"),
     records.OutcomeRecord: (records.RunRecord, "id"),
+    records.RunFileRecord: (records.RunRecord, "run_id"),
+    records.FilePartRecord: (records.RunFileRecord, "file_id"),
 }
 APPEND_ONLY = (records.AuditRecord, records.RevisionRecord)
 SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -175,6 +179,7 @@ class MemoryTransaction:
             shelf = self.shelves[kind]
             for id in [id for id, part in shelf.items() if owner is of and getattr(part, name) == whole]:
                 del shelf[id]
+                self._forget_parts(kind, id)
 
     def rename_scope(self, old: str, new: str) -> None:
         """Give a place a new name: whatever names it as its scope, parent or cluster follows."""

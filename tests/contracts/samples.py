@@ -35,6 +35,8 @@ _NEEDED: Mapping[type, dict[str, Any]] = {
     records.PlanRecord: {"request": {}, "plan": {}},
     records.EventRecord: {"run_id": "run-1", "at": NOW, "state": "queued", "reason": "", "message": ""},
     records.OutcomeRecord: {"result": None, "error": None, "usage": {}},
+    records.RunFileRecord: {"run_id": "run-1", "path": "log", "size": 2, "modified_at": NOW},
+    records.FilePartRecord: {"file_id": "run-1/log", "number": 0, "content": b"\x00\xff"},
     records.BlobRecord: {"content": b"\x00\xff"},
     records.CodeRecord: {"digest": "sha256:1", "size": 2, "created_by": "ada", "created_at": NOW},
     records.ServerRecord: {**_STAMPS, "name": "host", "url": "http://127.0.0.1", "seen_at": NOW},
@@ -66,7 +68,10 @@ _OWN: Mapping[type, tuple[str, ...]] = {
     records.AuditRecord: ("name",),
 }
 # What is part of another record is nothing without it.
-PARTS = (records.PlanRecord, records.EventRecord, records.OutcomeRecord)
+PARTS = (
+    *(records.PlanRecord, records.EventRecord, records.OutcomeRecord),
+    *(records.RunFileRecord, records.FilePartRecord),
+)
 KINDS = tuple(kind for kind in _NEEDED if kind not in PARTS)
 NAMES = ("Twin", "zebra", "äpfel", "TWIN", "50%", "a_b", "Zürich", "twin", "aXb", "日本", "\\", "Äpfel", "it's")
 _TEXTS = ("Zebra", "apple", "Äpfel", "äpfel", "50%", "a_b", "", "APPLE", "\\")

@@ -9,7 +9,17 @@ import pytest
 from fairlead.errors import NotFound
 from fairlead.model.observations import Phase
 from tests.adapters.local.making import this_machine
-from tests.contracts.executors import ENDED, FAILS, RETURNS, WAITS, Bench, LocalBench, MemoryBench, read_all
+from tests.contracts.executors import (
+    ENDED,
+    FAILS,
+    RETURNS,
+    WAITS,
+    Bench,
+    LocalBench,
+    MemoryBench,
+    find_holdings,
+    read_all,
+)
 from tests.core.nodes import make_amounts
 from tests.databases import wait_until
 
@@ -46,7 +56,7 @@ def test_what_was_started_is_seen_at_once(bench: Bench) -> None:
     bench.start("r1", WAITS)
     seen = bench.executor.observe("r1")
     assert seen is not None
-    assert seen.phase in (Phase.STARTING, Phase.RUNNING)
+    assert seen.phase in (Phase.PENDING, Phase.STARTING, Phase.RUNNING)
     assert bench.executor.list_runs() == ["r1"]
 
 
@@ -59,7 +69,7 @@ def test_a_run_that_returns_has_succeeded_with_what_it_returned(bench: Bench) ->
     assert seen.started_at is not None
     assert seen.finished_at is not None
     assert seen.started_at <= seen.finished_at
-    assert seen.usage["mem"] > 0
+    assert not bench.measures or seen.usage["mem"] > 0
 
 
 def test_a_run_that_raises_has_failed_with_what_it_raised(bench: Bench) -> None:
@@ -80,7 +90,7 @@ def test_nothing_starts_twice(bench: Bench) -> None:
     bench.executor.tidy("r1")
     bench.executor.start(work)
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
-    assert read_all(bench.executor, "r1")["stdout"] == b"hello\n"
+    assert read_all(bench.executor, "r1") == bench.said
     with bench.executor.open_file("r1", "model.bin") as file:
         assert file.read() == b"once"
 
@@ -92,7 +102,7 @@ def test_nothing_starts_twice_when_the_server_is_another(bench: Bench) -> None:
     bench.until("r1", *ENDED)
     bench.again().start(work)
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
-    assert read_all(other, "r1")["stdout"] == b"hello\n"
+    assert read_all(other, "r1") == bench.said
     wait_until(lambda: (seen := other.observe("r1")) is not None and seen.phase is Phase.SUCCEEDED)
 
 
@@ -117,7 +127,7 @@ def test_a_run_that_is_stopped_while_it_starts_does_not_go_on(bench: Bench) -> N
 
     wait_until(over)
     assert bench.executor.list_files("r1") == []
-    assert not bench.executor.nodes()[0].holdings
+    wait_until(lambda: not find_holdings(bench.executor))
     assert work.run_id == "r1"
 
 
@@ -131,7 +141,7 @@ def test_a_run_that_has_ended_cannot_be_stopped(bench: Bench) -> None:
 def test_the_log_is_read_page_by_page_and_complete_at_its_end(bench: Bench) -> None:
     bench.start("r1", RETURNS)
     bench.until("r1", *ENDED)
-    assert read_all(bench.executor, "r1", most=1) == {"stdout": b"hello\n", "stderr": b"oops\n", "platform": b""}
+    assert read_all(bench.executor, "r1", most=1) == bench.said
     whole = bench.executor.read_log("r1", 0, 1 << 20)
     assert whole.complete
     assert whole.entries[-1].end == whole.cursor
@@ -201,16 +211,16 @@ def test_what_is_forgotten_leaves_nothing(bench: Bench) -> None:
 
 
 def test_a_run_holds_what_it_asked_for_until_it_has_ended(bench: Bench) -> None:
-    (node,) = bench.executor.nodes()
-    assert node.holdings == ()
+    assert not find_holdings(bench.executor)
     work = bench.start("r1", WAITS, resources={"cpu": "500m", "mem": "64Mi"})
-    (holding,) = bench.executor.nodes()[0].holdings
+    wait_until(lambda: bool(find_holdings(bench.executor)))
+    (holding,) = find_holdings(bench.executor)
     assert (holding.run_id, holding.name, holding.project) == ("r1", work.name, "forest")
     assert holding.amounts == make_amounts(cpu="500m", mem="64Mi", pods=1)
     bench.until("r1", Phase.RUNNING)
     bench.executor.stop("r1")
     bench.until("r1", *ENDED)
-    assert bench.executor.nodes()[0].holdings == ()
+    wait_until(lambda: not find_holdings(bench.executor))
 
 
 def test_another_executor_on_the_same_machine_takes_over_what_runs(bench: Bench) -> None:
@@ -220,11 +230,12 @@ def test_another_executor_on_the_same_machine_takes_over_what_runs(bench: Bench)
     seen = other.observe("r1")
     assert seen is not None
     assert seen.phase is Phase.RUNNING
-    assert [holding.run_id for holding in other.nodes()[0].holdings] == ["r1"]
+    assert [holding.run_id for holding in find_holdings(other)] == ["r1"]
     wait_until(lambda: read_all(other, "r1")["stdout"] == b"up\n")
     other.stop("r1")
     wait_until(lambda: (ended := other.observe("r1")) is not None and ended.stopped)
-    assert other.nodes()[0].holdings == ()
+    other.tidy("r1")
+    wait_until(lambda: not find_holdings(other))
     assert bench.until("r1", *ENDED).stopped
 
 
@@ -233,7 +244,7 @@ def test_another_executor_sees_how_a_run_ended(bench: Bench) -> None:
     seen = bench.until("r1", *ENDED)
     other = bench.again()
     assert other.observe("r1") == seen
-    assert other.nodes()[0].holdings == ()
+    wait_until(lambda: not find_holdings(other))
 
 
 def test_what_keeps_a_run_from_starting_is_seen(bench: Bench) -> None:
@@ -242,7 +253,7 @@ def test_what_keeps_a_run_from_starting_is_seen(bench: Bench) -> None:
     assert (seen.phase, seen.reason, seen.stopped) == (Phase.FAILED, "StartFailed", False)
     assert "sets" in seen.message
     assert bench.executor.read_log("r1", 0, 100).complete
-    assert bench.executor.nodes()[0].holdings == ()
+    wait_until(lambda: not find_holdings(bench.executor))
 
 
 def test_a_shared_volume_is_there_until_it_is_removed(bench: Bench) -> None:
@@ -263,3 +274,9 @@ def test_secrets_are_not_in_the_log(bench: Bench) -> None:
     log = read_all(bench.executor, "r1")
     assert b"***" in log["stdout"]
     assert b"hunter2" not in b"".join(log.values())
+
+
+def test_what_is_there_is_told_in_words(bench: Bench) -> None:
+    checks = bench.executor.check(["forest"])
+    assert "ok" in [check.state for check in checks]
+    assert [check for check in checks if not check.message or (check.state != "ok" and not check.hint)] == []

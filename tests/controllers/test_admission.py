@@ -136,7 +136,7 @@ def test_a_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> N
     work = platform.executor.kept[run.id].work
     assert (work.run_id, work.project, work.code) == (run.id, "home", CODE)
     assert work.secrets == {"TOKEN": "hunter2"}
-    assert work.volumes == {"sets": volume.id}
+    assert {name: found.id for name, found in work.volumes.items()} == {"sets": volume.id}
     assert work.name == work.manifests[0]["metadata"]["name"]
 
 

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from fairlead.controllers.fleets import Fleet
 from fairlead.controllers.retention import UNUSED_CODE, Retention
 from fairlead.errors import Unavailable
 from fairlead.model.holdings import SharedVolume
 from fairlead.model.records import BlobRecord, CodeRecord, EventRecord, OutcomeRecord, PlanRecord, RunRecord
+from fairlead.run_files import list_files, save_file
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, HOME, OTHER, Platform
 
@@ -18,7 +20,7 @@ DAYS = timedelta(days=1)
 def make_retention(platform: Platform, *, runs: int = 30, logs: int = 7) -> Retention:
     """Forgets runs and logs after so many days."""
     keep = {"keep_runs": runs * DAYS, "keep_logs": logs * DAYS}
-    return Retention(platform.world.store, {"local": platform.executor}, clock=platform.world.clock, **keep)
+    return Retention(platform.world.store, Fleet({"local": platform.executor}), clock=platform.world.clock, **keep)
 
 
 def finish(platform: Platform, **asked: Any) -> str:
@@ -148,12 +150,22 @@ def test_what_does_not_work_now_is_tried_again(platform: Platform, monkeypatch: 
 
     with monkeypatch.context() as broken:
         broken.setattr(platform.executor, "list_runs", fail)
-        make_retention(platform).sweep()
+        assert not make_retention(platform).sweep()
     assert platform.executor.list_runs() == [run]
-    make_retention(platform).sweep()
+    assert make_retention(platform).sweep()
     assert platform.executor.list_runs() == []
 
 
 def test_of_nothing_nothing_is_forgotten(platform: Platform) -> None:
     make_retention(platform).sweep()
     assert platform.executor.calls == []
+
+
+def test_what_a_run_elsewhere_left_is_forgotten_with_its_time(platform: Platform) -> None:
+    run_id = platform.submit().id
+    for path, age in (("log", 8 * DAYS), ("output/model.bin", 6 * DAYS)):
+        with platform.world.store.recording() as tx:
+            save_file(tx, run_id, path, b"kept", platform.world.clock() - age)
+    make_retention(platform).sweep()
+    with platform.world.store.reading() as tx:
+        assert [file.path for file in list_files(tx, run_id)] == ["output/model.bin"]

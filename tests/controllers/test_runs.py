@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.controllers import runs
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Phase
+from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import PlanRecord, RunRecord, ServerRecord
 from tests.contracts.executors import MemoryExecutor
 from tests.services.executing import HOME, OTHER, SERVER, Platform
@@ -36,6 +36,18 @@ def test_a_run_goes_from_the_queue_to_its_end(kept_platform: Platform) -> None:
     states = ["queued", "pending", "starting", "running", "completed"]
     assert [state for state, _ in platform.events(run.id)] == states
     assert platform.executor.count("tidy", run.id) == 1
+
+
+def test_what_is_said_in_other_words_is_kept_and_is_no_event(platform: Platform) -> None:
+    """A scheduler says something new each time that a node comes or goes."""
+    run, controller = platform.submit(), platform.control()
+    controller.look(set())
+    for nodes in range(3):
+        seen = Observation(Phase.PENDING, "Unschedulable", f"0/{nodes} nodes are available")
+        platform.executor.kept[run.id].seen = seen
+        controller.look({run.id})
+        assert platform.run(run.id).message == seen.message
+    assert platform.events(run.id) == [("queued", "Queued"), ("pending", "Claimed"), ("pending", "Unschedulable")]
 
 
 def test_how_a_run_failed_is_kept(platform: Platform) -> None:

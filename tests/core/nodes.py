@@ -1,10 +1,10 @@
 """Nodes, and what is asked of them, as short as tests want them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlead.core.fitting.asking import PODS, Ask
-from fairlead.model.nodes import Holding, Node
+from fairlead.model.nodes import Holding, Node, Taint
 from fairlead.model.quantities import NANOS, Quantity
 
 NAMES = {"mem": "memory", "disk": "ephemeral-storage", "gpu": "nvidia.com/gpu"}
@@ -16,10 +16,12 @@ def make_amounts(**said: str | int) -> dict[str, int]:
     return {NAMES.get(name, name): Quantity.parse(str(amount)).nanos for name, amount in said.items()}
 
 
-def make_ask(*, selector: Mapping[str, str] | None = None, terms: Any = None, **said: str | int) -> Ask:
+def make_ask(
+    *, selector: Mapping[str, str] | None = None, terms: Any = None, tolerations: Any = (), **said: str | int
+) -> Ask:
     """What one run asks for; it is one run."""
     nodes = None if terms is None else tuple(terms)
-    return Ask({**make_amounts(**said), PODS: NANOS}, selector or {}, nodes)
+    return Ask({**make_amounts(**said), PODS: NANOS}, selector or {}, nodes, tuple(tolerations))
 
 
 def make_holding(name: str | None = "train-a", **said: str | int) -> Holding:
@@ -27,7 +29,21 @@ def make_holding(name: str | None = "train-a", **said: str | int) -> Holding:
     return Holding(f"id-{name}", name, {**make_amounts(**said), PODS: NANOS})
 
 
-def make_node(*holdings: Holding, labels: Mapping[str, str] | None = None, **said: str | int) -> Node:
+def make_taint(text: str) -> Taint:
+    """A taint as kubectl writes it: key=value:effect."""
+    said, _, effect = text.rpartition(":")
+    key, _, value = said.partition("=")
+    return Taint(key, value, effect)
+
+
+def make_node(
+    *holdings: Holding,
+    name: str = "box",
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[str] = (),
+    cordoned: bool = False,
+    **said: str | int,
+) -> Node:
     """A node of some size, with what is taken of it."""
     has = make_amounts(**{"cpu": 8, "mem": "32Gi", "disk": "100Gi", "gpu": 2, "pods": 16, **said})
-    return Node("box", has, labels or {}, holdings)
+    return Node(name, has, labels or {}, holdings, tuple(map(make_taint, taints)), cordoned)

@@ -90,6 +90,12 @@ def test_the_platforms_prefix_is_its_own(asked: dict[str, Any]) -> None:
     assert [rule for _, rule in broken(plan(asked))] == ["reserved"]
 
 
+def test_a_secret_of_the_platforms_name_is_not_mounted_either() -> None:
+    """Beside the token of the run it would hide it, or be taken for it."""
+    asked = {"volumes": mount("/s", "s", "secret", name="FAIRLEAD_RUN_TOKEN")}
+    assert broken(plan(asked)) == [("volumes.s.spec.name", "reserved")]
+
+
 def test_a_home_may_be_a_secret() -> None:
     assert check_manifests(plan({"secrets": ["HOME"]}).manifests) == []
 
@@ -99,6 +105,7 @@ def test_a_home_may_be_a_secret() -> None:
     [
         ({"secrets": ["HF_TOKN"]}, "secrets.HF_TOKN"),
         ({"volumes": mount("/s", "s", "secret", name="HF_TOKN")}, "volumes.s.spec.name"),
+        ({"function": {**SERVED, "pull_secrets": ["HF_TOKN"]}}, "function.pull_secrets.HF_TOKN"),
     ],
 )
 def test_an_unknown_secret_is_a_violation_with_the_nearest_name(asked: dict[str, Any], path: str) -> None:
@@ -109,7 +116,11 @@ def test_an_unknown_secret_is_a_violation_with_the_nearest_name(asked: dict[str,
 
 
 def test_known_secrets_are_given_to_the_run() -> None:
-    asked = {"secrets": ["HF_TOKEN"], "volumes": mount("/s", "s", "secret", name="OTHER")}
+    asked = {
+        "secrets": ["HF_TOKEN"],
+        "volumes": mount("/s", "s", "secret", name="OTHER"),
+        "function": {**SERVED, "pull_secrets": ["OTHER", "HF_TOKEN"]},
+    }
     assert plan(asked, secrets=["HF_TOKEN", "OTHER"]).violations == ()
 
 

@@ -72,6 +72,8 @@ POD_AFFINITY = {
     ("asked", "path"),
     [
         ({"function": {**PYTHON, "image": "registry.example/lab/torch:1"}}, "function.image"),
+        ({"function": {**PYTHON, "pull_policy": "Always"}}, "function.pull_policy"),
+        ({"function": {**PYTHON, "pull_secrets": ["REGISTRY"]}}, "function.pull_secrets.REGISTRY"),
         ({"runtime_class": "nvidia"}, "runtime_class"),
         ({"priority_class": "high"}, "priority_class"),
         ({"affinity": {"podAffinity": POD_AFFINITY}}, "affinity"),
@@ -90,6 +92,14 @@ def test_what_has_no_effect_on_one_machine_is_warned_of(asked: dict[str, Any], p
 def test_a_python_function_has_no_image_on_one_machine() -> None:
     container = plan_here().manifests[0]["spec"]["template"]["spec"]["containers"][0]
     assert "image" not in container
+
+
+def test_nothing_is_pulled_on_one_machine() -> None:
+    planned = plan_here(function={**PYTHON, "pull_policy": "Always", "pull_secrets": ["REGISTRY"]})
+    assert [manifest["kind"] for manifest in planned.manifests] == ["Job", "ConfigMap"]
+    pod = planned.manifests[0]["spec"]["template"]["spec"]
+    assert "imagePullSecrets" not in pod
+    assert "imagePullPolicy" not in pod["containers"][0]
 
 
 def test_without_nodes_nobody_knows_whether_it_fits() -> None:

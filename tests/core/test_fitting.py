@@ -6,10 +6,12 @@ import pytest
 
 from fairlead.core.fitting import judging
 from fairlead.core.fitting.asking import Ask, read_ask
+from fairlead.core.fitting.wording import show_amount
+from fairlead.core.planning import plan_run
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.quantities import NANOS
 from tests.core.nodes import make_amounts, make_ask, make_holding, make_node
-from tests.making import PYTHON, make_cluster, plan
+from tests.making import PYTHON, make_cluster, make_request, make_snapshot, plan
 
 
 def reasons(ask: Ask, node: Node) -> list[str]:
@@ -85,10 +87,36 @@ def test_more_than_is_there_may_be_held_without_negative_numbers() -> None:
     assert reason == "asks for 4 CPU; 0 of 8 are free on box: run a holds the rest"
 
 
+def test_who_asks_for_none_is_not_kept_off_by_what_is_overdrawn() -> None:
+    assert reasons(make_ask(cpu=0, gpu=1), make_node(make_holding("a", cpu=12))) == []
+
+
 def test_one_node_that_takes_it_is_enough() -> None:
     small, large = make_node(cpu=1), Node("large", make_amounts(cpu=64, pods=9))
     fit = judging.judge(make_ask(cpu=16), [small, large])
     assert (fit.verdict, fit.reasons, [node["fits"] for node in fit.nodes]) == ("now", (), [False, True])
+
+
+def test_where_nodes_may_appear_nothing_is_never() -> None:
+    for nodes in ([], [make_node()], [make_node(), make_node(name="other")]):
+        assert judging.judge(make_ask(cpu=9), nodes).verdict == "never"
+        fit = judging.judge(make_ask(cpu=9), nodes, autoscaled=True)
+        assert (fit.verdict, bool(fit.reasons)) == ("later", bool(nodes))
+    assert judging.judge(make_ask(cpu=8), [make_node()], autoscaled=True).verdict == "now"
+
+
+def test_a_plan_for_a_cluster_that_grows_is_not_refused_for_its_nodes() -> None:
+    request = make_request(resources={"cpu": 9})
+    for autoscaled, rules in ((False, ["never_fits"]), (True, [])):
+        snapshot = make_snapshot(make_cluster(autoscaled=autoscaled))
+        planned = plan_run(request, snapshot, "r7", nodes=[make_node()])
+        assert [violation.rule for violation in planned.violations] == rules
+
+
+def test_of_many_nodes_one_sentence_is_told_and_of_each_every_reason() -> None:
+    fit = judging.judge(make_ask(cpu=9, gpu=3), [make_node(), make_node(name="other", cpu=4)])
+    assert fit.reasons == ("asks for 3 GPU; the largest of 2 nodes has 2 (box)",)
+    assert [len(node["reasons"]) for node in fit.nodes] == [2, 2]
 
 
 def test_without_nodes_nothing_ever_fits() -> None:
@@ -114,6 +142,7 @@ def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:
         ({"gpu": 99}, "resources.gpu"),
         ({"amd.com/gpu": 1}, "resources.gpu"),
         ({"example.com/fpga": 2}, "resources.extended.example.com/fpga"),
+        ({"nvidia.com/mig-1g.5gb": 1}, "resources.gpu.mig"),
         ({"selector": {"zone": "a"}}, "node_selector.zone"),
         ({"terms": []}, "affinity"),
     ],
@@ -139,7 +168,7 @@ def test_a_refusal_stands_at_what_asked_for_it(asked: dict[str, Any], path: str)
     ],
 )
 def test_amounts_are_shown_as_people_write_them(resource: str, nanos: int, shown: str) -> None:
-    assert judging.show_amount(resource, nanos) == shown
+    assert show_amount(resource, nanos) == shown
 
 
 def test_an_amount_that_is_too_large_does_not_look_as_if_it_would_fit() -> None:
@@ -174,6 +203,31 @@ def test_what_is_asked_is_read_off_the_pod() -> None:
 def test_who_asks_for_nothing_asks_for_one_run() -> None:
     ask = read_ask(plan({"function": PYTHON}, make_cluster(executor="local")).manifests)
     assert ask == Ask({"pods": NANOS})
+
+
+@pytest.mark.parametrize(
+    ("sharing", "memory", "asked"),
+    [
+        ("hami", "50%", {"nvidia.com/gpu": 1}),
+        ("hami", "10GB", {"nvidia.com/gpu": 1}),
+        ("kai", "50%", {}),
+        ("none", "100%", {"nvidia.com/gpu": 1}),
+    ],
+)
+def test_what_no_node_lists_is_asked_of_none(sharing: str, memory: str, asked: dict[str, int]) -> None:
+    planned = plan({"resources": {"gpu": {"memory": memory}}}, make_cluster(gpu_sharing=sharing))
+    assert read_ask(planned.manifests).amounts == make_amounts(**asked, pods=1)
+
+
+def test_of_an_extended_resource_nothing_is_left_out_for_its_name() -> None:
+    extended = {"v.example/nic": 1, "v.example/nicmem": 2}
+    planned = plan({"resources": {"extended": extended}})
+    assert read_ask(planned.manifests).amounts == make_amounts(**extended, pods=1)
+
+
+def test_tolerations_are_read_off_the_pod() -> None:
+    planned = plan({"tolerations": [{"key": "team", "operator": "Exists"}]})
+    assert read_ask(planned.manifests).tolerations == ({"key": "team", "operator": "Exists"},)
 
 
 def test_what_is_held_is_what_is_not_free() -> None:

@@ -9,7 +9,7 @@ from fairlead.core.lifecycle import Act, Decision
 from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import RunRecord
 from fairlead.model.states import FINAL, State
-from tests.contracts.samples import make
+from tests.contracts.samples import NOW, make
 
 GOING = [State.QUEUED, State.PENDING, State.STARTING, State.RUNNING, State.DEGRADED]
 
@@ -44,6 +44,7 @@ TABLE: list[tuple[State, Phase | None, State, Act]] = [
     (State.STARTING, Phase.SUCCEEDED, State.COMPLETED, Act.NONE),
     (State.STARTING, Phase.FAILED, State.FAILED, Act.NONE),
     (State.RUNNING, None, State.FAILED, Act.NONE),
+    (State.RUNNING, Phase.PENDING, State.RUNNING, Act.NONE),
     (State.RUNNING, Phase.STARTING, State.RUNNING, Act.NONE),
     (State.RUNNING, Phase.RUNNING, State.RUNNING, Act.NONE),
     (State.RUNNING, Phase.SUCCEEDED, State.COMPLETED, Act.NONE),
@@ -105,6 +106,13 @@ def test_how_a_run_failed_is_told_in_the_words_of_its_executor() -> None:
 @pytest.mark.parametrize("state", [State.RUNNING, State.DEGRADED])
 def test_a_run_of_which_nothing_is_left_is_lost(state: State) -> None:
     decision = decide(state, None)
+    assert (decision.state, decision.act, decision.reason) == (State.FAILED, Act.NONE, "Lost")
+
+
+def test_a_run_that_waits_for_another_place_is_lost_too_for_it_has_begun_before() -> None:
+    evicted = decide(State.RUNNING, Phase.PENDING, reason="Evicted", message="waits for another place")
+    assert (evicted.state, evicted.reason) == (State.PENDING, "Evicted")
+    decision = lifecycle.decide(make_run(evicted.state, started_at=NOW), None)
     assert (decision.state, decision.act, decision.reason) == (State.FAILED, Act.NONE, "Lost")
 
 

@@ -120,8 +120,18 @@ def test_a_pod_is_root_only_where_its_user_is() -> None:
 
 def test_a_job_waits_until_everything_is_there_and_is_not_retried_by_kubernetes() -> None:
     job = plan({"deadline": "1h"}).manifests[0]["spec"]
-    assert (job["suspend"], job["backoffLimit"], job["activeDeadlineSeconds"]) == (True, 0, 3600)
+    assert (job["suspend"], job["backoffLimit"]) == (True, 0)
+    assert job["template"]["spec"]["activeDeadlineSeconds"] == 3600
     assert "completionMode" not in job
+
+
+def test_a_pod_that_the_cluster_took_away_does_not_fail_its_job() -> None:
+    (rule,) = plan().manifests[0]["spec"]["podFailurePolicy"]["rules"]
+    assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+def test_what_a_program_wrote_last_tells_of_its_end() -> None:
+    assert container(plan())["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
 def test_a_volume_is_mounted_read_only_and_in_part_where_that_is_asked_for() -> None:

@@ -12,7 +12,7 @@ from tests.validity.parts import parse_quantity
 
 CLAIM = {"volume_type": "persistent_volume_claim", "mount_path": "/d", "spec": {"size": "1Gi"}}
 EVERYTHING = {
-    "function": PYTHON,
+    "function": {**PYTHON, "pull_policy": "Always", "pull_secrets": ["A"]},
     "action": "serve",
     "secrets": ["A"],
     "envs": {"E": "1"},
@@ -59,7 +59,7 @@ BREAKS: list[tuple[str, Break]] = [
     ("has no A", lambda it: it.all[2]["data"].pop("A")),
     ("no base64", lambda it: it.all[2]["data"].update(A="?")),
     ("data", lambda it: it.all[2]["data"].update({"..": ""})),
-    ("over 1048576", lambda it: it.all[3]["data"].update(x="x" * 1_100_000)),
+    ("over 1048576", lambda it: it.all[4]["data"].update(x="x" * 1_100_000)),
     ("env", lambda it: it.box["env"].append({"name": "1", "value": ""})),
     ("env", lambda it: it.box["env"].append({"name": "..", "value": ""})),
     ("not both", lambda it: it.box["env"][0].pop("value")),
@@ -77,6 +77,11 @@ BREAKS: list[tuple[str, Break]] = [
     ),
     ("extended resource", lambda it: [it.box["resources"][x].update(nic="1") for x in ("requests", "limits")]),
     ("no image", lambda it: it.box.update(image="")),
+    ("imagePullPolicy", lambda it: it.box.update(imagePullPolicy="Sometimes")),
+    ("terminationMessagePolicy", lambda it: it.box.update(terminationMessagePolicy="Logs")),
+    ("neither rendered", lambda it: it.pod["imagePullSecrets"].append({"name": "x"})),
+    ("rendered and not used", lambda it: it.pod["imagePullSecrets"].pop()),
+    ("dockerconfigjson", lambda it: it.all[3]["data"].clear()),
     ("no port", lambda it: it.box["ports"][0].update(containerPort=70000)),
     ("nothing listens", lambda it: it.box["ports"][0].update(name="other")),
     ("runAsNonRoot", lambda it: it.pod["securityContext"].update(runAsNonRoot=False)),
@@ -110,6 +115,7 @@ def test_good_manifests_are_passed_without_a_word() -> None:
         "Deployment",
         "PersistentVolumeClaim",
         "Secret",
+        "Secret",
         "ConfigMap",
         "Service",
     ]
@@ -140,6 +146,22 @@ def test_a_broken_affinity_is_found(terms: dict[str, Any], complaint: str) -> No
     manifests[0]["spec"]["template"]["spec"]["affinity"] = {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
     }
+    assert any(complaint in line for line in check_manifests(manifests))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (lambda job: job["template"]["spec"].update(restartPolicy="OnFailure"), "restartPolicy Never"),
+        (lambda job: job["podFailurePolicy"]["rules"][0].update(action="Retry"), "no action"),
+        (lambda job: job["podFailurePolicy"]["rules"][0].pop("onPodConditions"), "conditions or"),
+        (lambda job: job["podFailurePolicy"]["rules"][0]["onPodConditions"][0].pop("type"), "type"),
+    ],
+)
+def test_a_broken_policy_of_failures_is_found(spoil: Callable[[dict[str, Any]], Any], complaint: str) -> None:
+    manifests = copy.deepcopy(list(plan().manifests))
+    assert check_manifests(manifests) == []
+    spoil(manifests[0]["spec"])
     assert any(complaint in line for line in check_manifests(manifests))
 
 

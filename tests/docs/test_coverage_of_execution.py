@@ -39,7 +39,7 @@ def test_the_table_has_no_reason_that_nobody_gives() -> None:
 
 @pytest.mark.parametrize("state", State)
 def test_a_state_is_in_the_table(state: State) -> None:
-    assert state == "degraded" or any(row.startswith(f"| `{state}` ") for row in ROWS)
+    assert any(row.startswith(f"| `{state}` ") for row in ROWS)
 
 
 @pytest.mark.parametrize("word", [*CAPACITY, *PASSED_ON])

@@ -19,7 +19,12 @@ FUNCTION = {"name": "train", "kind": "python", "source": "train.py", "handler": 
 RUN_ID = "0a1b2c3d"
 SECRETS = ("CDSETOOL_ESA_PASSWORD", "CDSETOOL_ESA_USER", "HF_TOKEN", "my-secret-key")
 # The real bootstrap and a real archive would be repeated in every story.
-CODE = Code(bootstrap="# the bootstrap program\n", archive=b"the packed code", digest="sha256:c0de")
+CODE = Code(
+    bootstrap="# the bootstrap program\n",
+    archive=b"the packed code",
+    digest="sha256:c0de",
+    handover="# the handover program\n",
+)
 
 
 @dataclass(frozen=True)

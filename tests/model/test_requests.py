@@ -23,6 +23,9 @@ REFUSED: list[tuple[Any, str, str]] = [
     ({"function": {**CONTAINER, "source": "a.py"}}, "function.source", "contradiction"),
     ({"function": {**CONTAINER, "image": ""}}, "function.image", "image"),
     ({"function": {**CONTAINER, "image": "a b"}}, "function.image", "image"),
+    ({"function": {**CONTAINER, "pull_policy": "Sometimes"}}, "function.pull_policy", "options"),
+    ({"function": {**CONTAINER, "pull_secrets": "REGISTRY"}}, "function.pull_secrets", "list"),
+    ({"function": {**CONTAINER, "pull_secrets": ["a b"]}}, "function.pull_secrets.0", "name"),
     ({"function": {**CONTAINER, "port": 0}}, "function.port", "range"),
     ({"function": {**CONTAINER, "port": 65536}}, "function.port", "range"),
     ({"function": {**CONTAINER, "command": "a 'b"}}, "function.command", "command"),
@@ -150,3 +153,10 @@ def test_a_template_may_name_a_compute_resource_and_no_template() -> None:
 @pytest.mark.parametrize("name", ["1xa100", "A.b_c-d", "a" * 63])
 def test_compute_resources_have_names_that_labels_can_hold(name: str) -> None:
     assert make_compute_resource(name).name == name
+
+
+def test_how_an_image_is_pulled_is_read_back_as_it_was_said() -> None:
+    said = {**CONTAINER, "pull_policy": "IfNotPresent", "pull_secrets": ["REGISTRY", "OTHER"]}
+    request = make_request(function=said)
+    assert request.to_data()["function"] == said
+    assert RunRequest.model_validate(request.to_data()).function == request.function

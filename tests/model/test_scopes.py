@@ -68,8 +68,16 @@ def test_a_cluster_has_whole_nvidia_gpus_where_nothing_is_said() -> None:
         ("gpu_product_label", "a b", "gpu_product_label", "label"),
         ("gpu_types", {"A100": ["a b"]}, "gpu_types.A100.0", "label"),
         ("kai_queue", "A", "kai_queue", "name"),
-        ("queueing", "kueue", "queueing", "not_built"),
-        ("autoscaled", True, "autoscaled", "not_built"),
+        ("queueing", "slurm", "queueing", "options"),
+        ("kueue_queue", "A", "kueue_queue", "name"),
+        ("autoscaled", "yes", "autoscaled", "type"),
+        ("connection", "ssh", "connection", "options"),
+        ("create_namespaces", 1, "create_namespaces", "type"),
+        ("storage_classes", "fast", "storage_classes", "list"),
+        ("storage_classes", ["fast", "A"], "storage_classes.1", "name"),
+        ("runtime_classes", ["a b"], "runtime_classes.0", "name"),
+        ("namespace", 5, "namespace", "text"),
+        ("server_url", 5, "server_url", "text"),
         ("gpus", 8, "gpus", "unknown_field"),
         ("name", "", "name", "name"),
     ],
@@ -84,3 +92,123 @@ def test_a_cluster_that_makes_no_sense_is_refused(field: str, value: Any, path: 
 )
 def test_a_cluster_whose_pods_could_not_exist_is_refused(field: str, value: Any) -> None:
     assert [path.partition(".")[0] for path, _ in broken(refuse(Cluster, {"name": "main", field: value}))] == [field]
+
+
+@pytest.mark.parametrize("rule", ["{project}", "ai-{project}", "{project}-runs", "9{project}9", "a" * 30 + "{project}"])
+def test_a_namespace_is_called_after_its_project(rule: str) -> None:
+    assert make_cluster(namespace=rule).namespace == rule
+
+
+@pytest.mark.parametrize(
+    ("rule", "broken_rule"),
+    [
+        ("", "namespace"),
+        ("forest", "namespace"),
+        ("{project}-{project}", "namespace"),
+        ("{Project}", "namespace"),
+        ("{}", "namespace"),
+        ("Ai-{project}", "namespace"),
+        ("-{project}", "namespace"),
+        ("{project}-", "namespace"),
+        ("ai.{project}", "namespace"),
+        ("ai {project}", "namespace"),
+        ("{project}\n", "namespace"),
+        ("kube-{project}", "namespace"),
+        ("a" * 31 + "{project}", "too_long"),
+        ("a" * 15 + "{project}" + "a" * 16, "too_long"),
+    ],
+)
+def test_a_rule_that_gives_no_namespace_is_refused_with_a_way_out(rule: str, broken_rule: str) -> None:
+    (violation,) = refuse(Cluster, {"name": "main", "namespace": rule})
+    assert (violation.path, violation.rule) == ("namespace", broken_rule)
+    assert violation.hint
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("https://fairlead.example.org", "https://fairlead.example.org"),
+        ("https://fairlead.example.org/", "https://fairlead.example.org"),
+        ("http://10.0.0.7:8470/fairlead/", "http://10.0.0.7:8470/fairlead"),
+        ("http://[fd00::1]:8470", "http://[fd00::1]:8470"),
+        ("http://fairlead.fairlead-system.svc", "http://fairlead.fairlead-system.svc"),
+    ],
+)
+def test_the_address_of_the_server_is_kept_without_a_slash_at_its_end(said: str, kept: str) -> None:
+    assert make_cluster(server_url=said).server_url == kept
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "",
+            "fairlead.example.org",
+            "//host",
+            "https://",
+            "https:///path",
+            "ftp://host",
+            "file:///etc",
+            "HTTPS://host",
+        ),
+        *("https://host:0", "https://host:99999", "https://host:x", "https://host:", "https://[::1", "https://ho st"),
+        *("https://host?a=b", "https://host/#part", "https://host\n", "https://hôte", "https://host/a b"),
+        *(
+            "https://user@host",
+            "https://user:hunter2@host",
+            "https://:hunter2@host",
+            "ftp://a:hunter2@b",
+            "https://h/" + "a" * 500,
+        ),
+    ],
+)
+def test_what_no_pod_can_use_as_an_address_is_refused(url: str) -> None:
+    (violation,) = refuse(Cluster, {"name": "main", "server_url": url})
+    assert violation.path == "server_url"
+    assert violation.hint
+    assert "hunter2" not in f"{violation.message}{violation.hint}"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("connection", "in_cluster"),
+        ("namespace", "ai-{project}"),
+        ("create_namespaces", False),
+        ("server_url", "https://fairlead.example.org"),
+        ("queueing", "kueue"),
+        ("kueue_queue", "fast"),
+        ("autoscaled", True),
+        ("storage_classes", []),
+        ("runtime_classes", ["nvidia"]),
+    ],
+)
+def test_one_machine_has_nothing_that_only_kubernetes_has(field: str, value: Any) -> None:
+    make_cluster(**{field: value})
+    (violation,) = refuse(Cluster, {"name": "here", "executor": "local", field: value})
+    assert (violation.path, violation.rule) == (field, "contradiction")
+    assert "executor: local" in violation.message
+    assert "kubernetes" in str(violation.hint)
+
+
+def test_one_machine_may_say_what_holds_of_it_anyway() -> None:
+    """A form sends every field."""
+    usual = {name: Cluster.model_fields[name].default for name in Cluster.OF_KUBERNETES}
+    assert make_cluster(executor="local", **usual) == make_cluster(executor="local")
+
+
+def test_the_pods_of_a_cluster_have_one_scheduler() -> None:
+    assert broken(refuse(Cluster, {"name": "main", "queueing": "kai", "gpu_sharing": "hami"})) == [
+        ("queueing", "contradiction")
+    ]
+    for sharing, queueing in (("kai", "kai"), ("none", "kai"), ("kai", "kueue"), ("hami", "kueue"), ("kai", "none")):
+        make_cluster(gpu_sharing=sharing, queueing=queueing)
+
+
+def test_all_that_does_not_go_together_is_told_at_once() -> None:
+    said = {"executor": "local", "gpu_sharing": "hami", "gpu_resource": "a.b/" + "g" * 60, "queueing": "kai"}
+    assert broken(refuse(Cluster, {"name": "main", **said})) == [
+        ("gpu_resource", "too_long"),
+        ("queueing", "contradiction"),
+        ("queueing", "contradiction"),
+    ]

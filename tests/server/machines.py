@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import LogEntry, LogPage, Observation, OutputFile, Work
+from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Work
 from fairlead.model.quantities import NANOS
 from fairlead.model.records import RunRecord
 from fairlead.ports import Store
@@ -22,6 +22,8 @@ PLENTY = dict.fromkeys(RESOURCES, 2**50 * NANOS)
 
 class Machine:
     """One node with room for everything. What is there of runs is what is kept of them in a store."""
+
+    schedules = False
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -61,6 +63,11 @@ class Machine:
         if path != FILE:
             raise NotFound(f"run {run_id} left no such file")
         return io.BytesIO(CONTENT)
+
+    def check(self, projects: Sequence[str]) -> list[Check]:
+        """All is well, and something is missing."""
+        del projects
+        return [Check("machine", "ok", "there is one"), Check("gpus", "problem", "there is none", "buy one")]
 
     def start(self, work: Work) -> None:
         """Never asked for."""

@@ -1,11 +1,13 @@
 """A body that is right for every operation that takes one. A new operation has to be added here."""
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from tests.kubeconfigs import make_kubeconfig
 from tests.server.machines import FILE
 from tests.server.sites import Operation, Site
 
@@ -16,10 +18,12 @@ CONTAINER: Data = {"name": "train", "kind": "container", "image": "registry.exam
 CODE = b"\x1f\x8b\x00 an archive"
 DIGEST = f"sha256:{hashlib.sha256(CODE).hexdigest()}"
 SCRIPT: Data = {"name": "train", "source": "train.py"}
+KUBECONFIG = json.dumps(make_kubeconfig())  # which is YAML, too
 REQUIREMENTS: Data = {"resources": {"cpu": "1", "mem": {"requests": "2Gi", "limits": "4Gi"}, "gpu": 1}}
 BODIES: Mapping[str, Data | bytes] = {
     "POST /clusters": {"name": "new-cluster", "gpu_sharing": "kai", "gpu_types": {"big": ["A100", "H100"]}},
     "PATCH /clusters/{name}": {"gpu_sharing": "kai"},
+    "PUT /clusters/{name}/kubeconfig": {"kubeconfig": KUBECONFIG, "context": "main"},
     "POST /departments": {"name": "new-department", "parent": "platform"},
     "PATCH /departments/{name}": {"name": "other-department"},
     "POST /projects": {"name": "new-project", "parent": "platform"},
@@ -53,6 +57,7 @@ BODIES: Mapping[str, Data | bytes] = {
     "POST /projects/{project}/runs/preview": {"function": CONTAINER},
     "POST /projects/{project}/runs": {"function": CONTAINER, "envs": {"EPOCHS": "3"}},
     "PUT /projects/{project}/code/{digest}": CODE,
+    "PUT /runs/{run_id}/handover/{path}": b"what a run left",
     "POST /roles": {"subject": "user:new", "role": "viewer", "scope": "platform"},
     "POST /tokens": {"name": "laptop", "expires_in": "30d"},
     "PUT /settings": {"defaults": {"resources": {"cpu": "1"}}},
@@ -96,6 +101,7 @@ def fill(site: Site, name: str) -> dict[str, str]:
     cluster, department = f"{name}-cluster", f"{name}-department"
     resource, template, volume, secret = f"{name}-resource", f"{name}-template", f"{name}-volume", f"{name.upper()}_KEY"
     site.make("/clusters", {"name": cluster, "gpu_sharing": "kai"})
+    site.put(f"/clusters/{cluster}/kubeconfig", {"kubeconfig": KUBECONFIG})
     site.make("/departments", {"name": department, "parent": f"cluster/{cluster}"})
     site.make("/projects", {"name": name, "parent": f"department/{department}"})
     scope = f"project/{name}"

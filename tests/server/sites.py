@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from fairlead.adapters import safes
 from fairlead.app import Entrance, Execution, build_services, make_id
+from fairlead.controllers.fleets import Fleet
 from fairlead.ports import Store
 from fairlead.server.applications import create_application
 from fairlead.server.doors import Services
@@ -161,7 +162,7 @@ def open_site(
 ) -> Iterator[Site]:
     """A server over an empty store."""
     machine = Machine(store)
-    execution = Execution({"kubernetes": machine}, machine.hear_of)
+    execution = Execution(Fleet({"kubernetes": machine}), machine.hear_of)
     services, founding = build_services(store, safes.KeySafe(safes.parse_keys(KEY)), entrance, execution=execution)
     founding.found([f"user:{ADMIN}"])
     token, _ = founding.let_in(ADMIN, MACHINE, None)

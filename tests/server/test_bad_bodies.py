@@ -161,11 +161,15 @@ def test_a_value_of_the_wrong_kind_is_refused_in_every_field(
 
 
 # What is wrong with these is not repeated: it may be the secret itself.
-SECRETIVE = {"PUT /projects/{project}/secrets/{name}", "POST /sessions"}
+SECRETIVE = {"PUT /projects/{project}/secrets/{name}", "POST /sessions", "PUT /clusters/{name}/kubeconfig"}
 
 
 def test_a_body_with_a_secret_is_not_repeated(common_site: Site, things: dict[str, str]) -> None:
-    for method, path, field in (("PUT", "/projects/alpha/secrets/S", "value"), ("POST", "/sessions", "token")):
+    for method, path, field in (
+        ("PUT", "/projects/alpha/secrets/S", "value"),
+        ("PUT", "/clusters/alpha-cluster/kubeconfig", "kubeconfig"),
+        ("POST", "/sessions", "token"),
+    ):
         for body in ({"planted": "planted"}, {field: ["planted"]}, "planted", ["planted"]):
             answer = common_site.ask(method, path, body)
             assert field in problem_of(answer, 422)["violations"][0]["hint"]

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from httpx2 import Response
 
 from fairlead.adapters.database.tables import metadata
+from tests.kubeconfigs import make_kubeconfig
 from tests.server.samples import CONTAINER, address_of, fill
 from tests.server.sites import API, COOKIE, Operation, Site, cookie_in, operations_of, problem_of
 
@@ -109,6 +110,15 @@ def test_no_token_secret_or_word_is_told_anywhere(
     look(site.ask("PUT", "/projects/alpha/secrets/X", planted["secret"]))
     look(site.ask("PUT", "/projects/alpha/secrets/X", content=f'{{"value": "{planted["secret"]}'.encode()))
     look(site.ask("PUT", "/projects/alpha/secrets/X", content=f'{{"value": {planted["secret"]}}}'.encode()))
+    # Kubeconfigs likewise.
+    cluster = f"/clusters/{things['cluster']}/kubeconfig"
+    for parts in ({"user": {"token": planted["secret"]}}, {"user": {"token": [planted["secret"]]}}) * 2:
+        look(site.ask("PUT", cluster, {"kubeconfig": json.dumps(make_kubeconfig(**parts))}))
+    for text in (f"token: [{planted['secret']}", f"token: *{planted['secret']}", f"- {planted['secret']}"):
+        look(site.ask("PUT", cluster, {"kubeconfig": text}))
+    look(site.ask("PUT", cluster, {"kubeconfig": planted["secret"], "colour": "red"}))
+    look(site.ask("PUT", "/clusters/none/kubeconfig", {"kubeconfig": planted["secret"]}))
+    look(site.ask("POST", f"/clusters/{things['cluster']}/check"))
     asked = {"function": CONTAINER, "secrets": ["PLANTED"], "profile": "alpha-resource"}
     look(site.ask("POST", "/projects/alpha/runs/preview", asked))
     run = look(site.ask("POST", "/projects/alpha/runs", asked)).json()["id"]

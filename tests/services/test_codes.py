@@ -1,5 +1,6 @@
 """Code: sent once, kept under its digest, and submitted by it."""
 
+import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +11,7 @@ from fairlead.model.records import BlobRecord, CodeRecord
 from fairlead.ports import Store
 from fairlead.services.codes import KeptCode
 from tests.making import PYTHON
-from tests.services.executing import CODE, DIGEST, HOME, OTHER, Platform, found_platform
+from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform, found_platform
 from tests.services.worlds import call_as, found, refused
 
 
@@ -127,3 +128,16 @@ def test_what_never_fits_on_the_machine_is_refused(platform: Platform) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.submit(resources={"cpu": 99, "gpu": 9})
     assert refused(caught) == [("resources.cpu", "never_fits"), ("resources.gpu", "never_fits")]
+
+
+def test_code_that_does_not_reach_the_pods_of_a_cluster_is_refused_before_it_fails_there(platform: Platform) -> None:
+    world, large = platform.world, bytes(1_000_001)
+    function = {**PYTHON, "code": f"sha256:{hashlib.sha256(large).hexdigest()}"}
+    for scope in (HOME, FAR):
+        world.services.codes.put(world.root, scope, function["code"], large)
+    platform.submit(HOME, function=function)
+    with pytest.raises(RequestRejected, match="1000001 bytes") as caught:
+        platform.submit(FAR, function=function)
+    assert refused(caught) == [("function.source", "size")]
+    world.services.places.edit(world.root, "cluster/far", {"server_url": "https://fairlead.example.org"})
+    platform.submit(FAR, function=function)

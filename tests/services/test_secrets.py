@@ -111,6 +111,8 @@ def test_runs_are_given_secrets_of_their_project_alone(world: World) -> None:
     assert world.submit(secrets=["TOKEN"]).uses == ["secret/TOKEN"]
     volume = {"volume_type": "secret", "name": "s", "mount_path": "/s", "spec": {"name": "TOKEN"}}
     assert world.submit(volumes=[volume]).uses == ["secret/TOKEN"]
+    image = {"name": "f", "kind": "container", "image": "registry.example/a:1", "pull_secrets": ["TOKEN"]}
+    assert world.submit(function=image).uses == ["secret/TOKEN"]
 
 
 def test_of_two_writers_of_one_revision_the_second_is_told(world: World) -> None:

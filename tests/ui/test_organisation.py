@@ -182,3 +182,33 @@ def test_a_viewer_sees_what_is_used_of_quotas_and_no_buttons(browsing: Browsing,
     expect(quotas).to_contain_text("In use here: 4 GPUs, 3 cores, 16 GiB of memory and 2 runs.")
     page.goto("/organisation?scope=project/unseen")
     expect(page.get_by_text("There is no project/unseen, or you do not see it.")).to_be_visible()
+
+
+def test_what_only_kubernetes_has_is_asked_for_there_alone(page: Page, site: Site) -> None:
+    site.api("POST", "/clusters", {"name": "far", "storage_classes": ["fast"]})
+    panel = open_place(page, "cluster/far")
+    dialog = ask(page, "Edit")
+    namespace = dialog.get_by_role("textbox", name="Namespace of a project")
+    namespace.fill("everybody")
+    dialog.get_by_role("textbox", name="Address of the server").fill("https://fairlead.example.org")
+    dialog.get_by_role("switch", name="Autoscaled").click()
+    dialog.get_by_role("combobox", name="Queueing").click()
+    page.get_by_role("option", name="Kueue").click()
+    dialog.get_by_role("textbox", name="Kueue queue").fill("research")
+    dialog.get_by_role("button", name="Save").click()
+    expect(namespace).to_have_accessible_description(re.compile("once"))
+    check_accessibility(page)
+    namespace.fill("ai-{project}")
+    dialog.get_by_role("button", name="Save").click()
+    expect(panel).to_contain_text("ai-{project}")
+    said = {"namespace": "ai-{project}", "server_url": "https://fairlead.example.org", "autoscaled": True}
+    queued = {"queueing": "kueue", "kueue_queue": "research"}
+    assert site.api("GET", "/clusters/far")["details"] == {**said, **queued, "storage_classes": ["fast"]}
+
+    dialog = ask(page, "Edit")
+    dialog.get_by_role("combobox", name="Executor").click()
+    page.get_by_role("option", name="The machine of the server").click()
+    expect(namespace).to_have_count(0)
+    dialog.get_by_role("button", name="Save").click()
+    expect(panel).not_to_contain_text("ai-{project}")
+    assert site.api("GET", "/clusters/far")["details"] == {"executor": "local"}

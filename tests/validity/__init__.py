@@ -28,6 +28,7 @@ from tests.validity.pods import Manifest, Pod, check_pod, pod_of
 
 SCHEMAS = files("kubernetes_validate") / "kubernetes-json-schema"
 LARGEST_DATA = 2**20
+PULL_TYPE, PULL_KEY = "kubernetes.io/dockerconfigjson", ".dockerconfigjson"
 LARGEST_OBJECT = 3 * 2**19  # what etcd takes
 
 
@@ -83,6 +84,8 @@ def _check_data(manifest: Manifest) -> Iterator[str]:
     """What Secrets and ConfigMaps hold."""
     if manifest["kind"] not in ("Secret", "ConfigMap"):
         return
+    if manifest.get("type") == PULL_TYPE and PULL_KEY not in manifest.get("data", {}):
+        yield f"data: a Secret of type {PULL_TYPE} has {PULL_KEY}"
     plain, binary = manifest.get("data", {}), manifest.get("binaryData", {})
     encoded = plain if manifest["kind"] == "Secret" else binary
     for key in (*plain, *binary):
@@ -117,6 +120,13 @@ def _check_workload(manifest: Manifest) -> Iterator[str]:
     if manifest["kind"] == "Job":
         if spec["template"]["spec"].get("restartPolicy") not in ("Never", "OnFailure"):
             yield "spec.template.spec.restartPolicy: a Job needs Never or OnFailure"
+        if "podFailurePolicy" in spec and spec["template"]["spec"].get("restartPolicy") != "Never":
+            yield "spec.podFailurePolicy: only for restartPolicy Never"
+        for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
+            if rule.get("action") not in ("Ignore", "FailJob", "Count", "FailIndex"):
+                yield f"spec.podFailurePolicy: {rule.get('action')!r} is no action"
+            if ("onPodConditions" in rule) == ("onExitCodes" in rule):
+                yield "spec.podFailurePolicy: a rule is about conditions or about exit codes"
         if spec.get("completionMode") == "Indexed":
             # The controller gives each pod this host name; the server refuses the Job where it could not.
             last = f"{manifest['metadata']['name']}-{max(0, spec['completions'] - 1)}"
@@ -165,6 +175,8 @@ def _list_references(template: Pod | None) -> Iterator[tuple[str, str, str | Non
         if "secret" in volume:
             for item in volume["secret"].get("items", ({"key": None},)):
                 yield "Secret", volume["secret"]["secretName"], item["key"]
+    for reference in template["spec"].get("imagePullSecrets", ()):
+        yield "Secret", reference["name"], PULL_KEY
     for container in template["spec"]["containers"]:
         for env in container.get("env", ()):
             if reference := env.get("valueFrom", {}).get("secretKeyRef"):

@@ -96,6 +96,10 @@ def _check_containers(spec: Pod) -> Iterator[str]:
         if not image or image != image.strip():
             yield f"image: {image!r} is no image"
         yield from check_dns_label("containers.name", container["name"])
+        if container.get("imagePullPolicy", "Always") not in ("Always", "IfNotPresent", "Never"):
+            yield f"imagePullPolicy: {container['imagePullPolicy']!r} is none"
+        if container.get("terminationMessagePolicy", "File") not in ("File", "FallbackToLogsOnError"):
+            yield f"terminationMessagePolicy: {container['terminationMessagePolicy']!r} is none"
         yield from check_unique("env", [env["name"] for env in container.get("env", ())])
         for env in container.get("env", ()):
             yield from _check_env(env)

@@ -38,7 +38,7 @@ NOUNS = {
     "projects": ("fairlead.cli.places:projects", "Projects: where functions, secrets and runs live."),
     "departments": ("fairlead.cli.places:departments", "Departments: they share policies and compute resources."),
     "nodes": ("fairlead.cli.nodes:nodes", "Nodes: what is free where runs are executed."),
-    "clusters": ("fairlead.cli.places:clusters", "Clusters: where runs execute."),
+    "clusters": ("fairlead.cli.clusters:clusters", "Clusters: where runs execute, and how the server gets there."),
 }
 for _name, (_path, _help) in NOUNS.items():
     app.command(_path, name=_name, help=_help)

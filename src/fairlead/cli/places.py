@@ -1,4 +1,4 @@
-"""`fairlead projects`, `fairlead departments` and `fairlead clusters`: the organisation tree."""
+"""`fairlead projects` and `fairlead departments`: the organisation tree."""
 
 from dataclasses import dataclass
 
@@ -31,21 +31,7 @@ class Places(Noun):
 
 PROJECTS = Places("project", "/projects", COLUMNS)
 DEPARTMENTS = Places("department", "/departments", COLUMNS)
-CLUSTERS = Noun(
-    "cluster",
-    "/clusters",
-    {
-        "NAME": "name",
-        "PARENT": "parent",
-        # What a cluster leaves out is as shipped.
-        "EXECUTOR": lambda cluster: cluster["details"].get("executor", "kubernetes"),
-        "GPU SHARING": lambda cluster: cluster["details"].get("gpu_sharing", "none"),
-        "AGE": "created_at",
-    },
-)
-
 projects, departments = (
     gather(f"{kind.one}s", kind.ls, kind.show, kind.create, kind.rename, kind.move, kind.rm)
     for kind in (PROJECTS, DEPARTMENTS)
 )
-clusters = gather("clusters", CLUSTERS.ls, CLUSTERS.show)

@@ -49,6 +49,8 @@ def run(
     deadline: Amount = None,
     name: Amount = None,
     image: Amount = None,
+    pull_policy: Amount = None,
+    pull_secret: Words = (),
     project: Project = DEFAULT,
     strict: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     detach: Annotated[bool, Parameter(name=["--detach", "-d"], negative=(), show_default=False)] = False,
@@ -95,6 +97,10 @@ def run(
         The name of the function. Left out, that of the file.
     image
         A container image to run instead of code.
+    pull_policy
+        When the image is pulled: Always, IfNotPresent or Never.
+    pull_secret
+        The name of a secret with which the image is pulled: a Docker config as JSON.
     strict
         Refuse to run with less than was asked for.
     detach
@@ -123,7 +129,8 @@ def run(
     if args and image is None and ":" in program:
         message = f"a function takes no arguments of a command line, found {' '.join(args)}"
         raise Unreadable(message, "say --input NAME=VALUE, or run the file without a function")
-    function = _find_function(program, name, image, project or DEFAULT)
+    images = {"image": image, "pull_policy": pull_policy, "pull_secrets": list(pull_secret) or None}
+    function = _find_function(program, name, images, project or DEFAULT)
     if preview:
         plan = function.preview(**asked)
         print(json.dumps(plan.data, indent=2) if as_json else plan)
@@ -173,15 +180,15 @@ def _amount(request: str | None, limit: str | None) -> str | dict[str, str] | No
     return {"limits": limit} | ({"requests": request} if request is not None else {})
 
 
-def _find_function(program: str, name: str | None, image: str | None, project: str) -> Function:
+def _find_function(program: str, name: str | None, images: dict[str, Any], project: str) -> Function:
     PROJECTS.require(project)  # a project that is misspelt is not made
     here = open_project(project)
-    if image is not None:
-        return here.function(name or program, image=image)
+    if images["image"] is not None:
+        return here.function(name or program, **images)
     source, _, handler = program.partition(":")
     stem = Path(source).resolve().stem.replace("_", "-")
     named = name or (stem if NAME.matches(stem) else "run")
-    return here.function(named, source=source, handler=handler or None)
+    return here.function(named, source=source, handler=handler or None, **images)
 
 
 def _read_file(file: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What is forgotten with time: runs that ended long ago, their logs and files, code and volumes that nothing needs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -9,8 +9,8 @@ import structlog
 from fairlead.errors import FairleadError
 from fairlead.model.observations import Phase
 from fairlead.model.queries import Condition
-from fairlead.model.records import AuditRecord, BlobRecord, CodeRecord, RunRecord, VolumeRecord
-from fairlead.ports import Clock, Executor, Store
+from fairlead.model.records import AuditRecord, BlobRecord, CodeRecord, RunFileRecord, RunRecord, VolumeRecord
+from fairlead.ports import Clock, Executor, Executors, Store
 
 log = structlog.get_logger()
 
@@ -24,7 +24,7 @@ class Retention:
     def __init__(
         self,
         store: Store,
-        executors: Mapping[str, Executor],
+        executors: Executors,
         *,
         clock: Clock,
         keep_runs: timedelta,
@@ -32,20 +32,25 @@ class Retention:
     ) -> None:
         self.store, self.executors, self.clock = store, executors, clock
         self.keep_runs, self.keep_logs = keep_runs, keep_logs
+        self._worked = True
 
-    def sweep(self) -> None:
-        """Forget what is due. What does not work is tried again next time."""
-        now = self.clock()
+    def sweep(self) -> bool:
+        """Forget what is due; whether all of that worked. What did not is tried again next time."""
+        now, self._worked = self.clock(), True
+        self._attempt(self.executors.refresh)
         self._attempt(lambda: self._forget_runs(now))
+        self._attempt(lambda: self._forget_files(now))
         self._attempt(lambda: self._forget_code(now))
-        for executor in self.executors.values():
+        for executor in self.executors.all():
             self._attempt(partial(self._sweep_executor, executor, now))
+        return self._worked
 
     def _attempt(self, step: Callable[[], None]) -> None:
         """Do something that may fail without keeping the rest from being done."""
         try:
             step()
         except Exception as error:
+            self._worked = False
             expected = isinstance(error, FairleadError | OSError)
             log.error("sweep failed", problem=str(error), exc_info=None if expected else error)
 
@@ -55,6 +60,11 @@ class Retention:
             gone = tx.remove_all(RunRecord, *due)
         if gone:
             log.info("runs forgotten", count=gone)
+
+    def _forget_files(self, now: datetime) -> None:
+        """Files in the store come when a run ends: theirs is the time of its end."""
+        with self.store.recording() as tx:
+            tx.remove_all(RunFileRecord, Condition("modified_at", "<", now - self.keep_logs))
 
     def _forget_code(self, now: datetime) -> None:
         with self.store.recording(alone=True) as tx:  # or a run that is submitted meanwhile would miss its code

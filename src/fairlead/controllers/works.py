@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+from fairlead.core.manifests.functions import RUN_TOKEN, read_names
+from fairlead.core.manifests.names import SECRET_NAME
 from fairlead.errors import FairleadError
 from fairlead.model.observations import Work
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord, VolumeRecord
-from fairlead.ports import Safe, Sealed, Transaction
+from fairlead.ports import Safe, Sealed, Store, Transaction
+from fairlead.run_tokens import seal_run_token
 
 
 class Incomplete(FairleadError):
@@ -34,23 +37,46 @@ def load_work(tx: Transaction, safe: Safe, run: RunRecord) -> Work:
         code=b"" if blob is None else blob.content,
         volumes=dict(_find_volumes(tx, run, manifests)),
         secrets=dict(_open_secrets(tx, safe, run, manifests)),
+        run_token=seal_run_token(safe, run.id) if RUN_TOKEN in _secrets_of(manifests) else "",
     )
+
+
+def open_secrets(store: Store, safe: Safe, run_id: str) -> list[str]:
+    """The values of the secrets that a run was given, as far as they are still there: what its log must not show."""
+    with store.reading() as tx:
+        run, kept = tx.get(RunRecord, id=run_id), tx.get(PlanRecord, id=run_id)
+        names = [] if run is None or kept is None else sorted(read_names(kept.plan["manifests"]))
+        records = [tx.get(SecretRecord, scope=run.scope, name=name) for name in names] if run is not None else []
+    return [safe.open(Sealed(found.sealed, found.key_id), found.id).decode() for found in records if found is not None]
 
 
 def _open_secrets(
     tx: Transaction, safe: Safe, run: RunRecord, manifests: tuple[dict[str, Any], ...]
 ) -> Iterator[tuple[str, str]]:
+    for name in _secrets_of(manifests):
+        if name == RUN_TOKEN:
+            continue
+        record = tx.get(SecretRecord, scope=run.scope, name=name)
+        if record is None:
+            raise Incomplete("SecretMissing", f"secret {name} was deleted before it started: set it and run again")
+        yield name, safe.open(Sealed(record.sealed, record.key_id), record.id).decode()
+
+
+def _secrets_of(manifests: tuple[dict[str, Any], ...]) -> list[str]:
+    """The names of what the Secrets hold: each key is one, unless an annotation says whose value it is."""
+    names: dict[str, None] = {}
     for manifest in manifests:
-        for name in manifest["data"] if manifest["kind"] == "Secret" else ():
-            record = tx.get(SecretRecord, scope=run.scope, name=name)
-            if record is None:
-                raise Incomplete("SecretMissing", f"secret {name} was deleted before it started: set it and run again")
-            yield name, safe.open(Sealed(record.sealed, record.key_id), record.id).decode()
+        if manifest["kind"] == "Secret":
+            named = manifest["metadata"].get("annotations", {}).get(SECRET_NAME)
+            names |= dict.fromkeys(manifest["data"] if named is None else [named])
+    return list(names)
 
 
-def _find_volumes(tx: Transaction, run: RunRecord, manifests: tuple[dict[str, Any], ...]) -> Iterator[tuple[str, str]]:
+def _find_volumes(
+    tx: Transaction, run: RunRecord, manifests: tuple[dict[str, Any], ...]
+) -> Iterator[tuple[str, VolumeRecord]]:
     for volume in manifests[0]["spec"]["template"]["spec"].get("volumes", ()):
         claim = volume.get("persistentVolumeClaim", {}).get("claimName")
         record = None if claim is None else tx.get(VolumeRecord, scope=run.scope, name=claim)
         if record is not None:
-            yield claim, record.id
+            yield claim, record

@@ -1,12 +1,12 @@
 """What each action needs of a function: where it listens, what it is called with, how its code travels."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fairlead.core.drafts import Draft
 from fairlead.core.manifests import functions
-from fairlead.model.plans import Violation
-
-LARGEST_CONFIG_MAP = 1_000_000
+from fairlead.core.manifests.functions import LARGEST_CONFIG_MAP
+from fairlead.model.plans import Manifest, Violation
+from fairlead.model.scopes import Cluster
 
 
 def check_action(draft: Draft) -> Iterator[Violation]:
@@ -50,11 +50,23 @@ def check_inputs(draft: Draft) -> Iterator[Violation]:
 
 
 def check_code_size(draft: Draft) -> Iterator[Violation]:
-    """Code and inputs travel in a ConfigMap, which holds a megabyte."""
+    """Code and inputs travel in a ConfigMap, which holds a megabyte. Pods that know the server fetch larger code."""
     code = draft.snapshot.code
     if draft.function.kind != "python":
         return
-    size = len(functions.render_call(draft)) + (len(code.bootstrap) + len(code.archive) if code else 0)
+    size = functions.measure_code(draft) - (len(code.archive) if code and draft.calls_back else 0)
     if size > LARGEST_CONFIG_MAP:
         message = f"code and inputs take {size} bytes; at most {LARGEST_CONFIG_MAP} reach a run"
         yield Violation("function.source", "size", message, "keep data out of the code: use a volume")
+
+
+def check_kept_code(manifests: Sequence[Manifest], cluster: Cluster, size: int) -> Iterator[Violation]:
+    """Code that is kept on the server reaches a pod with its ConfigMap, or is fetched by those that know the server."""
+    program = next((manifest for manifest in manifests if manifest["kind"] == "ConfigMap"), None)
+    if program is None or cluster.executor == "local" or cluster.server_url is not None:
+        return
+    room = functions.find_room(program)
+    if size > room:
+        message = f"the code has {size} bytes, and {room} travel with a run on cluster/{cluster.name}"
+        hint = "keep data out of it: use a volume; or ask an administrator to set server_url of the cluster"
+        yield Violation("function.source", "size", message, hint)

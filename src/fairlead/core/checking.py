@@ -4,7 +4,7 @@ import marshal
 import math
 from collections.abc import Callable, Iterator
 
-from fairlead.core import actions, executing, placement
+from fairlead.core import actions, clusters, executing, placement
 from fairlead.core.drafts import Draft
 from fairlead.core.folders import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.core.policies import switches
@@ -97,6 +97,9 @@ def check_reserved(draft: Draft) -> Iterator[Violation]:
             if name.startswith(RESERVED) and said is not None and said.source.layer is not Layer.IMPOSED:
                 message = f"names with {RESERVED} are the platform's, found {name}"
                 yield Violation(f"{section}.{name}", "reserved", message, "rename it", said.source)
+    for name, path in draft.secrets.items():
+        if name.startswith(RESERVED) and path.startswith("volumes."):
+            yield Violation(path, "reserved", f"names with {RESERVED} are the platform's, found {name}", "rename it")
 
 
 def check_secrets(draft: Draft) -> Iterator[Violation]:
@@ -104,7 +107,7 @@ def check_secrets(draft: Draft) -> Iterator[Violation]:
     known = draft.snapshot.secrets
     if known is None:
         return
-    for name, path in draft.secrets.items():
+    for name, path in (*draft.secrets.items(), *draft.pull_secrets.items()):
         if name not in known:
             message = f"project {draft.snapshot.project} has no secret {name}"
             hint = nearest(name, known, "store it first, or use one of {known}") if known else "store it first"
@@ -140,23 +143,6 @@ def check_workload_type(draft: Draft) -> Iterator[Violation]:
         source = draft.resolution.setting("profile")
         hint = f"choose a compute resource for {kind}"
         yield Violation("profile", "workload_types", message, hint, source.source if source else None)
-
-
-def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
-    """A cluster can only deal out the parts of GPUs that it knows how to schedule."""
-    memory, limit, cluster = draft.gpu_memory, draft.gpu_memory_limit, draft.cluster
-    elsewhere = [name for name in draft.snapshot.sharing_clusters if name != cluster.name]
-    other = f"run it on cluster {' or '.join(elsewhere)}" if elsewhere else "say the cluster's gpu_sharing: kai or hami"
-    other += ", or ask for a whole device: gpu: 1"
-    if memory is not None and cluster.gpu_sharing == "none":
-        message = f"asks for {memory} of a GPU's memory; cluster {cluster.name} has only whole GPUs (gpu_sharing: none)"
-        yield Violation("resources.gpu.memory", "gpu_sharing", message, other)
-    elif limit is not None and limit != memory and cluster.gpu_sharing == "hami":
-        message = f"limit {limit} is over the request {memory}; cluster {cluster.name} (hami) gives exactly the request"
-        yield Violation("resources.gpu.memory.limit", "gpu_sharing", message, f"set it to {memory}")
-    if draft.mig is not None and not cluster.gpu_resource.startswith("nvidia.com/"):
-        message = f"asks for MIG slice {draft.mig}; cluster {cluster.name} has {cluster.gpu_resource}"
-        yield Violation("resources.gpu.mig", "gpu_sharing", message, "MIG is for NVIDIA GPUs: ask for a whole device")
 
 
 def check_extended(draft: Draft) -> Iterator[Violation]:
@@ -211,7 +197,9 @@ CHECKS: tuple[Check, ...] = (
     check_shared_volumes,
     check_claims,
     check_workload_type,
-    check_gpu_sharing,
+    clusters.check_gpu_sharing,
+    clusters.check_storage_classes,
+    clusters.check_runtime_class,
     check_extended,
     check_placement,
     actions.check_inputs,

@@ -18,6 +18,8 @@ from fairlead.model.requirements import Requirements
 from fairlead.model.resources import WHOLE_DEVICE
 from fairlead.model.scopes import Cluster
 
+PULL = "pull_secrets."
+
 
 @dataclass(frozen=True)
 class Code:
@@ -26,6 +28,7 @@ class Code:
     bootstrap: str
     archive: bytes = b""
     digest: str = ""
+    handover: str = ""  # the part of that program by which a pod hands over what it leaves
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,18 @@ class Draft:
             if parts["volume_type"] == "secret":
                 asked.setdefault(parts["spec.name"], f"volumes.{volume}.spec.name")
         return dict(sorted(asked.items()))
+
+    @property
+    def pull_secrets(self) -> dict[str, str]:
+        """The secrets with which its image is pulled, each with the path that asks for it."""
+        names = self.resolution.named("function")
+        return {name.removeprefix(PULL): f"function.{name}" for name in names if name.startswith(PULL)}
+
+    @property
+    def calls_back(self) -> bool:
+        """Whether its pods know where the server is, and are known there."""
+        in_pods = self.cluster.executor == "kubernetes" and self.function.kind == "python"
+        return in_pods and self.cluster.server_url is not None
 
     @property
     def port(self) -> int | None:

@@ -35,6 +35,9 @@ def warn_of_no_effect(draft: Draft) -> Iterator[Warning]:
     if draft.function.kind == "python" and draft.function.image is not None:
         message = f"image {draft.function.image} has no effect on cluster/{draft.cluster.name}, which has no containers"
         yield Warning("function.image", "no_effect", message, "leave it out: the Python of the server is used")
+    for path, value in _pulls(draft):
+        message = f"{value} has no effect on cluster/{draft.cluster.name}, which pulls no images"
+        yield Warning(path, "no_effect", message, "leave it out")
     for field in ("runtime_class", "priority_class"):
         if (value := draft.resolution.value(field)) is not None:
             message = f"{value} has no effect on cluster/{draft.cluster.name}, which is one machine"
@@ -43,3 +46,11 @@ def warn_of_no_effect(draft: Draft) -> Iterator[Warning]:
         if any(path.startswith(part) for path in draft.resolution.values("affinity")):
             message = f"{part} has no effect on cluster/{draft.cluster.name}, which is one machine"
             yield Warning("affinity", "no_effect", message, "leave it out")
+
+
+def _pulls(draft: Draft) -> Iterator[tuple[str, str]]:
+    """What is said of how images are pulled."""
+    if (policy := draft.resolution.value("function", "pull_policy")) is not None:
+        yield "function.pull_policy", policy
+    for name, path in draft.pull_secrets.items():
+        yield path, name

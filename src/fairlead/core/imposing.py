@@ -9,6 +9,7 @@ from fairlead.core.manifests.names import PREFIX, RUN_LABEL
 from fairlead.core.resolution import Resolution, Statement, Thing, single
 from fairlead.model.plans import Layer, Source
 from fairlead.model.requests import RunRequest
+from fairlead.model.scopes import Cluster
 
 IMPOSED = Source(Layer.IMPOSED)
 DEFAULT_ID = 1000
@@ -16,7 +17,12 @@ DEFAULT_ID = 1000
 
 def state_imposed(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run_id: str) -> Statement:
     """The strongest layer. What it says depends on what the others left open."""
-    things = (*_unless_said(resolution), *_always(resolution), *_labels(resolution, request, snapshot, run_id))
+    things = (
+        *_unless_said(resolution),
+        *_always(resolution),
+        *_labels(resolution, request, snapshot, run_id),
+        *_server(request, snapshot.cluster),
+    )
     return Statement(IMPOSED, things)
 
 
@@ -55,3 +61,9 @@ def _labels(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run
         yield single("labels", key, names.label_value(value))
     yield single("envs", "FAIRLEAD_PROJECT", snapshot.project)
     yield single("envs", "FAIRLEAD_RUN", run_id)
+
+
+def _server(request: RunRequest, cluster: Cluster) -> Iterator[Thing]:
+    """Where the pods of a Python function find the server, to fetch code from it and hand over what they leave."""
+    if request.function.kind == "python" and cluster.executor == "kubernetes" and cluster.server_url is not None:
+        yield single("envs", "FAIRLEAD_SERVER", cluster.server_url)

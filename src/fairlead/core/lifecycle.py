@@ -9,14 +9,23 @@ from fairlead.model.states import FINAL, State
 
 LAST = {Phase.SUCCEEDED: State.COMPLETED, Phase.FAILED: State.FAILED}
 UNSTARTED = "stopped by {by}, before it had started"
+STOPPED = "stopped by {by}"
+LOST = "it is gone without a trace: somebody or something has removed it"
 CLAIMED = "has a place, and is about to start"
 TOLD = {
+    Phase.PENDING: ("Claimed", CLAIMED),
     Phase.STARTING: ("Starting", "is being started"),
     Phase.RUNNING: ("Running", "is running"),
+    Phase.DEGRADED: ("Degraded", "does not answer as it should"),
     Phase.SUCCEEDED: ("Completed", "has completed"),
     Phase.FAILED: ("Failed", "has failed"),
 }
-GOING = {Phase.STARTING: State.STARTING, Phase.RUNNING: State.RUNNING}
+GOING = {
+    Phase.PENDING: State.PENDING,
+    Phase.STARTING: State.STARTING,
+    Phase.RUNNING: State.RUNNING,
+    Phase.DEGRADED: State.DEGRADED,
+}
 
 
 class Act(StrEnum):
@@ -46,17 +55,18 @@ def decide(run: RunRecord, seen: Observation | None) -> Decision:
         return _end(run, seen)
     match state, seen:
         case State.STOPPING, None:
-            return Decision(State.STOPPED, Act.NONE, "Stopped", UNSTARTED.format(by=run.stopped_by))
+            told = UNSTARTED if run.started_at is None else STOPPED
+            return Decision(State.STOPPED, Act.NONE, "Stopped", told.format(by=run.stopped_by))
         case State.STOPPING, _:
             return Decision(State.STOPPING, Act.STOP, run.reason, run.message)
         case State.QUEUED, None:
             return Decision(State.PENDING, Act.START, "Claimed", CLAIMED)
-        case State.PENDING | State.STARTING, None:
+        case State.PENDING | State.STARTING, None if run.started_at is None:
             # The server ended between claiming and starting: nothing has begun, so starting is safe.
             return Decision(State.PENDING, Act.START, "Claimed", CLAIMED)
         case _, None:
-            return Decision(State.FAILED, Act.NONE, "Lost", "its process and all traces of it are gone")
-        case _, Observation(phase=Phase.STARTING) if state is State.RUNNING:
+            return Decision(State.FAILED, Act.NONE, "Lost", LOST)
+        case State.RUNNING, Observation(phase=Phase.STARTING) | Observation(phase=Phase.PENDING, reason=""):
             return Decision(State.RUNNING, Act.NONE, run.reason, run.message)
         case _, _:
             assert seen is not None
@@ -73,7 +83,7 @@ def decide_stop(run: RunRecord, by: str) -> Decision:
 
 def _end(run: RunRecord, seen: Observation) -> Decision:
     if seen.stopped and run.stopped_by:
-        return Decision(State.STOPPED, Act.NONE, "Stopped", f"stopped by {run.stopped_by}")
+        return Decision(State.STOPPED, Act.NONE, "Stopped", STOPPED.format(by=run.stopped_by))
     if seen.stopped and seen.phase is Phase.FAILED:
         message = "it was told to end, and nobody had asked for that here: perhaps the machine was shut down"
         return Decision(State.FAILED, Act.NONE, "Terminated", message)

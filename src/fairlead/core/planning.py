@@ -10,7 +10,7 @@ from fairlead.core.manifests import rendering
 from fairlead.core.policies import rules
 from fairlead.core.resolution import AMOUNTS, Resolution, Settings, Statement, Thing, add, resolve, single, state
 from fairlead.model.nodes import Node
-from fairlead.model.plans import Fit, Layer, Plan, Said, Setting, Source, Violation, Warning
+from fairlead.model.plans import Fit, Layer, Manifest, Plan, Said, Setting, Source, Violation, Warning
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
@@ -46,7 +46,7 @@ def plan_run(
     manifests = () if violations or not render else rendering.render_manifests(draft)
     if manifests and (too_large := tuple(checking.check_size(manifests[0]))):
         violations, manifests = too_large, ()
-    fit = Fit() if nodes is None or not manifests else judging.judge(read_ask(manifests), nodes)
+    fit = Fit() if nodes is None or not manifests else _judge(manifests, snapshot, nodes)
     if fit.verdict == "never" and nodes is not None:
         violations, manifests = tuple(judging.refuse(read_ask(manifests), nodes)), ()
     return Plan(
@@ -56,6 +56,10 @@ def plan_run(
         manifests=manifests,
         fit=fit,
     )
+
+
+def _judge(manifests: Sequence[Manifest], snapshot: Snapshot, nodes: Sequence[Node]) -> Fit:
+    return judging.judge(read_ask(manifests), nodes, autoscaled=snapshot.cluster.autoscaled)
 
 
 def _collect(request: RunRequest, snapshot: Snapshot) -> list[Statement]:
@@ -75,6 +79,10 @@ def _asked(request: RunRequest) -> Iterator[Thing]:
         yield single("function", "kind", request.function.kind)
     if request.function.image is not None:
         yield single("function", "image", request.function.image)
+    if request.function.pull_policy is not None:
+        yield single("function", "pull_policy", request.function.pull_policy)
+    for name in dict.fromkeys(request.function.pull_secrets):
+        yield single("function", f"pull_secrets.{name}", name)
     if request.function.port is not None and request.action != "job":
         yield single("function", "port", request.function.port)
     if "replicas" in request.model_fields_set:

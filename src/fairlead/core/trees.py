@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from fairlead.model.records import PlaceRecord
 from fairlead.model.scopes import PLATFORM, Cluster
 
 
@@ -34,6 +35,10 @@ class Tree:
             waiting += children
         return found
 
+    def projects_below(self, scope: str) -> list[str]:
+        """The names of the projects that stand below a scope."""
+        return sorted(place.partition("/")[2] for place in self.below(scope) if place.startswith("project/"))
+
     @cached_property
     def children(self) -> dict[str, list[str]]:
         """The places directly below each place."""
@@ -55,3 +60,8 @@ def find_cluster(clusters: Iterable[Cluster], path: Iterable[str]) -> Cluster:
     if above or len(known) == 1:
         return (above or known)[-1]
     return Cluster(name="default")
+
+
+def read_cluster(place: PlaceRecord) -> Cluster:
+    """What a place says of the cluster that it is."""
+    return Cluster.model_validate({"name": place.name, "parent": place.parent or PLATFORM, **place.details})

@@ -1,6 +1,7 @@
 """The code of a function that lies in files: packed, or why it cannot be."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -11,9 +12,18 @@ from fairlead.model.plans import Finding, Violation, Warning
 from fairlead.model.requests import Function
 
 
+def load_program() -> Code:
+    """The program that every Python run begins with, without the code of a function."""
+    folder = resources.files("fairlead")
+    return Code(
+        bootstrap=folder.joinpath("bootstrap.py").read_text("utf-8"),
+        handover=folder.joinpath("handover.py").read_text("utf-8"),
+    )
+
+
 def load_code(folder: Path, function: Function) -> tuple[Code, tuple[Finding, ...]]:
     """The bootstrap with the code of a function, and what keeps the code from being packed or run."""
-    code = Code(resources.files("fairlead").joinpath("bootstrap.py").read_text("utf-8"))
+    code = load_program()
     if function.kind != "python" or function.source is None:
         return code, ()
     source = folder / function.source
@@ -21,7 +31,7 @@ def load_code(folder: Path, function: Function) -> tuple[Code, tuple[Finding, ..
         packed = packing.pack_path(source, folder)
     except Unreadable as error:
         return code, (_explain(error, source),)
-    return Code(code.bootstrap, packed.archive, packed.digest), tuple(_check_script(source, function))
+    return replace(code, archive=packed.archive, digest=packed.digest), tuple(_check_script(source, function))
 
 
 def _check_script(source: Path, function: Function) -> Iterator[Violation]:

@@ -16,7 +16,7 @@ from fairlead.model.numbers import (
     parse_whole,
 )
 from fairlead.model.parsing import nearest, parse_flag, parse_text, show, wrong
-from fairlead.model.requests import Action, Kind
+from fairlead.model.requests import Action, Kind, PullPolicy
 from fairlead.model.resources import parse_devices, parse_mig
 from fairlead.model.volumes import VolumeType
 
@@ -61,6 +61,7 @@ PLAIN: Mapping[str, Parse] = {
     "action": one_of(*get_args(Action)),
     "function.kind": one_of(*get_args(Kind)),
     "function.image": parse_text,
+    "function.pull_policy": one_of(*get_args(PullPolicy)),
     "resources.gpu.type": LABEL_VALUE.check,
     "resources.gpu.mig": parse_mig,
     "node_selector.*": LABEL_VALUE.check,
@@ -81,6 +82,8 @@ PLAIN: Mapping[str, Parse] = {
 
 # Places with something below them: these can be required and locked as a whole.
 SECTIONS: tuple[str, ...] = (
+    "function.pull_secrets",
+    "function.pull_secrets.*",
     "resources",
     "resources.cpu",
     "resources.mem",

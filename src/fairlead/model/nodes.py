@@ -3,8 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 Amounts = Mapping[str, int]  # by Kubernetes' names of resources: cpu, memory, ephemeral-storage, nvidia.com/gpu, pods
+
+
+class Taint(NamedTuple):
+    """What keeps runs off a node that do not tolerate it."""
+
+    key: str
+    value: str
+    effect: str  # NoSchedule, PreferNoSchedule or NoExecute
+
+    def __str__(self) -> str:
+        """As kubectl writes it."""
+        return f"{self.key}{'=' * bool(self.value)}{self.value}:{self.effect}"
 
 
 @dataclass(frozen=True)
@@ -25,6 +38,13 @@ class Node:
     capacity: Amounts
     labels: Mapping[str, str] = field(default_factory=dict)
     holdings: tuple[Holding, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False  # cordoned: it takes nothing new
+
+    @cached_property
+    def projects(self) -> frozenset[str]:
+        """Whose runs are there, as far as they are named."""
+        return frozenset(holding.project for holding in self.holdings if holding.name is not None)
 
     @cached_property
     def _free(self) -> dict[str, int]:

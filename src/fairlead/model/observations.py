@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from fairlead.model.plans import Manifest
+from fairlead.model.records import VolumeRecord
 
 JSON = dict[str, Any]
 
@@ -14,8 +15,10 @@ JSON = dict[str, Any]
 class Phase(StrEnum):
     """How far the execution of a run is, whatever executes it."""
 
+    PENDING = "pending"
     STARTING = "starting"
     RUNNING = "running"
+    DEGRADED = "degraded"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
 
@@ -45,8 +48,9 @@ class Work:
     name: str
     manifests: tuple[Manifest, ...]
     code: bytes = b""
-    volumes: Mapping[str, str] = field(default_factory=dict)  # the ids of shared volumes, by name
+    volumes: Mapping[str, VolumeRecord] = field(default_factory=dict)  # those that runs share, by name
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    run_token: str = field(default="", repr=False)  # with which the run fetches its code and hands over what it leaves
 
 
 @dataclass(frozen=True)
@@ -75,3 +79,13 @@ class OutputFile:
     path: str
     size: int
     modified_at: datetime
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at where runs are executed: how it is, and what to do where it is not good."""
+
+    name: str
+    state: Literal["ok", "warning", "problem"]
+    message: str
+    hint: str | None = None

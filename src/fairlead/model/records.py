@@ -213,6 +213,31 @@ class OutcomeRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunFileRecord:
+    """A file that was kept of a run. Never changed: another one of its path takes its place."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str  # of the run and the path
+    run_id: str
+    path: str
+    size: int
+    modified_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilePartRecord:
+    """One part of what is in a file of a run, so that neither a list nor a look at its end reads all of it."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str  # of the file and the number
+    file_id: str
+    number: int
+    content: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
 class CodeRecord:
     """That a project keeps the packed code of a function. Never changed."""
 

@@ -9,13 +9,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 
-from fairlead.model.names import Image, Name
+from fairlead.model.names import Image, Name, VariableName
 from fairlead.model.numbers import Seconds, parse_whole
 from fairlead.model.parsing import Flag, Mistake, Strict, collect, refuse, show, wrong
 from fairlead.model.requirements import Requirements, parse_variable
 
 Action = Literal["job", "serve", "workspace"]
 Kind = Literal["python", "container"]
+PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 WORKLOAD_TYPES: Mapping[str, str] = {"job": "training", "serve": "inference", "workspace": "workspace"}
 MOST_REPLICAS = 10_000
 DEEPEST_INPUT = 50
@@ -91,6 +92,8 @@ class Function(Strict):
     name: Name
     kind: Kind = "python"
     image: Image | None = None
+    pull_policy: PullPolicy | None = None
+    pull_secrets: tuple[VariableName, ...] = ()
     source: SourcePath | None = None
     code: Digest | None = None
     handler: str | None = None

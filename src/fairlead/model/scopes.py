@@ -1,12 +1,13 @@
 """The organisation tree: platform > cluster > department > project, and what a cluster can do."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, model_validator
 
-from fairlead.model.names import NAME, DnsLabel, ExtendedResourceName, Image, LabelKey, LabelValue, Name
-from fairlead.model.parsing import Strict, show, wrong
+from fairlead.model.addresses import NamespaceRule, ServerUrl
+from fairlead.model.names import NAME, DnsLabel, DnsSubdomain, ExtendedResourceName, Image, LabelKey, LabelValue, Name
+from fairlead.model.parsing import Flag, Mistake, Strict, refuse, show, wrong
 
 PLATFORM = "platform"
 KINDS = ("cluster", "department", "project")
@@ -70,28 +71,56 @@ class Place(Strict):
 
 
 class Cluster(Place):
-    """Where runs execute, and how it deals out GPUs."""
+    """Where runs execute, how it is reached, and what it can do."""
 
     KIND = "cluster"
-    EXAMPLE: ClassVar[Any] = {"name": "main", "gpu_sharing": "kai", "gpu_types": {"A100": ["NVIDIA-A100-SXM4-80GB"]}}
-    NOT_BUILT: ClassVar[Mapping[str, str]] = {"queueing": "queueing", "autoscaled": "autoscaling"}
+    EXAMPLE: ClassVar[Any] = {
+        "name": "main",
+        "namespace": "ai-{project}",
+        "gpu_sharing": "kai",
+        "gpu_types": {"A100": ["NVIDIA-A100-SXM4-80GB"]},
+    }
+    OF_KUBERNETES: ClassVar[tuple[str, ...]] = (  # of which one machine knows nothing
+        *("connection", "namespace", "create_namespaces", "server_url", "queueing", "kueue_queue", "autoscaled"),
+        *("storage_classes", "runtime_classes"),
+    )
 
     executor: Literal["kubernetes", "local"] = "kubernetes"
+    connection: Literal["kubeconfig", "in_cluster"] = "kubeconfig"
+    namespace: NamespaceRule = "{project}"
+    create_namespaces: Flag = True
+    server_url: ServerUrl | None = None
     gpu_resource: ExtendedResourceName = "nvidia.com/gpu"
     gpu_sharing: Literal["none", "kai", "hami"] = "none"
     gpu_product_label: LabelKey = "nvidia.com/gpu.product"
     gpu_types: Mapping[LabelValue, Products] = Field(default_factory=dict)
+    queueing: Literal["none", "kueue", "kai"] = "none"
     kai_queue: DnsLabel = "default-queue"
+    kueue_queue: DnsLabel = "default"
+    autoscaled: Flag = False
+    storage_classes: tuple[DnsSubdomain, ...] | None = None
+    runtime_classes: tuple[DnsSubdomain, ...] | None = None
     python_image: Image = "python:3.12-slim"
 
     @model_validator(mode="after")
-    def _check_hami(self) -> Self:
-        """HAMi calls its resources after the GPU's, with an ending."""
+    def _check_together(self) -> Self:
+        refuse(self._find_mistakes())
+        return self
+
+    def _find_mistakes(self) -> Iterator[Mistake]:
+        """What does not go together."""
+        # HAMi calls its resources after the GPU's, with an ending.
         longest = 63 - len("mem-percentage")
         if self.gpu_sharing == "hami" and len(self.gpu_resource.partition("/")[2]) > longest:
             message = f"has more than {longest} characters after the domain, which hami adds to: {self.gpu_resource}"
-            raise wrong("too_long", message, "use a shorter name", at="gpu_resource")
-        return self
+            yield Mistake("gpu_resource", "too_long", message, "use a shorter name")
+        if self.gpu_sharing == "hami" and self.queueing == "kai":
+            message = "kai is a scheduler of its own, and gpu_sharing: hami names another: one pod has one"
+            yield Mistake("queueing", "contradiction", message, "use gpu_sharing: kai, or queueing: kueue")
+        for name in self.OF_KUBERNETES if self.executor == "local" else ():
+            if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                message = f"is for Kubernetes, found {show(value)} with executor: local, which is one machine"
+                yield Mistake(name, "contradiction", message, "leave it out, or set executor to kubernetes")
 
 
 class Department(Place):

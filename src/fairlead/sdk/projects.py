@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, overload
 
 from fairlead.errors import Conflict, NotFound, Unreadable
+from fairlead.model.requests import PullPolicy
 from fairlead.sdk import connections, packing
 from fairlead.sdk.connections import Connection, path_of
 from fairlead.sdk.functions import Function, pack_source
@@ -30,13 +31,21 @@ class Project:
         source: str | None = ...,
         handler: str | None = ...,
         image: str | None = ...,
+        pull_policy: PullPolicy | None = ...,
+        pull_secrets: Sequence[str] | None = ...,
         command: Sequence[str] | str | None = ...,
         args: Sequence[str] | str | None = ...,
         port: int | None = ...,
         kind: str | None = ...,
     ) -> Function: ...
     @overload
-    def function(self, *, image: str | None = ...) -> Callable[[Callable[..., Any]], Function]: ...
+    def function(
+        self,
+        *,
+        image: str | None = ...,
+        pull_policy: PullPolicy | None = ...,
+        pull_secrets: Sequence[str] | None = ...,
+    ) -> Callable[[Callable[..., Any]], Function]: ...
     def function(
         self,
         name: str | Callable[..., Any] | None = None,

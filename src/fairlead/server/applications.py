@@ -13,13 +13,15 @@ import fairlead
 from fairlead.ports import MakeId
 from fairlead.server import describing, failures, pages
 from fairlead.server.changes import Changes
-from fairlead.server.doors import THREADS, THREADS_ASIDE, Services
+from fairlead.server.doors import THREADS, THREADS_ASIDE, THREADS_PATIENT, Services
 from fairlead.server.gates import Gate, Measures
 from fairlead.server.routes import (
     access,
     compute_resources,
+    connections,
     executions,
     files,
+    handovers,
     health,
     holdings,
     places,
@@ -33,8 +35,10 @@ from fairlead.server.routing import API
 ROUTERS: tuple[APIRouter, ...] = (
     runs.router,  # first, because they are asked for most
     executions.router,
+    handovers.router,
     compute_resources.router,
     places.router,
+    connections.router,
     templates.router,
     policies.router,
     holdings.router,
@@ -92,6 +96,7 @@ def create_application(
     app.state.changes = changes or Changes()
     app.state.measures, app.state.limiter = measures, CapacityLimiter(THREADS)
     app.state.limiter_aside = CapacityLimiter(THREADS_ASIDE)
+    app.state.limiter_patient = CapacityLimiter(THREADS_PATIENT)
     pages.install(app, page)
     app.state.routes = [route for route in app.routes if isinstance(route, APIRoute)]
     app.openapi = lambda: describing.describe(app, app.state.routes)  # type: ignore[method-assign]

@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Sequence
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
@@ -17,6 +18,7 @@ from fairlead.server.failures import Problem
 DEEPEST = 100
 MOST_ENTRIES = 10_000
 LONGEST_NUMBER = 1000
+IN_MEMORY = 1024 * 1024
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -46,19 +48,39 @@ class Written:
             raise RequestRejected(violations_of(error, self.model)) from error
 
 
-class Raw:
-    """A dependency that reads a body as the bytes that it is."""
+class Plain:
+    """What reads a body that is bytes, and called what it should be, or nothing at all."""
 
     def __init__(self, *kinds: str) -> None:
         self.kinds = kinds
 
-    async def __call__(self, request: Request) -> bytes:
-        """The body, where it is called what it should be, or nothing at all."""
+    def check(self, request: Request) -> None:
+        """Raise where the body is called something else."""
         kind = request.headers.get("content-type", self.kinds[0]).partition(";")[0].strip().lower()
         if kind not in self.kinds:
             message = f"the body is {kind[:80]!r}, not {' or '.join(self.kinds)}"
             raise Problem(415, "media_type", message, f"send Content-Type: {self.kinds[0]}")
+
+
+class Raw(Plain):
+    """A dependency that reads a body as the bytes that it is."""
+
+    async def __call__(self, request: Request) -> bytes:
+        """The body."""
+        self.check(request)
         return await request.body()
+
+
+class Spooled(Plain):
+    """A dependency that reads a body as a file. A large one lies on the disk: many at once must not fill the memory."""
+
+    async def __call__(self, request: Request) -> AsyncIterator[IO[bytes]]:
+        """The body, which is gone with the request."""
+        self.check(request)
+        with SpooledTemporaryFile(IN_MEMORY) as file:
+            async for chunk in request.stream():
+                file.write(chunk)
+            yield file
 
 
 def parse_json(text: bytes, content_type: str | None) -> Any:

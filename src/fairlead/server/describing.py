@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import fairlead
-from fairlead.server.bodies import Raw, Written
+from fairlead.server.bodies import Plain, Written
 from fairlead.server.listings import Asked
 from fairlead.server.routing import BYTES, calls_of
 from fairlead.server.schemas import COMPONENTS, REFERENCE, complete, refer
@@ -18,7 +18,7 @@ from fairlead.server.schemas import COMPONENTS, REFERENCE, complete, refer
 CONDITIONAL = ("archive_", "restore_", "stop_")
 REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in")  # done twice, they do no more than once
 PUBLIC = ("show_ways_to_sign_in",)  # who asks it has no token yet
-CONTENT_ADDRESSED = ("put_code",)  # what it keeps never changes, so that nobody can be too late
+UNCONDITIONAL = ("put_code", "hand_over_file")  # what never changes, or has one author: nobody can be too late
 PARAMETERS = {
     "name": "its name; of compute resources and templates also the id",
     "project": "the name of the project",
@@ -29,7 +29,7 @@ PARAMETERS = {
     "follow": "whether to stream what comes, until the run ends",
     "format": "entries as JSON, or the bytes themselves",
     "stream": "of which stream; left out, of both",
-    "path": "the path of the file, as the list of files has it",
+    "path": "the path of the file, as the list of files has it; what a run hands over as output has output/ before it",
     "digest": "sha256: and the digest of the archive",
     "role_id": "the id of the role",
     "token_id": "the id of the token",
@@ -89,7 +89,7 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         else:
             operation["requestBody"] = _body(reader)
     changes = method in ("PATCH", "PUT", "DELETE") or route.name.startswith(CONDITIONAL)
-    if changes and route.name not in CONTENT_ADDRESSED:
+    if changes and route.name not in UNCONDITIONAL:
         parameters.append(HEADERS["if_match"])
     if method == "POST" and not route.name.startswith(REPEATABLE):
         parameters.append(HEADERS["idempotency_key"])
@@ -99,8 +99,8 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         operation["security"] = []
 
 
-def _body(reader: Written | Raw) -> dict[str, Any]:
-    if isinstance(reader, Raw):
+def _body(reader: Written | Plain) -> dict[str, Any]:
+    if isinstance(reader, Plain):
         return {"required": True, "content": {kind: {"schema": BYTES} for kind in reader.kinds}}
     return {"required": reader.required, "content": {"application/json": {"schema": refer(_name(reader))}}}
 
@@ -127,7 +127,7 @@ def _name(reader: Written) -> str:
     return f"{reader.model.__name__}{'Change' if reader.partial else ''}"
 
 
-def _readers(route: APIRoute) -> Iterator[Written | Raw | Asked]:
+def _readers(route: APIRoute) -> Iterator[Written | Plain | Asked]:
     for part in calls_of(route.dependant):
-        if isinstance(part.call, Written | Raw | Asked):
+        if isinstance(part.call, Written | Plain | Asked):
             yield part.call

@@ -11,14 +11,17 @@ import msgspec
 from anyio import CapacityLimiter
 from fastapi import Depends, Request, Response
 
+from fairlead.run_tokens import is_run_token
 from fairlead.server.failures import Problem
 from fairlead.services.applying import Applying
 from fairlead.services.audits import Audits
 from fairlead.services.calls import Call
 from fairlead.services.codes import Codes
 from fairlead.services.compute_resources import ComputeResources
+from fairlead.services.connections import Connections
 from fairlead.services.executions import Executions
 from fairlead.services.grants import Grants
+from fairlead.services.handovers import Handovers
 from fairlead.services.logins import Logins
 from fairlead.services.places import Places
 from fairlead.services.policies import Policies
@@ -33,6 +36,7 @@ from fairlead.services.volumes import Volumes
 # More threads are slower: they only take the interpreter from each other.
 THREADS = 4
 THREADS_ASIDE = 4  # of those that wait for an issuer, which takes nothing from anybody
+THREADS_PATIENT = 4  # of those that wait for a cluster, for up to a minute
 COOKIE = "fairlead_session"
 LONGEST_KEY = 255
 TAIL = 8
@@ -45,6 +49,7 @@ class Services:
 
     units: Units
     places: Places
+    connections: Connections
     compute_resources: ComputeResources
     templates: Templates
     policies: Policies
@@ -52,6 +57,7 @@ class Services:
     volumes: Volumes
     runs: Runs
     executions: Executions
+    handovers: Handovers
     codes: Codes
     grants: Grants
     tokens: Tokens
@@ -129,6 +135,24 @@ async def open_door(request: Request) -> OpenDoor:
     return replace(door, call=replace(door.call, fingerprint=await _fingerprint(request)))
 
 
+async def open_patiently(request: Request) -> OpenDoor:
+    """The same for what takes as long as a cluster does: however long that is, all others have their threads."""
+    return replace(await open_door(request), limiter=request.app.state.limiter_patient)
+
+
+async def open_to_run(request: Request) -> OpenDoor:
+    """The same for the run alone that the request is about, which comes with a token of its own."""
+    door = await enter(request)
+    await door.perform(door.services.handovers.admit, request.path_params["run_id"])
+    return door
+
+
+async def open_to_run_too(request: Request) -> OpenDoor:
+    """The same for those who are known, and for the run that the request is about."""
+    door = await enter(request)
+    return await (open_to_run(request) if is_run_token(door.call.bearer) else open_door(request))
+
+
 def read_call(request: Request) -> Call:
     """Who asks, from where, on which condition."""
     revision, tail, any_revision = _read_if_match(request.headers.get("if-match"))
@@ -144,6 +168,9 @@ def read_call(request: Request) -> Call:
 
 
 Door = Annotated[OpenDoor, Depends(open_door)]
+PatientDoor = Annotated[OpenDoor, Depends(open_patiently)]
+RunDoor = Annotated[OpenDoor, Depends(open_to_run)]
+DoorForRunToo = Annotated[OpenDoor, Depends(open_to_run_too)]
 FreeDoor = Annotated[OpenDoor, Depends(enter)]
 FreeDoorAside = Annotated[OpenDoor, Depends(enter_aside)]
 

@@ -12,12 +12,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fairlead.ports import MakeId
 from fairlead.server.failures import render, render_unknown
 from fairlead.server.routing import API
+from fairlead.services.handovers import LARGEST_FILE, TO_A_VOLUME
 
 LARGEST_BODY = 1024 * 1024
 LARGEST_DOCUMENTS = 8 * 1024 * 1024
 LARGEST_CODE = 16 * 1024 * 1024
 LONGEST_ADDRESS = 16 * 1024
 CODE = re.compile(rf"{API}/projects/[^/]+/code/[^/]+")
+HANDOVER = re.compile(rf"{API}/runs/[^/]+/handover/.+", re.DOTALL)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # What every answer has, unless it brings its own.
@@ -168,11 +170,14 @@ def _look_at(scope: Scope) -> Response | None:
 def _largest(scope: Scope) -> int:
     if scope["path"] == f"{API}/apply":
         return LARGEST_DOCUMENTS
+    if HANDOVER.fullmatch(scope["path"]):
+        return LARGEST_FILE
     return LARGEST_CODE if CODE.fullmatch(scope["path"]) else LARGEST_BODY
 
 
 def _too_large(scope: Scope, most: int) -> Response:
     detail = f"the body has more than {most:,} bytes"
-    answer = render(413, "too_large", detail, scope["request_id"], hint="send less: keep data out of requests")
+    hint = TO_A_VOLUME if HANDOVER.fullmatch(scope["path"]) else "send less: keep data out of requests"
+    answer = render(413, "too_large", detail, scope["request_id"], hint=hint)
     answer.headers["Connection"] = "close"
     return answer

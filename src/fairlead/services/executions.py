@@ -1,12 +1,13 @@
 """What a run is doing and what came of it: logs, usage, files, result, history, and why it waits."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from fairlead.core.fitting import judging
 from fairlead.core.fitting.asking import read_ask
-from fairlead.errors import Conflict, NotFound, RequestRejected
+from fairlead.core.fitting.wording import show_amount
+from fairlead.errors import Conflict, NotFound, RequestRejected, Unavailable
 from fairlead.model.nodes import Node
 from fairlead.model.observations import LogPage, OutputFile
 from fairlead.model.parsing import show
@@ -15,7 +16,7 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, BlobRecord, EventRecord, OutcomeRecord, PlanRecord, RunRecord, ServerRecord
 from fairlead.model.roles import Deed
 from fairlead.model.states import State
-from fairlead.ports import Executor
+from fairlead.ports import Executor, Executors
 from fairlead.services.calls import Call
 from fairlead.services.units import Unit, Units
 
@@ -67,7 +68,7 @@ class NodeView:
 class Executions:
     """The use cases of runs that are executed."""
 
-    def __init__(self, units: Units, executors: Mapping[str, Executor], server_id: str = "") -> None:
+    def __init__(self, units: Units, executors: Executors, server_id: str = "") -> None:
         self.units, self.executors, self.server_id = units, executors, server_id
 
     def log(self, call: Call, run_id: str, cursor: int, most: int) -> LogPage:
@@ -132,7 +133,11 @@ class Executions:
         with self.units.reading(call) as unit:
             kept = unit.tx.get(PlanRecord, id=run_id)
             if executor is not None and kept is not None and run.state == State.QUEUED:
-                fit = judging.judge(read_ask(kept.plan["manifests"]), list(visible_nodes(unit, executor)))
+                cluster = unit.organisation.clusters.get(run.cluster or "")
+                autoscaled = cluster is not None and cluster.autoscaled
+                nodes = known_nodes(unit, executor)
+                if nodes is not None:
+                    fit = judging.judge(read_ask(kept.plan["manifests"]), nodes, autoscaled=autoscaled)
         message = "; ".join(fit.reasons) or run.message
         return Why(run.state, run.reason, message, fit, events)
 
@@ -148,7 +153,7 @@ class Executions:
     def nodes(self, call: Call) -> list[NodeView]:
         """Where runs are executed, what is there and what is free."""
         with self.units.reading(call) as unit:
-            found = [node for executor in self.executors.values() for node in visible_nodes(unit, executor)]
+            found = [node for executor in self.executors.all() for node in known_nodes(unit, executor) or ()]
         return [_view_of(node) for node in found]
 
     def _find_executor(self, call: Call, run_id: str) -> tuple[Executor | None, RunRecord]:
@@ -156,27 +161,38 @@ class Executions:
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
             cluster = None if run.cluster is None else unit.organisation.clusters.get(run.cluster)
-            kind = "" if cluster is None else cluster.executor
-            if kind == "local" and run.held_by not in (None, self.server_id):
+            local = cluster is not None and cluster.executor == "local"
+            if local and run.held_by not in (None, self.server_id):
                 other = unit.tx.get(ServerRecord, id=run.held_by)
                 where = f"{other.name}, at {other.url}" if other is not None else "another machine"
                 raise Conflict(f"run {run_id} is executed by {where}", "ask that server")
-        return self.executors.get(kind), run
+        return self.executors.find(cluster), run
 
 
-def visible_nodes(unit: Unit, executor: Executor) -> Iterator[Node]:
+def known_nodes(unit: Unit, executor: Executor) -> list[Node] | None:
+    """The nodes of an executor as the caller may see them; None where nobody can tell now."""
+    try:
+        return list(_visible_nodes(unit, executor))
+    except Unavailable:
+        return None
+
+
+def _visible_nodes(unit: Unit, executor: Executor) -> Iterator[Node]:
     """The nodes of an executor, without the names of runs that the caller may not see."""
+    seen: dict[str, bool] = {}
     for node in executor.nodes():
-        holdings = (
-            holding if unit.permissions.sees(f"project/{holding.project}") else replace(holding, name=None)
-            for holding in node.holdings
-        )
-        yield replace(node, holdings=tuple(holdings))
+        for project in node.projects - seen.keys():
+            seen[project] = unit.permissions.sees(f"project/{project}")
+        if all(seen[project] for project in node.projects):
+            yield node  # as it is, with all that was worked out about it before
+        else:
+            holdings = (held if seen.get(held.project) else replace(held, name=None) for held in node.holdings)
+            yield replace(node, holdings=tuple(holdings))
 
 
 def _view_of(node: Node) -> NodeView:
-    has = {name: judging.show_amount(name, amount) for name, amount in node.capacity.items()}
-    free = {name: judging.show_amount(name, max(node.free(name), 0)) for name in node.capacity}
+    has = {name: show_amount(name, amount) for name, amount in node.capacity.items()}
+    free = {name: show_amount(name, max(node.free(name), 0)) for name in node.capacity}
     named = [holding.run_id for holding in node.holdings if holding.name is not None]
     return NodeView(node.name, dict(node.labels), has, free, named, len(node.holdings) - len(named))
 

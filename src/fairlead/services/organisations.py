@@ -7,11 +7,11 @@ from functools import cached_property
 
 from fairlead.core import permissions
 from fairlead.core.permissions import Permissions
-from fairlead.core.trees import Tree
+from fairlead.core.trees import Tree, read_cluster
 from fairlead.model.policies import Policy
 from fairlead.model.records import SETTINGS, GrantRecord, PlaceRecord, PolicyRecord, SettingsRecord, TokenRecord
 from fairlead.model.requirements import Requirements
-from fairlead.model.scopes import PLATFORM, Cluster
+from fairlead.model.scopes import Cluster
 from fairlead.ports import Principal, Transaction
 from fairlead.services.calls import digest_of
 
@@ -48,7 +48,7 @@ class Organisation:
     @cached_property
     def clusters(self) -> dict[str, Cluster]:
         """The clusters by scope."""
-        return {scope: cluster_of(place) for scope, place in self.places.items() if place.kind == "cluster"}
+        return {scope: read_cluster(place) for scope, place in self.places.items() if place.kind == "cluster"}
 
     def clusters_near(self, scope: str) -> list[Cluster]:
         """The clusters that a scope is on or that are below it."""
@@ -88,8 +88,3 @@ class Organisation:
             return None
         self._tokens[digest] = token
         return token if token.expires_at is None or token.expires_at > now else None
-
-
-def cluster_of(place: PlaceRecord) -> Cluster:
-    """What a place says of the cluster that it is."""
-    return Cluster.model_validate({"name": place.name, "parent": place.parent or PLATFORM, **place.details})

@@ -6,6 +6,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fairlead.core.connecting import KUBECONFIG
+from fairlead.core.manifests import names
+from fairlead.core.trees import find_cluster
 from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Violation
@@ -72,7 +75,7 @@ class Places:
 
     def delete(self, call: Call, scope: str, *, force: bool = False) -> None:
         """Remove a place, unless something lives in it."""
-        with self.units.changing(call, "organisation") as unit:
+        with self.units.changing(call, "organisation", "assets") as unit:
             record = self.find(unit, scope, Deed.GOVERN)
             unit.check_free(record, record.kind, force=force)
             self.drop(unit, record)
@@ -102,6 +105,7 @@ class Places:
             # Who leaves a place leaves its policies: it has a say.
             unit.require(Deed.GOVERN, record.parent or PLATFORM, record.parent or PLATFORM)
             self._check_parent(unit, place)
+        homes = _find_homes(unit)
         if place.scope != record.scope:
             unit.tx.rename_scope(record.scope, place.scope)
         action = "rename" if place.scope != record.scope else "move" if place.parent != record.parent else "edit"
@@ -109,10 +113,17 @@ class Places:
         after = unit.save(record, changed, f"{record.kind}.{action}", place.name, place.scope)
         if place.parent != record.parent:
             self._move(unit, record.scope, place)
+        _check_homes(homes, _find_homes(unit.refreshed()))
         return after
 
     def drop(self, unit: Unit, record: PlaceRecord) -> None:
-        """Remove a place, within a use case, unless something lives in it. Finished runs go with their project."""
+        """Remove a place, within a use case, unless something lives in it.
+
+        Finished runs go with their project, and a kubeconfig with its cluster.
+        """
+        kubeconfig = unit.tx.get(SecretRecord, scope=record.scope, name=KUBECONFIG)
+        if kubeconfig is not None and record.kind == "cluster":
+            unit.remove(kubeconfig, "kubeconfig", KUBECONFIG, record.scope)
         living = self._living(unit, record.scope)
         if living:
             message = f"{record.scope} still has {name_some(living)}"
@@ -167,6 +178,36 @@ class Places:
         if lost:
             message = f"{lost[0]['kind']} {lost[0]['name']} would no longer reach compute resource {lost[0]['needs']}"
             raise Conflict(message, "change what names it first, or offer it further up", lost)
+
+
+def _find_homes(unit: Unit) -> dict[str, tuple[str, str, str]]:
+    """Where volumes and live runs are, by their ids: the cluster, the namespace there, and what they are called."""
+    organisation, homes = unit.organisation, {}
+    there = [(item.id, item.scope, f"volume {item.name}") for item in unit.tx.find(VolumeRecord)]
+    live = unit.tx.find(RunRecord, Condition("live", "=", True))
+    there += [(run.id, run.scope, f"run {run.id}") for run in live]
+    for record_id, scope, name in there:
+        cluster = find_cluster(organisation.clusters.values(), organisation.tree.path(scope))
+        place = organisation.places.get(cluster.scope)
+        namespace = names.namespace(scope.partition("/")[2], cluster.namespace)
+        home = (place.id, namespace) if place is not None and _is_reached(unit, cluster) else ("", "")
+        homes[record_id] = (*home, name)
+    return homes
+
+
+def _is_reached(unit: Unit, cluster: Cluster) -> bool:
+    """Whether runs may have been executed on a Kubernetes cluster."""
+    kept = unit.tx.get(SecretRecord, scope=cluster.scope, name=KUBECONFIG)
+    return cluster.executor == "kubernetes" and (kept is not None or cluster.connection == "in_cluster")
+
+
+def _check_homes(before: Mapping[str, tuple[str, str, str]], after: Mapping[str, tuple[str, str, str]]) -> None:
+    """Raise `Conflict` where runs would find empty volumes: what is on a cluster stays in its namespace."""
+    left = [home for record_id, home in before.items() if after.get(record_id) != home and home[1]]
+    if left:
+        _, namespace, name = left[0]
+        message = f"{name} is in namespace {namespace} of its cluster, and would stay behind"
+        raise Conflict(message, "wait for runs to end; copy what is on volumes, and delete them first")
 
 
 def _fields_of(place: Place) -> JSON:

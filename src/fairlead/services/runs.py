@@ -2,14 +2,14 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from fairlead.core import explaining, lifecycle, quotas
+from fairlead.core.actions import check_kept_code
 from fairlead.core.planning import plan_run
 from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.model.nodes import Node
@@ -20,16 +20,15 @@ from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, R
 from fairlead.model.requests import RunRequest
 from fairlead.model.roles import Deed
 from fairlead.model.states import FINAL, State
-from fairlead.ports import Executor, Tell
+from fairlead.ports import Executors, Tell
 from fairlead.services.calls import Call
 from fairlead.services.codes import find_code
-from fairlead.services.executions import find_run, visible_nodes
+from fairlead.services.executions import find_run, known_nodes
 from fairlead.services.listing import Listing, load_page
 from fairlead.services.snapshots import Ground, Snapshots
 from fairlead.services.units import Unit, Units
 
 WAITING = "waits for its turn"
-NOBODY: Mapping[str, Executor] = MappingProxyType({})
 TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)
 
 
@@ -51,7 +50,7 @@ class Runs:
         self,
         units: Units,
         snapshots: Snapshots,
-        executors: Mapping[str, Executor] = NOBODY,
+        executors: Executors,
         tell: Tell = lambda _run_id: None,
     ) -> None:
         self.units, self.snapshots, self.executors, self.tell = units, snapshots, executors, tell
@@ -136,7 +135,7 @@ class Runs:
     def _plan(self, unit: Unit, scope: str, request: RunRequest, run_id: str) -> Planned:
         ground = self.snapshots.load(unit, scope, request)
         plan = plan_run(request, ground.snapshot, run_id, nodes=self._nodes_of(unit, ground))
-        plan = replace(plan, violations=(*plan.violations, *_check_code(unit, scope, request)))
+        plan = replace(plan, violations=(*plan.violations, *_check_code(unit, scope, request, plan, ground)))
         data = explaining.to_data(plan)
         token = None if plan.violations else f"{run_id}.{_fingerprint(scope, request, data)}"
         return Planned(plan, data, ground, run_id, token)
@@ -164,16 +163,18 @@ class Runs:
     def _tell_wait(self, record: RunRecord, planned: Planned) -> RunRecord:
         """The run, with what it waits for where nobody executes the runs of its cluster."""
         cluster = planned.ground.snapshot.cluster
-        if record.cluster is not None and (cluster.executor in self.executors or not self.executors):
+        if record.cluster is not None and (self.executors.find(cluster) is not None or not self.executors.all()):
             return record
         message = "its project is on no cluster"
         if record.cluster is not None:
             message = f"no server executes the runs of {record.cluster} yet"
+            if cluster.executor == "kubernetes" and cluster.connection == "kubeconfig":
+                message += f": `fairlead clusters connect {cluster.name}` tells this one how to reach it"
         return replace(record, reason="NoExecutor", message=message)
 
     def _nodes_of(self, unit: Unit, ground: Ground) -> Sequence[Node] | None:
-        executor = self.executors.get(ground.snapshot.cluster.executor)
-        return None if executor is None else list(visible_nodes(unit, executor))
+        executor = self.executors.find(ground.snapshot.cluster)
+        return None if executor is None else known_nodes(unit, executor)
 
 
 def _record_of(unit: Unit, scope: str, request: RunRequest, planned: Planned) -> RunRecord:
@@ -207,9 +208,12 @@ def _cluster_of(unit: Unit, ground: Ground) -> str | None:
     return scope if scope in unit.organisation.clusters else None
 
 
-def _check_code(unit: Unit, scope: str, request: RunRequest) -> Iterator[Violation]:
+def _check_code(unit: Unit, scope: str, request: RunRequest, plan: Plan, ground: Ground) -> Iterator[Violation]:
     digest = request.function.code
-    if digest is not None and find_code(unit, scope, digest) is None:
+    kept = None if digest is None else find_code(unit, scope, digest)
+    if kept is not None:
+        yield from check_kept_code(plan.manifests, ground.snapshot.cluster, kept.size)
+    elif digest is not None:
         message, path = f"there is no code {digest} in {scope}", f"/projects/{scope.partition('/')[2]}/code/{digest}"
         hint = f"send it first: PUT it to {path}"
         yield Violation("function.code", "unknown_code", message, hint)
@@ -222,7 +226,8 @@ def _note(unit: Unit, run: RunRecord) -> None:
 
 def _uses_of(values: dict[str, Any]) -> set[str]:
     """The project's volumes and secrets that a run is given."""
-    used = {f"secret/{path.removeprefix('secrets.')}" for path in values if path.startswith("secrets.")}
+    named = ("secrets.", "function.pull_secrets.")
+    used = {f"secret/{value}" for path, value in values.items() if path.startswith(named)}
     for path, value in values.items():
         section, _, part = path.partition(".")
         if section == "volumes" and part.endswith(".spec.claim_name"):

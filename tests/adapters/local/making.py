@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ import fairlead
 from fairlead import packing
 from fairlead.adapters.local.machines import Machine, find_machine
 from fairlead.adapters.local.specifying import Place, Runtime, find_runtime
-from fairlead.core.drafts import Code
 from fairlead.core.planning import plan_run
+from fairlead.files.sources import load_program
 from fairlead.model.observations import Work
+from fairlead.model.records import VolumeRecord
+from fairlead.model.scopes import Cluster
 from fairlead.packing import Entry
+from tests.contracts.samples import NOW
 from tests.core.nodes import make_amounts
 from tests.making import PYTHON, make_cluster, make_policy, make_request, make_snapshot
 
@@ -57,6 +61,12 @@ def runtime() -> Runtime:
     return find_runtime(Path(sys.executable), os.environ)
 
 
+def make_volume(volume_id: str, name: str) -> VolumeRecord:
+    """A volume that runs share."""
+    stamps: dict[str, Any] = {"created_by": "ada", "created_at": NOW, "updated_by": "ada", "updated_at": NOW}
+    return VolumeRecord(id=volume_id, scope="project/forest", name=name, size="1Gi", **stamps)
+
+
 def make_work(
     run_id: str = "r1",
     source: str = NOTHING,
@@ -64,15 +74,16 @@ def make_work(
     secrets: Mapping[str, str] | None = None,
     shared: Mapping[str, str] | None = None,
     project: str = "forest",
+    cluster: Cluster | None = None,
     **asked: Any,
 ) -> Work:
     """A run of a file with a function main, planned as the server plans it."""
     code = packing.pack([Entry("train.py", source.encode())])
     said = {"function": PYTHON, "secrets": list(secrets or {}), **asked}
     snapshot = make_snapshot(
-        make_cluster(name="here", executor="local"),
+        cluster or make_cluster(name="here", executor="local"),
         ALLOWED,
-        code=Code(BOOTSTRAP, b"", f"sha256:{hashlib.sha256(code).hexdigest()}"),
+        code=replace(load_program(), digest=f"sha256:{hashlib.sha256(code).hexdigest()}"),
         project=project,
     )
     planned = plan_run(make_request(**said), snapshot, run_id)
@@ -83,6 +94,6 @@ def make_work(
         name=planned.manifests[0]["metadata"]["name"],
         manifests=planned.manifests,
         code=code,
-        volumes=shared or {},
+        volumes={name: make_volume(volume_id, name) for name, volume_id in (shared or {}).items()},
         secrets=secrets or {},
     )

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fairlead.adapters.local import lines
 from fairlead.adapters.local.lines import LARGEST, WAIT_SECONDS, Lines
-from fairlead.adapters.local.logfiles import LogWriter, read_pieces
-from fairlead.adapters.local.masking import Masker
+from fairlead.adapters.logfiles import LogWriter, read_pieces
+from fairlead.adapters.masking import Masker
 
 
 class Clock:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.local.logfiles import LogWriter
-from fairlead.adapters.local.masking import Masker
-from fairlead.adapters.local.outcomes import LARGEST_FILE, Ending, describe_ending, read_left
+from fairlead.adapters.local.outcomes import Ending, describe_ending, read_left
+from fairlead.adapters.logfiles import LogWriter
+from fairlead.adapters.masking import Masker
+from fairlead.core.outcomes import LARGEST_LEFT
 
 
 def exited(code: int) -> int:
@@ -147,7 +148,7 @@ DEEP = '{"a":' * 60_000 + "1" + "}" * 60_000
         b"null",
         b"\xff\xfe",
         b'{"a": 1',
-        b'{"pad": "' + b"x" * LARGEST_FILE + b'"}',
+        b'{"pad": "' + b"x" * LARGEST_LEFT + b'"}',
         DEEP.encode(),
         b"9" * 5000,
     ],

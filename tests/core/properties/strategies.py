@@ -168,6 +168,10 @@ REQUIREMENTS: dict[str, SearchStrategy[Any]] = {
     "priority_class": st.sampled_from(["low", "high"]),
 }
 
+PULLED = {
+    "pull_policy": st.sampled_from(["Always", "IfNotPresent", "Never"]),
+    "pull_secrets": st.lists(st.sampled_from(VARIABLES), max_size=2),
+}
 FUNCTIONS = st.one_of(
     st.sampled_from(FUNCTION_NAMES),
     st.fixed_dictionaries(
@@ -176,10 +180,16 @@ FUNCTIONS = st.one_of(
             "kind": st.just("container"),
             "image": st.sampled_from(["python:3.12", "registry.example/a/b@sha256:12"]),
         },
-        optional={"port": st.integers(1, 65535), "command": st.just("run 'it all'"), "args": st.just(["$(A)"])},
+        optional={
+            "port": st.integers(1, 65535),
+            "command": st.just("run 'it all'"),
+            "args": st.just(["$(A)"]),
+            **PULLED,
+        },
     ),
     st.fixed_dictionaries(
-        {"name": st.sampled_from(FUNCTION_NAMES), "handler": st.just("main"), "source": st.just("train.py")}
+        {"name": st.sampled_from(FUNCTION_NAMES), "handler": st.just("main"), "source": st.just("train.py")},
+        optional=PULLED,
     ),
 )
 JSON = st.recursive(
@@ -263,8 +273,15 @@ CLUSTERS = st.fixed_dictionaries(
         "gpu_resource": st.sampled_from(["nvidia.com/gpu", "amd.com/gpu"]),
         "gpu_types": st.just({"A100": ["A100-40GB", "A100-80GB"]}),
         "gpu_product_label": st.just("own.example/product"),
+        "namespace": st.sampled_from(["ai-{project}", "{project}-runs", "k{project}", "x" * 30 + "{project}"]),
+        "server_url": st.just("https://fairlead.example.org/at/"),
+        "queueing": st.sampled_from(["none", "kueue", "kai"]),
+        "kueue_queue": st.just("research"),
+        "autoscaled": st.booleans(),
+        "storage_classes": st.sampled_from([["fast"], ["fast", "slow"], []]),
+        "runtime_classes": st.sampled_from([["nvidia"], ["nvidia", "kata.v2"]]),
     },
-)
+).filter(lambda cluster: (cluster.get("gpu_sharing"), cluster.get("queueing")) != ("hami", "kai"))
 
 
 @st.composite

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from fairlead.core.fitting import admission, judging
 from fairlead.core.fitting.admission import PATIENCE_SECONDS, Waiting
 from fairlead.core.fitting.asking import Ask
-from fairlead.model.nodes import Holding, Node
+from fairlead.model.nodes import Holding, Node, Taint
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods")
 AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 6).map(lambda n: n * 10**9))
 SELECTORS = st.sampled_from([{}, {}, {}, {"zone": "a"}, {"zone": "b"}])
-ASKS = st.builds(Ask, amounts=AMOUNTS, node_selector=SELECTORS)
+TOLERATIONS = st.sampled_from([(), (), ({"operator": "Exists"},), ({"key": "team", "operator": "Exists"},)])
+ASKS = st.builds(Ask, amounts=AMOUNTS, node_selector=SELECTORS, tolerations=TOLERATIONS)
 HOLDINGS = st.builds(Holding, run_id=st.just("x"), name=st.sampled_from([None, "x"]), amounts=AMOUNTS)
 NODES = st.builds(
     Node,
@@ -21,6 +22,8 @@ NODES = st.builds(
     capacity=st.fixed_dictionaries(dict.fromkeys(RESOURCES, st.integers(0, 8).map(lambda n: n * 10**9))),
     labels=st.just({"zone": "a"}),
     holdings=st.lists(HOLDINGS, max_size=2).map(tuple),
+    taints=st.sampled_from([(), (), (Taint("team", "b", "NoSchedule"),), (Taint("gpu", "", "NoExecute"),)]),
+    unschedulable=st.sampled_from([False, False, False, True]),
 )
 
 

@@ -25,8 +25,13 @@ NEVER = ("None", "null", "{", "}", "[", "Quantity", "Percent", "<", "  ", " ,", 
 def several_clusters(draw: st.DrawFn) -> list[Cluster]:
     """Up to three clusters, one machine among them."""
     fields = draw(st.lists(CLUSTERS, max_size=3))
-    executors = st.sampled_from(["kubernetes", "kubernetes", "local"])
-    return [make_cluster(name=f"c{number}", executor=draw(executors), **said) for number, said in enumerate(fields)]
+    return [make_cluster(name=f"c{number}", **draw(executed(said))) for number, said in enumerate(fields)]
+
+
+def executed(said: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """What is said of a cluster, with what executes its runs; one machine has nothing that is Kubernetes' alone."""
+    here = {name: value for name, value in said.items() if name not in Cluster.OF_KUBERNETES}
+    return st.sampled_from([said, said, {**here, "executor": "local"}])
 
 
 @st.composite

@@ -208,6 +208,23 @@ outcomes = sa.Table(
     _column("error", Json, nullable=True),
     _column("usage", Json),
 )
+run_files = sa.Table(
+    "run_files",
+    metadata,
+    sa.Column("id", Text, primary_key=True),
+    _column("run_id", Text, sa.ForeignKey("runs.id", ondelete="CASCADE"), index=True),
+    _column("path", Text),
+    _column("size", sa.BigInteger),
+    _column("modified_at", Moment),
+)
+file_parts = sa.Table(
+    "file_parts",
+    metadata,
+    sa.Column("id", Text, primary_key=True),
+    _column("file_id", Text, sa.ForeignKey("run_files.id", ondelete="CASCADE"), index=True),
+    _column("number", sa.Integer),
+    _column("content", sa.LargeBinary),
+)
 codes = sa.Table(
     "codes",
     metadata,
@@ -280,6 +297,8 @@ TABLES: Mapping[type, sa.Table] = {
     records.PlanRecord: plans,
     records.EventRecord: events,
     records.OutcomeRecord: outcomes,
+    records.RunFileRecord: run_files,
+    records.FilePartRecord: file_parts,
     records.CodeRecord: codes,
     records.BlobRecord: blobs,
     records.ServerRecord: servers,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import fairlead
-from fairlead.adapters.local import outputs, placing, sweeping
+from fairlead.adapters.local import checking, outputs, placing, sweeping
 from fairlead.adapters.local.folders import RunFolder, observe_ended, observe_going
 from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.specifying import Runtime, Unfit
@@ -21,7 +21,7 @@ from fairlead.adapters.local.specs import ERRORS, Spec
 from fairlead.adapters.local.watching import Watch
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import LogPage, Observation, OutputFile, Phase, Work
+from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Work
 
 SOON_SECONDS = 0.2
 SUPERVISOR = "fairlead.adapters.local.supervisor"
@@ -30,6 +30,8 @@ PACKAGES = str(Path(fairlead.__file__).parent.parent)
 
 class LocalExecutor:
     """This machine as a cluster of one node."""
+
+    schedules = False
 
     def __init__(self, data: Path, machine: Machine, runtime: Runtime) -> None:
         self.machine, self.runtime = machine, runtime
@@ -150,6 +152,10 @@ class LocalExecutor:
             return outputs.open_output(self.runs / run_id / "home" / "output", path)
         except OSError:
             raise NotFound(f"run {run_id} left no file {path!r}", "list its files to see what it left") from None
+
+    def check(self, projects: Sequence[str]) -> list[Check]:  # noqa: ARG002
+        """What this machine has, and how it keeps runs apart: the same for all projects."""
+        return list(checking.check_machine(self.machine, is_root=self.is_root))
 
     def _folder(self, run_id: str) -> RunFolder:
         return RunFolder(self.runs / run_id)

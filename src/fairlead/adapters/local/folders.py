@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.local.logfiles import read_pieces
 from fairlead.adapters.local.specs import ERRORS, LOCK, LOG, OUTCOME, STATE, USAGE, read_json, write_json
+from fairlead.adapters.logpages import read_page
 from fairlead.errors import NotFound
-from fairlead.model.observations import LogEntry, LogPage, Observation, Phase
+from fairlead.model.observations import LogPage, Observation, Phase
 
 PHASES = {"starting": Phase.STARTING, "running": Phase.RUNNING}
 KEPT = "output"  # of a run's home, after its end
@@ -76,14 +76,7 @@ class RunFolder:
         if not self.path.exists():
             raise NotFound(f"the log of run {self.path.name} is not kept any more")
         ended = self.has_ended  # asked first: what is written until then is read
-        if ended and not (self.path / LOG).exists():
-            return LogPage([], cursor, complete=True)
-        pieces = list(read_pieces(self.path / LOG, cursor, most))
-        end = pieces[-1].end if pieces else cursor
-        entries = [LogEntry(_moment(piece.nanoseconds / 1e9), piece.stream, piece.data, piece.end) for piece in pieces]
-        # Whoever wrote it may have been killed in the middle of a record: where nothing whole is left, that is the end.
-        whole = not pieces or end == (self.path / LOG).stat().st_size
-        return LogPage(entries, end, complete=ended and whole)
+        return read_page(self.path / LOG, cursor, most, ended=ended)
 
     def read_usage(self) -> list[JSON]:
         """The samples of what the run used, the oldest first."""

@@ -5,8 +5,8 @@ Standard library only.
 
 import time
 
-from fairlead.adapters.local.logfiles import LogWriter
-from fairlead.adapters.local.masking import Masker
+from fairlead.adapters.logfiles import LogWriter
+from fairlead.adapters.masking import Masker
 
 LARGEST = 1 << 16
 WAIT_SECONDS = 0.1  # how long the beginning of a line waits for its end: programs write a line in many pieces

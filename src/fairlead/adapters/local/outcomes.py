@@ -3,7 +3,6 @@
 Standard library only.
 """
 
-import json
 import os
 import signal
 from collections import deque
@@ -11,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.local.logfiles import read_pieces
-from fairlead.adapters.local.masking import Masker
+from fairlead.adapters.exits import tell_exit
+from fairlead.adapters.logfiles import read_pieces
+from fairlead.adapters.masking import Masker
+from fairlead.core.outcomes import LARGEST_LEFT, parse_left, read_result
 
-LARGEST_FILE = 512 * 1024
 TAIL_BYTES = 1 << 16
 LONGEST_LINE = 300
-KNOWN = {"json": {"kind", "value"}, "file": {"kind", "path", "type", "size"}}  # what the bootstrap leaves as a result
 
 
 @dataclass
@@ -63,9 +62,8 @@ def _describe(ending: Ending, home: Path, log: Path, masker: Masker) -> dict[str
         message = "the process next to the run, which was to tell how it ended, was killed"
         return {**told, "phase": "failed", "reason": "Lost", "message": message}
     if code == 0:
-        result = read_left(home / "result.json")
-        known = result is not None and KNOWN.get(str(result.get("kind"))) == set(result)
-        return {**told, "phase": "succeeded", "reason": "", "message": "", "result": result if known else None}
+        result = read_result(read_left(home / "result.json"))
+        return {**told, "phase": "succeeded", "reason": "", "message": "", "result": result}
     return {**told, "phase": "failed", "reason": "ExitCode", "message": _explain(code, error, log)}
 
 
@@ -73,29 +71,19 @@ def read_left(file: Path) -> dict[str, Any] | None:
     """A small JSON file that a run left; None where there is none. A link is not followed: it may lead anywhere."""
     try:
         with open(file, "rb", opener=_open_plain) as content:
-            found = json.loads(content.read(LARGEST_FILE), parse_constant=_refuse_number)
-        # What is no text is not kept by any database.
-        found = json.loads(json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
-    except (OSError, ValueError, RecursionError):
+            return parse_left(content.read(LARGEST_LEFT + 1) or b"")  # nothing: a pipe that says nothing
+    except OSError:
         return None
-    return found if isinstance(found, dict) else None
 
 
 def _open_plain(file: str, flags: int) -> int:
     return os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
-def _refuse_number(text: str) -> None:
-    raise ValueError(f"{text} is no number")
-
-
 def _explain(code: int, error: dict[str, Any] | None, log: Path) -> str:
     if error is not None and error.get("message"):
         return f"{error.get('type', 'error')}: {error['message']}"
-    ended = f"exited with code {code}"
-    if code > 128 and code - 128 in [number.value for number in signal.Signals]:
-        ended = f"was ended by {signal.Signals(code - 128).name}"
-    last = _last_line(log)
+    ended, last = tell_exit(code), _last_line(log)
     return f"{ended}: {last}" if last else ended
 
 

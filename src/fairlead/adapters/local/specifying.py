@@ -78,7 +78,7 @@ def specify(work: Work, place: Place, machine: Machine, runtime: Runtime) -> Spe
     own_path = any(env["name"] == "PATH" for env in container.get("env", ()))
     if words[:1] == [COMMAND[0]] and not own_path:  # who says where programs are says which Python it is
         words[0] = str(runtime.python)
-    deadline = job["spec"].get("activeDeadlineSeconds")
+    deadline = job["spec"]["template"]["spec"].get("activeDeadlineSeconds")
     return Spec(
         run_id=work.run_id,
         project=work.project,
@@ -182,7 +182,7 @@ def _find_source(work: Work, volume: Json, place: Place) -> Path:
     if claim is not None and claim not in made:
         if claim not in work.volumes:
             raise Unfit(f"there is no volume {claim}", "make it first: fairlead volumes create")
-        return place.volumes / work.volumes[claim]
+        return place.volumes / work.volumes[claim].id
     return place.folder / "volumes" / str(name)
 
 

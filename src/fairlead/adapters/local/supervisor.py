@@ -16,11 +16,11 @@ from typing import Any
 
 from fairlead.adapters.local import measuring, payloads
 from fairlead.adapters.local.lines import Lines
-from fairlead.adapters.local.logfiles import LogWriter
-from fairlead.adapters.local.masking import Masker
 from fairlead.adapters.local.outcomes import Ending, describe_ending
 from fairlead.adapters.local.sampling import Sampler
 from fairlead.adapters.local.specs import LOCK, LOG, OUTCOME, STATE, Spec, write_json
+from fairlead.adapters.logfiles import LogWriter
+from fairlead.adapters.masking import Masker
 
 CHUNK = 1 << 16
 LOOK_SECONDS = 0.1  # how often memory is looked at: in that time a process takes half a gigabyte at most

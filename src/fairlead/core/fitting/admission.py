@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fairlead.core.fitting import judging
+from fairlead.core.fitting import judging, matching
 from fairlead.core.fitting.asking import PODS, Ask
+from fairlead.core.fitting.wording import name_resource, show_amount
 from fairlead.model.nodes import Holding, Node
 
 PATIENCE_SECONDS = 300.0
@@ -33,7 +34,7 @@ class Verdict:
 
 def admit(queue: Sequence[Waiting], node: Node) -> Iterator[Verdict]:
     """What becomes of each waiting run. Small ones may pass a large one, until it has waited for long."""
-    held_back, empty = False, replace(node, holdings=())
+    held_back, empty = False, matching.at_best(node)
     for waiting in queue:
         fits = not any(judging.find_reasons(waiting.ask, node))
         if not fits and (whys := list(judging.find_reasons(waiting.ask, empty))):
@@ -53,7 +54,7 @@ def admit(queue: Sequence[Waiting], node: Node) -> Iterator[Verdict]:
 def describe_wait(ask: Ask, node: Node) -> str:
     """What a run waits for, without what changes by the second: who asks why is told the moment's numbers."""
     short = [
-        f"{judging.show_amount(resource, amount)} {judging.name_resource(resource)}"
+        f"{show_amount(resource, amount)} {name_resource(resource)}"
         for resource, amount in ask.amounts.items()
         if amount > node.free(resource) and resource != PODS
     ]

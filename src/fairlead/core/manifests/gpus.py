@@ -1,4 +1,4 @@
-"""How each kind of cluster is asked for GPUs: whole devices, MIG slices, and shares of memory."""
+"""How each kind of cluster is asked for GPUs: whole devices, MIG slices, and shares of memory; and by whom it is."""
 
 from dataclasses import dataclass, field
 
@@ -21,16 +21,15 @@ class GpuParts:
 
 
 def render_gpus(draft: Draft) -> GpuParts:
-    """The parts of a pod that concern GPUs; none where none is asked for."""
-    if not draft.devices:
-        return GpuParts()
-    cluster, sharing = draft.cluster, draft.cluster.gpu_sharing
+    """The parts of a pod that concern GPUs, and its scheduler, which they choose where the queue does not."""
+    cluster, sharing = draft.cluster, draft.cluster.gpu_sharing if draft.devices else "none"
+    # One scheduler decides about the GPUs of a cluster, whole ones included, or two would give the same one away.
+    chosen = "kai" if cluster.queueing == "kai" else sharing
     return GpuParts(
-        resources=_render_resources(draft),
+        resources=_render_resources(draft) if draft.devices else {},
         annotations=_render_kai(draft) if sharing == "kai" else {},
-        labels={"kai.scheduler/queue": cluster.kai_queue} if sharing == "kai" else {},
-        # One scheduler decides about the GPUs of a cluster, whole ones included, or two would give the same one away.
-        scheduler=SCHEDULERS.get(sharing),
+        labels={"kai.scheduler/queue": cluster.kai_queue} if chosen == "kai" else {},
+        scheduler=SCHEDULERS.get(chosen),
     )
 
 

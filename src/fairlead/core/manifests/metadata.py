@@ -11,18 +11,21 @@ def name_of(draft: Draft, suffix: str = "") -> str:
     return names.run_name(draft.function.name, draft.run_id) + (f"-{suffix}" if suffix else "")
 
 
-def render_metadata(draft: Draft, suffix: str = "") -> dict[str, Any]:
-    """Name, namespace and labels; the names in full where the labels could not hold them."""
-    originals = {"project": draft.snapshot.project, "function": draft.function.name}
-    changed = {
-        f"{names.PREFIX}/{kind}-name": name for kind, name in originals.items() if names.label_value(name) != name
-    }
+def render_metadata(draft: Draft, suffix: str = "", **noted: str) -> dict[str, Any]:
+    """Name, namespace and labels, and annotations of ours where there is something to note."""
+    annotations = render_names(draft) | {f"{names.PREFIX}/{name}": text for name, text in noted.items()}
     metadata = {
         "name": name_of(draft, suffix),
-        "namespace": names.namespace(draft.snapshot.project),
+        "namespace": names.namespace(draft.snapshot.project, draft.cluster.namespace),
         "labels": render_labels(draft),
     }
-    return metadata | ({"annotations": changed} if changed else {})
+    return metadata | ({"annotations": annotations} if annotations else {})
+
+
+def render_names(draft: Draft) -> dict[str, str]:
+    """The names in full where the labels could not hold them, as annotations."""
+    originals = {"project": draft.snapshot.project, "function": draft.function.name}
+    return {f"{names.PREFIX}/{kind}-name": name for kind, name in originals.items() if names.label_value(name) != name}
 
 
 def render_labels(draft: Draft) -> dict[str, str]:

@@ -4,10 +4,12 @@ import hashlib
 import re
 from functools import lru_cache
 
+from fairlead.model.addresses import PROJECT
 from fairlead.model.names import LABEL_VALUE
 
 PREFIX = "fairlead.dev"
 RUN_LABEL = f"{PREFIX}/run"
+SECRET_NAME = f"{PREFIX}/secret"  # an annotation: the secret of the project that is the value of a Secret
 LONGEST = 63
 LONGEST_RUN = LONGEST - len("-9999")  # the pods of an indexed Job are called after it, with their index
 HASHED = re.compile(r"-[0-9a-f]{8}$")
@@ -34,11 +36,13 @@ def run_name(function: str, run_id: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def namespace(project: str) -> str:
-    """The namespace of a project."""
-    name = slug(project)
+def namespace(project: str, rule: str) -> str:
+    """The namespace of a project, as the rule of its cluster has it."""
+    before, _, after = rule.partition(PROJECT)
+    longest = LONGEST - len(before) - len(after)
+    name = f"{before}{slug(project, longest)}{after}"
     # Kubernetes keeps kube- for itself; a project must never land in one of its own namespaces.
-    return slug(f"project {project}") if name.startswith("kube-") else name
+    return f"{before}{slug(f'project {project}', longest)}{after}" if name.startswith("kube-") else name
 
 
 @lru_cache(maxsize=1024)

@@ -6,7 +6,7 @@ from typing import Any
 from fairlead.core.drafts import Draft
 from fairlead.core.folders import HOME
 from fairlead.core.manifests import functions, gpus, volumes
-from fairlead.core.manifests.metadata import render_labels
+from fairlead.core.manifests.metadata import render_labels, render_names
 from fairlead.core.placement import REQUIRED_NODES, render_affinity
 from fairlead.model.quantities import Quantity
 
@@ -18,13 +18,14 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
     """The template from which a Job or a Deployment makes its pods."""
     gpu = gpus.render_gpus(draft)
     metadata: dict[str, Any] = {"labels": render_labels(draft) | gpu.labels}
-    if gpu.annotations:
-        metadata["annotations"] = gpu.annotations
+    if annotations := render_names(draft) | gpu.annotations:
+        metadata["annotations"] = annotations
     spec = {
         "restartPolicy": restart_policy,
         "automountServiceAccountToken": draft.resolution.value("security", "service_account_token"),
         "enableServiceLinks": False,
         "securityContext": _render_pod_security(draft),
+        "imagePullSecrets": functions.render_pull_references(draft),
         "containers": [_render_container(draft, gpu.resources)],
         "volumes": volumes.render_volumes(draft),
         "schedulerName": gpu.scheduler,
@@ -40,12 +41,14 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
 def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, Any]:
     container = {
         "name": CONTAINER,
-        **({"image": image} if (image := draft.resolution.value("function", "image")) is not None else {}),
+        **functions.render_image(draft),
         **({"workingDir": HOME} if draft.function.kind == "python" else {}),
         **functions.render_command(draft),
         "env": functions.render_envs(draft),
         **_render_resources(draft, gpu_resources),
         "volumeMounts": volumes.render_mounts(draft),
+        # A program that says nothing of its end is asked what it wrote last.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
             "allowPrivilegeEscalation": draft.resolution.value("security", "allow_privilege_escalation"),
             "capabilities": {"drop": [draft.resolution.value("security", "drop_capabilities")]},

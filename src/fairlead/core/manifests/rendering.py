@@ -8,6 +8,8 @@ from fairlead.core.manifests.metadata import render_metadata
 from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.model.plans import Manifest
 
+DISRUPTED = {"type": "DisruptionTarget", "status": "True"}
+
 
 def render_manifests(draft: Draft) -> tuple[Manifest, ...]:
     """The objects that execute a draft that has no violations."""
@@ -16,6 +18,7 @@ def render_manifests(draft: Draft) -> tuple[Manifest, ...]:
         render_deployment(draft) if serves else render_job(draft),
         *volumes.render_claims(draft),
         *functions.render_secret(draft),
+        *functions.render_pull_secrets(draft),
         *functions.render_code(draft),
         *([render_service(draft)] if serves and draft.port is not None else []),
     )
@@ -27,6 +30,8 @@ def render_job(draft: Draft) -> Manifest:
     spec: dict[str, Any] = {
         # Retries are ours, not the Job's: a pod that Kubernetes replaces takes its logs with it.
         "backoffLimit": 0,
+        # What the cluster itself took away did not fail: the pod is made again, and waits for a place.
+        "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [DISRUPTED]}]},
         # Released when everything it needs is there, so that an interrupted start leaves nothing running.
         "suspend": True,
         "parallelism": replicas,
@@ -34,10 +39,13 @@ def render_job(draft: Draft) -> Manifest:
     }
     if replicas > 1:
         spec["completionMode"] = "Indexed"
-    if (deadline := draft.resolution.value("deadline")) is not None:
-        spec["activeDeadlineSeconds"] = int(deadline)
     spec["template"] = pods.render_pod_template(draft, "Never")
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": render_metadata(draft), "spec": spec}
+    if (deadline := draft.resolution.value("deadline")) is not None:
+        # Of the pod, whose time begins with a place on a node; that of a Job goes by while it waits for one.
+        spec["template"]["spec"]["activeDeadlineSeconds"] = int(deadline)
+    # Its label is added when the Job is released: from then on Kueue says when it goes on.
+    noted = {"queue": draft.cluster.kueue_queue} if draft.cluster.queueing == "kueue" else {}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": render_metadata(draft, **noted), "spec": spec}
 
 
 def render_deployment(draft: Draft) -> Manifest:

@@ -12,9 +12,10 @@ from fairlead.errors import RequestRejected
 from fairlead.model.observations import OutputFile
 from fairlead.model.plans import Violation
 from fairlead.model.records import EventRecord
+from fairlead.run_tokens import is_run_token
 from fairlead.server import streaming
 from fairlead.server.bodies import Raw
-from fairlead.server.doors import Door
+from fairlead.server.doors import Door, DoorForRunToo
 from fairlead.server.routing import BYTES, answers, make_router
 from fairlead.services.codes import KeptCode
 from fairlead.services.executions import NodeView, Outcome, Usage, Why
@@ -124,9 +125,10 @@ async def read_file(door: Door, run_id: str, path: str) -> Response:
 
 
 @router.get("/runs/{run_id}/code", name="read_run_code", **_answers({"application/gzip": BYTES}))
-async def read_code(door: Door, run_id: str) -> Response:
-    """Download the packed code that a run executes."""
-    code = await door.perform(door.services.executions.code, run_id)
+async def read_code(door: DoorForRunToo, run_id: str) -> Response:
+    """Download the packed code that a run executes. The run itself may do so too."""
+    readers = door.services.handovers if is_run_token(door.call.bearer) else door.services.executions
+    code = await door.perform(readers.code, run_id)
     headers = {"Content-Disposition": f"attachment; filename={run_id}.tar.gz"}
     return Response(code, media_type="application/gzip", headers=headers)
 

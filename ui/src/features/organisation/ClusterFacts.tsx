@@ -2,18 +2,19 @@
 import type { Place } from "../../api/places";
 import { Card } from "../../shell/Page";
 import { NONE } from "../../table/columns";
-import { EXECUTORS, readCluster, SHARING } from "./clusters";
+import { CONNECTIONS, EXECUTORS, QUEUEING, readCluster, SHARING } from "./clusters";
 import classes from "./Organisation.module.css";
 
 export function ClusterFacts({ place }: { place: Place }) {
   const cluster = readCluster(place);
   const types = cluster.gpu_types.map((row) => `${row.key} (${row.value})`).join("; ");
   const facts = [
-    ["Executor", EXECUTORS.find((one) => one.value === cluster.executor)?.label],
+    ["Executor", labelOf(EXECUTORS, cluster.executor)],
+    ...(cluster.executor === "kubernetes" ? ofKubernetes(place) : []),
     ["GPU resource", cluster.gpu_resource],
-    ["GPU sharing", SHARING.find((one) => one.value === cluster.gpu_sharing)?.label],
+    ["GPU sharing", labelOf(SHARING, cluster.gpu_sharing)],
     ["GPU types", types],
-    ...(cluster.gpu_sharing === "kai" ? [["KAI queue", cluster.kai_queue]] : []),
+    ...([cluster.gpu_sharing, cluster.queueing].includes("kai") ? [["KAI queue", cluster.kai_queue]] : []),
     ["GPU product label", cluster.gpu_product_label],
     ["Python image", cluster.python_image],
   ];
@@ -29,4 +30,24 @@ export function ClusterFacts({ place }: { place: Place }) {
       </dl>
     </Card>
   );
+}
+
+/** What is said of a cluster of Kubernetes alone. */
+function ofKubernetes(place: Place) {
+  const cluster = readCluster(place);
+  const { storage_classes, runtime_classes } = place.details as Record<string, string[] | undefined>;
+  return [
+    ["Connection", labelOf(CONNECTIONS, cluster.connection)],
+    ["Namespaces", `${cluster.namespace}${cluster.create_namespaces ? "" : ", made by hand"}`],
+    ["Address of the server", cluster.server_url],
+    ["Queueing", labelOf(QUEUEING, cluster.queueing)],
+    ...(cluster.queueing === "kueue" ? [["Kueue queue", cluster.kueue_queue]] : []),
+    ["Nodes", cluster.autoscaled ? "more may appear" : "as they are"],
+    ["Storage classes", storage_classes?.join(", ") ?? "any"],
+    ["Runtime classes", runtime_classes?.join(", ") ?? "any"],
+  ];
+}
+
+function labelOf(options: { value: string; label: string }[], value: string) {
+  return options.find((one) => one.value === value)?.label;
 }

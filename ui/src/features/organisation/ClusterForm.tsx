@@ -1,5 +1,5 @@
 /** What a cluster says beside its name and parent. */
-import { Select } from "@mantine/core";
+import { Select, Switch } from "@mantine/core";
 import { useState } from "react";
 import type { Place } from "../../api/places";
 import { isProblem } from "../../api/problems";
@@ -9,27 +9,63 @@ import { useFinding } from "../../forms/findings";
 import { Pairs } from "../../forms/Pairs";
 import { TextField } from "../../forms/TextField";
 import { notify } from "../../shell/notices";
-import { type ClusterDraft, EXECUTORS, readCluster, SHARING, writeCluster } from "./clusters";
+import {
+  type ClusterDraft,
+  CONNECTIONS,
+  EXECUTORS,
+  QUEUEING,
+  readCluster,
+  SHARING,
+  writeCluster,
+} from "./clusters";
 import { loadPlace, useEditPlace } from "./requests";
 
 export const CLUSTER_FIELDS = [
   "executor",
+  "connection",
+  "namespace",
+  "create_namespaces",
+  "server_url",
   "gpu_resource",
   "gpu_sharing",
   "gpu_product_label",
   "gpu_types",
+  "queueing",
   "kai_queue",
+  "kueue_queue",
+  "autoscaled",
   "python_image",
 ];
 
 const TEXTS = {
-  kai_queue: { label: "KAI queue", description: "The queue of pods with GPUs" },
+  namespace: {
+    label: "Namespace of a project",
+    description: "With {project} in it, once: ai-{project}",
+  },
+  server_url: {
+    label: "Address of the server",
+    description: "Where pods reach this server; empty where they cannot",
+  },
+  kai_queue: { label: "KAI queue", description: "The queue of pods that go to KAI" },
+  kueue_queue: { label: "Kueue queue", description: "The local queue of jobs, in their namespace" },
   gpu_resource: { label: "GPU resource", description: "The resource that a whole device is" },
   gpu_product_label: {
     label: "GPU product label",
     description: "The label of nodes that carries the product",
   },
   python_image: { label: "Python image", description: "The image of Python functions that name none" },
+};
+
+const CHOICES = {
+  executor: { label: "Executor", description: "What executes its runs", data: EXECUTORS },
+  connection: { label: "Connection", description: "How this server reaches it", data: CONNECTIONS },
+  queueing: { label: "Queueing", description: "Who decides when a run goes on", data: QUEUEING },
+  gpu_sharing: { label: "GPU sharing", data: SHARING },
+};
+
+const FLAGS = {
+  create_namespaces: { label: "Make namespaces", description: "Those of projects that are missing" },
+  autoscaled: { label: "Autoscaled", description: "Nodes may appear: nothing is refused for want of one" },
 };
 
 interface EditProps {
@@ -98,26 +134,40 @@ export function ClusterFields({ draft, onChange }: FieldsProps) {
       path={name}
     />
   );
+  const choice = (name: keyof typeof CHOICES) => (
+    <Select
+      {...CHOICES[name]}
+      value={draft[name]}
+      allowDeselect={false}
+      onChange={(chosen) => change({ [name]: chosen ?? draft[name] })}
+      error={finding(name)}
+    />
+  );
+  const flag = (name: keyof typeof FLAGS) => (
+    <Switch
+      {...FLAGS[name]}
+      checked={draft[name]}
+      onChange={(event) => change({ [name]: event.currentTarget.checked })}
+      error={finding(name)}
+    />
+  );
+  const isKubernetes = draft.executor === "kubernetes";
   return (
     <>
-      <Select
-        label="Executor"
-        description="What executes its runs"
-        data={EXECUTORS}
-        value={draft.executor}
-        allowDeselect={false}
-        onChange={(executor) => change({ executor: (executor ?? draft.executor) as "local" })}
-        error={finding("executor")}
-      />
-      <Select
-        label="GPU sharing"
-        data={SHARING}
-        value={draft.gpu_sharing}
-        allowDeselect={false}
-        onChange={(sharing) => change({ gpu_sharing: (sharing ?? draft.gpu_sharing) as "none" })}
-        error={finding("gpu_sharing")}
-      />
-      {draft.gpu_sharing === "kai" && text("kai_queue")}
+      {choice("executor")}
+      {isKubernetes && (
+        <>
+          {choice("connection")}
+          {text("namespace")}
+          {flag("create_namespaces")}
+          {text("server_url")}
+          {choice("queueing")}
+          {draft.queueing === "kueue" && text("kueue_queue")}
+          {flag("autoscaled")}
+        </>
+      )}
+      {choice("gpu_sharing")}
+      {(draft.gpu_sharing === "kai" || (isKubernetes && draft.queueing === "kai")) && text("kai_queue")}
       {text("gpu_resource")}
       <Pairs
         title="GPU types"

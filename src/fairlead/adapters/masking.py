@@ -39,8 +39,11 @@ class Masker:
 
     def mask(self, text: str) -> str:
         """A whole text without secrets."""
-        data = text.encode("utf-8", "replace")
-        return self._hide(data, self._find(data)).decode("utf-8")
+        return self.mask_bytes(text.encode("utf-8", "replace")).decode("utf-8")
+
+    def mask_bytes(self, data: bytes) -> bytes:
+        """All of some bytes, without secrets."""
+        return self._hide(data, self._find(data))
 
     def _hide(self, data: bytes, spans: list[tuple[int, int]]) -> bytes:
         shown, at = [], 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.adapters.local.logfiles import HEADER, LARGEST_RECORD, STREAMS, LogWriter, Piece, read_pieces
+from fairlead.adapters.logfiles import HEADER, LARGEST_RECORD, STREAMS, LogWriter, Piece, read_pieces
 
 Written = tuple[str, bytes, int]
 RECORDS = st.lists(

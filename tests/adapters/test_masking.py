@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.adapters.local.masking import MASK, SHORTEST, Masker
+from fairlead.adapters.masking import MASK, SHORTEST, Masker
 
 # Few letters, so that what is written is often a secret or the beginning of one; none of the mask's own.
 LETTERS = st.sampled_from("abcé")

@@ -1,0 +1,238 @@
+"""Runs on a real control plane beside a bare client that creates the same objects, on one machine in one run.
+
+Nodes are only objects, so that no time goes into processes: what is measured is the way
+from a submitted run to a Job that is released. Then how often the API server is asked over the life of a run, by its
+audit log; and how the memory of the server grows. Say `python -m bench.clusters --help` for what can be chosen.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import statistics
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+
+from fairlead import packing
+from fairlead.adapters.kubernetes.clients import Api, path_of
+from fairlead.adapters.kubernetes.objects import RELEASED
+from fairlead.adapters.kubernetes.starting import PLURALS
+from fairlead.core.access import render_access
+from fairlead.core.manifests.names import run_name
+from fairlead.errors import FairleadError
+from fairlead.model.connections import Connection
+from fairlead.model.scopes import Cluster
+from fairlead.packing import Entry
+from tests.cluster import nodes
+from tests.cluster.control_planes import ControlPlane, running
+from tests.cluster.kubelets import FakeKubelet
+from tests.cluster.platforms import Platform, wait_for
+from tests.processes.machines import Launcher, Machine
+
+CONNECTIONS = 8
+ACCOUNT = "system:serviceaccount:fairlead-system:fairlead"
+ENOUGH = {"cpu": "100k", "memory": "100Ti", "ephemeral-storage": "100Ti", "pods": "100k"}
+CODE = "def main():\n    return 1\n"
+
+
+class Watcher:
+    """Whoever notes when each Job of a run appeared, and when it was released."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.created: dict[str, float] = {}
+        self.released: dict[str, float] = {}
+        threading.Thread(target=self._live, daemon=True).start()
+
+    def _live(self) -> None:
+        path = path_of("batch/v1", "jobs")
+        version = self.api.list(path)["metadata"]["resourceVersion"]
+        while True:  # until the end of this program
+            with contextlib.suppress(FairleadError), self.api.watch(path, resourceVersion=version) as events:
+                for event in events:
+                    now, meta = time.perf_counter(), event["object"]["metadata"]
+                    version, name = meta["resourceVersion"], meta.get("name", "")
+                    if event["type"] != "BOOKMARK":
+                        self.created.setdefault(name, now)
+                        if meta.get("annotations", {}).get(RELEASED) == "true":
+                            self.released.setdefault(name, now)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Measure runs on a real control plane.")
+    parser.add_argument("--runs", type=int, default=300, help="in each round of the race with a bare client")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--live", type=int, default=1000, help="runs at once, for the memory of the server")
+    asked = parser.parse_args()
+    with arranged() as (plane, platform, kubelet):
+        api = Api(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=plane.token))
+        watcher, request = Watcher(api), _prepare(platform)
+        measure_latency(platform, watcher, request)
+        measure_rate(platform, watcher, api, request, asked.runs, asked.rounds)
+        measure_memory(platform, watcher, request, asked.live)
+        measure_calls(plane, platform, kubelet)
+
+
+@contextlib.contextmanager
+def arranged() -> Iterator[tuple[ControlPlane, Platform, FakeKubelet]]:
+    """A control plane, a server that may do there what it must and no more, and a kubelet without nodes."""
+    cluster = Cluster(name="main")
+    with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder, running(audit=True) as plane:
+        launcher = Launcher(Path(folder))
+        machine = Machine(Path(folder), launcher)
+        with FakeKubelet(plane) as kubelet, plane.client() as admin, contextlib.closing(launcher):
+            nodes.add_node(admin, nodes.make_node("race", labels={"bench": "race"}, taints=[]), ENOUGH, 1)
+            rules = [rule for rule in render_access(cluster, []) if rule["kind"] != "ServiceAccount"]
+            namespace, *rules = sorted(rules, key=lambda rule: rule["kind"] != "Namespace")
+            admin.create(namespace)
+            token = plane.make_account("fairlead-system", "fairlead", rules)
+            kubeconfig = plane.write_kubeconfig(Path(folder) / "kubeconfig", token)
+            with contextlib.closing(machine):
+                yield plane, Platform(machine, plane, admin, kubeconfig=kubeconfig, server_url=None), kubelet
+
+
+def measure_latency(platform: Platform, watcher: Watcher, request: dict[str, Any], count: int = 60) -> None:
+    """From the submit of a run to its Job, one after the other."""
+    took = []
+    with platform.server.client() as client:
+        for _ in range(count):
+            began = time.perf_counter()
+            name = _submit(client, request)
+            wait_for(partial(watcher.created.get, name), bool)
+            took.append(watcher.created[name] - began)
+    p50, p95 = statistics.median(took), statistics.quantiles(took, n=20)[-1]
+    print(f"submit to Job created     p50 {p50 * 1000:6.1f} ms   p95 {p95 * 1000:6.1f} ms   ({count} runs, one by one)")
+
+
+def measure_rate(
+    platform: Platform, watcher: Watcher, api: Api, request: dict[str, Any], count: int, rounds: int
+) -> None:
+    """Runs in a second beside bare clients that create and release the same objects: a plain loop, and many at once."""
+    manifests = _manifests_of(platform, request)
+    rates: dict[str, list[float]] = {
+        "bare client, a loop": [],
+        f"bare client, {CONNECTIONS} at once": [],
+        "Fairlead": [],
+    }
+    loop, at_once, ours = rates.values()
+    for number in range(rounds):
+        loop.append(_time_all(count // 2, watcher, partial(_create, api, manifests, f"loop-{number}"), connections=1))
+        at_once.append(_time_all(count, watcher, partial(_create, api, manifests, f"bare-{number}")))
+        with platform.server.client() as client:
+            ours.append(_time_all(count, watcher, lambda _: _submit(client, request)))
+    median = {name: statistics.median(found) for name, found in rates.items()}
+    for name, found in rates.items():
+        ratio = median["Fairlead"] / median[name]
+        goal = (
+            ""
+            if name == "Fairlead"
+            else f"   Fairlead x {ratio:.2f} (goal 0.70: {'met' if ratio >= 0.7 else 'MISSED'})"
+        )
+        print(f"{name:<25} {median[name]:6.1f} runs/s   ({' '.join(f'{rate:.0f}' for rate in found)}){goal}")
+
+
+def measure_memory(platform: Platform, watcher: Watcher, request: dict[str, Any], count: int) -> None:
+    """What the server grows by while more runs are live."""
+    server = psutil.Process(platform.server.process.pid)
+    before = server.memory_info().rss
+    with platform.server.client() as client:
+        _time_all(count, watcher, lambda _: _submit(client, request))
+    time.sleep(10)
+    grown = (server.memory_info().rss - before) / count * 1000 / 2**20
+    print(f"memory per 1,000 live     {grown:6.1f} MiB   (RSS {before / 2**20:.0f} MiB before, {count} more)")
+
+
+def measure_calls(plane: ControlPlane, platform: Platform, kubelet: FakeKubelet, count: int = 20) -> None:
+    """What the API server is asked over the life of runs, and while they run."""
+    kubelet.add_node("busy", room=ENOUGH, labels={"bench": "calls"})
+    request = {"function": {"name": "calls", "kind": "container", "image": "example.test/sleep"}}
+    request |= {"node_selector": {"bench": "calls"}}
+    before = len(plane.requests(ACCOUNT))
+    with platform.server.client() as client:
+        runs = [client.post("/projects/forest/runs", json=request).json()["id"] for _ in range(count)]
+        for run_id in runs:
+            platform.until(run_id, "running", seconds=120)
+        begun = len(plane.requests(ACCOUNT))
+        time.sleep(60)
+        idle = plane.requests(ACCOUNT)[begun:]
+        for run_id in runs:
+            client.post(f"/runs/{run_id}/stop")
+        for run_id in runs:
+            platform.until(run_id, "stopped", seconds=120)
+        time.sleep(5)
+    calls = plane.requests(ACCOUNT)[before:]
+    of_runs = [call for call in calls if call not in idle]
+    verbs = Counter(f"{call['verb']} {call['objectRef']['resource']}" for call in of_runs)
+    told = ", ".join(f"{number / count:.2g} {verb}" for verb, number in verbs.most_common())
+    per_run = len(of_runs) / count
+    print(f"API calls of a run        {per_run:6.1f}   (goal 12: {'met' if per_run <= 12 else 'MISSED'}; {told})")
+    of_one = [call for call in idle if call["verb"] not in ("list", "watch")]
+    told = f"{len(idle) - len(of_one)} lists and watches of the whole cluster"
+    print(f"API calls while it runs   {len(of_one) / count:6.1f} a minute   ({told})")
+
+
+def _prepare(platform: Platform) -> dict[str, Any]:
+    """A request for a run of a Python function whose code is kept."""
+    archive = packing.pack([Entry("train.py", CODE.encode())])
+    digest = f"sha256:{hashlib.sha256(archive).hexdigest()}"
+    with platform.server.client() as client:
+        kept = client.put(
+            f"/projects/forest/code/{digest}", content=archive, headers={"Content-Type": "application/gzip"}
+        )
+    assert kept.status_code < 300, kept.text
+    function = {"name": "train", "kind": "python", "source": "train.py", "handler": "main", "code": digest}
+    return {"function": function, "resources": {"cpu": "10m"}, "node_selector": {"bench": "race"}}
+
+
+def _submit(client: httpx2.Client, request: dict[str, Any]) -> str:
+    """Submit a run; the name of its Job."""
+    answer = client.post("/projects/forest/runs", json=request)
+    assert answer.status_code == 201, answer.text
+    return run_name("train", answer.json()["id"])
+
+
+def _manifests_of(platform: Platform, request: dict[str, Any]) -> list[dict[str, Any]]:
+    """What Fairlead made of a run, as it is in the cluster."""
+    run_id = platform.api("POST", "/projects/forest/runs", request)["id"]
+    manifests: list[dict[str, Any]] = platform.api("GET", f"/runs/{run_id}/manifests")
+    return manifests
+
+
+def _create(api: Api, manifests: Sequence[dict[str, Any]], prefix: str, index: int) -> str:
+    """What a bare client does: a suspended Job, what belongs to it, and its release."""
+    name = f"{prefix}-{index}"
+    main, *others = manifests
+    was = main["metadata"]["name"]
+    namespace = main["metadata"]["namespace"]
+    path = path_of("batch/v1", "jobs", namespace)
+    made = api.create(path, {**main, "metadata": {**main["metadata"], "name": name}})
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": made["metadata"]["uid"]}
+    for other in others:
+        meta = {**other["metadata"], "name": other["metadata"]["name"].replace(was, name), "ownerReferences": [owner]}
+        api.create(path_of("v1", PLURALS[other["kind"]], namespace), {**other, "metadata": meta})
+    release = {"metadata": {"annotations": {RELEASED: "true"}}, "spec": {"suspend": False}}
+    api.patch(f"{path}/{name}", release)
+    return name
+
+
+def _time_all(count: int, watcher: Watcher, make: Callable[[int], str], connections: int = CONNECTIONS) -> float:
+    """Runs in a second, until the last Job is released."""
+    began = time.perf_counter()
+    with ThreadPoolExecutor(connections) as pool:
+        names = list(pool.map(make, range(count)))
+    wait_for(lambda: all(name in watcher.released for name in names), bool, seconds=300)
+    return count / (max(watcher.released[name] for name in names) - began)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+"""How a process ended, in words. Standard library only."""
+
+import signal
+
+SIGNALS = {number.value: number.name for number in signal.Signals}
+
+
+def tell_exit(code: int) -> str:
+    """What an exit code says; one above 128 is that of a shell where a signal ended it."""
+    return f"was ended by {SIGNALS[code - 128]}" if code - 128 in SIGNALS else f"exited with code {code}"

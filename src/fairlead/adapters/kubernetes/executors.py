@@ -1,0 +1,391 @@
+"""Runs as Jobs and Deployments of a Kubernetes cluster, seen through watches."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import structlog
+
+from fairlead.adapters.kubernetes import objects, observing
+from fairlead.adapters.kubernetes.checking import check_cluster
+from fairlead.adapters.kubernetes.clients import Api, connect_from_within, path_of
+from fairlead.adapters.kubernetes.logs import Logs
+from fairlead.adapters.kubernetes.objects import Main, Pod
+from fairlead.adapters.kubernetes.observing import Surroundings
+from fairlead.adapters.kubernetes.outcomes import Outcomes
+from fairlead.adapters.kubernetes.reflectors import Reflector
+from fairlead.adapters.kubernetes.sampling import Sampler, find_peaks
+from fairlead.adapters.kubernetes.starting import PLURALS, Starter, Unfit
+from fairlead.adapters.kubernetes.views import RunView, View, belongs
+from fairlead.adapters.masking import Masker
+from fairlead.core.fitting.asking import read_pod
+from fairlead.core.fitting.waiting import explain_wait
+from fairlead.core.manifests.functions import read_names
+from fairlead.core.manifests.names import RUN_LABEL
+from fairlead.errors import FairleadError, NotFound, Unavailable
+from fairlead.model.connections import Connection
+from fairlead.model.nodes import Node
+from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Work
+from fairlead.model.scopes import Cluster
+from fairlead.ports import Clock, Store, Tell
+from fairlead.run_files import OUTPUT, list_files, open_file, remove_files
+
+log = structlog.get_logger()
+
+VERSIONS = {"Job": "batch/v1", "Deployment": "apps/v1"}
+ENDED = (Phase.SUCCEEDED, Phase.FAILED)
+LEFT = "somebody or something has removed it, and its pods are still there"
+MOST_EXPLAINED = 1000
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """Where a server keeps what it knows of the runs of a cluster, and for how long their objects stay after them."""
+
+    store: Store
+    folder: Path
+    clock: Clock
+    secrets_of: Callable[[str], Iterable[str]]
+    objects: timedelta = timedelta(hours=1)
+    platform: str = ""  # what the objects of its runs are labelled with
+
+
+class KubernetesExecutor:
+    """One cluster."""
+
+    schedules = True
+
+    def __init__(self, api: Api, cluster: Cluster, keeping: Keeping, tell: Tell) -> None:
+        self.api, self.cluster, self.keeping, self.tell = api, cluster, keeping, tell
+        self.view = View(tell)
+        self.starter = Starter(api, cluster, keeping.platform, keeping.objects)
+        self.outcomes = Outcomes(keeping.store, keeping.clock)
+        self.logs = Logs(api, keeping.folder / "logs", keeping.store, self._secrets_of, keeping.clock)
+        self.logs.on_end = self._tidy_if_over
+        self.view.on_leaving = self._hear_out
+        self.sampler = Sampler(api, self.view, keeping.folder / "usage", keeping.clock)
+        ours = {"labelSelector": f"{RUN_LABEL},{objects.PLATFORM_LABEL}={keeping.platform}"}
+        self._mains: dict[str, Reflector[Main]] = {
+            kind: Reflector(
+                api,
+                path_of(version, PLURALS[kind]),
+                partial(objects.read_main, keeping.platform),
+                self.view.hear_main,
+                **ours,
+            )
+            for kind, version in VERSIONS.items()
+        }
+        view = self.view
+        self._reflectors: list[Reflector[Any]] = [
+            *self._mains.values(),
+            Reflector(api, path_of("v1", "pods"), partial(objects.read_pod, keeping.platform), view.hear_pod),
+            Reflector(api, path_of("v1", "nodes"), objects.read_node, view.hear_node),
+            Reflector(
+                api, path_of("v1", "events"), objects.read_warning, view.hear_warning, fieldSelector="type=Warning"
+            ),
+        ]
+        self._needed = self._reflectors[:-1]  # without warnings a run can be told of, too
+        self._closed = False
+        self._stopping: set[str] = set()
+        self._forgotten: set[str] = set()  # those whose objects are on their way out
+        self._secrets: dict[str, tuple[str, ...]] = {}
+        self._delayed: dict[str, tuple[float, float, str]] = {}  # when to try again, after which pause, and why
+        self._explained: dict[str, tuple[str, str]] = {}
+        for follow in (*(reflector.live for reflector in self._reflectors), self.sampler.live):
+            threading.Thread(target=follow, name=f"cluster {cluster.name}", daemon=True).start()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all that is there has been seen once."""
+        return all(reflector.ready.is_set() for reflector in self._needed)
+
+    def close(self) -> None:
+        """Look after nothing any more. Runs go on.
+
+        Its connections are closed by whoever reads from them: a socket that is closed by somebody else may already be
+        another one when it is read again.
+        """
+        self._closed = True
+        for reflector in self._reflectors:
+            reflector.end()
+        self.sampler.end()
+        self.logs.close()
+
+    def start(self, work: Work) -> None:
+        """See to it that a run executes, unless it does or did. What keeps it from starting is observed."""
+        self._need_ready()
+        view = self.view.of(work.run_id)
+        released = view is not None and view.main is not None and view.main.released
+        if released or self.outcomes.load(work.run_id) is not None:
+            return
+        self._wait_for_turn(work.run_id)
+        self._secrets[work.run_id] = tuple(
+            word for name, word in work.secrets.items() if name in read_names(work.manifests)
+        )
+        try:
+            for main in self.starter.start(work):
+                self._mains[main["kind"]].put(main, self.view.note_main)
+        except Unfit as error:
+            self._fail(work.run_id, str(error))
+        except Unavailable as error:
+            self._delay(work.run_id, str(error))
+            raise
+        else:
+            self._delayed.pop(work.run_id, None)
+
+    def stop(self, run_id: str) -> None:
+        """See to it that a run ends. One that is not there, or has ended, stays so."""
+        view = self.view.of(run_id)
+        if view is None:
+            return
+        if (seen := self.observe(run_id)) is None or seen.phase not in ENDED:
+            pods = list(view.pods.values())
+            self.logs.follow_all(pods)  # before they are gone, and their logs with them
+            self._stopping.add(run_id)
+            if view.main is None:
+                self._remove_all(view)
+            elif not view.main.deleting:  # by a server that was killed meanwhile, say
+                self._remove(view.main, "Foreground")
+
+    def observe(self, run_id: str) -> Observation | None:
+        """What is seen of a run; None where nothing is there. Raise `Unavailable` where that cannot be told."""
+        self._need_ready()
+        if (known := self.outcomes.get(run_id)) is not None:
+            return known
+        view = self._look(run_id)
+        if view is None or view.main is None:
+            return self._observe_gone(run_id, view)
+        warnings = self.view.warnings_about(view)
+        seen = observing.observe(view, Surroundings(warnings, self._explain, self._tell_lost))
+        if seen is None or seen.phase not in ENDED:
+            return seen
+        if (known := self.outcomes.load(run_id)) is not None:  # by a server that measured what it used
+            return known
+        handed = observing.read_handed(list(view.pods.values())).get("handed")
+        seen = replace(seen, usage=find_peaks(self.sampler.load(run_id)), **self.outcomes.find_handed(run_id, handed))
+        return self.outcomes.settle(run_id, self._mask(seen, run_id))
+
+    def tidy(self, run_id: str) -> None:
+        """Save log and usage of a run that has ended; after a while, remove its objects and all that is theirs."""
+        view, seen = self._look(run_id), self.observe(run_id)
+        if seen is not None and seen.phase not in ENDED:
+            return
+        pods = [] if view is None else list(view.pods.values())
+        if (seen is not None or self.logs.is_left(run_id)) and not self.logs.save(run_id, pods):
+            return  # once all of it is there, this is called again
+        if seen is not None:  # last, so that no server takes what it lacks for all there is
+            self.outcomes.save(run_id, seen, self.sampler.load(run_id))
+            self._secrets.pop(run_id, None)
+        self.sampler.forget(run_id)
+        if view is not None and (seen is None or self._is_past(seen)):
+            self._remove_all(view)
+        if view is None:
+            self._let_go(run_id)
+
+    def forget(self, run_id: str) -> None:
+        """Remove everything of a run."""
+        if (view := self.view.of(run_id)) is not None:
+            self._remove_all(view)
+            self._forgotten.add(run_id)
+        with self.keeping.store.recording() as tx:
+            remove_files(tx, run_id)
+        self._let_go(run_id)
+        self.outcomes.forget(run_id)
+        self.logs.forget(run_id)
+        self.sampler.forget(run_id)
+
+    def list_volumes(self) -> list[str]:
+        """The ids of shared volumes of which something is there."""
+        there = [claim["metadata"] for claim in self._list_claims() if "deletionTimestamp" not in claim["metadata"]]
+        return sorted(meta["labels"][objects.VOLUME_LABEL] for meta in there)
+
+    def remove_volume(self, volume_id: str) -> None:
+        """Remove a shared volume with all that is on it."""
+        for claim in self._list_claims(volume_id):
+            meta = claim["metadata"]
+            path = path_of("v1", PLURALS["PersistentVolumeClaim"], meta["namespace"], meta["name"])
+            self.api.delete(path, uid=meta["uid"])
+
+    def list_runs(self) -> list[str]:
+        """The runs of which something is there."""
+        self._need_ready()
+        there = self.view.runs()
+        self._forgotten &= set(there)
+        return sorted({*there, *self.logs.list_left()} - self._forgotten)
+
+    def nodes(self) -> Sequence[Node]:
+        """The nodes of the cluster, with what is taken."""
+        self._need_ready()
+        return self.view.nodes()
+
+    def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
+        """The log from a cursor on. Raise `NotFound` where it is not there any more."""
+        view, seen = self._look(run_id), self.observe(run_id)
+        pods = [] if view is None else list(view.pods.values())
+        if seen is None and view is None:  # all that there will ever be is what was read before
+            if not (self.logs.is_left(run_id) or self.logs.is_saved(run_id)):
+                raise NotFound(f"the log of run {run_id} is not kept any more")
+            return self.logs.read(run_id, pods, cursor, most, over=True)
+        return self.logs.read(run_id, pods, cursor, most, over=seen is not None and seen.phase in ENDED)
+
+    def read_usage(self, run_id: str) -> list[dict[str, Any]]:
+        """What a run used over time, the oldest sample first."""
+        return self.sampler.load(run_id) or self.outcomes.load_usage(run_id)
+
+    def list_files(self, run_id: str) -> list[OutputFile]:
+        """The files that a run left in its output folder."""
+        with self.keeping.store.reading() as tx:
+            found = list_files(tx, run_id, OUTPUT)
+        return [OutputFile(file.path.removeprefix(OUTPUT), file.size, file.modified_at) for file in found]
+
+    def open_file(self, run_id: str, path: str) -> BinaryIO:
+        """One of those files. Raise `NotFound` where there is none."""
+        return open_file(self.keeping.store, run_id, f"{OUTPUT}{path}")
+
+    def check(self, projects: Sequence[str]) -> list[Check]:
+        """Whether the cluster has what runs of these projects need, and what to do where not."""
+        return check_cluster(self.api, self.cluster, projects)
+
+    def _need_ready(self) -> None:
+        """Raise `Unavailable` until all that is there has been seen once, and where nothing is looked at any more."""
+        if self._closed:
+            raise Unavailable(f"cluster/{self.cluster.name} is reached in another way by now")
+        for reflector in self._needed:
+            if not reflector.ready.is_set():
+                why = f": {reflector.trouble}" if reflector.trouble else ""
+                raise Unavailable(f"cluster/{self.cluster.name} was not seen yet{why}")
+
+    def _look(self, run_id: str) -> RunView | None:
+        """What is there of a run: of one that has ended all of it, for Jobs may be told of sooner than pods."""
+        view = None if run_id in self._forgotten else self.view.of(run_id)
+        if view is None or view.main is None or not observing.lacks_pods(view):
+            return view
+        path = path_of("v1", "pods", view.main.namespace)
+        found = self.api.list(path, labelSelector=f"{RUN_LABEL}={run_id}")["items"]
+        pods = [pod for raw in found if (pod := objects.read_pod(self.keeping.platform, raw)) is not None]
+        return replace(view, pods={pod.uid: pod for pod in pods if belongs(pod, view.main)})
+
+    def _observe_gone(self, run_id: str, view: RunView | None) -> Observation | None:
+        """What is known of a run whose main object is not there."""
+        if (known := self.outcomes.load(run_id)) is not None:
+            return known
+        if view is not None and any(pod.deleting or not pod.is_over for pod in view.pods.values()):
+            return observing.observe_ending(list(view.pods.values()), LEFT)
+        if run_id in self._stopping and view is None:
+            used, now = find_peaks(self.sampler.load(run_id)), self.keeping.clock()
+            seen = Observation(Phase.FAILED, "Stopped", stopped=True, usage=used, finished_at=now)
+            return self.outcomes.settle(run_id, seen)
+        for reflector in self._mains.values():
+            if reflector.trouble:  # it may be there all the same
+                raise Unavailable(f"cluster/{self.cluster.name} cannot be seen: {reflector.trouble}")
+        return None
+
+    def _explain(self, pod: Pod) -> str:
+        """Why a pod fits nowhere, in our words: worked out once for each time that the scheduler has tried."""
+        said = pod.conditions["PodScheduled"].message
+        known = self._explained.get(pod.uid)
+        if known is None or known[0] != said:
+            assert pod.spec is not None
+            if len(self._explained) > MOST_EXPLAINED:
+                self._explained.clear()
+            known = self._explained[pod.uid] = said, explain_wait(read_pod(pod.spec), self.nodes())
+        return known[1]
+
+    def _tell_lost(self, pod: Pod) -> str:
+        """What is wrong with the node of a pod: the same for as long as it is."""
+        node = self.view.node(pod.node)
+        if node is None:
+            return f"{pod.node} is gone"
+        if node.ready:
+            return ""
+        return f"{pod.node} does not answer" + (f" since {node.ready_since:%H:%M:%S} UTC" if node.ready_since else "")
+
+    def _wait_for_turn(self, run_id: str) -> None:
+        """Raise `Unavailable` where it is too early to try again what did not work."""
+        again_at, _, why = self._delayed.get(run_id, (0.0, 0.0, ""))
+        if time.monotonic() < again_at:
+            raise Unavailable(why)
+
+    def _delay(self, run_id: str, why: str) -> None:
+        _, pause, _ = self._delayed.get(run_id, (0.0, FIRST_PAUSE / 2, ""))
+        pause = min(pause * 2, LONGEST_PAUSE)
+        self._delayed[run_id] = time.monotonic() + pause, pause, why
+
+    def _mask(self, seen: Observation, run_id: str) -> Observation:
+        """What is told of how a run ended, without its secrets, and as any database keeps it."""
+        masker = Masker(self._secrets_of(run_id))
+
+        def tell(text: str) -> str:
+            return masker.mask(text).replace("\0", "\N{SYMBOL FOR NULL}")
+
+        error = None if seen.error is None else {name: tell(str(said)) for name, said in seen.error.items()}
+        return replace(seen, message=tell(seen.message), error=error)
+
+    def _fail(self, run_id: str, message: str) -> None:
+        """Keep that a run can never start, and leave nothing of it behind."""
+        seen = Observation(Phase.FAILED, "StartFailed", message, finished_at=self.keeping.clock())
+        self.outcomes.settle(run_id, seen)
+        self.outcomes.save(run_id, seen, [])
+        if (view := self.view.of(run_id)) is not None:
+            self._remove_all(view)
+        self.tell(run_id)
+
+    def _tidy_if_over(self, run_id: str) -> None:
+        """All of a log has come: where the run is over, that was what was waited for."""
+        if self.outcomes.get(run_id) is None:
+            return
+        try:
+            self.tidy(run_id)
+        except FairleadError as error:  # it is tried again by whoever sweeps
+            log.info("run is not tidied yet", run=run_id, problem=str(error))
+
+    def _hear_out(self, pod: Pod) -> None:
+        """A pod is about to go, and its log with it: a deadline has passed, or something needs its place."""
+        view = self.view.of(pod.run_id)
+        if view is not None and self.outcomes.get(pod.run_id) is None:
+            self.logs.follow(pod, list(view.pods.values()))
+
+    def _is_past(self, seen: Observation) -> bool:
+        ended_at = seen.finished_at or self.keeping.clock()
+        return self.keeping.clock() - ended_at >= self.keeping.objects
+
+    def _remove_all(self, view: RunView) -> None:
+        if view.main is not None:
+            self._remove(view.main, "Background")
+            return
+        for pod in view.pods.values():  # whose owner somebody removed without them
+            self.api.delete(path_of("v1", "pods", pod.namespace, pod.name), uid=pod.uid)
+
+    def _remove(self, main: Main, propagation: str) -> None:
+        path = path_of(VERSIONS[main.kind], PLURALS[main.kind], main.namespace, main.name)
+        self.api.delete(path, uid=main.uid, propagation=propagation)
+
+    def _list_claims(self, volume_id: str | None = None) -> list[dict[str, Any]]:
+        of_one = objects.VOLUME_LABEL + ("" if volume_id is None else f"={volume_id}")
+        selector = f"{of_one},{objects.PLATFORM_LABEL}={self.keeping.platform}"
+        found: list[dict[str, Any]] = self.api.list(
+            path_of("v1", PLURALS["PersistentVolumeClaim"]), labelSelector=selector
+        )["items"]
+        return found
+
+    def _secrets_of(self, run_id: str) -> Iterable[str]:
+        return self._secrets.get(run_id) or self.keeping.secrets_of(run_id)
+
+    def _let_go(self, run_id: str) -> None:
+        self._stopping.discard(run_id)
+        self._secrets.pop(run_id, None)
+        self._delayed.pop(run_id, None)
+
+
+def open_executor(
+    keeping: Keeping, tell: Tell, cluster: Cluster, place_id: str, connection: Connection | None
+) -> KubernetesExecutor:
+    """The executor of a cluster, which keeps what it knows in a folder of its own."""
+    own = replace(keeping, folder=keeping.folder / place_id, platform=place_id)
+    return KubernetesExecutor(Api(connection or connect_from_within()), cluster, own, tell)

@@ -1,0 +1,248 @@
+"""The logs of runs on a cluster: streamed while somebody reads them, saved before their pods are removed."""
+
+import contextlib
+import gzip
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import structlog
+
+from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
+from fairlead.adapters.kubernetes.objects import Pod
+from fairlead.adapters.kubernetes.spools import SECOND, Spool, first_pod_file
+from fairlead.adapters.logpages import read_page
+from fairlead.errors import Conflict, FairleadError, Unavailable
+from fairlead.model.observations import LogPage
+from fairlead.ports import Clock, Store
+from fairlead.run_files import load_size, open_file, save_file
+
+log = structlog.get_logger()
+
+LOG = "log"  # what a saved log is called among the files of its run
+ENDING = ".log"
+COPY_SECONDS = 600.0
+MOST_FOLLOWED = 100
+OPEN_SECONDS = 10.0
+STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
+
+SecretsOf = Callable[[str], Iterable[str]]
+
+
+class Logs:
+    """The logs of one cluster's runs."""
+
+    def __init__(self, api: Api, folder: Path, store: Store, secrets_of: SecretsOf, clock: Clock) -> None:
+        self.api, self.folder, self.store, self.secrets_of, self.clock = api, folder, store, secrets_of, clock
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._spools: dict[str, Spool] = {}
+        self._followed: dict[str, str] = {}  # the pods that are being read, and of which runs they are
+        self._pulled: dict[str, threading.Lock] = {}
+        self._read: set[str] = set()  # the pods that have ended, and of which all was read
+        self._saved: set[str] = set()
+        self._copied: set[str] = set()  # those of which all that is in the store is on this machine, too
+        self._closed = False
+        self.on_end: Callable[[str], None] = lambda _run_id: None
+
+    def read(self, run_id: str, pods: Sequence[Pod], cursor: int, most: int, *, over: bool) -> LogPage:
+        """A log from a cursor on. Raise `NotFound` where it is not there any more."""
+        if self.is_saved(run_id):
+            self._need_copy(run_id)
+        else:
+            troubles = [trouble for pod in pods if (trouble := self._read_on(pod, pods, over=over)) is not None]
+            if troubles and not self.is_left(run_id):
+                raise troubles[0]
+        return read_page(self._file(run_id), cursor, most, ended=over and self._is_whole(run_id, pods))
+
+    def follow(self, pod: Pod, pods: Sequence[Pod]) -> threading.Event:
+        """Read what a pod writes until it ends; what is set once the cluster has begun to send it."""
+        begun = threading.Event()
+        with self._lock:
+            known = not pod.began or pod.uid in self._read or pod.uid in self._followed
+            if not known and len(self._followed) < MOST_FOLLOWED:
+                self._followed[pod.uid] = pod.run_id
+                follow = threading.Thread(target=self._follow, args=(pod, pods, begun), daemon=True)
+                follow.start()
+                return begun
+        begun.set()
+        return begun
+
+    def follow_all(self, pods: Sequence[Pod]) -> None:
+        """Read what all pods write until they end. When this returns, the cluster has begun to send it, or cannot."""
+        until = time.monotonic() + OPEN_SECONDS
+        for begun in [self.follow(pod, pods) for pod in pods]:
+            begun.wait(max(until - time.monotonic(), 0))
+
+    def is_left(self, run_id: str) -> bool:
+        """Whether something of it is on this machine."""
+        return self._file(run_id).exists()
+
+    def list_left(self) -> list[str]:
+        """The runs of which something is on this machine."""
+        return [file.stem for file in self.folder.glob(f"*{ENDING}")]
+
+    def save(self, run_id: str, pods: Sequence[Pod]) -> bool:
+        """Keep all of a log in the store; False where some of it is still on its way."""
+        if self.is_saved(run_id):
+            self._trim(run_id)
+            return True
+        for pod in pods:
+            self._pull(pod, pods)
+        if not self._is_whole(run_id, pods):
+            return False
+        with self._lock:
+            if (spool := self._spools.pop(run_id, None)) is not None:
+                spool.close()
+        file = self._file(run_id)
+        with tempfile.TemporaryFile() as packed:
+            with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=3) as into:
+                if file.exists():
+                    with file.open("rb") as content:
+                        shutil.copyfileobj(content, into)
+            try:
+                with self.store.recording() as tx:
+                    save_file(tx, run_id, LOG, cast(BinaryIO, packed), self.clock())
+            except Conflict:  # the run is not there any more
+                return True
+        self._saved.add(run_id)
+        self._copied.add(run_id)
+        for pod in pods:
+            self._read.discard(pod.uid)
+            self._pulled.pop(pod.uid, None)
+        return True
+
+    def forget(self, run_id: str) -> None:
+        """Keep nothing of it on this machine."""
+        with self._lock:
+            if (spool := self._spools.pop(run_id, None)) is not None:
+                spool.close()
+        self._saved.discard(run_id)
+        self._copied.discard(run_id)
+        for file in (self._file(run_id), first_pod_file(self._file(run_id))):
+            file.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Write no more."""
+        with self._lock:
+            self._closed = True
+            for spool in self._spools.values():
+                spool.close()
+            self._spools.clear()
+
+    def is_saved(self, run_id: str) -> bool:
+        """Whether all of it is in the store."""
+        if run_id not in self._saved:
+            with self.store.reading() as tx:
+                if load_size(tx, run_id, LOG) is None:
+                    return False
+            self._saved.add(run_id)
+        return True
+
+    def _read_on(self, pod: Pod, pods: Sequence[Pod], *, over: bool) -> Unavailable | None:
+        """Have what a pod writes come; what keeps it from coming now."""
+        try:
+            if over or pod.is_over:
+                self._pull(pod, pods)
+            else:
+                self.follow(pod, pods)
+        except Unavailable as error:  # what was read before is there
+            log.info("log lost", pod=pod.name, problem=str(error))
+            return error
+        return None
+
+    def _is_whole(self, run_id: str, pods: Sequence[Pod]) -> bool:
+        with self._lock:
+            on_its_way = run_id in self._followed.values()
+        return not on_its_way and (run_id in self._saved or all(pod.uid in self._read or not pod.began for pod in pods))
+
+    def _follow(self, pod: Pod, pods: Sequence[Pod], begun: threading.Event) -> None:
+        try:
+            with self._one_at_a_time(pod):
+                self._receive(pod, pods, begun, follow="true")
+        except (FairleadError, OSError) as error:  # whoever reads on begins where this ended
+            log.info("log lost", pod=pod.name, problem=str(error))
+        finally:
+            begun.set()
+            with self._lock:
+                self._followed.pop(pod.uid, None)
+            self.on_end(pod.run_id)
+
+    def _pull(self, pod: Pod, pods: Sequence[Pod]) -> None:
+        """Read what is there now of a pod's log; of one that has ended, once."""
+        if pod.uid in self._followed:
+            return
+        with self._one_at_a_time(pod):
+            if pod.uid in self._read or not pod.began:
+                return
+            self._receive(pod, pods, threading.Event())
+            if pod.is_over:
+                self._read.add(pod.uid)
+
+    def _one_at_a_time(self, pod: Pod) -> threading.Lock:
+        with self._lock:
+            return self._pulled.setdefault(pod.uid, threading.Lock())
+
+    def _receive(self, pod: Pod, pods: Sequence[Pod], begun: threading.Event, **params: str) -> None:
+        spool = self._spool(pod, pods)
+        second, skip = spool.mark_of(pod.name)
+        if second:
+            params["sinceTime"] = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        path = path_of("v1", "pods", pod.namespace, pod.name) + "/log"
+        try:
+            with self.api.read(path, timestamps="true", **params) as lines:
+                begun.set()
+                for nanoseconds, line in _read_lines(lines):
+                    if skip and nanoseconds // SECOND == second:
+                        skip -= 1  # read before
+                    else:
+                        spool.add(pod.name, nanoseconds, line)
+        except Refused as refused:
+            if refused.status not in (400, 404):  # it has not begun, or is gone with its log
+                raise Unavailable(f"the log of {pod.name} cannot be read: {refused}") from refused
+
+    def _spool(self, pod: Pod, pods: Sequence[Pod]) -> Spool:
+        with self._lock:
+            if self._closed:
+                raise Unavailable("the cluster is reached in another way by now")
+            if pod.run_id not in self._spools:
+                many = len({each.index for each in pods}) > 1
+                self._spools[pod.run_id] = Spool(self._file(pod.run_id), self.secrets_of(pod.run_id), many=many)
+            return self._spools[pod.run_id]
+
+    def _trim(self, run_id: str) -> None:
+        """Remove the copy of a log that is in the store, once nobody has read it for a while."""
+        file = self._file(run_id)
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - file.stat().st_mtime > COPY_SECONDS:
+                self.forget(run_id)
+
+    def _need_copy(self, run_id: str) -> None:
+        """Have the file of a log that another server saved, or this one before it was started anew."""
+        if run_id in self._copied and self._file(run_id).exists():
+            return
+        aside = self._file(run_id).with_suffix(f".{threading.get_ident()}")
+        with open_file(self.store, run_id, LOG) as packed, gzip.open(packed, "rb") as content, aside.open("wb") as into:
+            shutil.copyfileobj(content, into)
+        aside.replace(self._file(run_id))
+        self._copied.add(run_id)
+
+    def _file(self, run_id: str) -> Path:
+        return self.folder / f"{run_id}{ENDING}"
+
+
+def _read_lines(lines: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Lines with the nanosecond at which each was written."""
+    last = 0
+    for line in lines:
+        stamp = STAMP.match(line)
+        if stamp is not None:
+            moment = datetime.fromisoformat((stamp[1] + stamp[3]).decode())
+            last = int(moment.timestamp()) * SECOND + int((stamp[2] or b"0").ljust(9, b"0"))
+        yield last, line if stamp is None else line[stamp.end() :]

@@ -1,0 +1,291 @@
+"""What is kept of the objects of a cluster: little, for there may be very many."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from fairlead.core.fitting.asking import PODS
+from fairlead.core.manifests.names import PREFIX, RUN_LABEL
+from fairlead.model.nodes import Amounts, Taint
+from fairlead.model.quantities import NANOS, Quantity
+
+JSON = dict[str, Any]
+PLATFORM_LABEL = f"{PREFIX}/platform"  # whose it is: several platforms may share a cluster
+RELEASED = f"{PREFIX}/released"
+QUEUE = f"{PREFIX}/queue"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+VOLUME_LABEL = f"{PREFIX}/volume"
+PROJECT_LABEL = f"{PREFIX}/project"
+PROJECT_NAME = f"{PREFIX}/project-name"  # in full, where a label could not hold it
+INDEX = "batch.kubernetes.io/job-completion-index"
+# The conditions of interest.
+TOLD = {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "PodScheduled", "DisruptionTarget", "Ready"}
+ENDED = ("Succeeded", "Failed")
+
+
+class Condition(NamedTuple):
+    """What is said of an object, and since when."""
+
+    status: str
+    reason: str
+    message: str
+    since: datetime | None
+
+
+class Ended(NamedTuple):
+    """How a container ended."""
+
+    code: int
+    reason: str
+    message: str
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Main:
+    """The Job or Deployment of a run."""
+
+    uid: str
+    version: int
+    kind: str
+    namespace: str
+    name: str
+    run_id: str
+    project: str
+    released: bool
+    suspended: bool
+    deleting: bool
+    wanted: int
+    ready: int
+    created_at: datetime | None
+    started_at: datetime | None
+    conditions: Mapping[str, Condition]
+    deadline: int | None = None
+    queue: str = ""  # of Kueue, which then says when it goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod: of a run, or of something else that takes room on a node."""
+
+    uid: str
+    version: int
+    namespace: str
+    name: str
+    run_id: str
+    project: str
+    owner: str
+    node: str
+    phase: str
+    amounts: Amounts
+    deleting: bool = False
+    index: int = 0
+    created_at: datetime | None = None
+    reason: str = ""
+    message: str = ""
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    waiting: tuple[str, str] = ("", "")
+    began: bool = False  # its container has run, or runs
+    restarts: int = 0
+    running_since: datetime | None = None
+    ended: Ended | None = None
+    spec: JSON | None = None  # only while it waits for a node
+    memory: str = ""  # the limit
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self.phase in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """A node as the cluster tells of it."""
+
+    uid: str
+    version: int
+    name: str
+    labels: Mapping[str, str]
+    allocatable: Amounts
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+    ready: bool
+    ready_since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A warning about an object."""
+
+    uid: str
+    version: int
+    about: str  # the uid of the object
+    about_name: str
+    namespace: str
+    reason: str
+    message: str
+    at: datetime | None
+
+
+def read_main(platform: str, raw: JSON) -> Main | None:
+    """A Job or a Deployment of a platform's run."""
+    meta, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
+    run_id = _run_of(meta, platform)
+    if not run_id:
+        return None
+    serves = "selector" in spec and "completions" not in spec
+    return Main(
+        **_identify(meta),
+        kind="Deployment" if serves else "Job",
+        run_id=run_id,
+        project=_project_of(meta),
+        released=meta.get("annotations", {}).get(RELEASED) == "true",
+        suspended=bool(spec.get("suspend")),
+        deleting="deletionTimestamp" in meta,
+        wanted=spec.get("replicas", 1) if serves else spec.get("completions", 1),
+        ready=status.get("readyReplicas", 0) if serves else status.get("ready", 0),
+        created_at=read_time(meta.get("creationTimestamp")),
+        started_at=read_time(status.get("startTime")),
+        conditions=_read_conditions(status),
+        deadline=spec["template"]["spec"].get("activeDeadlineSeconds"),
+        queue=meta["labels"].get(QUEUE_LABEL, ""),
+    )
+
+
+def read_pod(platform: str, raw: JSON) -> Pod | None:
+    """A pod, with more about it where it is of a platform's run."""
+    meta, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
+    run_id = _run_of(meta, platform)
+    base = {
+        **_identify(meta),
+        "run_id": run_id,
+        "project": _project_of(meta) if run_id else "",
+        "node": spec.get("nodeName", ""),
+        "phase": status.get("phase", "Pending"),
+        "amounts": add_up(spec),
+        "owner": next((owner["uid"] for owner in meta.get("ownerReferences", ()) if owner.get("controller")), ""),
+    }
+    if not run_id:
+        return Pod(**base)
+    container: JSON = next(iter(status.get("containerStatuses", ())), {})
+    state = container.get("state", {})
+    waiting = state.get("waiting", {})
+    ended = state.get("terminated") or container.get("lastState", {}).get("terminated")
+    return Pod(
+        **base,
+        deleting="deletionTimestamp" in meta,
+        index=int(meta.get("annotations", {}).get(INDEX, 0)),
+        created_at=read_time(meta.get("creationTimestamp")),
+        reason=status.get("reason", ""),
+        message=status.get("message", ""),
+        conditions=_read_conditions(status),
+        waiting=(waiting.get("reason", ""), waiting.get("message", "")),
+        began="running" in state or ended is not None,
+        restarts=container.get("restartCount", 0),
+        running_since=read_time(state.get("running", {}).get("startedAt")),
+        ended=None if ended is None else _read_ended(ended),
+        spec=None if base["node"] else spec,
+        memory=spec["containers"][0].get("resources", {}).get("limits", {}).get("memory", ""),
+    )
+
+
+def read_node(raw: JSON) -> NodeSeen:
+    """A node."""
+    meta, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
+    ready = _read_conditions(status).get("Ready")
+    amounts = {name: Quantity.parse(text).nanos for name, text in status.get("allocatable", {}).items()}
+    return NodeSeen(
+        uid=meta["uid"],
+        version=int(meta["resourceVersion"]),
+        name=meta["name"],
+        labels=meta.get("labels", {}),
+        allocatable=amounts,
+        taints=tuple(Taint(taint["key"], taint.get("value", ""), taint["effect"]) for taint in spec.get("taints", ())),
+        unschedulable=spec.get("unschedulable", False),
+        ready=ready is not None and ready.status == "True",
+        ready_since=None if ready is None else ready.since,
+    )
+
+
+def read_warning(raw: JSON) -> Warned:
+    """A warning."""
+    meta, about = raw["metadata"], raw["involvedObject"]
+    when = raw.get("series", {}).get("lastObservedTime") or raw.get("lastTimestamp") or raw.get("eventTime")
+    return Warned(
+        uid=meta["uid"],
+        version=int(meta["resourceVersion"]),
+        about=about.get("uid", ""),
+        about_name=about.get("name", ""),
+        namespace=about.get("namespace", ""),
+        reason=raw.get("reason", ""),
+        message=raw.get("message", ""),
+        at=read_time(when),
+    )
+
+
+def add_up(spec: JSON) -> dict[str, int]:
+    """What a pod takes of its node: its containers together, or one that runs before them where that is more."""
+    together = _sum(spec["containers"])
+    for before in spec.get("initContainers", ()):
+        alone = _sum([before])
+        if before.get("restartPolicy") == "Always":  # it goes on beside them
+            together = {name: together.get(name, 0) + alone.get(name, 0) for name in {*together, *alone}}
+        else:
+            together = {name: max(together.get(name, 0), alone.get(name, 0)) for name in {*together, *alone}}
+    for name, text in spec.get("overhead", {}).items():
+        together[name] = together.get(name, 0) + Quantity.parse(text).nanos
+    return {**together, PODS: NANOS}
+
+
+def read_time(text: str | None) -> datetime | None:
+    """A moment as Kubernetes writes it."""
+    return None if not text else datetime.fromisoformat(text)
+
+
+def _sum(containers: Sequence[JSON]) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for container in containers:
+        for name, text in container.get("resources", {}).get("requests", {}).items():
+            amounts[name] = amounts.get(name, 0) + Quantity.parse(text).nanos
+    return amounts
+
+
+def _identify(meta: JSON) -> JSON:
+    return {
+        "uid": meta["uid"],
+        "version": int(meta["resourceVersion"]),
+        "namespace": meta["namespace"],
+        "name": meta["name"],
+    }
+
+
+def _run_of(meta: JSON, platform: str) -> str:
+    labels = meta.get("labels", {})
+    return str(labels.get(RUN_LABEL, "")) if labels.get(PLATFORM_LABEL) == platform else ""
+
+
+def _project_of(meta: JSON) -> str:
+    in_full = meta.get("annotations", {}).get(PROJECT_NAME)
+    return str(in_full or meta.get("labels", {}).get(PROJECT_LABEL, ""))
+
+
+def _read_conditions(status: JSON) -> dict[str, Condition]:
+    return {
+        said["type"]: Condition(
+            said["status"], said.get("reason", ""), said.get("message", ""), read_time(said.get("lastTransitionTime"))
+        )
+        for said in status.get("conditions", ())
+        if said["type"] in TOLD
+    }
+
+
+def _read_ended(said: JSON) -> Ended:
+    return Ended(
+        said["exitCode"],
+        said.get("reason", ""),
+        said.get("message", "").replace("\0", "\N{SYMBOL FOR NULL}"),
+        read_time(said.get("startedAt")),
+        read_time(said.get("finishedAt")),
+    )

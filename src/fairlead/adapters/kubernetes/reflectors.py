@@ -1,0 +1,158 @@
+"""A copy of all objects of a kind, kept up to date by a watch: nobody asks about one object again and again."""
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import structlog
+
+from fairlead.adapters.kubernetes.clients import Api, Refused
+from fairlead.errors import Unavailable
+
+log = structlog.get_logger()
+
+JSON = dict[str, Any]
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
+WATCH_SECONDS = (240, 480)  # how long one watch lasts; not all of them end at once
+MOST_REMEMBERED = 1000
+GONE = 410  # the server no longer knows what happened since: only a new list tells
+
+
+class Known(Protocol):
+    """What is kept of an object, as a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def uid(self) -> str:
+        """Which object it is."""
+
+    @property
+    def version(self) -> int:
+        """Which of two is the later one."""
+
+
+Kept = TypeVar("Kept", bound=Known)
+Heard = Callable[[Kept | None, Kept | None], None]
+
+
+class Reflector(Generic[Kept]):
+    """Lists once, then watches. After a gap it resumes where it was; where it cannot, it lists again and compares."""
+
+    def __init__(
+        self, api: Api, path: str, read: Callable[[JSON], Kept | None], heard: Heard[Kept], **params: Any
+    ) -> None:
+        self.api, self.path, self.read, self.heard, self.params = api, path, read, heard, params
+        self.ready = threading.Event()  # all that was there has been seen
+        self.trouble = ""  # why nothing is heard at the moment
+        self._version = ""  # up to where all has been seen
+        self._kept: dict[str, Kept] = {}
+        self._gone: deque[str] = deque(maxlen=MOST_REMEMBERED)
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+        self._opened_at: float | None = None  # when the watch began that is open
+
+    def live(self) -> None:
+        """Follow until told to end."""
+        pause = SHORTEST_PAUSE
+        while not self._ended.is_set():
+            self._follow()
+            # A watch that was open for longer than the last pause has done its work, however it ended.
+            lasted = 0.0 if self._opened_at is None else time.monotonic() - self._opened_at
+            pause = SHORTEST_PAUSE if lasted > pause else min(pause * 2, LONGEST_PAUSE)
+            self._ended.wait(pause * random.uniform(0.5, 1.5))
+
+    def end(self) -> None:
+        """Follow no more."""
+        self._ended.set()
+
+    def put(self, raw: JSON, heard: Heard[Kept] | None = None) -> None:
+        """Take in an object that the server has just answered with: the watch may be slower, or already further."""
+        with self._lock:
+            if raw["metadata"]["uid"] not in self._gone:
+                self._take(raw, heard)
+
+    def _follow(self) -> None:
+        """List where that is needed, and watch until that ends."""
+        self._opened_at = None
+        try:
+            if not self._version:
+                self._list()
+            self._watch()
+        except Refused as refused:
+            if refused.status == GONE:
+                self._version = ""
+            self._note(str(refused))
+        except Unavailable as error:
+            self._note(str(error))
+        except Exception as error:  # an object that is not what it should be: the next list tells more
+            log.error("watch failed", path=self.path, problem=str(error), exc_info=error)
+            self._note(str(error))
+            self._version = ""
+
+    def _list(self) -> None:
+        found = self.api.list(self.path, **self.params)
+        self._note("")  # before anybody is told: what is not in it is not there
+        seen = {raw["metadata"]["uid"] for raw in found["items"]}
+        for raw in found["items"]:
+            self._take(raw)
+        at = found["metadata"]["resourceVersion"]
+        with self._lock:
+            # What was put in after the list was made is not in it, and not gone.
+            gone = [uid for uid, kept in self._kept.items() if uid not in seen and kept.version <= int(at)]
+        for uid in gone:
+            self._drop(uid)
+        self._version = at
+        self.ready.set()
+
+    def _watch(self) -> None:
+        seconds = random.randint(*WATCH_SECONDS)
+        params = {**self.params, "resourceVersion": self._version, "timeoutSeconds": seconds}
+        with self.api.watch(self.path, **params) as events:
+            self._opened_at = time.monotonic()
+            self._note("")
+            for event in events:
+                raw = event["object"]
+                if event["type"] == "DELETED":
+                    self._drop(raw["metadata"]["uid"])
+                elif event["type"] != "BOOKMARK":
+                    self._take(raw)
+                self._version = raw["metadata"]["resourceVersion"]
+                if self._ended.is_set():
+                    return
+
+    def _take(self, raw: JSON, heard: Heard[Kept] | None = None) -> None:
+        try:
+            kept = self.read(raw)
+        except (KeyError, TypeError, ValueError) as error:  # one odd object must not hide all others
+            log.error("object not understood", path=self.path, name=raw["metadata"].get("name"), exc_info=error)
+            return
+        if kept is None:
+            return
+        with self._lock:
+            before = self._kept.get(kept.uid)
+            if before is not None and kept.version <= before.version:
+                return
+            self._kept[kept.uid] = kept
+            if before is None or replace(before, version=kept.version) != kept:  # else nothing that anybody looks at
+                (heard or self.heard)(before, kept)
+
+    def _drop(self, uid: str) -> None:
+        with self._lock:
+            before = self._kept.pop(uid, None)
+            self._gone.append(uid)
+            if before is not None:
+                self.heard(before, None)
+
+    def _note(self, trouble: str) -> None:
+        if self._ended.is_set():
+            return
+        if trouble and not self.trouble:
+            log.warning("watch lost", path=self.path, problem=trouble)
+        elif self.trouble and not trouble:
+            log.info("watch goes on", path=self.path)
+        self.trouble = trouble

@@ -1,0 +1,109 @@
+"""What the runs of a cluster use, where it measures that: one request for all of them, every few seconds."""
+
+import json
+import threading
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
+from fairlead.adapters.kubernetes.objects import Pod
+from fairlead.adapters.kubernetes.views import View
+from fairlead.core.manifests.names import RUN_LABEL
+from fairlead.errors import Unavailable
+from fairlead.model.quantities import NANOS, Quantity
+from fairlead.ports import Clock
+
+log = structlog.get_logger()
+
+JSON = dict[str, Any]
+SECONDS = 15.0
+SECONDS_WITHOUT = 600.0  # between two looks whether a cluster that measures nothing has begun to
+MOST_SAMPLES = 2000
+PATH = path_of("metrics.k8s.io/v1beta1", "pods")
+
+
+class Sampler:
+    """Asks for what is used, and keeps it for each run until that is saved."""
+
+    def __init__(self, api: Api, view: View, folder: Path, clock: Clock, seconds: float = SECONDS) -> None:
+        self.api, self.view, self.folder, self.clock, self.seconds = api, view, folder, clock, seconds
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._ended = threading.Event()
+
+    def live(self) -> None:
+        """Sample until told to end."""
+        while not self._ended.wait(self.seconds if self._sample() else SECONDS_WITHOUT):
+            pass
+
+    def end(self) -> None:
+        """Sample no more."""
+        self._ended.set()
+
+    def load(self, run_id: str) -> list[JSON]:
+        """What was kept of a run, the oldest first."""
+        try:
+            lines = self._file(run_id).read_text("utf-8").splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+        samples = [sample for line in lines if (sample := _read_sample(line)) is not None]
+        thin = samples[:: -(-len(samples) // MOST_SAMPLES)] if samples else []
+        return [{**sample, "at": datetime.fromisoformat(sample["at"])} for sample in thin]
+
+    def forget(self, run_id: str) -> None:
+        """Keep nothing of a run."""
+        self._file(run_id).unlink(missing_ok=True)
+
+    def _sample(self) -> bool:
+        """Ask once, where something runs; False where nothing is measured."""
+        pods = self.view.running_pods()
+        if not pods:
+            return True
+        try:
+            found = self.api.list(PATH, labelSelector=RUN_LABEL)
+            self._keep(pods, found["items"])
+        except Refused as refused:
+            log.info("usage is not measured", problem=str(refused))
+            return refused.status not in (403, 404)
+        except Unavailable as error:
+            log.info("usage is not told", problem=str(error))
+        except Exception as error:  # one odd answer must not end it
+            log.error("sampling failed", problem=str(error), exc_info=error)
+        return True
+
+    def _keep(self, pods: Sequence[Pod], items: list[JSON]) -> None:
+        runs = {(pod.namespace, pod.name): pod.run_id for pod in pods}
+        used: dict[str, JSON] = {}
+        for item in items:
+            run_id = runs.get((item["metadata"]["namespace"], item["metadata"]["name"]))
+            if run_id is None:
+                continue
+            sample = used.setdefault(run_id, {"at": self.clock().isoformat(), "cpu": 0.0, "mem": 0})
+            for container in item["containers"]:
+                usage = container["usage"]
+                sample["cpu"] += Quantity.parse(usage.get("cpu", "0")).nanos / NANOS
+                sample["mem"] += Quantity.parse(usage.get("memory", "0")).nanos // NANOS
+        for run_id, sample in used.items():
+            with self._file(run_id).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(sample) + "\n")
+
+    def _file(self, run_id: str) -> Path:
+        return self.folder / f"{run_id}.usage"
+
+
+def _read_sample(line: str) -> JSON | None:
+    """A sample; None where it was not written as a whole."""
+    try:
+        sample = json.loads(line)
+    except ValueError:
+        return None
+    return sample if isinstance(sample, dict) and "at" in sample else None
+
+
+def find_peaks(samples: Sequence[JSON]) -> JSON:
+    """The most that was used of each resource."""
+    names = sorted({name for sample in samples for name in sample} - {"at"})
+    return {name: max(sample.get(name, 0) for sample in samples) for name in names}

@@ -1,0 +1,96 @@
+"""The log of a run on its way from the cluster: a file of this server, which knows up to where it has been read.
+
+Each record is one line of one pod. Where a line is of another pod than the one before, a line of the platform says so.
+"""
+
+import contextlib
+import os
+import re
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from fairlead.adapters.logfiles import LARGEST_RECORD, LogWriter, read_pieces
+from fairlead.adapters.masking import MASK, Masker
+from fairlead.run_tokens import PREFIX
+
+LARGEST = 64 << 20
+SECOND = 10**9
+POD = re.compile(rb"pod (\S+):\n")
+TOKEN = re.compile(re.escape(PREFIX).encode() + rb"[A-Za-z0-9._-]+")
+ALL = 1 << 62
+
+Mark = tuple[int, int]  # the second of the last line, and how many lines were read since it began
+
+
+class Spool:
+    """One run's log. Threads may write at the same time."""
+
+    def __init__(self, file: Path, secrets: Iterable[str], *, many: bool) -> None:
+        self.file, self._many = file, many
+        self._masker = Masker(secrets)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._marks: dict[str, Mark] = {}
+        self._pod = _read_first(file)
+        end = 0
+        with contextlib.suppress(ValueError):  # something else wrote there
+            for piece in read_pieces(file, 0, ALL):
+                self._remember(piece.stream, piece.data, piece.nanoseconds)
+                end = piece.end
+        if file.exists():
+            os.truncate(file, end)  # a record that is half written is written anew
+        self._writer = LogWriter(file, LARGEST)
+
+    def mark_of(self, pod: str) -> Mark:
+        """Up to where the log of a pod has been read."""
+        with self._lock:
+            return self._marks.get(pod, (0, 0))
+
+    def add(self, pod: str, nanoseconds: int, line: bytes) -> None:
+        """Keep a line, without secrets."""
+        told = TOKEN.sub(MASK, self._masker.mask_bytes(line))
+        with self._lock:
+            if self._closed:
+                return
+            if pod != self._pod and (self._many or self._pod):
+                self._write("platform", f"pod {pod}:\n".encode(), nanoseconds)
+            elif not self._pod:
+                first_pod_file(self.file).write_text(pod, "utf-8")
+            self._pod = pod
+            self._write("stdout", told, nanoseconds)
+
+    def close(self) -> None:
+        """Write no more."""
+        with self._lock:
+            self._closed = True
+            self._writer.close()
+
+    def _write(self, stream: str, data: bytes, nanoseconds: int) -> None:
+        self._writer.write(stream, data, nanoseconds)
+        self._remember(stream, data, nanoseconds)
+
+    def _remember(self, stream: str, data: bytes, nanoseconds: int) -> None:
+        if stream == "platform":
+            if (found := POD.fullmatch(data)) is not None:
+                self._pod = found[1].decode()
+            return
+        if len(data) == LARGEST_RECORD and not data.endswith(b"\n"):
+            return  # the line goes on in the next record
+        second, count = self._marks.get(self._pod, (0, 0))
+        if nanoseconds // SECOND > second:
+            self._marks[self._pod] = nanoseconds // SECOND, 1
+        elif nanoseconds // SECOND == second:
+            self._marks[self._pod] = second, count + 1
+
+
+def first_pod_file(file: Path) -> Path:
+    """Where it is kept whose lines stand in a log before any line that says so."""
+    return file.with_suffix(".pod")
+
+
+def _read_first(file: Path) -> str:
+    try:
+        return first_pod_file(file).read_text("utf-8")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,196 @@
+"""What is known of a cluster at this moment: the objects of each run, the warnings about them, and the nodes."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fairlead.adapters.kubernetes.objects import Condition, Main, NodeSeen, Pod, Warned
+from fairlead.model.nodes import Holding, Node
+
+MOST_WARNINGS = 5000
+DISRUPTED = "DisruptionTarget"
+
+
+@dataclass
+class RunView:
+    """What is there of one run. `disrupted`: why its last pod had to make room, until another one runs."""
+
+    main: Main | None = None
+    pods: dict[str, Pod] = field(default_factory=dict)
+    disrupted: Condition | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is there any more."""
+        return self.main is None and not self.pods
+
+
+class View:
+    """All of it. Reflectors write, everybody reads; whoever is told of a change hears it after it can be seen."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell = tell
+        self.on_leaving: Callable[[Pod], None] = lambda _pod: None  # told of a run's pod that is about to go
+        self._lock = threading.RLock()
+        self._runs: dict[str, RunView] = {}
+        self._nodes: dict[str, NodeSeen] = {}
+        self._placed: dict[str, dict[str, Pod]] = {}  # by node
+        self._shown: dict[str, Node] = {}  # nodes with what is taken, worked out once after each change
+        self._owners: dict[str, str] = {}  # the run of each object
+        self._warnings: OrderedDict[tuple[str, str], Warned] = OrderedDict()  # the last one about each object
+
+    def of(self, run_id: str) -> RunView | None:
+        """What is there of a run; None where nothing is."""
+        with self._lock:
+            found = self._runs.get(run_id)
+            if found is None:
+                return None
+            of_it = {uid: pod for uid, pod in found.pods.items() if found.main is None or belongs(pod, found.main)}
+            return RunView(found.main, of_it, found.disrupted)
+
+    def runs(self) -> list[str]:
+        """The runs of which something is there."""
+        with self._lock:
+            return sorted(self._runs)
+
+    def running_pods(self) -> list[Pod]:
+        """The pods of runs that are running."""
+        with self._lock:
+            return [pod for run in self._runs.values() for pod in run.pods.values() if pod.phase == "Running"]
+
+    def warnings_about(self, view: RunView) -> list[Warned]:
+        """The last warning about each object of a run, the latest first."""
+        objects: list[Main | Pod] = [*([view.main] if view.main is not None else []), *view.pods.values()]
+        about = {(known.namespace, known.name) for known in objects}
+        about |= {(pod.namespace, claim) for pod in view.pods.values() for claim in _claims_of(pod)}
+        with self._lock:
+            found = [self._warnings[name] for name in about if name in self._warnings]
+        return sorted(found, key=lambda warned: warned.version, reverse=True)
+
+    def node(self, name: str) -> NodeSeen | None:
+        """A node as the cluster tells of it."""
+        return self._nodes.get(name)
+
+    def nodes(self) -> list[Node]:
+        """All nodes, with what is taken of each and by whom."""
+        with self._lock:
+            for name in self._nodes.keys() - self._shown.keys():
+                self._shown[name] = self._show(self._nodes[name])
+            return [self._shown[name] for name in sorted(self._nodes)]
+
+    def hear_main(self, before: Main | None, after: Main | None) -> None:
+        """A Job or Deployment is new, changed or gone."""
+        self.note_main(before, after)
+        known = after or before
+        assert known is not None
+        self.tell(known.run_id)
+
+    def note_main(self, before: Main | None, after: Main | None) -> None:
+        """The same, where whoever does it knows."""
+        known = after or before
+        assert known is not None
+        with self._lock:
+            run = self._runs.setdefault(known.run_id, RunView())
+            if run.main is None or run.main.uid == known.uid:  # another one of that label is none of ours
+                run.main = after
+            for pod in run.pods.values():
+                self._shown.pop(pod.node, None)  # whose pod it is may be known from now on
+            self._settle(known.run_id, known.uid, there=after is not None)
+
+    def hear_pod(self, before: Pod | None, after: Pod | None) -> None:
+        """A pod is new, changed or gone."""
+        known = after or before
+        assert known is not None
+        with self._lock:
+            for pod in (before, after):
+                if pod is not None and pod.node:
+                    self._shown.pop(pod.node, None)
+                    self._placed.setdefault(pod.node, {}).pop(pod.uid, None)
+            if after is not None and after.node and not after.is_over:
+                self._placed[after.node][after.uid] = after
+            if not known.run_id:
+                return
+            run = self._runs.setdefault(known.run_id, RunView())
+            if after is None:
+                run.pods.pop(known.uid, None)
+            else:
+                run.pods[known.uid] = after
+                disruption = after.conditions.get(DISRUPTED)
+                if disruption is not None and disruption.status == "True":
+                    run.disrupted = disruption._replace(message=disruption.message or after.message)
+                elif after.running_since is not None:
+                    run.disrupted = None
+            self._settle(known.run_id, known.uid, there=after is not None)
+        if after is not None and after.deleting and not after.is_over and not (before is not None and before.deleting):
+            self.on_leaving(after)
+        if before is None and after is not None and not after.node and "PodScheduled" not in after.conditions:
+            return  # that a pod is there, and nobody has looked at it yet, says nothing of its run
+        self.tell(known.run_id)
+
+    def hear_node(self, before: NodeSeen | None, after: NodeSeen | None) -> None:
+        """A node is new, changed or gone."""
+        known = after or before
+        assert known is not None
+        with self._lock:
+            self._shown.pop(known.name, None)
+            if after is None:
+                self._nodes.pop(known.name, None)
+            else:
+                self._nodes[known.name] = after
+            gone = after is None or not after.ready
+            touched = {pod.run_id for pod in self._placed.get(known.name, {}).values() if pod.run_id}
+        if gone != (before is None or not before.ready):
+            for run_id in touched:
+                self.tell(run_id)
+
+    def hear_warning(self, _before: Warned | None, after: Warned | None) -> None:
+        """Something is wrong with an object."""
+        if after is None:
+            return
+        with self._lock:
+            about = after.namespace, after.about_name
+            self._warnings[about] = after
+            self._warnings.move_to_end(about)
+            if len(self._warnings) > MOST_WARNINGS:
+                self._warnings.popitem(last=False)
+            owner = self._owners.get(after.about)
+        if owner is not None:
+            self.tell(owner)
+
+    def _settle(self, run_id: str, uid: str, *, there: bool) -> None:
+        """Know whose object it is, for as long as it is there."""
+        if there:
+            self._owners[uid] = run_id
+        else:
+            self._owners.pop(uid, None)
+        if self._runs[run_id].is_empty:
+            del self._runs[run_id]
+
+    def _show(self, node: NodeSeen) -> Node:
+        holdings = tuple(map(self._hold, self._placed.get(node.name, {}).values()))
+        return Node(
+            name=node.name,
+            capacity=node.allocatable,
+            labels=node.labels,
+            holdings=holdings,
+            taints=node.taints,
+            unschedulable=node.unschedulable,
+        )
+
+    def _hold(self, pod: Pod) -> Holding:
+        run = self._runs.get(pod.run_id)
+        main = None if run is None else run.main
+        if main is None:
+            return Holding(pod.run_id, None, pod.amounts, pod.project)
+        return Holding(pod.run_id, main.name, pod.amounts, main.project)
+
+
+def belongs(pod: Pod, main: Main) -> bool:
+    """Whether a pod is what a Job has made, or may be one of a Deployment: labels can be set by anybody."""
+    return pod.namespace == main.namespace and (main.kind != "Job" or pod.owner == main.uid)
+
+
+def _claims_of(pod: Pod) -> list[str]:
+    volumes = [] if pod.spec is None else pod.spec.get("volumes", [])
+    return [volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume]

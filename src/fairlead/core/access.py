@@ -1,0 +1,123 @@
+"""What the platform needs to be allowed on a Kubernetes cluster: the least of it, for printing and for checking."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fairlead.model.plans import Manifest
+from fairlead.model.scopes import Cluster
+
+ACCOUNT, SYSTEM = "fairlead", "fairlead-system"  # the service account, and the namespace that it is in
+OF_PROJECTS = "fairlead-projects"
+RBAC = "rbac.authorization.k8s.io"
+ROLE_VERSION = f"{RBAC}/v1"
+LABELS = {"app.kubernetes.io/managed-by": "fairlead"}
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What may be done to a kind of object: everywhere, or in the namespaces of projects."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    why: str
+    where: Literal["everywhere", "projects"] = "projects"
+
+    @property
+    def called(self) -> str:
+        """The resource as RBAC is asked about it: `jobs.batch`."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+WATCHED = "where runs are, what is free, and why something does not start"
+# Everywhere: reading alone, and nothing that can hold a secret.
+EVERYWHERE = (
+    Permission("", "nodes", ("list", "watch"), WATCHED, "everywhere"),
+    Permission("", "pods", ("list", "watch"), WATCHED, "everywhere"),
+    Permission("batch", "jobs", ("list", "watch"), WATCHED, "everywhere"),
+    Permission("apps", "deployments", ("list", "watch"), WATCHED, "everywhere"),
+    Permission("", "events", ("list", "watch"), WATCHED, "everywhere"),
+    Permission("storage.k8s.io", "storageclasses", ("get", "list"), "which storage there is", "everywhere"),
+    Permission("node.k8s.io", "runtimeclasses", ("get", "list"), "which runtimes there are", "everywhere"),
+    Permission("scheduling.k8s.io", "priorityclasses", ("get", "list"), "which priorities there are", "everywhere"),
+    Permission("", "persistentvolumeclaims", ("list",), "which volumes of projects are left", "everywhere"),
+    Permission("metrics.k8s.io", "pods", ("list",), "what runs use", "everywhere"),
+    Permission("", "namespaces", ("get",), "whether the namespace of a project is there", "everywhere"),
+)
+CREATE_NAMESPACES = Permission("", "namespaces", ("create",), "a namespace for each project", "everywhere")
+KAI_QUEUES = Permission("scheduling.run.ai", "queues", ("get",), "whether the queue of KAI is there", "everywhere")
+# In the namespaces of projects. Secrets are only ever made: they go with the run that owns them.
+IN_PROJECTS = (
+    Permission("batch", "jobs", ("create", "delete", "get", "patch"), "runs that end"),
+    Permission("apps", "deployments", ("create", "delete", "get", "patch"), "runs that serve"),
+    Permission("", "services", ("create",), "addresses of runs that serve"),
+    Permission("", "configmaps", ("create", "get"), "code of runs; those of the project that they mount"),
+    Permission("", "secrets", ("create",), "the secrets that a run names"),
+    Permission("", "persistentvolumeclaims", ("create", "delete", "get"), "volumes"),
+    Permission("", "pods", ("create", "delete", "get"), "the pod with which `fairlead clusters check` looks around"),
+    Permission("", "pods/log", ("get",), "logs"),
+)
+KUEUE_QUEUES = Permission("kueue.x-k8s.io", "localqueues", ("get",), "whether the queue of Kueue is there")
+
+
+def list_permissions(cluster: Cluster) -> list[Permission]:
+    """All that is needed on a cluster, as it is set up."""
+    needs_kai = "kai" in (cluster.gpu_sharing, cluster.queueing)
+    return [
+        *EVERYWHERE,
+        *([CREATE_NAMESPACES] if cluster.create_namespaces else []),
+        *([KAI_QUEUES] if needs_kai else []),
+        *IN_PROJECTS,
+        *([KUEUE_QUEUES] if cluster.queueing == "kueue" else []),
+    ]
+
+
+def render_access(cluster: Cluster, namespaces: Sequence[str]) -> list[Manifest]:
+    """A service account and the roles that it needs.
+
+    Where the cluster makes namespaces, nobody knows which there will be, and the role of projects holds everywhere.
+    Where it does not, it holds in these namespaces alone.
+    """
+    permissions = list_permissions(cluster)
+    everywhere = _rules(permission for permission in permissions if permission.where == "everywhere")
+    in_projects = _rules(permission for permission in permissions if permission.where == "projects")
+    manifests = [
+        _object("v1", "Namespace", SYSTEM),
+        _object("v1", "ServiceAccount", ACCOUNT, SYSTEM),
+        *_bound("ClusterRole", ACCOUNT, everywhere),
+    ]
+    if cluster.create_namespaces:
+        return [*manifests, *_bound("ClusterRole", OF_PROJECTS, in_projects)]
+    return manifests + [
+        manifest for namespace in namespaces for manifest in _bound("Role", ACCOUNT, in_projects, namespace)
+    ]
+
+
+def _bound(kind: str, name: str, rules: list[Any], namespace: str | None = None) -> Iterator[Manifest]:
+    """A role, and that the service account has it."""
+    yield {**_object(ROLE_VERSION, kind, name, namespace), "rules": rules}
+    yield {
+        **_object(ROLE_VERSION, f"{kind}Binding", name, namespace),
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SYSTEM}],
+    }
+
+
+def _rules(permissions: Iterator[Permission]) -> list[dict[str, list[str]]]:
+    """The rules of a role: resources of one group that need the same share one."""
+    verbs_of: dict[tuple[str, str], set[str]] = {}
+    for permission in permissions:
+        verbs_of.setdefault((permission.group, permission.resource), set()).update(permission.verbs)
+    together: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (group, resource), needed in verbs_of.items():
+        together.setdefault((group, tuple(sorted(needed))), []).append(resource)
+    return [
+        {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
+        for (group, verbs), resources in together.items()
+    ]
+
+
+def _object(version: str, kind: str, name: str, namespace: str | None = None) -> Manifest:
+    metadata = {"name": name, **({} if namespace is None else {"namespace": namespace}), "labels": dict(LABELS)}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata}

@@ -1,0 +1,19 @@
+"""What a run that is executed elsewhere hands over, over HTTP. It fetches its code where users read it."""
+
+from typing import IO, Annotated
+
+from fastapi import Depends, Response
+
+from fairlead.server.bodies import Spooled
+from fairlead.server.doors import RunDoor
+from fairlead.server.routing import answers, make_router
+from fairlead.services.handovers import Handed
+
+router = make_router("runs")
+Left = Annotated[IO[bytes], Depends(Spooled("application/octet-stream"))]
+
+
+@router.put("/runs/{run_id}/handover/{path:path}", name="hand_over_file", **answers(Handed, writing=True))
+async def hand_over(door: RunDoor, run_id: str, path: str, left: Left) -> Response:
+    """Keep what a run leaves: `result.json`, `error.json`, or a file of its output. Only the run itself may do so."""
+    return await door.answer(door.services.handovers.put, run_id, path, left)

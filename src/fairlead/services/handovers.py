@@ -1,0 +1,134 @@
+"""What a run that is executed elsewhere fetches and hands over, with a token that is good for nothing else."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+from fairlead.core.outcomes import LARGEST_LEFT, parse_left, read_result
+from fairlead.errors import Forbidden, NotFound, RequestRejected, Unauthenticated
+from fairlead.model.parsing import show
+from fairlead.model.plans import Violation
+from fairlead.model.records import BlobRecord, RunRecord
+from fairlead.ports import Principal, Safe
+from fairlead.run_files import OUTPUT, load_size, measure_files, save_file
+from fairlead.run_tokens import is_run_token, open_run_token
+from fairlead.services.calls import Call
+from fairlead.services.executions import find_run
+from fairlead.services.units import Unit, Units
+
+LEFT = ("result.json", "error.json")
+LARGEST_FILE = 64 * 1024 * 1024
+LARGEST_OUTPUT = 256 * 1024 * 1024
+MOST_FILES = 10_000
+LONGEST_PATH = 1000
+TO_A_VOLUME = "write it to a volume"
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A file that was handed over."""
+
+    path: str
+    size: int
+
+
+class Handovers:
+    """The use cases of runs themselves."""
+
+    def __init__(self, units: Units, safe: Safe) -> None:
+        self.units, self.safe = units, safe
+
+    def admit(self, call: Call, run_id: str) -> None:
+        """Raise unless the caller is a run that goes on, and this one."""
+        with self._opened(self.units.reading, call, run_id):
+            pass
+
+    def code(self, call: Call, run_id: str) -> bytes:
+        """The packed code that the run executes."""
+        with self._opened(self.units.reading, call, run_id) as (unit, run):
+            kept = None if run.code is None else unit.tx.get(BlobRecord, id=run.code)
+            if kept is None:
+                raise NotFound(f"run {run_id} has no code of its own")
+            return kept.content
+
+    def put(self, call: Call, run_id: str, path: str, content: BinaryIO) -> Handed:
+        """Keep a file of the run, in the place of one of the same path."""
+        check_path(path)
+        if path in LEFT:
+            _check_left(path, content)
+        with self._opened(self.units.recording, call, run_id) as (unit, _):
+            if path not in LEFT:
+                _check_room(unit, run_id, path, _measure(content))
+            kept = save_file(unit.tx, run_id, path, content, unit.now)
+            return Handed(kept.path, kept.size)
+
+    @contextlib.contextmanager
+    def _opened(
+        self, opening: Callable[[Call], AbstractContextManager[Unit]], call: Call, run_id: str
+    ) -> Iterator[tuple[Unit, RunRecord]]:
+        """A use case of a run. Who has another token gets what they would get anywhere else for a run."""
+        if not is_run_token(call.bearer):
+            with self.units.reading(call) as unit:
+                find_run(unit, run_id)
+            raise Forbidden(f"only run {run_id} itself hands over what it leaves", "read its files instead")
+        if open_run_token(self.safe, call.bearer or "") != run_id:
+            raise NotFound(f"there is no run {show(run_id)}")
+        with opening(replace(call, principal=Principal(f"run/{run_id}", via="run-token"))) as unit:
+            run = unit.tx.get(RunRecord, id=run_id)
+            if run is None:
+                raise NotFound(f"there is no run {show(run_id)}")
+            if not run.live or run.held_by is None:
+                message = f"run {run_id} is {run.state}: its token is good only while it is executed"
+                raise Unauthenticated(message, "there is nothing more to hand over")
+            yield unit, run
+
+
+def check_path(path: str) -> None:
+    """Raise where a path is none that a run hands over."""
+    odd = ""
+    parts = path.split("/")
+    if path not in LEFT and (parts[0] != OUTPUT.rstrip("/") or len(parts) < 2):
+        odd = f"{show(path)} is nothing that a run hands over"
+    elif any(part in ("", ".", "..") or "\0" in part for part in parts):
+        odd = f"{show(path)} is no path below the output folder"
+    elif any("\ud800" <= letter <= "\udfff" for letter in path):
+        odd = "a path with half a character"
+    elif len(path.encode()) > LONGEST_PATH:
+        odd = f"the path has {len(path.encode()):,} bytes; at most {LONGEST_PATH:,} are kept"
+    if odd:
+        hint = f"hand over {', '.join(LEFT)} or {OUTPUT} and the path of a file, of at most {LONGEST_PATH:,} bytes"
+        raise RequestRejected([Violation("path", "path", odd, hint)])
+
+
+def _check_left(path: str, content: BinaryIO) -> None:
+    """Raise where a result or an error is too large, or is none that the bootstrap leaves."""
+    size = _measure(content)
+    if size > LARGEST_LEFT:
+        message = f"{path} has {size:,} bytes; at most {LARGEST_LEFT:,} are kept"
+        raise RequestRejected([Violation("body", "max", message, f"{TO_A_VOLUME}, or to a file of the output folder")])
+    found = parse_left(content.read())
+    known = read_result(found) if path == "result.json" else found
+    if known is None:
+        message = f"is no {path.partition('.')[0]} as the bootstrap leaves it"
+        raise RequestRejected([Violation("body", "json", message, "hand over files below output/ instead")])
+
+
+def _check_room(unit: Unit, run_id: str, path: str, size: int) -> None:
+    """Raise where a run leaves more than is kept. Files that come at once may go past that, each once."""
+    before = load_size(unit.tx, run_id, path)
+    count, total = measure_files(unit.tx, run_id, OUTPUT)
+    total -= before or 0
+    if before is None and count >= MOST_FILES:
+        message = f"run {run_id} has handed over {count:,} files; at most {MOST_FILES:,} are kept"
+        raise RequestRejected([Violation("path", "max", message, "pack them into one, or write them to a volume")])
+    if total + size > LARGEST_OUTPUT:
+        message = f"has {size:,} bytes, and run {run_id} has handed over {total:,}; at most {LARGEST_OUTPUT:,} are kept"
+        raise RequestRejected([Violation("body", "max", message, TO_A_VOLUME)])
+
+
+def _measure(content: BinaryIO) -> int:
+    size = content.seek(0, 2)
+    content.seek(0)
+    return size

@@ -1,0 +1,110 @@
+"""Objects of a cluster as its API server tells of them, as short as tests want them."""
+
+import itertools
+from typing import Any
+
+from fairlead.adapters.kubernetes import objects
+from fairlead.adapters.kubernetes.objects import Main, NodeSeen, Pod, Warned
+
+JSON = dict[str, Any]
+PLATFORM, RUN, NAMESPACE = "home", "r1", "forest"
+LABELS = {"fairlead.dev/run": RUN, "fairlead.dev/platform": PLATFORM, "fairlead.dev/project": "forest"}
+THEN = "2026-11-15T08:30:00Z"
+_versions = itertools.count(100)
+
+
+def make_main(
+    kind: str = "Job", *conditions: JSON, released: bool = True, deadline: int | None = None, **spec: Any
+) -> JSON:
+    """The Job or Deployment of the run."""
+    own: JSON = {"completions": 1, "suspend": False} if kind == "Job" else {"replicas": 1, "selector": {}}
+    own["template"] = {"spec": {} if deadline is None else {"activeDeadlineSeconds": deadline}}
+    status = {"conditions": list(conditions), "startTime": THEN}
+    meta = make_meta("train-1", LABELS, {"fairlead.dev/released": "true"} if released else {})
+    version = "batch/v1" if kind == "Job" else "apps/v1"
+    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": {**own, **spec}, "status": status}
+
+
+def make_pod(
+    name: str = "train-1-a",
+    *conditions: JSON,
+    phase: str = "Running",
+    node: str = "box",
+    index: int = 0,
+    labels: JSON | None = None,
+    last: JSON | None = None,
+    limits: JSON | None = None,
+    volumes: tuple[JSON, ...] = (),
+    said: JSON | None = None,
+    **state: Any,
+) -> JSON:
+    """A pod of the run; what is left over is the state of its container: `waiting={"reason": "x"}`."""
+    meta = make_meta(name, LABELS if labels is None else labels, {objects.INDEX: str(index)})
+    meta["ownerReferences"] = [OWNER]
+    container = {"name": "main", "resources": {"limits": limits or {}, "requests": limits or {}}}
+    spec = {"containers": [container], "volumes": list(volumes), **({"nodeName": node} if node else {})}
+    told = [{"state": state, "lastState": {"terminated": last} if last else {}, "restartCount": 2 if last else 0}]
+    status = {"phase": phase, "conditions": list(conditions), "containerStatuses": told if node else [], **(said or {})}
+    return {"metadata": meta, "spec": spec, "status": status}
+
+
+def make_node(name: str = "box", *, ready: str = "True", room: JSON | None = None, **spec: Any) -> JSON:
+    """A node with eight cores."""
+    status = {"conditions": [condition("Ready", ready)], "allocatable": {"cpu": "8", "pods": "110", **(room or {})}}
+    return {"metadata": make_meta(name, {"zone": "a"}), "spec": spec, "status": status}
+
+
+def make_warning(about: JSON, reason: str, message: str, at: str = THEN) -> JSON:
+    """A warning about an object."""
+    meta = about["metadata"]
+    said = {"uid": meta["uid"], "name": meta["name"], "namespace": meta["namespace"]}
+    return {
+        "metadata": make_meta("w"),
+        "involvedObject": said,
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": at,
+    }
+
+
+def make_meta(name: str, labels: JSON | None = None, annotations: JSON | None = None) -> JSON:
+    """What every object has. Each is later than those that were made before it."""
+    own = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}", "creationTimestamp": THEN}
+    return {**own, "resourceVersion": str(next(_versions)), "labels": labels or {}, "annotations": annotations or {}}
+
+
+OWNER = {"kind": "Job", "name": "train-1", "uid": "uid-train-1", "controller": True}
+
+
+def condition(name: str, status: str = "True", reason: str = "", message: str = "", at: str = THEN) -> JSON:
+    """What is said of an object."""
+    return {"type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
+
+
+def terminated(code: int, reason: str = "Error", message: str = "", at: str = THEN) -> JSON:
+    """How a container ended."""
+    return {"exitCode": code, "reason": reason, "message": message, "startedAt": THEN, "finishedAt": at}
+
+
+def read_main(raw: JSON) -> Main:
+    """The same as it is kept."""
+    found = objects.read_main(PLATFORM, raw)
+    assert found is not None
+    return found
+
+
+def read_pod(raw: JSON) -> Pod:
+    """The same of a pod."""
+    found = objects.read_pod(PLATFORM, raw)
+    assert found is not None
+    return found
+
+
+def read_node(raw: JSON) -> NodeSeen:
+    """The same of a node."""
+    return objects.read_node(raw)
+
+
+def read_warning(raw: JSON) -> Warned:
+    """The same of a warning."""
+    return objects.read_warning(raw)

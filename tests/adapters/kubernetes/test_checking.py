@@ -1,0 +1,258 @@
+"""What a check says of a cluster: what is there, what is not, and what to do."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.kubernetes.checking import check_cluster
+from fairlead.adapters.kubernetes.clients import Refused
+from fairlead.core.access import list_permissions
+from fairlead.errors import Unavailable
+from fairlead.model.observations import Check
+from fairlead.model.scopes import Cluster
+from tests.adapters.kubernetes.apis import ScriptedApi, make_groups, make_named, make_node
+
+STORAGE, RUNTIMES, NODES = (
+    "list /apis/storage.k8s.io/v1/storageclasses",
+    "list /apis/node.k8s.io/v1/runtimeclasses",
+    "list /api/v1/nodes",
+)
+DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
+FOREST = {"metadata": {"name": "forest", "labels": {"fairlead.dev/project": "forest"}}}
+PRODUCT = "nvidia.com/gpu.product"
+WELL = {
+    STORAGE: [make_named("standard", **DEFAULT), make_named("fast")],
+    RUNTIMES: [make_named("nvidia")],
+    NODES: [make_node("a", {PRODUCT: "A100"}, nvidia_gpu="8"), make_node("b")],
+    "/api/v1/namespaces/forest": FOREST,
+}
+
+
+def look(api: ScriptedApi, *projects: str, **said: Any) -> dict[str, list[Check]]:
+    """What is found, by name. All that is not well has a way out."""
+    found: dict[str, list[Check]] = {}
+    for check in check_cluster(api.api, Cluster(name="main", **said), projects or ["forest"]):
+        assert check.state == "ok" or check.hint, check
+        found.setdefault(check.name, []).append(check)
+    return found
+
+
+def one(api: ScriptedApi, name: str, **said: Any) -> Check:
+    (check,) = look(api, **said)[name]
+    return check
+
+
+def test_of_a_cluster_that_has_everything_all_is_well() -> None:
+    found = look(ScriptedApi(WELL))
+    states = {name: {check.state for check in checks} for name, checks in found.items()}
+    assert states.pop("callbacks") == {"warning"}  # nobody said where pods reach the server
+    assert set().union(*states.values()) == {"ok"}, found
+    assert found["connection"][0].message == "Kubernetes v1.35.8 answers"
+    assert found["storage"][0].message == "storage classes fast, standard; standard is the default"
+    assert found["gpus"][0].message == "8 nvidia.com/gpu on 1 of 2 nodes"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Unavailable("the cluster does not answer: refused"), "does not answer"),
+        (Refused(401, "Unauthorized", "Unauthorized"), "does not let the server in"),
+    ],
+)
+def test_where_nobody_answers_nothing_else_is_asked(error: Exception, told: str) -> None:
+    found = look(ScriptedApi({"/version": error}))
+    assert list(found) == ["connection"]
+    assert (found["connection"][0].state, told in found["connection"][0].message) == ("problem", True)
+
+
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [("v1.26.9", "problem"), ("v1.27.0", "ok"), ("v1.31.2+k3s1", "ok"), ("v2.0.0", "ok"), ("v0.0.0-master", "problem")],
+)
+def test_a_cluster_that_is_too_old_is_told_so(version: str, state: str) -> None:
+    check = one(ScriptedApi({**WELL, "/version": {"gitVersion": version}}), "connection")
+    assert (check.state, version in check.message) == (state, True)
+
+
+# Permissions
+
+
+def test_every_permission_is_asked_for_everywhere_where_namespaces_are_made() -> None:
+    api = ScriptedApi(WELL)
+    look(api)
+    needed = {
+        (permission.group, permission.resource, verb)
+        for permission in list_permissions(Cluster(name="main"))
+        for verb in permission.verbs
+    }
+    asked = {
+        (asked["group"], "/".join(filter(None, (asked["resource"], asked.get("subresource")))), asked["verb"])
+        for asked in api.reviews
+    }
+    assert asked == needed
+    assert {asked["namespace"] for asked in api.reviews} == {""}
+
+
+def test_where_namespaces_are_not_made_it_is_asked_in_those_of_the_projects() -> None:
+    api = ScriptedApi(WELL)
+    look(api, "forest", "lake", create_namespaces=False, namespace="ai-{project}")
+    assert {asked["namespace"] for asked in api.reviews if asked["resource"] == "secrets"} == {"ai-forest", "ai-lake"}
+    assert {asked["namespace"] for asked in api.reviews if asked["resource"] == "nodes"} == {""}
+
+
+@pytest.mark.parametrize(
+    ("denied", "told"),
+    [
+        ("create secrets *", "create secrets"),
+        ("get pods/log *", "get pods/log"),
+        ("watch jobs *", "watch jobs.batch"),
+        ("create namespaces *", "create namespaces"),
+    ],
+)
+def test_what_is_not_allowed_is_told_with_the_command_that_gives_it(denied: str, told: str) -> None:
+    api = ScriptedApi(WELL)
+    api.denied = {denied}
+    check = one(api, "permissions")
+    assert (check.state, check.message) == ("problem", f"missing: {told}")
+    assert check.hint == "fairlead clusters rbac main | kubectl apply -f -"
+
+
+def test_all_that_is_missing_is_told_together_and_not_without_end() -> None:
+    api = ScriptedApi(WELL)
+    api.denied = {"create secrets ai-lake", "delete jobs ai-lake"}
+    check = look(api, "forest", "lake", create_namespaces=False, namespace="ai-{project}")["permissions"][0]
+    assert check.message == "missing: delete jobs.batch in ai-lake, create secrets in ai-lake"
+    api.denied = {f"{verb} {item.resource} *" for item in list_permissions(Cluster(name="main")) for verb in item.verbs}
+    check = one(api, "permissions")
+    assert "more" in check.message
+    assert len(check.message) < 600
+
+
+def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_told() -> None:
+    api = ScriptedApi({**WELL, STORAGE: Refused(403, "Forbidden", "no"), NODES: Unavailable("gone for a moment")})
+    found = look(api)
+    assert [found[name][0].state for name in ("storage", "gpus", "usage")] == ["warning", "problem", "ok"]
+
+
+# Namespaces
+
+
+def test_namespaces_that_are_missing_are_made_where_that_is_wanted() -> None:
+    check = look(ScriptedApi(WELL), "forest", "lake")["namespaces"][0]
+    assert (check.state, "1 of 2 projects" in check.message, "are made" in check.message) == ("ok", True, True)
+    problem, rest = look(ScriptedApi(WELL), "forest", "lake", create_namespaces=False)["namespaces"]
+    assert "there is no namespace lake for project lake" in problem.message
+    assert "kubectl create namespace lake" in (problem.hint or "")
+    assert rest.state == "ok"
+
+
+def test_a_namespace_of_somebody_else_is_told() -> None:
+    other = {"metadata": {"name": "forest", "labels": {"fairlead.dev/project": "meadow"}}}
+    problem = look(ScriptedApi({**WELL, "/api/v1/namespaces/forest": other}))["namespaces"][0]
+    assert (problem.state, "not labelled for project forest" in problem.message) == ("problem", True)
+    assert "kubectl label namespace forest fairlead.dev/project=forest" in (problem.hint or "")
+
+
+def test_of_very_many_projects_it_is_said_how_many_were_looked_at() -> None:
+    api = ScriptedApi(WELL)
+    found = look(api, *(f"p{number}" for number in range(50)), create_namespaces=False)
+    assert "30 were not looked at" in found["namespaces"][-1].message
+    assert len({asked["namespace"] for asked in api.reviews}) == 21
+
+
+# Storage and runtimes
+
+
+@pytest.mark.parametrize(
+    ("classes", "said", "state", "told"),
+    [
+        ([], {}, "warning", "there is no storage class"),
+        ([make_named("fast")], {}, "warning", "no storage class is the default"),
+        ([make_named("fast", **DEFAULT)], {"storage_classes": ("fast",)}, "ok", "fast is the default"),
+        (
+            [make_named("fast", **DEFAULT)],
+            {"storage_classes": ("slow",)},
+            "problem",
+            "allows slow, and the cluster has",
+        ),
+    ],
+)
+def test_storage_is_there_or_it_is_told(classes: Any, said: dict[str, Any], state: str, told: str) -> None:
+    check = look(ScriptedApi({**WELL, STORAGE: classes}), **said)["storage"][0]
+    assert (check.state, told in check.message) == (state, True), check
+
+
+def test_runtimes_that_are_allowed_are_there_or_it_is_told() -> None:
+    assert look(ScriptedApi(WELL), runtime_classes=("nvidia",))["runtime classes"][0].state == "ok"
+    check = look(ScriptedApi(WELL), runtime_classes=("kata", "nvidia"))["runtime classes"][0]
+    assert (check.state, check.message) == ("problem", "runtime_classes allows kata, and the cluster has nvidia")
+
+
+# GPUs
+
+AMD = [make_node("a", amd_gpu="4")]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said", "state", "told"),
+    [
+        ([make_node("a")], {}, "warning", "none of 1 nodes has nvidia.com/gpu"),
+        ([], {}, "warning", "none of 0 nodes"),
+        ([make_node("a")], {"autoscaled": True}, "ok", "may be added"),
+        (AMD, {}, "warning", "none of 1 nodes has nvidia.com/gpu"),
+        (AMD, {"gpu_resource": "amd.com/gpu"}, "ok", "4 amd.com/gpu on 1 of 1 nodes"),
+        ([make_node("a", **{"nvidia_mig-1g.5gb": "7"})], {}, "ok", "slices: nvidia.com/mig-1g.5gb"),
+        ([make_node("a", nvidia_gpu="0")], {}, "warning", "none of 1"),
+    ],
+)
+def test_gpus_are_counted(nodes: Any, said: dict[str, Any], state: str, told: str) -> None:
+    check = look(ScriptedApi({**WELL, NODES: nodes}), **said)["gpus"][0]
+    assert (check.state, told in check.message) == (state, True), check
+
+
+def test_gpus_of_another_kind_are_suggested() -> None:
+    assert "set gpu_resource to amd.com/gpu" in (one(ScriptedApi({**WELL, NODES: AMD}), "gpus").hint or "")
+
+
+def test_nodes_without_a_product_are_told() -> None:
+    nodes = [make_node("a", {PRODUCT: "A100"}, nvidia_gpu="8"), make_node("b", nvidia_gpu="8")]
+    check = one(ScriptedApi({**WELL, NODES: nodes}), "gpu types")
+    assert check.message.startswith("1 of 2 nodes with GPUs have no label nvidia.com/gpu.product")
+    check = one(ScriptedApi(WELL), "gpu types", gpu_types={"big": ["H100"], "small": ["A100"]})
+    assert check.message == "no node has a product of big in gpu_types; products that are there: A100"
+
+
+def test_hami_is_seen_on_nodes() -> None:
+    check = one(ScriptedApi(WELL), "gpu sharing", gpu_sharing="hami")
+    assert (check.state, "no node is registered with HAMi" in check.message) == ("problem", True)
+    nodes = [make_node("a", annotations={"hami.io/node-nvidia-register": "GPU-1"}, nvidia_gpu="8")]
+    assert one(ScriptedApi({**WELL, NODES: nodes}), "gpu sharing", gpu_sharing="hami").state == "ok"
+
+
+# Queues and usage
+
+
+@pytest.mark.parametrize(("field", "name"), [("gpu_sharing", "gpu sharing"), ("queueing", "queueing")])
+def test_kai_and_its_queue_are_there_or_it_is_told(field: str, name: str) -> None:
+    api = ScriptedApi(WELL)
+    assert one(api, name, **{field: "kai"}).message == f"{field} is kai, and KAI is not there"
+    api.said["/apis"] = make_groups("scheduling.run.ai")
+    assert "no queue team" in one(api, name, **{field: "kai"}, kai_queue="team").message
+    api.said["/apis/scheduling.run.ai/v2/queues/team"] = make_named("team")
+    assert one(api, name, **{field: "kai"}, kai_queue="team").state == "ok"
+
+
+def test_kueue_and_its_queues_are_there_or_it_is_told() -> None:
+    api, kueue = ScriptedApi(WELL), {"queueing": "kueue", "kueue_queue": "team"}
+    assert one(api, "queueing", **kueue).message == "queueing is kueue, and Kueue is not there"
+    api.said["/apis"] = make_groups("kueue.x-k8s.io")
+    api.said["/apis/kueue.x-k8s.io/v1/namespaces/forest/localqueues/team"] = make_named("team")
+    assert one(api, "queueing", **kueue).state == "ok"
+    check = look(api, "forest", "lake", **kueue)["queueing"][0]
+    assert (check.state, "no LocalQueue team in lake" in check.message) == ("problem", True)
+
+
+def test_where_nobody_measures_that_is_told() -> None:
+    api = ScriptedApi({**WELL, "/apis": {"groups": []}})
+    check = one(api, "usage")
+    assert (check.state, check.hint) == ("warning", "install metrics-server")

@@ -1,0 +1,144 @@
+"""What is said of a run that has ended: what it left, or why it failed."""
+
+import pytest
+
+from fairlead.adapters.kubernetes import observing
+from fairlead.adapters.kubernetes.views import View
+from fairlead.model.observations import Phase
+from tests.adapters.kubernetes.making import JSON, RUN, make_main, make_pod, read_main, read_pod, terminated
+from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, RUNNING, look, told
+
+
+@pytest.mark.parametrize(
+    ("main", "pods", "lacks"),
+    [
+        (make_main(), [], False),
+        (make_main(), [make_pod(**RUNNING)], False),
+        (make_main("Deployment"), [make_pod(**RUNNING)], False),
+        (make_main("Job", DONE), [], True),
+        (make_main("Job", DONE), [make_pod(**RUNNING)], True),
+        (make_main("Job", DONE), [make_pod(phase="Succeeded", terminated=terminated(0))], False),
+        (make_main("Job", DONE, completions=2), [make_pod(phase="Succeeded", terminated=terminated(0))], True),
+        (make_main("Job", FAILED), [], True),
+        (make_main("Job", FAILED), [make_pod(**RUNNING)], True),
+        (make_main("Job", FAILED), [make_pod(phase="Failed", terminated=terminated(1))], False),
+        (make_main("Job", FAILED), [make_pod(phase="Succeeded", terminated=terminated(0))], True),
+        (
+            make_main("Job", FAILED, completions=2),
+            [make_pod("a", phase="Failed", terminated=terminated(1)), make_pod("b", index=1, **RUNNING)],
+            True,
+        ),
+    ],
+)
+def test_a_job_may_be_told_to_have_ended_before_its_pods_are(main: JSON, pods: list[JSON], lacks: bool) -> None:
+    """Each kind is watched by itself, and what was missed of one may come sooner than of the other."""
+    view = View(lambda _run_id: None)
+    view.hear_main(None, read_main(main))
+    for raw in pods:
+        view.hear_pod(None, read_pod(raw))
+    found = view.of(RUN)
+    assert found is not None
+    assert observing.lacks_pods(found) is lacks
+
+
+def test_what_has_completed_has_its_result() -> None:
+    message = '{"result": {"kind": "json", "value": 7}}'
+    seen = look(make_main("Job", DONE), make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message)))
+    assert seen is not None
+    assert (seen.phase, seen.reason, seen.message, seen.exit_code) == (Phase.SUCCEEDED, "", "", 0)
+    assert seen.result == {"kind": "json", "value": 7}
+    assert str(seen.started_at) == str(seen.finished_at) == "2026-11-15 08:30:00+00:00"
+
+
+def test_what_could_not_be_handed_over_is_told() -> None:
+    message = '{"result": {"kind": "json", "value": 7}, "lost": {"files": 3, "why": "no route"}}'
+    pod = make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message))
+    words = "has completed; 3 of its files could not be handed over: no route"
+    assert told(make_main("Job", DONE), pod) == (Phase.SUCCEEDED, "", words)
+
+
+@pytest.mark.parametrize("message", ["{", '{"result": 5}', '{"result": {"kind": "other"}}', "[]", ""])
+def test_whatever_a_pod_leaves_is_no_result_unless_it_is_one(message: str) -> None:
+    seen = look(make_main("Job", DONE), make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message)))
+    assert seen is not None
+    assert (seen.phase, seen.result) == (Phase.SUCCEEDED, None)
+
+
+@pytest.mark.parametrize(
+    ("pod", "seen"),
+    [
+        ({"terminated": terminated(3)}, ("ExitCode", "exited with code 3", 3)),
+        (
+            {"terminated": terminated(4, message="one\ntwo\n\n  three\nfour\n")},
+            ("ExitCode", "exited with code 4: two | three | four", 4),
+        ),
+        ({"terminated": terminated(139, message="bye\n")}, ("ExitCode", "was ended by SIGSEGV: bye", 139)),
+        (
+            {"terminated": terminated(1, message='{"error": {"type": "ValueError", "message": "bad"}}')},
+            ("ExitCode", "ValueError: bad", 1),
+        ),
+        ({"terminated": terminated(1, message='{"error": 5}')}, ("ExitCode", "exited with code 1", 1)),
+        (
+            {"terminated": terminated(137, "OOMKilled"), "limits": {"memory": "2Gi"}},
+            ("OOMKilled", "used more memory than its limit of 2Gi", 137),
+        ),
+        (
+            {"terminated": terminated(137, "OOMKilled")},
+            ("OOMKilled", "used more memory than its node could give", 137),
+        ),
+        (
+            {"terminated": terminated(128, "StartError", "no such program")},
+            ("StartFailed", "its container could not be started: no such program", 128),
+        ),
+        (
+            {"terminated": terminated(128, "ContainerCannotRun")},
+            ("StartFailed", "its container could not be started: ContainerCannotRun", 128),
+        ),
+        (
+            {"terminated": terminated(137, "ContainerStatusUnknown", "The container could not be located")},
+            ("NodeLost", "its node box was started anew while it ran", 137),
+        ),
+        (
+            {"terminated": terminated(137), "said": {"reason": "Evicted", "message": LOW}},
+            ("Evicted", LOW.strip(), 137),
+        ),
+        (
+            {"said": {"reason": "UnexpectedAdmissionError", "message": "no GPU"}},
+            ("UnexpectedAdmissionError", "no GPU", None),
+        ),
+        ({}, ("Failed", "failed, and nothing tells why", None)),
+    ],
+)
+def test_why_it_failed(pod: JSON, seen: tuple[str, str, int | None]) -> None:
+    found = look(make_main("Job", FAILED), make_pod(phase="Failed", **pod))
+    assert found is not None
+    assert (found.phase, found.reason, found.message, found.exit_code) == (Phase.FAILED, *seen)
+
+
+def test_a_deadline_is_told_with_its_seconds() -> None:
+    late = make_pod(phase="Failed", said={"reason": "DeadlineExceeded"}, terminated=terminated(143, at=LATER))
+    seen = look(make_main("Job", FAILED, deadline=90), late)
+    assert seen is not None
+    assert (seen.reason, seen.message) == ("DeadlineExceeded", "ran longer than its deadline of 90 seconds")
+
+
+def test_of_several_pods_the_one_that_failed_first_is_told() -> None:
+    main = make_main("Job", FAILED, completions=3)
+    pods = [
+        make_pod("a", phase="Failed", terminated=terminated(143, at=LATER)),
+        make_pod("b", phase="Failed", index=1, terminated=terminated(1, message='{"error": {"message": "one"}}')),
+        make_pod("c", index=2, **RUNNING),
+    ]
+    seen = look(main, *pods)
+    assert seen is not None
+    assert (seen.reason, seen.message, seen.exit_code, seen.error) == (
+        "ExitCode",
+        "pod 1: error: one",
+        1,
+        {"message": "one"},
+    )
+
+
+def test_pods_that_somebody_removed_are_told() -> None:
+    seen = told(make_main("Job", FAILED))
+    assert seen == (Phase.FAILED, "PodRemoved", "somebody or something has removed its pod: reached the limit")

@@ -1,0 +1,121 @@
+"""What is kept of objects: of our own what is needed to tell of them, of others what they take."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.kubernetes import objects
+from fairlead.core.fitting.asking import PODS
+from fairlead.model.nodes import Taint
+from fairlead.model.quantities import NANOS, Quantity
+from tests.adapters.kubernetes.making import (
+    JSON,
+    PLATFORM,
+    condition,
+    make_main,
+    make_node,
+    make_pod,
+    make_warning,
+    read_main,
+    read_pod,
+    terminated,
+)
+
+
+def nanos(**amounts: str) -> dict[str, int]:
+    return {name: Quantity.parse(text).nanos for name, text in amounts.items()}
+
+
+def test_a_job_and_a_deployment_are_told_apart() -> None:
+    job, deployment = read_main(make_main(completions=3)), read_main(make_main("Deployment", replicas=2))
+    assert (job.kind, job.wanted, job.suspended) == ("Job", 3, False)
+    assert (deployment.kind, deployment.wanted, deployment.suspended) == ("Deployment", 2, False)
+    # Kubernetes gives Jobs a selector, too.
+    assert read_main(make_main(selector={"matchLabels": {}})).kind == "Job"
+
+
+@pytest.mark.parametrize("labels", [{}, {"fairlead.dev/run": "r1"}, {"fairlead.dev/platform": PLATFORM}])
+def test_what_is_of_another_platform_or_of_none_is_not_ours(labels: JSON) -> None:
+    raw = make_main()
+    raw["metadata"]["labels"] = labels
+    assert objects.read_main(PLATFORM, raw) is None
+    pod = objects.read_pod(PLATFORM, make_pod(labels=labels, limits={"cpu": "2"}))
+    assert pod is not None
+    assert (pod.run_id, pod.project, pod.spec) == ("", "", None)
+    assert pod.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it takes its place all the same
+
+
+def test_a_project_whose_name_no_label_can_hold_is_named_in_full() -> None:
+    raw = make_main()
+    raw["metadata"]["annotations"]["fairlead.dev/project-name"] = "Forêt " * 20
+    assert read_main(raw).project == "Forêt " * 20
+    assert read_main(make_main()).project == "forest"
+
+
+def test_what_a_pod_asks_for_is_kept_only_while_it_waits_for_a_node() -> None:
+    assert read_pod(make_pod(node="", phase="Pending")).spec is not None
+    assert read_pod(make_pod(node="box")).spec is None
+
+
+def test_how_a_container_ended_is_known_also_while_it_is_started_again() -> None:
+    again = read_pod(make_pod(waiting={"reason": "CrashLoopBackOff"}, last=terminated(3)))
+    assert again.ended is not None
+    assert (again.ended.code, again.began, again.running_since, again.restarts) == (3, True, None, 2)
+    fresh = read_pod(make_pod(phase="Pending", waiting={"reason": "ContainerCreating"}))
+    assert (fresh.ended, fresh.began, fresh.waiting) == (None, False, ("ContainerCreating", ""))
+
+
+def container(restart: str | None = None, **requests: str) -> JSON:
+    return {"resources": {"requests": requests}, **({"restartPolicy": restart} if restart else {})}
+
+
+@pytest.mark.parametrize(
+    ("spec", "amounts"),
+    [
+        ({"containers": [container()]}, {}),
+        ({"containers": [container(cpu="1"), container(cpu="500m", memory="1Gi")]}, {"cpu": "1500m", "memory": "1Gi"}),
+        ({"containers": [container(cpu="1")], "initContainers": [container(cpu="4")]}, {"cpu": "4"}),
+        ({"containers": [container(cpu="4")], "initContainers": [container(cpu="1")]}, {"cpu": "4"}),
+        ({"containers": [container(cpu="1")], "initContainers": [container("Always", cpu="4")]}, {"cpu": "5"}),
+        (
+            {"containers": [container(cpu="1")], "overhead": {"cpu": "250m", "memory": "1Mi"}},
+            {"cpu": "1250m", "memory": "1Mi"},
+        ),
+    ],
+)
+def test_what_a_pod_takes_of_its_node(spec: JSON, amounts: dict[str, str]) -> None:
+    assert objects.add_up(spec) == {**nanos(**amounts), PODS: NANOS}
+
+
+def test_what_is_kept_of_a_node() -> None:
+    taints = [{"key": "team", "value": "vision", "effect": "NoSchedule"}, {"key": "broken", "effect": "NoExecute"}]
+    node = objects.read_node(make_node(room={"memory": "128974848Ki"}, taints=taints, unschedulable=True))
+    assert node.allocatable == nanos(cpu="8", pods="110", memory="128974848Ki")
+    assert node.taints == (Taint("team", "vision", "NoSchedule"), Taint("broken", "", "NoExecute"))
+    assert (node.unschedulable, node.ready) == (True, True)
+    assert not objects.read_node(make_node(ready="Unknown")).ready
+    bare: dict[str, Any] = make_node()
+    del bare["status"]
+    assert not objects.read_node(bare).ready
+
+
+def test_only_the_conditions_of_interest_are_kept() -> None:
+    said = [condition(name) for name in ("Complete", "Suspended", "DisruptionTarget", "ContainersReady")]
+    assert set(read_main(make_main("Job", *said)).conditions) == {"Complete", "DisruptionTarget"}
+
+
+@pytest.mark.parametrize(
+    ("times", "at"),
+    [
+        ({"lastTimestamp": "2026-11-15T08:30:00Z"}, "2026-11-15 08:30:00+00:00"),
+        ({"lastTimestamp": None, "eventTime": "2026-11-15T08:30:00.123456Z"}, "2026-11-15 08:30:00.123456+00:00"),
+        (
+            {"eventTime": "2026-11-15T08:30:00.000000Z", "series": {"lastObservedTime": "2026-11-15T09:00:00.000000Z"}},
+            "2026-11-15 09:00:00+00:00",
+        ),
+        ({"lastTimestamp": None}, "None"),
+    ],
+)
+def test_when_something_was_warned_of(times: JSON, at: str) -> None:
+    warning = {**make_warning(make_main(), "FailedCreate", "no"), **times}
+    assert str(objects.read_warning(warning).at) == at

@@ -1,0 +1,270 @@
+"""From what a cluster tells to what is said of a run: a phase, a reason to match, and a sentence."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.kubernetes import observing
+from fairlead.adapters.kubernetes.observing import Surroundings
+from fairlead.adapters.kubernetes.views import View
+from fairlead.model.observations import Observation, Phase
+from tests.adapters.kubernetes.making import (
+    JSON,
+    RUN,
+    condition,
+    make_main,
+    make_pod,
+    make_warning,
+    read_main,
+    read_pod,
+    read_warning,
+    terminated,
+)
+
+RUNNING: JSON = {"running": {"startedAt": "2026-11-15T08:30:00Z"}}
+UNSCHEDULED = condition("PodScheduled", "False", "Unschedulable", "0/2 nodes are available: 2 Insufficient cpu.")
+FAILED, DONE = condition("Failed", reason="BackoffLimitExceeded", message="reached the limit"), condition("Complete")
+LATER = "2026-11-15T09:00:00Z"
+LOW = "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 900Mi. "
+
+
+def look(main: JSON, *pods: JSON, warnings: tuple[JSON, ...] = (), **around: Any) -> Observation | None:
+    """What is seen of these objects, told one after the other."""
+    view = View(lambda _run_id: None)
+    view.hear_main(None, read_main(main))
+    for raw in pods:
+        before = (known := view.of(RUN)) and known.pods.get(raw["metadata"]["uid"])
+        gone = raw["metadata"].get("gone", False)
+        view.hear_pod(before or None, None if gone else read_pod(raw))
+    for raw in warnings:
+        view.hear_warning(None, read_warning(raw))
+    found = view.of(RUN)
+    assert found is not None
+    return observing.observe(found, Surroundings(view.warnings_about(found), **around))
+
+
+def told(main: JSON, *pods: JSON, **around: Any) -> tuple[Phase, str, str]:
+    seen = look(main, *pods, **around)
+    assert seen is not None
+    return seen.phase, seen.reason, seen.message
+
+
+def gone(pod: JSON) -> JSON:
+    """That a pod is there no more."""
+    return {**pod, "metadata": {**pod["metadata"], "gone": True}}
+
+
+def disrupted(reason: str, **more: Any) -> JSON:
+    return make_pod("train-1-old", condition("DisruptionTarget", reason=reason), phase="Failed", **more)
+
+
+def test_of_what_was_not_released_nothing_is_seen() -> None:
+    assert look(make_main(released=False, suspend=True)) is None
+
+
+# What goes on
+
+
+@pytest.mark.parametrize(
+    ("main", "pods", "seen"),
+    [
+        (make_main(), [], (Phase.PENDING, "", "")),
+        (make_main(), [make_pod(phase="Pending", node="")], (Phase.PENDING, "", "")),
+        (make_main(), [make_pod(phase="Pending", waiting={})], (Phase.STARTING, "", "")),
+        (
+            make_main(),
+            [make_pod(phase="Pending", waiting={"reason": "ContainerCreating"})],
+            (Phase.STARTING, "", ""),
+        ),
+        (make_main(), [make_pod(**RUNNING)], (Phase.RUNNING, "", "")),
+        (make_main("Deployment"), [make_pod(**RUNNING)], (Phase.RUNNING, "", "")),
+        (
+            make_main(completions=2),
+            [make_pod("a", **RUNNING), make_pod("b", phase="Pending", index=1, waiting={})],
+            (Phase.RUNNING, "", "1 of 2 pods run; the others are being started"),
+        ),
+        (
+            make_main(completions=2),
+            [make_pod("a", **RUNNING), make_pod("b", UNSCHEDULED, phase="Pending", index=1, node="")],
+            (Phase.RUNNING, "Unschedulable", f"1 of 2 pods run; {UNSCHEDULED['message']}"),
+        ),
+        # What came of it is for the Job to say.
+        (make_main(), [make_pod(phase="Succeeded", terminated=terminated(0))], (Phase.RUNNING, "", "")),
+        (make_main("Job", condition("FailureTarget", reason="DeadlineExceeded")), [], (Phase.RUNNING, "", "")),
+        (make_main("Job", condition("SuccessCriteriaMet")), [], (Phase.RUNNING, "", "")),
+        (
+            make_main(suspend=True),
+            [],
+            (Phase.PENDING, "Suspended", "somebody has suspended Job train-1: it goes on once that is taken back"),
+        ),
+    ],
+)
+def test_how_far_it_is(main: JSON, pods: list[JSON], seen: tuple[Phase, str, str]) -> None:
+    assert told(main, *pods) == seen
+
+
+def test_what_waits_in_a_queue_of_the_cluster_says_in_which() -> None:
+    main = make_main(suspend=True)
+    main["metadata"]["labels"] = {**main["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "gpus"}
+    assert told(main) == (Phase.PENDING, "Queued", "waits in queue gpus of the cluster")
+
+
+def test_what_is_being_removed_is_not_over_yet() -> None:
+    main = make_main("Job", FAILED)
+    main["metadata"]["deletionTimestamp"] = LATER
+    assert told(main, make_pod(**RUNNING)) == (Phase.RUNNING, "Ending", "is being ended")
+    assert told(main) == (Phase.STARTING, "Ending", "is being ended")
+
+
+# What keeps it from running
+
+
+def test_what_fits_nowhere_says_so_in_our_words_and_in_the_scheduler_s() -> None:
+    pod = make_pod("a", UNSCHEDULED, phase="Pending", node="")
+    seen = told(make_main(), pod, explain=lambda _pod: "needs 9 cores; 8 of 8 are free on box")
+    words = f"needs 9 cores; 8 of 8 are free on box; the scheduler says: {UNSCHEDULED['message']}"
+    assert seen == (Phase.PENDING, "Unschedulable", words)
+    assert told(make_main(), pod) == (Phase.PENDING, "Unschedulable", UNSCHEDULED["message"])
+
+
+@pytest.mark.parametrize(
+    "tail", [" preemption: 0/2 nodes are available: 2 x.", " no new claims to deallocate, preemption: 0/2."]
+)
+def test_of_what_the_scheduler_says_what_others_would_have_to_leave_is_left_out(tail: str) -> None:
+    said = condition("PodScheduled", "False", "Unschedulable", UNSCHEDULED["message"] + tail)
+    assert told(make_main(), make_pod("a", said, phase="Pending", node=""))[2] == UNSCHEDULED["message"]
+
+
+def test_a_volume_that_cannot_be_made_is_told_where_the_scheduler_waits_for_it() -> None:
+    words = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+    waits = condition("PodScheduled", "False", "Unschedulable", words)
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "train-1-data"}}
+    pod = make_pod("a", waits, phase="Pending", node="", volumes=(volume,))
+    claim = {"metadata": {"uid": "c", "name": "train-1-data", "namespace": "forest"}}
+    warning = make_warning(claim, "ProvisioningFailed", 'storageclass.storage.k8s.io "nope" not found')
+    ours = 'its volume train-1-data cannot be made: storageclass.storage.k8s.io "nope" not found'
+    assert told(make_main(), pod, warnings=(warning,)) == (
+        Phase.PENDING,
+        "ProvisioningFailed",
+        f"{ours}; the scheduler says: {words}",
+    )
+    full = make_pod("a", UNSCHEDULED, phase="Pending", node="", volumes=(volume,))
+    assert told(make_main(), full, warnings=(warning,))[1:] == ("Unschedulable", UNSCHEDULED["message"])
+
+
+@pytest.mark.parametrize(
+    ("reason", "words", "seen"),
+    [
+        (
+            "ErrImagePull",
+            'pull "x": not found',
+            ("ImagePullBackOff", 'its image cannot be pulled: pull "x": not found'),
+        ),
+        (
+            "ImagePullBackOff",
+            'Back-off pulling image "x": ErrImagePull: pull "x": not found',
+            ("ImagePullBackOff", 'its image cannot be pulled: pull "x": not found'),
+        ),
+        (
+            "ImagePullBackOff",
+            'Back-off pulling image "x"',
+            ("ImagePullBackOff", 'its image cannot be pulled: Back-off pulling image "x"'),
+        ),
+        ("InvalidImageName", "", ("ImagePullBackOff", "its image cannot be pulled: InvalidImageName")),
+        (
+            "CreateContainerConfigError",
+            'secret "x" not found',
+            ("CreateContainerConfigError", 'its container cannot be made: secret "x" not found'),
+        ),
+        ("CreateContainerError", "", ("CreateContainerError", "its container cannot be made: CreateContainerError")),
+    ],
+)
+def test_a_container_that_cannot_start(reason: str, words: str, seen: tuple[str, str]) -> None:
+    pod = make_pod(phase="Pending", waiting={"reason": reason, "message": words})
+    assert told(make_main(), pod) == (Phase.STARTING, *seen)
+
+
+def test_what_alternates_is_told_once() -> None:
+    """The kubelet says one and then the other, for as long as an image does not come: each would be an event."""
+    pods = [
+        make_pod(phase="Pending", waiting={"reason": "ErrImagePull", "message": "no route"}),
+        make_pod(
+            phase="Pending",
+            waiting={"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x": ErrImagePull: no route'},
+        ),
+    ]
+    assert len({told(make_main(), pod) for pod in pods}) == 1
+
+
+def test_a_volume_that_does_not_come_is_told() -> None:
+    pod = make_pod(phase="Pending", waiting={"reason": "ContainerCreating"})
+    warning = make_warning(pod, "FailedMount", 'configmap "x" not found')
+    assert told(make_main(), pod, warnings=(warning,)) == (Phase.STARTING, "FailedMount", 'configmap "x" not found')
+    other = {**warning, "involvedObject": {**warning["involvedObject"], "uid": "another"}}
+    assert told(make_main(), pod, warnings=(other,)) == (Phase.STARTING, "", "")
+
+
+def test_a_pod_that_may_not_be_made_is_told_without_the_name_that_it_did_not_get() -> None:
+    """With each try it has another one, and each would be an event."""
+    main = make_main()
+    words = 'Error creating: pods "train-1-{}" is forbidden: exceeded quota: few, requested: pods=1, limited: pods=0'
+    ours = "its pod cannot be made: exceeded quota: few, requested: pods=1, limited: pods=0; it is tried again"
+    for suffix in ("2m2zg", "xk9f4"):
+        warning = make_warning(main, "FailedCreate", words.format(suffix))
+        assert told(main, warnings=(warning,)) == (Phase.PENDING, "FailedCreate", ours)
+    warning = make_warning(main, "FailedCreate", "something else")
+    assert told(main, warnings=(warning,))[2] == "its pod cannot be made: something else; it is tried again"
+
+
+def test_a_served_run_that_ends_again_and_again_is_degraded() -> None:
+    pod = make_pod(waiting={"reason": "CrashLoopBackOff"}, last=terminated(3, message="no model\n"))
+    seen = (Phase.DEGRADED, "CrashLoopBackOff", "ends again and again, 2 times so far: exited with code 3: no model")
+    assert told(make_main("Deployment"), pod) == seen
+    well = make_pod("b", **RUNNING)
+    assert told(make_main("Deployment", replicas=2), well, pod)[0] is Phase.DEGRADED
+
+
+def test_a_node_that_is_lost_says_nothing_of_the_run() -> None:
+    seen = look(make_main(), make_pod(**RUNNING), tell_lost=lambda pod: f"{pod.node} does not answer")
+    assert seen is not None
+    assert (seen.phase, seen.reason) == (Phase.RUNNING, "NodeLost")
+    words = "its node box does not answer: what has become of it is known once the node is back, or was removed"
+    assert seen.message == words
+
+
+@pytest.mark.parametrize(
+    ("reason", "more", "seen"),
+    [
+        (
+            "PreemptionByScheduler",
+            {},
+            ("Preempted", "it made room for one with a higher priority, and waits for another place"),
+        ),
+        ("DeletionByTaintManager", {}, ("NodeLost", "its node went away, and it waits for another place")),
+        ("DeletionByPodGC", {}, ("NodeLost", "its node went away, and it waits for another place")),
+        ("EvictionByEvictionAPI", {}, ("Evicted", "it had to leave its node, and waits for another place")),
+        (
+            "TerminationByKubelet",
+            {"said": {"reason": "Evicted", "message": LOW}},
+            ("Evicted", f"its node has ended it, and it waits for another place: {LOW.strip()}"),
+        ),
+        ("TerminationByKubelet", {}, ("Evicted", "its node has ended it, and it waits for another place")),
+        ("SomethingNew", {}, ("", "")),
+    ],
+)
+def test_what_had_to_leave_waits_and_says_why(reason: str, more: JSON, seen: tuple[str, str]) -> None:
+    old = disrupted(reason, **more)
+    assert told(make_main(), old) == (Phase.PENDING, *seen)
+    assert told(make_main(), old, gone(old)) == (Phase.PENDING, *seen)
+    new = make_pod("train-1-new", UNSCHEDULED, phase="Pending", node="")
+    expected = (seen[0], f"{seen[1]}; the scheduler says: {UNSCHEDULED['message']}") if seen[0] else None
+    assert told(make_main(), old, new)[1:] == (expected or ("Unschedulable", UNSCHEDULED["message"]))
+    assert told(make_main(), old, new, make_pod("train-1-new", **RUNNING)) == (Phase.RUNNING, "", "")
+
+
+def test_of_two_causes_the_later_one_is_told() -> None:
+    main, old = make_main(), disrupted("PreemptionByScheduler")
+    before = make_warning(main, "FailedCreate", "exceeded quota", at="2026-11-15T08:00:00Z")
+    after = make_warning(main, "FailedCreate", "exceeded quota", at=LATER)
+    assert told(main, old, gone(old), warnings=(before,))[1] == "Preempted"
+    assert told(main, old, gone(old), warnings=(after,))[1] == "FailedCreate"

@@ -1,0 +1,123 @@
+"""Whether pods reach the server: a pod tries it, and is gone afterwards, whatever happened."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.kubernetes.clients import Refused
+from fairlead.adapters.kubernetes.probing import check_callbacks
+from fairlead.errors import Unavailable
+from fairlead.model.observations import Check
+from fairlead.model.scopes import Cluster
+from tests.adapters.kubernetes.apis import OnePod, ScriptedApi
+from tests.adapters.kubernetes.apis import make_pod as pod
+
+CLUSTER = Cluster(name="main", server_url="https://fairlead.example", python_image="registry.example/python:3")
+PODS = "/api/v1/namespaces/forest/pods"
+
+
+def try_it(api: ScriptedApi, cluster: Cluster = CLUSTER, *namespaces: str) -> Check:
+    (check,) = check_callbacks(
+        api.api, cluster, namespaces or ["gone", "forest"], patience=2.0, sleep=lambda _seconds: None
+    )
+    assert check.state == "ok" or check.hint
+    return check
+
+
+def test_without_an_address_it_is_told_what_works_all_the_same() -> None:
+    api = ScriptedApi()
+    check = try_it(api, Cluster(name="main"))
+    assert (check.state, api.created) == ("warning", [])
+    assert "1 MB" in check.message
+    assert "4000 bytes" in check.message
+    assert "fairlead clusters edit main --server-url" in (check.hint or "")
+
+
+def test_a_pod_that_reaches_the_server_says_so_and_is_removed() -> None:
+    api = OnePod("forest", pod("Pending"), pod("Running"), pod("Succeeded", terminated={"message": "reached"}))
+    assert try_it(api) == Check("callbacks", "ok", "pods reach the server at https://fairlead.example")
+    ((path, body),) = api.created
+    assert path == PODS
+    assert api.deleted == [f"{PODS}/{body['metadata']['name']}"]
+
+
+def test_the_pod_may_do_no_more_than_those_of_runs() -> None:
+    api = OnePod("forest", pod("Succeeded", terminated={"message": "reached"}))
+    try_it(api)
+    spec = api.created[0][1]["spec"]
+    (container,) = spec["containers"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["activeDeadlineSeconds"] <= 60
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert container["image"] == "registry.example/python:3"
+    assert container["command"][-1] == "https://fairlead.example/healthz"
+
+
+@pytest.mark.parametrize(
+    ("seen", "state", "told"),
+    [
+        (pod("Succeeded", terminated={"message": "URLError: refused"}), "problem", "URLError: refused"),
+        (
+            pod("Failed", terminated={"reason": "StartError", "message": "no python3"}),
+            "problem",
+            "StartError: no python3",
+        ),
+        (pod("Succeeded", terminated={}), "problem", "it is Succeeded"),
+        ({"metadata": {}, "status": {"phase": "Failed", "message": "deadline"}}, "problem", "deadline"),
+        (
+            pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "denied"}),
+            "warning",
+            "ImagePullBackOff: denied",
+        ),
+        (pod("Pending"), "warning", "it is Pending"),
+    ],
+)
+def test_what_keeps_it_from_the_server_is_told(seen: dict[str, Any], state: str, told: str) -> None:
+    api = OnePod("forest", seen)
+    check = try_it(api)
+    assert (check.state, told in check.message) == (state, True), check
+    assert len(api.deleted) == 1
+
+
+def test_a_pod_that_fits_nowhere_says_why() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}
+    check = try_it(OnePod("forest", {"metadata": {}, "status": {"phase": "Pending", "conditions": [condition]}}))
+    assert (check.state, "Unschedulable: 0/2 nodes" in check.message) == ("warning", True)
+
+
+def test_a_pod_that_may_not_be_made_is_told() -> None:
+    api = OnePod("forest", pod("Pending"), **{f"create {PODS}": Refused(403, "Forbidden", "exceeded quota")})
+    check = try_it(api)
+    assert (check.state, "exceeded quota" in check.message, api.deleted) == ("problem", True, [])
+
+
+@pytest.mark.parametrize("trouble", [Unavailable("gone"), KeyboardInterrupt()])
+def test_the_pod_is_removed_also_where_the_cluster_falls_silent(trouble: BaseException) -> None:
+    api = OnePod("forest", trouble)
+    with pytest.raises(type(trouble)):
+        try_it(api)
+    assert len(api.deleted) == 1
+
+
+def test_where_it_cannot_be_removed_what_was_found_is_told_all_the_same() -> None:
+    api = OnePod("forest", pod("Succeeded", terminated={"message": "reached"}), delete=Unavailable("gone"))
+    assert try_it(api).state == "ok"
+
+
+def test_what_an_interrupted_check_left_is_removed() -> None:
+    left = [
+        {"metadata": {"name": "fairlead-probe-old", "uid": "o"}, "status": {"phase": "Failed"}},
+        {"metadata": {"name": "fairlead-probe-other", "uid": "p"}, "status": {"phase": "Running"}},
+    ]
+    api = OnePod("forest", pod("Succeeded", terminated={"message": "reached"}), **{f"list {PODS}": left})
+    try_it(api)
+    assert f"{PODS}/fairlead-probe-old" in api.deleted
+    assert f"{PODS}/fairlead-probe-other" not in api.deleted
+
+
+def test_where_there_is_no_namespace_nothing_is_tried() -> None:
+    going = {"metadata": {"deletionTimestamp": "2026-11-15T08:30:00Z"}}
+    api = ScriptedApi({"/api/v1/namespaces/going": going})
+    check = try_it(api, CLUSTER, "gone", "going")
+    assert (check.state, "was not tried" in check.message, api.created) == ("warning", True, [])

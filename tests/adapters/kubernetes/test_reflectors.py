@@ -1,0 +1,274 @@
+"""A copy of all objects of a kind: nothing is missed, nothing is told twice, and nothing goes back in time."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import pytest
+
+from fairlead.adapters.kubernetes import reflectors
+from fairlead.adapters.kubernetes.clients import JSON, Api, Refused
+from fairlead.adapters.kubernetes.reflectors import Reflector
+from fairlead.errors import Unavailable
+
+PATH = "/api/v1/pods"
+OVER = Unavailable("the script is over")
+GONE = Refused(410, "Expired", "too old resource version")
+
+
+@dataclass(frozen=True)
+class Thing:
+    """What is kept of an object."""
+
+    uid: str
+    version: int
+    word: str
+
+
+class Script:
+    """An API server whose answers are written down: lists, and watches that say something and then fail or end."""
+
+    def __init__(self, *steps: Any) -> None:
+        self.steps = list(steps)
+        self.asked: list[str] = []  # `list`, or `watch <from which version>`
+        self.heard: list[str] = []
+        self.ready: list[bool] = []  # whether all had been seen by then
+        self.troubles: list[str] = []  # what is wrong, before each watch and whenever it is noted
+        self.reflector = Reflector(cast(Api, self), PATH, read, self.hear, labelSelector="fairlead.dev/run")
+
+    def play(self) -> "Script":
+        """Follow until the script is over."""
+        self.reflector.live()
+        assert not self.steps, "not all of the script was asked for"
+        return self
+
+    def hear(self, before: Thing | None, after: Thing | None) -> None:
+        told = [f"{thing.word}@{thing.version}" if thing is not None else "-" for thing in (before, after)]
+        self.heard.append(" ".join(told))
+        self.ready.append(self.reflector.ready.is_set())
+
+    def note_trouble(self) -> None:
+        self.troubles.append(self.reflector.trouble)
+
+    def list(self, path: str, **params: Any) -> JSON:
+        assert (path, params["labelSelector"]) == (PATH, "fairlead.dev/run")
+        self.asked.append("list")
+        version, *things = self._next()
+        return {"metadata": {"resourceVersion": version}, "items": things}
+
+    @contextlib.contextmanager
+    def watch(self, path: str, **params: Any) -> Iterator[Iterator[JSON]]:
+        assert (path, params["labelSelector"]) == (PATH, "fairlead.dev/run")
+        assert 240 <= params["timeoutSeconds"] <= 480
+        self.asked.append(f"watch {params['resourceVersion']}")
+        self.note_trouble()
+        yield self._tell(self._next())
+
+    def _next(self) -> Any:
+        if not self.steps:
+            self.reflector.end()
+            raise OVER
+        step = self.steps.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    def _tell(self, events: Any) -> Iterator[JSON]:
+        for event in events:
+            if isinstance(event, Exception):
+                raise event
+            if callable(event):
+                event()
+            else:
+                yield event
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits between two tries."""
+    monkeypatch.setattr(reflectors, "SHORTEST_PAUSE", 0.0)
+
+
+def read(raw: JSON) -> Thing | None:
+    if raw["word"] == "other":
+        return None
+    if raw["word"] == "odd":
+        raise ValueError("invalid literal for int()")
+    return Thing(raw["metadata"]["uid"], int(raw["metadata"]["resourceVersion"]), raw["word"])
+
+
+def thing(uid: str, version: int, word: str = "") -> JSON:
+    return {"metadata": {"uid": uid, "resourceVersion": str(version)}, "word": word or uid}
+
+
+def said(kind: str, uid: str, version: int, word: str = "") -> JSON:
+    return {"type": kind, "object": thing(uid, version, word)}
+
+
+def bookmark(version: int) -> JSON:
+    return {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
+
+
+def test_what_is_there_is_listed_and_then_watched() -> None:
+    script = Script(
+        ("10", thing("a", 5), thing("b", 7)),
+        [said("ADDED", "c", 11), said("MODIFIED", "a", 12, "a2"), said("DELETED", "b", 13)],
+    ).play()
+    assert script.asked[:2] == ["list", "watch 10"]
+    assert script.heard == ["- a@5", "- b@7", "- c@11", "a@5 a2@12", "b@7 -"]
+
+
+def test_it_is_ready_once_all_that_was_there_has_been_seen() -> None:
+    script = Script(Unavailable("no answer"), ("10", thing("a", 5)), [said("ADDED", "b", 11)]).play()
+    assert script.ready == [False, True]  # when each was heard
+
+
+def test_a_watch_that_ends_or_breaks_is_resumed_where_it_was() -> None:
+    script = Script(
+        ("10",),
+        [said("ADDED", "a", 11)],
+        [said("ADDED", "b", 12), Unavailable("the connection broke")],
+        [said("ADDED", "c", 14)],
+    ).play()
+    assert script.asked[:4] == ["list", "watch 10", "watch 11", "watch 12"]
+    assert script.heard == ["- a@11", "- b@12", "- c@14"]
+
+
+def test_a_bookmark_says_up_to_where_all_has_been_seen() -> None:
+    script = Script(("10",), [bookmark(50)], []).play()
+    assert script.asked[:3] == ["list", "watch 10", "watch 50"]
+    assert script.heard == []
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["instead of a watch", "in the middle of one"])
+def test_after_a_gap_that_is_too_long_it_lists_again_and_tells_the_difference(inside: bool) -> None:
+    script = Script(
+        ("10", thing("a", 5), thing("b", 6), thing("c", 7)),
+        [GONE] if inside else GONE,
+        ("90", thing("a", 5), thing("c", 80, "c2"), thing("d", 85)),
+        [],
+    ).play()
+    assert script.asked[:4] == ["list", "watch 10", "list", "watch 90"]
+    assert script.heard[3:] == ["c@7 c2@80", "- d@85", "b@6 -"]
+
+
+def test_a_list_that_fails_is_asked_for_again() -> None:
+    script = Script(Unavailable("no answer"), GONE, ("10", thing("a", 5)), []).play()
+    assert script.asked[:4] == ["list", "list", "list", "watch 10"]
+    assert script.heard == ["- a@5"]
+
+
+def test_an_object_that_cannot_be_read_keeps_no_other_from_being_seen() -> None:
+    """Anybody who may make pods can make odd ones."""
+    script = Script(
+        ("10", thing("x", 6, "odd"), thing("a", 5)), [said("ADDED", "y", 11, "odd"), said("ADDED", "b", 12)]
+    ).play()
+    assert script.heard == ["- a@5", "- b@12"]
+    assert script.asked[:3] == ["list", "watch 10", "watch 12"]
+    assert script.reflector.ready.is_set()
+
+
+def test_an_event_that_is_none_costs_a_new_list_and_no_more() -> None:
+    broken = {"type": "ADDED"}
+    script = Script(("10", thing("a", 5)), [broken], ("20", thing("a", 5), thing("b", 15)), []).play()
+    assert script.asked[:4] == ["list", "watch 10", "list", "watch 20"]
+    assert script.heard == ["- a@5", "- b@15"]
+
+
+def test_what_is_of_no_interest_moves_the_version_all_the_same() -> None:
+    script = Script(("10",), [said("ADDED", "x", 11, "other")], []).play()
+    assert (script.heard, script.asked[2]) == ([], "watch 11")
+
+
+def test_a_change_of_nothing_that_is_kept_is_not_told() -> None:
+    script = Script(("10", thing("a", 5)), [said("MODIFIED", "a", 11)]).play()
+    assert script.heard == ["- a@5"]
+
+
+def test_what_is_wrong_is_told_until_the_watch_is_open_again() -> None:
+    script = Script()
+    look = script.note_trouble
+    script.steps = [("10",), [look, Unavailable("no answer")], Unavailable("still none"), [look]]
+    script.play()
+    assert script.troubles[:5] == ["", "", "no answer", "still none", ""]
+
+
+# What is put in from answers
+
+
+def test_an_object_from_an_answer_is_there_at_once_and_not_told_again() -> None:
+    script = Script()
+    script.steps = [
+        ("10",),
+        [lambda: script.reflector.put(thing("a", 12)), said("ADDED", "a", 12), said("MODIFIED", "a", 13, "a2")],
+    ]
+    assert script.play().heard == ["- a@12", "a@12 a2@13"]
+
+
+def test_an_object_from_an_answer_is_not_rolled_back_by_an_older_event() -> None:
+    script = Script()
+    script.steps = [
+        ("10", thing("a", 5)),
+        [lambda: script.reflector.put(thing("a", 12, "new")), said("MODIFIED", "a", 11, "old")],
+        GONE,
+        ("12", thing("a", 12, "new")),
+        [],
+    ]
+    assert script.play().heard == ["- a@5", "a@5 new@12"]
+
+
+def test_an_object_from_an_answer_is_not_gone_because_an_older_list_lacks_it() -> None:
+    script = Script()
+
+    class Late(tuple[Any, ...]):
+        """A list that is read before an object is made, and answered after."""
+
+        def __iter__(self) -> Iterator[Any]:
+            script.reflector.put(thing("a", 15))
+            return super().__iter__()
+
+    script.steps = [Late(["10"]), [said("ADDED", "a", 15)]]
+    assert script.play().heard == ["- a@15"]
+
+
+def test_an_object_that_is_gone_does_not_come_back_with_a_late_answer() -> None:
+    script = Script()
+    script.steps = [("10", thing("a", 5)), [said("DELETED", "a", 11), lambda: script.reflector.put(thing("a", 9))]]
+    assert script.play().heard == ["- a@5", "a@5 -"]
+
+
+# Pauses
+
+
+def test_pauses_grow_while_nothing_works_and_are_short_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflectors, "SHORTEST_PAUSE", 1.0)
+    monkeypatch.setattr(reflectors, "LONGEST_PAUSE", 10.0)
+    now, pauses = [0.0], list[float]()
+    monkeypatch.setattr(time, "monotonic", lambda: sum(now))
+    pass_by = partial(now.append, 100.0)
+    script = Script(*[Unavailable("no answer")] * 6, ("10",), [pass_by, Unavailable("again")], Unavailable("still"))
+    monkeypatch.setattr(script.reflector._ended, "wait", pauses.append)
+    script.play()
+    assert len(pauses) == 9
+    growing, back = pauses[:6], pauses[6:]
+    assert all(0.5 * most <= pause <= 1.5 * most for pause, most in zip(growing, (2, 4, 8, 10, 10, 10), strict=True))
+    assert 0.5 <= back[0] <= 1.5
+    assert len(set(pauses)) == len(pauses)  # not all that wait come back at once
+
+
+@pytest.mark.parametrize(
+    "end", [(), (Unavailable("the connection broke"),), (GONE,)], ids=["ends", "breaks", "is lost"]
+)
+def test_a_watch_that_is_over_at_once_again_and_again_is_no_reason_to_hurry(
+    monkeypatch: pytest.MonkeyPatch, end: tuple[Exception, ...]
+) -> None:
+    monkeypatch.setattr(reflectors, "SHORTEST_PAUSE", 1.0)
+    monkeypatch.setattr(reflectors, "LONGEST_PAUSE", 10.0)
+    pauses: list[float] = []
+    script = Script(("10",), *[step for _ in range(6) for step in ([end, ("10",)] if GONE in end else [end])])
+    monkeypatch.setattr(script.reflector._ended, "wait", pauses.append)
+    script.play()
+    assert all(5 <= pause <= 15 for pause in pauses[3:6])

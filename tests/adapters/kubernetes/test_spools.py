@@ -1,0 +1,119 @@
+"""A log on its way from the cluster: whoever goes on reading after a crash loses no line, and repeats none."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.adapters.kubernetes.spools import SECOND, Spool
+from fairlead.adapters.logfiles import LARGEST_RECORD, read_pieces
+
+NOW = 1_700_000_000 * SECOND
+
+
+Open = Callable[..., Spool]
+
+
+@pytest.fixture
+def open_spool(tmp_path: Path) -> Iterator[Open]:
+    """Opens the log of one run, again and again."""
+    with contextlib.ExitStack() as opened:
+
+        def open_it(*secrets: str, many: bool = False) -> Spool:
+            spool = Spool(tmp_path / "r1.log", secrets, many=many)
+            opened.callback(spool.close)
+            return spool
+
+        yield open_it
+
+
+def read(folder: Path) -> str:
+    """The log as it is shown; what the platform says stands in brackets."""
+    pieces = read_pieces(folder / "r1.log", 0, 1 << 40)
+    return "".join(f"[{it.data.decode()}]" if it.stream == "platform" else it.data.decode() for it in pieces)
+
+
+def test_a_mark_is_the_second_of_the_last_line_and_how_many_lines_it_has(open_spool: Open) -> None:
+    spool = open_spool()
+    assert spool.mark_of("a") == (0, 0)
+    for moment in (NOW, NOW + 1, NOW + SECOND, NOW + SECOND + 1, NOW + SECOND + 2):
+        spool.add("a", moment, b"line\n")
+    assert spool.mark_of("a") == (1_700_000_001, 3)
+    spool.add("a", NOW, b"late\n")  # two streams may be out of step by a little
+    assert spool.mark_of("a") == (1_700_000_001, 3)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_another_one_on_the_same_file_knows_the_same_marks(open_spool: Open, many: bool) -> None:
+    first = open_spool(many=many)
+    for pod, moment in (("a", NOW), ("b", NOW), ("a", NOW + 1), ("b", NOW + SECOND)):
+        first.add(pod, moment, b"line\n")
+    second = open_spool(many=many)
+    for pod in ("a", "b", "c"):
+        assert second.mark_of(pod) == first.mark_of(pod)
+    assert (second.mark_of("a"), second.mark_of("c")) == ((NOW // SECOND, 2), (0, 0))
+
+
+def test_whose_lines_they_are_is_said_only_where_there_are_several_pods(open_spool: Open, tmp_path: Path) -> None:
+    spool = open_spool()
+    for pod in "aabba":
+        spool.add(pod, NOW, pod.encode() + b"\n")
+    assert read(tmp_path) == "a\na\n[pod b:\n]b\nb\n[pod a:\n]a\n"
+
+
+def test_of_many_pods_the_first_is_said_too(open_spool: Open, tmp_path: Path) -> None:
+    spool = open_spool(many=True)
+    for pod in "ab":
+        spool.add(pod, NOW, pod.encode() + b"\n")
+    assert read(tmp_path) == "[pod a:\n]a\n[pod b:\n]b\n"
+
+
+def test_one_pod_goes_on_after_a_restart_as_if_nothing_had_been(open_spool: Open, tmp_path: Path) -> None:
+    open_spool().add("a", NOW, b"before\n")
+    open_spool().add("a", NOW, b"after\n")
+    assert read(tmp_path) == "before\nafter\n"
+
+
+def test_a_pod_that_takes_the_place_of_another_is_read_from_its_beginning_after_a_restart(
+    open_spool: Open, tmp_path: Path
+) -> None:
+    open_spool().add("old", NOW, b"before\n")
+    again = open_spool()
+    assert (again.mark_of("old"), again.mark_of("new")) == ((NOW // SECOND, 1), (0, 0))
+    again.add("new", NOW, b"after\n")
+    assert read(tmp_path) == "before\n[pod new:\n]after\n"
+
+
+def test_what_is_half_written_is_written_anew(open_spool: Open, tmp_path: Path) -> None:
+    open_spool().add("a", NOW, b"whole\n")
+    file = tmp_path / "r1.log"
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole[:-2])
+    again = open_spool()
+    assert again.mark_of("a") == (NOW // SECOND, 1)
+    again.add("a", NOW, b"next\n")
+    assert read(tmp_path) == "whole\nnext\n"
+
+
+def test_a_line_that_is_kept_in_parts_is_one_line(open_spool: Open) -> None:
+    spool = open_spool()
+    spool.add("a", NOW, b"x" * 2 * LARGEST_RECORD + b"yz\n")
+    spool.add("a", NOW, b"short\n")
+    assert spool.mark_of("a") == open_spool().mark_of("a") == (NOW // SECOND, 2)
+
+
+def test_what_comes_after_the_end_is_not_kept(open_spool: Open, tmp_path: Path) -> None:
+    spool = open_spool()
+    spool.add("a", NOW, b"before\n")
+    spool.close()
+    spool.add("a", NOW, b"after\n")
+    assert read(tmp_path) == "before\n"
+    assert open_spool().mark_of("a") == (NOW // SECOND, 1)
+
+
+def test_secrets_are_masked(open_spool: Open, tmp_path: Path) -> None:
+    spool = open_spool("hunter22", "two\nlines")
+    for line in (b"it is hunter22!\n", b"two\n", b"lines\n", b"plain\n"):
+        spool.add("a", NOW, line)
+    assert read(tmp_path) == "it is ***!\ntwo\n***\nplain\n"  # what is shorter than four letters is no secret

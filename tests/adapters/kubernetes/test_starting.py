@@ -1,0 +1,313 @@
+"""How a run is started: in an order that leaves nothing behind, by name, and never by force."""
+
+import base64
+import copy
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from fairlead.adapters.kubernetes.clients import JSON, Api, Refused, path_of
+from fairlead.adapters.kubernetes.starting import PLURALS, Starter, Unfit
+from fairlead.errors import Unavailable
+from fairlead.model.observations import Work
+from fairlead.model.scopes import Cluster
+from tests.adapters.local.making import make_work
+from tests.making import SERVED
+
+PROJECT, RELEASED = "fairlead.dev/project", "fairlead.dev/released"
+DATA = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data", "spec": {"size": "1Gi"}}
+SHARED = {"volume_type": "shared_volume", "name": "sets", "mount_path": "/sets", "spec": {"claim_name": "sets"}}
+SETTINGS = {"volume_type": "config_map", "name": "settings", "mount_path": "/s", "spec": {"name": "settings"}}
+CALLS_BACK = {"server_url": "https://fairlead.example"}
+
+
+class Killed(BaseException):
+    """Whoever was about to ask is there no more."""
+
+
+class Kept:
+    """An API server that keeps what it is given. `said`: what it answers instead, by `VERB path`, once."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, JSON] = {}
+        self.asked: list[str] = []
+        self.said: dict[str, Exception] = {}
+        self.most: int | None = None  # after so many requests, whoever asks is killed
+
+    def get(self, path: str) -> JSON:
+        self._ask("GET", path)
+        if path not in self.objects:
+            raise Refused(404, "NotFound", f"{path} not found")
+        return copy.deepcopy(self.objects[path])
+
+    def create(self, path: str, body: JSON) -> JSON:
+        where = f"{path}/{body['metadata']['name']}"
+        self._ask("POST", where)
+        if where in self.objects:
+            raise Refused(409, "AlreadyExists", f"{where} already exists")
+        made = copy.deepcopy(body)
+        made["metadata"] |= {"uid": f"uid-{len(self.objects)}"}
+        self.objects[where] = made
+        return copy.deepcopy(made)
+
+    def patch(self, path: str, body: JSON) -> JSON:
+        self._ask("PATCH", path)
+        _merge(self.objects[path], body)
+        return copy.deepcopy(self.objects[path])
+
+    def add(self, kind: str, name: str, namespace: str = "forest", **labels: str) -> JSON:
+        """Something that is there already."""
+        path = path_of("v1", PLURALS[kind], namespace, name)
+        self.objects[path] = {"metadata": {"name": name, "uid": f"uid-{name}", "labels": labels}}
+        return self.objects[path]
+
+    def find(self, kind: str) -> JSON:
+        """The one object of a kind."""
+        (found,) = [made for made in self.objects.values() if made.get("kind") == kind]
+        return found
+
+    def _ask(self, verb: str, path: str) -> None:
+        if len(self.asked) == self.most:
+            raise Killed
+        self.asked.append(f"{verb} {path}")
+        for words, error in list(self.said.items()):
+            if f"{verb} {path}".startswith(words):
+                del self.said[words]
+                raise error
+
+
+def _merge(into: JSON, patch: JSON) -> None:
+    for key, value in patch.items():
+        if isinstance(value, dict):
+            _merge(into.setdefault(key, {}), value)
+        else:
+            into[key] = value
+
+
+def cluster(**fields: Any) -> Cluster:
+    return Cluster(name="main", **fields)
+
+
+def start(kept: Kept, work: Work, on: Cluster | None = None) -> list[JSON]:
+    starter = Starter(cast(Api, kept), on or cluster(), "home", timedelta(hours=1))
+    return list(starter.start(work))
+
+
+def verbs(kept: Kept, run: str = "forest") -> list[str]:
+    """What was asked for within the namespace: verbs and kinds."""
+    words = [asked.split() for asked in kept.asked if f"/namespaces/{run}/" in asked]
+    return [f"{verb} {path.split('/')[-2]}" for verb, path in words]
+
+
+def everything(**more: Any) -> Work:
+    """A run that has one of everything."""
+    asked: dict[str, Any] = {"volumes": [DATA], "secrets": {"TOKEN": "hunter2"}, **more}
+    return replace(make_work("r1", cluster=cluster(**CALLS_BACK), **asked), run_token="fl_run")
+
+
+def test_the_main_object_comes_first_and_is_released_last() -> None:
+    kept = Kept()
+    made, released = start(kept, everything(), cluster(**CALLS_BACK))
+    assert verbs(kept) == [
+        "POST jobs",
+        "POST persistentvolumeclaims",
+        "POST secrets",
+        "POST configmaps",
+        "PATCH jobs",
+    ]
+    assert (made["spec"]["suspend"], RELEASED in made["metadata"].get("annotations", {})) == (True, False)
+    assert (released["spec"]["suspend"], released["metadata"]["annotations"][RELEASED]) == (False, "true")
+    for kind in ("PersistentVolumeClaim", "Secret", "ConfigMap"):
+        (owner,) = kept.find(kind)["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"]) == ("Job", made["metadata"]["uid"])
+
+
+def test_a_deployment_has_no_replicas_until_it_is_released() -> None:
+    kept = Kept()
+    made, released = start(kept, make_work("r1", cluster=cluster(), function=SERVED, action="serve", replicas=3))
+    assert (made["kind"], made["spec"]["replicas"], released["spec"]["replicas"]) == ("Deployment", 0, 3)
+
+
+def test_what_kueue_is_to_let_go_gets_its_queue_and_stays_suspended() -> None:
+    kept, on = Kept(), cluster(queueing="kueue", kueue_queue="gpus")
+    _, released = start(kept, make_work("r1", cluster=on), on)
+    assert released["spec"]["suspend"] is True
+    assert released["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpus"
+
+
+def test_secrets_and_code_are_put_in_at_the_start() -> None:
+    kept = Kept()
+    start(kept, everything(), cluster(**CALLS_BACK))
+    values = {key: base64.b64decode(value).decode() for key, value in kept.find("Secret")["data"].items()}
+    assert values == {"TOKEN": "hunter2", "FAIRLEAD_RUN_TOKEN": "fl_run"}
+    assert base64.b64decode(kept.find("ConfigMap")["binaryData"]["code.tar.gz"]) == everything().code
+
+
+@pytest.mark.parametrize("most", range(7))
+def test_whoever_is_interrupted_anywhere_goes_on_and_makes_nothing_twice(most: int) -> None:
+    kept, work, on = Kept(), everything(), cluster(**CALLS_BACK)
+    kept.most = most
+    with pytest.raises(Killed):
+        start(kept, work, on)
+    kept.most = None
+    *_, released = start(kept, work, on)
+    assert released["metadata"]["annotations"][RELEASED] == "true"
+    kinds = sorted(str(made["kind"]) for made in kept.objects.values())
+    assert kinds == ["ConfigMap", "Job", "Namespace", "PersistentVolumeClaim", "Secret"]
+
+
+def test_what_was_released_is_left_alone() -> None:
+    kept = Kept()
+    start(kept, everything(), cluster(**CALLS_BACK))
+    kept.asked.clear()
+    (found,) = start(kept, everything(), cluster(**CALLS_BACK))
+    assert found["metadata"]["annotations"][RELEASED] == "true"
+    assert verbs(kept) == ["POST jobs", "GET jobs"]
+
+
+def test_a_secret_that_is_there_is_never_read() -> None:
+    kept = Kept()
+    start(kept, everything(), cluster(**CALLS_BACK))
+    del kept.find("Job")["metadata"]["annotations"][RELEASED]
+    kept.asked.clear()
+    start(kept, everything(), cluster(**CALLS_BACK))
+    assert [asked for asked in verbs(kept) if "secrets" in asked] == ["POST secrets"]
+
+
+def test_an_object_of_that_name_that_is_of_another_run_is_not_touched() -> None:
+    kept, work = Kept(), make_work("r1", cluster=cluster())
+    kept.objects[path_of("batch/v1", "jobs", "forest", work.name)] = {"metadata": {"labels": {}}}
+    with pytest.raises(Unfit, match=f"there is a Job {work.name} in forest that is not of run r1"):
+        start(kept, work)
+    assert verbs(kept) == ["POST jobs", "GET jobs"]
+
+
+def test_what_is_being_removed_is_waited_for() -> None:
+    kept, work = Kept(), make_work("r1", cluster=cluster())
+    start(kept, work)
+    kept.find("Job")["metadata"]["deletionTimestamp"] = "2026-11-15T08:30:00Z"
+    with pytest.raises(Unavailable, match=r"an older Job .* is still being removed"):
+        start(kept, work)
+
+
+def test_what_an_older_main_object_owns_is_waited_for() -> None:
+    kept, work, on = Kept(), everything(), cluster(**CALLS_BACK)
+    start(kept, work, on)
+    (path,) = [path for path, made in kept.objects.items() if made["kind"] == "Job"]
+    del kept.objects[path]
+    with pytest.raises(Unavailable, match=r"an older PersistentVolumeClaim .* is still being removed"):
+        start(kept, work, on)
+
+
+# Namespaces
+
+
+def test_a_namespace_is_made_with_labels_and_looked_at_once() -> None:
+    kept = Kept()
+    starter = Starter(cast(Api, kept), cluster(), "home", timedelta(hours=1))
+    for run_id in ("r1", "r2"):
+        list(starter.start(make_work(run_id, cluster=cluster())))
+    labels = kept.objects["/api/v1/namespaces/forest"]["metadata"]["labels"]
+    assert labels == {"app.kubernetes.io/managed-by": "fairlead", PROJECT: "forest"}
+    assert len([asked for asked in kept.asked if asked.endswith("/namespaces/forest")]) == 2  # looked for, and made
+
+
+@pytest.mark.parametrize(
+    ("labels", "fields", "told"),
+    [
+        ({}, {}, "namespace forest is there, and not labelled for project forest: label it with `kubectl label"),
+        ({PROJECT: "meadow"}, {}, "not labelled for project forest"),
+        (None, {"create_namespaces": False}, "there is no namespace forest, and cluster/main makes none: make it"),
+    ],
+)
+def test_a_namespace_that_is_not_the_project_s_is_waited_for(
+    labels: dict[str, str] | None, fields: dict[str, Any], told: str
+) -> None:
+    kept, on = Kept(), cluster(**fields)
+    path = "/api/v1/namespaces/forest"
+    if labels is not None:
+        kept.objects[path] = {"metadata": {"name": "forest", "labels": labels}}
+    starter = Starter(cast(Api, kept), on, "home", timedelta(hours=1))
+    with pytest.raises(Unavailable, match=told):
+        list(starter.start(make_work("r1", cluster=on)))
+    assert verbs(kept) == []
+    kept.objects[path] = {"metadata": {"name": "forest", "labels": {PROJECT: "forest"}}}
+    assert len(list(starter.start(make_work("r1", cluster=on)))) == 2
+
+
+def test_a_namespace_that_was_removed_meanwhile_is_made_again() -> None:
+    kept = Kept()
+    starter = Starter(cast(Api, kept), cluster(), "home", timedelta(hours=1))
+    list(starter.start(make_work("r1", cluster=cluster())))
+    kept.objects.clear()
+    kept.said["POST /apis/batch"] = Refused(404, "NotFound", 'namespaces "forest" not found')
+    with pytest.raises(Unavailable, match='the cluster says no: namespaces "forest" not found'):
+        list(starter.start(make_work("r2", cluster=cluster())))
+    list(starter.start(make_work("r2", cluster=cluster())))
+    assert "/api/v1/namespaces/forest" in kept.objects
+
+
+# What is there already
+
+
+@pytest.mark.parametrize(("kind", "volume"), [("PersistentVolumeClaim", SHARED), ("ConfigMap", SETTINGS)])
+def test_what_is_there_already_needs_the_label_of_the_project(kind: str, volume: dict[str, Any]) -> None:
+    kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[volume])
+    name = next(iter(volume["spec"].values()))
+    with pytest.raises(Unfit, match=f"there is no {kind} {name} in namespace forest: make it, and run again"):
+        start(kept, work)
+    for labels in ({}, {PROJECT: "meadow"}):
+        kept.add(kind, name, **labels)
+        with pytest.raises(Unfit, match=f"{kind} {name} is not labelled for project forest: whoever owns it can say"):
+            start(kept, work)
+    assert "POST jobs" not in verbs(kept)
+    kept.add(kind, name, **{PROJECT: "forest"})
+    assert len(start(kept, work)) == 2
+
+
+def test_a_volume_of_the_project_is_made_where_it_is_not_there() -> None:
+    kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[SHARED], shared={"sets": "v1"})
+    start(kept, work)
+    claim = kept.find("PersistentVolumeClaim")
+    assert claim["spec"] == {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    own = {"app.kubernetes.io/managed-by": "fairlead", "fairlead.dev/platform": "home", "fairlead.dev/volume": "v1"}
+    assert claim["metadata"]["labels"] == {**own, PROJECT: "forest"}
+    assert "ownerReferences" not in claim["metadata"]
+
+
+def test_the_claim_of_a_volume_that_was_deleted_is_not_taken_for_the_new_one_of_its_name() -> None:
+    kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[SHARED], shared={"sets": "v2"})
+    kept.add("PersistentVolumeClaim", "sets", **{PROJECT: "forest", "fairlead.dev/volume": "v1"})
+    with pytest.raises(Unfit, match="is another volume than that of forest"):
+        start(kept, work)
+
+
+# What the server says no to
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_what_can_never_be_taken_is_unfit(status: int) -> None:
+    kept = Kept()
+    kept.said["POST /apis/batch"] = Refused(status, "Invalid", "spec.template: invalid")
+    with pytest.raises(Unfit, match=r"the cluster refuses it: spec\.template: invalid"):
+        start(kept, make_work("r1", cluster=cluster()))
+
+
+@pytest.mark.parametrize(("status", "hint"), [(401, True), (403, True), (404, False), (409, False)])
+def test_what_an_administrator_can_mend_is_waited_for(status: int, hint: bool) -> None:
+    kept = Kept()
+    kept.said["POST /apis/batch"] = Refused(status, "Forbidden", "exceeded quota: few")
+    with pytest.raises(Unavailable, match="the cluster says no: exceeded quota: few") as caught:
+        start(kept, make_work("r1", cluster=cluster()))
+    assert ("`fairlead clusters check main`" in str(caught.value)) is hint
+
+
+def test_code_that_is_too_large_travels_only_where_pods_can_fetch_it() -> None:
+    large = replace(make_work("r1", cluster=cluster()), code=b"x" * (1 << 20))
+    with pytest.raises(Unfit, match=r"its code has 1048576 bytes, and [0-9]+ travel with a run: keep data out of it"):
+        start(Kept(), large)
+    kept = Kept()
+    start(kept, replace(everything(), code=b"x" * (1 << 20)), cluster(**CALLS_BACK))
+    assert "binaryData" not in kept.find("ConfigMap")

@@ -1,0 +1,179 @@
+"""What is known of a cluster: it is put together from what is told of each object, in whatever order that comes."""
+
+import pytest
+
+from fairlead.adapters.kubernetes import views
+from fairlead.adapters.kubernetes.views import View
+from fairlead.model.quantities import NANOS
+from tests.adapters.kubernetes.making import (
+    JSON,
+    RUN,
+    condition,
+    make_main,
+    make_node,
+    make_pod,
+    make_warning,
+    read_main,
+    read_node,
+    read_pod,
+    read_warning,
+)
+
+RUNNING: JSON = {"running": {"startedAt": "2026-11-15T08:30:00Z"}}
+
+
+class Watched:
+    """A view, and whom it tells of what."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.left: list[str] = []
+        self.view = View(self.told.append)
+        self.view.on_leaving = lambda pod: self.left.append(pod.name)
+        self.pods: dict[str, JSON] = {}
+
+    def pod(self, raw: JSON, *, gone: bool = False) -> None:
+        """A pod is new, changed or gone."""
+        before = self.pods.get(raw["metadata"]["uid"])
+        self.pods[raw["metadata"]["uid"]] = raw
+        self.view.hear_pod(None if before is None else read_pod(before), None if gone else read_pod(raw))
+
+    def free(self, resource: str = "cpu", node: str = "box") -> float:
+        """What is free of a resource on a node."""
+        (found,) = [each for each in self.view.nodes() if each.name == node]
+        return found.free(resource) / NANOS
+
+
+@pytest.fixture
+def watched() -> Watched:
+    """A cluster with one node."""
+    watched = Watched()
+    watched.view.hear_node(None, read_node(make_node()))
+    return watched
+
+
+def test_a_run_is_there_as_long_as_any_of_its_objects_is(watched: Watched) -> None:
+    main, pod = read_main(make_main()), make_pod(**RUNNING)
+    assert watched.view.of(RUN) is None
+    watched.pod(pod)  # what tells of pods may be quicker
+    assert (watched.view.runs(), watched.told) == ([RUN], [RUN])
+    watched.view.hear_main(None, main)
+    found = watched.view.of(RUN)
+    assert found is not None
+    assert (found.main, [each.name for each in found.pods.values()]) == (main, ["train-1-a"])
+    watched.view.hear_main(main, None)
+    assert watched.view.runs() == [RUN]
+    watched.pod(pod, gone=True)
+    assert (watched.view.runs(), watched.view.of(RUN), len(watched.told)) == ([], None, 4)
+
+
+def test_what_is_asked_for_does_not_change_under_the_hands_of_whoever_asked(watched: Watched) -> None:
+    watched.pod(make_pod("a"))
+    found = watched.view.of(RUN)
+    watched.pod(make_pod("b"))
+    assert found is not None
+    assert len(found.pods) == 1
+
+
+def test_a_node_is_free_of_what_pods_take_that_are_not_over(watched: Watched) -> None:
+    ours, theirs = make_pod("a", limits={"cpu": "2"}, **RUNNING), make_pod("b", labels={}, limits={"cpu": "3"})
+    watched.view.hear_main(None, read_main(make_main()))
+    for raw in (ours, theirs, make_pod("c", node="", phase="Pending", limits={"cpu": "4"})):
+        watched.pod(raw)
+    assert (watched.free(), watched.free("pods")) == (3, 108)
+    (node,) = watched.view.nodes()
+    assert sorted((holding.run_id, holding.name, holding.project) for holding in node.holdings) == [
+        ("", None, ""),
+        (RUN, "train-1", "forest"),
+    ]
+    watched.pod(make_pod("a", limits={"cpu": "2"}, phase="Succeeded"))
+    assert watched.free() == 5
+    watched.pod(theirs, gone=True)
+    assert watched.free() == 8
+    assert "" not in watched.told  # of what is not ours, nobody is told
+
+
+def test_a_pod_holds_its_place_by_the_name_of_its_run_once_that_is_known(watched: Watched) -> None:
+    watched.pod(make_pod(**RUNNING))
+    assert [holding.name for node in watched.view.nodes() for holding in node.holdings] == [None]
+    watched.view.hear_main(None, read_main(make_main()))
+    assert [holding.name for node in watched.view.nodes() for holding in node.holdings] == ["train-1"]
+
+
+def test_pods_on_a_node_that_is_not_known_yet_count_once_it_is(watched: Watched) -> None:
+    watched.pod(make_pod(node="late", limits={"cpu": "2"}, **RUNNING))
+    watched.view.hear_node(None, read_node(make_node("late")))
+    assert watched.free(node="late") == 6
+    watched.view.hear_node(read_node(make_node("late")), None)
+    assert [node.name for node in watched.view.nodes()] == ["box"]
+    assert watched.view.node("late") is None
+
+
+def test_runs_hear_that_their_node_is_lost_and_back_and_nothing_else_of_it(watched: Watched) -> None:
+    watched.pod(make_pod(**RUNNING))
+    watched.told.clear()
+    states = [make_node(), make_node(room={"cpu": "9"}), make_node(ready="Unknown"), make_node(ready="False")]
+    for before, after in zip(states, [*states[1:], make_node()], strict=True):
+        watched.view.hear_node(read_node(before), read_node(after))
+    assert len(watched.told) == 2
+    watched.view.hear_node(read_node(make_node()), None)
+    assert len(watched.told) == 3
+
+
+def test_why_a_pod_had_to_leave_is_known_until_another_one_runs(watched: Watched) -> None:
+    preempted = condition("DisruptionTarget", reason="PreemptionByScheduler")
+    old = make_pod("old", preempted, **RUNNING)
+    watched.view.hear_main(None, read_main(make_main()))
+    for raw in (make_pod("old", **RUNNING), old):
+        watched.pod(raw)
+    watched.pod(old, gone=True)
+    watched.pod(make_pod("new", phase="Pending", node=""))
+    found = watched.view.of(RUN)
+    assert found is not None
+    assert found.disrupted is not None
+    assert found.disrupted.reason == "PreemptionByScheduler"
+    watched.pod(make_pod("new", **RUNNING))
+    found = watched.view.of(RUN)
+    assert found is not None
+    assert found.disrupted is None
+
+
+def test_of_a_pod_that_is_about_to_go_is_told_once_and_only_while_it_runs(watched: Watched) -> None:
+    leaving = make_pod("a", **RUNNING)
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-15T08:31:00Z"
+    watched.pod(make_pod("a", **RUNNING))
+    assert watched.left == []
+    for _ in range(2):
+        watched.pod(leaving)
+    assert watched.left == ["a"]
+    over = make_pod("b", phase="Succeeded")
+    over["metadata"]["deletionTimestamp"] = "2026-11-15T08:31:00Z"
+    watched.pod(over)
+    others = make_pod("c", labels={}, **RUNNING)
+    others["metadata"]["deletionTimestamp"] = "2026-11-15T08:31:00Z"
+    watched.pod(others)
+    assert watched.left == ["a"]
+
+
+def test_the_last_warning_about_each_object_of_a_run_is_known(watched: Watched) -> None:
+    main, pod = make_main(), make_pod(**RUNNING)
+    watched.view.hear_main(None, read_main(main))
+    watched.pod(pod)
+    watched.told.clear()
+    other = {"metadata": {"uid": "o", "name": "other", "namespace": "forest"}}
+    for about, message in ((main, "first"), (pod, "second"), (main, "third"), (other, "none of ours")):
+        watched.view.hear_warning(None, read_warning(make_warning(about, "FailedCreate", message)))
+    found = watched.view.of(RUN)
+    assert found is not None
+    assert [warned.message for warned in watched.view.warnings_about(found)] == ["third", "second"]
+    assert watched.told == [RUN] * 3
+    watched.view.hear_warning(read_warning(make_warning(main, "FailedCreate", "third")), None)  # it is old, not untrue
+    assert len(watched.view.warnings_about(found)) == 2
+
+
+def test_warnings_are_not_kept_for_ever(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "MOST_WARNINGS", 3)
+    for number in range(10):
+        about = {"metadata": {"uid": str(number), "name": str(number), "namespace": "x"}}
+        watched.view.hear_warning(None, read_warning(make_warning(about, "FailedCreate", "no")))
+    assert len(watched.view._warnings) == 3

@@ -1,0 +1,130 @@
+"""A pod for tests: a container with a termination message, and a server of its own that it can reach."""
+
+import contextlib
+import json
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import fairlead.handover
+from fairlead.packing import pack_path
+from tests.bootstrap.containers import mount
+from tests.cli.terminal import write
+
+HANDOVER = Path(fairlead.handover.__file__)
+RUN, TOKEN = "r1", "fl_run.k.secret"
+
+
+@dataclass
+class Server:
+    """What pods ask of a server, and what it answers. A status of 0 ends the connection without a word."""
+
+    url: str = ""
+    code: bytes = b""
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    tokens: set[str] = field(default_factory=set)
+    kept: dict[str, bytes] = field(default_factory=dict)
+    statuses: list[int] = field(default_factory=list)  # of the first answers; all others are good
+    refused: dict[str, dict[str, Any]] = field(default_factory=dict)  # problems, by path
+
+    def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        """What it answers to one request."""
+        self.asked.append((method, path))
+        status = self.statuses.pop(0) if self.statuses else 200
+        if path in self.refused:
+            problem = self.refused[path]
+            return problem["status"], json.dumps(problem).encode()
+        if status == 200 and method == "PUT":
+            self.kept[path] = body
+        return status, self.code if method == "GET" else b"{}"
+
+
+@contextlib.contextmanager
+def serving(prefix: str = "") -> Iterator[Server]:
+    """A server that listens."""
+    server = Server()
+
+    class Requests(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            assert self.path.startswith(f"{prefix}/api/v1/runs/{RUN}/"), self.path
+            server.tokens.add(self.headers["Authorization"])
+            path = unquote(self.path.removeprefix(f"{prefix}/api/v1/runs/{RUN}/").removeprefix("handover/"))
+            status, body = server.answer(self.command, path, self.rfile.read(length))
+            if status == 0:
+                self.close_connection = True
+                return
+            self.send_response(status)
+            if 300 <= status < 400:
+                self.send_header("Location", "https://elsewhere.test/")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_PUT = do_GET  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Requests)
+    server.url = f"http://127.0.0.1:{listening.server_address[1]}{prefix}"
+    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server
+    finally:
+        listening.shutdown()
+        thread.join()
+        listening.server_close()
+
+
+def silent_url() -> str:
+    """An address where nobody listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def make_pod(folder: Path, files: dict[str, str], source: str | None, *, fetched: bool = False, **call: Any) -> Path:
+    """A container with what hands over beside the bootstrap; fetched: its code is elsewhere."""
+    work = folder / "work"
+    write(work, files)
+    archive = pack_path(work / source, work).archive if source else b""
+    bootstrap = mount(folder, archive, source=source, **call)
+    shutil.copy(HANDOVER, bootstrap.parent / "handover.py")
+    (folder / "message").touch()
+    if fetched:
+        (bootstrap.parent / "code.tar.gz").rename(folder / "code.tar.gz")
+    return bootstrap
+
+
+def limit(bootstrap: Path, **limits: int) -> None:
+    """Make the limits of a pod smaller, or its patience shorter."""
+    file = bootstrap.parent / "handover.py"
+    text = file.read_text("utf-8")
+    for name, value in limits.items():
+        assert f"\n{name} = " in text
+        text = text.replace(f"\n{name} = ", f"\n{name} = {value}  # ")
+    file.write_text(text, "utf-8")
+
+
+def envs_of(folder: Path, server: Server | str | None = None) -> dict[str, str]:
+    """The variables of a pod; with a server, it knows that."""
+    url = server.url if isinstance(server, Server) else server
+    known = {} if url is None else {"FAIRLEAD_SERVER": url, "FAIRLEAD_RUN_TOKEN": TOKEN}
+    return {"FAIRLEAD_RUN": RUN, "FAIRLEAD_TERMINATION": str(folder / "message"), **known}
+
+
+def message_of(folder: Path) -> Any:
+    """The termination message, where there is one."""
+    text = (folder / "message").read_bytes()
+    assert len(text) <= 4096, "Kubernetes keeps no more"
+    return json.loads(text) if text else None

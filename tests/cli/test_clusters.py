@@ -1,0 +1,155 @@
+"""Clusters from the terminal: added with a kubeconfig, changed, connected anew, checked, removed."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.terminal import Terminal, run, write
+from tests.kubeconfigs import TOKEN, make_kubeconfig
+
+# Nobody listens there.
+GONE = {"server": "http://127.0.0.1:1"}
+
+
+@pytest.fixture
+def kubeconfig(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A kubeconfig at home, which leads to nobody."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(terminal.folder))
+    write(terminal.folder, {".kube/config": yaml.safe_dump(make_kubeconfig(cluster=GONE))})
+    return terminal.folder / ".kube" / "config"
+
+
+def test_a_cluster_is_added_with_the_kubeconfig_at_home_and_checked(terminal: Terminal, kubeconfig: Path) -> None:
+    answer = terminal(
+        "clusters", "add", "one", "--namespace", "ai-{project}", "--autoscaled", "--storage-class", "fast"
+    )
+    assert (answer.code, answer.err) == (1, "")
+    first, second, found, hint = answer.out.splitlines()
+    assert first == f"context main of {kubeconfig} leads to http://127.0.0.1:1"
+    assert second == "added cluster one below platform"
+    assert found.startswith("problem  connection  the cluster does not answer")
+    assert hint.strip().startswith("-> ")
+    shown = terminal.read("clusters", "show", "one")
+    assert shown["details"] == {"namespace": "ai-{project}", "autoscaled": True, "storage_classes": ["fast"]}
+    assert terminal.say("clusters", "rm", "one") == "deleted cluster one\n"
+
+
+def test_a_variable_or_an_option_names_another_kubeconfig(
+    terminal: Terminal, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = {"mine.yaml": yaml.safe_dump(make_kubeconfig(cluster={"server": "http://localhost:1"}))}
+    write(terminal.folder, there)
+    monkeypatch.setenv("KUBECONFIG", "gone.yaml:mine.yaml")
+    for words in ((), ("--kubeconfig", "mine.yaml", "--context", "main")):
+        assert (
+            "context main of mine.yaml leads to http://localhost:1\n" in terminal("clusters", "add", "two", *words).out
+        )
+        terminal.say("clusters", "rm", "two")
+
+
+def test_what_programs_read_has_all_that_was_answered(terminal: Terminal, kubeconfig: Path) -> None:
+    added = json.loads(terminal("clusters", "add", "three", "--json").out)
+    assert (added["cluster"]["scope"], added["kubeconfig"]["user"]) == ("cluster/three", ["token"])
+    assert [check["state"] for check in added["checks"]] == ["problem"]
+    connected = terminal("clusters", "connect", "three", "--json")
+    assert (connected.code, json.loads(connected.out)["kubeconfig"]["revision"]) == (1, 2)
+    checked = terminal("clusters", "check", "three", "--json")
+    assert (checked.code, [check["name"] for check in json.loads(checked.out)]) == (1, ["connection"])
+    assert TOKEN not in json.dumps(added) + connected.out
+    terminal.say("clusters", "rm", "three")
+
+
+def test_files_that_a_kubeconfig_names_are_sent_along(terminal: Terminal, kubeconfig: Path) -> None:
+    user = {"tokenFile": "token"}
+    write(terminal.folder, {"k/config": yaml.safe_dump(make_kubeconfig(cluster=GONE, user=user)), "k/token": "abc\n"})
+    added = terminal("clusters", "add", "four", "--kubeconfig", "k/config", "--json")
+    assert json.loads(added.out)["kubeconfig"]["user"] == ["token"]
+    terminal.say("clusters", "rm", "four")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--context", "mian"), "did you mean main?"),
+        (("--context", "other"), "kubeconfig.users[0].user.exec: gets credentials from a program"),
+        (("--kubeconfig", "gone.yaml"), "gone.yaml: kubeconfig: cannot be read"),
+        (("--in-cluster", "--context", "main"), "needs no kubeconfig"),
+        (("--namespace", "ai"), "namespace: must name {project} once"),
+        (("--server-url", "fairlead"), "server_url: must be an address"),
+        (("--parent", "department/none"), "parent: "),
+    ],
+)
+def test_what_cannot_be_added_is_told_and_nothing_is_left(
+    terminal: Terminal, kubeconfig: Path, words: tuple[str, ...], said: str
+) -> None:
+    answer = terminal("clusters", "add", "five", *words)
+    assert answer.code == 1
+    assert said in answer.err
+    assert "there is no cluster/five" in terminal.fail("clusters", "show", "five")
+
+
+def test_a_name_that_is_taken_keeps_what_it_has(terminal: Terminal, kubeconfig: Path) -> None:
+    terminal("clusters", "add", "six")
+    assert "there is already a cluster/six" in terminal("clusters", "add", "six").err
+    assert terminal.read("clusters", "show", "six")["name"] == "six"
+    terminal.say("clusters", "rm", "six")
+
+
+def test_a_server_in_the_cluster_needs_no_kubeconfig(terminal: Terminal, kubeconfig: Path) -> None:
+    added = terminal("clusters", "add", "seven", "--in-cluster")
+    assert "added cluster seven below platform" in added.out
+    assert terminal.read("clusters", "show", "seven")["details"] == {"connection": "in_cluster"}
+    assert "connection: in_cluster, and needs no kubeconfig" in terminal("clusters", "connect", "seven").err
+    terminal.say("clusters", "rm", "seven")
+
+
+def test_a_cluster_is_edited(terminal: Terminal, kubeconfig: Path) -> None:
+    terminal("clusters", "add", "eight")
+    edited = terminal.say("clusters", "edit", "eight", "--no-create-namespaces", "--gpu-sharing", "kai")
+    assert edited == "cluster eight is at revision 2\n"
+    assert terminal.read("clusters", "show", "eight")["details"] == {"create_namespaces": False, "gpu_sharing": "kai"}
+    assert "nothing is said that could change" in terminal.fail("clusters", "edit", "eight")
+    assert "python_image: is no image" in terminal.fail("clusters", "edit", "eight", "--python-image", "a b")
+    terminal.say("clusters", "rm", "eight")
+
+
+def test_this_machine_is_checked_too(terminal: Terminal) -> None:
+    answer = terminal("clusters", "check", "local")
+    assert answer.code == 0
+    assert [line.split()[1] for line in answer.out.splitlines() if "->" not in line] == [
+        *("machine", "users", "isolation", "gpus")
+    ]
+    assert "is a machine, and needs no permissions" in terminal.fail("clusters", "rbac", "local")
+
+
+def test_permissions_are_printed_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLEAD_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("FAIRLEAD_TOKEN", "fl_none")
+    answer = run(tmp_path, "clusters", "rbac")
+    assert (answer.code, answer.err) == (0, "")
+    kinds = [manifest["kind"] for manifest in yaml.safe_load_all(answer.out)]
+    assert kinds == ["Namespace", "ServiceAccount", *["ClusterRole", "ClusterRoleBinding"] * 2]
+    assert "kubectl create token fairlead --namespace fairlead-system" in answer.out
+    closed = run(tmp_path, "clusters", "rbac", "--namespace-of", "forest", "--namespace-of", "lake").out
+    roles = [manifest for manifest in yaml.safe_load_all(closed) if manifest["kind"] == "Role"]
+    assert [role["metadata"]["namespace"] for role in roles] == ["forest", "lake"]
+
+
+def test_permissions_are_those_of_the_cluster(terminal: Terminal, kubeconfig: Path) -> None:
+    said = ("--no-create-namespaces", "--namespace", "x-{project}", "--queueing", "kueue")
+    terminal("clusters", "add", "nine", *said)
+    assert "There is no project on it yet" in terminal.say("clusters", "rbac", "nine")
+    terminal.say("departments", "create", "nines", "--parent", "cluster/nine")
+    terminal.say("projects", "create", "ninth", "--parent", "department/nines")
+    printed = terminal.say("clusters", "rbac", "nine")
+    (role,) = (item for item in yaml.safe_load_all(printed) if item["kind"] == "Role")
+    assert role["metadata"]["namespace"] == "x-ninth"
+    assert "localqueues" in printed
+    assert "fairlead clusters rbac nine | kubectl apply -f -" in printed
+    terminal.say("projects", "rm", "ninth")
+    terminal.say("departments", "rm", "nines")
+    terminal.say("clusters", "rm", "nine")
+    assert "there is no cluster/nine" in terminal.fail("clusters", "rbac", "nine")

@@ -1,0 +1,115 @@
+"""An executor of the real control plane, with a server to which its pods hand over what they leave."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from fairlead.adapters import safes
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.adapters.kubernetes.clients import Api
+from fairlead.adapters.kubernetes.executors import Keeping, KubernetesExecutor
+from fairlead.app import build_services, make_id
+from fairlead.model.connections import Connection
+from fairlead.model.observations import Observation, Phase, Work
+from fairlead.model.records import RunRecord
+from fairlead.model.scopes import Cluster
+from fairlead.run_tokens import seal_run_token
+from fairlead.server.applications import create_application
+from tests.adapters.local.making import make_work
+from tests.cluster.control_planes import ControlPlane
+from tests.contracts.executors import ENDED, is_over
+from tests.contracts.samples import keep, make, make_places
+from tests.databases import wait_until
+
+KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+
+class KubernetesBench:
+    """Real objects, in namespaces of their own."""
+
+    # A cluster keeps what a pod writes as one.
+    said: Mapping[str, bytes] = {"stdout": b"hello\noops\n", "stderr": b"", "platform": b""}
+    measures = False
+
+    def __init__(self, plane: ControlPlane, folder: Path, store: DatabaseStore, name: str, url: str) -> None:
+        self.plane, self.folder, self.store, self.name = plane, folder, store, name
+        self.safe = safes.KeySafe(safes.parse_keys(KEY))
+        self.cluster = Cluster(name="main", namespace=f"{name}-{{project}}", server_url=url)
+        keep(store, *make_places())
+        self.opened: list[KubernetesExecutor] = []
+        self.told: list[str] = []
+        self.executor: KubernetesExecutor = self.open()
+
+    def plan(self, run_id: str, program: str, **asked: Any) -> Work:
+        """What is to be started, of a run that the store knows."""
+        work = make_work(run_id, program, cluster=self.cluster, **asked)
+        with self.store.recording() as tx:
+            if tx.get(RunRecord, id=run_id) is None:
+                state = {"state": "running", "live": True, "held_by": "s1", "scope": "project/forest"}
+                tx.add(make(RunRecord, run_id, **state))
+        return replace(work, run_token=seal_run_token(self.safe, run_id))
+
+    def start(self, run_id: str, program: str, **asked: Any) -> Work:
+        """Start a run of a program."""
+        work = self.plan(run_id, program, **asked)
+        self.executor.start(work)
+        return work
+
+    def until(self, run_id: str, *phases: Phase) -> Observation:
+        """Wait for it."""
+        found: list[Observation] = []
+
+        def look() -> bool:
+            seen = self.executor.observe(run_id)
+            found[:] = [] if seen is None else [seen]
+            return seen is not None and seen.phase in (*phases, *ENDED)
+
+        wait_until(look, seconds=30)
+        return found[0]
+
+    def again(self) -> KubernetesExecutor:
+        """Another one that has just begun to look, as after a crash of the server."""
+        return self.open()
+
+    def open(self, **keeping: Any) -> KubernetesExecutor:
+        """An executor of the cluster."""
+        connection = Connection(self.plane.url, ca=Path(self.plane.authority).read_text(), token=self.plane.token)
+        keeping = {"objects": timedelta(hours=1), **keeping}
+        folder = self.folder / str(len(self.opened))
+        kept = Keeping(self.store, folder, lambda: datetime.now(UTC), lambda _run_id: (), platform=self.name, **keeping)
+        executor = KubernetesExecutor(Api(connection), self.cluster, kept, self.told.append)
+        self.opened.append(executor)
+        wait_until(lambda: executor.is_ready)
+        return executor
+
+    def close(self) -> None:
+        """End all runs, and what looks after them."""
+        for run_id in self.executor.view.runs():
+            self.executor.forget(run_id)
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: all(is_over(self.executor, run_id) for run_id in self.executor.view.runs()), seconds=20)
+        for executor in self.opened:
+            executor.close()
+
+
+@contextlib.contextmanager
+def serving(store: DatabaseStore) -> Iterator[str]:
+    """A server over a store, at an address of this machine."""
+    services, _ = build_services(store, safes.KeySafe(safes.parse_keys(KEY)))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        app = create_application(services, check_ready=lambda: None, make_id=make_id, url=url)
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        wait_until(lambda: server.started)
+        yield url
+        server.should_exit = True
+        thread.join(10)

@@ -1,0 +1,120 @@
+"""The programs of a Kubernetes control plane: those that KUBEBUILDER_ASSETS names, the others built from Go modules.
+
+A build takes minutes, so what was built is kept in the user's cache, under a name that says what it was built from.
+As a program: builds what is missing, and says so.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+MODULE = Path(__file__).with_name("control_plane")
+PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+ASKED_OF_ASSETS = ("etcd", "kube-apiserver")  # envtest ships no more than these and kubectl
+STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+
+Commands = Mapping[str, tuple[str, ...]]  # how each part is started: its program, and the argument that names it
+
+
+class Missing(Exception):
+    """There is no control plane to be had. Says what to do about it."""
+
+
+def find(variables: Mapping[str, str] = os.environ) -> Commands:
+    """How each part is started. Builds what is neither given nor built."""
+    ready = _assets(variables)
+    missing = [part for part in PARTS if part not in ready]
+    built = build(variables) if missing else None
+    return {part: (str(ready[part]),) if part in ready else (str(built), part) for part in PARTS}
+
+
+def build(variables: Mapping[str, str] = os.environ) -> Path:
+    """The one program that is every part, built where it is not there yet."""
+    program = cached(variables)
+    if program.exists():
+        return program
+    go = _find_go(variables)
+    print(f"building Kubernetes {version()} for the tests, once (3 to 10 minutes): {program}", flush=True)
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=program.parent) as aside:
+        made = Path(aside) / program.name
+        words = [go, "build", "-trimpath", "-ldflags", " ".join(_flags()), "-o", str(made), "."]
+        ended = _run(words, cwd=MODULE, env={**variables, "CGO_ENABLED": "0"})
+        if ended.returncode:
+            raise Missing(f"Kubernetes was not built: {' '.join(words[:2])} in {MODULE} said\n{ended.stderr[-4000:]}")
+        made.replace(program)
+    return program
+
+
+def cached(variables: Mapping[str, str] = os.environ) -> Path:
+    """Where the program is kept that is built from what the module says now."""
+    digest = hashlib.sha256()
+    for file in sorted([*MODULE.glob("*.go"), MODULE / "go.mod", MODULE / "go.sum"]):
+        digest.update(f"{file.name}\0".encode() + file.read_bytes() + b"\0")
+    cache = variables.get("XDG_CACHE_HOME") or Path(variables.get("HOME") or Path.home()) / ".cache"
+    return Path(cache) / "fairlead" / f"control-plane-{version()}-{digest.hexdigest()[:12]}"
+
+
+def version() -> str:
+    """The Kubernetes that is built, such as v1.35.8."""
+    return _said(r"^require k8s\.io/kubernetes (v\S+)")
+
+
+def _assets(variables: Mapping[str, str]) -> dict[str, Path]:
+    """The ready programs."""
+    named = variables.get("KUBEBUILDER_ASSETS")
+    if not named:
+        return {}
+    found = {part: Path(named) / part for part in PARTS if os.access(Path(named) / part, os.X_OK)}
+    missing = [part for part in ASKED_OF_ASSETS if part not in found]
+    if missing:
+        way_out = "name the folder that `setup-envtest use -p path` prints, or none to build from source"
+        raise Missing(f"KUBEBUILDER_ASSETS is {named}, where there is no {' and no '.join(missing)}: {way_out}")
+    return found
+
+
+def _find_go(variables: Mapping[str, str]) -> str:
+    needed = _said(r"^go (\S+)")
+    way_out = f"install Go {needed} or newer, or name a folder of ready programs in KUBEBUILDER_ASSETS"
+    go = shutil.which("go", path=variables.get("PATH"))
+    if go is None:
+        raise Missing(f"there is no Go to build Kubernetes {version()} with: {way_out}")
+    asked = _run([go, "env", "GOVERSION"], cwd=Path("/"), env=variables)
+    found = asked.stdout.strip().removeprefix("go")
+    if _numbers(found) < _numbers(needed):
+        raise Missing(f"Go {found or '?'} is too old to build Kubernetes {version()}: {way_out}")
+    return go
+
+
+def _flags() -> list[str]:
+    """Without these, the server says that it is v0.0.0."""
+    major, minor, _ = version().removeprefix("v").split(".", 2)
+    stamps = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
+    return ["-s", "-w", *(f"-X {package}.{key}={value}" for package in STAMPED for key, value in stamps.items())]
+
+
+def _run(words: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, check=False, cwd=cwd, env=dict(env), capture_output=True, text=True)
+
+
+def _said(pattern: str) -> str:
+    found = re.search(pattern, (MODULE / "go.mod").read_text("utf-8"), re.MULTILINE)
+    assert found, f"go.mod says nothing like {pattern}"
+    return found[1]
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
+
+
+if __name__ == "__main__":
+    try:
+        find()
+    except Missing as missing:
+        sys.exit(f"error: {missing}")

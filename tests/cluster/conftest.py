@@ -1,0 +1,85 @@
+"""A real control plane with a fake kubelet, of one session of tests; and a namespace of each test's own."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster import control_planes
+from tests.cluster.clients import Client, until
+from tests.cluster.control_planes import ControlPlane
+from tests.cluster.kubelets import FakeKubelet
+from tests.cluster.platforms import Platform
+from tests.cluster.proxies import Proxy
+from tests.processes.conftest import launcher, machine, shared_machine  # noqa: F401
+from tests.processes.machines import Machine
+
+PLAIN, GPUS = "plain", "gpus"  # the nodes that are there
+GPU_LABELS = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.memory": "81559"}
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """A control plane that all tests share."""
+    with control_planes.running(audit=True) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def kubelet(control_plane: ControlPlane) -> Iterator[FakeKubelet]:
+    """The kubelet of two nodes, one of them with eight GPUs."""
+    with FakeKubelet(control_plane) as kubelet:
+        kubelet.add_node(PLAIN)
+        kubelet.add_node(GPUS, gpus=8, labels=GPU_LABELS | {"nvidia.com/gpu.count": "8"})
+        yield kubelet
+
+
+@pytest.fixture(scope="session")
+def admin(control_plane: ControlPlane) -> Iterator[Client]:
+    """Somebody who may do everything."""
+    with control_plane.client() as admin:
+        yield admin
+
+
+@pytest.fixture
+def namespace(admin: Client) -> Iterator[str]:
+    """A namespace of this test alone, in which pods can be created. What is in it goes with it."""
+    name = f"test-{uuid.uuid4().hex[:10]}"
+    admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    until(lambda: admin.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"))
+    yield name
+    admin.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def metrics(kubelet: FakeKubelet) -> Iterator[None]:
+    """A cluster that has metrics.k8s.io, as long as this test."""
+    kubelet.start_measuring(seconds=0.2)
+    yield
+    kubelet.stop_measuring()
+
+
+@pytest.fixture(scope="module")
+def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client) -> Platform:  # noqa: F811
+    """A server that executes runs on the cluster, which the tests of a module share."""
+    return Platform(shared_machine, control_plane, admin)
+
+
+@pytest.fixture(scope="module")
+def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
+    """What can stand between servers and the cluster."""
+    with Proxy(control_plane) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def proxied_platform(
+    shared_machine: Machine,  # noqa: F811
+    control_plane: ControlPlane,
+    kubelet: FakeKubelet,
+    admin: Client,
+    proxy: Proxy,
+) -> Platform:
+    """A server that reaches the cluster through the proxy."""
+    kubeconfig = proxy.write_kubeconfig(shared_machine.folder / "proxy.kubeconfig")
+    return Platform(shared_machine, control_plane, admin, kubeconfig)

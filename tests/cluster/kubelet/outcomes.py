@@ -1,0 +1,53 @@
+"""What becomes of pods that do not execute anything: the name of their image says it.
+
+`example.test/oom`, `example.test/exit-3:1.0`, or whatever a test registered for an image; an annotation of the pod can
+say the same of any image.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tests.cluster.clients import Object
+
+Kind = Literal["exit", "sleep", "oom", "evicted", "no-such-image", "config-error"]
+
+HOST = "example.test/"
+ANNOTATION = "fairlead.test/outcome"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a container ends that only pretends: after some seconds, having written some text."""
+
+    kind: Kind
+    exit_code: int = 0
+    seconds: float = 0.2
+    log: str = ""
+    message: str = ""  # what it leaves as its termination message
+
+
+SLEEP = Outcome("sleep")
+SUCCEED = Outcome("exit")
+NAMED: dict[str, Outcome] = {
+    "succeed": SUCCEED,
+    "sleep": SLEEP,
+    "oom": Outcome("oom", 137),
+    "evicted": Outcome("evicted", 137),
+    "no-such-image": Outcome("no-such-image"),
+    "config-error": Outcome("config-error"),
+}
+
+
+def outcome_of(pod: Object, image: str, registered: Mapping[str, Outcome]) -> Outcome | None:
+    """What becomes of a container with this image; None where it executes its command."""
+    if image in registered:
+        return registered[image]
+    said = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)
+    if said is None and not image.startswith(HOST):
+        return None
+    name = said or re.split("[:@]", image.removeprefix(HOST))[0].rpartition("/")[2]
+    if exits := re.fullmatch(r"exit-(\d+)", name):
+        return Outcome("exit", int(exits[1]), log=f"going to exit with {exits[1]}\n")
+    return NAMED[name]

@@ -1,0 +1,59 @@
+"""Objects for the tests of clusters, and how they are found again."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.cluster.clients import Client, Object, until
+
+
+def make_pod(namespace: str, name: str, image: str, command: Sequence[str] = (), **spec: Any) -> Object:
+    """A pod with one container; what begins with `main_` is said of that."""
+    container = {key.removeprefix("main_"): spec.pop(key) for key in list(spec) if key.startswith("main_")}
+    container = {"name": "main", "image": image, **({"command": list(command)} if command else {}), **container}
+    said = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": said}
+
+
+def make_job(pod: Object, **spec: Any) -> Object:
+    """A Job whose pods are like this one."""
+    said = {"backoffLimit": 0, "template": {"spec": pod["spec"]}, **spec}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": pod["metadata"], "spec": said}
+
+
+def make_claim(namespace: str, name: str, storage_class: str | None = None) -> Object:
+    """A claim for a small volume."""
+    named = {} if storage_class is None else {"storageClassName": storage_class}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **named}
+    meta = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+
+
+def make_map(namespace: str, name: str, data: Mapping[str, str]) -> Object:
+    """A ConfigMap."""
+    meta = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(data)}
+
+
+def wait_for_phase(admin: Client, namespace: str, name: str, *phases: str) -> Object:
+    """A pod once it is in one of these phases."""
+
+    def look() -> Object | None:
+        pod = admin.find(f"/api/v1/namespaces/{namespace}/pods/{name}")
+        return pod if pod and pod["status"].get("phase") in phases else None
+
+    return until(look)
+
+
+def state_of(pod: Object) -> Any:
+    """The state of a pod's first container."""
+    return pod["status"].get("containerStatuses", [{"state": {}}])[0]["state"]
+
+
+def wait_for_reason(admin: Client, namespace: str, name: str, reason: str) -> Any:
+    """The state of a pod's container that waits, once it gives this reason."""
+
+    def look() -> Any:
+        waits = state_of(admin.get(f"/api/v1/namespaces/{namespace}/pods/{name}")).get("waiting", {})
+        return waits if waits.get("reason") == reason else None
+
+    return until(look)

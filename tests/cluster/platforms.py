@@ -1,0 +1,136 @@
+"""A real server that executes its runs on the real control plane, and what tests ask of it."""
+
+import copy
+import signal
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fairlead.sdk.connections import Connection
+from fairlead.sdk.projects import Project
+from fairlead.sdk.runs import Run
+from tests.cluster.clients import Client, until
+from tests.cluster.control_planes import ControlPlane
+from tests.processes.machines import Ended, Machine, Running
+
+CLUSTER = "main"
+
+
+class Platform:
+    """A server, a cluster that it was told of, and a project there."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        plane: ControlPlane,
+        admin: Client,
+        kubeconfig: Path | None = None,
+        *options: str,
+        **details: Any,
+    ) -> None:
+        self.machine, self.plane, self.admin, self.options = machine, plane, admin, options
+        self.name = f"p{uuid.uuid4().hex[:8]}"
+        self.variables: dict[str, str] = {}
+        self.server: Running = machine.up(*options)
+        self.port = self.server.url.rpartition(":")[2]
+        said = {"name": CLUSTER, "namespace": f"{self.name}-{{project}}", "server_url": self.server.url, **details}
+        self.api("POST", "/clusters", said)
+        self.terminal("clusters", "connect", CLUSTER, "--kubeconfig", str(kubeconfig or plane.kubeconfig))
+        self.api("POST", "/projects", {"name": "forest", "parent": f"cluster/{CLUSTER}"})
+        self.allow(existing_volumes="allow", allow_root=True)
+        until(lambda: self.api("GET", "/nodes"))
+
+    @property
+    def project(self) -> Project:
+        """The project whose runs are executed on the cluster."""
+        return Project(Connection(self.server.url, self.server.token), "forest")
+
+    @property
+    def namespace(self) -> str:
+        """Where the objects of that project are."""
+        return f"{self.name}-forest"
+
+    def api(self, method: str, path: str, body: Any = None) -> Any:
+        """What the server answers to its administrator."""
+        with self.server.client() as client:
+            answer = client.request(method, path, json=body)
+        assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text[:1000]}"
+        return answer.json() if answer.content else None
+
+    def terminal(self, *words: str, code: int = 0) -> Ended:
+        """What a command prints that the administrator types."""
+        known = {"FAIRLEAD_URL": self.server.url, "FAIRLEAD_TOKEN": self.server.token}
+        ended = self.machine.fairlead(*words, variables=known)
+        assert ended.code == code, f"{' '.join(words)}: {ended}"
+        return ended
+
+    def allow(self, **switches: Any) -> None:
+        """Turn switches of the platform's policy."""
+        self.api("PUT", "/policies/platform/platform", {"switches": switches})
+
+    def run(self, name: str = "train", **asked: Any) -> Run:
+        """Submit a run of a container, or of what is said."""
+        asked = {"function": {"name": name, "kind": "container", "image": "example.test/sleep"}, **asked}
+        said = self.api("POST", "/projects/forest/runs", asked)
+        return Run(self.project._connection, said)
+
+    def shell(self, text: str) -> Run:
+        """Submit a run of a shell script."""
+        function = {"name": "shell", "kind": "container", "image": "busybox", "command": ["sh", "-c", text]}
+        return self.run(function=function)
+
+    def call(self, source: str, name: str = "train", image: str | None = None, **asked: Any) -> Run:
+        """Submit a run of the Python function main of a file."""
+        file = self.machine.folder / f"{name}_{uuid.uuid4().hex[:8]}.py"
+        file.write_text(source, "utf-8")
+        return self.project.function(name, source=str(file), handler="main", image=image).run(**asked)
+
+    def show(self, run: Run | str) -> dict[str, Any]:
+        """A run as the server tells of it."""
+        found: dict[str, Any] = self.api("GET", f"/runs/{run if isinstance(run, str) else run.id}")
+        return found
+
+    def until(self, run: Run | str, *wanted: str, seconds: float = 60.0) -> dict[str, Any]:
+        """A run once its state or reason is one of these."""
+        return wait_for(lambda: self.show(run), lambda now: now["state"] in wanted or now["reason"] in wanted, seconds)  # type: ignore[no-any-return]
+
+    def objects(self, plural: str, group: str = "/api/v1") -> list[dict[str, Any]]:
+        """The objects of a kind in the project's namespace."""
+        return self.admin.items(f"{group}/namespaces/{self.namespace}/{plural}")
+
+    def job_of(self, run: Run | str) -> dict[str, Any]:
+        """The Job of a run."""
+        run_id = run if isinstance(run, str) else run.id
+        (job,) = self.admin.items("/apis/batch/v1/jobs", labelSelector=f"fairlead.dev/run={run_id}")
+        return job
+
+    def pods_of(self, run: Run | str) -> list[dict[str, Any]]:
+        """The pods of a run."""
+        run_id = run if isinstance(run, str) else run.id
+        return self.admin.items("/api/v1/pods", labelSelector=f"fairlead.dev/run={run_id}")
+
+    def restart(self) -> None:
+        """Start the server again on its data, at the same address; one that still runs is killed."""
+        self.server.tell(signal.SIGKILL)
+        data = self.server.data.name
+        self.server = self.machine.up("--port", self.port, *self.options, data=data, variables=self.variables)
+
+    def join(self) -> "Platform":
+        """The same platform as another server sees it, on the same database and with a folder of its own."""
+        other = copy.copy(self)
+        other.variables = {"FAIRLEAD_SECRET_KEYS": (self.server.data / "secret.key").read_text("utf-8").split()[0]}
+        other.server = self.machine.up(*self.options, data="other", variables=other.variables)
+        other.port = other.server.url.rpartition(":")[2]
+        until(lambda: other.api("GET", "/nodes"))
+        return other
+
+
+def wait_for(look: Callable[[], Any], is_it: Callable[[Any], bool], seconds: float = 60.0) -> Any:
+    """What is seen once it is as wanted."""
+    end = time.monotonic() + seconds
+    while not is_it(found := look()):
+        assert time.monotonic() < end, f"still {found}"
+        time.sleep(0.05)
+    return found

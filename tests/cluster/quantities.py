@@ -1,0 +1,17 @@
+"""Quantities as Kubernetes writes them, by their value."""
+
+import re
+from decimal import Decimal
+
+DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]+\.?(?:[eE][+-]?[0-9]+)?)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]?)")
+
+
+def parse_quantity(text: str) -> Decimal:
+    """The number that a quantity is. Raises ValueError where it is none."""
+    found = QUANTITY.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no quantity")
+    number, suffix = found.groups()
+    return Decimal(number) * (Decimal(2) ** BINARY[suffix] if suffix in BINARY else Decimal(10) ** DECIMAL[suffix])

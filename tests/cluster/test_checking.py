@@ -1,0 +1,219 @@
+"""The permissions that are printed, on a real API server: all are needed, they are enough, and no secret is read."""
+
+import contextlib
+import copy
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.kubernetes.checking import check_cluster
+from fairlead.adapters.kubernetes.clients import Api
+from fairlead.adapters.kubernetes.probing import check_callbacks
+from fairlead.core.access import ACCOUNT, SYSTEM, list_permissions, render_access
+from fairlead.model.connections import Connection
+from fairlead.model.observations import Check
+from fairlead.model.scopes import Cluster
+from tests.cluster.clients import Client, Refused, path_of, until
+from tests.cluster.control_planes import ControlPlane
+from tests.cluster.kubelets import FakeKubelet
+
+Object = dict[str, Any]
+PROBES = {"labelSelector": "fairlead.dev/probe=true"}
+
+
+@pytest.fixture
+def project(admin: Client, namespace: str) -> str:
+    """A project whose namespace is there, and its own."""
+    admin.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"fairlead.dev/project": namespace}}})
+    return namespace
+
+
+@contextlib.contextmanager
+def reaching(plane: ControlPlane, manifests: list[Object]) -> Iterator[Api]:
+    """The cluster, as the service account sees it that was given these permissions; they are taken away afterwards."""
+    roles = [manifest for manifest in manifests if manifest["kind"] not in ("Namespace", "ServiceAccount")]
+    with plane.client() as admin:
+        for role in roles:
+            admin.delete(path_of(role))
+        with contextlib.suppress(Refused):
+            admin.create(manifests[0])
+        token = plane.make_account(SYSTEM, ACCOUNT, roles)
+        api = Api(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=token))
+        try:
+            yield api
+        finally:
+            api._client.close()  # nobody else reads from it
+            for role in roles:
+                admin.delete(path_of(role))
+
+
+def find(api: Api, cluster: Cluster, project: str, name: str) -> Check:
+    return next(check for check in check_cluster(api, cluster, [project]) if check.name == name)
+
+
+CLUSTERS = [Cluster(name="main"), Cluster(name="main", create_namespaces=False)]
+EACH = pytest.mark.parametrize("cluster", CLUSTERS, ids=["everywhere", "in projects"])
+
+
+@EACH
+def test_what_is_printed_is_enough(
+    control_plane: ControlPlane, kubelet: FakeKubelet, metrics: None, cluster: Cluster, project: str
+) -> None:
+    with reaching(control_plane, render_access(cluster, [project])) as api:
+        until(lambda: find(api, cluster, project, "permissions").state == "ok")
+        until(lambda: find(api, cluster, project, "usage").state == "ok")
+        found = check_cluster(api, cluster, [project])
+    assert [check for check in found if check.state != "ok" and check.name != "callbacks"] == []
+    told = {check.name: check.message for check in found}
+    assert told["connection"].startswith("Kubernetes v1.")
+    assert told["storage"] == "storage classes fast, standard; standard is the default"
+    assert "8 nvidia.com/gpu on 1 of" in told["gpus"]
+
+
+@EACH
+def test_each_permission_that_is_taken_away_is_missed(
+    control_plane: ControlPlane, admin: Client, cluster: Cluster, project: str
+) -> None:
+    """One by one: none is printed that is not asked for, and none is asked for that is not printed."""
+    manifests = render_access(cluster, [project])
+    with reaching(control_plane, manifests) as api:
+        until(lambda: find(api, cluster, project, "permissions").state == "ok")
+        for permission in list_permissions(cluster):
+            role = _role_of(manifests, permission.where)
+            for verb in permission.verbs:
+                admin.patch(path_of(role), {"rules": _without(role, permission.group, permission.resource, verb)})
+                missing = f"missing: {verb} {permission.called}"
+                missing += f" in {project}" if role["kind"] == "Role" else ""
+                _wait_for(api, cluster, project, missing)
+                admin.patch(path_of(role), {"rules": role["rules"]})
+        until(lambda: find(api, cluster, project, "permissions").state == "ok")
+
+
+@EACH
+def test_no_secret_can_be_read_with_them(
+    control_plane: ControlPlane, admin: Client, cluster: Cluster, project: str
+) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs", "namespace": project}}
+    admin.create({**secret, "stringData": {"word": "planted"}})
+    with reaching(control_plane, render_access(cluster, [project])) as api:
+        until(lambda: find(api, cluster, project, "permissions").state == "ok")
+        token = control_plane.make_account(SYSTEM, ACCOUNT)
+        with control_plane.client(token) as account:
+            of_project, everywhere = f"/api/v1/namespaces/{project}/secrets", "/api/v1/secrets"
+            for ask in (
+                lambda: account.get(of_project),
+                lambda: account.get(everywhere),
+                lambda: account.get(f"{of_project}/theirs"),
+                lambda: list(account.lines(of_project, watch="true", timeoutSeconds=1)),
+                lambda: account.patch(f"{of_project}/theirs", {"metadata": {"labels": {"a": "b"}}}),
+                lambda: account.delete(f"{of_project}/theirs"),
+                lambda: account.get("/api/v1/namespaces/kube-system/configmaps"),
+                lambda: account.get("/apis/rbac.authorization.k8s.io/v1/clusterroles"),
+            ):
+                with pytest.raises(Refused, match="403"):
+                    ask()
+            made = account.create({**secret, "metadata": {"name": "ours", "namespace": project}})
+            assert made["metadata"]["name"] == "ours"
+    assert admin.find(f"{of_project}/theirs") is not None
+
+
+def test_roles_in_projects_open_no_other_namespace(control_plane: ControlPlane, project: str) -> None:
+    cluster = CLUSTERS[1]
+    with reaching(control_plane, render_access(cluster, [project])) as api:
+        until(lambda: find(api, cluster, project, "permissions").state == "ok")
+        token = control_plane.make_account(SYSTEM, ACCOUNT)
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+        with control_plane.client(token) as account:
+            account.create(body, project)
+            for elsewhere in ("default", "kube-system", SYSTEM):
+                with pytest.raises(Refused, match="403"):
+                    account.create(body, elsewhere)
+
+
+def test_the_printed_permissions_are_what_kubectl_takes(
+    control_plane: ControlPlane, admin: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "rbac.json"
+    for cluster in CLUSTERS:
+        items = render_access(cluster, ["default"])
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), "utf-8")
+        said = control_plane.kubectl("apply", "--validate=strict", "-f", str(file)).splitlines()
+        assert len(said) == len(items)
+        for item in items[2:]:
+            admin.delete(path_of(item))
+
+
+# Callbacks
+
+
+@pytest.fixture
+def health() -> Iterator[str]:
+    """The address of something that is healthy."""
+
+    class Healthy(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/healthz" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Healthy) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_pod_tells_whether_it_reaches_the_server(
+    control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, project: str, health: str
+) -> None:
+    cluster = Cluster(name="main", create_namespaces=False, server_url=health)
+    with reaching(control_plane, render_access(cluster, [project])) as api:
+        until(lambda: find(api, cluster, project, "permissions").state == "ok")
+        check = find(api, cluster, project, "callbacks")
+        assert (check.state, check.message) == ("ok", f"pods reach the server at {health}")
+        wrong = cluster.model_copy(update={"server_url": "http://127.0.0.1:1"})
+        check = find(api, wrong, project, "callbacks")
+        assert (check.state, "refused" in check.message) == ("problem", True), check
+        missing = cluster.model_copy(update={"server_url": f"{health}/elsewhere"})
+        assert "404" in find(api, missing, project, "callbacks").message
+        no_image = cluster.model_copy(update={"python_image": "example.test/no-such-image"})
+        assert "Image" in _impatient(api, no_image, project).message
+    until(lambda: not admin.items(f"/api/v1/namespaces/{project}/pods", **PROBES))
+
+
+def _impatient(api: Api, cluster: Cluster, project: str) -> Check:
+    (check,) = check_callbacks(api, cluster, [project], patience=5.0)
+    return check
+
+
+def _wait_for(api: Api, cluster: Cluster, project: str, message: str) -> None:
+    until(lambda: find(api, cluster, project, "permissions").message == message)
+
+
+def _role_of(manifests: list[Object], where: str) -> Object:
+    """The role that has the permissions of a place."""
+    roles = [manifest for manifest in manifests if manifest["kind"] in ("Role", "ClusterRole")]
+    return roles[0] if where == "everywhere" else roles[1]
+
+
+def _without(role: Object, group: str, resource: str, verb: str) -> list[Object]:
+    """The rules of a role without one verb of one resource."""
+    rules = []
+    for rule in copy.deepcopy(role["rules"]):
+        if rule["apiGroups"] == [group] and resource in rule["resources"] and verb in rule["verbs"]:
+            others = [other for other in rule["resources"] if other != resource]
+            left = [other for other in rule["verbs"] if other != verb]
+            rules += [{**rule, "resources": others}] if others else []
+            rules += [{**rule, "resources": [resource], "verbs": left}] if left else []
+        else:
+            rules.append(rule)
+    assert rules != role["rules"]
+    return rules

@@ -1,0 +1,122 @@
+"""The control plane is a real one; it can be taken away and given back, and says who asked what of it."""
+
+import os
+import signal
+import stat
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.cluster import binaries
+from tests.cluster.clients import Client, Object, Refused, until
+from tests.cluster.control_planes import ControlPlane
+from tests.cluster.kubelets import FakeKubelet
+from tests.cluster.making import make_map, make_pod, wait_for_phase
+
+
+def test_the_server_is_the_version_that_is_built(admin: Client, control_plane: ControlPlane) -> None:
+    assert os.environ.get("KUBEBUILDER_ASSETS") or admin.get("/version")["gitVersion"] == binaries.version()
+    assert "test" in control_plane.kubectl("config", "get-contexts")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_an_outage_loses_nothing(
+    control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, namespace: str, number: signal.Signals
+) -> None:
+    admin.create(make_pod(namespace, "ends", "python:3.12", ["sleep", "1"]))
+    admin.create(make_pod(namespace, "lasts", "example.test/sleep"))
+    for name in ("ends", "lasts"):
+        wait_for_phase(admin, namespace, name, "Running")
+
+    control_plane.stop_api(number)
+    with pytest.raises(httpx2.TransportError):
+        admin.get("/version")
+    control_plane.start_api()
+
+    wait_for_phase(admin, namespace, "ends", "Succeeded")
+    admin.create(make_pod(namespace, "new", "example.test/succeed"))
+    wait_for_phase(admin, namespace, "new", "Succeeded")
+    wait_for_phase(admin, namespace, "lasts", "Running")
+
+
+def test_an_account_may_do_what_its_rules_say_and_is_told_apart(
+    control_plane: ControlPlane, admin: Client, namespace: str
+) -> None:
+    token = control_plane.make_account(namespace, "reader", make_rules(namespace, "reader"))
+
+    with control_plane.client(token) as reader:
+        maps = f"/api/v1/namespaces/{namespace}/configmaps"
+        until(lambda: _may(reader, maps))
+        before = len(control_plane.requests(f"system:serviceaccount:{namespace}:reader"))
+        reader.get(maps)
+        with pytest.raises(Refused, match="403"):
+            reader.create(make_map(namespace, "new", {}))
+
+    asked = control_plane.requests(f"system:serviceaccount:{namespace}:reader")[before:]
+    assert [(event["verb"], event["responseStatus"]["code"]) for event in asked] == [("list", 200), ("create", 403)]
+
+
+def test_ready_programs_are_used_where_they_are_given(tmp_path: Path) -> None:
+    for name in ("etcd", "kube-apiserver", "kubectl"):
+        make_program(tmp_path / name)
+
+    found = binaries.find({**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path)})
+
+    assert found["etcd"] == (str(tmp_path / "etcd"),)
+    assert found["kubectl"] == (str(tmp_path / "kubectl"),)
+    assert found["kube-scheduler"] == (str(binaries.cached()), "kube-scheduler")
+
+
+def test_a_folder_without_ready_programs_is_refused(tmp_path: Path) -> None:
+    make_program(tmp_path / "kubectl")
+
+    with pytest.raises(binaries.Missing, match=f"{tmp_path}, where there is no etcd and no kube-apiserver"):
+        binaries.find({"KUBEBUILDER_ASSETS": str(tmp_path)})
+
+
+def test_without_go_it_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(binaries.Missing, match=r"there is no Go .* install Go 1\.25\.0 or newer"):
+        binaries.build({"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)})
+
+
+def test_an_old_go_is_named(tmp_path: Path) -> None:
+    make_program(tmp_path / "go", "echo go1.24.9")
+
+    with pytest.raises(binaries.Missing, match=r"Go 1\.24\.9 is too old .* install Go 1\.25\.0 or newer"):
+        binaries.build({"XDG_CACHE_HOME": str(tmp_path), "PATH": f"{tmp_path}:/bin"})
+
+
+def test_a_build_that_fails_leaves_nothing_and_says_why(tmp_path: Path) -> None:
+    make_program(tmp_path / "go", 'test "$1" = env && echo go1.26 && exit; echo "no space left" >&2; exit 1')
+    variables = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": f"{tmp_path}:/bin"}
+
+    with pytest.raises(binaries.Missing, match="no space left"):
+        binaries.build(variables)
+
+    assert list(binaries.cached(variables).parent.iterdir()) == []
+
+
+def make_rules(namespace: str, name: str) -> list[Object]:
+    """What lets an account list ConfigMaps, and nothing else."""
+    version, meta = "rbac.authorization.k8s.io/v1", {"name": name, "namespace": namespace}
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    subjects = [{"kind": "ServiceAccount", **meta}]
+    return [
+        {"apiVersion": version, "kind": "Role", "metadata": meta, "rules": rules},
+        {"apiVersion": version, "kind": "RoleBinding", "metadata": meta, "roleRef": reference, "subjects": subjects},
+    ]
+
+
+def make_program(file: Path, text: str = "") -> None:
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+
+
+def _may(reader: Client, path: str) -> bool:
+    try:
+        reader.get(path)
+    except Refused:
+        return False
+    return True

@@ -1,0 +1,278 @@
+"""What is left of runs that have ended or were stopped: no objects, and everything that they said."""
+
+import itertools
+import threading
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.adapters.kubernetes.sampling import Sampler
+from fairlead.model.observations import Phase
+from fairlead.sdk.runs import Run
+from tests.cluster.benches import KubernetesBench, serving
+from tests.cluster.clients import Client, path_of, until
+from tests.cluster.control_planes import ControlPlane
+from tests.cluster.kubelets import FakeKubelet
+from tests.cluster.making import make_claim
+from tests.cluster.platforms import Platform
+from tests.contracts.executors import ENDED, RETURNS, WAITS, read_all
+from tests.databases import wait_until
+
+GROUPS = {"jobs": "apis/batch/v1", "deployments": "apis/apps/v1"}
+MADE = ("jobs", "pods", "persistentvolumeclaims", "secrets", "configmaps")
+DATA = {
+    "volume_type": "persistent_volume_claim",
+    "name": "data",
+    "mount_path": "/data",
+    "spec": {"size": "1Gi", "storage_class": "fast"},
+}
+LAST_WORDS = """
+import signal, sys, time
+
+def end(*_):
+    for number in range(3):
+        print("last words", number, flush=True)
+        time.sleep(0.2)
+    sys.exit(3)
+
+def main():
+    signal.signal(signal.SIGTERM, end)
+    print("up", flush=True)
+    while True:
+        time.sleep(0.1)
+"""
+SAID = "up\nlast words 0\nlast words 1\nlast words 2\n"
+COUNTS = """
+import os, time
+def main(most):
+    for number in range(most):
+        print(number, os.environ.get("TOKEN", ""), flush=True)
+        time.sleep(0.03)
+"""
+SEVERAL = """
+import os, time
+def main(fail):
+    index = os.environ["JOB_COMPLETION_INDEX"]
+    print("I am", index, flush=True)
+    time.sleep(1)
+    if fail == index:
+        sys.exit("no more")
+    if fail:
+        time.sleep(60)
+"""
+
+
+def left_of(admin: Client, run: Run | str) -> dict[str, int]:
+    """How many objects there are of a run, by kind."""
+    selector = f"fairlead.dev/run={run if isinstance(run, str) else run.id}"
+    found = {
+        plural: len(admin.items(f"/{GROUPS.get(plural, 'api/v1')}/{plural}", labelSelector=selector))
+        for plural in (*MADE, "deployments", "services")
+    }
+    return {plural: count for plural, count in found.items() if count}
+
+
+def begin(platform: Platform, source: str = LAST_WORDS, said: str = "up", **asked: Any) -> Run:
+    """A run that has begun to speak."""
+    run = platform.call(source, **asked)
+    until(lambda: said in run.logs())
+    return run
+
+
+def job_path(platform: Platform, run: Run) -> str:
+    return f"/apis/batch/v1/namespaces/{platform.namespace}/jobs/{platform.job_of(run)['metadata']['name']}"
+
+
+# Stopping
+
+
+@pytest.mark.parametrize("far", ["pending", "starting", "running"])
+def test_of_a_run_that_is_stopped_no_object_is_left(platform: Platform, admin: Client, far: str) -> None:
+    platform.project.set_secret("TOKEN", "hunter2hunter2")
+    first = platform.run("first", resources={"gpu": 8} if far == "pending" else {})
+    platform.until(first, "running")
+    run = platform.call(
+        LAST_WORDS,
+        image="example.test/no-such-image" if far == "starting" else None,
+        resources={"gpu": 8} if far == "pending" else {},
+        volumes=[DATA],
+        secrets=["TOKEN"],
+    )
+    platform.until(run, {"pending": "Unschedulable", "starting": "ImagePullBackOff"}.get(far, "running"))
+    assert left_of(admin, run) == dict.fromkeys(MADE, 1)
+    run.stop()
+    assert platform.until(run, "stopped")["message"] == "stopped by root@localhost"
+    until(lambda: not left_of(admin, run))
+    assert left_of(admin, first) == {"jobs": 1, "pods": 1}
+    first.stop()
+    platform.until(first, "stopped")
+
+
+def test_what_a_run_says_while_it_is_stopped_is_kept(platform: Platform, admin: Client) -> None:
+    run = begin(platform)
+    run.stop()
+    platform.until(run, "stopped")
+    until(lambda: not left_of(admin, run))
+    assert run.logs() == SAID
+
+
+def test_what_it_says_is_kept_also_where_the_server_is_killed_meanwhile(platform: Platform) -> None:
+    run = begin(platform, LAST_WORDS.replace("range(3)", "range(15)"))
+    run.stop()
+    until(lambda: any("deletionTimestamp" in pod["metadata"] for pod in platform.pods_of(run)))
+    platform.restart()
+    assert platform.until(run, "stopped")["message"] == "stopped by root@localhost"
+    until(lambda: "last words 14" in run.logs())
+    assert run.logs() == "up\n" + "".join(f"last words {number}\n" for number in range(15))
+
+
+def test_what_a_run_says_after_its_deadline_is_kept(platform: Platform) -> None:
+    run = begin(platform, deadline=3)
+    assert platform.until(run, "failed")["reason"] == "DeadlineExceeded"
+    assert run.logs() == SAID
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+def test_what_a_run_says_whose_job_somebody_removes_is_kept(
+    platform: Platform, admin: Client, propagation: str
+) -> None:
+    run = begin(platform)
+    admin.delete(job_path(platform, run), propagationPolicy=propagation)
+    assert platform.until(run, "failed")["reason"] == "Lost"
+    assert run.logs() == SAID
+    until(lambda: not left_of(admin, run))
+
+
+def test_pods_that_somebody_left_without_their_job_can_be_stopped(platform: Platform, admin: Client) -> None:
+    run = begin(platform)
+    admin.delete(job_path(platform, run), propagationPolicy="Orphan")
+    until(lambda: "its pods are still there" in platform.show(run)["message"])
+    assert platform.show(run)["state"] == "running"
+    run.stop()
+    platform.until(run, "stopped")
+    assert run.logs() == SAID
+    until(lambda: "pods" not in left_of(admin, run))
+
+
+# Logs
+
+
+def test_the_log_of_several_pods_says_which_line_is_of_which(platform: Platform) -> None:
+    run = platform.call(SEVERAL, replicas=3, inputs={"fail": ""})
+    platform.until(run, "completed")
+    job, lines = platform.job_of(run)["metadata"]["name"], str(run.logs()).splitlines()
+    assert sorted(lines[1::2]) == ["I am 0", "I am 1", "I am 2"]
+    for whose, line in zip(lines[::2], lines[1::2], strict=True):
+        assert whose.startswith(f"pod {job}-{line[-1]}-"), lines
+
+
+def test_where_one_of_several_pods_fails_what_the_others_said_is_kept(platform: Platform) -> None:
+    run = platform.call(SEVERAL, replicas=3, inputs={"fail": "1"})
+    platform.until(run, "failed")
+    assert {f"I am {index}" for index in range(3)} <= set(str(run.logs()).splitlines())
+
+
+def test_a_log_that_is_followed_goes_on_when_the_server_is_killed_without_loss_or_repetition(
+    platform: Platform,
+) -> None:
+    """Nor does it show a secret that the server learned before."""
+    platform.project.set_secret("TOKEN", "hunter2hunter2")
+    run = begin(platform, COUNTS, "3 ", inputs={"most": 120}, secrets=["TOKEN"])
+    lines: list[str] = []
+    reader = threading.Thread(target=lambda: lines.extend(line.text for line in run.read_logs(follow=True)))
+    reader.start()
+    until(lambda: len(lines) > 10)
+    platform.restart()
+    reader.join(60)
+    assert lines == [f"{number} ***\n" for number in range(120)]
+    assert platform.show(run)["state"] == "completed"
+    platform.restart()
+    assert run.logs() == "".join(lines)
+
+
+# Retention
+
+
+@pytest.fixture
+def bench(
+    control_plane: ControlPlane, kubelet: FakeKubelet, sqlite_store: DatabaseStore, tmp_path: Path
+) -> Iterator[KubernetesBench]:
+    """An executor alone, without any runs."""
+    with serving(sqlite_store) as url:
+        bench = KubernetesBench(control_plane, tmp_path, sqlite_store, f"t{uuid.uuid4().hex[:8]}", url)
+        yield bench
+        bench.close()
+
+
+def measure(bench: KubernetesBench, run_id: str) -> None:
+    """Let what a run uses be asked for often, until something is known."""
+    executor = bench.executor
+    sampler = Sampler(executor.api, executor.view, executor.sampler.folder, lambda: datetime.now(UTC), 0.1)
+    thread = threading.Thread(target=sampler.live)
+    thread.start()
+    wait_until(lambda: len(executor.read_usage(run_id)) > 2, seconds=20)
+    sampler.end()
+    thread.join()
+
+
+def test_what_a_run_uses_is_asked_of_the_cluster(bench: KubernetesBench, metrics: None) -> None:
+    program = "def main():\n    held = bytearray(50_000_000)\n    while True:\n        held[0] = 1\n"
+    bench.start("r1", program)
+    bench.until("r1", Phase.RUNNING)
+    measure(bench, "r1")
+    samples = bench.executor.read_usage("r1")
+    assert all(before["at"] < after["at"] for before, after in itertools.pairwise(samples))
+    assert max(sample["mem"] for sample in samples) > 50_000_000
+    assert max(sample["cpu"] for sample in samples) > 0.05
+    bench.executor.stop("r1")
+    seen = bench.until("r1", *ENDED)
+    assert seen.usage == {name: max(sample[name] for sample in samples) for name in ("cpu", "mem")}
+
+
+def test_objects_go_after_a_while_and_what_they_told_stays(
+    bench: KubernetesBench, admin: Client, metrics: None
+) -> None:
+    program = RETURNS.replace('return {"n": 7}', 'import time; time.sleep(2); return {"n": 7}')
+    bench.start("r1", program, volumes=[DATA], secrets={"TOKEN": "hunter2hunter2"})
+    bench.until("r1", Phase.RUNNING)
+    measure(bench, "r1")
+    seen, usage = bench.until("r1", *ENDED), bench.executor.read_usage("r1")
+    bench.executor.tidy("r1")
+    assert left_of(admin, "r1") == dict.fromkeys(MADE, 1)  # they may be looked at for an hour
+    impatient = bench.open(objects=timedelta(0))
+    impatient.tidy("r1")
+    wait_until(lambda: not left_of(admin, "r1"), seconds=30)
+    wait_until(lambda: impatient.view.of("r1") is None and bench.executor.view.of("r1") is None)
+    for executor in (bench.executor, impatient, bench.open()):
+        assert executor.observe("r1") == seen
+        assert read_all(executor, "r1") == bench.said
+        assert executor.read_log("r1", 0, 1 << 20).complete
+        assert executor.read_usage("r1") == usage
+        assert [file.path for file in executor.list_files("r1")] == ["deep/notes.txt", "model.bin"]
+    work = bench.plan("r1", program, volumes=[DATA], secrets={"TOKEN": "hunter2hunter2"})
+    bench.open().start(work)
+    assert left_of(admin, "r1") == {}  # what has ended does not start again
+
+
+def test_volumes_of_other_platforms_are_none_of_ours(bench: KubernetesBench, admin: Client, namespace: str) -> None:
+    labels = {"fairlead.dev/volume": "v1", "fairlead.dev/platform": "another"}
+    claim = make_claim(namespace, "theirs")
+    admin.create({**claim, "metadata": {**claim["metadata"], "labels": labels}})
+    assert bench.executor.list_volumes() == []
+    bench.executor.remove_volume("v1")
+    assert "deletionTimestamp" not in admin.get(path_of(claim))["metadata"]
+
+
+def test_what_still_runs_is_never_removed(bench: KubernetesBench, admin: Client) -> None:
+    bench.start("r1", WAITS)
+    bench.until("r1", Phase.RUNNING)
+    bench.open(objects=timedelta(0)).tidy("r1")
+    assert left_of(admin, "r1")["jobs"] == 1
+    seen = bench.executor.observe("r1")
+    assert seen is not None
+    assert seen.phase is Phase.RUNNING

@@ -1,0 +1,152 @@
+"""A cluster that refuses, breaks down and loses the thread: no run fails for that, and none starts twice."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fairlead.sdk.runs import Run
+from tests.cluster.clients import until
+from tests.cluster.platforms import Platform
+from tests.cluster.proxies import ALWAYS, Deed, Fault, Moment, Proxy, answer, break_after, drop, hang
+from tests.cluster.trials import Trial
+
+END = r"(\?|$)"
+WATCHES = "[?&]watch=true"
+FORBIDDEN = 'secrets is forbidden: User "me" cannot create resource "secrets" in API group "" in the namespace "mine"'
+# What is done to the requests of one start each: the method, the address, what is done, when, and how often.
+STARTS: dict[str, tuple[str, str, Deed, Moment, int]] = {
+    "namespace made, answered 500": ("POST", f"/api/v1/namespaces{END}", answer(500), "after", 1),
+    "job made, answered 500": ("POST", f"/{{}}/jobs{END}", answer(500), "after", 1),
+    "claim made, answered 503": ("POST", f"/{{}}/persistentvolumeclaims{END}", answer(503), "after", 1),
+    "secret made, answered 500": ("POST", f"/{{}}/secrets{END}", answer(500), "after", 1),
+    "code made, answered 500": ("POST", f"/{{}}/configmaps{END}", answer(500), "after", 1),
+    "released, answered 500": ("PATCH", "/{}/jobs/", answer(500), "after", 1),
+    "job made, and the connection broken": ("POST", f"/{{}}/jobs{END}", drop, "after", 1),
+    "job not made, and the connection broken": ("POST", f"/{{}}/jobs{END}", drop, "before", 1),
+    "too many requests, for a while": ("POST", f"/{{}}/jobs{END}", answer(429), "before", 2),
+    "code not made, with 503": ("POST", f"/{{}}/configmaps{END}", answer(503), "before", 1),
+    "release not done, with 409": ("PATCH", "/{}/jobs/", answer(409), "before", 1),
+}
+
+
+@pytest.fixture(scope="module")
+def platform(proxied_platform: Platform) -> Platform:
+    """A server that reaches the cluster through the proxy."""
+    return proxied_platform
+
+
+def remove(platform: Platform, run: Run) -> str:
+    """Remove the Job of a run, as somebody with kubectl does; its name."""
+    job = platform.job_of(run)["metadata"]
+    path = f"/apis/batch/v1/namespaces/{job['namespace']}/jobs/{job['name']}"
+    platform.admin.delete(path, propagationPolicy="Background")
+    return str(job["name"])
+
+
+def reasons_of(platform: Platform, run: Run) -> list[str]:
+    """The reasons that its history tells."""
+    return [event["reason"] for event in platform.api("GET", f"/runs/{run.id}/events")]
+
+
+def test_whatever_befalls_the_requests_of_a_start_the_run_starts_once(platform: Platform, proxy: Proxy) -> None:
+    trials = {name: Trial(platform) for name in STARTS}
+    faults = {
+        name: Fault(method, address.replace("{}", f"namespaces/{trials[name].namespace}"), deed, moment, times=times)
+        for name, (method, address, deed, moment, times) in STARTS.items()
+    }
+    with proxy.doing(*faults.values()):
+        runs = {name: trial.submit() for name, trial in trials.items()}
+        for name, run in runs.items():
+            trials[name].complete(run)
+    assert {name: fault.befell for name, fault in faults.items()} == {name: STARTS[name][-1] for name in STARTS}
+    for name, run in runs.items():
+        assert "StartDelayed" in reasons_of(platform, run), name
+        trials[name].check_all(run)
+
+
+def test_a_run_waits_for_permissions_and_says_which_and_where_to_look(platform: Platform, proxy: Proxy) -> None:
+    trial = Trial(platform)
+    address = f"/namespaces/{trial.namespace}/secrets"
+    with proxy.doing(Fault("POST", address, answer(403, FORBIDDEN), times=ALWAYS)):
+        run = trial.submit()
+        told = platform.until(run, "StartDelayed")
+        assert told["state"] == "pending"
+        assert FORBIDDEN in told["message"]
+        assert "`fairlead clusters check main` tells more; it is tried again" in told["message"]
+        assert trial.count_objects() == {"Job": 1, "PersistentVolumeClaim": 1}
+        assert trial.find_orphans() == []
+    trial.complete(run)
+    trial.check_all(run)
+
+
+def test_a_run_that_waits_for_permissions_is_stopped_and_leaves_nothing(platform: Platform, proxy: Proxy) -> None:
+    trial = Trial(platform)
+    with proxy.doing(Fault("POST", f"/namespaces/{trial.namespace}/secrets", answer(403), times=ALWAYS)):
+        run = trial.submit()
+        platform.until(run, "StartDelayed")
+        run.stop()
+        assert platform.until(run, "stopped", "failed")["state"] == "stopped"
+        until(lambda: not trial.list_objects())
+    assert trial.count_runs() == 0
+
+
+def test_twenty_runs_go_through_while_watches_break_every_second(
+    platform: Platform, proxy: Proxy, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    broken = Fault("GET", WATCHES, break_after(1.0), "after", times=ALWAYS)
+    with proxy.doing(broken):
+        proxy.hang_up()
+        runs = [platform.shell(f"echo $FAIRLEAD_RUN >> {ran}; sleep {index % 3}") for index in range(20)]
+        for run in runs:
+            assert platform.until(run, "completed", "failed")["state"] == "completed"
+    assert broken.befell > 5
+    assert Counter(ran.read_text("utf-8").split()) == Counter(run.id for run in runs)
+    assert [len(platform.pods_of(run)) for run in runs] == [1] * 20
+
+
+def test_what_happened_while_the_thread_was_lost_is_found_by_a_new_list(platform: Platform, proxy: Proxy) -> None:
+    removed, kept = platform.run(), platform.run()
+    for run in (removed, kept):
+        platform.until(run, "running")
+    with proxy.doing(Fault("GET", WATCHES, answer(410), times=10)):
+        proxy.hang_up()
+        remove(platform, removed)
+        told = platform.until(removed, "failed", "completed", "stopped")
+    assert (told["state"], told["reason"]) == ("failed", "Lost")
+    assert platform.show(kept)["state"] == "running"
+    kept.stop()
+    platform.until(kept, "stopped")
+
+
+def test_a_run_that_is_removed_is_not_started_again_where_that_is_heard_of_its_pod_first(
+    platform: Platform, proxy: Proxy
+) -> None:
+    run = platform.run()
+    platform.until(run, "running")
+    with proxy.doing(Fault("GET", "/apis/batch/v1/jobs[?]", drop, times=ALWAYS)):
+        proxy.hang_up()
+        name = remove(platform, run)
+        until(lambda: not any(name in node["runs"] for node in platform.api("GET", "/nodes")))
+        assert platform.show(run)["state"] == "running"
+    assert platform.until(run, "failed", "completed", "stopped")["reason"] == "Lost"
+    assert "Claimed" not in reasons_of(platform, run)[2:]
+
+
+def test_a_cluster_that_does_not_answer_changes_no_state(platform: Platform, proxy: Proxy, tmp_path: Path) -> None:
+    ran, go = tmp_path / "ran", tmp_path / "go"
+    running = platform.shell(f"echo $FAIRLEAD_RUN >> {ran}; until [ -e {go} ]; do sleep 0.05; done")
+    platform.until(running, "running")
+    silence = [Fault(method, "", hang(60), times=ALWAYS) for method in ("GET", "POST", "PATCH", "DELETE")]
+    with proxy.doing(*silence):
+        proxy.hang_up()
+        waiting = platform.shell(f"echo $FAIRLEAD_RUN >> {ran}")
+        go.touch()
+        told = platform.until(waiting, "StartDelayed")
+        assert (told["state"], platform.show(running)["state"]) == ("pending", "running")
+        assert "does not answer" in told["message"]
+    proxy.hang_up()
+    for run in (running, waiting):
+        assert platform.until(run, "completed", "failed")["state"] == "completed"
+    assert Counter(ran.read_text("utf-8").split()) == Counter([running.id, waiting.id])

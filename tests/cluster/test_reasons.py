@@ -1,0 +1,333 @@
+"""What is seen of runs on the real control plane, and what is said of it: a reason to match, a sentence to act on."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fairlead.sdk.runs import Run
+from tests.cluster.clients import Client, Refused, until
+from tests.cluster.kubelet.outcomes import Outcome
+from tests.cluster.kubelets import FakeKubelet
+from tests.cluster.platforms import Platform
+
+LOW, HIGH = "low-of-tests", "high-of-tests"
+ENFORCE = "pod-security.kubernetes.io/enforce"
+GREEDY = """
+def main():
+    taken = []
+    while True:
+        taken.append("x" * 1_000_000)
+"""
+
+
+def image(name: str) -> dict[str, str]:
+    """A container that only pretends."""
+    return {"name": name, "kind": "container", "image": f"example.test/{name}"}
+
+
+def history_of(platform: Platform, run: Run) -> list[str]:
+    """The states and reasons that a run went through, less those of which it depends on the moment whether they are."""
+    told = [(event["state"], event["reason"]) for event in platform.api("GET", f"/runs/{run.id}/events")]
+    return [f"{state} {reason}" for state, reason in told if reason not in ("Starting", "Claimed")]
+
+
+@contextlib.contextmanager
+def adding(platform: Platform, kubelet: FakeKubelet, name: str, **node: Any) -> Iterator[dict[str, Any]]:
+    """A node of a pool of its own, and how runs ask for it."""
+    kubelet.add_node(name, labels={"pool": name}, **node)
+    try:
+        until(lambda: any(seen["name"] == name and seen["capacity"] for seen in platform.api("GET", "/nodes")))
+        yield {"node_selector": {"pool": name}}
+    finally:
+        kubelet.delete_node(name)
+
+
+@pytest.fixture(scope="module")
+def lost(platform: Platform, kubelet: FakeKubelet) -> Run:
+    """A run whose node is taken away. It takes Kubernetes a minute to notice: the others do not wait for that."""
+    with adding(platform, kubelet, "weak") as there:
+        run = platform.run("lost", **there)
+        platform.until(run, "running")
+    return run
+
+
+# What keeps a run from running
+
+
+def test_an_image_that_does_not_come(lost: Run, platform: Platform) -> None:
+    said = platform.until(platform.run(function=image("no-such-image")), "ImagePullBackOff")
+    words = 'its image cannot be pulled: failed to pull and unpack image "example.test/no-such-image": not found'
+    assert (said["state"], said["message"]) == ("starting", words)
+
+
+def test_a_container_that_cannot_be_made(platform: Platform) -> None:
+    said = platform.until(platform.run(function=image("config-error")), "CreateContainerConfigError")
+    words = "its container cannot be made: container has runAsNonRoot and image will run as root"
+    assert (said["state"], said["message"]) == ("starting", words)
+
+
+def test_a_volume_of_a_class_that_is_not_there(platform: Platform) -> None:
+    volume = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data"}
+    run = platform.run(volumes=[{**volume, "spec": {"size": "1Gi", "storage_class": "missing"}}])
+    said = platform.until(run, "ProvisioningFailed")
+    assert said["state"] == "pending"
+    assert 'cannot be made: storageclass.storage.k8s.io "missing" not found; the scheduler says: 0/' in said["message"]
+    run.stop()
+
+
+def test_a_quota_of_the_namespace_is_waited_for(platform: Platform, admin: Client) -> None:
+    platform.until(platform.run(function=image("succeed")), "completed")  # so that the namespace is there
+    where = f"/api/v1/namespaces/{platform.namespace}/resourcequotas/few"
+    meta = {"name": "few", "namespace": platform.namespace}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": {"pods": "0"}}}
+    admin.create(quota)
+    until(lambda: "used" in admin.get(where).get("status", {}))
+    run = platform.run(function=image("succeed"))
+    said = platform.until(run, "FailedCreate")
+    assert said["state"] == "pending"
+    assert said["message"].startswith("its pod cannot be made: exceeded quota: few, requested: pods=1, used: pods=")
+    assert said["message"].endswith(", limited: pods=0; it is tried again")
+    admin.patch(where, {"spec": {"hard": {"pods": "50", "count/jobs.batch": "0"}}})
+    platform.until(run, "completed")
+    assert history_of(platform, run) == [
+        "queued Queued",
+        "pending FailedCreate",
+        "running Running",
+        "completed Completed",
+    ]
+    until(lambda: "count/jobs.batch" in admin.get(where).get("status", {}).get("used", {}))
+    run = platform.run(function=image("succeed"))
+    said = platform.until(run, "StartDelayed")
+    assert (said["state"], "exceeded quota: few, requested: count/jobs.batch=1" in said["message"]) == ("pending", True)
+    admin.delete(where)
+    platform.until(run, "completed")
+
+
+def test_what_an_administrator_of_the_cluster_forbids_is_waited_for(platform: Platform, admin: Client) -> None:
+    namespace = f"/api/v1/namespaces/{platform.namespace}"
+    admin.patch(namespace, {"metadata": {"labels": {ENFORCE: "restricted"}}})
+    run = platform.run(run_as_user=0)
+    said = platform.until(run, "FailedCreate")
+    admin.patch(namespace, {"metadata": {"labels": {ENFORCE: None}}})
+    assert said["state"] == "pending"
+    assert said["message"].startswith('its pod cannot be made: violates PodSecurity "restricted:latest": runAsNonRoot')
+    platform.until(run, "running")
+    run.stop()
+
+
+def test_a_manifest_that_the_cluster_can_never_take_fails_at_once(platform: Platform, admin: Client) -> None:
+    """A policy of the cluster says no to the Job itself, and means it."""
+    match = {"resourceRules": [{"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"]}]}
+    match["resourceRules"][0]["resources"] = ["jobs"]
+    rule = {"expression": "!object.metadata.name.startsWith('unwanted')", "message": "no unwanted runs here"}
+    group = "admissionregistration.k8s.io/v1"
+    spec = {"matchConstraints": match, "validations": [{**rule, "reason": "Invalid"}]}
+    kind = {"apiVersion": group, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "wanted"}, "spec": spec}
+    bound = {"policyName": "wanted", "validationActions": ["Deny"]}
+    binding = {**kind, "kind": "ValidatingAdmissionPolicyBinding", "spec": bound}
+    policies = f"/apis/{group}/validatingadmissionpolic"
+    admin.post(f"{policies}ies", kind)
+    admin.post(f"{policies}ybindings", binding)
+    until(lambda: _is_refused(admin, platform.namespace))
+    said = platform.until(platform.run("unwanted"), "failed")
+    admin.delete(f"{policies}ybindings/wanted")
+    admin.delete(f"{policies}ies/wanted")
+    assert said["reason"] == "StartFailed"
+    assert said["message"].startswith("the cluster refuses it: ")
+    assert said["message"].endswith("no unwanted runs here")
+
+
+def _is_refused(admin: Client, namespace: str) -> bool:
+    """Whether a policy is in force, which takes it a while."""
+    pod = {"containers": [{"name": "main", "image": "example.test/sleep"}], "restartPolicy": "Never"}
+    meta = {"name": "unwanted", "namespace": namespace}
+    try:
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": {"spec": pod}}}
+        admin.create(body, dryRun="All")
+    except Refused as refused:
+        return "no unwanted" in refused.body
+    return False
+
+
+# How a run ends
+
+
+def test_more_memory_than_its_limit(platform: Platform) -> None:
+    limits = {"mem": {"requests": "64Mi", "limits": "128Mi"}}
+    really = platform.call(GREEDY, resources=limits)
+    unlimited = platform.run(function=image("oom"))
+    said = platform.until(really, "failed")
+    assert (said["reason"], said["message"]) == ("OOMKilled", "used more memory than its limit of 128Mi")
+    assert said["exit_code"] == 137
+    assert platform.until(unlimited, "failed")["message"] == "used more memory than its node could give"
+
+
+def test_an_exit_code_and_the_last_lines(platform: Platform, kubelet: FakeKubelet) -> None:
+    lines = "".join(f"line {number}\n" for number in range(9))
+    kubelet.outcomes["example.test/talks"] = Outcome("exit", 4, log=lines)
+    said = platform.until(platform.run(function=image("talks")), "failed")
+    words = "exited with code 4: line 6 | line 7 | line 8"
+    assert (said["reason"], said["message"], said["exit_code"]) == ("ExitCode", words, 4)
+
+
+def test_a_program_that_is_not_there(platform: Platform) -> None:
+    function = {"name": "wrong", "kind": "container", "image": "registry.example/x", "command": "no-such-program"}
+    said = platform.until(platform.run(function=function), "failed")
+    assert said["reason"] == "StartFailed"
+    assert said["message"].startswith("its container could not be started: ")
+    assert 'exec: "no-such-program": executable file not found' in said["message"]
+
+
+def test_what_a_function_raised(platform: Platform) -> None:
+    run = platform.call("def main():\n    raise ValueError('bad')\n")
+    said = platform.until(run, "failed")
+    assert (said["reason"], said["message"], said["exit_code"]) == ("ExitCode", "ValueError: bad", 1)
+    error = platform.api("GET", f"/runs/{run.id}/result")["error"]
+    assert (error["type"], error["message"]) == ("ValueError", "bad")
+    assert "raise ValueError('bad')" in error["traceback"]
+
+
+def test_a_signal(platform: Platform) -> None:
+    run = platform.call("import os\ndef main():\n    print('bye', flush=True)\n    os.kill(os.getpid(), 11)\n")
+    said = platform.until(run, "failed")
+    assert (said["reason"], said["message"]) == ("ExitCode", "was ended by SIGSEGV: bye")
+
+
+def test_a_deadline(platform: Platform) -> None:
+    run = platform.run(deadline=2)
+    said = platform.until(run, "failed")
+    words = "ran longer than its deadline of 2 seconds"
+    assert (said["reason"], said["message"]) == ("DeadlineExceeded", words)
+    assert history_of(platform, run) == ["queued Queued", "running Running", "failed DeadlineExceeded"]
+    events = platform.api("GET", f"/runs/{run.id}/events")
+    assert [event["state"] for event in events].index("running") == len(events) - 2  # and never back to pending
+
+
+def test_one_of_several_pods_fails(platform: Platform) -> None:
+    source = "import os, time\ndef main():\n    if os.environ['JOB_COMPLETION_INDEX'] == '1':\n"
+    run = platform.call(f"{source}        raise ValueError('one')\n    time.sleep(60)\n", replicas=3)
+    said = platform.until(run, "failed")
+    assert (said["reason"], said["message"], said["exit_code"]) == ("ExitCode", "pod 1: ValueError: one", 1)
+
+
+def test_a_served_run_that_fails_is_degraded_and_goes_on(platform: Platform) -> None:
+    function = {**image("exit-3"), "port": 8000}
+    run = platform.run(function=function, action="serve")
+    said = platform.until(run, "degraded")
+    assert said["reason"] == "CrashLoopBackOff"
+    assert "times so far: exited with code 3: going to exit with 3" in said["message"]
+    run.stop()
+    platform.until(run, "stopped")
+
+
+# What happens to a run on the way
+
+
+def test_one_that_makes_room_waits_and_runs_again(platform: Platform, kubelet: FakeKubelet, admin: Client) -> None:
+    for name, value in {LOW: 10, HIGH: 1000}.items():
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        admin.create({**kind, "value": value})
+    with adding(platform, kubelet, "narrow", room={"cpu": "2"}) as there:
+        asked = {"resources": {"cpu": 2}, **there}
+        low = platform.run("low", priority_class=LOW, **asked)
+        platform.until(low, "running")
+        high = platform.run("high", priority_class=HIGH, **asked)
+        said = platform.until(low, "Preempted")
+        words = "it made room for one with a higher priority, and waits for another place"
+        assert (said["state"], said["message"].startswith(words)) == ("pending", True)
+        platform.until(high, "running")
+        high.stop()
+        platform.until(low, "running")
+        history = history_of(platform, low)
+        assert history[:3] == ["queued Queued", "running Running", "pending Preempted"]
+        assert history[-1] == "running Running"
+        low.stop()
+        platform.until(low, "stopped")
+
+
+def test_one_that_its_node_has_ended_waits_for_another_place(platform: Platform) -> None:
+    run = platform.run(function=image("evicted"))
+    said = platform.until(run, "Evicted")
+    words = "its node has ended it, and it waits for another place: The node was low on resource: ephemeral-storage."
+    assert (said["state"], said["message"].startswith(words)) == ("pending", True)
+    run.stop()
+
+
+def test_one_whose_node_is_silent_runs_until_more_is_known(platform: Platform, kubelet: FakeKubelet) -> None:
+    with adding(platform, kubelet, "quiet") as there:
+        run = platform.run(**there)
+        platform.until(run, "running")
+        kubelet.lose_node("quiet")
+        said = platform.until(run, "NodeLost")
+        assert (said["state"], said["message"].startswith("its node quiet does not answer since ")) == ("running", True)
+        (pod,) = platform.pods_of(run)
+        until(lambda: "deletionTimestamp" in platform.pods_of(run)[0]["metadata"])  # it is told to leave
+        assert platform.show(run)["reason"] == "NodeLost"
+        kubelet.restore_node("quiet")
+        until(lambda: [found for found in platform.pods_of(run) if found["metadata"]["uid"] != pod["metadata"]["uid"]])
+        platform.until(run, "Running")
+        run.stop()
+        platform.until(run, "stopped")
+
+
+def test_one_whose_node_was_started_anew_has_failed(platform: Platform, kubelet: FakeKubelet) -> None:
+    with adding(platform, kubelet, "rebooted") as there:
+        run = platform.run(**there)
+        platform.until(run, "running")
+        kubelet.lose_node("rebooted")
+        kubelet.restore_node("rebooted")
+        said = platform.until(run, "failed")
+        words = "its node rebooted was started anew while it ran"
+        assert (said["reason"], said["message"]) == ("NodeLost", words)
+
+
+# What people do by hand
+
+
+def test_a_job_that_is_suspended_goes_on_when_that_is_taken_back(platform: Platform, admin: Client) -> None:
+    run = platform.run()
+    platform.until(run, "running")
+    name = platform.job_of(run)["metadata"]["name"]
+    path = f"/apis/batch/v1/namespaces/{platform.namespace}/jobs/{name}"
+    admin.patch(path, {"spec": {"suspend": True}})
+    said = platform.until(run, "Suspended")
+    words = f"somebody has suspended Job {name}: it goes on once that is taken back"
+    assert (said["state"], said["message"]) == ("pending", words)
+    admin.patch(path, {"spec": {"suspend": False}})
+    platform.until(run, "running")
+    run.stop()
+
+
+def test_a_job_that_is_removed_is_lost(platform: Platform, admin: Client) -> None:
+    run = platform.run()
+    platform.until(run, "running")
+    name = platform.job_of(run)["metadata"]["name"]
+    admin.delete(f"/apis/batch/v1/namespaces/{platform.namespace}/jobs/{name}", propagationPolicy="Background")
+    said = platform.until(run, "failed")
+    words = "it is gone without a trace: somebody or something has removed it"
+    assert (said["reason"], said["message"]) == ("Lost", words)
+
+
+def test_a_pod_that_is_removed_ends_its_run(platform: Platform, admin: Client) -> None:
+    run = platform.run()
+    platform.until(run, "running")
+    (pod,) = platform.pods_of(run)
+    admin.delete(f"/api/v1/namespaces/{platform.namespace}/pods/{pod['metadata']['name']}")
+    said = platform.until(run, "failed")
+    assert said["reason"] == "PodRemoved"
+    assert said["message"].startswith("somebody or something has removed its pod: ")
+
+
+def test_one_whose_node_was_taken_away_runs_on_another(platform: Platform, kubelet: FakeKubelet, lost: Run) -> None:
+    said = platform.until(lost, "pending", seconds=120)
+    words = "its node went away, and it waits for another place"
+    assert (said["reason"], said["message"].startswith(words)) == ("NodeLost", True)
+    assert "running NodeLost" in history_of(platform, lost)
+    with adding(platform, kubelet, "weak"):
+        platform.until(lost, "running")
+        history = history_of(platform, lost)
+        assert len(history) == len(set(history)) + 1, history  # each is told once, and that it runs twice
+        lost.stop()
+        platform.until(lost, "stopped")

@@ -1,0 +1,155 @@
+"""How an administrator brings a cluster, from the terminal, on a real control plane: permissions, token, add, check."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.terminal import Answer, Terminal
+from tests.cluster.clients import Client, path_of, until
+from tests.cluster.control_planes import ControlPlane
+from tests.cluster.kubelets import FakeKubelet
+from tests.processes.machines import Launcher, Machine, Running
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server on SQLite."""
+    launcher = Launcher(tmp_path_factory.mktemp("launcher"))
+    machine = Machine(tmp_path_factory.mktemp("machine"), launcher)
+    yield machine.up()
+    machine.close()
+    launcher.close()
+
+
+@pytest.fixture
+def terminal(server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal of an administrator of that server."""
+    monkeypatch.setenv("FAIRLEAD_URL", server.url)
+    monkeypatch.setenv("FAIRLEAD_TOKEN", server.token)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    return Terminal(tmp_path)
+
+
+@pytest.fixture
+def kubeconfig(control_plane: ControlPlane, terminal: Terminal, admin: Client) -> Iterator[Path]:
+    """That of the service account for which the permissions were applied that `rbac` prints."""
+    file = terminal.folder / "rbac.yaml"
+    file.write_text(terminal.say("clusters", "rbac"), "utf-8")
+    control_plane.kubectl("apply", "-f", str(file))
+    token = control_plane.kubectl("create", "token", "fairlead", "--namespace", "fairlead-system").strip()
+    yield control_plane.write_kubeconfig(terminal.folder / "fairlead.kubeconfig", token)
+    for manifest in yaml.safe_load_all(file.read_text("utf-8")):
+        if manifest["kind"].startswith("ClusterRole"):
+            admin.delete(path_of(manifest))
+
+
+def told(answer: Answer) -> dict[str, str]:
+    """What was found, by name: its state."""
+    return {
+        name: state for state, name in re.findall(r"^(ok|warning|problem) +(\w+(?: \w+)?)  ", answer.out, re.MULTILINE)
+    }
+
+
+def test_a_cluster_is_added_checked_changed_and_removed(
+    terminal: Terminal, server: Running, kubelet: FakeKubelet, kubeconfig: Path
+) -> None:
+    added = terminal("clusters", "add", "main", "--kubeconfig", str(kubeconfig), "--server-url", server.url)
+    assert (added.code, added.err) == (0, ""), added
+    assert "added cluster main below platform\n" in added.out
+    states = told(added)
+    assert states.pop("usage") == "warning"  # nobody measures pods
+    assert set(states.values()) == {"ok"}, added.out
+    assert {"connection", "permissions", "namespaces", "storage", "gpus", "callbacks"} <= states.keys()
+    assert terminal.read("clusters", "show", "main")["details"] == {"server_url": server.url}
+    edited = terminal.say("clusters", "edit", "main", "--storage-class", "fast", "--storage-class", "gone")
+    assert edited == "cluster main is at revision 2\n"
+    checked = until(lambda: _with(terminal("clusters", "check", "main"), "storage_classes allows gone"))
+    assert checked.code == 1
+    assert terminal.say("clusters", "rm", "main") == "deleted cluster main\n"
+    assert "there is no cluster/main" in terminal.fail("clusters", "check", "main")
+
+
+def test_a_token_that_is_not_good_is_told_and_another_connects(
+    terminal: Terminal, control_plane: ControlPlane, kubelet: FakeKubelet, kubeconfig: Path
+) -> None:
+    wrong = control_plane.write_kubeconfig(terminal.folder / "wrong", "not-a-token")
+    added = terminal("clusters", "add", "second", "--kubeconfig", str(wrong))
+    assert (added.code, told(added)) == (1, {"connection": "problem"}), added
+    assert "clusters connect second" in added.out
+    connected = terminal("clusters", "connect", "second", "--kubeconfig", str(kubeconfig))
+    assert (connected.code, told(connected)["permissions"]) == (0, "ok"), connected
+    terminal.say("clusters", "rm", "second")
+
+
+def test_permissions_that_are_missing_are_found_and_given(
+    terminal: Terminal, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, kubeconfig: Path
+) -> None:
+    admin.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/fairlead-projects")
+    terminal("clusters", "add", "third", "--kubeconfig", str(kubeconfig))
+    checked = until(lambda: _with(terminal("clusters", "check", "third"), "missing: create jobs.batch"))
+    assert checked.code == 1
+    assert "fairlead clusters rbac third | kubectl apply -f -" in checked.out
+    (terminal.folder / "again.yaml").write_text(terminal.say("clusters", "rbac", "third"), "utf-8")
+    control_plane.kubectl("apply", "-f", str(terminal.folder / "again.yaml"))
+    until(lambda: terminal("clusters", "check", "third").code == 0)
+    terminal.say("clusters", "rm", "third")
+
+
+def test_roles_are_printed_for_the_namespaces_of_projects(terminal: Terminal, kubeconfig: Path) -> None:
+    said = ("--no-create-namespaces", "--namespace", "ai-{project}")
+    terminal("clusters", "add", "fourth", "--kubeconfig", str(kubeconfig), *said)
+    assert "There is no project on it yet" in terminal.say("clusters", "rbac", "fourth")
+    for name in ("arm", "leg"):
+        terminal.say("projects", "create", name, "--parent", "cluster/fourth")
+    roles = [item for item in yaml.safe_load_all(terminal.say("clusters", "rbac", "fourth")) if item["kind"] == "Role"]
+    assert [role["metadata"]["namespace"] for role in roles] == ["ai-arm", "ai-leg"]
+    printed = terminal.say("clusters", "rbac", "fourth", "--namespace-of", "leg")
+    roles = [item for item in yaml.safe_load_all(printed) if item["kind"] == "Role"]
+    assert [role["metadata"]["namespace"] for role in roles] == ["ai-leg"]
+
+
+def _with(answer: Answer, text: str) -> Answer | None:
+    return answer if text in answer.out else None
+
+
+PROGRAM = """\
+import os, pathlib
+def main(n):
+    print("hello", flush=True)
+    pathlib.Path(os.environ["FAIRLEAD_OUTPUT"], "model.bin").write_text("model")
+    return {"n": n, "word": len(os.environ["WORD"])}
+"""
+
+
+def test_runs_need_no_more_than_what_was_given(
+    terminal: Terminal,
+    control_plane: ControlPlane,
+    kubelet: FakeKubelet,
+    metrics: None,
+    server: Running,
+    kubeconfig: Path,
+) -> None:
+    """A run with code, a secret, a volume, an output and its removal: the cluster says no to nothing of it."""
+    terminal("clusters", "add", "fifth", "--kubeconfig", str(kubeconfig), "--server-url", server.url)
+    terminal.say("projects", "create", "tree", "--parent", "cluster/fifth")
+    account = "system:serviceaccount:fairlead-system:fairlead"
+    before = len(control_plane.requests(account))
+    terminal.say("secrets", "set", "WORD", "--value", "planted", "--project", "tree")
+    (terminal.folder / "train.py").write_text(PROGRAM, "utf-8")
+    asked = ["--secret", "WORD", "--volume", "data:/data:1Gi", "--input", "n=7", "--project", "tree", "--mem", "64Mi"]
+    ran = terminal("run", "train.py:main", *asked)
+    assert ran.code == 0, ran
+    assert '{"n": 7, "word": 7}' in ran.err
+    (run,) = terminal.read("runs", "ls", "--filter", "scope=project/tree")
+    assert [file["path"] for file in terminal.read("runs", "files", run["id"])] == ["model.bin"]
+    terminal.say("runs", "rm", run["id"])
+    until(lambda: not control_plane.kubectl("get", "jobs", "-n", "tree", "-o", "name"))
+    asked_for = [
+        (event["responseStatus"]["code"], event["verb"], event["requestURI"])
+        for event in control_plane.requests(account)[before:]
+    ]
+    assert [asked for asked in asked_for if asked[0] == 403] == []
+    assert {verb for _, verb, _ in asked_for} >= {"create", "patch", "delete", "get"}

@@ -1,0 +1,43 @@
+"""Runs on a cluster, as a user sees them: from Python, through a real server, to pods and back."""
+
+from pathlib import Path
+
+from fairlead.model.states import State
+from tests.cluster.platforms import Platform
+
+
+def test_a_python_function_runs_in_a_pod_and_hands_back_what_it_returns(platform: Platform, tmp_path: Path) -> None:
+    source = tmp_path / "train.py"
+    source.write_text("def main(epochs):\n    print('epoch', epochs)\n    return {'loss': 0.5}\n")
+    run = platform.project.function("train", source=str(source), handler="main").run(inputs={"epochs": 3})
+    run.wait(timeout=60)
+    assert (run.state, run.result) == (State.COMPLETED, {"loss": 0.5})
+    assert "".join(run.logs()) == "epoch 3\n"
+
+
+def test_the_history_of_a_run_is_told_once(platform: Platform) -> None:
+    run = platform.run(function={"name": "quick", "kind": "container", "image": "example.test/succeed"})
+    platform.until(run, "completed")
+    states = [event["state"] for event in platform.api("GET", f"/runs/{run.id}/events")]
+    assert [state for state in states if state != "starting"] == ["queued", "pending", "running", "completed"]
+
+
+def test_what_is_too_large_for_a_message_is_handed_over(platform: Platform, tmp_path: Path) -> None:
+    source = tmp_path / "large.py"
+    source.write_text(
+        "import os\n"
+        "def main(size):\n"
+        "    with open(os.environ['FAIRLEAD_OUTPUT'] + '/model.bin', 'wb') as file:\n"
+        "        file.write(b'x' * size)\n"
+        "    if size < 10:\n"
+        "        raise ValueError('y' * 7000)\n"
+        "    return {'text': 'x' * size}\n"
+    )
+    function = platform.project.function("large", source=str(source), handler="main")
+    run = function.run(inputs={"size": 20_000}).wait(timeout=60)
+    assert run.result == {"text": "x" * 20_000}
+    (file,) = platform.api("GET", f"/runs/{run.id}/files")
+    assert (file["path"], file["size"]) == ("model.bin", 20_000)
+    failed = platform.until(function.run(inputs={"size": 1}).id, "failed")
+    assert failed["message"].startswith("ValueError: yyyy")
+    assert platform.api("GET", f"/runs/{failed['id']}/result")["error"]["message"] == "y" * 7000

@@ -1,0 +1,176 @@
+"""The real scheduler puts runs on the nodes that their compute resource names; one that fits nowhere says why."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fairlead.sdk.runs import Run
+from tests.cluster.clients import Client, until
+from tests.cluster.control_planes import ControlPlane
+from tests.cluster.kubelets import FakeKubelet
+from tests.cluster.platforms import Platform
+from tests.processes.machines import Machine
+
+PRODUCT = "nvidia.com/gpu.product"
+A100, T4, L40 = "NVIDIA-A100-SXM4-80GB", "Tesla-T4", "NVIDIA-L40S"
+GPU_TAINT = {"key": "team", "value": "vision", "effect": "NoSchedule"}
+# Two pools of A100, one of T4 that is kept for a team, and one without GPUs.
+NODES: dict[str, dict[str, Any]] = {
+    "a100-1": {"gpus": 4, "labels": {"pool": "a100", PRODUCT: A100}, "room": {"cpu": "32"}},
+    "a100-2": {"gpus": 4, "labels": {"pool": "a100-reserved", PRODUCT: A100}, "room": {"cpu": "32"}},
+    "t4-1": {"gpus": 2, "labels": {"pool": "t4", PRODUCT: T4}, "taints": [GPU_TAINT], "room": {"cpu": "8"}},
+    "cpu-1": {"labels": {"pool": "cpu"}, "room": {"cpu": "8", "memory": "16Gi"}},
+}
+RESOURCES: dict[str, dict[str, Any]] = {
+    "one-a100": {"resources": {"gpu": {"devices": 1, "type": "A100"}, "cpu": 1}},
+    "reserved": {"resources": {"gpu": 2}, "node_selector": {"pool": "a100-reserved"}},
+    "vision-t4": {
+        "resources": {"gpu": {"devices": 1, "type": "T4"}},
+        "tolerations": [{"key": "team", "operator": "Equal", "value": "vision", "effect": "NoSchedule"}],
+    },
+    "small": {"resources": {"cpu": 1, "mem": "1Gi"}, "node_selector": {"pool": "cpu"}},
+    "four-a100": {"resources": {"gpu": 4}, "node_selector": {"pool": "a100"}},
+    "l40": {"resources": {"gpu": {"devices": 1, "type": "L40"}}},
+}
+
+
+@pytest.fixture(scope="module")
+def nodes(kubelet: FakeKubelet) -> Iterator[None]:
+    """Nodes with pools and products, as long as these tests."""
+    for name, node in NODES.items():
+        kubelet.add_node(name, **node)
+    yield
+    for name in NODES:
+        kubelet.delete_node(name)
+
+
+@pytest.fixture(scope="module")
+def platform(
+    shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, nodes: None
+) -> Platform:
+    """A platform with compute resources that name nodes. Nodes may be added: what fits nowhere waits."""
+    types = {"A100": [A100], "T4": [T4], "L40": [L40]}
+    platform = Platform(shared_machine, control_plane, admin, gpu_types=types, autoscaled=True)
+    for name, requirements in RESOURCES.items():
+        platform.api("POST", "/compute-resources", {"name": name, "requirements": requirements})
+    until(lambda: {node["name"] for node in platform.api("GET", "/nodes") if node["capacity"]} >= set(NODES))
+    return platform
+
+
+@pytest.fixture
+def started(platform: Platform) -> Iterator[list[Run]]:
+    """Runs that are ended with the test."""
+    runs: list[Run] = []
+    yield runs
+    for run in runs:
+        run.stop()
+    for run in runs:
+        until(lambda run=run: not platform.pods_of(run))  # type: ignore[misc]
+
+
+def place_of(platform: Platform, run: Run) -> str:
+    """The node that a run is on, once it runs."""
+    platform.until(run, "running")
+    (pod,) = platform.pods_of(run)
+    return str(pod["spec"]["nodeName"])
+
+
+@pytest.mark.parametrize(
+    ("profile", "places"),
+    [
+        ("one-a100", {"a100-1", "a100-2"}),
+        ("reserved", {"a100-2"}),
+        ("vision-t4", {"t4-1"}),
+        ("small", {"cpu-1"}),
+        ("four-a100", {"a100-1"}),
+    ],
+)
+def test_a_run_is_where_its_compute_resource_says(
+    platform: Platform, started: list[Run], profile: str, places: set[str]
+) -> None:
+    started.append(platform.run(profile=profile))
+    place = place_of(platform, started[0])
+    assert place in places
+    (node,) = [node for node in platform.api("GET", "/nodes") if node["name"] == place]
+    assert started[0].id in node["runs"]
+
+
+def test_runs_are_spread_over_all_nodes_that_suit_them(platform: Platform, started: list[Run]) -> None:
+    started += [platform.run(profile="one-a100") for _ in range(8)]
+    places = [place_of(platform, run) for run in started]
+    assert sorted(places) == ["a100-1"] * 4 + ["a100-2"] * 4
+
+
+def test_one_that_has_to_wait_says_why_with_numbers_and_runs_when_there_is_room(
+    platform: Platform, started: list[Run]
+) -> None:
+    started += [platform.run(profile="four-a100"), platform.run(profile="one-a100")]
+    assert place_of(platform, started[0]) == "a100-1"
+    assert place_of(platform, started[1]) == "a100-2"
+    waits = platform.run(profile="four-a100")
+    said = platform.until(waits, "Unschedulable")
+    ours = "needs 4 GPU; 0 of 4 are free on a100-1, the only node that matches"
+    assert (said["state"], said["message"].partition("; the scheduler says: ")[0]) == ("pending", ours)
+    theirs = said["message"].partition("; the scheduler says: ")[2]
+    assert theirs.startswith("0/6 nodes are available: 1 Insufficient nvidia.com/gpu")
+    assert "preemption" not in theirs
+    assert platform.api("GET", f"/runs/{waits.id}/why")["message"] == said["message"]
+    assert ours in platform.terminal("runs", "why", waits.id).out
+    assert waits.why() == f"pending: {said['message']}"
+    started.pop(0).stop()
+    started.append(waits)
+    assert place_of(platform, waits) == "a100-1"
+
+
+def test_of_several_nodes_the_best_is_named(platform: Platform, started: list[Run]) -> None:
+    started += [platform.run(profile="reserved"), platform.run(profile="four-a100")]
+    for run in started:
+        platform.until(run, "running")
+    waits = platform.run(resources={"gpu": {"devices": 3, "type": "A100"}})
+    said = platform.until(waits, "Unschedulable")
+    started.append(waits)
+    ours = "needs 3 GPU on one node; of 2 nodes that match, at most 2 are free together (a100-2)"
+    assert said["message"].startswith(f"{ours}; the scheduler says: 0/6 nodes are available: ")
+
+
+def test_one_without_a_toleration_is_told_which(platform: Platform, started: list[Run]) -> None:
+    started.append(platform.run(node_selector={"pool": "t4"}))
+    said = platform.until(started[0], "Unschedulable")
+    ours = "1 node that could take it (t4-1) takes only what tolerates its taints: 1 is tainted team=vision:NoSchedule"
+    assert said["message"].startswith(f"{ours}; the scheduler says: ")
+
+
+def test_one_that_is_too_large_says_so(platform: Platform, started: list[Run]) -> None:
+    started.append(platform.run(resources={"mem": "32Gi"}, node_selector={"pool": "cpu"}))
+    said = platform.until(started[0], "Unschedulable")
+    ours = "asks for 32Gi memory; the largest of 1 node that matches has 16Gi (cpu-1)"
+    assert said["message"].startswith(f"{ours}; the scheduler says: ")
+
+
+def test_once_a_node_comes_it_runs(platform: Platform, kubelet: FakeKubelet, started: list[Run]) -> None:
+    started.append(platform.run(profile="l40"))
+    said = platform.until(started[0], "Unschedulable")
+    assert said["message"].startswith(f"no node has {PRODUCT} In {L40}: 6 nodes")
+    kubelet.add_node("l40-1", gpus=1, labels={PRODUCT: L40})
+    assert place_of(platform, started[0]) == "l40-1"
+    started[0].stop()
+    platform.until(started.pop(), "stopped")
+    kubelet.delete_node("l40-1")
+
+
+def test_where_no_node_may_come_what_fits_on_none_is_refused(platform: Platform, started: list[Run]) -> None:
+    """To change a cluster is to connect to it anew: what runs there goes on, and is looked after."""
+    started.append(platform.run(profile="small"))
+    platform.until(started[0], "running")
+    platform.terminal("clusters", "edit", "main", "--autoscaled=false")
+    function = {"name": "train", "kind": "container", "image": "example.test/sleep"}
+    with platform.server.client() as client:
+        answer = client.post("/projects/forest/runs", json={"function": function, "profile": "l40"})
+    (violation,) = answer.json()["violations"]
+    assert (violation["path"], violation["rule"]) == ("resources.gpu.type", "never_fits")
+    assert violation["message"].startswith(f"asks for a node with {PRODUCT} In {L40}; ")
+    assert platform.show(started[0])["state"] == "running"
+    later = platform.run(profile="small")
+    assert place_of(platform, later) == "cpu-1"
+    started.append(later)

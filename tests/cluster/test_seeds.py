@@ -1,0 +1,305 @@
+"""Every field that the seeds speak of, seen in the objects of the cluster after a run was submitted to the server."""
+
+import base64
+import json
+from functools import partial
+
+import pytest
+import yaml
+
+from fairlead.sdk.runs import Run
+from tests.cluster.clients import Client, Object, until
+from tests.cluster.control_planes import ControlPlane
+from tests.cluster.kubelets import FakeKubelet
+from tests.cluster.making import make_claim, make_map
+from tests.cluster.platforms import Platform
+from tests.golden import stories
+from tests.golden.test_seeds import PROMISES
+from tests.processes.machines import Machine
+
+STORIES = list(dict.fromkeys(story for story, _, _ in PROMISES))
+ALLOWED = {"existing_volumes": "allow", "allow_root": True}
+GPU_TYPES = {"A100": ["NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB"]}
+CREDENTIALS = json.dumps({"auths": {"registry.example": {"auth": "dTpw"}}})
+PROJECT = "fairlead.dev/project"
+EXISTING = {
+    "PersistentVolumeClaim": ("team-data", "persistentvolumeclaims", "shared_volume", "claim_name"),
+    "ConfigMap": ("team-settings", "configmaps", "config_map", "name"),
+}
+
+
+@pytest.fixture(scope="module")
+def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client) -> Platform:
+    """A platform with clusters that share GPUs in each way, to which nodes may be added: nothing is too large."""
+    platform = Platform(shared_machine, control_plane, admin, autoscaled=True, gpu_types=GPU_TYPES)
+    for sharing in ("kai", "hami"):
+        said = {"namespace": f"{platform.name}-{{project}}", "gpu_sharing": sharing, "autoscaled": True}
+        platform.api("POST", "/clusters", {"name": sharing, **said})
+        # Code 1: what shares GPUs is not there, and is told to be missing.
+        platform.terminal("clusters", "connect", sharing, "--kubeconfig", str(control_plane.kubeconfig), code=1)
+        platform.api("POST", "/projects", {"name": sharing, "parent": f"cluster/{sharing}"})
+    for secret in stories.SECRETS:
+        platform.project.set_secret(secret, f"the value of {secret}")
+    platform.project.set_secret("REGISTRY", CREDENTIALS)
+    labels = {PROJECT: "forest"}
+    admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": platform.namespace, "labels": labels}})
+    settings = make_map(platform.namespace, "train-settings", {"a": "b"})
+    admin.create({**settings, "metadata": {**settings["metadata"], "labels": labels}})
+    return platform
+
+
+@pytest.fixture(scope="module")
+def told(platform: Platform) -> dict[str, Run]:
+    """Every story of the seeds, submitted."""
+    return {story: tell(platform, story) for story in STORIES}
+
+
+def tell(platform: Platform, story: str) -> Run:
+    """Submit a story, on a platform as it says."""
+    folder, documents = stories.FOLDER / story, list[Object]()
+    if (folder / "platform.yaml").exists():
+        documents = list(yaml.safe_load_all((folder / "platform.yaml").read_text("utf-8")))
+    sharing = [document["gpu_sharing"] for document in documents if "gpu_sharing" in document]
+    policy: Object = next((document for document in documents if document.get("kind") == "Policy"), {})
+    policy = {"kind": "Policy", "scope": "platform", **policy, "switches": {**ALLOWED, **policy.get("switches", {})}}
+    resources = [document for document in documents if document.get("kind", "ComputeResource") == "ComputeResource"]
+    apply(platform, policy, *resources)
+    asked = yaml.safe_load((folder / "request.yaml").read_text("utf-8")) or {}
+    serves = asked.get("action") == "serve"
+    image = "example.test/sleep" if serves else "example.test/succeed"
+    function = {"name": "train", "kind": "container", "image": image, **({"port": 8000} if serves else {})}
+    asked |= {"function": function, "inputs": {}}  # a container takes none
+    project = sharing[0] if sharing else "forest"
+    said = platform.api("POST", f"/projects/{project}/runs", asked)
+    return Run(platform.project._connection, said)
+
+
+def apply(platform: Platform, *documents: Object) -> None:
+    said = [{"kind": "ComputeResource", **document} for document in documents]
+    platform.api("POST", "/apply", {"documents": said, "force": True})
+
+
+def main_of(admin: Client, run: Run) -> Object | None:
+    """The Job or Deployment of a run, once it is released."""
+    for address in ("/apis/batch/v1/jobs", "/apis/apps/v1/deployments"):
+        for found in admin.items(address, labelSelector=f"fairlead.dev/run={run.id}"):
+            if found["metadata"].get("annotations", {}).get("fairlead.dev/released") == "true":
+                return found
+    return None
+
+
+def objects_of(admin: Client, run: Run, plural: str) -> list[Object]:
+    return admin.items(f"/api/v1/{plural}", labelSelector=f"fairlead.dev/run={run.id}")
+
+
+def pod_of(admin: Client, run: Run) -> Object:
+    """A pod of a run, once one is there."""
+    return until(lambda: objects_of(admin, run, "pods"))[0]
+
+
+def read_live(admin: Client, run: Run) -> dict[str, Object]:
+    """The parts of the live objects that the seeds speak of."""
+    main, pod = until(lambda: main_of(admin, run)), pod_of(admin, run)
+    container, claims = pod["spec"]["containers"][0], objects_of(admin, run, "persistentvolumeclaims")
+    return {
+        "job": main["spec"],
+        "pod": pod["spec"],
+        "annotations": pod["metadata"].get("annotations", {}),
+        "security": pod["spec"]["securityContext"],
+        "resources": container["resources"],
+        "mounts": {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]},
+        "envs": {
+            env["name"]: env.get("value") or f"secret {env['valueFrom'].get('secretKeyRef', {}).get('key')}"
+            for env in container["env"]
+        },
+        "claim": claims[0]["spec"] if claims else {},
+    }
+
+
+@pytest.mark.parametrize(("story", "part", "promised"), PROMISES)
+def test_what_a_seed_promises_is_in_the_live_objects(
+    told: dict[str, Run], admin: Client, story: str, part: str, promised: Object
+) -> None:
+    found = read_live(admin, told[story])[part]
+    seen = {name: found.get(name) for name in promised}
+    if part == "claim" and "resources" in promised:
+        assert found["accessModes"] == ["ReadWriteOnce"]
+    assert seen == promised
+
+
+def test_of_every_story_something_was_made(told: dict[str, Run], platform: Platform) -> None:
+    states = {story: platform.show(run) for story, run in told.items()}
+    wrong = {story: found["message"] for story, found in states.items() if found["state"] in ("failed", "queued")}
+    assert wrong == {}
+
+
+# What the seeds leave to Kubernetes
+
+
+def test_tolerations_and_affinity_are_taken_as_they_are(platform: Platform, admin: Client) -> None:
+    run = tell(platform, "seed001-tolerations")
+    asked = yaml.safe_load((stories.FOLDER / "seed001-tolerations" / "request.yaml").read_text("utf-8"))
+    found = pod_of(admin, run)["spec"]["tolerations"]
+    own = [toleration for toleration in found if not toleration["key"].startswith("node.kubernetes.io/")]
+    assert own == sorted(asked["tolerations"], key=lambda toleration: str(toleration["key"]))
+    run = tell(platform, "seed001-affinity")
+    asked = yaml.safe_load((stories.FOLDER / "seed001-affinity" / "request.yaml").read_text("utf-8"))
+    assert pod_of(admin, run)["spec"]["affinity"] == asked["affinity"]
+
+
+def test_shared_memory_is_memory_up_to_the_limit(told: dict[str, Run], admin: Client) -> None:
+    for story, limit in (("seed004-shm", None), ("seed004-shm-under-limit", "16G")):
+        volumes = {volume["name"]: volume for volume in pod_of(admin, told[story])["spec"]["volumes"]}
+        shared = volumes["fairlead-shm"]["emptyDir"]
+        assert (shared["medium"], "sizeLimit" in shared) == ("Memory", limit is not None), story
+
+
+def test_a_volume_has_its_size_and_its_class(platform: Platform, admin: Client) -> None:
+    volume = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data"}
+    run = platform.run(volumes=[{**volume, "spec": {"size": "2Gi", "storage_class": "fast"}}])
+    pod = pod_of(admin, run)
+    (claim,) = objects_of(admin, run, "persistentvolumeclaims")
+    spec = claim["spec"]
+    assert (spec["storageClassName"], spec["accessModes"]) == ("fast", ["ReadWriteOnce"])
+    assert spec["resources"]["requests"]["storage"] == "2Gi"
+    mounted = {volume["name"]: volume for volume in pod["spec"]["volumes"]}["data"]
+    assert mounted["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    platform.until(run, "running")
+    run.stop()
+    until(lambda: not objects_of(admin, run, "persistentvolumeclaims"))
+
+
+def test_a_compute_resource_is_stronger_than_its_user(platform: Platform, admin: Client) -> None:
+    said = {"resources": {"cpu": {"requests": 2, "limits": 3}, "mem": "1Gi"}, "envs": {"WHO": "profile"}}
+    said |= {"node_selector": {"kubernetes.io/os": "linux"}, "run_as_user": 2000}
+    apply(
+        platform, {"kind": "Policy", "scope": "platform", "switches": ALLOWED}, {"name": "firm", "requirements": said}
+    )
+    asked: Object = {
+        "resources": {"cpu": 1, "disk": "1Gi"},
+        "envs": {"WHO": "user", "ALSO": "user"},
+        "run_as_user": 3000,
+    }
+    run = platform.run(profile="firm", **asked)
+    live = read_live(admin, run)
+    assert live["resources"]["requests"] == {"cpu": "2", "memory": "1Gi", "ephemeral-storage": "1Gi"}
+    assert live["resources"]["limits"] == {"cpu": "3"}
+    assert (live["envs"]["WHO"], live["envs"]["ALSO"]) == ("profile", "user")
+    assert live["security"]["runAsUser"] == 2000
+    assert live["pod"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    assert pod_of(admin, run)["metadata"]["labels"]["fairlead.dev/compute-resource"] == "firm"
+    run.stop()
+
+
+# Secrets
+
+
+def test_secrets_are_the_named_ones_and_reach_the_run_by_reference(
+    platform: Platform, admin: Client, control_plane: ControlPlane
+) -> None:
+    theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs", "namespace": platform.namespace}}
+    admin.create({**theirs, "stringData": {"word": "planted"}})
+    volume = {"volume_type": "secret", "name": "token", "mount_path": "/token", "spec": {"name": "HF_TOKEN"}}
+    run = platform.run(secrets=["my-secret-key"], volumes=[volume])
+    pod = pod_of(admin, run)
+    values = {
+        key: base64.b64decode(value).decode()
+        for secret in objects_of(admin, run, "secrets")
+        for key, value in secret["data"].items()
+    }
+    assert values == {"my-secret-key": "the value of my-secret-key", "HF_TOKEN": "the value of HF_TOKEN"}
+    assert "the value of" not in json.dumps([pod, main_of(admin, run), objects_of(admin, run, "configmaps")])
+    ours = [event for event in control_plane.requests() if event["userAgent"] == "fairlead"]
+    about = [event for event in ours if event.get("objectRef", {}).get("resource") == "secrets"]
+    assert {event["verb"] for event in about} == {"create"}
+    assert "theirs" not in {event["objectRef"].get("name") for event in about}
+    run.stop()
+
+
+def test_images_are_pulled_as_the_function_says(platform: Platform, admin: Client) -> None:
+    function = {"name": "pulled", "kind": "container", "image": "example.test/sleep", "pull_policy": "Always"}
+    run = platform.run(function={**function, "pull_secrets": ["REGISTRY"]})
+    spec = pod_of(admin, run)["spec"]
+    assert spec["containers"][0]["imagePullPolicy"] == "Always"
+    ((name,),) = [list(said.values()) for said in spec["imagePullSecrets"]]
+    (secret,) = [found for found in objects_of(admin, run, "secrets") if found["metadata"]["name"] == name]
+    assert secret["type"] == "kubernetes.io/dockerconfigjson"
+    assert base64.b64decode(secret["data"][".dockerconfigjson"]).decode() == CREDENTIALS
+    assert "valueFrom" not in json.dumps(spec["containers"][0]["env"])
+    run.stop()
+
+
+# What is there already
+
+
+@pytest.fixture(scope="module")
+def existing(platform: Platform, admin: Client) -> None:
+    """A claim and a ConfigMap that nobody labelled for the project. Of the claim, the project knows."""
+    admin.create(make_claim(platform.namespace, "team-data"))
+    admin.create(make_map(platform.namespace, "team-settings", {"a": "b"}))
+    platform.api("POST", "/projects/forest/volumes", {"name": "team-data", "size": "1Gi"})
+
+
+@pytest.mark.parametrize("kind", EXISTING)
+def test_what_is_there_already_is_used_only_with_the_label_of_the_project(
+    platform: Platform, admin: Client, existing: None, kind: str
+) -> None:
+    name, plural, volume_type, key = EXISTING[kind]
+    volumes = [{"name": "there", "mount_path": "/there", "volume_type": volume_type, "spec": {key: name}}]
+    said = platform.until(platform.run(volumes=volumes), "failed")
+    command = f"kubectl --namespace {platform.namespace} label {kind.lower()} {name} {PROJECT}=forest"
+    words = f"{kind} {name} is not labelled for project forest: whoever owns it can say `{command}`"
+    assert (said["reason"], said["message"]) == ("StartFailed", words)
+    platform.plane.kubectl(*command.split()[1:])
+    run = platform.run(volumes=volumes)
+    platform.until(run, "running")
+    run.stop()
+    platform.until(run, "stopped")
+    assert admin.find(f"/api/v1/namespaces/{platform.namespace}/{plural}/{name}") is not None
+
+
+def test_what_is_not_there_is_said(platform: Platform) -> None:
+    volume = {"volume_type": "config_map", "name": "there", "mount_path": "/there", "spec": {"name": "nowhere"}}
+    said = platform.until(platform.run(volumes=[volume]), "failed")
+    words = f"there is no ConfigMap nowhere in namespace {platform.namespace}: make it, and run again"
+    assert (said["reason"], said["message"]) == ("StartFailed", words)
+
+
+def test_a_volume_of_the_project_is_made_once_and_stays(platform: Platform, admin: Client) -> None:
+    platform.api("POST", "/projects/forest/volumes", {"name": "sets", "size": "3Gi"})
+    volume = {"volume_type": "shared_volume", "name": "sets", "mount_path": "/sets", "spec": {"claim_name": "sets"}}
+    runs = [platform.run(name, volumes=[volume]) for name in ("one", "two")]
+    for run in runs:
+        platform.until(run, "running")
+        run.stop()
+        platform.until(run, "stopped")
+    claim = admin.get(f"/api/v1/namespaces/{platform.namespace}/persistentvolumeclaims/sets")
+    assert claim["spec"]["resources"]["requests"]["storage"] == "3Gi"
+    assert claim["metadata"]["labels"][PROJECT] == "forest"
+    assert "ownerReferences" not in claim["metadata"]
+
+
+# What every run has
+
+
+def test_everything_belongs_to_the_run_and_no_pod_has_a_token_of_the_cluster(platform: Platform, admin: Client) -> None:
+    volume = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data", "spec": {"size": "1Gi"}}
+    run = platform.call("import time\ndef main():\n    time.sleep(60)\n", volumes=[volume], secrets=["HF_TOKEN"])
+    function = {"name": "served", "kind": "container", "image": "example.test/sleep", "port": 8000}
+    served = platform.run(function=function, action="serve", secrets=["HF_TOKEN"])
+    kinds = {"persistentvolumeclaims", "secrets", "configmaps"}
+    for each, expected in ((run, kinds), (served, {"secrets", "services"})):
+        main, spec = until(partial(main_of, admin, each)), pod_of(admin, each)["spec"]
+        made = {plural: objects_of(admin, each, plural) for plural in (*kinds, "services")}
+        assert {plural for plural, items in made.items() if items} == expected
+        for item in (item for items in made.values() for item in items):
+            assert [owner["uid"] for owner in item["metadata"]["ownerReferences"]] == [main["metadata"]["uid"]]
+            assert item["metadata"]["labels"][PROJECT] == "forest"
+        assert spec["automountServiceAccountToken"] is False
+        assert not [volume for volume in spec["volumes"] if "projected" in volume]
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        inside = spec["containers"][0]["securityContext"]
+        assert inside == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        each.stop()
+        platform.until(each, "stopped")

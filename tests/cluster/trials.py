@@ -1,0 +1,184 @@
+"""A run with everything that a run can have, in a namespace of its own, and what is found there afterwards."""
+
+import itertools
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from fairlead.errors import Unavailable
+from fairlead.sdk.connections import Connection
+from fairlead.sdk.projects import Project
+from fairlead.sdk.runs import Run
+from tests.cluster.clients import Object, until
+from tests.cluster.control_planes import take_ports
+from tests.cluster.platforms import CLUSTER, Platform
+from tests.cluster.proxies import Fault, Moment, send
+
+KINDS = {
+    "Job": "/apis/batch/v1/{}/jobs",
+    "Deployment": "/apis/apps/v1/{}/deployments",
+    "ReplicaSet": "/apis/apps/v1/{}/replicasets",
+    "Pod": "/api/v1/{}/pods",
+    "ConfigMap": "/api/v1/{}/configmaps",
+    "Secret": "/api/v1/{}/secrets",
+    "PersistentVolumeClaim": "/api/v1/{}/persistentvolumeclaims",
+    "Service": "/api/v1/{}/services",
+}
+OF_THE_CLUSTER = ("kube-root-ca.crt",)  # in every namespace
+# What belongs to such a run once it runs.
+WHOLE = {"ConfigMap": 1, "Job": 1, "PersistentVolumeClaim": 1, "Pod": 1, "Secret": 2}
+SERVING = {"Deployment": 1, "Pod": 1, "ReplicaSet": 1, "Service": 1}
+KEY, PULL = "sesame-open", json.dumps({"auths": {"registry.example": {"auth": "bWU6bWluZQ=="}}})
+SOURCE = """
+import os, pathlib, time
+
+def main(ran, go):
+    with open(ran, "a") as file:
+        file.write(os.environ["FAIRLEAD_RUN"] + "\\n")
+    print("begun", flush=True)
+    while not pathlib.Path(go).exists():
+        time.sleep(0.05)
+    return {"key": len(os.environ["API_KEY"])}
+"""
+RESULT = {"key": len(KEY)}
+_numbers = itertools.count()
+
+
+class Trial:
+    """A project of its own. Its run adds a line to `ran` each time that it is executed, and ends once `go` is there."""
+
+    def __init__(self, platform: Platform, *, waits: bool = False) -> None:
+        self.platform, self.name = platform, f"t{next(_numbers)}"
+        self.namespace = f"{platform.name}-{self.name}"
+        self.ran, self.go = self._file("ran"), self._file("go")
+        self.source = self._file("train.py")
+        self.source.write_text(SOURCE, "utf-8")
+        if not waits:
+            self.go.touch()
+        self._since = {kind: self._version_of(kind) for kind in ("Job", "Pod")}
+        platform.api("POST", "/projects", {"name": self.name, "parent": f"cluster/{CLUSTER}"})
+        self.project.set_secret("API_KEY", KEY)
+        self.project.set_secret("PULL", PULL)
+        self.submitted = threading.Event()
+
+    @property
+    def project(self) -> Project:
+        """The project, at the server that is there now."""
+        return Project(Connection(self.platform.server.url, self.platform.server.token), self.name)
+
+    def submit(self) -> Run:
+        """Submit the run."""
+        function = self.project.function("train", source=str(self.source), handler="main", pull_secrets=["PULL"])
+        claim = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data"}
+        run = function.run(
+            inputs={"ran": str(self.ran), "go": str(self.go)},
+            secrets=["API_KEY"],
+            volumes=[{**claim, "spec": {"size": "1Gi"}}],
+        )
+        self.submitted.set()
+        return run
+
+    def serve(self) -> Run:
+        """Submit a run that serves instead."""
+        (port,) = take_ports(1)
+        command = ["python3", "-m", "http.server", str(port)]
+        function = {"name": "web", "kind": "container", "image": "python:3.12", "command": command, "port": port}
+        said = self.platform.api("POST", f"/projects/{self.name}/runs", {"action": "serve", "function": function})
+        self.submitted.set()
+        return Run(self.project._connection, said)
+
+    def killing(
+        self, method: str, address: str, moment: Moment, number: signal.Signals = signal.SIGKILL, **when: Any
+    ) -> Fault:
+        """What kills the server at a request about this run, or sends another signal, once that is submitted."""
+        deed = send(self.platform.server.process.pid, number, self.submitted)
+        return Fault(method, address.replace("{}", f"namespaces/{self.namespace}"), deed, moment, **when)
+
+    def complete(self, run: Run) -> None:
+        """Wait until the run has completed, with its result."""
+        ended = self.platform.until(run, "completed", "failed", "stopped")
+        assert (ended["state"], run.refresh().result) == ("completed", RESULT), ended
+
+    def read_log(self, run: Run) -> str:
+        """What it wrote, as soon as the server has seen the cluster."""
+        while True:
+            try:
+                return str(run.logs())
+            except Unavailable as error:
+                time.sleep(error.retry_after_seconds)
+
+    def count_runs(self) -> int:
+        """How often it was executed."""
+        return len(self.ran.read_text("utf-8").splitlines()) if self.ran.exists() else 0
+
+    def count_made(self, kind: str) -> int:
+        """How many objects of a kind were ever made in the namespace: up to one that is made now, and not counted."""
+        admin, path = self.platform.admin, self._path(kind)
+        last = admin.post(path, _make_idle(kind))["metadata"]["uid"]
+        made = set()
+        for line in admin.lines(path, watch="true", resourceVersion=self._since[kind]):
+            event = json.loads(line)
+            assert event["type"] != "ERROR", event
+            if event["type"] == "ADDED":
+                made.add(event["object"]["metadata"]["uid"])
+            if event["object"]["metadata"].get("uid") == last:
+                break
+        admin.delete(f"{path}/idle", propagationPolicy="Background", gracePeriodSeconds=0)
+        return len(made) - 1
+
+    def list_objects(self) -> list[Object]:
+        """All that is in the namespace and not of the cluster's own."""
+        found = [{**each, "kind": kind} for kind in KINDS for each in self.platform.admin.items(self._path(kind))]
+        return [each for each in found if each["metadata"]["name"] not in (*OF_THE_CLUSTER, "idle")]
+
+    def count_objects(self) -> dict[str, int]:
+        """How many there are of each kind, where there are some."""
+        kinds = [each["kind"] for each in self.list_objects()]
+        return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+
+    def find_orphans(self) -> list[str]:
+        """What belongs to nothing that is there, beside what belongs to nothing by design: the main object of a run."""
+        found = self.list_objects()
+        living = {each["metadata"]["uid"] for each in found}
+        owners = {
+            f"{each['kind']}/{each['metadata']['name']}": {
+                said["uid"] for said in each["metadata"].get("ownerReferences", ())
+            }
+            for each in found
+            if each["kind"] not in ("Job", "Deployment")
+        }
+        return [name for name, uids in owners.items() if not uids & living]
+
+    def check_all(self, run: Run) -> None:
+        """It ran once, of one Job with one pod; all that is there belongs to it, and goes with it."""
+        assert (self.count_made("Job"), self.count_made("Pod"), self.count_runs()) == (1, 1, 1)
+        assert self.find_orphans() == []
+        assert self.count_objects() == WHOLE
+        self.platform.api("DELETE", f"/runs/{run.id}")
+        until(lambda: not self.list_objects())
+
+    def _version_of(self, kind: str) -> str:
+        return str(self.platform.admin.get(self._path(kind), limit=1)["metadata"]["resourceVersion"])
+
+    def _path(self, kind: str) -> str:
+        return KINDS[kind].format(f"namespaces/{self.namespace}")
+
+    def _file(self, name: str) -> Path:
+        return self.platform.machine.folder / f"{self.name}-{name}"
+
+
+def _make_idle(kind: str) -> Object:
+    """An object that does nothing."""
+    container = {"name": "main", "image": "example.test/sleep"}
+    spec: Object = {"containers": [container], "restartPolicy": "Never", "nodeSelector": {"no": "where"}}
+    if kind == "Job":
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "idle"},
+            "spec": {"suspend": True, "template": {"spec": spec}},
+        }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "idle"}, "spec": spec}

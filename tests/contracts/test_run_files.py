@@ -1,0 +1,162 @@
+"""Files of runs in any store: kept whole, listed without their contents, read in parts, and gone with their run."""
+
+import io
+import os
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from fairlead import run_files
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.errors import Conflict, NotFound
+from fairlead.model.records import FilePartRecord, RunFileRecord, RunRecord
+from fairlead.ports import Store
+from fairlead.run_files import PART
+from tests.contracts.samples import NOW, keep, make, make_places
+
+SIZES = [0, 1, PART - 1, PART, PART + 1, 3 * PART]
+
+
+@pytest.fixture
+def files(kept: Store) -> Store:
+    """A store with two runs, of which one is named as the other begins."""
+    keep(kept, make(RunRecord, "r1"), make(RunRecord, "r10"))
+    return kept
+
+
+def save(store: Store, path: str, content: bytes, run_id: str = "r1") -> RunFileRecord:
+    """Keep a file."""
+    with store.recording() as tx:
+        return run_files.save_file(tx, run_id, path, content, NOW)
+
+
+def paths(store: Store, run_id: str = "r1", under: str = "") -> list[str]:
+    """The files of a run."""
+    with store.reading() as tx:
+        return [file.path for file in run_files.list_files(tx, run_id, under)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_file_comes_back_as_it_was_given(files: Store, size: int) -> None:
+    content = os.urandom(size)
+    record = save(files, "output/a", content)
+    assert record == RunFileRecord(id="r1/output/a", run_id="r1", path="output/a", size=size, modified_at=NOW)
+    with files.reading() as tx:
+        assert run_files.load_file(tx, "r1", "output/a") == content
+        assert run_files.load_size(tx, "r1", "output/a") == size
+        assert run_files.list_files(tx, "r1") == [record]
+        parts = tx.find(FilePartRecord)
+    assert [len(part.content) for part in parts] == [PART] * (size // PART) + [size % PART] * (size % PART > 0)
+    with run_files.open_file(files, "r1", "output/a") as opened:
+        assert opened.read() == content
+    with run_files.open_file(files, "r1", "output/a") as opened:
+        assert b"".join(iter(lambda: opened.read(300_001), b"")) == content
+
+
+def test_a_file_is_kept_from_what_can_be_read_as_well(files: Store) -> None:
+    source = io.BytesIO(b"before and after")
+    source.read(7)
+    with files.recording() as tx:
+        assert run_files.save_file(tx, "r1", "log", source, NOW).size == 16
+    with files.reading() as tx:
+        assert run_files.load_file(tx, "r1", "log") == b"before and after"
+
+
+@pytest.mark.parametrize(
+    ("start", "most"),
+    [(0, 0), (0, 10), (5, 0), (PART - 1, 2), (PART, PART), (PART - 5, PART + 10), (2 * PART + 9, 5), (0, 9 * PART)],
+)
+def test_part_of_a_file_is_read_wherever_it_lies(files: Store, start: int, most: int) -> None:
+    content = os.urandom(2 * PART + 10)
+    save(files, "log", content)
+    with files.reading() as tx:
+        assert run_files.load_range(tx, "r1", "log", start, most) == content[start : start + most]
+
+
+def test_beyond_the_end_there_is_nothing(files: Store) -> None:
+    save(files, "log", b"x" * PART)
+    with files.reading() as tx:
+        assert run_files.load_range(tx, "r1", "log", PART, 10) == b""
+        assert run_files.load_range(tx, "r1", "log", 50 * PART, 10) == b""
+        assert run_files.load_range(tx, "r1", "gone", 0, 10) == b""
+        assert run_files.load_file(tx, "r1", "gone") is None
+        assert run_files.load_size(tx, "r1", "gone") is None
+    with pytest.raises(NotFound, match="left no file 'gone'"):
+        run_files.open_file(files, "r1", "output/gone")
+
+
+def test_a_file_takes_the_place_of_one_of_its_path(files: Store) -> None:
+    save(files, "output/a", b"x" * (3 * PART))
+    with files.recording() as tx:
+        run_files.save_file(tx, "r1", "output/a", b"short", NOW + timedelta(hours=1))
+    with files.reading() as tx:
+        assert run_files.load_file(tx, "r1", "output/a") == b"short"
+        assert tx.count(FilePartRecord) == 1
+        assert run_files.measure_files(tx, "r1") == (1, 5)
+
+
+def test_files_are_listed_by_the_beginning_of_their_paths(files: Store) -> None:
+    for path in ("output/b", "log", "output/a/é", "output/a", "usage.json", "output", "output0", "output-x"):
+        save(files, path, b"12")
+    save(files, "output/theirs", b"123", "r10")
+    assert paths(files) == sorted(
+        ("log", "output", "output-x", "output/a", "output/a/é", "output/b", "output0", "usage.json")
+    )
+    assert paths(files, under="output/") == ["output/a", "output/a/é", "output/b"]
+    assert paths(files, "r10") == ["output/theirs"]
+    assert paths(files, "r2") == []
+    with files.reading() as tx:
+        assert run_files.measure_files(tx, "r1", "output/") == (3, 6)
+        assert run_files.measure_files(tx, "r2") == (0, 0)
+
+
+def test_files_are_removed_by_the_beginning_of_their_paths(files: Store) -> None:
+    for path in ("output/b", "log", "output/a"):
+        save(files, path, b"12")
+    save(files, "log", b"123", "r10")
+    with files.recording() as tx:
+        assert run_files.remove_files(tx, "r1", "output/") == 2
+    assert paths(files) == ["log"]
+    with files.recording() as tx:
+        assert run_files.remove_files(tx, "r1") == 1
+    with files.reading() as tx:
+        assert tx.count(FilePartRecord) == 1
+        assert run_files.load_file(tx, "r10", "log") == b"123"
+
+
+def test_files_go_with_their_run(files: Store) -> None:
+    save(files, "log", b"1")
+    save(files, "log", b"2", "r10")
+    with files.recording() as tx:
+        tx.remove(make(RunRecord, "r1"))
+    with files.reading() as tx:
+        assert [file.run_id for file in tx.find(RunFileRecord)] == ["r10"]
+        assert [part.content for part in tx.find(FilePartRecord)] == [b"2"]
+
+
+def test_a_file_of_no_run_is_refused(files: Store) -> None:
+    with pytest.raises(Conflict):
+        save(files, "log", b"", "gone")
+
+
+def test_a_file_that_goes_while_it_is_read_is_no_shorter_file(files: Store) -> None:
+    save(files, "log", os.urandom(3 * PART))
+    with run_files.open_file(files, "r1", "log") as opened:
+        opened.read(10)
+        with files.recording() as tx:
+            run_files.remove_files(tx, "r1")
+        with pytest.raises(OSError, match="is not there any more"):
+            opened.read()
+
+
+def test_a_list_reads_no_contents(database_store: DatabaseStore) -> None:
+    keep(database_store, *make_places(), make(RunRecord, "r1"))
+    save(database_store, "log", b"secret")
+    asked: list[str] = []
+    sa.event.listen(database_store.engine, "before_cursor_execute", lambda _c, _cu, text, *_: asked.append(text))
+    with database_store.recording() as tx:
+        run_files.list_files(tx, "r1")
+        run_files.measure_files(tx, "r1")
+    assert asked
+    assert [text for text in asked if "file_parts" in text] == []

@@ -1,0 +1,154 @@
+"""What executes runs follows the clusters: those that are new, changed, gone, or not to be reached."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.controllers.fleets import Fleet
+from fairlead.core import connecting
+from fairlead.errors import Unavailable
+from fairlead.model.connections import Connection
+from fairlead.model.records import PlaceRecord, SecretRecord
+from fairlead.model.scopes import Cluster
+from tests.contracts.executors import MemoryExecutor
+from tests.contracts.memory import MemoryStore
+from tests.contracts.samples import keep, make
+from tests.kubeconfigs import SERVER, make_kubeconfig
+from tests.services.worlds import KEY, OTHER_KEY
+
+SAFE = KeySafe(parse_keys(KEY))
+
+
+class Remote(MemoryExecutor):
+    """An executor that is reached over a network, so to say."""
+
+    def __init__(self, cluster: Cluster, connection: Connection | None) -> None:
+        super().__init__()
+        self.cluster, self.connection, self.closed = cluster, connection, False
+
+    def close(self) -> None:
+        """Note that nobody needs it any more."""
+        self.closed = True
+
+
+class Network:
+    """Where clusters are connected to, and some cannot be."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.opened: list[Remote] = []
+        self.broken: dict[str, Exception] = {}
+        keep(self.store, make(PlaceRecord, "p", kind="platform", name="platform", scope="platform", parent=None))
+        self.fleet = Fleet({}, self.store, SAFE, self.connect)
+
+    def connect(self, cluster: Cluster, _place_id: str, connection: Connection | None) -> Remote:
+        """Connect to a cluster."""
+        if cluster.name in self.broken:
+            raise self.broken[cluster.name]
+        self.opened.append(Remote(cluster, connection))
+        return self.opened[-1]
+
+    def add(self, name: str, *, kubeconfig: bool = True) -> Cluster:
+        """A cluster, with a way to it."""
+        scope = f"cluster/{name}"
+        keep(self.store, make(PlaceRecord, name, kind="cluster", name=name, scope=scope))
+        if kubeconfig:
+            content = connecting.format_kept(connecting.choose(make_kubeconfig(), None))
+            sealed = SAFE.seal(content, f"k-{name}")
+            said = {"scope": scope, "sealed": sealed.content, "key_id": sealed.key_id}
+            keep(self.store, make(SecretRecord, f"k-{name}", name=connecting.KUBECONFIG, **said))
+        return Cluster(name=name)
+
+
+@pytest.fixture
+def network() -> Network:
+    """One without clusters."""
+    return Network()
+
+
+def test_a_cluster_is_connected_to_once_and_let_go_when_it_is_gone(network: Network) -> None:
+    main, bare = network.add("main"), network.add("bare", kubeconfig=False)
+    for _ in range(2):
+        network.fleet.refresh()
+    (remote,) = network.opened
+    assert remote.connection is not None
+    assert remote.connection.server == SERVER
+    assert (network.fleet.find(main), network.fleet.find(bare), network.fleet.find(None)) == (remote, None, None)
+    with network.store.changing("organisation", "assets") as tx:
+        for kind, record_id in ((SecretRecord, "k-main"), (PlaceRecord, "main")):
+            found = tx.get(kind, id=record_id)
+            tx.remove(found)
+    network.fleet.refresh()
+    assert (network.fleet.find(main), remote.closed, network.fleet.all()) == (None, True, [])
+
+
+@pytest.mark.parametrize("what", ["the cluster", "its kubeconfig"])
+def test_a_cluster_that_has_changed_is_connected_to_anew(network: Network, what: str) -> None:
+    main, other = network.add("main"), network.add("other")
+    network.fleet.refresh()
+    first, second = network.opened
+    kind, record_id = (PlaceRecord, "main") if what == "the cluster" else (SecretRecord, "k-main")
+    with network.store.changing("organisation", "assets") as tx:
+        found: Any = tx.get(kind, id=record_id)
+        details = {"details": {**found.details, "autoscaled": True}} if kind is PlaceRecord else {}
+        tx.save(replace(found, revision=found.revision + 1, **details))
+    network.fleet.refresh()
+    (renewed,) = network.opened[2:]
+    assert (first.closed, second.closed, renewed.closed) == (True, False, False)
+    assert (network.fleet.find(main), network.fleet.find(other)) == (renewed, second)
+    assert renewed.cluster.autoscaled is (what == "the cluster")
+
+
+def test_a_change_of_something_else_changes_no_connection(network: Network) -> None:
+    network.add("main")
+    network.fleet.refresh()
+    network.add("bare", kubeconfig=False)
+    network.fleet.refresh()
+    assert [remote.closed for remote in network.opened] == [False]
+
+
+def test_a_kubeconfig_that_cannot_be_opened_is_told_and_tried_again(network: Network) -> None:
+    main = network.add("main")
+    safe = network.fleet._safe
+    network.fleet._safe = KeySafe(parse_keys(OTHER_KEY))
+    network.fleet.refresh()
+    assert (network.fleet.find(main), network.opened) == (None, [])
+    assert network.fleet.tell_trouble(main)
+    network.fleet._safe = safe
+    network.fleet.refresh()
+    assert network.fleet.find(main) is network.opened[0]
+
+
+def test_one_that_was_connected_and_cannot_be_anew_is_executed_by_nobody(network: Network) -> None:
+    main = network.add("main")
+    network.fleet.refresh()
+    network.broken["main"] = Unavailable("no answer")
+    with network.store.changing("assets") as tx:
+        found: Any = tx.get(SecretRecord, id="k-main")
+        tx.save(replace(found, revision=found.revision + 1))
+    network.fleet.refresh()
+    assert (network.fleet.find(main), network.opened[0].closed) == (None, True)
+
+
+def test_at_the_end_every_cluster_is_let_go(network: Network) -> None:
+    for name in ("main", "other"):
+        network.add(name)
+    network.fleet.refresh()
+    network.fleet.close()
+    assert [remote.closed for remote in network.opened] == [True, True]
+
+
+def test_one_that_cannot_be_reached_keeps_nobody_from_the_others(network: Network) -> None:
+    bad, main = network.add("bad"), network.add("main")
+    network.broken["bad"] = ValueError("that is no certificate")
+    for _ in range(2):
+        network.fleet.refresh()
+    assert (network.fleet.find(bad), network.fleet.find(main)) == (None, network.opened[0])
+    assert network.fleet.tell_trouble(bad) == "that is no certificate"
+    assert len(network.opened) == 1
+    network.broken.clear()
+    network.fleet.refresh()
+    assert network.fleet.find(bad) is network.opened[1]
+    assert network.fleet.tell_trouble(bad) == ""

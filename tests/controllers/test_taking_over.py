@@ -1,0 +1,197 @@
+"""Runs on clusters that any server reaches: one looks after each, and another one where that has fallen silent."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from fairlead import app
+from fairlead.controllers import runs
+from fairlead.controllers.fleets import Fleet
+from fairlead.controllers.runs import Keeper, RunController
+from fairlead.errors import Unavailable
+from fairlead.model.observations import Phase
+from fairlead.model.records import RunRecord
+from tests.contracts.executors import Kept, MemoryExecutor
+from tests.services.executing import FAR, HOME, Platform
+
+LONG = runs.LEASE + timedelta(seconds=10)
+
+
+class Remote(MemoryExecutor):
+    """A cluster as one server sees it. It places runs by itself."""
+
+    schedules = True
+
+
+class Now:
+    """Hands that do everything at once."""
+
+    def __init__(self, do: Callable[[str], None]) -> None:
+        self.take = do
+
+    def end(self, *, wait: bool = True) -> None:
+        """There is nothing to finish."""
+
+
+class Servers:
+    """Several servers of one platform, before one cluster."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform, self.kept = platform, dict[str, Kept]()
+        self.executors: dict[str, Remote] = {}
+        self.controllers: dict[str, RunController] = {}
+
+    def start(self, name: str) -> RunController:
+        """A server that has just been started."""
+        world, platform = self.platform.world, self.platform
+        self.executors[name] = Remote(kept=self.kept)
+        fleet = Fleet({"local": platform.executor, "kubernetes": self.executors[name]})
+        self.controllers[name] = RunController(
+            world.store,
+            world.safe,
+            fleet,
+            keeper=Keeper(name, f"host-{name}", f"http://{name}"),
+            clock=world.clock,
+            make_id=app.make_id,
+            tell=platform.told.append,
+        )
+        return self.controllers[name]
+
+    def look(self, *names: str, after: timedelta = timedelta(seconds=runs.LOOK_EVERY_SECONDS + 1)) -> None:
+        """Let time pass, and then these servers look."""
+        self.platform.world.clock.pass_by(seconds=after.total_seconds())
+        for name in names:
+            self.controllers[name].look(set())
+
+    def end(self, run: RunRecord) -> None:
+        """Let a run end."""
+        next(iter(self.executors.values())).end(run.id)
+
+    def starts_of(self, run: RunRecord) -> int:
+        """How often it was started by any of them."""
+        return sum(executor.count("start", run.id) for executor in self.executors.values())
+
+
+@pytest.fixture
+def servers(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Servers:
+    """Two servers."""
+    monkeypatch.setattr(runs, "Hands", Now)
+    made = Servers(platform)
+    for name in ("one", "two"):
+        made.start(name)
+    return made
+
+
+def test_one_of_them_takes_a_run_and_starts_it_once(servers: Servers, platform: Platform) -> None:
+    run = platform.submit(FAR)
+    servers.look("two", "one", "two")
+    assert (platform.run(run.id).held_by, servers.starts_of(run)) == ("two", 1)
+    servers.executors["one"].go(run.id)
+    servers.controllers["one"].look({run.id})  # it sees the same cluster, and leaves the run to the other
+    assert platform.state(run.id)[0] == "pending"
+    servers.controllers["two"].look({run.id})
+    assert platform.state(run.id)[0] == "running"
+
+
+def test_the_runs_of_one_that_has_fallen_silent_are_taken_over(servers: Servers, platform: Platform) -> None:
+    run = platform.submit(FAR)
+    servers.look("two", "one")
+    servers.executors["one"].go(run.id)
+    servers.look("one", after=runs.LEASE - timedelta(seconds=20))
+    assert platform.run(run.id).held_by == "two"
+    servers.look("one", after=LONG)
+    taken = platform.run(run.id)
+    assert (taken.held_by, taken.state, servers.starts_of(run)) == ("one", "running", 1)
+    servers.end(run)
+    servers.controllers["one"].look({run.id})
+    assert platform.state(run.id) == ("completed", "Completed")
+    assert platform.events(run.id).count(("running", "Running")) == 1  # who looks after it is no event
+
+
+def test_one_that_was_claimed_and_never_started_is_started_by_the_other(servers: Servers, platform: Platform) -> None:
+    run = platform.submit(FAR)
+    servers.look("two", "one")
+    servers.executors["two"].lose(run.id)  # it was killed before it could start it
+    servers.look("one", after=LONG)
+    assert servers.executors["one"].count("start", run.id) == 1
+    assert platform.run(run.id).held_by == "one"
+
+
+def test_one_that_is_being_stopped_is_stopped_by_the_other(servers: Servers, platform: Platform) -> None:
+    run = platform.submit(FAR)
+    servers.look("two", "one")
+    platform.stop(run.id)
+    servers.look("one", after=LONG)
+    servers.look("one")
+    assert platform.state(run.id) == ("stopped", "Stopped")
+    assert servers.executors["one"].count("stop", run.id) == 1
+
+
+def test_one_that_speaks_again_leaves_alone_what_was_taken_from_it(servers: Servers, platform: Platform) -> None:
+    run = platform.submit(FAR)
+    servers.look("two", "one")
+    servers.look("one", after=LONG)
+    calls = list(servers.executors["two"].calls)
+    servers.end(run)
+    servers.look("two")
+    servers.controllers["two"].look({run.id})
+    assert (servers.executors["two"].calls, platform.run(run.id).held_by) == (calls, "one")
+    servers.controllers["one"].look({run.id})
+    assert platform.state(run.id)[0] == "completed"
+
+
+def test_only_one_of_several_takes_over(servers: Servers, platform: Platform) -> None:
+    servers.start("three")
+    run = platform.submit(FAR)
+    servers.look("two", "one", "three")
+    servers.look("one", "three", after=LONG)
+    assert platform.run(run.id).held_by == "one"
+    assert platform.events(run.id).count(("pending", "Claimed")) == 1
+
+
+def test_what_runs_on_the_machine_of_a_silent_server_is_its_own(servers: Servers, platform: Platform) -> None:
+    run = platform.submit(HOME)
+    servers.look("two")
+    assert platform.run(run.id).held_by == "two"
+    servers.look("one", after=LONG)
+    assert platform.run(run.id).held_by == "two"
+
+
+def test_what_has_ended_is_nobody_s_any_more(servers: Servers, platform: Platform) -> None:
+    run = platform.submit(FAR)
+    servers.look("two", "one")
+    servers.end(run)
+    servers.controllers["two"].look({run.id})
+    before = platform.run(run.id)
+    servers.look("one", after=LONG)
+    assert platform.run(run.id) == before
+
+
+def test_runs_wait_for_no_place_of_this_machine(servers: Servers, platform: Platform) -> None:
+    """Where a run fits is for the cluster to say."""
+    large = [platform.submit(FAR, resources={"cpu": 1000}) for _ in range(3)]
+    servers.look("one")
+    assert [platform.state(run.id)[0] for run in large] == ["pending"] * 3
+    assert [servers.starts_of(run) for run in large] == [1, 1, 1]
+
+
+def test_what_cannot_be_told_now_is_asked_again_soon(servers: Servers, platform: Platform) -> None:
+    run = platform.submit(FAR)
+    servers.look("one")
+    servers.executors["one"].go(run.id)
+    servers.executors["one"].broken[run.id] = Unavailable("no answer")
+    servers.controllers["one"].look({run.id})
+    assert platform.state(run.id)[0] in ("pending", "starting")
+    servers.executors["one"].broken.clear()
+    servers.look("one")
+    assert platform.state(run.id)[0] == "running"
+
+
+def test_a_run_in_trouble_keeps_no_other_from_going_on(servers: Servers, platform: Platform) -> None:
+    first, second = platform.submit(FAR), platform.submit(FAR)
+    servers.look("one")
+    servers.executors["one"].broken[first.id] = RuntimeError("a mistake")
+    servers.executors["one"].end(second.id, Phase.FAILED, reason="ExitCode", message="no")
+    servers.controllers["one"].look({first.id, second.id})
+    assert platform.state(second.id) == ("failed", "ExitCode")

@@ -1,0 +1,58 @@
+"""What an executor is given to start a run: its token only where its manifests ask for one."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.controllers.works import Incomplete, load_work
+from fairlead.core.manifests.functions import RUN_TOKEN
+from fairlead.model.observations import Work
+from fairlead.model.records import PlanRecord, RunRecord, SecretRecord
+from fairlead.run_tokens import open_run_token
+from tests.contracts.memory import MemoryStore
+from tests.contracts.samples import keep, make, make_places
+from tests.services.worlds import KEY
+
+SAFE = KeySafe(parse_keys(KEY))
+HOME = "project/forest"
+
+
+def load(secrets: list[str] | None, *kept: Any) -> Work:
+    """The work of a run whose Secret has these keys; without any, it has no Secret."""
+    store, run = MemoryStore(), make(RunRecord, "r1", scope=HOME)
+    job: dict[str, Any] = {"kind": "Job", "metadata": {"name": "a"}, "spec": {"template": {"spec": {}}}}
+    secret = {"kind": "Secret", "metadata": {"name": "s"}, "data": dict.fromkeys(secrets or (), "")}
+    manifests = [job, *([secret] if secrets is not None else [])]
+    keep(store, *make_places(), run, make(PlanRecord, "r1", plan={"manifests": manifests}), *kept)
+    with store.reading() as tx:
+        return load_work(tx, SAFE, run)
+
+
+def make_secret(name: str, value: bytes) -> SecretRecord:
+    """A secret of the project."""
+    sealed = SAFE.seal(value, f"id-{name}")
+    return make(SecretRecord, f"id-{name}", scope=HOME, name=name, sealed=sealed.content, key_id=sealed.key_id)
+
+
+@pytest.mark.parametrize("secrets", [None, ["HF_TOKEN"]])
+def test_a_run_that_hands_over_nothing_has_no_token(secrets: list[str] | None) -> None:
+    assert load(secrets, make_secret("HF_TOKEN", b"hf")).run_token == ""
+
+
+def test_a_run_has_its_own_token_beside_its_secrets() -> None:
+    work = load([RUN_TOKEN, "HF_TOKEN"], make_secret("HF_TOKEN", b"hf"))
+    assert work.secrets == {"HF_TOKEN": "hf"}
+    assert open_run_token(SAFE, work.run_token) == "r1"
+    assert work.run_token not in repr(work)
+
+
+def test_a_secret_of_the_name_is_not_taken_for_the_token() -> None:
+    work = load([RUN_TOKEN], make_secret(RUN_TOKEN, b"mine"))
+    assert work.secrets == {}
+    assert open_run_token(SAFE, work.run_token) == "r1"
+
+
+def test_a_secret_that_is_gone_is_still_missed() -> None:
+    with pytest.raises(Incomplete, match="HF_TOKEN"):
+        load([RUN_TOKEN, "HF_TOKEN"])

@@ -1,0 +1,154 @@
+"""What must hold of every sentence about a wait: there is one, and its numbers are true."""
+
+import re
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.core.fitting import judging, matching
+from fairlead.core.fitting.asking import Ask
+from fairlead.core.fitting.waiting import explain_wait
+from fairlead.core.fitting.wording import name_resource, show_amount
+from fairlead.model.nodes import Holding, Node, Taint
+from fairlead.model.quantities import NANOS
+
+RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods")
+UNITS = {"memory": 2**30 * NANOS}
+TAINTS = [
+    Taint("team", "b", "NoSchedule"),
+    Taint("gpu", "", "NoExecute"),
+    Taint("team", "b", "PreferNoSchedule"),
+    Taint("node.kubernetes.io/not-ready", "", "NoExecute"),
+    Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),
+]
+TOLERATIONS = [{"operator": "Exists"}, {"key": "team", "value": "b"}, {"key": "gpu", "operator": "Exists"}]
+TERMS = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}, {}]
+
+
+def amounts(most: int) -> st.SearchStrategy[dict[str, int]]:
+    """Whole amounts of some resources."""
+    counts = st.fixed_dictionaries({}, optional=dict.fromkeys(RESOURCES, st.integers(0, most)))
+    return counts.map(lambda found: {name: count * UNITS.get(name, NANOS) for name, count in found.items()})
+
+
+ASKS = st.builds(
+    Ask,
+    amounts=amounts(6),
+    node_selector=st.sampled_from([{}, {}, {}, {"zone": "a"}, {"zone": "b"}, {"zone": "a", "pool": "x"}]),
+    node_terms=st.none() | st.lists(st.sampled_from(TERMS), max_size=2).map(tuple),
+    tolerations=st.lists(st.sampled_from(TOLERATIONS), max_size=2).map(tuple),
+)
+NODES = st.builds(
+    Node,
+    name=st.just(""),
+    capacity=amounts(8),
+    labels=st.sampled_from([{}, {"zone": "a"}, {"zone": "a"}, {"zone": "b"}, {"pool": "x"}]),
+    holdings=st.lists(st.builds(Holding, st.just("x"), st.just("x"), amounts(4)), max_size=2).map(tuple),
+    taints=st.lists(st.sampled_from(TAINTS), max_size=2).map(tuple),
+    unschedulable=st.sampled_from([False, False, True]),
+)
+CLUSTERS = st.lists(NODES, max_size=5).map(
+    lambda nodes: [replace(node, name=f"node-{number}") for number, node in enumerate(nodes)]
+)
+
+
+def is_open(ask: Ask, node: Node) -> bool:
+    """Whether only amounts can keep it off the node."""
+    return not list(matching.find_mismatches(ask, node))
+
+
+def has_labels(ask: Ask, node: Node) -> bool:
+    """Whether the node would be open if it had no taints and were not cordoned."""
+    return is_open(ask, replace(node, taints=(), unschedulable=False))
+
+
+def is_large(ask: Ask, node: Node) -> bool:
+    return all(amount <= node.capacity.get(resource, 0) for resource, amount in ask.amounts.items())
+
+
+@given(ASKS, CLUSTERS)
+def test_there_is_a_sentence_where_it_fits_nowhere_and_none_where_it_fits(ask: Ask, nodes: list[Node]) -> None:
+    told = explain_wait(ask, nodes)
+    assert bool(told) == (judging.judge(ask, nodes).verdict != "now")
+    assert "\n" not in told
+    assert "None" not in told
+    assert all(judging.find_reasons(ask, node) for node in nodes if node.name in told.split())
+
+
+@given(ASKS, CLUSTERS)
+def test_what_is_said_to_be_free_is_the_most_that_is_free_on_the_nodes_that_match(ask: Ask, nodes: list[Node]) -> None:
+    found = re.fullmatch(
+        r"needs (\S+) (\S+) on one node; of (\d+) nodes?( that match)?, "
+        r"(?:at most (\S+) (?:is|are) free(?: together)? \((\S+)\)|none has any free)",
+        explain_wait(ask, nodes),
+    )
+    if found is None:
+        return
+    open_ones = [node for node in nodes if is_open(ask, node)]
+    (resource,) = [name for name in RESOURCES if name_resource(name) == found[2]]
+    most = max(max(node.free(resource), 0) for node in open_ones)
+    assert found[1] == show_amount(resource, ask.amounts[resource])
+    assert int(found[3]) == len(open_ones)
+    assert bool(found[4]) == (len(open_ones) < len(nodes))
+    assert (found[5] or "0") == show_amount(resource, most)
+    assert found[6] is None or [node.free(resource) for node in nodes if node.name == found[6]] == [most]
+    assert most < ask.amounts[resource]
+
+
+@given(ASKS, CLUSTERS)
+def test_what_is_said_to_be_the_largest_is_the_largest_with_the_labels(ask: Ask, nodes: list[Node]) -> None:
+    found = re.fullmatch(
+        r"asks for (\S+) (\S+); (?:the largest )?of (\d+) nodes?( that match(?:es)?)?"
+        r"(?: has (\S+) \((\S+)\)|, none has any)",
+        explain_wait(ask, nodes),
+    )
+    if found is None:
+        return
+    labelled = [node for node in nodes if has_labels(ask, node)]
+    (resource,) = [name for name in RESOURCES if name_resource(name) == found[2]]
+    most = max(node.capacity.get(resource, 0) for node in labelled)
+    assert not any(is_large(ask, node) for node in labelled)
+    assert int(found[3]) == len(labelled)
+    assert bool(found[4]) == (len(labelled) < len(nodes))
+    assert (found[5] or "0") == show_amount(resource, most)
+    assert found[1] == show_amount(resource, ask.amounts[resource])
+    assert found[6] is None or [node.capacity.get(resource, 0) for node in nodes if node.name == found[6]] == [most]
+
+
+@given(ASKS, CLUSTERS)
+def test_labels_are_blamed_only_where_no_node_has_them(ask: Ask, nodes: list[Node]) -> None:
+    told = explain_wait(ask, nodes)
+    assert told.startswith("no node has ") == (bool(nodes) and not any(has_labels(ask, node) for node in nodes))
+    if found := re.search(r": (\d+) nodes?(?:, of which (\d+) (?:is|are) tainted (\S+))?$", told):
+        assert int(found[1]) == len(nodes)
+        if found[2]:
+            tainted = [node for node in nodes if found[3] in map(str, matching.find_taints(ask, node))]
+            assert int(found[2]) == len(tainted)
+    for count, key, value in re.findall(r"(\d+) (?:has|have) (\w+)=(\w+)", told):
+        assert int(count) == sum(node.labels.get(key) == value for node in nodes)
+
+
+@given(ASKS, CLUSTERS)
+def test_nodes_that_could_take_it_are_those_that_are_large_enough_and_kept_for_others(
+    ask: Ask, nodes: list[Node]
+) -> None:
+    found = re.match(r"(\d+) nodes? that could take it \((.*)\) takes? (nothing|only)", explain_wait(ask, nodes))
+    if found is None:
+        return
+    large = [node for node in nodes if has_labels(ask, node) and is_large(ask, node)]
+    assert not any(is_open(ask, node) for node in large)
+    well = [node for node in large if not judging.could_ever_fit(ask, node)]
+    spoken_of = [node for node in large if node not in well] if found[3] == "nothing" else large
+    assert int(found[1]) == len(spoken_of)
+    assert all(name in found[2] for name in [node.name for node in spoken_of][:3])
+
+
+@given(ASKS, CLUSTERS)
+def test_a_cause_that_passes_is_told_before_one_that_stays(ask: Ask, nodes: list[Node]) -> None:
+    """Whoever waits for room is not told of labels, and whoever could be taken elsewhere not of what is too small."""
+    told = explain_wait(ask, nodes)
+    if told.startswith(("asks for", "no node has")):
+        assert judging.judge(ask, nodes).verdict == "never"
+    if any(is_open(ask, node) and is_large(ask, node) for node in nodes) and told:
+        assert told.startswith("needs ")

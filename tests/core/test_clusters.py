@@ -1,0 +1,187 @@
+"""What a cluster says of the objects of its runs: where they are, who queues them, what they may name."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.core.drafts import Code
+from fairlead.core.manifests.functions import LARGEST_CONFIG_MAP
+from tests.making import (
+    CODE,
+    CONTAINER,
+    PYTHON,
+    SERVED,
+    broken,
+    container,
+    make_cluster,
+    make_compute_resource,
+    plan,
+    pod,
+    value,
+)
+from tests.validity import check_manifests
+
+URL = "https://fairlead.example.org"
+CALLED = make_cluster(server_url=URL)
+LARGE = Code("print()\n", b"x" * LARGEST_CONFIG_MAP, "sha256:1234")
+PULLED = {**CONTAINER, "pull_policy": "Never", "pull_secrets": ["B", "A", "B"]}
+
+
+def claim(kind: str, **spec: Any) -> dict[str, Any]:
+    """Volumes of a request: one of a size."""
+    return {"data": {"volume_type": kind, "mount_path": "/data", "spec": {"size": "1Gi", **spec}}}
+
+
+def labels(planned: Any) -> dict[str, str]:
+    """The labels of the pods."""
+    found: dict[str, str] = planned.manifests[0]["spec"]["template"]["metadata"]["labels"]
+    return found
+
+
+def test_all_objects_of_a_run_are_in_the_namespace_that_the_cluster_says() -> None:
+    asked = {"function": PYTHON, "action": "serve", "secrets": ["A"], "volumes": claim("persistent_volume_claim")}
+    planned = plan(asked, make_cluster(namespace="ai-{project}"), project="Forest")
+    (namespace,) = {manifest["metadata"]["namespace"] for manifest in planned.manifests}
+    assert namespace.startswith("ai-forest-")  # and a hash: another project may be called forest
+    assert len(planned.manifests) == 5
+
+
+def test_pods_say_in_full_whose_they_are_where_a_label_cannot() -> None:
+    planned = plan({"function": {**CONTAINER, "name": "a" * 70}}, project="a+b")
+    metadata = planned.manifests[0]["spec"]["template"]["metadata"]
+    assert metadata["annotations"] == {"fairlead.dev/project-name": "a+b", "fairlead.dev/function-name": "a" * 70}
+
+
+def test_a_python_pod_knows_the_server_and_is_known_to_it() -> None:
+    planned = plan({"function": PYTHON}, CALLED)
+    envs = {env["name"]: env for env in container(planned)["env"]}
+    assert envs["FAIRLEAD_SERVER"]["value"] == URL
+    reference = {"name": "train-r7-secrets", "key": "FAIRLEAD_RUN_TOKEN"}
+    assert envs["FAIRLEAD_RUN_TOKEN"]["valueFrom"] == {"secretKeyRef": reference}
+    (secret,) = [manifest for manifest in planned.manifests if manifest["kind"] == "Secret"]
+    assert (secret["metadata"]["name"], secret["data"]) == ("train-r7-secrets", {"FAIRLEAD_RUN_TOKEN": ""})
+    assert value(planned, "envs.FAIRLEAD_SERVER") == URL
+    assert check_manifests(planned.manifests) == []
+
+
+def test_the_token_of_a_run_lies_beside_its_secrets_and_is_none_of_them() -> None:
+    planned = plan({"function": PYTHON, "secrets": ["A"]}, CALLED, secrets=["A"])
+    assert planned.violations == ()
+    assert planned.manifests[1]["data"] == {"FAIRLEAD_RUN_TOKEN": "", "A": ""}
+    assert [item.path for item in planned.settings if item.path.startswith("secrets.")] == ["secrets.A"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "cluster"),
+    [
+        ({"function": CONTAINER}, CALLED),
+        ({"function": PYTHON}, make_cluster()),
+        ({"function": PYTHON}, make_cluster(executor="local")),
+    ],
+)
+def test_nobody_else_is_told_of_the_server(asked: dict[str, Any], cluster: Any) -> None:
+    planned = plan(asked, cluster)
+    assert "FAIRLEAD_SERVER" not in str(planned.manifests)
+    assert "FAIRLEAD_RUN_TOKEN" not in str(planned.manifests)
+
+
+def test_large_code_is_fetched_where_the_server_is_known_and_refused_where_it_is_not() -> None:
+    assert broken(plan({"function": PYTHON}, code=LARGE)) == [("function.source", "size")]
+    planned = plan({"function": PYTHON}, CALLED, code=LARGE)
+    assert planned.violations == ()
+    assert "binaryData" not in planned.manifests[-1]
+    assert "binaryData" in plan({"function": PYTHON}, CALLED, code=CODE).manifests[-1]
+
+
+def test_large_inputs_are_never_fetched() -> None:
+    asked = {"function": PYTHON, "inputs": {"text": "x" * LARGEST_CONFIG_MAP}}
+    assert broken(plan(asked, CALLED)) == [("function.source", "size")]
+
+
+def test_what_hands_over_what_a_pod_leaves_travels_to_pods_alone() -> None:
+    code = Code("boot", b"archive", "sha256:1234", handover="hand")
+    assert plan({"function": PYTHON}, code=code).manifests[1]["data"]["handover.py"] == "hand"
+    here = plan({"function": PYTHON}, make_cluster(executor="local"), code=code)
+    assert "handover.py" not in here.manifests[1]["data"]
+
+
+def test_a_job_for_kueue_knows_its_queue_and_has_not_its_label_yet() -> None:
+    planned = plan({}, make_cluster(queueing="kueue", kueue_queue="research"))
+    job = planned.manifests[0]
+    assert job["metadata"]["annotations"] == {"fairlead.dev/queue": "research"}
+    assert job["spec"]["suspend"] is True
+    assert not any("kueue" in key for key in {**job["metadata"]["labels"], **labels(planned)})
+    assert "annotations" not in plan().manifests[0]["metadata"]
+
+
+def test_a_served_run_is_in_no_queue_of_kueue() -> None:
+    planned = plan({"function": SERVED, "action": "serve"}, make_cluster(queueing="kueue"))
+    assert "annotations" not in planned.manifests[0]["metadata"]
+
+
+@pytest.mark.parametrize("asked", [{}, {"resources": {"gpu": 1}}, {"function": SERVED, "action": "serve"}])
+def test_all_pods_go_to_kai_where_it_is_the_queue(asked: dict[str, Any]) -> None:
+    planned = plan(asked, make_cluster(queueing="kai", kai_queue="research"))
+    assert pod(planned)["schedulerName"] == "kai-scheduler"
+    assert labels(planned)["kai.scheduler/queue"] == "research"
+    shared = plan(asked, make_cluster(gpu_sharing="kai"))
+    assert ("schedulerName" in pod(shared)) == ("resources" in asked)
+
+
+def test_an_image_is_pulled_as_its_function_says() -> None:
+    planned = plan({"function": PULLED}, secrets=["A", "B"])
+    assert container(planned)["imagePullPolicy"] == "Never"
+    assert pod(planned)["imagePullSecrets"] == [{"name": "train-r7-pull-1"}, {"name": "train-r7-pull-2"}]
+    secrets = [manifest for manifest in planned.manifests if manifest["kind"] == "Secret"]
+    assert {secret["type"] for secret in secrets} == {"kubernetes.io/dockerconfigjson"}
+    assert [secret["data"] for secret in secrets] == [{".dockerconfigjson": ""}] * 2
+    assert [secret["metadata"]["annotations"]["fairlead.dev/secret"] for secret in secrets] == ["A", "B"]
+    assert check_manifests(planned.manifests) == []
+
+
+def test_a_python_function_is_pulled_likewise() -> None:
+    planned = plan({"function": {**PYTHON, "pull_policy": "Always", "pull_secrets": ["A"]}})
+    assert container(planned)["imagePullPolicy"] == "Always"
+    assert pod(planned)["imagePullSecrets"] == [{"name": "train-r7-pull-1"}]
+    assert check_manifests(planned.manifests) == []
+
+
+def test_where_nothing_is_said_of_pulling_kubernetes_decides() -> None:
+    assert "imagePullPolicy" not in container(plan())
+    assert "imagePullSecrets" not in pod(plan())
+
+
+@pytest.mark.parametrize("kind", ["persistent_volume_claim", "ephemeral"])
+def test_a_storage_class_that_the_cluster_does_not_allow_is_refused_with_the_nearest_first(kind: str) -> None:
+    cluster = make_cluster(storage_classes=["bulk", "fast", "fast-ssd"])
+    (violation,) = plan({"volumes": claim(kind, storage_class="fst")}, cluster).violations
+    assert (violation.path, violation.rule) == ("volumes.data.spec.storage_class", "storage_classes")
+    assert violation.message == "asks for storage class fst; cluster main allows fast, fast-ssd, bulk"
+    assert violation.hint == "set it to fast"
+    assert plan({"volumes": claim(kind, storage_class="bulk")}, cluster).violations == ()
+    assert plan({"volumes": claim(kind, storage_class="fst")}).violations == ()
+
+
+def test_a_claim_without_a_class_gets_the_usual_one_of_the_cluster() -> None:
+    asked = {"volumes": claim("persistent_volume_claim")}
+    assert plan(asked, make_cluster(storage_classes=["fast"])).violations == ()
+    assert plan(asked, make_cluster(storage_classes=[])).violations == ()
+
+
+def test_a_runtime_class_that_the_cluster_does_not_allow_is_refused_whoever_names_it() -> None:
+    cluster = make_cluster(runtime_classes=["gvisor", "nvidia"])
+    asked = plan({"profile": "big"}, cluster, make_compute_resource(runtime_class="nvidea"))
+    (violation,) = asked.violations
+    assert (violation.path, violation.rule) == ("runtime_class", "runtime_classes")
+    assert violation.message == "asks for runtime class nvidea; cluster main allows nvidia, gvisor"
+    assert str(violation.source) == "compute resource big"
+    assert plan({"runtime_class": "nvidia"}, cluster).violations == ()
+    assert plan({}, cluster).violations == ()
+
+
+def test_where_no_class_is_allowed_the_way_out_is_to_name_none() -> None:
+    (violation,) = plan({"runtime_class": "nvidia"}, make_cluster(runtime_classes=[])).violations
+    assert (violation.message, violation.hint) == (
+        "asks for runtime class nvidia; cluster main allows none",
+        "leave it out",
+    )

@@ -1,0 +1,284 @@
+"""Kubeconfigs: one context becomes a connection, or everything that is wrong is told, and nothing secret with it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fairlead.core import connecting
+from fairlead.errors import RequestRejected
+from fairlead.model.connections import Connection
+from tests.kubeconfigs import CERTIFICATE, KEY, SERVER, TOKEN, encode, make_kubeconfig
+
+CLUSTER, USER = "kubeconfig.clusters[1].cluster", "kubeconfig.users[1].user"
+CA = {"server": SERVER, "certificate-authority-data": encode(CERTIFICATE)}
+
+
+def parse(document: Any, context: str | None = None) -> Connection:
+    return connecting.connect(connecting.choose(document, context))
+
+
+def test_the_current_context_becomes_a_connection() -> None:
+    assert parse(make_kubeconfig()) == Connection(server=SERVER, ca=CERTIFICATE, token=TOKEN)
+
+
+def test_a_certificate_signs_in_too() -> None:
+    user = {"client-certificate-data": encode(CERTIFICATE), "client-key-data": encode(KEY)}
+    found = parse(make_kubeconfig(user=user))
+    assert (found.certificate, found.key, found.token) == (CERTIFICATE, KEY, "")
+
+
+def test_base64_may_be_broken_into_lines() -> None:
+    text = encode(CERTIFICATE)
+    broken = {"server": SERVER, "certificate-authority-data": f"{text[:20]}\n  {text[20:]}\n"}
+    assert parse(make_kubeconfig(cluster=broken)).ca == CERTIFICATE
+
+
+def test_what_changes_the_way_there_is_kept() -> None:
+    cluster = {"server": "https://10.0.0.1/k8s/", "tls-server-name": "kubernetes", "insecure-skip-tls-verify": True}
+    found = parse(make_kubeconfig(cluster=cluster))
+    assert (found.server, found.tls_server_name, found.insecure) == ("https://10.0.0.1/k8s", "kubernetes", True)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]", "LOCALHOST"])
+def test_this_machine_may_be_spoken_to_in_the_open(host: str) -> None:
+    assert parse(make_kubeconfig(cluster={"server": f"http://{host}:8080"})).server == f"http://{host}:8080"
+
+
+def test_extensions_and_other_contexts_are_nobodys_business() -> None:
+    document = make_kubeconfig(cluster={**CA, "extensions": [{"name": "minikube", "extension": {}}]})
+    chosen = connecting.choose(document)
+    kept = connecting.minify(chosen)
+    assert "elsewhere" not in json.dumps(kept)
+    assert "aws" not in json.dumps(kept)
+    assert "extensions" not in json.dumps(kept)
+    assert parse(kept) == parse(document)
+
+
+def test_what_is_kept_says_the_same_again() -> None:
+    chosen = connecting.choose(make_kubeconfig(), "main")
+    assert connecting.parse_kept(connecting.format_kept(chosen)) == ("main", connecting.connect(chosen))
+
+
+BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
+    ("no such context", {}, "mian", [("context", "unknown_context")]),
+    ("an empty context", {}, "", [("kubeconfig.current-context", "required")]),
+    ("no current context", {"current-context": ""}, None, [("kubeconfig.current-context", "required")]),
+    (
+        "a current context that is not there",
+        {"current-context": "gone"},
+        None,
+        [("kubeconfig.current-context", "unknown_context")],
+    ),
+    ("a current context that is no text", {"current-context": 5}, None, [("kubeconfig.current-context", "required")]),
+    ("contexts that are no list", {"contexts": {"main": {}}}, None, [("kubeconfig.contexts", "list")]),
+    ("no contexts", {"contexts": None}, "main", [("kubeconfig.contexts", "list")]),
+    ("contexts that are no mappings", {"contexts": ["main"]}, "main", [("context", "unknown_context")]),
+    (
+        "a context that says nothing",
+        {"contexts": [{"name": "main"}]},
+        None,
+        [("kubeconfig.contexts[0].context", "mapping")],
+    ),
+    (
+        "a context without a cluster",
+        {"contexts": [{"name": "main", "context": {"user": "ada"}}]},
+        None,
+        [("kubeconfig.contexts[0].context.cluster", "required")],
+    ),
+    (
+        "a cluster that is not there",
+        {"contexts": [{"name": "main", "context": {"cluster": "two", "user": "ada"}}]},
+        None,
+        [("kubeconfig.contexts[0].context.cluster", "unknown_cluster")],
+    ),
+    (
+        "a user that is not there",
+        {"contexts": [{"name": "main", "context": {"cluster": "one", "user": "adda"}}]},
+        None,
+        [("kubeconfig.contexts[0].context.user", "unknown_user")],
+    ),
+    (
+        "two clusters of one name",
+        {"clusters": [{"name": "one", "cluster": CA}, {"name": "one", "cluster": CA}]},
+        None,
+        [("kubeconfig.clusters[1].name", "duplicate")],
+    ),
+    ("another kind of document", {"kind": "Pod"}, None, [("kubeconfig", "mapping")]),
+    # The cluster
+    ("no server", {"cluster": {}}, None, [(f"{CLUSTER}.server", "required")]),
+    ("a server that is no address", {"cluster": {"server": "main"}}, None, [(f"{CLUSTER}.server", "url")]),
+    ("a server that is a number", {"cluster": {"server": 6443}}, None, [(f"{CLUSTER}.server", "url")]),
+    ("another protocol", {"cluster": {"server": "ftp://10.0.0.1"}}, None, [(f"{CLUSTER}.server", "url")]),
+    *(
+        (f"a server at {host}", {"cluster": {"server": f"https://{host}"}}, None, [(f"{CLUSTER}.server", "url")])
+        for host in ("999.1.1.1", "[::::]:6443", "a..b:6443", f"{'a' * 64}.b", "h:99999", "h:0", "-a.b")
+    ),
+    *(
+        (
+            f"a name {name[:5]!r}",
+            {"cluster": {**CA, "tls-server-name": name}},
+            None,
+            [(f"{CLUSTER}.tls-server-name", "host")],
+        )
+        for name in (".", "a\0b", "a" * 300)
+    ),
+    ("a server with a query", {"cluster": {"server": f"{SERVER}?a=b"}}, None, [(f"{CLUSTER}.server", "url")]),
+    ("a password in the address", {"cluster": {"server": "https://a:planted@b"}}, None, [(f"{CLUSTER}.server", "url")]),
+    ("in the open to others", {"cluster": {"server": "http://10.0.0.1:80"}}, None, [(f"{CLUSTER}.server", "tls")]),
+    (
+        "like this machine, and another",
+        {"cluster": {"server": "http://localhost.example:80"}},
+        None,
+        [(f"{CLUSTER}.server", "tls")],
+    ),
+    (
+        "a file of authorities",
+        {"cluster": {"server": SERVER, "certificate-authority": "/etc/ca.crt"}},
+        None,
+        [(f"{CLUSTER}.certificate-authority", "file")],
+    ),
+    (
+        "no base64",
+        {"cluster": {**CA, "certificate-authority-data": "planted!"}},
+        None,
+        [(f"{CLUSTER}.certificate-authority-data", "base64")],
+    ),
+    (
+        "base64 of no text",
+        {"cluster": {**CA, "certificate-authority-data": "/////w=="}},
+        None,
+        [(f"{CLUSTER}.certificate-authority-data", "base64")],
+    ),
+    (
+        "base64 of no certificate",
+        {"cluster": {**CA, "certificate-authority-data": encode("planted")}},
+        None,
+        [(f"{CLUSTER}.certificate-authority-data", "pem")],
+    ),
+    (
+        "authorities that are a list",
+        {"cluster": {**CA, "certificate-authority-data": ["planted"]}},
+        None,
+        [(f"{CLUSTER}.certificate-authority-data", "base64")],
+    ),
+    (
+        "believe all, and believe one",
+        {"cluster": {**CA, "insecure-skip-tls-verify": True}},
+        None,
+        [(f"{CLUSTER}.insecure-skip-tls-verify", "contradiction")],
+    ),
+    (
+        "neither true nor false",
+        {"cluster": {"server": SERVER, "insecure-skip-tls-verify": "yes"}},
+        None,
+        [(f"{CLUSTER}.insecure-skip-tls-verify", "type")],
+    ),
+    (
+        "a name that is a number",
+        {"cluster": {**CA, "tls-server-name": 5}},
+        None,
+        [(f"{CLUSTER}.tls-server-name", "text")],
+    ),
+    (
+        "a proxy",
+        {"cluster": {**CA, "proxy-url": "http://proxy:3128"}},
+        None,
+        [(f"{CLUSTER}.proxy-url", "not_built")],
+    ),
+    ("an unknown field", {"cluster": {**CA, "sever": "x"}}, None, [(f"{CLUSTER}.sever", "unknown_field")]),
+    # The user
+    ("nobody", {"user": {}}, None, [(USER, "required")]),
+    ("a program", {"user": {"exec": {"command": "aws"}}}, None, [(f"{USER}.exec", "plugin")]),
+    ("a provider", {"user": {"auth-provider": {"name": "oidc"}}}, None, [(f"{USER}.auth-provider", "plugin")]),
+    (
+        "a password",
+        {"user": {"username": "ada", "password": "planted"}},
+        None,
+        [(f"{USER}.username", "password"), (f"{USER}.password", "password")],
+    ),
+    ("a file of a token", {"user": {"tokenFile": "/var/token"}}, None, [(f"{USER}.tokenFile", "file")]),
+    (
+        "a token and a file of a newer one",
+        {"user": {"token": TOKEN, "tokenFile": "/var/token"}},
+        None,
+        [(f"{USER}.tokenFile", "file")],
+    ),
+    (
+        "files of a certificate",
+        {"user": {"client-certificate": "a.crt", "client-key": "a.key"}},
+        None,
+        [(f"{USER}.client-certificate", "file"), (f"{USER}.client-key", "file")],
+    ),
+    (
+        "a certificate without its key",
+        {"user": {"client-certificate-data": encode(CERTIFICATE)}},
+        None,
+        [(f"{USER}.client-key-data", "required")],
+    ),
+    (
+        "a certificate whose key is a file",
+        {"user": {"client-certificate-data": encode(CERTIFICATE), "client-key": "a.key"}},
+        None,
+        [(f"{USER}.client-key", "file")],
+    ),
+    ("a token of two lines", {"user": {"token": "planted\ntoken"}}, None, [(f"{USER}.token", "token")]),
+    ("a token that is a number", {"user": {"token": 5}}, None, [(f"{USER}.token", "token")]),
+    ("a token with letters of no header", {"user": {"token": "plänted"}}, None, [(f"{USER}.token", "token")]),
+    ("somebody else", {"user": {"token": TOKEN, "as": "root"}}, None, [(f"{USER}.as", "not_built")]),
+    ("a typo", {"user": {"token": TOKEN, "tokenfile": "x"}}, None, [(f"{USER}.tokenfile", "unknown_field")]),
+    # All at once
+    (
+        "many mistakes",
+        {"cluster": {"server": "main", "proxy-url": "http://x"}, "user": {"exec": {"command": "aws"}, "token": "a b"}},
+        None,
+        [
+            (f"{CLUSTER}.proxy-url", "not_built"),
+            (f"{CLUSTER}.server", "url"),
+            (f"{USER}.exec", "plugin"),
+            (f"{USER}.token", "token"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("parts", "context", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_what_cannot_be_used_is_told_with_a_way_out(
+    parts: dict[str, Any], context: str | None, expected: list[tuple[str, str]]
+) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        parse(make_kubeconfig(**parts), context)
+    assert [(found.path, found.rule) for found in caught.value.violations] == expected
+    for found in caught.value.violations:
+        assert found.hint, found
+        assert "planted" not in f"{found.message} {found.hint}", found
+
+
+@pytest.mark.parametrize("document", [None, [], "x", 5, {"kind": "List"}])
+def test_what_is_no_kubeconfig_is_told(document: Any) -> None:
+    with pytest.raises(RequestRejected, match="is no kubeconfig"):
+        parse(document)
+
+
+def test_the_contexts_that_there_are_are_named() -> None:
+    with pytest.raises(RequestRejected) as caught:
+        parse(make_kubeconfig(), "production")
+    assert caught.value.violations[0].hint == "known: main, other"
+    with pytest.raises(RequestRejected) as caught:
+        parse(make_kubeconfig(), "mian")
+    assert caught.value.violations[0].hint == "did you mean main?"
+
+
+def test_who_uses_a_program_is_told_what_to_use_instead() -> None:
+    with pytest.raises(RequestRejected) as caught:
+        parse(make_kubeconfig(), "other")
+    (found,) = caught.value.violations
+    assert found.path == "kubeconfig.users[0].user.exec"
+    assert "fairlead clusters rbac" in (found.hint or "")
+
+
+def test_a_connection_does_not_show_its_secrets() -> None:
+    user = {"token": TOKEN, "client-certificate-data": encode(CERTIFICATE), "client-key-data": encode(KEY)}
+    shown = repr(parse(make_kubeconfig(user=user)))
+    assert TOKEN not in shown
+    assert "Tm90IGEga2V5" not in shown

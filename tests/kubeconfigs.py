@@ -1,0 +1,41 @@
+"""Kubeconfigs for tests: right ones, and how parts of them are replaced."""
+
+import base64
+from typing import Any
+
+# Made of nothing: texts of the right form are all that is looked at before somebody connects.
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nTm90IGEgY2VydGlmaWNhdGU=\n-----END CERTIFICATE-----\n"
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nTm90IGEga2V5\n-----END RSA PRIVATE KEY-----\n"
+SERVER = "https://127.0.0.1:6443"
+TOKEN = "planted-token-of-fairlead"
+
+
+def encode(text: str) -> str:
+    """A text as kubeconfigs hold it."""
+    return base64.b64encode(text.encode()).decode()
+
+
+def make_kubeconfig(
+    *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **parts: Any
+) -> dict[str, Any]:
+    """A kubeconfig with two contexts, of which `main` is the current one; with other parts where they are said."""
+    said = cluster if cluster is not None else {"server": SERVER, "certificate-authority-data": encode(CERTIFICATE)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "main",
+        "preferences": {},
+        "contexts": [
+            {"name": "other", "context": {"cluster": "other", "user": "other"}},
+            {"name": "main", "context": {"cluster": "one", "user": "ada", "namespace": "default"}},
+        ],
+        "clusters": [
+            {"name": "other", "cluster": {"server": "https://elsewhere.example:6443"}},
+            {"name": "one", "cluster": said},
+        ],
+        "users": [
+            {"name": "other", "user": {"exec": {"command": "aws", "apiVersion": "v1"}}},
+            {"name": "ada", "user": user if user is not None else {"token": TOKEN}},
+        ],
+        **parts,
+    }

@@ -1,0 +1,55 @@
+"""Kubeconfigs and checks of clusters, over HTTP."""
+
+import json
+
+from tests.kubeconfigs import SERVER, TOKEN, make_kubeconfig
+from tests.server.sites import Site, paths_of, problem_of
+
+PATH = "/clusters/main/kubeconfig"
+BODY = {"kubeconfig": json.dumps(make_kubeconfig())}
+
+
+def test_a_kubeconfig_is_set_shown_and_deleted_with_its_revision(site: Site) -> None:
+    site.make("/clusters", {"name": "main"})
+    assert "clusters connect" in problem_of(site.ask("GET", PATH), 404)["hint"]
+    made = site.ask("PUT", PATH, BODY)
+    assert (made.status_code, made.json()["server"], made.json()["context"]) == (201, SERVER, "main")
+    again = site.ask("PUT", PATH, BODY | {"context": "main"}, headers={"If-Match": made.headers["etag"]})
+    assert (again.status_code, again.json()["revision"]) == (200, 2)
+    problem_of(site.ask("PUT", PATH, BODY, headers={"If-Match": made.headers["etag"]}), 412)
+    problem_of(site.ask("DELETE", PATH, headers={"If-Match": made.headers["etag"]}), 412)
+    shown = site.ask("GET", PATH)
+    assert shown.headers["etag"] == again.headers["etag"]
+    assert TOKEN not in shown.text
+    assert site.ask("DELETE", PATH, headers={"If-Match": shown.headers["etag"]}).status_code == 204
+    problem_of(site.ask("DELETE", PATH), 404)
+
+
+def test_what_is_wrong_is_told_with_its_path(site: Site) -> None:
+    site.make("/clusters", {"name": "main"})
+    program = problem_of(site.ask("PUT", PATH, BODY | {"context": "other"}), 422)
+    assert paths_of(program) == ["kubeconfig.users[0].user.exec"]
+    assert "fairlead clusters rbac" in program["violations"][0]["hint"]
+    assert paths_of(problem_of(site.ask("PUT", PATH, BODY | {"context": "none"}), 422)) == ["context"]
+    assert paths_of(problem_of(site.ask("PUT", PATH, {"kubeconfig": "a: ["}), 422)) == ["kubeconfig"]
+
+
+def test_a_kubeconfig_stays_while_the_cluster_executes_something(site: Site) -> None:
+    site.make("/clusters", {"name": "main"})
+    site.make("/projects", {"name": "forest", "parent": "cluster/main"})
+    site.put(PATH, BODY)
+    function = {"name": "train", "kind": "container", "image": "registry.example/train:1"}
+    run = site.make("/projects/forest/runs", {"function": function})
+    problem = problem_of(site.ask("DELETE", PATH), 409)
+    assert [item["name"] for item in problem["used_by"]] == [run["id"]]
+    site.make(f"/runs/{run['id']}/stop", None)
+    assert site.ask("DELETE", PATH).status_code == 204
+
+
+def test_a_check_tells_all_that_was_found(site: Site) -> None:
+    site.make("/clusters", {"name": "main"})
+    assert site.make("/clusters/main/check", None) == [
+        {"name": "machine", "state": "ok", "message": "there is one", "hint": None},
+        {"name": "gpus", "state": "problem", "message": "there is none", "hint": "buy one"},
+    ]
+    problem_of(site.ask("POST", "/clusters/none/check"), 404)

@@ -1,0 +1,321 @@
+"""How clusters are reached: their kubeconfigs are set, described, deleted, and nowhere to be read."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from fairlead import app
+from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.controllers.fleets import Fleet
+from fairlead.core import connecting
+from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
+from fairlead.model.holdings import SharedVolume
+from fairlead.model.observations import Check
+from fairlead.model.records import AnswerRecord, AuditRecord, SecretRecord
+from fairlead.model.scopes import Cluster, Project
+from fairlead.ports import Sealed
+from fairlead.services.connections import KubeconfigView
+from tests.contracts.executors import MemoryExecutor
+from tests.contracts.memory import MemoryStore
+from tests.kubeconfigs import CERTIFICATE, KEY, SERVER, TOKEN, encode, make_kubeconfig
+from tests.services.worlds import (
+    FOREST,
+    LAKE,
+    MAIN,
+    OTHER_KEY,
+    World,
+    call_as,
+    found_world,
+    listing,
+    make_world,
+    names,
+    refused,
+    users_of,
+)
+from tests.services.worlds import (
+    KEY as SAFE_KEY,
+)
+
+TEXT = yaml.safe_dump(make_kubeconfig())
+
+
+def put(world: World, text: str = TEXT, scope: str = MAIN, context: str | None = None) -> KubeconfigView:
+    return world.services.connections.put(world.root, scope, text, context)[0]
+
+
+def kept(world: World, scope: str = MAIN) -> SecretRecord | None:
+    with world.store.reading() as tx:
+        return tx.get(SecretRecord, scope=scope, name="KUBECONFIG")
+
+
+def test_a_kubeconfig_is_set_described_and_deleted(world: World) -> None:
+    connections, root = world.services.connections, world.root
+    made, new = connections.put(root, MAIN, TEXT, None)
+    assert (made.context, made.server, made.user, made.revision, new) == ("main", SERVER, ["token"], 1, True)
+    assert (made.authority, made.verified, made.scope, made.created_by) == (True, True, MAIN, "root")
+    assert connections.get(root, MAIN) == made
+    other = make_kubeconfig(
+        cluster={"server": "https://other.example", "insecure-skip-tls-verify": True},
+        user={"client-certificate-data": encode(CERTIFICATE), "client-key-data": encode(KEY)},
+    )
+    again, new = connections.put(root, MAIN, yaml.safe_dump(other), "main")
+    assert (again.server, again.user, again.revision, new) == ("https://other.example", ["certificate"], 2, False)
+    assert (again.authority, again.verified) == (False, False)
+    connections.delete(root, MAIN)
+    for again_asked in (connections.get, connections.delete):
+        with pytest.raises(NotFound, match="cluster/main has no kubeconfig"):
+            again_asked(root, MAIN)
+    assert [entry for entry in world.told() if entry[0].startswith("kubeconfig")] == [
+        ("kubeconfig.create", "KUBECONFIG"),
+        ("kubeconfig.edit", "KUBECONFIG"),
+        ("kubeconfig.delete", "KUBECONFIG"),
+    ]
+
+
+def test_only_the_context_that_is_meant_is_kept_and_sealed(world: World) -> None:
+    put(world)
+    record = kept(world)
+    assert record is not None
+    assert TOKEN.encode() not in record.sealed
+    content = world.safe.open(Sealed(record.sealed, record.key_id), record.id)
+    assert connecting.parse_kept(content)[1].token == TOKEN
+    assert b"elsewhere" not in content
+
+
+def test_nothing_secret_is_anywhere_to_be_read(world: World) -> None:
+    services, root = world.services, world.root
+    shown: list[Any] = [
+        services.connections.put(root, MAIN, TEXT, None),
+        services.connections.put(root, MAIN, TEXT, None),
+    ]
+    shown += [services.connections.get(root, MAIN), services.connections.check(root, MAIN)]
+    shown += [services.places.get(root, MAIN), services.secrets.page(root, FOREST, listing())]
+    shown += [services.applying.export(root), world.preview()]
+    services.connections.delete(root, MAIN)
+    shown.append(world.audit())
+    with world.store.reading() as tx:
+        shown += [tx.find(kind) for kind in (AuditRecord, AnswerRecord)]
+    for item in shown:
+        assert TOKEN not in repr(item)
+        assert TOKEN.encode() not in msgspec.json.encode(item)
+
+
+def test_the_audit_tells_neither_value_nor_seal(world: World) -> None:
+    put(world)
+    record = kept(world)
+    assert record is not None
+    entry = world.audit(kind="kubeconfig")[0]
+    assert record.key_id not in json.dumps(asdict(entry), default=str)
+    assert entry.after is not None
+    assert "sealed" not in entry.after
+
+
+def test_it_is_no_secret_of_a_project(world: World) -> None:
+    put(world)
+    assert names(world.services.secrets.page(world.root, FOREST, listing()).items) == []
+    violations = world.preview(secrets=["KUBECONFIG"])["violations"]
+    assert [(item["path"], item["rule"]) for item in violations] == [("secrets.KUBECONFIG", "unknown_secret")]
+
+
+def test_a_project_may_have_a_secret_of_that_name(world: World) -> None:
+    world.services.secrets.put(world.root, FOREST, "KUBECONFIG", "a value of the project")
+    put(world)
+    assert world.submit(secrets=["KUBECONFIG"]).uses == ["secret/KUBECONFIG"]
+    with pytest.raises(Conflict, match="secret KUBECONFIG"):
+        world.services.places.delete(world.root, FOREST)
+
+
+def test_a_kubeconfig_goes_with_its_cluster_and_follows_its_name(world: World) -> None:
+    services, root = world.services, world.root
+    services.places.create(root, Cluster(name="spare"))
+    put(world, scope="cluster/spare")
+    services.places.edit(root, "cluster/spare", {"name": "other"})
+    assert kept(world, "cluster/spare") is None
+    assert services.connections.get(root, "cluster/other").server == SERVER
+    services.places.delete(root, "cluster/other")
+    assert kept(world, "cluster/other") is None
+    assert ("kubeconfig.delete", "KUBECONFIG") in world.told()
+
+
+def test_a_cluster_in_which_something_lives_keeps_its_kubeconfig(world: World) -> None:
+    put(world)
+    with pytest.raises(Conflict) as caught:
+        world.services.places.delete(world.root, MAIN)
+    assert [kind for kind, _ in users_of(caught)] == ["department", "department"]
+    assert kept(world) is not None
+
+
+def test_after_a_rotation_it_is_sealed_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(world)
+    rotated = make_world(world.store, monkeypatch, keys=f"{OTHER_KEY},{SAFE_KEY}")
+    assert rotated.services.secrets.reseal(world.root) == 1
+    record = kept(world)
+    assert record is not None
+    content = KeySafe(parse_keys(OTHER_KEY)).open(Sealed(record.sealed, record.key_id), record.id)
+    assert connecting.parse_kept(content)[1].token == TOKEN
+
+
+def test_only_who_governs_the_cluster_may_change_or_check_it(world: World) -> None:
+    put(world)
+    connections = world.services.connections
+    for role in ("viewer", "member", "editor"):
+        user = world.grant(role, role, MAIN)
+        assert connections.get(user, MAIN).server == SERVER
+        for refuse in (
+            lambda user=user: connections.put(user, MAIN, TEXT, None),
+            lambda user=user: connections.delete(user, MAIN),
+            lambda user=user: connections.check(user, MAIN),
+        ):
+            with pytest.raises(Forbidden):
+                refuse()
+    admin = world.grant("pat", "admin", FOREST)  # of something below it alone
+    with pytest.raises(Forbidden):
+        connections.put(admin, MAIN, TEXT, None)
+    with pytest.raises(NotFound):
+        connections.get(call_as("nobody"), MAIN)
+
+
+def test_of_two_writers_of_one_revision_the_second_is_told(world: World) -> None:
+    connections, read = world.services.connections, call_as(revision=1)
+    with pytest.raises(Changed):
+        connections.put(read, MAIN, TEXT, None)
+    put(world)
+    connections.put(read, MAIN, TEXT, None)
+    with pytest.raises(Changed):
+        connections.put(read, MAIN, TEXT, None)
+    with pytest.raises(Changed):
+        connections.delete(read, MAIN)
+
+
+@pytest.mark.parametrize("scope", ["cluster/none", "platform", LAKE, "department/vision", "cluster/"])
+def test_only_clusters_are_reached(memory_world: World, scope: str) -> None:
+    for ask in (memory_world.services.connections.get, memory_world.services.connections.check):
+        with pytest.raises(NotFound):
+            ask(memory_world.root, scope)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [({"executor": "local"}, "executor: local"), ({"connection": "in_cluster"}, "connection: in_cluster")],
+)
+def test_who_is_reached_otherwise_needs_none(memory_world: World, said: dict[str, Any], told: str) -> None:
+    memory_world.services.places.create(memory_world.root, Cluster(name="near", **said))
+    with pytest.raises(Conflict, match=f"cluster/near has {told}"):
+        put(memory_world, scope="cluster/near")
+
+
+BAD = {
+    "no YAML": ("token: [planted", ("kubeconfig", "yaml")),
+    "an alias that stands for nothing": ("token: *planted", ("kubeconfig", "yaml")),
+    "a tag": ("token: !planted x", ("kubeconfig", "yaml")),
+    "a key twice": ("planted: 1\nplanted: 2", ("kubeconfig", "yaml")),
+    "nothing": ("", ("kubeconfig", "documents")),
+    "two documents": (f"{TEXT}---\n{TEXT}", ("kubeconfig", "documents")),
+    "a list": ("- planted", ("kubeconfig", "mapping")),
+    "half a character": ("a: \ud800", ("kubeconfig", "yaml")),
+    "files": (
+        yaml.safe_dump(make_kubeconfig(user={"tokenFile": "/etc/passwd"})),
+        ("kubeconfig.users[1].user.tokenFile", "file"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_used_is_refused_and_not_repeated(memory_world: World, case: str) -> None:
+    text, expected = BAD[case]
+    with pytest.raises(RequestRejected) as caught:
+        put(memory_world, text)
+    assert refused(caught) == [expected]
+    assert "planted" not in str(caught.value)
+    assert kept(memory_world) is None
+
+
+def test_what_is_wrong_leaves_what_was_there(memory_world: World) -> None:
+    put(memory_world)
+    with pytest.raises(RequestRejected):
+        put(memory_world, "- nothing")
+    assert memory_world.services.connections.get(memory_world.root, MAIN).revision == 1
+
+
+# Checks
+
+
+class Asked(MemoryExecutor):
+    """An executor that notes for which projects it was checked."""
+
+    projects: list[str] | None = None
+
+    def check(self, projects: Any) -> list[Check]:
+        self.projects = list(projects)
+        return [Check("all", "ok", "is well")]
+
+
+def test_a_check_asks_the_executor_about_the_projects_on_the_cluster(
+    memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = Asked()
+    execution = app.Execution(Fleet({"kubernetes": executor}))
+    world = found_world(memory_store, monkeypatch, execution=execution)
+    world.services.places.create(world.root, Cluster(name="spare"))
+    world.services.places.create(world.root, Project(name="elsewhere", parent="cluster/spare"))
+    assert world.services.connections.check(world.root, MAIN) == [Check("all", "ok", "is well")]
+    assert executor.projects == ["forest", "lake", "meadow"]
+
+
+def test_a_cluster_whose_certificate_nobody_looks_at_is_told(
+    memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = found_world(memory_store, monkeypatch, execution=app.Execution(Fleet({"kubernetes": Asked()})))
+    put(world)
+    assert [check.name for check in world.services.connections.check(world.root, MAIN)] == ["all"]
+    put(world, yaml.safe_dump(make_kubeconfig(cluster={"server": SERVER, "insecure-skip-tls-verify": True})))
+    first, _ = world.services.connections.check(world.root, MAIN)
+    assert (first.name, first.state) == ("certificate", "warning")
+
+
+def test_where_nobody_executes_the_check_says_what_is_missing(memory_world: World) -> None:
+    services, root = memory_world.services, memory_world.root
+    (check,) = services.connections.check(root, MAIN)
+    assert (check.name, check.state) == ("connection", "problem")
+    assert "no kubeconfig" in check.message
+    assert "fairlead clusters connect main" in (check.hint or "")
+    put(memory_world)
+    (check,) = services.connections.check(root, MAIN)
+    assert (check.state, "kubeconfig" in check.message) == ("problem", False)
+    services.places.create(root, Cluster(name="box", executor="local"))
+    (check,) = services.connections.check(root, "cluster/box")
+    assert "machine" in check.message
+
+
+def test_a_cluster_with_live_runs_stays_where_it_is(world: World) -> None:
+    """At another address may be another cluster: its runs would be taken for gone, and go on."""
+    put(world)
+    run = world.submit(FOREST)
+    put(world, yaml.safe_dump(make_kubeconfig(user={"token": "another"})))
+    elsewhere = yaml.safe_dump(make_kubeconfig(cluster={"server": "https://10.9.9.9:6443"}))
+    with pytest.raises(Conflict, match=r"is at .* and not at https://10\.9\.9\.9:6443") as caught:
+        put(world, elsewhere)
+    assert users_of(caught) == [("run", run.id)]
+    world.services.runs.stop(world.root, run.id)
+    assert put(world, elsewhere).server == "https://10.9.9.9:6443"
+
+
+def test_volumes_on_a_cluster_are_not_left_behind(world: World) -> None:
+    places, root = world.services.places, world.root
+    world.services.volumes.create(root, FOREST, SharedVolume.model_validate({"name": "sets", "size": "1Gi"}))
+    places.edit(root, MAIN, {"namespace": "ai-{project}"})  # nobody has executed anything there yet
+    put(world)
+    for scope, change in (
+        (MAIN, {"namespace": "{project}"}),
+        (FOREST, {"name": "woods"}),
+        (FOREST, {"parent": "platform"}),
+    ):
+        with pytest.raises(Conflict, match="volume sets is in namespace ai-forest"):
+            places.edit(root, scope, change)
+    places.edit(root, MAIN, {"name": "prod"})
+    world.services.volumes.delete(root, FOREST, "sets")
+    places.edit(root, FOREST, {"name": "woods"})

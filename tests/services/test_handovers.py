@@ -1,0 +1,361 @@
+"""What a run fetches and hands over itself: with its own token, while it is executed, and nothing else."""
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from fairlead import run_files
+from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.errors import FairleadError, Forbidden, NotFound, RequestRejected, Unauthenticated
+from fairlead.model.observations import Phase
+from fairlead.model.records import RunFileRecord
+from fairlead.ports import Sealed, Store
+from fairlead.run_tokens import PREFIX, PURPOSE, seal_run_token
+from fairlead.services import handovers
+from fairlead.services.calls import Call
+from fairlead.services.handovers import Handed, Handovers, check_path
+from fairlead.services.units import TOKEN_PREFIX, Units
+from tests.making import PYTHON
+from tests.services.executing import CODE, DIGEST, HOME, Platform, found_platform
+from tests.services.worlds import KEY, OTHER_KEY, refused, says
+
+RESULT = b'{"kind": "json", "value": 7}'
+ERROR = b'{"type": "ValueError", "message": "too hot", "traceback": ""}'
+
+
+@pytest.fixture
+def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A platform on every kind of store in turn."""
+    return found_platform(store, monkeypatch)
+
+
+def start(platform: Platform) -> tuple[str, Call]:
+    """A run that goes on, and how it calls."""
+    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    run, controller = platform.submit(function={**PYTHON, "code": DIGEST}), platform.control()
+    controller.look(set())
+    platform.executor.go(run.id)
+    controller.look({run.id})
+    return run.id, call_of(platform, run.id)
+
+
+def call_of(platform: Platform, run_id: str) -> Call:
+    """How a run calls."""
+    return Call(bearer=seal_run_token(platform.world.safe, run_id))
+
+
+def put(platform: Platform, call: Call, run_id: str, path: str, content: bytes = b"x") -> Handed:
+    """Hand over a file."""
+    return platform.world.services.handovers.put(call, run_id, path, io.BytesIO(content))
+
+
+def kept(platform: Platform, run_id: str) -> dict[str, bytes | None]:
+    """What is kept of a run."""
+    with platform.world.store.reading() as tx:
+        files = run_files.list_files(tx, run_id)
+        return {file.path: run_files.load_file(tx, run_id, file.path) for file in files}
+
+
+def with_keys(platform: Platform, *keys: str) -> Handovers:
+    """The same use cases with other keys."""
+    return Handovers(platform.world.services.units, KeySafe(parse_keys(",".join(keys))))
+
+
+def test_a_run_fetches_its_code_and_hands_over_what_it_leaves(platform: Platform) -> None:
+    run, call = start(platform)
+    assert platform.world.services.handovers.code(call, run) == CODE
+    assert put(platform, call, run, "output/models/é.bin", b"\x00" * 3_000_000) == Handed(
+        "output/models/é.bin", 3_000_000
+    )
+    assert put(platform, call, run, "error.json", ERROR).size == len(ERROR)
+    put(platform, call, run, "result.json", b'{"kind": "json", "value": null}')
+    put(platform, call, run, "result.json", RESULT)
+    assert kept(platform, run) == {
+        "output/models/é.bin": b"\x00" * 3_000_000,
+        "error.json": ERROR,
+        "result.json": RESULT,
+    }
+
+
+def test_what_a_run_handed_over_is_no_entry_of_the_audit(platform: Platform) -> None:
+    run, call = start(platform)
+    before = platform.world.told()
+    put(platform, call, run, "output/a")
+    assert platform.world.told() == before
+
+
+def test_a_run_without_code_of_its_own_has_none(platform: Platform) -> None:
+    run, controller = platform.submit(), platform.control()
+    controller.look(set())
+    with pytest.raises(NotFound, match="has no code of its own"):
+        platform.world.services.handovers.code(call_of(platform, run.id), run.id)
+
+
+# Tokens
+
+
+def test_the_token_of_another_run_opens_nothing(platform: Platform) -> None:
+    run, _ = start(platform)
+    other, call = start(platform)
+    with pytest.raises(NotFound) as found:
+        put(platform, call, run, "output/a")
+    with pytest.raises(NotFound) as absent:
+        put(platform, call, "f" * 32, "output/a")
+    assert str(found.value).replace(run, "") == str(absent.value).replace("f" * 32, "")
+    with pytest.raises(NotFound):
+        platform.world.services.handovers.code(call, run)
+    put(platform, call, other, "output/a")
+    assert kept(platform, run) == {}
+
+
+def test_a_run_that_was_forgotten_has_nothing_to_hand_over(platform: Platform) -> None:
+    call = call_of(platform, "f" * 32)
+    with pytest.raises(NotFound):
+        put(platform, call, "f" * 32, "output/a")
+
+
+@pytest.mark.parametrize("end", ["completed", "stopped", "waiting"])
+def test_a_token_is_good_only_while_the_run_is_executed(platform: Platform, end: str) -> None:
+    run, call = start(platform)
+    if end == "completed":
+        platform.executor.end(run, phase=Phase.SUCCEEDED)
+        platform.control().look({run})
+    elif end == "stopped":
+        platform.stop(run)
+        platform.executor.end(run, phase=Phase.FAILED, stopped=True)
+        platform.control().look({run})
+    else:
+        run = platform.submit().id
+        call = call_of(platform, run)
+    for attempt in (
+        lambda: put(platform, call, run, "output/a"),
+        lambda: platform.world.services.handovers.code(call, run),
+    ):
+        with pytest.raises(Unauthenticated, match="good only while it is executed") as caught:
+            attempt()
+        assert platform.run(run).state in says(caught)
+    assert kept(platform, run) == {}
+
+
+def test_a_token_is_good_while_its_run_is_being_stopped(platform: Platform) -> None:
+    run, call = start(platform)
+    platform.stop(run)
+    assert platform.state(run)[0] == "stopping"
+    put(platform, call, run, "output/a")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda token: token[:-9] + ("A" if token[-9] != "A" else "B") + token[-8:],
+        lambda token: token[:-5],
+        lambda token: token + "AAAA",
+        lambda _: PREFIX,
+        lambda _: PREFIX + "x",
+        lambda _: f"{PREFIX}.",
+        lambda _: f"{PREFIX}é.é",
+        lambda token: f"{PREFIX}{'a' * 16}.{token.rpartition('.')[2]}",
+        lambda token: token.rpartition(".")[0] + ".!!!!",
+        lambda token: token.upper(),
+        lambda token: token.removeprefix(TOKEN_PREFIX),
+        lambda token: token.replace(PREFIX, TOKEN_PREFIX),
+    ],
+)
+def test_a_forged_token_is_nobody(platform: Platform, change: object) -> None:
+    run, call = start(platform)
+    assert callable(change)
+    forged = replace(call, bearer=change(call.bearer))
+    with pytest.raises(Unauthenticated):
+        put(platform, forged, run, "output/a")
+
+
+def test_what_was_sealed_for_something_else_is_no_token(platform: Platform) -> None:
+    run, _ = start(platform)
+    sealed = platform.world.safe.seal(run.encode(), "some secret")
+    made = KeySafe(parse_keys(KEY))
+
+    class Misled:
+        key_id = made.key_id
+
+        def seal(self, value: bytes, purpose: str) -> Sealed:
+            """Whatever is asked for, what was sealed for something else."""
+            assert (value, purpose) == (run.encode(), PURPOSE)
+            return sealed
+
+        open = made.open
+
+    with pytest.raises(Unauthenticated):
+        put(platform, Call(bearer=seal_run_token(Misled(), run)), run, "output/a")
+
+
+def test_a_token_outlives_a_rotation_of_keys_and_not_the_key_itself(platform: Platform) -> None:
+    run, call = start(platform)
+    with_keys(platform, OTHER_KEY, KEY).put(call, run, "output/a", io.BytesIO(b"1"))
+    with pytest.raises(Unauthenticated, match="or its key was forgotten"):
+        with_keys(platform, OTHER_KEY).put(call, run, "output/b", io.BytesIO(b"1"))
+    assert list(kept(platform, run)) == ["output/a"]
+
+
+def test_a_token_of_a_run_opens_nothing_else(platform: Platform) -> None:
+    """Neither as a token of this server, nor by asking an issuer about it."""
+    run, call = start(platform)
+    services = platform.world.services
+
+    class Issuer:
+        def identify(self, bearer: str) -> object:
+            """Never asked for."""
+            raise AssertionError(bearer)
+
+    units = Units(platform.world.store, platform.world.clock, lambda: "x", Issuer())  # type: ignore[arg-type]
+    with pytest.raises(Unauthenticated):
+        units.admit(call)
+    for use_case in (services.runs.get, services.executions.code, services.executions.files, services.runs.stop):
+        with pytest.raises(Unauthenticated):
+            use_case(call, run)
+    with pytest.raises(Unauthenticated):
+        services.tokens.sign_in(call, call.bearer or "")
+
+
+def test_users_hand_over_nothing(platform: Platform) -> None:
+    run, _ = start(platform)
+    world = platform.world
+    for call, error in ((world.root, Forbidden), (world.grant("vic", "viewer", HOME), Forbidden)):
+        with pytest.raises(error, match="only run"):
+            put(platform, call, run, "output/a")
+    for call, unseen in ((world.grant("sam", "admin", "project/other"), NotFound), (Call(), Unauthenticated)):
+        with pytest.raises(unseen):
+            put(platform, call, run, "output/a")
+    assert kept(platform, run) == {}
+
+
+def test_tokens_are_told_from_each_other_and_not_shown(platform: Platform) -> None:
+    first, second = (seal_run_token(platform.world.safe, "r1") for _ in range(2))
+    assert first != second
+    assert first.startswith(TOKEN_PREFIX)
+    assert first.isascii()
+    assert first not in repr(Call(bearer=first))
+
+
+# Limits
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "output",
+        "output/",
+        "output//a",
+        "output/a/",
+        "/output/a",
+        "output/../result.json",
+        "output/..",
+        "output/a/../../b",
+        "output/./a",
+        "../output/a",
+        "output/a\0b",
+        "output/\ud800",
+        "log",
+        "usage.json",
+        "result.json/a",
+        "Result.json",
+        "outputs/a",
+        "output/" + "x" * 994,
+        "output/" + "é" * 500,
+        "output" + "/x" * 600,
+    ],
+)
+def test_a_path_that_is_none_is_refused(path: str) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        check_path(path)
+    assert refused(caught) == [("path", "path")]
+    assert "hand over result.json, error.json or output/" in str(caught.value.violations[0].hint)
+
+
+@pytest.mark.parametrize(
+    "path", ["output/a", "output/...", "output/..a", "output/ ", "output/a\\..\\b", "output/" + "x" * 993]
+)
+def test_any_other_path_is_taken(platform: Platform, path: str) -> None:
+    run, call = start(platform)
+    put(platform, call, run, path)
+    assert list(kept(platform, run)) == [path]
+
+
+@pytest.mark.parametrize("path", ["result.json", "error.json"])
+@pytest.mark.parametrize("content", [b"", b"[1]", b"{", b"null", b'{"a": NaN}', b"\xff", b"[" * 100_000])
+def test_what_is_no_json_object_is_refused(platform: Platform, path: str, content: bytes) -> None:
+    run, call = start(platform)
+    with pytest.raises(RequestRejected) as caught:
+        put(platform, call, run, path, content)
+    assert refused(caught) == [("body", "json")]
+    assert kept(platform, run) == {}
+
+
+@pytest.mark.parametrize("content", [b"{}", b'{"kind": "json"}', b'{"kind": "json", "value": 1, "more": 2}', ERROR])
+def test_a_result_that_the_bootstrap_does_not_leave_is_refused(platform: Platform, content: bytes) -> None:
+    run, call = start(platform)
+    with pytest.raises(RequestRejected) as caught:
+        put(platform, call, run, "result.json", content)
+    assert refused(caught) == [("body", "json")]
+
+
+def test_a_result_that_is_too_large_says_by_how_much_and_the_way_out(platform: Platform) -> None:
+    run, call = start(platform)
+    frame = len(b'{"kind": "json", "value": ""}')
+    put(platform, call, run, "result.json", b'{"kind": "json", "value": "%b"}' % (b"x" * (512 * 1024 - frame)))
+    with pytest.raises(RequestRejected) as caught:
+        put(platform, call, run, "result.json", b'{"kind": "json", "value": "%b"}' % (b"x" * (512 * 1024 - frame + 1)))
+    assert refused(caught) == [("body", "max")]
+    assert caught.value.violations[0].message == "result.json has 524,289 bytes; at most 524,288 are kept"
+    assert "a volume" in str(caught.value.violations[0].hint)
+
+
+def test_a_run_leaves_so_many_bytes_and_no_more(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handovers, "LARGEST_OUTPUT", 100)
+    run, call = start(platform)
+    put(platform, call, run, "output/a", b"x" * 60)
+    put(platform, call, run, "output/a", b"x" * 70)  # in its own place
+    put(platform, call, run, "result.json", RESULT)  # does not count
+    with pytest.raises(RequestRejected) as caught:
+        put(platform, call, run, "output/b", b"x" * 31)
+    assert refused(caught) == [("body", "max")]
+    said = caught.value.violations[0]
+    assert said.message == f"has 31 bytes, and run {run} has handed over 70; at most 100 are kept"
+    assert said.hint == "write it to a volume"
+    put(platform, call, run, "output/b", b"x" * 30)
+    other, theirs = start(platform)
+    put(platform, theirs, other, "output/b", b"x" * 100)
+
+
+def test_a_run_leaves_so_many_files_and_no_more(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handovers, "MOST_FILES", 2)
+    run, call = start(platform)
+    for path in ("output/a", "output/b", "output/b"):
+        put(platform, call, run, path)
+    with pytest.raises(RequestRejected) as caught:
+        put(platform, call, run, "output/c")
+    assert refused(caught) == [("path", "max")]
+    assert "has handed over 2 files; at most 2 are kept" in caught.value.violations[0].message
+    assert len(kept(platform, run)) == 2
+
+
+def test_all_that_was_handed_over_goes_with_the_run(platform: Platform) -> None:
+    run, call = start(platform)
+    put(platform, call, run, "output/a")
+    platform.executor.end(run, phase=Phase.SUCCEEDED)
+    platform.control().look({run})
+    platform.world.services.runs.delete(platform.world.root, run)
+    with platform.world.store.reading() as tx:
+        assert tx.count(RunFileRecord) == 0
+
+
+def test_nothing_of_what_is_refused_is_kept(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, call = start(platform)
+    monkeypatch.setattr(handovers, "LARGEST_OUTPUT", 10)
+    put(platform, call, run, "output/a", b"first")
+    for content in (b"x" * 11, b"x" * 3_000_000):
+        with pytest.raises(FairleadError):
+            put(platform, call, run, "output/a", content)
+    assert kept(platform, run) == {"output/a": b"first"}
