@@ -138,7 +138,7 @@ def _check_namespaces(api: Api, cluster: Cluster, namespaces: Namespaces, projec
             message = f"there is no namespace {namespace} for project {project}: its runs wait"
             hint = f"kubectl create namespace {namespace} && kubectl label namespace {namespace} {label}"
             yield Check("namespaces", "problem", message, hint)
-    there = f"{len(namespaces) - len(absent)} of {_count(projects, 'project')} have one called {cluster.namespace}"
+    there = f"there for {len(namespaces) - len(absent)} of {_count(projects, 'project')}"
     if len(namespaces) < projects:
         there += f"; {projects - len(namespaces)} were not looked at"
     yield Check(
