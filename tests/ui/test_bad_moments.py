@@ -78,6 +78,7 @@ def test_a_link_signs_in_once_and_says_so_when_it_is_used_up(browsing: Browsing,
     other.goto(own_site.link)
     expect(other.get_by_role("alert")).to_contain_text("used up or too old")
     expect(other.get_by_label("Token", exact=True)).to_be_visible()
+    other.wait_for_load_state("networkidle")  # or what still comes is missed by a server that has ended
 
 
 MARKUP = '<img src=x onerror="window.broken = true"><script>window.broken = true</script>'

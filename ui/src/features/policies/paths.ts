@@ -47,6 +47,7 @@ const WORDS: [string, string, string[]?][] = [
   ["action", "Action", ["job", "serve", "workspace"]],
   ["function.kind", "Kind of function", ["python", "container"]],
   ["function.image", "Image"],
+  ["function.pull_policy", "When the image is pulled", ["Always", "IfNotPresent", "Never"]],
   ["profile", "Compute resource"],
   ["template", "Template"],
   ["resources.gpu.type", "GPU type"],
@@ -70,6 +71,8 @@ const WORDS: [string, string, string[]?][] = [
 ];
 
 const SECTIONS: [string, string][] = [
+  ["function.pull_secrets", "Pull secrets"],
+  ["function.pull_secrets.*", "Pull secret {secret}"],
   ["resources", "All resources"],
   ["resources.extended", "Extended resources"],
   ["node_selector", "Node selector"],
