@@ -24,7 +24,7 @@ from fairlead.run_tokens import seal_run_token
 from fairlead.server.applications import create_application
 from tests.adapters.local.making import make_work
 from tests.cluster.control_planes import ControlPlane
-from tests.contracts.executors import ENDED, is_over
+from tests.contracts.executors import is_over, wait_for_phase
 from tests.contracts.samples import keep, make, make_places
 from tests.databases import wait_until
 
@@ -64,15 +64,7 @@ class KubernetesBench:
 
     def until(self, run_id: str, *phases: Phase) -> Observation:
         """Wait for it."""
-        found: list[Observation] = []
-
-        def look() -> bool:
-            seen = self.executor.observe(run_id)
-            found[:] = [] if seen is None else [seen]
-            return seen is not None and seen.phase in (*phases, *ENDED)
-
-        wait_until(look, seconds=30)
-        return found[0]
+        return wait_for_phase(self.executor, run_id, *phases)
 
     def again(self) -> KubernetesExecutor:
         """Another one that has just begun to look, as after a crash of the server."""

@@ -11,17 +11,13 @@ from tests.cli.terminal import Answer, Terminal
 from tests.cluster.clients import Client, path_of, until
 from tests.cluster.control_planes import ControlPlane
 from tests.cluster.kubelets import FakeKubelet
-from tests.processes.machines import Launcher, Machine, Running
+from tests.processes.machines import Machine, Running
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def server(shared_machine: Machine) -> Running:
     """A server on SQLite."""
-    launcher = Launcher(tmp_path_factory.mktemp("launcher"))
-    machine = Machine(tmp_path_factory.mktemp("machine"), launcher)
-    yield machine.up()
-    machine.close()
-    launcher.close()
+    return shared_machine.up()
 
 
 @pytest.fixture

@@ -291,15 +291,7 @@ class LocalBench:
 
     def until(self, run_id: str, *phases: Phase) -> Observation:
         """Wait for it."""
-        found: list[Observation] = []
-
-        def look() -> bool:
-            seen = self.executor.observe(run_id)
-            found[:] = [] if seen is None else [seen]
-            return seen is not None and seen.phase in (*phases, *ENDED)
-
-        wait_until(look, seconds=20)
-        return found[0]
+        return wait_for_phase(self.executor, run_id, *phases)
 
     def again(self) -> LocalExecutor:
         """Another one on the same folder."""
@@ -325,6 +317,19 @@ class LocalBench:
 def find_holdings(executor: Executor) -> list[Holding]:
     """What runs hold, on all nodes."""
     return [holding for node in executor.nodes() for holding in node.holdings if holding.run_id]
+
+
+def wait_for_phase(executor: Executor, run_id: str, *phases: Phase) -> Observation:
+    """What is seen of a run once it is in one of these phases, or has ended."""
+    found: list[Observation] = []
+
+    def look() -> bool:
+        seen = executor.observe(run_id)
+        found[:] = [] if seen is None else [seen]
+        return seen is not None and seen.phase in (*phases, *ENDED)
+
+    wait_until(look, seconds=30)
+    return found[0]
 
 
 def is_over(executor: Executor, run_id: str) -> bool:

@@ -4,6 +4,7 @@ Standard library only: the process beside each local run reads them too.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 LARGEST_LEFT = 512 * 1024
@@ -27,6 +28,12 @@ def read_result(found: dict[str, Any] | None) -> dict[str, Any] | None:
     """A result, where what was found is one that the bootstrap leaves."""
     known = found is not None and KNOWN.get(str(found.get("kind"))) == set(found)
     return found if known else None
+
+
+def find_peaks(samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The most that was used of each resource."""
+    names = sorted({name for sample in samples for name in sample} - {"at"})
+    return {name: max(sample.get(name, 0) for sample in samples) for name in names}
 
 
 def _refuse_number(text: str) -> None:

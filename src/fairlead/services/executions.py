@@ -7,6 +7,7 @@ from typing import BinaryIO
 from fairlead.core.fitting import judging
 from fairlead.core.fitting.asking import read_ask
 from fairlead.core.fitting.wording import show_amount
+from fairlead.core.outcomes import find_peaks
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unavailable
 from fairlead.model.nodes import Node
 from fairlead.model.observations import LogPage, OutputFile
@@ -93,9 +94,7 @@ class Executions:
         series = [] if executor is None else executor.read_usage(run_id)
         with self.units.reading(call) as unit:
             kept = unit.tx.get(OutcomeRecord, id=run_id)
-        names = {name for sample in series for name in sample} - {"at"}
-        peaks = {name: max(sample.get(name, 0) for sample in series) for name in sorted(names)}
-        return Usage(peaks if kept is None else kept.usage, series)
+        return Usage(find_peaks(series) if kept is None else kept.usage, series)
 
     def files(self, call: Call, run_id: str) -> list[OutputFile]:
         """The files that a run left."""

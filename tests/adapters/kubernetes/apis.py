@@ -3,7 +3,8 @@
 import threading
 from typing import Any, cast
 
-from fairlead.adapters.kubernetes.clients import JSON, Api, Refused
+from fairlead.adapters.kubernetes.clients import Api, Refused
+from fairlead.model.observations import JSON
 
 Said = JSON | Exception
 

@@ -10,9 +10,10 @@ from typing import Any, cast
 import pytest
 
 from fairlead.adapters.kubernetes import reflectors
-from fairlead.adapters.kubernetes.clients import JSON, Api, Refused
+from fairlead.adapters.kubernetes.clients import Api, Refused
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.errors import Unavailable
+from fairlead.model.observations import JSON
 
 PATH = "/api/v1/pods"
 OVER = Unavailable("the script is over")

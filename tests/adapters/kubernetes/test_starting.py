@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead.adapters.kubernetes.clients import JSON, Api, Refused, path_of
+from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter, Unfit
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Work
+from fairlead.model.observations import JSON, Work
 from fairlead.model.scopes import Cluster
 from tests.adapters.local.making import make_work
 from tests.making import SERVED

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from fairlead.adapters.kubernetes import offering
-from fairlead.adapters.kubernetes.clients import JSON, Api, Refused, path_of
+from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
 from fairlead.adapters.kubernetes.objects import PROJECT_LABEL
 from fairlead.adapters.kubernetes.probing import check_callbacks
 from fairlead.core.access import SYSTEM, Permission, list_permissions
 from fairlead.core.manifests import names
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Check
+from fairlead.model.observations import JSON, Check
 from fairlead.model.scopes import Cluster
 
 OLDEST = (1, 27)  # strict field validation, and Jobs whose pods may still be changed while they are suspended

@@ -14,8 +14,8 @@ import msgspec
 
 from fairlead.errors import FairleadError, Unavailable
 from fairlead.model.connections import Connection
+from fairlead.model.observations import JSON
 
-JSON = dict[str, Any]
 OF_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MANAGER = "fairlead"
 PASSING = (408, 429, 500, 502, 503, 504)  # the same request may succeed later

@@ -19,7 +19,7 @@ from fairlead.adapters.kubernetes.objects import Main, Pod
 from fairlead.adapters.kubernetes.observing import Surroundings
 from fairlead.adapters.kubernetes.outcomes import Outcomes
 from fairlead.adapters.kubernetes.reflectors import Reflector
-from fairlead.adapters.kubernetes.sampling import Sampler, find_peaks
+from fairlead.adapters.kubernetes.sampling import Sampler
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter, Unfit
 from fairlead.adapters.kubernetes.views import RunView, View, belongs
 from fairlead.adapters.masking import Masker
@@ -27,6 +27,7 @@ from fairlead.core.fitting.asking import read_pod
 from fairlead.core.fitting.waiting import explain_wait
 from fairlead.core.manifests.functions import read_names
 from fairlead.core.manifests.names import RUN_LABEL
+from fairlead.core.outcomes import find_peaks
 from fairlead.errors import FairleadError, NotFound, Unavailable
 from fairlead.model.connections import Connection
 from fairlead.model.nodes import Node

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fairlead.core.fitting.asking import PODS
 from fairlead.core.manifests.names import PREFIX, RUN_LABEL
 from fairlead.model.nodes import Amounts, Taint
+from fairlead.model.observations import JSON
 from fairlead.model.quantities import NANOS, Quantity
 
-JSON = dict[str, Any]
 PLATFORM_LABEL = f"{PREFIX}/platform"  # whose it is: several platforms may share a cluster
 RELEASED = f"{PREFIX}/released"
 QUEUE = f"{PREFIX}/queue"
@@ -58,9 +58,6 @@ class Main:
     suspended: bool
     deleting: bool
     wanted: int
-    ready: int
-    created_at: datetime | None
-    started_at: datetime | None
     conditions: Mapping[str, Condition]
     deadline: int | None = None
     queue: str = ""  # of Kueue, which then says when it goes on
@@ -145,9 +142,6 @@ def read_main(platform: str, raw: JSON) -> Main | None:
         suspended=bool(spec.get("suspend")),
         deleting="deletionTimestamp" in meta,
         wanted=spec.get("replicas", 1) if serves else spec.get("completions", 1),
-        ready=status.get("readyReplicas", 0) if serves else status.get("ready", 0),
-        created_at=read_time(meta.get("creationTimestamp")),
-        started_at=read_time(status.get("startTime")),
         conditions=_read_conditions(status),
         deadline=spec["template"]["spec"].get("activeDeadlineSeconds"),
         queue=meta["labels"].get(QUEUE_LABEL, ""),

@@ -4,15 +4,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fairlead.adapters.exits import tell_exit
 from fairlead.adapters.kubernetes.objects import Ended, Main, Pod, Warned
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.core.outcomes import parse_left, read_result
-from fairlead.model.observations import Observation, Phase
+from fairlead.model.observations import JSON, Observation, Phase
 
-JSON = dict[str, Any]
 TAIL_LINES, LONGEST_TAIL = 3, 600
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
@@ -34,6 +33,12 @@ NO_VOLUME, CLAIM = "ProvisioningFailed", "PersistentVolumeClaim"
 PULLING = re.compile(r"^Back-off pulling image .*?: ErrImagePull: ")  # which stands before what was said at first
 OF_OTHERS = re.compile(r" (no new claims to deallocate, )?preemption: .*", re.DOTALL)
 NEW_NAME = re.compile(r'^Error creating: (pods "[^"]*" is forbidden: )?')  # another one with each try
+SEVERITY = (
+    Phase.STARTING,
+    Phase.RUNNING,
+    Phase.PENDING,
+    Phase.DEGRADED,
+)  # the worst last
 OVER = ("Complete", "Failed")
 ABOUT_TO_END = ("FailureTarget", "SuccessCriteriaMet")
 
@@ -113,9 +118,6 @@ def _go_on(view: RunView, main: Main, pods: list[Pod], around: Surroundings) -> 
         told = f"{running} of {main.wanted} pods run; {worst.message or 'the others are being started'}"
         return Observation(Phase.RUNNING, worst.reason, told)
     return Observation(*worst)
-
-
-SEVERITY = (Phase.STARTING, Phase.RUNNING, Phase.PENDING, Phase.DEGRADED)
 
 
 def _find_trouble(pod: Pod, view: RunView, around: Surroundings) -> Trouble | None:

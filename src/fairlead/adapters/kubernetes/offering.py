@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from fairlead.adapters.kubernetes.clients import JSON, Api, Refused, path_of
-from fairlead.model.observations import Check
+from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
+from fairlead.model.observations import JSON, Check
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.scopes import Cluster
 

@@ -10,11 +10,10 @@ import msgspec
 
 from fairlead.core.outcomes import parse_left, read_result
 from fairlead.errors import Conflict
-from fairlead.model.observations import Observation, Phase
+from fairlead.model.observations import JSON, Observation, Phase
 from fairlead.ports import Clock, Store
 from fairlead.run_files import load_file, load_size, save_file
 
-JSON = dict[str, Any]
 OUTCOME, RESULT, ERROR, USAGE = "outcome.json", "result.json", "error.json", "usage.json"
 MOST_REMEMBERED = 5000
 ASKED_SECONDS = 1.0

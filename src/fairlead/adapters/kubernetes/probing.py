@@ -5,11 +5,11 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from fairlead.adapters.kubernetes.clients import JSON, Api, Refused, path_of
+from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
 from fairlead.adapters.kubernetes.offering import find_object
 from fairlead.core.manifests.probes import PROBE_LABEL, REACHED, render_probe
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Check
+from fairlead.model.observations import JSON, Check
 from fairlead.model.scopes import Cluster
 
 PATIENCE_SECONDS = 35.0  # so that the whole check is answered within a minute

@@ -12,10 +12,10 @@ import structlog
 
 from fairlead.adapters.kubernetes.clients import Api, Refused
 from fairlead.errors import Unavailable
+from fairlead.model.observations import JSON
 
 log = structlog.get_logger()
 
-JSON = dict[str, Any]
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
 WATCH_SECONDS = (240, 480)  # how long one watch lasts; not all of them end at once
 MOST_REMEMBERED = 1000

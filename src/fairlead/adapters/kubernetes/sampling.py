@@ -5,7 +5,6 @@ import threading
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -14,12 +13,12 @@ from fairlead.adapters.kubernetes.objects import Pod
 from fairlead.adapters.kubernetes.views import View
 from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.errors import Unavailable
+from fairlead.model.observations import JSON
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.ports import Clock
 
 log = structlog.get_logger()
 
-JSON = dict[str, Any]
 SECONDS = 15.0
 SECONDS_WITHOUT = 600.0  # between two looks whether a cluster that measures nothing has begun to
 MOST_SAMPLES = 2000
@@ -101,9 +100,3 @@ def _read_sample(line: str) -> JSON | None:
     except ValueError:
         return None
     return sample if isinstance(sample, dict) and "at" in sample else None
-
-
-def find_peaks(samples: Sequence[JSON]) -> JSON:
-    """The most that was used of each resource."""
-    names = sorted({name for sample in samples for name in sample} - {"at"})
-    return {name: max(sample.get(name, 0) for sample in samples) for name in names}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from fairlead.adapters.kubernetes.clients import JSON, Api, Refused, path_of
+from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
 from fairlead.adapters.kubernetes.objects import (
     PLATFORM_LABEL,
     PROJECT_LABEL,
@@ -21,7 +21,7 @@ from fairlead.adapters.kubernetes.objects import (
 from fairlead.core.manifests.functions import RUN_TOKEN, find_room
 from fairlead.core.manifests.names import RUN_LABEL, SECRET_NAME, label_value
 from fairlead.errors import FairleadError, Unavailable
-from fairlead.model.observations import Work
+from fairlead.model.observations import JSON, Work
 from fairlead.model.scopes import Cluster
 
 PLURALS = {
