@@ -1,5 +1,7 @@
 """Migrations: from nothing to the tables that the code means, with the data that was there, and once."""
 
+import contextlib
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -141,6 +143,18 @@ def test_servers_that_start_at_once_migrate_once(empty_url: str) -> None:
 
     with ThreadPoolExecutor(2) as threads:
         assert [task.result(30) for task in [threads.submit(start), threads.submit(start)]] == [HEAD, HEAD]
+
+
+def test_a_database_that_another_program_writes_for_the_first_time_is_waited_for(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "new.db", check_same_thread=False)) as other:
+        other.execute("CREATE TABLE t (x)")
+        other.execute("INSERT INTO t VALUES (1)")
+        done = threading.Timer(0.3, other.commit)
+        done.start()
+        store = DatabaseStore(f"sqlite:///{tmp_path}/new.db")
+        assert current(store.engine) is None
+        store.close()
+        done.join()
 
 
 def test_a_database_of_a_newer_version_is_refused(empty: sa.Engine) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.processes import execution
-from tests.processes.execution import Platform, end, find_processes, hear
+from tests.processes.execution import Platform, end, find_processes, hear, until
 from tests.processes.machines import Machine
 
 
@@ -42,6 +42,7 @@ def test_a_volume_of_a_run_can_be_written_and_goes_with_the_run(platform: Platfo
     run = platform.shell(f"echo hello > {path}/file && cat {path}/file; ls -A {path}/..", volumes=[asked])
     assert end(run)["state"] == "completed"
     assert run.logs().startswith("hello\n")
+    until(lambda: not (platform.folder_of(run) / "code").exists())  # it is tidied once its end is told; this goes last
     assert list(platform.folder_of(run).rglob("file")) == []
     after = platform.shell(f"cat {path}/file")
     assert "No such file" in end(after)["message"]

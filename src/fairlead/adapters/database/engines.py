@@ -1,6 +1,8 @@
 """How the databases are reached: SQLite as one file with one writer at a time, PostgreSQL by its address."""
 
 import importlib.util
+import sqlite3
+import time
 from typing import Any
 
 import msgspec
@@ -16,9 +18,9 @@ BUSY_MILLISECONDS = 10_000
 # so that no acknowledged change is lost with the power (NORMAL would only keep the database whole).
 # Recursive triggers: what is append-only refuses INSERT OR REPLACE too.
 PRAGMAS = (
+    f"busy_timeout={BUSY_MILLISECONDS}",
     "journal_mode=WAL",
     "synchronous=FULL",
-    f"busy_timeout={BUSY_MILLISECONDS}",
     "foreign_keys=ON",
     "recursive_triggers=ON",
 )
@@ -49,7 +51,7 @@ def _open_sqlite(address: sa.URL, begin: str, *more: str) -> sa.Engine:
     def prepare(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions begin where the engine says so, not where the driver guesses
         for pragma in (*PRAGMAS, *more):
-            connection.execute(f"PRAGMA {pragma}")
+            _set(connection, pragma)
 
     @sa.event.listens_for(engine, "begin")
     def start(connection: sa.Connection) -> None:
@@ -57,6 +59,19 @@ def _open_sqlite(address: sa.URL, begin: str, *more: str) -> sa.Engine:
         connection.connection.driver_connection.execute(begin)  # type: ignore[union-attr]
 
     return engine
+
+
+def _set(connection: sqlite3.Connection, pragma: str) -> None:
+    """Set a pragma. The busy timeout does not hold for WAL where another one is writing the very first pages."""
+    last = time.monotonic() + BUSY_MILLISECONDS / 1000
+    while True:
+        try:
+            connection.execute(f"PRAGMA {pragma}")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > last:
+                raise
+            time.sleep(0.01)
 
 
 def _create(address: sa.URL) -> sa.Engine:

@@ -95,16 +95,19 @@ class _View:
             inside = sorted(entries, key=lambda entry: entry.name)
         self._cover(path)
         for entry in inside:
-            there = os.path.join(self.root + path.rstrip("/"), entry.name)
-            if entry.is_symlink():
-                os.symlink(os.readlink(entry.path), there)
-            elif entry.is_dir(follow_symlinks=False):
-                os.mkdir(there)
-                if entry.path != "/proc":
-                    mount(entry.path, there, flags=BIND | RECURSIVE)
-            else:
-                Path(there).touch()
-                mount(entry.path, there, flags=BIND)
+            with contextlib.suppress(FileNotFoundError):  # it went away meanwhile
+                self._show(entry, os.path.join(self.root + path.rstrip("/"), entry.name))
+
+    def _show(self, entry: os.DirEntry[str], there: str) -> None:
+        if entry.is_symlink():
+            os.symlink(os.readlink(entry.path), there)
+        elif entry.is_dir(follow_symlinks=False):
+            os.mkdir(there)
+            if entry.path != "/proc":
+                mount(entry.path, there, flags=BIND | RECURSIVE)
+        else:
+            Path(there).touch()
+            mount(entry.path, there, flags=BIND)
 
     def _cover(self, path: str) -> None:
         """An empty folder of our own in a folder's place."""
