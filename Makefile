@@ -71,11 +71,16 @@ screenshots: $(VENV)/.project-installed ui ## Write docs/screenshots anew, with 
 	@SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest --quiet tests/ui/test_screenshots.py $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/.project-installed ## Measure planning, serving and running, the last beside peers from PyPI, in half an hour
+bench: $(VENV)/.project-installed ## Measure planning, fitting, serving and running, the last beside peers from PyPI, in half an hour
 	@$(BIN)/python -m bench.planning
+	@$(BIN)/python -m bench.fitting
 	@$(BIN)/python -m bench.serving
 	@$(BIN)/python -m bench.listing
 	@$(BIN)/python -m bench.peers
+
+.PHONY: bench-fit
+bench-fit: $(VENV)/.project-installed ## Measure fits on up to 20,000 nodes beside plain loops, in two minutes; ARGS="--help" says more
+	@$(BIN)/python -m bench.fitting $(ARGS)
 
 .PHONY: bench-peers
 bench-peers: $(VENV)/.project-installed ## Measure peers from PyPI, in a quarter of an hour; ARGS="--help" says what can be chosen

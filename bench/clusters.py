@@ -2,7 +2,8 @@
 
 Nodes are only objects, so that no time goes into processes: what is measured is the way
 from a submitted run to a Job that is released. Then how often the API server is asked over the life of a run, by its
-audit log; and how the memory of the server grows. Say `python -m bench.clusters --help` for what can be chosen.
+audit log; how the memory of the server grows; and, on a cluster of its own, our fit beside the scheduler's filters. Say
+`python -m bench.clusters --help` for what can be chosen.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from typing import Any
 import httpx2
 import psutil
 
+from bench.scheduling import measure_filters
 from fairlead import packing
 from fairlead.adapters.kubernetes.clients import Api, path_of
 from fairlead.adapters.kubernetes.objects import RELEASED
@@ -73,6 +75,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=300, help="in each round of the race with a bare client")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--live", type=int, default=1000, help="runs at once, for the memory of the server")
+    parser.add_argument("--nodes", type=int, default=1000, help="of the cluster on which a fit is measured")
     asked = parser.parse_args()
     with arranged() as (plane, platform, kubelet):
         api = Api(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=plane.token))
@@ -81,6 +84,7 @@ def main() -> None:
         measure_rate(platform, watcher, api, request, asked.runs, asked.rounds)
         measure_memory(platform, watcher, request, asked.live)
         measure_calls(plane, platform, kubelet)
+    measure_filters(asked.nodes)
 
 
 @contextlib.contextmanager

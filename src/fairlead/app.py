@@ -28,7 +28,7 @@ from fairlead.adapters.identity.logins import OidcLogin
 from fairlead.adapters.identity.oidc import OidcIdentity
 from fairlead.adapters.kubernetes.executors import Keeping, open_executor
 from fairlead.adapters.local.executors import LocalExecutor
-from fairlead.adapters.local.machines import find_machine
+from fairlead.adapters.local.machines import describe_runs, find_machine
 from fairlead.adapters.local.specifying import find_runtime
 from fairlead.controllers.fleets import Fleet
 from fairlead.controllers.folders import WatchedFolder
@@ -46,10 +46,12 @@ from fairlead.server.doors import Services
 from fairlead.services.applying import FOLDER, Apply, Applying
 from fairlead.services.audits import Audits
 from fairlead.services.calls import Call
+from fairlead.services.capacities import Capacities
 from fairlead.services.codes import Codes
 from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.connections import Connections
 from fairlead.services.executions import Executions
+from fairlead.services.fits import Fits
 from fairlead.services.founding import Founding
 from fairlead.services.grants import Grants
 from fairlead.services.handovers import Handovers
@@ -64,6 +66,7 @@ from fairlead.services.templates import Templates
 from fairlead.services.tokens import Tokens
 from fairlead.services.units import Units
 from fairlead.services.volumes import Volumes
+from fairlead.services.whys import Whys
 from fairlead.settings import Settings, describe_mistakes, problems_of, unknown_variables
 
 PAGE = Path(__file__).with_name("_ui")
@@ -109,7 +112,8 @@ def build_services(
     """What users can do, over a store and a safe; without an executor, runs wait for one."""
     execution, entrance = execution or Execution(), entrance or Entrance()
     units = Units(store, now, make_id, entrance.identity)
-    code = load_program()
+    snapshots = Snapshots(load_program())
+    executions = Executions(units, execution.executors, execution.server_id)
     places, policies, tokens = Places(units), Policies(units), Tokens(units)
     compute_resources, templates = ComputeResources(units), Templates(units)
     services = Services(
@@ -120,8 +124,11 @@ def build_services(
         policies=policies,
         secrets=Secrets(units, safe),
         volumes=Volumes(units),
-        runs=Runs(units, Snapshots(code), execution.executors, execution.tell),
-        executions=Executions(units, execution.executors, execution.server_id),
+        runs=Runs(units, snapshots, execution.executors, execution.tell),
+        fits=Fits(units, snapshots, execution.executors),
+        executions=executions,
+        whys=Whys(executions, snapshots),
+        capacities=Capacities(units, execution.executors, snapshots),
         handovers=Handovers(units, safe),
         connections=Connections(units, safe, execution.executors),
         codes=Codes(units),
@@ -384,16 +391,9 @@ def _greet(settings: Settings, server: Server, url: str) -> None:
     if server.link_word is not None:
         lines.append(f"  sign in  {url}/login?word={server.link_word}  (works once, within 15 minutes)")
     if server.executor is not None:
-        lines.append(f"  runs     {_describe_runs(server.executor)}")
+        lines.append(f"  runs     {describe_runs(server.executor.machine, is_root=server.executor.is_root)}")
     lines.append(f'  try      curl -H "Authorization: Bearer $(cat {file})" {url}/api/v1/me')
     print("\n".join(lines), flush=True)
-
-
-def _describe_runs(executor: LocalExecutor) -> str:
-    """How runs are kept apart from each other and from the server, plainly."""
-    obstacle = executor.machine.obstacle
-    whose = "each as a user of its own" if executor.is_root else "as your own user, which they share with the server"
-    return f"on this machine, {whose}" + (f"; they cannot mount volumes ({obstacle})" if obstacle else "")
 
 
 if __name__ == "__main__":

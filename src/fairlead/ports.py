@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
-from fairlead.model.nodes import Node
+from fairlead.core.fitting.grids import Grid
 from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Work
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.model.scopes import Cluster
@@ -118,7 +118,7 @@ class Executor(Protocol):
     def list_runs(self) -> list[str]:
         """The runs of which something is there."""
 
-    def nodes(self) -> Sequence[Node]:
+    def nodes(self) -> Grid:
         """Where runs are executed, with what is taken. Raise `Unavailable` where that cannot be told."""
 
     def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:

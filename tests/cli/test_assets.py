@@ -23,9 +23,9 @@ def test_a_compute_resource_is_made_of_options(terminal: Terminal) -> None:
     options = ["--scope", "cluster/local", "--cpu", "8", "--mem", "32Gi", "--gpu", "1", "--description", "One GPU."]
     assert terminal.say("compute", "create", "made", *options) == "created compute resource made at cluster/local\n"
     listed = terminal.say("compute", "ls", "--filter", "name==made").splitlines()
-    assert [line.split()[:6] for line in listed] == [
-        ["NAME", "SCOPE", "CPU", "MEM", "GPU", "RUNS"],
-        ["made", "cluster/local", "8", "32Gi", "1", "0"],
+    assert [line.split()[:5] for line in listed] == [
+        ["NAME", "SCOPE", "CPU", "MEM", "GPU"],
+        ["made", "cluster/local", "8", "32Gi", "1"],
     ]
     shown = terminal.say("compute", "show", "made")
     assert shown.startswith("name: made\ndescription: One GPU.\nscope: cluster/local\n")

@@ -78,7 +78,7 @@ def test_the_explanation_is_what_comes_out_where_nothing_is_said(tmp_path: Path)
 def test_the_plan_as_json_has_the_shape_that_the_design_promises(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, EVERYTHING, *OPTIONS, files=FILES)
     assert list(plan) == ["settings", "warnings", "violations", "manifests", "fit"]
-    assert plan["fit"] == {"verdict": "unknown", "nodes": [], "reasons": [], "ways_out": []}
+    assert plan["fit"] == {"verdict": "unknown", "nodes": [], "reasons": [], "ways_out": [], "counts": {}}
     for setting in plan["settings"]:
         assert (
             {"path", "value", "source", "overrode"}

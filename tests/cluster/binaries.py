@@ -52,6 +52,11 @@ def build(variables: Mapping[str, str] = os.environ) -> Path:
     return program
 
 
+def filter_command(variables: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """How the program is started that answers cases with the scheduler's own filters. Ready programs have none."""
+    return (str(build(variables)), "filter")
+
+
 def cached(variables: Mapping[str, str] = os.environ) -> Path:
     """Where the program is kept that is built from what the module says now."""
     digest = hashlib.sha256()

@@ -44,11 +44,12 @@ GUARD = "import ctypes,os,sys; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); os.execv(
 class ControlPlane:
     """One control plane. `stop_api` and `start_api` make an outage: etcd keeps what it has, the address stays."""
 
-    def __init__(self, folder: Path, *, audit: bool = False) -> None:
+    def __init__(self, folder: Path, *, audit: bool = False, measured: bool = False) -> None:
         self.folder, self._audit = folder, audit
         self._commands = binaries.find()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._etcd, self._peer, port = take_ports(3)
+        self._etcd, self._peer, port, measures = take_ports(4)
+        self._measures = measures if measured else 0  # where the scheduler tells how long things take it
         self.url = f"https://127.0.0.1:{port}"
         self._tokens = {user: secrets.token_hex(16) for user in (ADMIN, KUBELET, MANAGER, SCHEDULER)}
 
@@ -109,6 +110,10 @@ class ControlPlane:
             self._end(part, signal.SIGKILL)
             self._run(part, *arguments)
 
+    def stop_manager(self) -> None:
+        """End the controllers: objects stay as they are created."""
+        self._end("kube-controller-manager", signal.SIGKILL)
+
     def stop_api(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End the API server alone."""
         self._end("kube-apiserver", number)
@@ -156,6 +161,12 @@ class ControlPlane:
         events = (json.loads(line) for line in lines)
         done = (event for event in events if event["stage"] == "ResponseComplete")
         return [event for event in done if user is None or event["user"]["username"] == user]
+
+    def read_measures(self) -> str:
+        """What the scheduler has measured of itself, as Prometheus is told of it."""
+        answer = httpx2.get(f"https://127.0.0.1:{self._measures}/metrics", verify=False, timeout=PATIENCE)
+        answer.raise_for_status()
+        return answer.text
 
     def kubectl(self, *words: str) -> str:
         """What kubectl prints."""
@@ -233,7 +244,15 @@ class ControlPlane:
     def _arguments_of_scheduler(self) -> list[str]:
         config = self.folder / "scheduler.kubeconfig"
         quick = ["--kube-api-qps=500", "--kube-api-burst=1000"]
-        return [f"--kubeconfig={config}", "--leader-elect=false", "--secure-port=0", *quick]
+        pki = self.folder / "pki"
+        told = [
+            "--bind-address=127.0.0.1",
+            f"--tls-cert-file={pki / 'apiserver.crt'}",
+            f"--tls-private-key-file={pki / 'apiserver.key'}",
+            "--authorization-always-allow-paths=/metrics",
+        ]
+        own = [f"--secure-port={self._measures}", *(told if self._measures else ())]
+        return [f"--kubeconfig={config}", "--leader-elect=false", *own, *quick]
 
     # Processes
 
@@ -270,10 +289,10 @@ class ControlPlane:
 
 
 @contextlib.contextmanager
-def running(*, audit: bool = False) -> Iterator[ControlPlane]:
+def running(*, audit: bool = False, measured: bool = False) -> Iterator[ControlPlane]:
     """A control plane in a temporary folder, until the end of the block."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-cluster-"))
-    plane = ControlPlane(folder, audit=audit)
+    plane = ControlPlane(folder, audit=audit, measured=measured)
     try:
         plane.start()
         yield plane

@@ -73,7 +73,10 @@ def test_a_volume_of_a_class_that_is_not_there(platform: Platform) -> None:
     run = platform.run(volumes=[{**volume, "spec": {"size": "1Gi", "storage_class": "missing"}}])
     said = platform.until(run, "ProvisioningFailed")
     assert said["state"] == "pending"
-    assert 'cannot be made: storageclass.storage.k8s.io "missing" not found; the scheduler says: 0/' in said["message"]
+    ours, _, theirs = said["message"].partition("; the scheduler says: ")
+    assert 'cannot be made: storageclass.storage.k8s.io "missing" not found; mounts claim ' in ours
+    assert ours.endswith("which has no volume, and whose storage class missing is not there")
+    assert theirs.startswith("0/")
     run.stop()
 
 

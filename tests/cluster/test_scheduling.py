@@ -110,14 +110,18 @@ def test_one_that_has_to_wait_says_why_with_numbers_and_runs_when_there_is_room(
     assert place_of(platform, started[1]) == "a100-2"
     waits = platform.run(profile="four-a100")
     said = platform.until(waits, "Unschedulable")
-    ours = "needs 4 GPU; 0 of 4 are free on a100-1, the only node that matches"
+    holder = f"train-{started[0].id}"
+    ours = f"needs 4 GPUs; 0 of 4 are free on a100-1, the only node that could take it; next: run {holder} holds 4"
     assert (said["state"], said["message"].partition("; the scheduler says: ")[0]) == ("pending", ours)
     theirs = said["message"].partition("; the scheduler says: ")[2]
     assert theirs.startswith("0/6 nodes are available: 1 Insufficient nvidia.com/gpu")
     assert "preemption" not in theirs
-    assert platform.api("GET", f"/runs/{waits.id}/why")["message"] == said["message"]
+    why = platform.api("GET", f"/runs/{waits.id}/why")
+    assert (why["message"], why["details"][0]) == (ours, f"the scheduler says: {theirs}")
+    assert f"wait for run {holder}, which holds 4 GPUs on a100-1" in [way["message"] for way in why["fit"]["ways_out"]]
+    assert platform.api("GET", f"/runs/{waits.id}/explain")["fit"]["verdict"] == "later"
     assert ours in platform.terminal("runs", "why", waits.id).out
-    assert waits.why() == f"pending: {said['message']}"
+    assert waits.why().startswith(f"pending: {ours}\n  the scheduler says: ")
     started.pop(0).stop()
     started.append(waits)
     assert place_of(platform, waits) == "a100-1"
@@ -130,8 +134,9 @@ def test_of_several_nodes_the_best_is_named(platform: Platform, started: list[Ru
     waits = platform.run(resources={"gpu": {"devices": 3, "type": "A100"}})
     said = platform.until(waits, "Unschedulable")
     started.append(waits)
-    ours = "needs 3 GPU on one node; of 2 nodes that match, at most 2 are free together (a100-2)"
-    assert said["message"].startswith(f"{ours}; the scheduler says: 0/6 nodes are available: ")
+    ours = "needs 3 GPUs on one node; of 2 nodes that could take it, at most 2 are free together (a100-2)"
+    assert said["message"].startswith(f"{ours}; next: run ")
+    assert "; the scheduler says: 0/6 nodes are available: " in said["message"]
 
 
 def test_one_without_a_toleration_is_told_which(platform: Platform, started: list[Run]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Protocol
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import Machine
 from fairlead.core.fitting.asking import read_ask
+from fairlead.core.fitting.grids import Grid
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Phase, Work
@@ -123,14 +124,14 @@ class MemoryExecutor:
         """The runs of which something is there."""
         return sorted(self.kept)
 
-    def nodes(self) -> Sequence[Node]:
+    def nodes(self) -> Grid:
         """The one node, with what the runs hold that have not ended."""
         holdings = tuple(
             Holding(kept.work.run_id, kept.work.name, read_ask(kept.work.manifests).amounts, kept.work.project)
             for kept in self.kept.values()
             if kept.seen.phase not in ENDED
         )
-        return [replace(self.node, holdings=(*self.node.holdings, *holdings))]
+        return Grid([replace(self.node, holdings=(*self.node.holdings, *holdings))])
 
     def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
         """The log from a cursor on. A cursor is how many entries were read."""

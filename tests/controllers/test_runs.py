@@ -71,8 +71,8 @@ def test_two_servers_claim_a_run_once(kept_platform: Platform) -> None:
     with platform.world.store.reading() as tx:
         seen = tx.get(RunRecord, id=run.id)
     assert seen is not None
-    assert first._claim(seen)
-    assert not second._claim(seen)
+    assert first.ledger.claim(seen)
+    assert not second.ledger.claim(seen)
     for controller in (second, first, second):
         controller.look({run.id})
     assert (platform.executor.list_runs(), other.list_runs()) == ([run.id], [])
@@ -93,7 +93,7 @@ def test_a_server_leaves_alone_what_another_holds(platform: Platform) -> None:
 def test_a_new_server_in_the_same_folder_goes_on_after_each_step(platform: Platform) -> None:
     run = platform.submit()
     seen = platform.run(run.id)
-    assert platform.control()._claim(seen)  # and then the server was killed
+    assert platform.control().ledger.claim(seen)  # and then the server was killed
     platform.control().look(set())
     assert platform.executor.list_runs() == [run.id]
     platform.executor.go(run.id)
@@ -155,7 +155,7 @@ def test_a_run_that_is_stopped_while_it_is_claimed_does_not_start(platform: Plat
     run, controller = platform.submit(), platform.control()
     seen = platform.run(run.id)
     platform.stop(run.id)
-    assert not controller._claim(seen)
+    assert not controller.ledger.claim(seen)
     controller.look({run.id})
     assert platform.state(run.id) == ("stopped", "Stopped")
     assert platform.executor.count("start", run.id) == 0

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlead.core.fitting.asking import PODS, Ask
+from fairlead.core.fitting.asking import Ask
+from fairlead.core.fitting.counting import PODS
 from fairlead.model.nodes import Holding, Node, Taint
 from fairlead.model.quantities import NANOS, Quantity
 

@@ -68,7 +68,7 @@ def test_who_is_held_back_is_told_for_what() -> None:
 def test_what_never_fits_blocks_nobody_and_is_told_what_is_missing() -> None:
     never, after = admit(make_node(), wait("a", waited=LONG, cpu=9, gpu=3), wait("b", cpu=8))
     assert (never.admitted, never.reason) == (False, "NeverFits")
-    assert never.message == "asks for 9 CPU; box has 8 in all; asks for 3 GPU; box has 2 in all"
+    assert never.message == "asks for 9 CPU; box has 8 in all; asks for 3 GPUs; box has 2 in all"
     assert after.admitted
 
 

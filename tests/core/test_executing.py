@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.core.fitting.grids import Grid
 from fairlead.core.planning import plan_run
 from fairlead.model.nodes import Node
 from fairlead.model.plans import Plan
@@ -17,7 +18,8 @@ COMMANDED = {"name": "train", "command": ["nvidia-smi"]}
 
 def plan_here(nodes: Sequence[Node] | None = None, **asked: Any) -> Plan:
     """The plan of a run on a local cluster."""
-    return plan_run(make_request(**{"function": PYTHON, **asked}), make_snapshot(LOCAL), RUN_ID, nodes=nodes)
+    grid = None if nodes is None else Grid(nodes)
+    return plan_run(make_request(**{"function": PYTHON, **asked}), make_snapshot(LOCAL), RUN_ID, nodes=grid)
 
 
 @pytest.mark.parametrize("asked", [{}, {"function": COMMANDED}, {"replicas": 1, "action": "job"}, {"deadline": 60}])

@@ -6,6 +6,8 @@ import pytest
 
 from fairlead.core.fitting import judging
 from fairlead.core.fitting.asking import Ask, read_ask
+from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.sifting import Sieve
 from fairlead.core.fitting.wording import show_amount
 from fairlead.core.planning import plan_run
 from fairlead.model.nodes import Holding, Node
@@ -16,11 +18,11 @@ from tests.making import PYTHON, make_cluster, make_request, make_snapshot, plan
 
 def reasons(ask: Ask, node: Node) -> list[str]:
     """Why a node does not take a run now."""
-    return [reason.message for reason in judging.find_reasons(ask, node)]
+    return [reason.message for reason in judging.find_reasons(Sieve(ask, Grid([node])), node)]
 
 
 def test_what_fits_has_no_reason_against_it() -> None:
-    fit = judging.judge(make_ask(cpu=8, mem="32Gi", disk="100Gi", gpu=2), [make_node()])
+    fit = judging.judge(make_ask(cpu=8, mem="32Gi", disk="100Gi", gpu=2), Grid([make_node()]))
     assert (fit.verdict, fit.reasons) == ("now", ())
     assert fit.nodes == ({"name": "box", "fits": True, "reasons": []},)
 
@@ -32,19 +34,19 @@ def test_what_fits_has_no_reason_against_it() -> None:
         ({"cpu": "8001m"}, "asks for 8001m CPU; box has 8 in all"),
         ({"mem": "64Gi"}, "asks for 64Gi memory; box has 32Gi in all"),
         ({"disk": "1Ti"}, "asks for 1Ti disk; box has 100Gi in all"),
-        ({"gpu": 3}, "asks for 3 GPU; box has 2 in all"),
+        ({"gpu": 3}, "asks for 3 GPUs; box has 2 in all"),
         ({"amd.com/gpu": 1}, "asks for 1 GPU; box has none"),
         ({"example.com/fpga": 2}, "asks for 2 example.com/fpga; box has none"),
     ],
 )
 def test_what_the_node_does_not_have_never_fits_and_says_the_numbers(asked: dict[str, Any], message: str) -> None:
-    fit = judging.judge(make_ask(**asked), [make_node()])
+    fit = judging.judge(make_ask(**asked), Grid([make_node()]))
     assert (fit.verdict, fit.reasons) == ("never", (message,))
 
 
 def test_what_others_hold_fits_later_and_says_who_holds_it() -> None:
     node = make_node(make_holding("train-a", mem="24Gi"), make_holding("train-b", cpu=1))
-    fit = judging.judge(make_ask(mem="16Gi"), [node])
+    fit = judging.judge(make_ask(mem="16Gi"), Grid([node]))
     assert fit.verdict == "later"
     assert fit.reasons == ("asks for 16Gi memory; 8Gi of 32Gi are free on box: run train-a holds the rest",)
     assert fit.nodes == ({"name": "box", "fits": False, "reasons": list(fit.reasons)},)
@@ -72,12 +74,13 @@ def test_the_holders_are_named_as_far_as_the_reader_may_know(names: list[str | N
 
 def test_a_node_that_is_full_of_runs_says_so() -> None:
     node = make_node(make_holding("a"), make_holding("b"), pods=2)
-    assert reasons(make_ask(), node) == ["box runs 2 runs at once, and no more; it runs run a, run b"]
-    assert judging.judge(make_ask(), [node]).verdict == "later"
+    assert reasons(make_ask(), node) == ["box takes 2 runs at once, and no more; it has run a, run b"]
+    assert judging.judge(make_ask(), Grid([node])).verdict == "later"
 
 
 def test_every_reason_is_told_at_once() -> None:
-    found = list(judging.find_reasons(make_ask(cpu=9, mem="64Gi", selector={"zone": "a"}), make_node()))
+    ask = make_ask(cpu=9, mem="64Gi", selector={"zone": "a"})
+    found = list(judging.find_reasons(Sieve(ask, Grid([make_node()])), make_node()))
     assert [reason.path for reason in found] == ["node_selector.zone", "resources.cpu", "resources.mem"]
 
 
@@ -93,41 +96,41 @@ def test_who_asks_for_none_is_not_kept_off_by_what_is_overdrawn() -> None:
 
 def test_one_node_that_takes_it_is_enough() -> None:
     small, large = make_node(cpu=1), Node("large", make_amounts(cpu=64, pods=9))
-    fit = judging.judge(make_ask(cpu=16), [small, large])
-    assert (fit.verdict, fit.reasons, [node["fits"] for node in fit.nodes]) == ("now", (), [False, True])
+    fit = judging.judge(make_ask(cpu=16), Grid([small, large]))
+    assert (fit.verdict, fit.reasons, [node["fits"] for node in fit.nodes]) == ("now", (), [True, False])
 
 
 def test_where_nodes_may_appear_nothing_is_never() -> None:
-    for nodes in ([], [make_node()], [make_node(), make_node(name="other")]):
+    for nodes in (Grid(), Grid([make_node()]), Grid([make_node(), make_node(name="other")])):
         assert judging.judge(make_ask(cpu=9), nodes).verdict == "never"
         fit = judging.judge(make_ask(cpu=9), nodes, autoscaled=True)
-        assert (fit.verdict, bool(fit.reasons)) == ("later", bool(nodes))
-    assert judging.judge(make_ask(cpu=8), [make_node()], autoscaled=True).verdict == "now"
+        assert (fit.verdict, bool(fit.reasons)) == ("later", True)
+    assert judging.judge(make_ask(cpu=8), Grid([make_node()]), autoscaled=True).verdict == "now"
 
 
 def test_a_plan_for_a_cluster_that_grows_is_not_refused_for_its_nodes() -> None:
     request = make_request(resources={"cpu": 9})
     for autoscaled, rules in ((False, ["never_fits"]), (True, [])):
         snapshot = make_snapshot(make_cluster(autoscaled=autoscaled))
-        planned = plan_run(request, snapshot, "r7", nodes=[make_node()])
+        planned = plan_run(request, snapshot, "r7", nodes=Grid([make_node()]))
         assert [violation.rule for violation in planned.violations] == rules
 
 
 def test_of_many_nodes_one_sentence_is_told_and_of_each_every_reason() -> None:
-    fit = judging.judge(make_ask(cpu=9, gpu=3), [make_node(), make_node(name="other", cpu=4)])
-    assert fit.reasons == ("asks for 3 GPU; the largest of 2 nodes has 2 (box)",)
+    fit = judging.judge(make_ask(cpu=9, gpu=3), Grid([make_node(), make_node(name="other", cpu=4)]))
+    assert fit.reasons == ("asks for 3 GPUs; the largest of 2 nodes has 2 (box)",)
     assert [len(node["reasons"]) for node in fit.nodes] == [2, 2]
 
 
 def test_without_nodes_nothing_ever_fits() -> None:
-    assert judging.judge(make_ask(), []).verdict == "never"
-    (violation,) = judging.refuse(make_ask(), [])
+    assert judging.judge(make_ask(), Grid()).verdict == "never"
+    (violation,) = judging.refuse(make_ask(), Grid())
     assert (violation.path, violation.rule) == ("", "never_fits")
 
 
 def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:
     near, far = make_node(make_holding("a", cpu=8)), make_node(cpu=1, mem="1Gi", gpu=0)
-    found = list(judging.refuse(make_ask(cpu=9, mem="2Gi", gpu=1), [far, near]))
+    found = list(judging.refuse(make_ask(cpu=9, mem="2Gi", gpu=1), Grid([far, near])))
     assert [(item.path, item.rule) for item in found] == [("resources.cpu", "never_fits")]
     assert found[0].message == "asks for 9 CPU; box has 8 in all"
     assert found[0].hint
@@ -148,7 +151,7 @@ def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:
     ],
 )
 def test_a_refusal_stands_at_what_asked_for_it(asked: dict[str, Any], path: str) -> None:
-    assert [item.path for item in judging.refuse(make_ask(**asked), [make_node()])] == [path]
+    assert [item.path for item in judging.refuse(make_ask(**asked), Grid([make_node()]))] == [path]
 
 
 @pytest.mark.parametrize(
@@ -178,9 +181,9 @@ def test_an_amount_that_is_too_large_does_not_look_as_if_it_would_fit() -> None:
 
 
 def test_a_node_that_could_take_it_empty_could_ever_take_it() -> None:
-    node = make_node(make_holding("a", cpu=8))
-    assert judging.could_ever_fit(make_ask(cpu=8), node)
-    assert not judging.could_ever_fit(make_ask(cpu=9), node)
+    grid = Grid([make_node(make_holding("a", cpu=8))])
+    assert Sieve(make_ask(cpu=8), grid).best
+    assert not Sieve(make_ask(cpu=9), grid).best
 
 
 def test_what_is_asked_is_read_off_the_pod() -> None:
@@ -202,7 +205,7 @@ def test_what_is_asked_is_read_off_the_pod() -> None:
 
 def test_who_asks_for_nothing_asks_for_one_run() -> None:
     ask = read_ask(plan({"function": PYTHON}, make_cluster(executor="local")).manifests)
-    assert ask == Ask({"pods": NANOS})
+    assert ask == Ask({"pods": NANOS}, namespace=ask.namespace, labels=ask.labels)
 
 
 @pytest.mark.parametrize(

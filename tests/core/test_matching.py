@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.core.fitting import judging, matching
+from fairlead.core.fitting.grids import Grid
 from tests.core.nodes import make_ask, make_node
 
 LABELS = {"zone": "a", "cores": "8", "odd": "1_0", "empty": ""}
@@ -85,14 +86,14 @@ def test_fields_and_labels_are_told_apart() -> None:
 def test_each_label_that_is_missing_is_told() -> None:
     ask = make_ask(selector={"zone": "b", "disk": "ssd", "cores": "8"})
     found = list(matching.find_mismatches(ask, make_node(labels=LABELS)))
-    assert found == [
+    assert [(reason.path, reason.message) for reason in found] == [
         ("node_selector.zone", "asks for a node with zone=b; box has zone=a"),
         ("node_selector.disk", "asks for a node with disk=ssd; box has no such label"),
     ]
 
 
 def test_what_another_label_is_needed_for_never_fits() -> None:
-    assert judging.judge(make_ask(selector={"zone": "b"}), [make_node(labels=LABELS)]).verdict == "never"
+    assert judging.judge(make_ask(selector={"zone": "b"}), Grid([make_node(labels=LABELS)])).verdict == "never"
     affinity = make_ask(terms=[{"matchExpressions": [expression("zone", "In", "b")]}])
-    fit = judging.judge(affinity, [make_node(labels=LABELS)])
+    fit = judging.judge(affinity, Grid([make_node(labels=LABELS)]))
     assert (fit.verdict, fit.reasons) == ("never", ("asks for a node with zone In b; box has a",))

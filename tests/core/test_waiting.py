@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from fairlead.core.fitting.asking import Ask
+from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.sifting import Sieve
 from fairlead.core.fitting.waiting import explain_wait
 from fairlead.model.nodes import Node
 from tests.core.nodes import make_ask, make_holding, make_node
@@ -27,29 +29,34 @@ def cpus(name: str, **more: Any) -> Node:
 TOLD: list[tuple[str, Ask, list[Node]]] = [
     # Those that match are full.
     (
-        "needs 8 GPU on one node; of 3 nodes that match, at most 5 are free together (n3)",
+        "needs 8 GPUs on one node; of 3 nodes that could take it, at most 5 are free together (n3); "
+        "next: run train-a holds 3",
         make_ask(gpu=8, selector={"pool": "a"}),
         [*(gpus(f"n{taken}", taken, labels={"pool": "a"}) for taken in (5, 3, 8)), gpus("other")],
     ),
     (
-        "needs 8 GPU on one node; of 2 nodes, at most 1 is free (b)",
+        "needs 8 GPUs on one node; of 2 nodes, at most 1 is free (b); next: run train-a holds 7",
         make_ask(gpu=8),
         [gpus("a", 8), gpus("b", 7)],
     ),
-    ("needs 8 GPU on one node; of 2 nodes, none has any free", make_ask(gpu=8), [gpus("a", 8), gpus("b", 9)]),
-    ("needs 8 GPU; 3 of 8 are free on a", make_ask(gpu=8), [gpus("a", 5)]),
     (
-        "needs 8 GPU; 3 of 8 are free on a, the only node that matches",
+        "needs 8 GPUs on one node; of 2 nodes, none has any free; next: run train-a holds 8",
+        make_ask(gpu=8),
+        [gpus("a", 8), gpus("b", 9)],
+    ),
+    ("needs 8 GPUs; 3 of 8 are free on a; next: run train-a holds 5", make_ask(gpu=8), [gpus("a", 5)]),
+    (
+        "needs 8 GPUs; 3 of 8 are free on a, the only node that could take it; next: run train-a holds 5",
         make_ask(gpu=8, selector={"pool": "a"}),
         [gpus("a", 5, labels={"pool": "a"}), gpus("b")],
     ),
     (
-        "needs 16Gi memory on one node; of 2 nodes, at most 8Gi is free (b)",
+        "needs 16Gi memory on one node; of 2 nodes, at most 8Gi is free (b); next: run train-a holds 24Gi",
         make_ask(mem="16Gi"),
         [make_node(make_holding(mem="30Gi"), name="a"), make_node(make_holding(mem="24Gi"), name="b")],
     ),
     (
-        "needs 8 GPU and 32Gi memory on one node; of 2 nodes, none has all of that free: "
+        "needs 8 GPUs and 32Gi memory on one node; of 2 nodes, none has all of that free: "
         "b comes nearest, with 24Gi of 32Gi memory",
         make_ask(gpu=8, mem="32Gi"),
         [gpus("a", 4), make_node(make_holding(mem="8Gi"), name="b", gpu=8)],
@@ -61,7 +68,7 @@ TOLD: list[tuple[str, Ask, list[Node]]] = [
     ),
     # A small one that has nothing to do is not what it waits for.
     (
-        "needs 8 GPU on one node; of 3 nodes, at most 6 are free together (b)",
+        "needs 8 GPUs; 5 of 8 are free on c, the only node that could take it; next: run train-a holds 3",
         make_ask(gpu=8),
         [cpus("a"), gpus("b", has=6), gpus("c", 3)],
     ),
@@ -95,12 +102,12 @@ TOLD: list[tuple[str, Ask, list[Node]]] = [
     ),
     ("asks for 1 GPU; of 2 nodes, none has any", make_ask(gpu=1), [cpus("a"), cpus("b", cordoned=True)]),
     (
-        "asks for 16 GPU; the largest of 2 nodes has 8 (a)",
+        "asks for 16 GPUs; the largest of 2 nodes has 8 (a)",
         make_ask(gpu=16, mem="33Gi"),
         [gpus("a"), gpus("b", 8)],
     ),
     (
-        "asks for 8 GPU and 64Gi memory; of 2 nodes, none has all of that: b comes nearest, with 6 of 8 GPU",
+        "asks for 8 GPUs and 64Gi memory; of 2 nodes, none has all of that: b comes nearest, with 6 of 8 GPUs",
         make_ask(gpu=8, mem="64Gi"),
         [gpus("a"), gpus("b", has=6, mem="64Gi")],
     ),
@@ -137,13 +144,13 @@ TOLD: list[tuple[str, Ask, list[Node]]] = [
 
 @pytest.mark.parametrize(("told", "ask", "nodes"), TOLD, ids=[told[:50] for told, _, _ in TOLD])
 def test_one_sentence_says_what_it_comes_down_to(told: str, ask: Ask, nodes: list[Node]) -> None:
-    assert explain_wait(ask, nodes) == told
+    assert explain_wait(Sieve(ask, Grid(nodes))) == told
 
 
 def test_what_fits_waits_for_nothing() -> None:
-    assert explain_wait(make_ask(gpu=8), [gpus("a", 1), gpus("b")]) == ""
+    assert explain_wait(Sieve(make_ask(gpu=8), Grid([gpus("a", 1), gpus("b")]))) == ""
 
 
 def test_an_amount_that_is_missing_by_a_byte_does_not_look_as_if_it_were_there() -> None:
-    told = explain_wait(make_ask(mem=str(32 * 2**30 + 1)), [make_node(name="a"), make_node(name="b")])
+    told = explain_wait(Sieve(make_ask(mem=str(32 * 2**30 + 1)), Grid([make_node(name="a"), make_node(name="b")])))
     assert told == "asks for 34359738369 memory; the largest of 2 nodes has 34359738368 (a)"

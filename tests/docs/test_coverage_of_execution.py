@@ -12,7 +12,8 @@ from tests.docs.pages import ROOT
 PAGE = (ROOT / "docs" / "execution.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
 TELLING = (
-    *("core/lifecycle.py", "core/fitting/admission.py", "controllers/runs.py", "controllers/works.py"),
+    *("core/lifecycle.py", "core/turns.py", "core/fitting/admission.py"),
+    *(f"controllers/{name}.py" for name in ("ledgers", "runs", "works")),
     *(f"adapters/local/{name}.py" for name in ("executors", "outcomes", "sampling", "supervisor")),
     "services/runs.py",
 )

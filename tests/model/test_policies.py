@@ -166,7 +166,7 @@ def test_an_empty_value_in_a_policy_is_no_bound_that_vanishes(data: dict[str, An
         ({"switches": {"allow_rot": True}}, "switches.allow_rot", "unknown_field"),
         ({"switches": {"allow_root": "yes"}}, "switches.allow_root", "type"),
         ({"switches": {"existing_volumes": "maybe"}}, "switches.existing_volumes", "options"),
-        ({"switches": {"never_fits": "warn"}}, "switches.never_fits", "not_built"),
+        ({"switches": {"never_fits": "allow"}}, "switches.never_fits", "options"),
         ({"switches": {"storage_classes": ["A B"]}}, "switches.storage_classes.0", "name"),
         ({"quota": {"gpu": 1.5}}, "quota.gpu", "whole_number"),
         ({"quota": {"mem": "x"}}, "quota.mem", "quantity"),

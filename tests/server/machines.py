@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
+from fairlead.core.fitting.grids import Grid
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Work
@@ -38,9 +39,9 @@ class Machine:
         else:
             self.held[run_id] = Holding(run_id, run.function, {"pods": NANOS}, run.scope.removeprefix("project/"))
 
-    def nodes(self) -> Sequence[Node]:
+    def nodes(self) -> Grid:
         """The node, with all that holds something of it."""
-        return [Node("machine", PLENTY, {}, tuple(self.held.values()))]
+        return Grid([Node("machine", PLENTY, {}, tuple(self.held.values()))])
 
     def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
         """One line."""

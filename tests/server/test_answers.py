@@ -11,7 +11,7 @@ from tests.server.samples import address_of, body_of, fill
 from tests.server.sites import Operation, Site, open_site, operations_of, problem_of
 
 JSON = "application/json"
-SAYING = ("check", "validate", "preview")  # they change nothing
+SAYING = ("check", "fit", "validate", "preview")  # they change nothing
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_an_effective_policy_is_described_to_the_last_bound(site: Site, things: 
         "max": [{"value": 8, "source": platform}],
     }
     assert told["rules"]["priority_class"]["locked"] == {"value": True, "source": platform}
-    used = {"gpu": 1, "cpu": "1", "mem": "2Gi", "runs": 1}
+    used = {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}  # its run waits
     assert told["quotas"] == [{"scope": "platform", "gpu": 8, "cpu": "100", "mem": "1Ti", "runs": 50, "used": used}]
     assert told["used"] == used
     check(site, find(site, "GET /policies/{kind}/{name}/effective"), told)

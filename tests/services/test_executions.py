@@ -23,7 +23,7 @@ READINGS: dict[str, Reading] = {
     "open_file": lambda p, c, r: p.world.services.executions.open_file(c, r, "model.bin").close(),
     "outcome": lambda p, c, r: p.world.services.executions.outcome(c, r),
     "events": lambda p, c, r: p.world.services.executions.events(c, r),
-    "why": lambda p, c, r: p.world.services.executions.why(c, r),
+    "why": lambda p, c, r: p.world.services.whys.why(c, r),
     "code": lambda p, c, r: p.world.services.executions.code(c, r),
     "get": lambda p, c, r: p.world.services.runs.get(c, r),
     "plan": lambda p, c, r: p.world.services.runs.plan(c, r),
@@ -119,7 +119,7 @@ def test_the_log_of_a_run_that_has_not_started_is_empty(platform: Platform) -> N
 
 def test_the_log_of_a_run_that_is_about_to_start_is_empty(platform: Platform) -> None:
     run = platform.submit()
-    assert platform.control()._claim(platform.run(run.id))
+    assert platform.control().ledger.claim(platform.run(run.id))
     page = platform.world.services.executions.log(platform.world.root, run.id, 0, 100)
     assert (page.entries, page.complete) == ([], False)
 
@@ -188,7 +188,7 @@ def test_why_a_run_waits_is_told_with_the_numbers_of_now(platform: Platform) -> 
     first = start(platform, resources={"cpu": 6})
     waiting = platform.submit(resources={"cpu": 4})
     platform.control().look(set())
-    why = platform.world.services.executions.why(platform.world.root, waiting.id)
+    why = platform.world.services.whys.why(platform.world.root, waiting.id)
     name = platform.executor.kept[first].work.name
     assert (why.state, why.reason, why.fit.verdict) == ("queued", "Unschedulable", "later")
     assert why.message == f"asks for 4 CPU; 2 of 8 are free on box: run {name} holds the rest"
@@ -196,7 +196,7 @@ def test_why_a_run_waits_is_told_with_the_numbers_of_now(platform: Platform) -> 
 
 
 def test_why_a_run_is_where_it_is_when_it_does_not_wait(platform: Platform) -> None:
-    why = platform.world.services.executions.why(platform.world.root, start(platform))
+    why = platform.world.services.whys.why(platform.world.root, start(platform))
     assert (why.state, why.message, why.fit.verdict) == ("running", "is running", "unknown")
 
 
@@ -208,7 +208,7 @@ def test_the_names_of_other_projects_runs_are_hidden(platform: Platform) -> None
     platform.control().look(set())
     plan = world.preview(OTHER, call=mia, function=PYTHON, resources={"cpu": 4})
     (node,) = world.services.executions.nodes(mia)
-    told = [world.services.executions.why(mia, waiting.id), plan, node, platform.run(waiting.id)]
+    told = [world.services.whys.why(mia, waiting.id), plan, node, platform.run(waiting.id)]
     for said in told:
         assert "acme" not in repr(said)
         assert hidden not in repr(said)

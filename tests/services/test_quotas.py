@@ -1,6 +1,6 @@
-"""What runs that are not finished hold, at each scope and together."""
+"""What runs that have a place hold, at each scope and together."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from fairlead.model.records import RunRecord
@@ -10,6 +10,14 @@ from tests.services.worlds import FOREST, LAKE, MEADOW, SPEECH, VISION, World
 def used(world: World, scope: str) -> dict[str, Any]:
     """What is used at and below a scope."""
     return asdict(world.services.policies.effective(world.root, scope).used)
+
+
+def give_place(world: World, scope: str = FOREST, **asked: Any) -> RunRecord:
+    """A run that a server looks after."""
+    run = world.submit(scope, **asked)
+    with world.store.recording() as tx:
+        tx.save(replace(run, held_by="s1", revision=2))
+    return run
 
 
 def test_a_run_says_what_all_its_pods_hold(world: World) -> None:
@@ -32,10 +40,10 @@ def test_what_a_compute_resource_and_defaults_say_counts(world: World) -> None:
 
 
 def test_use_is_added_up_from_the_projects_to_the_platform(world: World) -> None:
-    world.submit(FOREST, resources={"gpu": 1, "cpu": 1, "mem": "1Gi"})
-    world.submit(FOREST, resources={"gpu": 1, "cpu": "250m", "mem": "1Gi"})
-    world.submit(MEADOW, replicas=2, resources={"mem": "1Gi"})
-    world.submit(LAKE, resources={"gpu": 3})
+    give_place(world, FOREST, resources={"gpu": 1, "cpu": 1, "mem": "1Gi"})
+    give_place(world, FOREST, resources={"gpu": 1, "cpu": "250m", "mem": "1Gi"})
+    give_place(world, MEADOW, replicas=2, resources={"mem": "1Gi"})
+    give_place(world, LAKE, resources={"gpu": 3})
     assert used(world, FOREST) == {"gpu": 2, "cpu": "1250m", "mem": "2Gi", "runs": 2}
     assert used(world, VISION) == {"gpu": 2, "cpu": "1250m", "mem": "4Gi", "runs": 3}
     assert used(world, SPEECH) == {"gpu": 3, "cpu": "0", "mem": "0", "runs": 1}
@@ -46,8 +54,8 @@ def test_each_quota_says_what_is_used_at_its_own_scope(world: World) -> None:
     world.put_policy(quota={"gpu": 100})
     world.put_policy(VISION, rules={"resources.gpu": {"max": 8}})
     world.put_policy(FOREST, quota={"gpu": 8, "runs": 5})
-    world.submit(FOREST, resources={"gpu": 1})
-    world.submit(LAKE, resources={"gpu": 3})
+    give_place(world, FOREST, resources={"gpu": 1})
+    give_place(world, LAKE, resources={"gpu": 3})
     effective = world.services.policies.effective(world.root, FOREST)
     assert [(quota["scope"], quota["gpu"], quota["used"].gpu) for quota in effective.quotas] == [
         ("platform", 100, 4),
@@ -56,15 +64,18 @@ def test_each_quota_says_what_is_used_at_its_own_scope(world: World) -> None:
     assert effective.quotas[1]["used"] == effective.used
 
 
-def test_what_is_finished_holds_nothing(world: World) -> None:
-    run = world.submit(resources={"gpu": 2})
-    world.services.runs.stop(world.root, run.id)
+def test_what_waits_or_is_finished_holds_nothing(world: World) -> None:
+    world.submit(resources={"gpu": 2})
+    run = give_place(world, resources={"gpu": 2})
+    assert used(world, FOREST)["gpu"] == 2
+    with world.store.recording() as tx:
+        tx.save(replace(run, held_by="s1", live=False, state="completed", revision=3))
     assert used(world, FOREST) == {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}
 
 
 def test_those_who_see_a_scope_see_what_is_used_there_by_all(world: World) -> None:
     world.put_policy(VISION, quota={"gpu": 8})
-    world.submit(MEADOW, resources={"gpu": 3})
+    give_place(world, MEADOW, resources={"gpu": 3})
     vic = world.grant("vic", "viewer", FOREST)
     effective = world.services.policies.effective(vic, FOREST)
     assert (effective.used.gpu, effective.quotas[0]["used"].gpu) == (0, 3)
@@ -72,7 +83,7 @@ def test_those_who_see_a_scope_see_what_is_used_there_by_all(world: World) -> No
 
 def test_the_most_that_can_be_asked_for_is_counted_too(world: World) -> None:
     for _ in range(3):
-        world.submit(replicas=10_000, resources={"mem": "7Ei", "cpu": "7E"})
+        give_place(world, replicas=10_000, resources={"mem": "7Ei", "cpu": "7E"})
     assert used(world, FOREST)["runs"] == 3
     assert len(used(world, FOREST)["mem"]) > 10
     with world.store.reading() as tx:

@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.model.queries import Condition
-from fairlead.model.records import ComputeResourceRecord, RevisionRecord
+from fairlead.model.records import ComputeResourceRecord, RevisionRecord, RunRecord
 from fairlead.ports import Transaction
 from tests.processes.machines import Machine, Running, make_resource
 
@@ -93,6 +93,16 @@ class Site:
             like = tx.find(kind)[-1]
             for number in range(1, count + 1):
                 tx.add(replace(like, id=uuid7().hex, **{field: make(number) for field, make in own.items()}))
+
+    def give_place(self, run_id: str) -> None:
+        """Let a run have a place, written past the server, which executes none of its cluster."""
+        with (
+            contextlib.closing(DatabaseStore(f"sqlite:///{self._running.data / 'fairlead.db'}")) as store,
+            store.recording() as tx,
+        ):
+            run = tx.get(RunRecord, id=run_id)
+            assert run is not None
+            tx.save(replace(run, held_by="another server", state="running", revision=run.revision + 1))
 
     def make_token(self, user: str, **roles: str) -> str:
         """A token of a user with roles: `viewer="project/forest"`."""

@@ -18,6 +18,8 @@ app = App(
 app.command("fairlead.cli.previews:preview", name="preview", help="What would run, with which values, and why.")
 
 app.command("fairlead.cli.running:run", name="run", help="Run a program with the compute it asks for.")
+app.command("fairlead.cli.runs:why", name="why", help="Why a run is where it is, and what would help.")
+app.command("fairlead.cli.fit:fit", name="fit", help="Would it run now, later or never, and why not.")
 app.command("fairlead.cli.servers:up", name="up", help="Serve on this machine.")
 app.command("fairlead.cli.opening:open_", name="open", help="Open the web page in a browser, signed in.")
 app.command("fairlead.cli.documents:apply", name="apply", help="Make the server as files say.")

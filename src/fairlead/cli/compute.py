@@ -1,21 +1,25 @@
 """`fairlead compute`: what administrators offer by name."""
 
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from fairlead.cli.assets import SHARED_COLUMNS, Asset
-from fairlead.cli.nouns import Force, Json, connect, forced, gather
+from fairlead.cli.nodes import show_fits
+from fairlead.cli.nouns import Asked, Asking, Force, Json, connect, forced, gather, print_items
 from fairlead.cli.printing import print_done
 from fairlead.cli.tables import Item
-from fairlead.errors import RequestRejected, Unreadable
+from fairlead.errors import NotFound, RequestRejected, Unreadable
 from fairlead.files import documents, yamls
 from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.plans import Violation
 
 KIND = "ComputeResource"
+DEFAULT_PROJECT = "default"
+UNKNOWN = {"fits_now": None}
 # The part of a resource that a bare amount means.
 AMOUNTS = {"cpu": "requests", "mem": "requests", "gpu": "devices"}
 
@@ -44,6 +48,23 @@ class Said:
 
 
 Saying = Annotated[Said | None, Parameter(name="*")]
+
+
+def ls(
+    *,
+    asked: Asking = None,
+    project: Annotated[str | None, Parameter(env_var="FAIRLEAD_PROJECT", help="Where they are to fit now.")] = None,
+    cluster: Annotated[str | None, Parameter(help="Where they are to fit now.")] = None,
+    as_json: Json = False,
+) -> int:
+    """List those that you see, with how many more of each fit now where the runs of a project are executed."""
+    asked = asked or Asked()
+    found = list(islice(connect().list(COMPUTE.path, **asked.parameters), asked.limit))
+    fits = _count_fits(project, cluster)
+    offers = [fits.get(item["name"], UNKNOWN) for item in found]
+    told = [{"fits_now": offer["fits_now"]} if as_json else {"fits": show_fits(offer)} for offer in offers]
+    items = [item | more for item, more in zip(found, told, strict=True)]
+    return print_items(items, COMPUTE.columns, "compute resources", as_json)
 
 
 def create(name: str | None = None, /, *, said: Saying = None, as_json: Json = False) -> int:
@@ -75,6 +96,18 @@ def edit(name: str, /, *, said: Saying = None, force: Force = False, as_json: Js
         raise Unreadable("nothing is said that could change", "say what, such as --mem 64Gi, or -f FILE")
     answer = server.patch(COMPUTE.at(name), fields, revision=revision, **forced(force))
     return print_done(f"{COMPUTE.one} {answer['name']} is at revision {answer['revision']}", answer, as_json)
+
+
+def _count_fits(project: str | None, cluster: str | None) -> dict[str, Item]:
+    """By name, how many more of each compute resource fit now."""
+    said = {name: value for name, value in (("project", project), ("cluster", cluster)) if value is not None}
+    try:
+        found = connect().get("/capacity", **(said or {"project": DEFAULT_PROJECT}))
+    except NotFound:
+        if said:
+            raise
+        return {}  # nobody asked for that project
+    return {offer["name"]: offer for entry in found for offer in entry["compute_resources"]}
 
 
 def _load(file: Path) -> dict[str, Any]:
@@ -118,9 +151,10 @@ COMPUTE = Asset(
         "CPU": "requirements.resources.cpu.requests",
         "MEM": "requirements.resources.mem.requests",
         "GPU": _gpus,
+        "FITS NOW": "fits",
         **SHARED_COLUMNS,
     },
 )
 
-compute = gather("compute", COMPUTE.ls, COMPUTE.show, create, edit, *COMPUTE.changes)
+compute = gather("compute", ls, COMPUTE.show, create, edit, *COMPUTE.changes)
 compute.command("fairlead.cli.linting:lint", name="lint", help="Check definitions in files before they are used.")

@@ -12,8 +12,9 @@ from fairlead.cli.nouns import Asked, Asking, Json, Noun, connect, gather, print
 from fairlead.cli.printing import count, print_done, write_log
 from fairlead.cli.running import follow
 from fairlead.cli.tables import Columns, print_table
-from fairlead.errors import Conflict, NotFound
+from fairlead.errors import Conflict, NotFound, Unreadable
 from fairlead.sdk import showing
+from fairlead.sdk.plans import choose
 from fairlead.sdk.projects import get_run
 
 COLUMNS: Columns = {
@@ -131,12 +132,36 @@ def explain(run_id: str, /, *, as_json: Json = False) -> int:
 
 def why(run_id: str, /, *, as_json: Json = False) -> int:
     """Say why a run is where it is."""
-    told = connect().get(RUNS.at(find_id(run_id), "why"))
+    why = get_run(find_id(run_id)).why()
     if as_json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(why.data, indent=2))
         return 0
-    print(f"{told['state']}: {told['message']}")
+    print(why)
+    if any(way.kind != "wait" for way in why.ways_out):
+        print(f"try: fairlead runs change {run_id} NUMBER")
     return 0
+
+
+def change(run_id: str, way_out: str, /, *, as_json: Json = False) -> int:
+    """Take a way out of `fairlead runs why`: another run takes the place of one that waits.
+
+    Parameters
+    ----------
+    run_id
+        The run that waits.
+    way_out
+        The number of the way out.
+    """
+    why = get_run(find_id(run_id)).why()
+    if not (way_out.isascii() and way_out.isdecimal()):
+        raise Unreadable(f"{way_out!r} is no number of a way out", f"see them: fairlead why {run_id}")
+    if not why.ways_out:
+        raise Conflict(
+            f"run {run_id} is {why.data['state']}, and nothing is known that would help", "see why it is there"
+        )
+    way = choose(why.ways_out, int(way_out))
+    done = why.apply(way)
+    return print_done(f"run {done.id} is in the place of {run_id}: {way.message}", done.data, as_json)
 
 
 def result(run_id: str, /, *, as_json: Json = False) -> int:
@@ -185,4 +210,4 @@ def again(run_id: str, /, *, detach: Annotated[bool, Parameter(name=["--detach",
     return follow(run)
 
 
-runs = gather("runs", ls, show, logs, stop, rm, explain, why, result, usage, files, download, again)
+runs = gather("runs", ls, show, logs, stop, rm, explain, why, change, result, usage, files, download, again)

@@ -1,7 +1,7 @@
 """What time does to runs: claim, observe, decide, act, save. Nothing is decided here."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -9,20 +9,20 @@ from typing import Any
 
 import structlog
 
-from fairlead.controllers.fleets import load_clusters
 from fairlead.controllers.hands import Hands
+from fairlead.controllers.ledgers import AUTHOR, Ledger
 from fairlead.controllers.retention import forget_ended
+from fairlead.controllers.turns import Round, open_round
 from fairlead.controllers.works import Incomplete, load_work
 from fairlead.core import lifecycle
-from fairlead.core.fitting import admission
-from fairlead.core.fitting.admission import Verdict, Waiting
-from fairlead.core.fitting.asking import PODS, Ask, read_ask
+from fairlead.core.fitting.admission import Door, Waiting
+from fairlead.core.fitting.asking import Ask, read_ask
+from fairlead.core.fitting.counting import PODS
 from fairlead.core.lifecycle import Act, Decision
-from fairlead.errors import Changed, FairleadError, Unavailable
-from fairlead.model.observations import Observation
+from fairlead.core.turns import QUOTA
+from fairlead.errors import FairleadError, Unavailable
 from fairlead.model.queries import Condition
-from fairlead.model.records import EventRecord, OutcomeRecord, PlanRecord, RunRecord, ServerRecord
-from fairlead.model.scopes import Cluster
+from fairlead.model.records import PlanRecord, RunRecord, ServerRecord
 from fairlead.model.states import FINAL, State
 from fairlead.ports import Clock, Executor, Executors, MakeId, Safe, Store, Tell, Transaction
 
@@ -32,7 +32,6 @@ LOOK_EVERY_SECONDS = 5.0
 LOOKS_AT_WATCHED = 6  # each so many of those looks, also at runs that are watched
 LEASE = timedelta(seconds=60)  # after so long without a word, another server looks after a server's runs
 MOST_WAITING, FEW_WAITING = 1000, 50
-AUTHOR = "fairlead"
 DELAYED = "StartDelayed"
 
 
@@ -60,12 +59,13 @@ class RunController:
         tell: Tell,
     ) -> None:
         self.store, self.safe, self.executors = store, safe, executors
-        self.keeper, self.clock, self.make_id, self.tell = keeper, clock, make_id, tell
+        self.keeper, self.clock = keeper, clock
+        self.ledger = Ledger(store, keeper.id, clock, make_id, tell, self.wake, self.free)
         self._woken = threading.Condition()
         self._dirty: set[str] = set()
+        self._freed: set[str] = set()  # scopes with a quota, at which something ended or arrived
         self._ended = False
         self._asks: dict[str, tuple[str, Ask]] = {}
-        self._clusters: tuple[int, dict[str, Cluster]] = -1, {}
         self._looked_at: datetime | None = None
         self._looks = 0
         self._watched: dict[str, Executor] = {}  # by run, what takes several of them at once
@@ -79,6 +79,13 @@ class RunController:
             self._dirty.add(run_id)
             self._woken.notify()
 
+    def free(self, scope: str) -> None:
+        """Say that quotas which bound a scope may have more left. Where there are none, nobody waits for one."""
+        if self.ledger.known.bounds.on(scope):
+            with self._woken:
+                self._freed.add(scope)
+                self._woken.notify()
+
     def live(self) -> None:
         """Look after runs until told to end."""
         while not self._ended:
@@ -86,7 +93,7 @@ class RunController:
                 woken, self._dirty = self._dirty, set()
             self.look(woken)
             with self._woken:
-                self._woken.wait_for(lambda: self._dirty or self._ended, LOOK_EVERY_SECONDS)
+                self._woken.wait_for(lambda: self._dirty or self._freed or self._ended, LOOK_EVERY_SECONDS)
 
     def end(self) -> None:
         """Look after nothing any more. Runs go on."""
@@ -111,10 +118,13 @@ class RunController:
         here: list[str] = []
         for run_id in sorted(woken):
             self._attempt(f"looking after run {run_id}", partial(self._see_to, run_id, here))
+        with self._woken:
+            freed, self._freed = self._freed, set()
         # Between thorough looks only the first in the queue, and only where there may be a place: each of many runs
         # that are submitted at once wakes this three times.
-        if thorough or ((here or not woken) and self._has_room()):
-            self._attempt("giving places to runs", lambda: self.admit(now, MOST_WAITING if thorough else FEW_WAITING))
+        if thorough or freed or ((here or not woken) and self._has_room()):
+            most = MOST_WAITING if thorough else FEW_WAITING
+            self._attempt("giving places to runs", lambda: self.admit(now, most, None if thorough else freed))
 
     def _follow_clusters(self) -> None:
         self.executors.refresh()
@@ -132,9 +142,14 @@ class RunController:
         executor = self._watched.get(run_id)
         if executor is None:
             run, executor = self._load(run_id)
+            if run is not None and not run.live:
+                self.free(run.scope)
             if run is None or executor is None or not executor.schedules:
                 here.append(run_id)
                 self.tend(run_id)
+                return
+            if _waits(run) and self.ledger.known.bounds.on(run.scope):
+                self.free(run.scope)  # it is given a place when it is its turn
                 return
             self._watched[run_id], self._fresh[run_id] = executor, run
         self._hands_of(executor).take(run_id)
@@ -172,8 +187,8 @@ class RunController:
             for each in self.executors.all():
                 forget_ended(each, run_id)
             return
-        if executor is not None and executor.schedules and run.held_by is None and run.state == State.QUEUED:
-            run = self._claim(run)
+        if executor is not None and executor.schedules and _waits(run):
+            run = self.ledger.claim(run)
         if run is None or executor is None or not run.live or run.held_by != self.keeper.id:
             return
         try:
@@ -181,14 +196,14 @@ class RunController:
         except Unavailable as error:
             # Or it would be told to be about to start for as long as its cluster does not answer.
             if executor.schedules and run.reason == "Claimed":
-                self._save(run, _delay(error), None)
+                self.ledger.save(run, _delay(error), None)
             raise
         decision = lifecycle.decide(run, seen)
         if decision.act is Act.START:
             decision = self._start(executor, run, decision)
         elif decision.act is Act.STOP:
             decision = self._stop(executor, run_id, decision)
-        self._save(run, decision, seen)
+        self.ledger.save(run, decision, seen)
         if decision.state in FINAL:
             executor.tidy(run_id)
 
@@ -197,40 +212,62 @@ class RunController:
             run = tx.get(RunRecord, id=run_id)
             return run, self._executor_of(tx, run)
 
-    def admit(self, now: datetime, most: int = MOST_WAITING) -> None:
-        """Give a place to those that wait, as far as there is one; of so many of them, the oldest first."""
+    def admit(self, now: datetime, most: int = MOST_WAITING, freed: Collection[str] | None = None) -> None:
+        """Give a place to those that wait, as far as there is one and quotas allow it; the oldest first.
+
+        Of so many of them; of those that quotas hold, where freed scopes are said, only what may have changed there.
+        """
         with self.store.reading() as tx:
             executors = {
                 scope: executor
-                for scope, cluster in self._clusters_of(tx).items()
+                for scope, cluster in self.ledger.know(tx).clusters.items()
                 if (executor := self.executors.find(cluster)) is not None
             }
-            waiting = tx.find(
-                RunRecord,
-                Condition("live", "=", True),
-                Condition("held_by", "=", None),
-                Condition("state", "=", str(State.QUEUED)),
-                Condition("cluster", "in", tuple(executors)),
-                limit=most,
-            )
-            local = [run for run in waiting if not executors[run.cluster or ""].schedules]
+            turns = open_round(tx, self.ledger.known.bounds, executors, most, freed)
+            local = [run for run in turns.waiting if not executors[run.cluster or ""].schedules]
             asks = {
                 run.id: Waiting(run.id, name, ask, (now - run.created_at).total_seconds())
                 for run, name, ask in self._read_asks(tx, local)
             }
-        runs = {run.id: run for run in local}
-        self._asks = {run_id: ask for run_id, ask in self._asks.items() if run_id in runs}
-        for run in waiting:
-            if run.id not in runs:
+        here = {run.id for run in local}
+        self._asks = {run_id: ask for run_id, ask in self._asks.items() if run_id in here}
+        for run in turns.waiting:
+            if run.id not in here and not turns.is_bound(run):
                 self._hands_of(executors[run.cluster or ""]).take(run.id)
-        for executor in {id(found): found for found in executors.values() if not found.schedules}.values():
-            (node,) = executor.nodes()
-            here = [asks[run.id] for run in local if executors[run.cluster or ""] is executor and run.id in asks]
-            for verdict in admission.admit(here, node):
-                if not verdict.admitted:
-                    self._note(runs[verdict.run_id], verdict)
-                elif self._claim(runs[verdict.run_id]) is not None:
-                    self._attempt(f"starting run {verdict.run_id}", partial(self.tend, verdict.run_id))
+        doors = {on: Door(*on.nodes()) for on in set(executors.values()) if not on.schedules}
+        for run in turns.waiting:
+            executor = executors[run.cluster or ""]
+            if run.id in asks:
+                self._admit_here(run, turns, asks[run.id], doors[executor])
+            elif run.id not in here and turns.is_bound(run):
+                self._admit_there(run, turns, executor)
+
+    def _admit_here(self, run: RunRecord, turns: Round, waiting: Waiting, door: Door) -> None:
+        """Start a run on this machine, where it is its turn and there is room."""
+        lacking = turns.find_short(run)
+        if lacking and door.could_take(waiting):
+            turns.turn_away(run, lacking)
+            self.ledger.note_turn(run, lacking)
+        elif lacking:
+            if run.reason != QUOTA:  # another machine may be larger
+                self.ledger.note(run, door.judge(waiting))
+        elif not turns.comes_later(run):
+            verdict = door.judge(waiting)
+            if not verdict.admitted:
+                if turns.leave(run):
+                    self.ledger.note(run, verdict)
+            elif self.ledger.claim(run) is not None:
+                turns.let_in(run)
+                self._attempt(f"starting run {run.id}", partial(self.tend, run.id))
+
+    def _admit_there(self, run: RunRecord, turns: Round, executor: Executor) -> None:
+        """Hand a run to a cluster, which has the room or waits for it, where it is its turn."""
+        if lacking := turns.find_short(run):
+            turns.turn_away(run, lacking)
+            self.ledger.note_turn(run, lacking)
+        elif not turns.comes_later(run):
+            turns.let_in(run)
+            self._hands_of(executor).take(run.id)
 
     def _start(self, executor: Executor, run: RunRecord, decision: Decision) -> Decision:
         try:
@@ -252,46 +289,6 @@ class RunController:
         except FairleadError as error:
             return Decision(State.STOPPING, Act.NONE, "StopDelayed", f"{error}; it is tried again")
         return decision
-
-    def _claim(self, run: RunRecord) -> RunRecord | None:
-        """Take a run; None where another server was quicker, or it was stopped."""
-        decision = Decision(State.PENDING, Act.NONE, "Claimed", lifecycle.CLAIMED)
-        return self._save(run, decision, None, held_by=self.keeper.id)
-
-    def _note(self, run: RunRecord, verdict: Verdict) -> None:
-        """Keep why a run waits, once. Several servers may say it, each of its own machine."""
-        hopeless_only_here = (run.reason, verdict.reason) == ("Unschedulable", "NeverFits")
-        if verdict.reason != run.reason and not hopeless_only_here:
-            self._save(run, Decision(State.QUEUED, Act.NONE, verdict.reason, verdict.message), None)
-
-    def _save(self, run: RunRecord, decision: Decision, seen: Observation | None, **more: Any) -> RunRecord | None:
-        """Keep what was decided; None where the run has changed meanwhile."""
-        changed: dict[str, Any] = {"state": str(decision.state), "reason": decision.reason, "message": decision.message}
-        if seen is not None and seen.started_at is not None and run.started_at is None:
-            changed["started_at"] = seen.started_at
-        changed |= more
-        if all(getattr(run, name) == value for name, value in changed.items()):
-            return run
-        now = self.clock()
-        final = decision.state in FINAL
-        if final:
-            ended_at = None if seen is None else seen.finished_at
-            code = None if seen is None else seen.exit_code
-            changed |= {"live": False, "finished_at": ended_at or now, "exit_code": code}
-        after = replace(run, **changed, revision=run.revision + 1, updated_by=AUTHOR, updated_at=now)
-        try:
-            with self.store.recording() as tx:
-                tx.save(after)
-                if (after.state, after.reason) != (run.state, run.reason):  # words alone may change very often
-                    tx.add(EventRecord.of(after, self.make_id(), now))
-                if final and seen is not None:
-                    outcome = OutcomeRecord(id=run.id, result=seen.result, error=seen.error, usage=seen.usage)
-                    tx.add(outcome)
-        except Changed:  # by its user, or by another server: look again
-            self.wake(run.id)
-            return None
-        self.tell(run.id)
-        return after
 
     def _list_mine(self) -> list[str]:
         """The runs that this server looks after. What is watched tells by itself when something happens to it."""
@@ -318,7 +315,7 @@ class RunController:
         taken = []
         for run in watched:
             decision = Decision(State(run.state), Act.NONE, run.reason, run.message)
-            if self._save(run, decision, None, held_by=self.keeper.id) is not None:
+            if self.ledger.save(run, decision, None, held_by=self.keeper.id) is not None:
                 log.info("run taken over", run=run.id, of=run.held_by)
                 taken.append(run.id)
         return taken
@@ -335,14 +332,10 @@ class RunController:
 
     def _executor_of(self, tx: Transaction, run: RunRecord | None) -> Executor | None:
         return (
-            None if run is None or run.cluster is None else self.executors.find(self._clusters_of(tx).get(run.cluster))
+            None
+            if run is None or run.cluster is None
+            else self.executors.find(self.ledger.know(tx).clusters.get(run.cluster))
         )
-
-    def _clusters_of(self, tx: Transaction) -> dict[str, Cluster]:
-        """The clusters by their scopes, read once for as long as the organisation stays the same."""
-        if self._clusters[0] != tx.generation.organisation:
-            self._clusters = tx.generation.organisation, {cluster.scope: cluster for _, cluster in load_clusters(tx)}
-        return self._clusters[1]
 
     def _say_alive(self, now: datetime) -> None:
         """Keep where this server is, and that it is there: others point to it for what only it can tell."""
@@ -358,3 +351,7 @@ class RunController:
 
 def _delay(error: Unavailable) -> Decision:
     return Decision(State.PENDING, Act.NONE, DELAYED, f"{error}; it is tried again")
+
+
+def _waits(run: RunRecord) -> bool:
+    return run.held_by is None and run.state == State.QUEUED

@@ -38,12 +38,13 @@ EVERYWHERE = (
     Permission("batch", "jobs", ("list", "watch"), WATCHED, "everywhere"),
     Permission("apps", "deployments", ("list", "watch"), WATCHED, "everywhere"),
     Permission("", "events", ("list", "watch"), WATCHED, "everywhere"),
-    Permission("storage.k8s.io", "storageclasses", ("get", "list"), "which storage there is", "everywhere"),
+    Permission("storage.k8s.io", "storageclasses", ("get", "list", "watch"), "which storage there is", "everywhere"),
+    Permission("", "persistentvolumes", ("list", "watch"), "which nodes reach a volume", "everywhere"),
     Permission("node.k8s.io", "runtimeclasses", ("get", "list"), "which runtimes there are", "everywhere"),
     Permission("scheduling.k8s.io", "priorityclasses", ("get", "list"), "which priorities there are", "everywhere"),
-    Permission("", "persistentvolumeclaims", ("list",), "which volumes of projects are left", "everywhere"),
+    Permission("", "persistentvolumeclaims", ("list", "watch"), "which volumes of projects are left", "everywhere"),
     Permission("metrics.k8s.io", "pods", ("list",), "what runs use", "everywhere"),
-    Permission("", "namespaces", ("get",), "whether the namespace of a project is there", "everywhere"),
+    Permission("", "namespaces", ("get", "list", "watch"), "whether the namespace of a project is there", "everywhere"),
 )
 CREATE_NAMESPACES = Permission("", "namespaces", ("create",), "a namespace for each project", "everywhere")
 KAI_QUEUES = Permission("scheduling.run.ai", "queues", ("get",), "whether the queue of KAI is there", "everywhere")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from fairlead.model.plans import Finding, Fit, Layer, Plan, Said, Setting, Source, Warning
@@ -42,7 +42,8 @@ def to_data(plan: Plan) -> dict[str, Any]:
 
 def fit_data(fit: Fit) -> dict[str, Any]:
     """A fit as JSON."""
-    return {field.name: to_json(getattr(fit, field.name)) for field in fields(fit)}
+    data = {field.name: to_json(getattr(fit, field.name)) for field in fields(fit)}
+    return {**data, "counts": dict(fit.counts), "ways_out": [asdict(way) for way in fit.ways_out]}
 
 
 def to_json(value: Any) -> Any:

@@ -1,16 +1,17 @@
 """From a request to a plan: resolve, check, render. Preview and submit are this same function."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from fairlead.core import checking, imposing, warning
 from fairlead.core.drafts import Draft, Snapshot
 from fairlead.core.fitting import judging
 from fairlead.core.fitting.asking import read_ask
+from fairlead.core.fitting.grids import Grid
 from fairlead.core.manifests import rendering
 from fairlead.core.policies import rules
 from fairlead.core.resolution import AMOUNTS, Resolution, Settings, Statement, Thing, add, resolve, single, state
-from fairlead.model.nodes import Node
-from fairlead.model.plans import Fit, Layer, Manifest, Plan, Said, Setting, Source, Violation, Warning
+from fairlead.model.plans import Fit, Layer, Plan, Said, Setting, Source, Violation, Warning
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
@@ -23,7 +24,7 @@ USER = Source(Layer.USER)
 
 
 def plan_run(
-    request: RunRequest, snapshot: Snapshot, run_id: str, *, render: bool = True, nodes: Sequence[Node] | None = None
+    request: RunRequest, snapshot: Snapshot, run_id: str, *, render: bool = True, nodes: Grid | None = None
 ) -> Plan:
     """Decide everything about a run. With violations the plan has no manifests; without nodes its fit is unknown."""
     statements = _collect(request, snapshot)
@@ -46,20 +47,25 @@ def plan_run(
     manifests = () if violations or not render else rendering.render_manifests(draft)
     if manifests and (too_large := tuple(checking.check_size(manifests[0]))):
         violations, manifests = too_large, ()
-    fit = Fit() if nodes is None or not manifests else _judge(manifests, snapshot, nodes)
-    if fit.verdict == "never" and nodes is not None:
-        violations, manifests = tuple(judging.refuse(read_ask(manifests), nodes)), ()
+    fit, never = Fit(), tuple[Violation, ...]()
+    if nodes is not None and manifests:
+        ask = read_ask(manifests)
+        fit = judging.judge(ask, nodes, autoscaled=snapshot.cluster.autoscaled)
+        never = tuple(judging.refuse(ask, nodes)) if fit.verdict == judging.NEVER else ()
+    refusing = snapshot.switches["never_fits"]
+    if never and refusing.value == "refuse":
+        violations, manifests, never = tuple(replace(found, source=refusing.source) for found in never), (), ()
     return Plan(
         settings=resolution.flat,
-        warnings=(*(found for found in overridden if found not in strict), *warning.warn(draft)),
+        warnings=(
+            *(found for found in overridden if found not in strict),
+            *warning.warn(draft),
+            *(Warning(found.path, found.rule, found.message, found.hint) for found in never),
+        ),
         violations=tuple(sorted(violations, key=lambda violation: violation.path)),
         manifests=manifests,
         fit=fit,
     )
-
-
-def _judge(manifests: Sequence[Manifest], snapshot: Snapshot, nodes: Sequence[Node]) -> Fit:
-    return judging.judge(read_ask(manifests), nodes, autoscaled=snapshot.cluster.autoscaled)
 
 
 def _collect(request: RunRequest, snapshot: Snapshot) -> list[Statement]:

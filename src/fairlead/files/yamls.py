@@ -35,10 +35,10 @@ def load_file(path: Path) -> list[Any] | Violation:
         return Violation("", "yaml", str(error), error.hint, where=str(path))
 
 
-def parse_documents(text: bytes) -> list[Any]:
+def parse_documents(text: bytes, *, largest: int = LARGEST_FILE, most_values: int = MOST_VALUES) -> list[Any]:
     """The documents of a YAML text that are not empty. Raise `Unreadable` with the reason."""
-    if len(text) > LARGEST_FILE:
-        raise Unreadable(f"is larger than {LARGEST_FILE:,} bytes", "keep data out of it: what is asked for fits a page")
+    if len(text) > largest:
+        raise Unreadable(f"is larger than {largest:,} bytes", "keep data out of it: what is asked for fits a page")
     if b"\0" in text:
         raise Unreadable("is no text", "give the name of a YAML file")
     decoded = _decode(text)
@@ -48,7 +48,7 @@ def parse_documents(text: bytes) -> list[Any]:
         documents = []
         while loader.check_node():
             node = loader.get_node()
-            _check_size(node)
+            _check_size(node, most_values)
             documents.append(loader.construct_document(node))
     except yaml.YAMLError as error:
         raise _explain(error, decoded) from error
@@ -168,7 +168,7 @@ def _check_depth(text: str) -> None:
             raise Unreadable(f"is nested more than {DEEPEST} deep", "flatten it")
 
 
-def _check_size(node: yaml.Node | None) -> None:
+def _check_size(node: yaml.Node | None, most_values: int) -> None:
     """Refuse what is small as a file and huge or endless as data, through references to itself."""
     sizes: dict[int, int] = {}
 
@@ -180,8 +180,8 @@ def _check_size(node: yaml.Node | None) -> None:
         if id(part) not in sizes:
             inner = [child for pair in part.value for child in (pair if isinstance(pair, tuple) else (pair,))]
             sizes[id(part)] = 1 + sum(measure(child, depth + 1) for child in inner)
-        if sizes[id(part)] > MOST_VALUES:
-            raise Unreadable(f"has more than {MOST_VALUES:,} values", "keep data out of it")
+        if sizes[id(part)] > most_values:
+            raise Unreadable(f"has more than {most_values:,} values", "keep data out of it")
         return sizes[id(part)]
 
     measure(node, 0)

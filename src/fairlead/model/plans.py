@@ -1,5 +1,6 @@
 """What was decided for a request: settings with their provenance, warnings, violations and manifests."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -97,13 +98,32 @@ class Sentence:
 
 
 @dataclass(frozen=True)
+class WayOut:
+    """What would make a run fit now: what to change of the request, or which run to wait for.
+
+    `change` is merged into the request: what is null in it is left out there. `project`: where else it is submitted.
+    """
+
+    kind: Literal["lower", "compute_resource", "cluster", "drop", "wait"]
+    message: str
+    change: dict[str, Any] = field(default_factory=dict)
+    project: str | None = None
+    run_id: str | None = None
+
+
+@dataclass(frozen=True)
 class Fit:
-    """Whether it would run: `now`, `later`, `never`, or `unknown` where no view of the nodes is there."""
+    """Whether it would run: `now`, `later`, `never`, or `unknown` where no view of the nodes is there.
+
+    The nodes that come nearest, with every reason why not; how many nodes there are of each verdict; what all of it
+    comes down to; and what would make it run now.
+    """
 
     verdict: str = "unknown"
     nodes: tuple[Any, ...] = ()
     reasons: tuple[str, ...] = ()
-    ways_out: tuple[Any, ...] = ()
+    ways_out: tuple["WayOut", ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,6 @@ class Switches(Strict):
     """What may be done at all. Nothing said leaves the shipped value; of several scopes the strictest wins."""
 
     MAY_BE_EMPTY = False
-    NOT_BUILT: ClassVar[Mapping[str, str]] = {"never_fits": "the check against the nodes"}
 
     existing_volumes: Literal["allow", "block"] | None = None
     storage_classes: tuple[DnsSubdomain, ...] | None = None
@@ -48,6 +47,7 @@ class Switches(Strict):
     compute_resource: Literal["required", "optional"] | None = None
     allow_root: Flag | None = None
     gpu_memory_limits: Flag | None = None
+    never_fits: Literal["refuse", "warn"] | None = None
 
 
 class LimitFactor(Strict):

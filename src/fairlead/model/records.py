@@ -158,7 +158,7 @@ class RunRecord(Record):
     template: str | None = None
     template_id: str | None = None
     uses: list[str] = field(default_factory=list)
-    gpus: int = 0  # what it holds until it is finished, all its pods together
+    gpus: int = 0  # what it holds while it has a place, all its pods together
     cpu_millicores: int = 0
     mem_bytes: int = 0
     code: str | None = None  # the digest of the code that it executes

@@ -164,6 +164,20 @@ class RunRequest(Requirements):
         return data
 
 
+def merge(data: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Data with a change in it: what is null there is left out here (RFC 7386)."""
+    merged = dict(data)
+    for name, value in change.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, Mapping):
+            before = merged.get(name)
+            merged[name] = merge(before if isinstance(before, Mapping) else {}, value)
+        else:
+            merged[name] = value
+    return merged
+
+
 def _find_not_json(value: Any, depth: int = 0) -> Iterator[Mistake]:
     """What a function could not be given as it was written."""
     hint = "use text, numbers, true, false, null, lists and mappings with text as keys"

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from fairlead.errors import NotFound, RequestRejected, Unreadable
 from fairlead.model.parsing import violations_of
-from fairlead.model.requests import RunRequest
+from fairlead.model.plans import WayOut
+from fairlead.model.requests import RunRequest, merge
 from fairlead.sdk import packing
 from fairlead.sdk.connections import Connection, path_of
 from fairlead.sdk.packing import Packed
@@ -78,8 +79,16 @@ class Function:
 
     def preview(self, action: Action = "job", **asked: Unpack[Asked]) -> Preview:
         """What would run, with which values and why. No run is created."""
-        data = self._connection.post(path_of("projects", self.project, "runs", "preview"), self._request(action, asked))
-        return Preview(f"{action} {self.name} in project {self.project}", data)
+        request = self._request(action, asked)
+        data = self._connection.post(path_of("projects", self.project, "runs", "preview"), request)
+
+        def submit(way: WayOut) -> Run:
+            if way.project is not None:
+                self._send_code(way.project)
+            place = path_of("projects", way.project or self.project, "runs")
+            return Run(self._connection, self._connection.post(place, merge(request, way.change)))
+
+        return Preview(f"{action} {self.name} in project {self.project}", data, submit)
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
         """Call the Python function itself, in this process."""
@@ -105,18 +114,18 @@ class Function:
     def _parameters(self) -> list[str]:
         return [] if self._calls is None else list(inspect.signature(self._calls).parameters)
 
-    def _send_code(self) -> dict[str, Any]:
-        """See to it that the server has the code as it is now."""
+    def _send_code(self, project: str | None = None) -> dict[str, Any]:
+        """See to it that the server has the code as it is now, in this project or another."""
         if self._pack is None:
             return {}
         packed = self._pack()
-        path = path_of("projects", self.project, "code", packed.digest)
-        if self._sent != packed.digest:
+        path = path_of("projects", project or self.project, "code", packed.digest)
+        if self._sent != packed.digest or project is not None:
             try:
                 self._connection.get(path)
             except NotFound:
                 self._connection.put_bytes(path, packed.archive)
-            self._sent = packed.digest
+            self._sent = packed.digest if project is None else self._sent
         handler = {} if packed.handler is None else {"handler": packed.handler}
         return {"source": packed.source, "code": packed.digest, **handler}
 

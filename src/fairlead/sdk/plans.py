@@ -1,10 +1,16 @@
 """A plan as the server tells it, as something to read and to look into."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from fairlead.core import explaining
-from fairlead.model.plans import Fit, Layer, Plan, Said, Setting, Source, Violation, Warning
+from fairlead.errors import Conflict, NotFound, Unreadable
+from fairlead.model.plans import Fit, Layer, Plan, Said, Setting, Source, Violation, Warning, WayOut
+
+if TYPE_CHECKING:
+    from fairlead.sdk.runs import Run
+
+Submit = Callable[[WayOut], "Run"]
 
 
 class Text(str):
@@ -19,9 +25,10 @@ class Text(str):
 class Preview:
     """What would run, where, and why. Nothing was created."""
 
-    def __init__(self, title: str, data: Mapping[str, Any]) -> None:
+    def __init__(self, title: str, data: Mapping[str, Any], submit: Submit | None = None) -> None:
         self.title, self.data, self.plan = title, dict(data), read_plan(data)
         self.token: str | None = data.get("token")
+        self._submit = submit
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -43,15 +50,48 @@ class Preview:
         """Whether it would run now, later or never."""
         return self.plan.fit
 
+    def apply(self, way_out: WayOut | int) -> "Run":
+        """Submit it with a way out in it: one of `fit.ways_out`, or its number as it is told, from 1 on."""
+        way = choose(self.fit.ways_out, way_out)
+        if self._submit is None or way.kind == "wait":
+            raise Conflict("there is nothing to change: it is to wait", "submit it as it is; it starts when it can")
+        return self._submit(way)
+
     def explain(self) -> Text:
-        """Every value, who set it and whom it overrode, and everything that is refused."""
-        told, fit = explain(self.title, self.plan), self.plan.fit
-        if fit.verdict != "unknown":
-            told += f"\n\nFits {fit.verdict}" + "".join(f"\n  {reason}" for reason in fit.reasons)
-        return Text(told)
+        """Every value, who set it and whom it overrode, everything that is refused, and whether it would fit."""
+        told, fit = explain(self.title, self.plan), "\n".join(tell_fit(self.plan.fit))
+        return Text(f"{told}\n\n{fit}" if fit else told)
 
     def __repr__(self) -> str:
         return self.explain()
+
+
+def tell_fit(fit: Fit) -> Iterator[str]:
+    """Whether it would run, why not, and what would help, line by line; nothing where that is not known."""
+    if fit.verdict == "unknown":
+        return
+    yield f"Fits {fit.verdict}"
+    yield from (f"  {reason}" for reason in fit.reasons)
+    yield from tell_ways_out(fit.ways_out)
+
+
+def choose(ways: Sequence[WayOut], way_out: WayOut | int) -> WayOut:
+    """A way out, or the one of that number. Raise `NotFound` where there is none."""
+    if isinstance(way_out, WayOut):
+        return way_out
+    if type(way_out) is not int:
+        raise Unreadable(f"{way_out!r} is no way out", "give one of them, or its number")
+    if not 1 <= way_out <= len(ways):
+        known = f"there are {len(ways)}" if ways else "there is none"
+        raise NotFound(f"there is no way out {way_out}: {known}", "ask again why it waits")
+    return ways[way_out - 1]
+
+
+def tell_ways_out(ways: Sequence[WayOut]) -> Iterator[str]:
+    """What would help, numbered."""
+    if ways:
+        yield "Ways out"
+        yield from (f"  {number}. {way.message}" for number, way in enumerate(ways, 1))
 
 
 def explain(title: str, plan: Plan) -> str:
@@ -70,12 +110,14 @@ def read_plan(data: Mapping[str, Any]) -> Plan:
         warnings=tuple(map(_read_warning, data["warnings"])),
         violations=tuple(Violation(**_read_finding(said)) for said in data["violations"]),
         manifests=tuple(data["manifests"]),
-        fit=_read_fit(data["fit"]),
+        fit=read_fit(data["fit"]),
     )
 
 
-def _read_fit(data: Mapping[str, Any]) -> Fit:
-    return Fit(data["verdict"], tuple(data["nodes"]), tuple(data["reasons"]), tuple(data["ways_out"]))
+def read_fit(data: Mapping[str, Any]) -> Fit:
+    """A fit from its JSON."""
+    ways_out = tuple(WayOut(**way) for way in data["ways_out"])
+    return Fit(data["verdict"], tuple(data["nodes"]), tuple(data["reasons"]), ways_out, data["counts"])
 
 
 def _read_warning(data: Mapping[str, Any]) -> Warning:

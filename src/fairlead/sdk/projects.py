@@ -81,6 +81,14 @@ class Project:
         """A run by its id."""
         return Run(self._connection, self._connection.get(path_of("runs", run_id)))
 
+    def capacity(self) -> dict[str, Any]:
+        """What is free where its runs are executed, and how many more of each compute resource fit there now."""
+        found = self._connection.get("/capacity", project=self.name)
+        if not found:
+            raise NotFound(f"project {self.name} is on no cluster", "move it below one")
+        entry: dict[str, Any] = found[0]
+        return entry
+
     def set_secret(self, name: str, value: str) -> None:
         """Keep a secret, which runs name and nobody reads again."""
         self._connection.put(path_of("projects", self.name, "secrets", name), {"value": value})

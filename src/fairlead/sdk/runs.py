@@ -11,11 +11,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, overload
 
-from fairlead.errors import RunFailed, Unavailable
+from fairlead.errors import Conflict, RunFailed, Unavailable
+from fairlead.model.plans import Fit, WayOut
 from fairlead.model.states import State
 from fairlead.sdk import connections, showing
 from fairlead.sdk.connections import Connection, path_of
-from fairlead.sdk.plans import Text, explain, read_plan
+from fairlead.sdk.plans import Text, choose, explain, read_fit, read_plan, tell_fit, tell_ways_out
 
 WAITING = (State.QUEUED, State.PENDING, State.STARTING)
 LONGEST_WAIT = 30
@@ -169,12 +170,17 @@ class Run:
     def explain(self) -> Text:
         """Every value that it runs with, who set it and whom it overrode."""
         plan = read_plan(self._connection.get(path_of("runs", self.id, "explain")))
-        return Text(explain(f"{self._data['action']} {self.function} in project {self.project}", plan))
+        told = explain(f"{self._data['action']} {self.function} in project {self.project}", plan)
+        return Text("\n\n".join(filter(None, [told, "\n".join(tell_fit(plan.fit))])))
 
-    def why(self) -> Text:
-        """Why it is where it is."""
-        told = self._connection.get(path_of("runs", self.id, "why"))
-        return Text(f"{told['state']}: {told['message']}")
+    def why(self) -> "Why":
+        """Why it is where it is, and what would help."""
+        return Why(self, self._connection.get(path_of("runs", self.id, "why")))
+
+    def change(self, change: Mapping[str, Any], project: str | None = None) -> "Run":
+        """Put a run with other values in the place of this one, while it waits. A null leaves a field out."""
+        body = {"change": dict(change)} | ({"project": project} if project is not None else {})
+        return Run(self._connection, self._connection.post(path_of("runs", self.id, "change"), body))
 
     def events(self) -> list[dict[str, Any]]:
         """What happened to it, the oldest first."""
@@ -240,6 +246,37 @@ class Run:
 
     def _repr_html_(self) -> str:
         return showing.render_table([self._data])
+
+
+class Why(Text):
+    """Why a run is where it is, to be read, with all that the server says in `data`."""
+
+    data: dict[str, Any]
+    _run: Run
+
+    def __new__(cls, run: Run, data: Mapping[str, Any]) -> "Why":
+        told = [f"{data['state']}: {data['message']}", *(f"  {detail}" for detail in data["details"])]
+        ways = tell_ways_out(read_fit(data["fit"]).ways_out)
+        made = super().__new__(cls, "\n".join([*told, *ways]))
+        made.data, made._run = dict(data), run
+        return made
+
+    @property
+    def fit(self) -> Fit:
+        """Whether it would run now, later or never."""
+        return read_fit(self.data["fit"])
+
+    @property
+    def ways_out(self) -> tuple[WayOut, ...]:
+        """What would make it run now, the cheapest first."""
+        return self.fit.ways_out
+
+    def apply(self, way_out: WayOut | int) -> Run:
+        """Take a way out, or that of a number from 1 on: another run takes the place of this one, and is returned."""
+        way = choose(self.ways_out, way_out)
+        if way.kind == "wait":
+            raise Conflict(f"there is nothing to change: {way.message}", "it starts when that run has ended")
+        return self._run.change(way.change, way.project)
 
 
 class Runs(Sequence[Run]):

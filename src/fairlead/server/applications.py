@@ -17,10 +17,12 @@ from fairlead.server.doors import THREADS, THREADS_ASIDE, THREADS_PATIENT, Servi
 from fairlead.server.gates import Gate, Measures
 from fairlead.server.routes import (
     access,
+    capacity,
     compute_resources,
     connections,
     executions,
     files,
+    fit,
     handovers,
     health,
     holdings,
@@ -34,7 +36,9 @@ from fairlead.server.routing import API
 
 ROUTERS: tuple[APIRouter, ...] = (
     runs.router,  # first, because they are asked for most
+    fit.router,
     executions.router,
+    capacity.router,
     handovers.router,
     compute_resources.router,
     places.router,

@@ -22,6 +22,7 @@ UNCONDITIONAL = ("put_code", "hand_over_file")  # what never changes, or has one
 PARAMETERS = {
     "name": "its name; of compute resources and templates also the id",
     "project": "the name of the project",
+    "cluster": "the name of a cluster; left out, all that you see",
     "kind": "what kind of scope it is",
     "run_id": "the id of the run",
     "wait": "how many seconds to wait for the run to be another than the ETag in If-None-Match says",

@@ -16,10 +16,12 @@ from fairlead.server.failures import Problem
 from fairlead.services.applying import Applying
 from fairlead.services.audits import Audits
 from fairlead.services.calls import Call
+from fairlead.services.capacities import Capacities
 from fairlead.services.codes import Codes
 from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.connections import Connections
 from fairlead.services.executions import Executions
+from fairlead.services.fits import Fits
 from fairlead.services.grants import Grants
 from fairlead.services.handovers import Handovers
 from fairlead.services.logins import Logins
@@ -32,6 +34,7 @@ from fairlead.services.templates import Templates
 from fairlead.services.tokens import Tokens
 from fairlead.services.units import Units
 from fairlead.services.volumes import Volumes
+from fairlead.services.whys import Whys
 
 # More threads are slower: they only take the interpreter from each other.
 THREADS = 4
@@ -56,7 +59,10 @@ class Services:
     secrets: Secrets
     volumes: Volumes
     runs: Runs
+    fits: Fits
     executions: Executions
+    whys: Whys
+    capacities: Capacities
     handovers: Handovers
     codes: Codes
     grants: Grants

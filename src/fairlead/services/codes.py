@@ -1,7 +1,7 @@
 """The code of functions: kept once under its digest, so that a run can be repeated exactly."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairlead.errors import NotFound, RequestRejected
 from fairlead.model.parsing import show
@@ -59,6 +59,14 @@ class Codes:
 def find_code(unit: Unit, scope: str, digest: str) -> CodeRecord | None:
     """Code that a project keeps."""
     return unit.tx.get(CodeRecord, id=_id_of(unit, scope, digest))
+
+
+def lend_code(unit: Unit, scope: str, other: str, digest: str | None) -> None:
+    """Keep the code of a project in another one too, for a run that moves there."""
+    kept = None if digest is None or scope == other else find_code(unit, scope, digest)
+    if kept is not None and find_code(unit, other, kept.digest) is None:
+        new_id, by = _id_of(unit, other, kept.digest), unit.principal.user
+        unit.tx.add(replace(kept, id=new_id, created_by=by, created_at=unit.now))
 
 
 def _id_of(unit: Unit, scope: str, digest: str) -> str:

@@ -1,25 +1,29 @@
-"""What a run is doing and what came of it: logs, usage, files, result, history, and why it waits."""
+"""What a run is doing and what came of it: logs, usage, files, result and history."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from typing import BinaryIO
 
-from fairlead.core.fitting import judging
-from fairlead.core.fitting.asking import read_ask
+from fairlead.core.fitting import capacity
+from fairlead.core.fitting.grids import Grid
 from fairlead.core.fitting.wording import show_amount
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unavailable
 from fairlead.model.nodes import Node
 from fairlead.model.observations import LogPage, OutputFile
 from fairlead.model.parsing import show
-from fairlead.model.plans import Fit, Violation
+from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition
-from fairlead.model.records import JSON, BlobRecord, EventRecord, OutcomeRecord, PlanRecord, RunRecord, ServerRecord
+from fairlead.model.records import JSON, BlobRecord, EventRecord, OutcomeRecord, RunRecord, ServerRecord
 from fairlead.model.roles import Deed
+from fairlead.model.scopes import Cluster
 from fairlead.model.states import State
 from fairlead.ports import Executor, Executors
 from fairlead.services.calls import Call
 from fairlead.services.units import Unit, Units
+
+# What is said of a run that is in a cluster's hands, and of which a pod has no node.
+UNPLACED = ("Unschedulable", "SchedulerError", "Preempted", "Evicted", "NodeLost", "ProvisioningFailed")
 
 
 @dataclass(frozen=True)
@@ -44,22 +48,19 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Why:
-    """Why a run is where it is: one sentence, then whether it would fit now, and what happened to it."""
-
-    state: str
-    reason: str
-    message: str
-    fit: Fit
-    events: list[EventRecord]
-
-
-@dataclass(frozen=True)
 class NodeView:
-    """A node: what it has, what is free of it, and which runs are there, as far as the caller sees them."""
+    """A node: what it has, what is free of it, and which runs are there, as far as the caller sees them.
+
+    `group` and `gpu_type` are empty where no label of the node tells, or it has no GPU.
+    """
 
     name: str
+    cluster: str
+    group: str
+    gpu_type: str
     labels: dict[str, str]
+    taints: list[str]
+    unschedulable: bool
     capacity: dict[str, str]
     free: dict[str, str]
     runs: list[str]
@@ -74,7 +75,7 @@ class Executions:
 
     def log(self, call: Call, run_id: str, cursor: int, most: int) -> LogPage:
         """Part of a run's log."""
-        executor, run = self._find_executor(call, run_id)
+        executor, run = self.find_executor(call, run_id)
         if executor is None or run.held_by is None:
             return LogPage([], cursor, complete=not run.live)
         try:
@@ -90,7 +91,7 @@ class Executions:
 
     def usage(self, call: Call, run_id: str) -> Usage:
         """What a run used, over time and at most."""
-        executor, _ = self._find_executor(call, run_id)
+        executor, _ = self.find_executor(call, run_id)
         series = [] if executor is None else executor.read_usage(run_id)
         with self.units.reading(call) as unit:
             kept = unit.tx.get(OutcomeRecord, id=run_id)
@@ -98,12 +99,12 @@ class Executions:
 
     def files(self, call: Call, run_id: str) -> list[OutputFile]:
         """The files that a run left."""
-        executor, _ = self._find_executor(call, run_id)
+        executor, _ = self.find_executor(call, run_id)
         return [] if executor is None else executor.list_files(run_id)
 
     def open_file(self, call: Call, run_id: str, path: str) -> BinaryIO:
         """One file that a run left."""
-        executor, _ = self._find_executor(call, run_id)
+        executor, _ = self.find_executor(call, run_id)
         if executor is None:
             raise NotFound(f"run {run_id} left no file {show(path)}", "list its files to see what it left")
         return executor.open_file(run_id, path)
@@ -124,22 +125,6 @@ class Executions:
             find_run(unit, run_id)
             return unit.tx.find(EventRecord, Condition("run_id", "=", run_id))
 
-    def why(self, call: Call, run_id: str) -> Why:
-        """Why a run is where it is; of one that waits, with the numbers of this moment."""
-        executor, run = self._find_executor(call, run_id)
-        events = self.events(call, run_id)
-        fit = Fit()
-        with self.units.reading(call) as unit:
-            kept = unit.tx.get(PlanRecord, id=run_id)
-            if executor is not None and kept is not None and run.state == State.QUEUED:
-                cluster = unit.organisation.clusters.get(run.cluster or "")
-                autoscaled = cluster is not None and cluster.autoscaled
-                nodes = known_nodes(unit, executor)
-                if nodes is not None:
-                    fit = judging.judge(read_ask(kept.plan["manifests"]), nodes, autoscaled=autoscaled)
-        message = "; ".join(fit.reasons) or run.message
-        return Why(run.state, run.reason, message, fit, events)
-
     def code(self, call: Call, run_id: str) -> bytes:
         """The packed code that a run executes, so that it can be looked at again."""
         with self.units.reading(call) as unit:
@@ -149,13 +134,20 @@ class Executions:
                 raise NotFound(f"run {run_id} has no code of its own")
             return kept.content
 
-    def nodes(self, call: Call) -> list[NodeView]:
-        """Where runs are executed, what is there and what is free."""
+    def nodes(self, call: Call, cluster: str | None = None) -> list[NodeView]:
+        """Where runs are executed, what is there and what is free: on all clusters that the caller sees, or on one."""
         with self.units.reading(call) as unit:
-            found = [node for executor in self.executors.all() for node in known_nodes(unit, executor) or ()]
-        return [_view_of(node) for node in found]
+            if cluster is not None:
+                unit.require(Deed.SEE, f"cluster/{cluster}", f"cluster/{cluster}")
+            seen = [each for scope, each in unit.organisation.clusters.items() if unit.permissions.sees(scope)]
+            found: list[NodeView] = []
+            for each in sorted(seen, key=lambda each: each.name):
+                executor = self.executors.find(each) if cluster in (None, each.name) else None
+                grid = None if executor is None else known_nodes(unit, executor)
+                found += [] if grid is None else [_view_of(node, grid, each) for node in sorted(grid, key=_name_of)]
+            return found
 
-    def _find_executor(self, call: Call, run_id: str) -> tuple[Executor | None, RunRecord]:
+    def find_executor(self, call: Call, run_id: str) -> tuple[Executor | None, RunRecord]:
         """Who executes a run. Raise `Conflict` where that is another machine, and say which."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
@@ -168,32 +160,38 @@ class Executions:
         return self.executors.find(cluster), run
 
 
-def known_nodes(unit: Unit, executor: Executor) -> list[Node] | None:
-    """The nodes of an executor as the caller may see them; None where nobody can tell now."""
+def known_nodes(unit: Unit, executor: Executor) -> Grid | None:
+    """The nodes of an executor, with the names of runs that the caller may see; None where nobody can tell now."""
     try:
-        return list(_visible_nodes(unit, executor))
+        return show_nodes(unit, executor)
     except Unavailable:
         return None
 
 
-def _visible_nodes(unit: Unit, executor: Executor) -> Iterator[Node]:
-    """The nodes of an executor, without the names of runs that the caller may not see."""
-    seen: dict[str, bool] = {}
-    for node in executor.nodes():
-        for project in node.projects - seen.keys():
-            seen[project] = unit.permissions.sees(f"project/{project}")
-        if all(seen[project] for project in node.projects):
-            yield node  # as it is, with all that was worked out about it before
-        else:
-            holdings = (held if seen.get(held.project) else replace(held, name=None) for held in node.holdings)
-            yield replace(node, holdings=tuple(holdings))
+def show_nodes(unit: Unit, executor: Executor) -> Grid:
+    """The same; raise `Unavailable` where nobody can tell now."""
+    return executor.nodes().seen_by(cache(lambda project: unit.permissions.sees(f"project/{project}")))
 
 
-def _view_of(node: Node) -> NodeView:
-    has = {name: show_amount(name, amount) for name, amount in node.capacity.items()}
-    free = {name: show_amount(name, max(node.free(name), 0)) for name in node.capacity}
-    named = [holding.run_id for holding in node.holdings if holding.name is not None]
-    return NodeView(node.name, dict(node.labels), has, free, named, len(node.holdings) - len(named))
+def _view_of(node: Node, grid: Grid, cluster: Cluster) -> NodeView:
+    named = [holding.run_id for holding in node.holdings if grid.name_of(holding) is not None]
+    return NodeView(
+        name=node.name,
+        cluster=cluster.name,
+        group=capacity.name_group(node.labels),
+        gpu_type=capacity.name_gpu_type(node, cluster.gpu_product_label),
+        labels=dict(node.labels),
+        taints=list(map(str, node.taints)),
+        unschedulable=node.unschedulable,
+        capacity={name: show_amount(name, amount) for name, amount in node.capacity.items()},
+        free={name: show_amount(name, max(node.free(name), 0)) for name in node.capacity},
+        runs=named,
+        others=len(node.holdings) - len(named),
+    )
+
+
+def _name_of(node: Node) -> str:
+    return node.name
 
 
 def find_run(unit: Unit, run_id: str, deed: Deed = Deed.SEE) -> RunRecord:
@@ -203,3 +201,10 @@ def find_run(unit: Unit, run_id: str, deed: Deed = Deed.SEE) -> RunRecord:
         raise NotFound(f"there is no run {show(run_id)}")
     unit.require(deed, record.scope, f"run {show(run_id)}")
     return record
+
+
+def has_no_place(run: RunRecord) -> bool:
+    """Whether a run waits: nobody has it yet, or a cluster has it and finds no node."""
+    return (run.state == State.QUEUED and run.held_by is None) or (
+        run.state == State.PENDING and run.reason in UNPLACED
+    )

@@ -8,6 +8,7 @@ from functools import cached_property
 from fairlead.core import permissions
 from fairlead.core.permissions import Permissions
 from fairlead.core.trees import Tree, read_cluster
+from fairlead.core.turns import Bounds
 from fairlead.model.policies import Policy
 from fairlead.model.records import SETTINGS, GrantRecord, PlaceRecord, PolicyRecord, SettingsRecord, TokenRecord
 from fairlead.model.requirements import Requirements
@@ -63,6 +64,11 @@ class Organisation:
     def parsed_policies(self) -> dict[str, Policy]:
         """The policies by scope, ready to be used."""
         return {scope: Policy.model_validate({**kept.content, "scope": scope}) for scope, kept in self.policies.items()}
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """The quotas of all scopes."""
+        return Bounds.of(self.tree, ((scope, policy.quota) for scope, policy in self.parsed_policies.items()))
 
     def policies_of(self, scope: str) -> tuple[Policy, ...]:
         """The policies that reach a scope, from the platform down."""

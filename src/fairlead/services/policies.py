@@ -10,6 +10,7 @@ from fairlead.core.planning import plan_run
 from fairlead.core.policies import effective
 from fairlead.core.policies.effective import EffectivePolicy
 from fairlead.core.quotas import Held, Used
+from fairlead.core.turns import COUNTED_BY, HOLDING
 from fairlead.errors import NotFound, RequestRejected
 from fairlead.model.parsing import nearest, show
 from fairlead.model.plans import Violation
@@ -123,13 +124,13 @@ class Policies:
 
 
 def _load_used(unit: Unit, scopes: Sequence[str]) -> Callable[[str], Used]:
-    """What runs that are not finished hold at and below each of some scopes, of which each stands below the one before.
+    """What runs that have a place hold at and below each of some scopes, of which each stands below the one before.
 
     Also what the caller does not see: whoever may not have more must know that others have it.
     """
     below = unit.organisation.tree.below
     where = [] if scopes[0] == PLATFORM else [Condition("scope", "in", (scopes[0], *below(scopes[0])))]
-    found = unit.tx.tally(RunRecord, ("scope", *Held._fields), Condition("live", "=", True), *where)
+    found = unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *where)
 
     def add_up(scope: str) -> Used:
         places = {scope, *below(scope)}

@@ -7,26 +7,30 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from pydantic import ValidationError
 
 from fairlead.core import explaining, lifecycle, quotas
 from fairlead.core.actions import check_kept_code
+from fairlead.core.fitting.grids import Grid
 from fairlead.core.planning import plan_run
+from fairlead.core.quotas import Load
 from fairlead.errors import Conflict, NotFound, RequestRejected
-from fairlead.model.nodes import Node
-from fairlead.model.parsing import show
-from fairlead.model.plans import Fit, Plan, Violation
+from fairlead.model.parsing import show, violations_of
+from fairlead.model.plans import Fit, Plan, Violation, WayOut
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord
-from fairlead.model.requests import RunRequest
+from fairlead.model.requests import RunRequest, merge
 from fairlead.model.roles import Deed
 from fairlead.model.states import FINAL, State
 from fairlead.ports import Executors, Tell
 from fairlead.services.calls import Call
-from fairlead.services.codes import find_code
-from fairlead.services.executions import find_run, known_nodes
+from fairlead.services.codes import find_code, lend_code
+from fairlead.services.executions import find_run, has_no_place
 from fairlead.services.listing import Listing, load_page
+from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Ground, Snapshots
 from fairlead.services.units import Unit, Units
+from fairlead.services.ways_out import WaysOut
 
 WAITING = "waits for its turn"
 TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)
@@ -54,30 +58,50 @@ class Runs:
         tell: Tell = lambda _run_id: None,
     ) -> None:
         self.units, self.snapshots, self.executors, self.tell = units, snapshots, executors, tell
+        self.ways_out = WaysOut(snapshots, executors)
 
     def preview(self, call: Call, scope: str, request: RunRequest) -> JSON:
         """What would run, with which values and why. Nothing is kept."""
         with self.units.reading(call) as unit:
             unit.require(Deed.SEE, scope, scope)
-            planned = self._plan(unit, scope, request, unit.make_id())
+            planned = self._plan(unit, scope, request, unit.make_id(), advise=True)
             return {**planned.data, "token": planned.token}
 
     def submit(self, call: Call, scope: str, request: RunRequest) -> RunRecord:
         """Keep a queued run, or raise `RequestRejected`. Nothing starts here."""
+        try:
+            with self.units.recording(call) as unit:
+                if (before := unit.recall(RunRecord)) is not None:
+                    return before
+                unit.require(Deed.WORK, scope, scope)
+                record = self._keep(unit, scope, request, self._plan_as_previewed(unit, scope, request))
+                unit.remember(record)
+        except RequestRejected as refused:  # what would help is found while nobody waits to write
+            raise self._hint(call, scope, request, refused) from None
+        self.tell(record.id)
+        return record
+
+    def change(self, call: Call, run_id: str, change: JSON, project: str | None = None) -> RunRecord:
+        """Put a run with another request in the place of one that waits: both happen, or nothing."""
         with self.units.recording(call) as unit:
-            if (before := unit.recall(RunRecord)) is not None:
-                return before
+            if (done := unit.recall(RunRecord)) is not None:
+                return done
+            before = find_run(unit, run_id, Deed.WORK)
+            unit.check_revision(before)
+            if not has_no_place(before):
+                message = f"run {run_id} is {before.state}, and only one that waits for a place is changed"
+                raise Conflict(message, "submit it again with other values")
+            scope = before.scope if project is None else f"project/{project}"
             unit.require(Deed.WORK, scope, scope)
-            planned = self._plan_as_previewed(unit, scope, request)
-            if planned.plan.violations:
-                raise RequestRejected(planned.plan.violations)
-            record = self._tell_wait(_record_of(unit, scope, request, planned), planned)
-            unit.add(record, "run", record.id, scope)
-            # Without its fit, which is of this moment, and of what this caller may see.
-            plan = {**planned.data, "fit": explaining.fit_data(Fit())}
-            unit.tx.add(PlanRecord(id=record.id, request=request.to_data(), plan=plan))
-            _note(unit, record)
+            kept = unit.tx.get(PlanRecord, id=run_id)
+            asked: JSON = {} if kept is None else kept.request
+            request = _read(merge(asked, change))
+            _check_change(asked, change, request, moves=scope != before.scope)
+            lend_code(unit, before.scope, scope, request.function.code)
+            record = self._keep(unit, scope, request, self._plan(unit, scope, request, unit.make_id()))
+            self._end(unit, before, f"run {record.id} is in its place")
             unit.remember(record)
+        self.tell(run_id)
         self.tell(record.id)
         return record
 
@@ -111,14 +135,7 @@ class Runs:
             unit.check_revision(record)
             if not record.live or record.state == State.STOPPING:
                 return record
-            by = unit.principal.user
-            decision = lifecycle.decide_stop(record, by)
-            changed: JSON = {"state": str(decision.state), "reason": decision.reason, "message": decision.message}
-            if decision.state in FINAL:
-                changed |= {"live": False, "finished_at": unit.now}
-            after = replace(record, **changed, stopped_by=by, **unit.next(record))
-            unit.save(record, after, "run.stop", record.id, record.scope)
-            _note(unit, after)
+            after = self._end(unit, record)
         self.tell(run_id)
         return after
 
@@ -132,13 +149,60 @@ class Runs:
             unit.remove(record, "run", record.id, record.scope)
         self.tell(run_id)
 
-    def _plan(self, unit: Unit, scope: str, request: RunRequest, run_id: str) -> Planned:
+    def _keep(self, unit: Unit, scope: str, request: RunRequest, planned: Planned) -> RunRecord:
+        """Keep a run as it was planned. Raise `RequestRejected` where it cannot be."""
+        if planned.plan.violations:
+            raise RequestRejected(planned.plan.violations)
+        record = self._tell_wait(_record_of(unit, scope, request, planned), planned)
+        unit.add(record, "run", record.id, scope)
+        unit.tx.add(PlanRecord(id=record.id, request=request.to_data(), plan=_without_nodes(planned.data)))
+        _note(unit, record)
+        return record
+
+    def _end(self, unit: Unit, record: RunRecord, why: str = "") -> RunRecord:
+        """Say that a run is to end, and by whom."""
+        by = unit.principal.user
+        decision = lifecycle.decide_stop(record, by)
+        message = f"{decision.message}: {why}" if why else decision.message
+        changed: JSON = {"state": str(decision.state), "reason": decision.reason, "message": message}
+        if decision.state in FINAL:
+            changed |= {"live": False, "finished_at": unit.now}
+        after = replace(record, **changed, stopped_by=by, **unit.next(record))
+        unit.save(record, after, "run.stop", record.id, record.scope)
+        _note(unit, after)
+        return after
+
+    def _plan(self, unit: Unit, scope: str, request: RunRequest, run_id: str, *, advise: bool = False) -> Planned:
+        """The plan of a request; where that is asked, with what would make it run now."""
         ground = self.snapshots.load(unit, scope, request)
-        plan = plan_run(request, ground.snapshot, run_id, nodes=self._nodes_of(unit, ground))
+        nodes = self.ways_out.nodes_of(unit, ground)
+        plan = plan_run(request, ground.snapshot, run_id, nodes=nodes)
+        if advise and (plan.manifests or plan.fit.verdict == "never"):
+            plan = self._advise(unit, scope, request, plan, ground, nodes)
         plan = replace(plan, violations=(*plan.violations, *_check_code(unit, scope, request, plan, ground)))
         data = explaining.to_data(plan)
         token = None if plan.violations else f"{run_id}.{_fingerprint(scope, request, data)}"
         return Planned(plan, data, ground, run_id, token)
+
+    def _advise(
+        self, unit: Unit, scope: str, request: RunRequest, plan: Plan, ground: Ground, nodes: Grid | None
+    ) -> Plan:
+        """The plan with what quotas make of its fit, and with what would make it run now."""
+        asked = Load.of(quotas.count(plan.settings))
+        allowances = load_allowances(unit, scope, asked)
+        fit = self.ways_out.hold_back(unit, ground, quotas.hold(plan.fit, asked, allowances))
+        if fit.verdict == "now":
+            return plan
+        ways = self.ways_out.find(unit, scope, request, ground, nodes, allowances=allowances)
+        return replace(plan, fit=replace(fit, ways_out=ways), violations=_hint(plan.violations, ways))
+
+    def _hint(self, call: Call, scope: str, request: RunRequest, refused: RequestRejected) -> RequestRejected:
+        """A refusal, with what would fit where nothing else is wrong."""
+        if {found.rule for found in refused.violations} != {"never_fits"}:
+            return refused
+        with self.units.reading(call) as unit:
+            plan = self._plan(unit, scope, request, unit.make_id(), advise=True).plan
+        return RequestRejected(_hint(refused.violations, plan.fit.ways_out))
 
     def _plan_as_previewed(self, unit: Unit, scope: str, request: RunRequest) -> Planned:
         """The plan of a request; with a token the very one that was previewed, or `Conflict`."""
@@ -172,9 +236,45 @@ class Runs:
                 message += f": `fairlead clusters connect {cluster.name}` tells this one how to reach it"
         return replace(record, reason="NoExecutor", message=message)
 
-    def _nodes_of(self, unit: Unit, ground: Ground) -> Sequence[Node] | None:
-        executor = self.executors.find(ground.snapshot.cluster)
-        return None if executor is None else known_nodes(unit, executor)
+
+def _check_change(asked: JSON, change: JSON, request: RunRequest, *, moves: bool) -> None:
+    """Raise `RequestRejected` where nothing would be different, or what is left out is not there."""
+    missing = [
+        Violation(f"change.{path}", "unknown_field", "there is nothing to leave out", "leave it out of the change")
+        for path in _find_missing(asked, change)
+    ]
+    if not missing and not moves and request.to_data() == _read(asked).to_data():
+        missing = [Violation("change", "required", "changes nothing", "say what is to be different")]
+    if missing:
+        raise RequestRejected(missing)
+
+
+def _find_missing(asked: Any, change: JSON, above: str = "") -> Iterator[str]:
+    """The paths that are to be left out, and are not said."""
+    for name, value in change.items():
+        there = asked.get(name) if isinstance(asked, dict) else None
+        if value is None and there is None:
+            yield f"{above}{name}"
+        elif isinstance(value, dict):
+            yield from _find_missing(there, value, f"{above}{name}.")
+
+
+def _read(data: JSON) -> RunRequest:
+    try:
+        return RunRequest.model_validate(data)
+    except ValidationError as error:
+        raise RequestRejected(violations_of(error, RunRequest)) from error
+
+
+def _hint(violations: Sequence[Violation], ways: Sequence[WayOut]) -> tuple[Violation, ...]:
+    """What never fits, with the first thing that would."""
+    told = f"to run now, {ways[0].message}" if ways else None
+    return tuple(
+        replace(found, hint="; ".join(filter(None, (found.hint, told))))
+        if found.rule == "never_fits" and told
+        else found
+        for found in violations
+    )
 
 
 def _record_of(unit: Unit, scope: str, request: RunRequest, planned: Planned) -> RunRecord:
@@ -237,7 +337,12 @@ def _uses_of(values: dict[str, Any]) -> set[str]:
     return used
 
 
+def _without_nodes(plan: JSON) -> JSON:
+    """A plan without what is of this moment, and of what its caller may see: whether nodes have room for it."""
+    warnings = [found for found in plan["warnings"] if found["rule"] != "never_fits"]
+    return {**plan, "warnings": warnings, "fit": explaining.fit_data(Fit())}
+
+
 def _fingerprint(scope: str, request: RunRequest, plan: JSON) -> str:
-    # Without its fit, which changes by the second.
-    plan = {name: part for name, part in plan.items() if name != "fit"}
+    plan = _without_nodes(plan)
     return hashlib.sha256(msgspec.json.encode([scope, request.to_data(), plan])).hexdigest()

@@ -106,6 +106,15 @@ def look_up(tx: Transaction, ground: Ground, request: RunRequest) -> Ground:
     return ground
 
 
+def load_profiles(tx: Transaction, ground: Ground) -> list[str]:
+    """The names of all compute resources that can be chosen on a ground, which knows them from now on."""
+    reach = Condition("scope", "in", ground.path), Condition("archived", "=", False)
+    found = tx.find(ComputeResourceRecord, *reach, limit=MOST_SUGGESTED)
+    for record in found:
+        _keep(ground, "profile", record)
+    return sorted(record.name for record in found)
+
+
 def _named(ground: Ground, request: RunRequest) -> Iterator[tuple[str, str]]:
     if request.template is not None:
         yield "template", request.template

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.kubernetes import objects
-from fairlead.core.fitting.asking import PODS
+from fairlead.core.fitting.counting import PODS, count_amounts
 from fairlead.model.nodes import Taint
 from fairlead.model.quantities import NANOS, Quantity
 from tests.adapters.kubernetes.making import (
@@ -41,8 +41,8 @@ def test_what_is_of_another_platform_or_of_none_is_not_ours(labels: JSON) -> Non
     assert objects.read_main(PLATFORM, raw) is None
     pod = objects.read_pod(PLATFORM, make_pod(labels=labels, limits={"cpu": "2"}))
     assert pod is not None
-    assert (pod.run_id, pod.project, pod.spec) == ("", "", None)
-    assert pod.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it takes its place all the same
+    assert (pod.run_id, pod.project, pod.ask) == ("", "", None)
+    assert pod.holding.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it takes its place all the same
 
 
 def test_a_project_whose_name_no_label_can_hold_is_named_in_full() -> None:
@@ -53,8 +53,8 @@ def test_a_project_whose_name_no_label_can_hold_is_named_in_full() -> None:
 
 
 def test_what_a_pod_asks_for_is_kept_only_while_it_waits_for_a_node() -> None:
-    assert read_pod(make_pod(node="", phase="Pending")).spec is not None
-    assert read_pod(make_pod(node="box")).spec is None
+    assert read_pod(make_pod(node="", phase="Pending")).ask is not None
+    assert read_pod(make_pod(node="box")).ask is None
 
 
 def test_how_a_container_ended_is_known_also_while_it_is_started_again() -> None:
@@ -84,15 +84,16 @@ def container(restart: str | None = None, **requests: str) -> JSON:
     ],
 )
 def test_what_a_pod_takes_of_its_node(spec: JSON, amounts: dict[str, str]) -> None:
-    assert objects.add_up(spec) == {**nanos(**amounts), PODS: NANOS}
+    assert count_amounts(spec) == {**nanos(**amounts), PODS: NANOS}
 
 
 def test_what_is_kept_of_a_node() -> None:
     taints = [{"key": "team", "value": "vision", "effect": "NoSchedule"}, {"key": "broken", "effect": "NoExecute"}]
-    node = objects.read_node(make_node(room={"memory": "128974848Ki"}, taints=taints, unschedulable=True))
-    assert node.allocatable == nanos(cpu="8", pods="110", memory="128974848Ki")
+    seen = objects.read_node(make_node(room={"memory": "128974848Ki"}, taints=taints, unschedulable=True))
+    node = seen.node
+    assert node.capacity == nanos(cpu="8", pods="110", memory="128974848Ki")
     assert node.taints == (Taint("team", "vision", "NoSchedule"), Taint("broken", "", "NoExecute"))
-    assert (node.unschedulable, node.ready) == (True, True)
+    assert (node.unschedulable, seen.ready) == (True, True)
     assert not objects.read_node(make_node(ready="Unknown")).ready
     bare: dict[str, Any] = make_node()
     del bare["status"]

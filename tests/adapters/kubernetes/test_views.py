@@ -177,3 +177,12 @@ def test_warnings_are_not_kept_for_ever(watched: Watched, monkeypatch: pytest.Mo
         about = {"metadata": {"uid": str(number), "name": str(number), "namespace": "x"}}
         watched.view.hear_warning(None, read_warning(make_warning(about, "FailedCreate", "no")))
     assert len(watched.view._warnings) == 3
+
+
+def test_a_node_that_was_made_anew_under_its_name_stays_when_the_old_one_is_told_to_be_gone(watched: Watched) -> None:
+    old, new = make_node("late"), make_node("late", room={"cpu": "4"})
+    new["metadata"]["uid"] = "another"
+    watched.view.hear_node(None, read_node(old))
+    watched.view.hear_node(None, read_node(new))
+    watched.view.hear_node(read_node(old), None)
+    assert watched.free(node="late") == 4

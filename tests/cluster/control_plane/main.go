@@ -34,8 +34,10 @@ func main() {
 		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 			os.Exit(1)
 		}
+	case "filter":
+		runFilter()
 	default:
-		fmt.Fprintf(os.Stderr, "control-plane: %q is no part: say etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubectl\n", part)
+		fmt.Fprintf(os.Stderr, "control-plane: %q is no part: say etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl or filter\n", part)
 		os.Exit(2)
 	}
 }

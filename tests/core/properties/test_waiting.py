@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from fairlead.core.fitting import judging, matching
 from fairlead.core.fitting.asking import Ask
+from fairlead.core.fitting.grids import Grid, kind_of
+from fairlead.core.fitting.sifting import Sieve
 from fairlead.core.fitting.waiting import explain_wait
 from fairlead.core.fitting.wording import name_resource, show_amount
 from fairlead.model.nodes import Holding, Node, Taint
@@ -63,30 +65,39 @@ def has_labels(ask: Ask, node: Node) -> bool:
     return is_open(ask, replace(node, taints=(), unschedulable=False))
 
 
+def told_taints(ask: Ask, node: Node) -> list[Taint]:
+    """The taints that keep it off; that of a cordoned node says no more than that it is."""
+    cordoned = matching.is_cordoned(ask, kind_of(node))
+    found = matching.find_taints(ask, kind_of(node))
+    return [taint for taint in found if not (cordoned and taint.key == matching.CORDONED.key)]
+
+
 def is_large(ask: Ask, node: Node) -> bool:
     return all(amount <= node.capacity.get(resource, 0) for resource, amount in ask.amounts.items())
 
 
 @given(ASKS, CLUSTERS)
 def test_there_is_a_sentence_where_it_fits_nowhere_and_none_where_it_fits(ask: Ask, nodes: list[Node]) -> None:
-    told = explain_wait(ask, nodes)
-    assert bool(told) == (judging.judge(ask, nodes).verdict != "now")
+    sieve = Sieve(ask, Grid(nodes))
+    told = explain_wait(sieve)
+    assert bool(told) == (judging.judge(ask, Grid(nodes)).verdict != "now")
     assert "\n" not in told
     assert "None" not in told
-    assert all(judging.find_reasons(ask, node) for node in nodes if node.name in told.split())
+    assert all(list(judging.find_reasons(sieve, node)) for node in nodes if node.name in told.split())
 
 
 @given(ASKS, CLUSTERS)
 def test_what_is_said_to_be_free_is_the_most_that_is_free_on_the_nodes_that_match(ask: Ask, nodes: list[Node]) -> None:
     found = re.fullmatch(
-        r"needs (\S+) (\S+) on one node; of (\d+) nodes?( that match)?, "
-        r"(?:at most (\S+) (?:is|are) free(?: together)? \((\S+)\)|none has any free)",
-        explain_wait(ask, nodes),
+        r"needs (\S+) (\S+) on one node; of (\d+) nodes?( that could take it)?, "
+        r"(?:at most (\S+) (?:is|are) free(?: together)? \((\S+)\)|none has any free)"
+        r"(?:; next: run (\S+) holds (\S+))?",
+        explain_wait(Sieve(ask, Grid(nodes))),
     )
     if found is None:
         return
-    open_ones = [node for node in nodes if is_open(ask, node)]
-    (resource,) = [name for name in RESOURCES if name_resource(name) == found[2]]
+    open_ones = [node for node in nodes if is_open(ask, node) and is_large(ask, node)]
+    (resource,) = [name for name in RESOURCES if name_resource(name) == found[2].removesuffix("s")]
     most = max(max(node.free(resource), 0) for node in open_ones)
     assert found[1] == show_amount(resource, ask.amounts[resource])
     assert int(found[3]) == len(open_ones)
@@ -94,6 +105,11 @@ def test_what_is_said_to_be_free_is_the_most_that_is_free_on_the_nodes_that_matc
     assert (found[5] or "0") == show_amount(resource, most)
     assert found[6] is None or [node.free(resource) for node in nodes if node.name == found[6]] == [most]
     assert most < ask.amounts[resource]
+    of_it = [
+        held.amounts.get(resource, 0) for node in open_ones if node.free(resource) >= most for held in node.holdings
+    ]
+    assert bool(found[7]) == any(of_it) or most == 0
+    assert found[8] is None or found[8] in [show_amount(resource, held) for held in of_it if held]
 
 
 @given(ASKS, CLUSTERS)
@@ -101,12 +117,12 @@ def test_what_is_said_to_be_the_largest_is_the_largest_with_the_labels(ask: Ask,
     found = re.fullmatch(
         r"asks for (\S+) (\S+); (?:the largest )?of (\d+) nodes?( that match(?:es)?)?"
         r"(?: has (\S+) \((\S+)\)|, none has any)",
-        explain_wait(ask, nodes),
+        explain_wait(Sieve(ask, Grid(nodes))),
     )
     if found is None:
         return
     labelled = [node for node in nodes if has_labels(ask, node)]
-    (resource,) = [name for name in RESOURCES if name_resource(name) == found[2]]
+    (resource,) = [name for name in RESOURCES if name_resource(name) == found[2].removesuffix("s")]
     most = max(node.capacity.get(resource, 0) for node in labelled)
     assert not any(is_large(ask, node) for node in labelled)
     assert int(found[3]) == len(labelled)
@@ -118,13 +134,12 @@ def test_what_is_said_to_be_the_largest_is_the_largest_with_the_labels(ask: Ask,
 
 @given(ASKS, CLUSTERS)
 def test_labels_are_blamed_only_where_no_node_has_them(ask: Ask, nodes: list[Node]) -> None:
-    told = explain_wait(ask, nodes)
+    told = explain_wait(Sieve(ask, Grid(nodes)))
     assert told.startswith("no node has ") == (bool(nodes) and not any(has_labels(ask, node) for node in nodes))
     if found := re.search(r": (\d+) nodes?(?:, of which (\d+) (?:is|are) tainted (\S+))?$", told):
         assert int(found[1]) == len(nodes)
         if found[2]:
-            tainted = [node for node in nodes if found[3] in map(str, matching.find_taints(ask, node))]
-            assert int(found[2]) == len(tainted)
+            assert int(found[2]) == sum(found[3] in map(str, told_taints(ask, node)) for node in nodes)
     for count, key, value in re.findall(r"(\d+) (?:has|have) (\w+)=(\w+)", told):
         assert int(count) == sum(node.labels.get(key) == value for node in nodes)
 
@@ -133,12 +148,14 @@ def test_labels_are_blamed_only_where_no_node_has_them(ask: Ask, nodes: list[Nod
 def test_nodes_that_could_take_it_are_those_that_are_large_enough_and_kept_for_others(
     ask: Ask, nodes: list[Node]
 ) -> None:
-    found = re.match(r"(\d+) nodes? that could take it \((.*)\) takes? (nothing|only)", explain_wait(ask, nodes))
+    found = re.match(
+        r"(\d+) nodes? that could take it \((.*)\) takes? (nothing|only)", explain_wait(Sieve(ask, Grid(nodes)))
+    )
     if found is None:
         return
     large = [node for node in nodes if has_labels(ask, node) and is_large(ask, node)]
     assert not any(is_open(ask, node) for node in large)
-    well = [node for node in large if not judging.could_ever_fit(ask, node)]
+    well = [node for node in large if not Sieve(ask, Grid([node])).best]
     spoken_of = [node for node in large if node not in well] if found[3] == "nothing" else large
     assert int(found[1]) == len(spoken_of)
     assert all(name in found[2] for name in [node.name for node in spoken_of][:3])
@@ -147,8 +164,8 @@ def test_nodes_that_could_take_it_are_those_that_are_large_enough_and_kept_for_o
 @given(ASKS, CLUSTERS)
 def test_a_cause_that_passes_is_told_before_one_that_stays(ask: Ask, nodes: list[Node]) -> None:
     """Whoever waits for room is not told of labels, and whoever could be taken elsewhere not of what is too small."""
-    told = explain_wait(ask, nodes)
+    told = explain_wait(Sieve(ask, Grid(nodes)))
     if told.startswith(("asks for", "no node has")):
-        assert judging.judge(ask, nodes).verdict == "never"
+        assert judging.judge(ask, Grid(nodes)).verdict == "never"
     if any(is_open(ask, node) and is_large(ask, node) for node in nodes) and told:
         assert told.startswith("needs ")

@@ -21,16 +21,17 @@ from fairlead.adapters.kubernetes.outcomes import Outcomes
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.adapters.kubernetes.sampling import Sampler
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter, Unfit
+from fairlead.adapters.kubernetes.surrounding import Around
 from fairlead.adapters.kubernetes.views import RunView, View, belongs
 from fairlead.adapters.masking import Masker
-from fairlead.core.fitting.asking import read_pod
+from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.sifting import Sieve
 from fairlead.core.fitting.waiting import explain_wait
 from fairlead.core.manifests.functions import read_names
 from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import FairleadError, NotFound, Unavailable
 from fairlead.model.connections import Connection
-from fairlead.model.nodes import Node
 from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Work
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Clock, Store, Tell
@@ -92,6 +93,8 @@ class KubernetesExecutor:
             ),
         ]
         self._needed = self._reflectors[:-1]  # without warnings a run can be told of, too
+        self.around = Around(api)
+        self._reflectors += self.around.reflectors
         self._closed = False
         self._stopping: set[str] = set()
         self._forgotten: set[str] = set()  # those whose objects are on their way out
@@ -126,9 +129,8 @@ class KubernetesExecutor:
         if released or self.outcomes.load(work.run_id) is not None:
             return
         self._wait_for_turn(work.run_id)
-        self._secrets[work.run_id] = tuple(
-            word for name, word in work.secrets.items() if name in read_names(work.manifests)
-        )
+        named = read_names(work.manifests)
+        self._secrets[work.run_id] = tuple(word for name, word in work.secrets.items() if name in named)
         try:
             for main in self.starter.start(work):
                 self._mains[main["kind"]].put(main, self.view.note_main)
@@ -220,10 +222,11 @@ class KubernetesExecutor:
         self._forgotten &= set(there)
         return sorted({*there, *self.logs.list_left()} - self._forgotten)
 
-    def nodes(self) -> Sequence[Node]:
+    def nodes(self) -> Grid:
         """The nodes of the cluster, with what is taken."""
         self._need_ready()
-        return self.view.nodes()
+        self._need_sight(self._needed)
+        return self.view.nodes(self.around.look())
 
     def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
         """The log from a cursor on. Raise `NotFound` where it is not there any more."""
@@ -282,9 +285,7 @@ class KubernetesExecutor:
             used, now = find_peaks(self.sampler.load(run_id)), self.keeping.clock()
             seen = Observation(Phase.FAILED, "Stopped", stopped=True, usage=used, finished_at=now)
             return self.outcomes.settle(run_id, seen)
-        for reflector in self._mains.values():
-            if reflector.trouble:  # it may be there all the same
-                raise Unavailable(f"cluster/{self.cluster.name} cannot be seen: {reflector.trouble}")
+        self._need_sight(self._mains.values())  # it may be there all the same
         return None
 
     def _explain(self, pod: Pod) -> str:
@@ -292,11 +293,18 @@ class KubernetesExecutor:
         said = pod.conditions["PodScheduled"].message
         known = self._explained.get(pod.uid)
         if known is None or known[0] != said:
-            assert pod.spec is not None
             if len(self._explained) > MOST_EXPLAINED:
                 self._explained.clear()
-            known = self._explained[pod.uid] = said, explain_wait(read_pod(pod.spec), self.nodes())
+            assert pod.ask is not None
+            nodes = self.view.nodes(self.around.look()).seen_by(pod.project.__eq__)  # all who see the run read this
+            known = self._explained[pod.uid] = said, explain_wait(Sieve(pod.ask, nodes))
         return known[1]
+
+    def _need_sight(self, reflectors: Iterable[Reflector[Any]]) -> None:
+        """Raise `Unavailable` where something is not heard of at the moment."""
+        for reflector in reflectors:
+            if reflector.trouble:
+                raise Unavailable(f"cluster/{self.cluster.name} cannot be seen: {reflector.trouble}")
 
     def _tell_lost(self, pod: Pod) -> str:
         """What is wrong with the node of a pod: the same for as long as it is."""

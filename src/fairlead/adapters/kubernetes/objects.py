@@ -1,15 +1,15 @@
 """What is kept of the objects of a cluster: little, for there may be very many."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from fairlead.core.fitting.asking import PODS
+from fairlead.core.fitting import asking, reading
+from fairlead.core.fitting.asking import Ask
 from fairlead.core.manifests.names import PREFIX, RUN_LABEL
-from fairlead.model.nodes import Amounts, Taint
+from fairlead.model.nodes import Holding, Node
 from fairlead.model.observations import JSON
-from fairlead.model.quantities import NANOS, Quantity
 
 PLATFORM_LABEL = f"{PREFIX}/platform"  # whose it is: several platforms may share a cluster
 RELEASED = f"{PREFIX}/released"
@@ -76,7 +76,7 @@ class Pod:
     owner: str
     node: str
     phase: str
-    amounts: Amounts
+    holding: Holding
     deleting: bool = False
     index: int = 0
     created_at: datetime | None = None
@@ -88,7 +88,7 @@ class Pod:
     restarts: int = 0
     running_since: datetime | None = None
     ended: Ended | None = None
-    spec: JSON | None = None  # only while it waits for a node
+    ask: Ask | None = None  # only while it waits for a node
     memory: str = ""  # the limit
 
     @property
@@ -103,11 +103,7 @@ class NodeSeen:
 
     uid: str
     version: int
-    name: str
-    labels: Mapping[str, str]
-    allocatable: Amounts
-    taints: tuple[Taint, ...]
-    unschedulable: bool
+    node: Node
     ready: bool
     ready_since: datetime | None
 
@@ -158,7 +154,7 @@ def read_pod(platform: str, raw: JSON) -> Pod | None:
         "project": _project_of(meta) if run_id else "",
         "node": spec.get("nodeName", ""),
         "phase": status.get("phase", "Pending"),
-        "amounts": add_up(spec),
+        "holding": reading.read_holding(raw),
         "owner": next((owner["uid"] for owner in meta.get("ownerReferences", ()) if owner.get("controller")), ""),
     }
     if not run_id:
@@ -180,24 +176,19 @@ def read_pod(platform: str, raw: JSON) -> Pod | None:
         restarts=container.get("restartCount", 0),
         running_since=read_time(state.get("running", {}).get("startedAt")),
         ended=None if ended is None else _read_ended(ended),
-        spec=None if base["node"] else spec,
+        ask=None if base["node"] else asking.read_pod(spec, meta),
         memory=spec["containers"][0].get("resources", {}).get("limits", {}).get("memory", ""),
     )
 
 
 def read_node(raw: JSON) -> NodeSeen:
     """A node."""
-    meta, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
-    ready = _read_conditions(status).get("Ready")
-    amounts = {name: Quantity.parse(text).nanos for name, text in status.get("allocatable", {}).items()}
+    meta = raw["metadata"]
+    ready = _read_conditions(raw.get("status", {})).get("Ready")
     return NodeSeen(
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
-        name=meta["name"],
-        labels=meta.get("labels", {}),
-        allocatable=amounts,
-        taints=tuple(Taint(taint["key"], taint.get("value", ""), taint["effect"]) for taint in spec.get("taints", ())),
-        unschedulable=spec.get("unschedulable", False),
+        node=reading.read_node(raw),
         ready=ready is not None and ready.status == "True",
         ready_since=None if ready is None else ready.since,
     )
@@ -219,31 +210,9 @@ def read_warning(raw: JSON) -> Warned:
     )
 
 
-def add_up(spec: JSON) -> dict[str, int]:
-    """What a pod takes of its node: its containers together, or one that runs before them where that is more."""
-    together = _sum(spec["containers"])
-    for before in spec.get("initContainers", ()):
-        alone = _sum([before])
-        if before.get("restartPolicy") == "Always":  # it goes on beside them
-            together = {name: together.get(name, 0) + alone.get(name, 0) for name in {*together, *alone}}
-        else:
-            together = {name: max(together.get(name, 0), alone.get(name, 0)) for name in {*together, *alone}}
-    for name, text in spec.get("overhead", {}).items():
-        together[name] = together.get(name, 0) + Quantity.parse(text).nanos
-    return {**together, PODS: NANOS}
-
-
 def read_time(text: str | None) -> datetime | None:
     """A moment as Kubernetes writes it."""
     return None if not text else datetime.fromisoformat(text)
-
-
-def _sum(containers: Sequence[JSON]) -> dict[str, int]:
-    amounts: dict[str, int] = {}
-    for container in containers:
-        for name, text in container.get("resources", {}).get("requests", {}).items():
-            amounts[name] = amounts.get(name, 0) + Quantity.parse(text).nanos
-    return amounts
 
 
 def _identify(meta: JSON) -> JSON:

@@ -128,7 +128,7 @@ class Reflector(Generic[Kept]):
     def _take(self, raw: JSON, heard: Heard[Kept] | None = None) -> None:
         try:
             kept = self.read(raw)
-        except (KeyError, TypeError, ValueError) as error:  # one odd object must not hide all others
+        except Exception as error:  # one odd object must not hide all others
             log.error("object not understood", path=self.path, name=raw["metadata"].get("name"), exc_info=error)
             return
         if kept is None:

@@ -3,10 +3,11 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairlead.adapters.kubernetes.objects import Condition, Main, NodeSeen, Pod, Warned
-from fairlead.model.nodes import Holding, Node
+from fairlead.core.fitting.grids import Grid
+from fairlead.model.nodes import Holding, Node, Surroundings
 
 MOST_WARNINGS = 5000
 DISRUPTED = "DisruptionTarget"
@@ -36,7 +37,8 @@ class View:
         self._runs: dict[str, RunView] = {}
         self._nodes: dict[str, NodeSeen] = {}
         self._placed: dict[str, dict[str, Pod]] = {}  # by node
-        self._shown: dict[str, Node] = {}  # nodes with what is taken, worked out once after each change
+        self._grid = Grid()  # nodes with what is taken of them, as of the last look
+        self._stale: set[str] = set()  # those that changed since
         self._owners: dict[str, str] = {}  # the run of each object
         self._warnings: OrderedDict[tuple[str, str], Warned] = OrderedDict()  # the last one about each object
 
@@ -63,7 +65,7 @@ class View:
         """The last warning about each object of a run, the latest first."""
         objects: list[Main | Pod] = [*([view.main] if view.main is not None else []), *view.pods.values()]
         about = {(known.namespace, known.name) for known in objects}
-        about |= {(pod.namespace, claim) for pod in view.pods.values() for claim in _claims_of(pod)}
+        about |= {(pod.namespace, claim) for pod in view.pods.values() for claim in pod.holding.claims}
         with self._lock:
             found = [self._warnings[name] for name in about if name in self._warnings]
         return sorted(found, key=lambda warned: warned.version, reverse=True)
@@ -72,12 +74,18 @@ class View:
         """A node as the cluster tells of it."""
         return self._nodes.get(name)
 
-    def nodes(self) -> list[Node]:
-        """All nodes, with what is taken of each and by whom."""
+    def nodes(self, around: Surroundings | None = None) -> Grid:
+        """All nodes, with what is taken of each and by whom. Only those that changed are worked out anew."""
         with self._lock:
-            for name in self._nodes.keys() - self._shown.keys():
-                self._shown[name] = self._show(self._nodes[name])
-            return [self._shown[name] for name in sorted(self._nodes)]
+            for name in self._stale:
+                if name in self._nodes:
+                    self._grid.put(self._show(self._nodes[name].node))
+                else:
+                    self._grid.drop(name)
+            self._stale.clear()
+            grid = self._grid.copy()
+        grid.surroundings = around or grid.surroundings
+        return grid
 
     def hear_main(self, before: Main | None, after: Main | None) -> None:
         """A Job or Deployment is new, changed or gone."""
@@ -95,7 +103,7 @@ class View:
             if run.main is None or run.main.uid == known.uid:  # another one of that label is none of ours
                 run.main = after
             for pod in run.pods.values():
-                self._shown.pop(pod.node, None)  # whose pod it is may be known from now on
+                self._stale.add(pod.node)  # whose pod it is may be known from now on
             self._settle(known.run_id, known.uid, there=after is not None)
 
     def hear_pod(self, before: Pod | None, after: Pod | None) -> None:
@@ -105,7 +113,7 @@ class View:
         with self._lock:
             for pod in (before, after):
                 if pod is not None and pod.node:
-                    self._shown.pop(pod.node, None)
+                    self._stale.add(pod.node)
                     self._placed.setdefault(pod.node, {}).pop(pod.uid, None)
             if after is not None and after.node and not after.is_over:
                 self._placed[after.node][after.uid] = after
@@ -133,13 +141,14 @@ class View:
         known = after or before
         assert known is not None
         with self._lock:
-            self._shown.pop(known.name, None)
-            if after is None:
-                self._nodes.pop(known.name, None)
-            else:
-                self._nodes[known.name] = after
+            name = known.node.name
+            self._stale.add(name)
+            if after is not None:
+                self._nodes[name] = after
+            elif name in self._nodes and self._nodes[name].uid == known.uid:  # not one of that name that was made since
+                del self._nodes[name]
             gone = after is None or not after.ready
-            touched = {pod.run_id for pod in self._placed.get(known.name, {}).values() if pod.run_id}
+            touched = {pod.run_id for pod in self._placed.get(name, {}).values() if pod.run_id}
         if gone != (before is None or not before.ready):
             for run_id in touched:
                 self.tell(run_id)
@@ -167,30 +176,18 @@ class View:
         if self._runs[run_id].is_empty:
             del self._runs[run_id]
 
-    def _show(self, node: NodeSeen) -> Node:
-        holdings = tuple(map(self._hold, self._placed.get(node.name, {}).values()))
-        return Node(
-            name=node.name,
-            capacity=node.allocatable,
-            labels=node.labels,
-            holdings=holdings,
-            taints=node.taints,
-            unschedulable=node.unschedulable,
-        )
+    def _show(self, node: Node) -> Node:
+        return replace(node, holdings=tuple(map(self._hold, self._placed.get(node.name, {}).values())))
 
     def _hold(self, pod: Pod) -> Holding:
         run = self._runs.get(pod.run_id)
         main = None if run is None else run.main
-        if main is None:
-            return Holding(pod.run_id, None, pod.amounts, pod.project)
-        return Holding(pod.run_id, main.name, pod.amounts, main.project)
+        if not pod.run_id:
+            return pod.holding
+        name, project = (None, pod.project) if main is None else (main.name, main.project)
+        return replace(pod.holding, run_id=pod.run_id, name=name, project=project)
 
 
 def belongs(pod: Pod, main: Main) -> bool:
     """Whether a pod is what a Job has made, or may be one of a Deployment: labels can be set by anybody."""
     return pod.namespace == main.namespace and (main.kind != "Job" or pod.owner == main.uid)
-
-
-def _claims_of(pod: Pod) -> list[str]:
-    volumes = [] if pod.spec is None else pod.spec.get("volumes", [])
-    return [volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume]

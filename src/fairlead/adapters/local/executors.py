@@ -19,6 +19,7 @@ from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.specifying import Runtime, Unfit
 from fairlead.adapters.local.specs import ERRORS, Spec
 from fairlead.adapters.local.watching import Watch
+from fairlead.core.fitting.grids import Grid
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Work
@@ -127,12 +128,12 @@ class LocalExecutor:
         """The runs of which something is there."""
         return sorted(folder.name for folder in self.runs.iterdir())
 
-    def nodes(self) -> Sequence[Node]:
+    def nodes(self) -> Grid:
         """This machine, with what the runs hold that have not ended."""
         with self._lock:
             live = list(self._live.values())
         holdings = tuple(Holding(spec.run_id, spec.name, spec.amounts, spec.project) for spec in live)
-        return [Node(self.machine.name, self.machine.capacity, self.machine.labels, holdings)]
+        return Grid([Node(self.machine.name, self.machine.capacity, self.machine.labels, holdings)])
 
     def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
         """The log from a cursor on. Raise `NotFound` where it is not there any more."""

@@ -66,6 +66,13 @@ def find_machine(data: Path, said: Mapping[str, Quantity]) -> Machine:
     return Machine(socket.gethostname(), capacity, labels, devices, cpus, obstacle, read_boot_id())
 
 
+def describe_runs(machine: Machine, *, is_root: bool) -> str:
+    """How runs are kept apart from each other and from the server, plainly."""
+    whose = "each as a user of its own" if is_root else "as your own user, which they share with the server"
+    mounting = f"; they cannot mount volumes ({machine.obstacle})" if machine.obstacle else ""
+    return f"on this machine, {whose}{mounting}"
+
+
 def find_gpus() -> tuple[Gpu, ...]:
     """The GPUs that NVML knows; none where there is no driver."""
     try:

@@ -1,15 +1,18 @@
-"""Whether a node's labels and taints suit a run, as kube-scheduler sees it."""
+"""Whether a node's labels, taints and ports suit a pod, as kube-scheduler sees it."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from functools import cache
 from typing import Any
 
-from fairlead.core.fitting.asking import Ask, Reason
-from fairlead.model.nodes import Node, Taint
+from fairlead.core.fitting.asking import Ask
+from fairlead.core.fitting.grids import Kind, kind_of
+from fairlead.core.fitting.reasons import Cause, Reason
+from fairlead.model.nodes import Labels, Node, Port, Taint, Term
 
-WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
-OPERATORS: Mapping[str, Callable[[str | None, list[str]], bool]] = {
+WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+LARGEST = 2**63 - 1
+OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
     "In": lambda value, wanted: value in wanted,
     "NotIn": lambda value, wanted: value not in wanted,
     "Exists": lambda value, _: value is not None,
@@ -17,58 +20,94 @@ OPERATORS: Mapping[str, Callable[[str | None, list[str]], bool]] = {
     "Gt": lambda value, wanted: _compares(value, wanted, 1),
     "Lt": lambda value, wanted: _compares(value, wanted, -1),
 }
-
-
 # What keeps pods off a node; the third effect, PreferNoSchedule, is only a wish.
 KEEPS_OFF = ("NoSchedule", "NoExecute")
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-# What Kubernetes itself says of nodes that are not well, and takes back: not ready, under pressure, not set up yet.
-PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+# What is said of nodes that are not well or not set up yet, and taken back: by Kubernetes, by those that add and remove
+# nodes, and by those that set them up.
+PASSING = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "status-taint.cluster-autoscaler.kubernetes.io/",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/unregistered",
+    "karpenter.sh/disrupted",
+    "node.cilium.io/agent-not-ready",
+    "ebs.csi.aws.com/agent-not-ready",
+)
+ANY_ADDRESS = "0.0.0.0"
+
+Suits = Callable[[Labels, str], bool]  # whether labels and a name are those of a node that will do
 
 
 def find_mismatches(ask: Ask, node: Node) -> Iterator[Reason]:
-    """Each label that the node lacks, that it takes nothing new, and each taint that is not tolerated, in words."""
+    """Each thing about the node itself that keeps it off, in words."""
+    if ask.node_name not in ("", node.name):
+        yield Reason(Cause.NODE_NAME, "", f"asks for node {ask.node_name}; this is {node.name}", lasts=True)
     for key, value in ask.node_selector.items():
         if node.labels.get(key) != value:
             found = node.labels.get(key)
             has = "no such label" if found is None else f"{key}={found}"
-            yield Reason(f"node_selector.{key}", f"asks for a node with {key}={value}; {node.name} has {has}")
-    if not suits_terms(ask, node):
+            message = f"asks for a node with {key}={value}; {node.name} has {has}"
+            yield Reason(Cause.LABELS, f"node_selector.{key}", message, lasts=True)
+    if not suits_terms(ask, node.labels, node.name):
         yield from _explain(ask.node_terms or (), node)
-    if is_cordoned(ask, node):
-        yield Reason("", f"{node.name} is cordoned: it takes nothing new")
-    for taint in find_taints(ask, node):
-        yield Reason("tolerations", f"{node.name} is tainted {taint}, which is not tolerated")
+    kind = kind_of(node)
+    if is_cordoned(ask, kind):
+        yield Reason(Cause.CORDONED, "", f"{node.name} is cordoned: it takes nothing new")
+    for taint in find_taints(ask, kind):
+        message = f"{node.name} is tainted {taint}, which is not tolerated"
+        yield Reason(Cause.TAINT, "tolerations", message, lasts=not is_passing(taint))
+    if taken := find_taken_port(ask, node):
+        message = f"asks for port {taken.number} of its node, which another pod has on {node.name}"
+        yield Reason(Cause.PORTS, "", message)
 
 
-def suits_labels(ask: Ask, node: Node) -> bool:
-    """Whether the node has all labels that are asked for."""
-    return ask.node_selector.items() <= node.labels.items() and suits_terms(ask, node)
+def compile_suits(ask: Ask) -> Suits | None:
+    """A quick test of labels and names for many nodes; None where every node will do."""
+    selector, terms = tuple(ask.node_selector.items()), ask.node_terms
+    if not selector and terms is None:
+        return None
+    holds = None if terms is None else compile_terms(terms)
+
+    def suits(labels: Labels, name: str) -> bool:
+        for key, value in selector:
+            if labels.get(key) != value:
+                return False
+        return holds is None or holds(labels, name)
+
+    return suits
 
 
-def suits_terms(ask: Ask, node: Node) -> bool:
+def compile_terms(terms: Sequence[Term]) -> Suits:
+    """A quick test of whether one of some terms holds."""
+    compiled = [_compile(term) for term in terms]
+    return compiled[0] if len(compiled) == 1 else lambda labels, name: any(test(labels, name) for test in compiled)
+
+
+def suits_terms(ask: Ask, labels: Labels, name: str) -> bool:
     """Whether a term of the node affinity holds, where there is one."""
-    return ask.node_terms is None or any(_matches(term, node) for term in ask.node_terms)
+    return ask.node_terms is None or compile_terms(ask.node_terms)(labels, name)
 
 
-def show_terms(terms: Sequence[Mapping[str, Any]]) -> str:
+def show_terms(terms: Sequence[Term]) -> str:
     """What a node must have, in a sentence: all of the only term, or one of several."""
     if len(terms) != 1 or not any(terms[0].values()):
         return f"what its node affinity asks for ({len(terms)} terms)"
     said = (*(terms[0].get("matchExpressions") or ()), *(terms[0].get("matchFields") or ()))
-    return " and ".join(map(_show, said))
+    return " and ".join(map(show_expression, said))
 
 
-def is_cordoned(ask: Ask, node: Node) -> bool:
-    """Whether the node takes nothing new; who tolerates the taint of such a node is taken all the same."""
-    return node.unschedulable and not _is_tolerated(CORDONED, ask)
+def is_cordoned(ask: Ask, kind: Kind) -> bool:
+    """Whether a node takes nothing new; who tolerates the taint of such a node is taken all the same."""
+    return kind.unschedulable and not _is_tolerated(CORDONED, ask)
 
 
-def find_taints(ask: Ask, node: Node) -> list[Taint]:
-    """The taints that keep it off the node. That of a cordoned one is none: it says no more than that it is."""
-    untolerated = [taint for taint in node.taints if taint.effect in KEEPS_OFF and not _is_tolerated(taint, ask)]
-    cordoned = bool(untolerated) and is_cordoned(ask, node)
-    return [taint for taint in untolerated if not (cordoned and taint.key == CORDONED.key)]
+def find_taints(ask: Ask, kind: Kind) -> list[Taint]:
+    """The taints that keep it off a node."""
+    return [taint for taint in kind.taints if taint.effect in KEEPS_OFF and not _is_tolerated(taint, ask)]
 
 
 def is_passing(taint: Taint) -> bool:
@@ -76,10 +115,22 @@ def is_passing(taint: Taint) -> bool:
     return taint.key.startswith(PASSING)
 
 
-def at_best(node: Node) -> Node:
-    """The node if nothing ran there, and it were well."""
-    lasting = tuple(taint for taint in node.taints if not is_passing(taint))
-    return replace(node, holdings=(), unschedulable=False, taints=lasting)
+def find_taken_port(ask: Ask, node: Node) -> Port | None:
+    """A port that it asks for and that another pod has."""
+    if not ask.ports:
+        return None
+    taken = [port for held in node.holdings for port in held.ports]
+    return next((asked for asked in ask.ports if any(_clash(asked, port) for port in taken)), None)
+
+
+def show_expression(said: Mapping[str, Any]) -> str:
+    """A condition on labels, in a sentence."""
+    return f"{said['key']} {said['operator']} {', '.join(said.get('values') or ())}".strip()
+
+
+def _clash(one: Port, other: Port) -> bool:
+    same = one.number == other.number and one.protocol == other.protocol
+    return same and (one.ip == other.ip or ANY_ADDRESS in (one.ip, other.ip))
 
 
 def _is_tolerated(taint: Taint, ask: Ask) -> bool:
@@ -95,34 +146,47 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
     return toleration.get("operator") in (None, "", "Equal") and (toleration.get("value") or "") == taint.value
 
 
-def _matches(term: Mapping[str, Any], node: Node) -> bool:
-    """All of a term hold; one without anything in it holds of no node."""
-    expressions = [(node.labels, said) for said in term.get("matchExpressions") or ()]
-    expressions += [({"metadata.name": node.name}, said) for said in term.get("matchFields") or ()]
-    return bool(expressions) and all(
-        OPERATORS[said["operator"]](labels.get(said["key"]), list(said.get("values") or ()))
-        for labels, said in expressions
-    )
+def _compile(term: Term) -> Suits:
+    """A term as a test; what it finds of a value it remembers, for many nodes have the same ones."""
+    expressions = [(said["key"], _compile_expression(said)) for said in term.get("matchExpressions") or ()]
+    fields = [_compile_expression(said) for said in term.get("matchFields") or ()]
+    if not expressions and not fields:
+        return lambda _labels, _name: False
+
+    def suits(labels: Labels, name: str) -> bool:
+        for key, test in expressions:
+            if not test(labels.get(key)):
+                return False
+        return all(test(name) for test in fields)
+
+    return suits
 
 
-def _explain(terms: Sequence[Mapping[str, Any]], node: Node) -> Iterator[Reason]:
+def _compile_expression(said: Mapping[str, Any]) -> Callable[[str | None], bool]:
+    operator, wanted = OPERATORS[said["operator"]], tuple(said.get("values") or ())
+    return cache(lambda value: operator(value, wanted))
+
+
+def _explain(terms: Sequence[Term], node: Node) -> Iterator[Reason]:
     """What a node lacks of the only term; of several, that none of them holds."""
     if len(terms) != 1 or not any(terms[0].values()):
-        yield Reason("affinity", f"none of the terms of its node affinity holds of {node.name}")
+        message = f"none of the terms of its node affinity holds of {node.name}"
+        yield Reason(Cause.LABELS, "affinity", message, lasts=True)
         return
     for said in terms[0].get("matchExpressions") or ():
         found = node.labels.get(said["key"])
         if not OPERATORS[said["operator"]](found, list(said.get("values") or ())):
             path = "resources.gpu.type" if said["key"].endswith("gpu.product") else "affinity"
-            yield Reason(path, f"asks for a node with {_show(said)}; {node.name} has {found or 'no such label'}")
+            message = f"asks for a node with {show_expression(said)}; {node.name} has {found or 'no such label'}"
+            yield Reason(Cause.LABELS, path, message, lasts=True)
     for said in terms[0].get("matchFields") or ():
-        yield Reason("affinity", f"asks for a node named {', '.join(said.get('values') or ())}; this is {node.name}")
+        if not OPERATORS[said["operator"]](node.name, list(said.get("values") or ())):
+            named = f"{'not ' * (said['operator'] == 'NotIn')}{', '.join(said.get('values') or ())}"
+            yield Reason(Cause.LABELS, "affinity", f"asks for a node named {named}; this is {node.name}", lasts=True)
 
 
-def _compares(value: str | None, wanted: list[str], sign: int) -> bool:
-    numbers = [text for text in (value, *wanted[:1]) if text is not None and WHOLE.fullmatch(text)]
-    return len(numbers) == 2 and (int(numbers[0]) - int(numbers[1])) * sign > 0
-
-
-def _show(said: Mapping[str, Any]) -> str:
-    return f"{said['key']} {said['operator']} {', '.join(said.get('values') or ())}".strip()
+def _compares(value: str | None, wanted: Sequence[str], sign: int) -> bool:
+    numbers = [int(text) for text in (value, *wanted[:1]) if text is not None and WHOLE.fullmatch(text)]
+    if len(numbers) != 2 or any(not -LARGEST - 1 <= number <= LARGEST for number in numbers):
+        return False
+    return (numbers[0] - numbers[1]) * sign > 0

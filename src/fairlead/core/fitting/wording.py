@@ -1,6 +1,6 @@
 """Resources and amounts in sentences, as people write them."""
 
-from fairlead.core.fitting.asking import PODS
+from fairlead.core.fitting.counting import PODS
 from fairlead.model.quantities import NANOS, Form, Quantity
 
 WORDS = {"cpu": "CPU", "memory": "memory", "ephemeral-storage": "disk", PODS: "runs at once"}
@@ -8,9 +8,9 @@ PATHS = {"cpu": "resources.cpu", "memory": "resources.mem", "ephemeral-storage":
 SIZES = ("memory", "ephemeral-storage")
 
 
-def name_resource(resource: str) -> str:
-    """A resource in a sentence."""
-    return WORDS.get(resource, "GPU" if resource.endswith("/gpu") else resource)
+def name_resource(resource: str, amount: int = NANOS) -> str:
+    """A resource in a sentence, after an amount of it."""
+    return WORDS.get(resource, "GPU" + "s" * (amount != NANOS) if resource.endswith("/gpu") else resource)
 
 
 def path_of(resource: str) -> str:
@@ -23,7 +23,7 @@ def path_of(resource: str) -> str:
 def show_amount(resource: str, nanos: int) -> str:
     """An amount as people write it: memory in round binary units, everything else as it is."""
     if resource not in SIZES:
-        return str(Quantity(nanos, Form.DECIMAL))
+        return str(nanos // NANOS) if nanos % NANOS == 0 else str(Quantity(nanos, Form.DECIMAL))
     size = nanos // NANOS
     for unit, name in ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi")):
         if size >= unit:

@@ -15,6 +15,7 @@ STRICTER: Mapping[str, Any] = {
     "compute_resource": "required",
     "allow_root": False,
     "gpu_memory_limits": False,
+    "never_fits": "refuse",
 }
 # What holds where no scope says anything.
 SHIPPED: Mapping[str, Any] = {
@@ -22,6 +23,7 @@ SHIPPED: Mapping[str, Any] = {
     "compute_resource": "optional",
     "allow_root": False,
     "gpu_memory_limits": False,
+    "never_fits": "refuse",
     "storage_classes": None,
     "registries": None,
 }

@@ -18,7 +18,8 @@ from fairlead.server.bodies import Raw
 from fairlead.server.doors import Door, DoorForRunToo
 from fairlead.server.routing import BYTES, answers, make_router
 from fairlead.services.codes import KeptCode
-from fairlead.services.executions import NodeView, Outcome, Usage, Why
+from fairlead.services.executions import NodeView, Outcome, Usage
+from fairlead.services.whys import Why
 
 CHUNK = 256 * 1024
 LARGEST_CURSOR = 2**62
@@ -100,7 +101,7 @@ async def events(door: Door, run_id: str) -> Response:
 @router.get("/runs/{run_id}/why", name="explain_run_state", **answers(Why, conflicts=True))
 async def why(door: Door, run_id: str) -> Response:
     """Say why a run is where it is, with the numbers of this moment."""
-    return await door.answer(door.services.executions.why, run_id)
+    return await door.answer(door.services.whys.why, run_id)
 
 
 @router.get("/runs/{run_id}/result", name="show_run_result", **answers(Outcome, conflicts=True))
@@ -146,9 +147,9 @@ async def put_code(door: Door, project: str, digest: str, archive: Archive) -> R
 
 
 @router.get("/nodes", name="list_nodes", **answers(list[NodeView]))
-async def nodes(door: Door) -> Response:
-    """List where runs are executed, what is there and what is free."""
-    return await door.answer(door.services.executions.nodes)
+async def nodes(door: Door, cluster: str | None = None) -> Response:
+    """List where runs are executed, what is there and what is free: on every cluster that you see, or on one."""
+    return await door.answer(door.services.executions.nodes, cluster)
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:

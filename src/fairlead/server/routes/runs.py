@@ -1,11 +1,15 @@
 """Runs over HTTP."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fastapi import Depends, Query, Response
+from pydantic import Field
 
+from fairlead.model.names import Name
+from fairlead.model.parsing import Strict
 from fairlead.model.queries import Page
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
@@ -24,6 +28,18 @@ LOOK_EVERY_SECONDS = 2.0  # another server may have changed it, and nobody here 
 router = make_router("runs")
 Wait = Annotated[int, Query(ge=0, le=LONGEST_WAIT)]
 Listed = Annotated[Listing, Depends(Asked(RunRecord))]
+
+
+class RunChange(Strict):
+    """What is different: merged into what was asked for, where null leaves out. Another project: another cluster."""
+
+    EXAMPLE: ClassVar[Any] = {"change": {"resources": {"mem": {"requests": "4Gi"}}}}
+
+    change: Mapping[str, Any] = Field(default_factory=dict)
+    project: Name | None = None
+
+
+WrittenChange = Annotated[RunChange, Depends(Written(RunChange))]
 WrittenRequest = Annotated[RunRequest, Depends(Written(RunRequest))]
 
 
@@ -83,6 +99,12 @@ async def stop(door: Door, run_id: str) -> Response:
     return await door.answer(door.services.runs.stop, run_id)
 
 
+@router.post("/runs/{run_id}/change", name="change_run", **answers(RunRecord, status=201, writing=True))
+async def change(door: Door, run_id: str, body: WrittenChange) -> Response:
+    """Put a run with other values in the place of one that waits, as a way out says it."""
+    return await door.answer(door.services.runs.change, run_id, dict(body.change), body.project, status=201)
+
+
 @router.delete("/runs/{run_id}", name="delete_run", **answers(status=204, writing=True, about="Deleted"))
 async def delete(door: Door, run_id: str) -> Response:
     """Forget a run that has ended."""
@@ -91,8 +113,8 @@ async def delete(door: Door, run_id: str) -> Response:
 
 @router.get("/runs/{run_id}/explain", name="explain_run", **answers(PlanView))
 async def explain(door: Door, run_id: str) -> Response:
-    """Show what was decided for a run: each value, who set it and whom it overrode."""
-    return await door.answer(lambda call: door.services.runs.plan(call, run_id).plan)
+    """Show what was decided for a run: each value, who set it and whom it overrode. While it waits, with its fit."""
+    return await door.answer(door.services.whys.explain, run_id)
 
 
 @router.get("/runs/{run_id}/request", name="show_run_request", **answers(dict[str, Any]))

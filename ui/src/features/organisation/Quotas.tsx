@@ -74,7 +74,7 @@ function tellRest(place: Place, used: Schemas["Used"], own: Quota | undefined): 
   const words = showUsed(used, rest);
   const where = place.kind === "project" ? "here" : "here and below";
   if (!own) return `No quota is set here. In use ${where}: ${words || "nothing"}.`;
-  const counted = `Runs ${where} that are not finished count.`;
+  const counted = `Runs ${where} that have a place count.`;
   return words ? `${counted} In use without a quota: ${words}.` : counted;
 }
 

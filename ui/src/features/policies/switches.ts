@@ -20,7 +20,13 @@ const YES_NO: Choice[] = [
   { value: "false", label: "Forbid" },
 ];
 
-export const FLAGS = ["existing_volumes", "compute_resource", "allow_root", "gpu_memory_limits"] as const;
+export const FLAGS = [
+  "existing_volumes",
+  "compute_resource",
+  "allow_root",
+  "gpu_memory_limits",
+  "never_fits",
+] as const;
 export const LISTS = ["storage_classes", "registries"] as const;
 export type SwitchName = (typeof FLAGS)[number] | (typeof LISTS)[number];
 
@@ -56,6 +62,15 @@ export const SWITCHES: Switch[] = [
     choices: YES_NO,
   },
   {
+    name: "never_fits",
+    title: "Runs that never fit",
+    about: "Whether a run that no node could take, even an empty one, is refused or only warned of.",
+    choices: [
+      { value: "refuse", label: "Refuse" },
+      { value: "warn", label: "Warn" },
+    ],
+  },
+  {
     name: "storage_classes",
     title: "Storage classes",
     about: "Volumes with a size must name one of these.",
@@ -78,6 +93,8 @@ const SAID: Record<string, string> = {
   "allow_root false": "Runs may not be root (id 0)",
   "gpu_memory_limits true": "A GPU memory limit may be over its request",
   "gpu_memory_limits false": "A GPU memory limit may not be over its request",
+  "never_fits refuse": "A run that no node could ever take is refused",
+  "never_fits warn": "A run that no node could ever take is kept waiting, with a warning",
   "storage_classes null": "Volumes may use any storage class",
   "storage_classes ": "No storage class is left to use",
   "registries null": "Images may come from any registry",

@@ -1,0 +1,90 @@
+"""Objects of Kubernetes are checked before they are read: every mistake at once, with where it is."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from fairlead.files.objects import JSON, PLAIN, PRINTABLE, Claim, Node, Object, Part, Pod, StorageClass, Volume
+from fairlead.model.parsing import MOST_TOLD, nearest, printable, show
+from fairlead.model.plans import Violation
+
+KINDS: Mapping[str, type[Part]] = {
+    "Node": Node,
+    "Pod": Pod,
+    "PersistentVolumeClaim": Claim,
+    "PersistentVolume": Volume,
+    "StorageClass": StorageClass,
+    "Namespace": Object,
+}
+# What is wrong, by what pydantic calls it.
+WORDS = {
+    "missing": "is missing",
+    "string_type": "must be text",
+    "string_unicode": "must be text",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must be text without {without}",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "list_type": "must be a list",
+    "too_short": "must not be empty",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "literal_error": "must be {expected}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+}
+RULES = {"missing": "required", "literal_error": "options"}
+WITHOUT = {PLAIN: "spaces and other than ASCII characters", PRINTABLE: "control characters"}
+
+
+def check_objects(objects: Iterable[JSON], where: str, otherwise: str) -> list[Violation]:
+    """Every mistake in objects of these kinds, up to a number that a reader can bear. `otherwise`: another way out."""
+    found = dict.fromkeys(violation for raw in objects for violation in _check(raw, where, otherwise))
+    told = list(islice(found, MOST_TOLD))
+    if len(found) > MOST_TOLD:
+        told.append(Violation("", "too_many", f"has {len(found)} mistakes", "mend these first", where=where))
+    return told
+
+
+def name_object(raw: JSON) -> str:
+    """An object as a message names it: kind, namespace and name."""
+    meta = raw["metadata"]
+    parts = (raw["kind"], meta.get("namespace"), meta["name"])
+    return "/".join(printable(part) if isinstance(part, str) else show(part) for part in parts if part)
+
+
+def _check(raw: JSON, where: str, otherwise: str) -> Iterator[Violation]:
+    try:
+        KINDS[raw["kind"]].model_validate(raw)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            for at, rule, message, hint in _translate(details):
+                path = f"{name_object(raw)}: {at}"
+                yield Violation(path, rule, message, f"{hint}, or {otherwise}", where=where)
+
+
+def _translate(details: ErrorDetails) -> Iterator[tuple[str, str, str, str]]:
+    at, kind, found = details["loc"], details["type"], show(details["input"])
+    context = details.get("ctx") or {}
+    if kind == "wrong":
+        for inner, rule, message, hint in context["mistakes"]:
+            yield _show_path((*at, inner) if inner else at), rule, message, hint
+        return
+    said = WORDS.get(kind, "is not as Kubernetes writes it").format(
+        **context, without=WITHOUT.get(context.get("pattern", ""))
+    )
+    message = said if kind == "missing" else f"{said}, found {found}"
+    hint = "say it" if kind == "missing" else "mend it"
+    if kind == "literal_error":
+        known = [word for word in context["expected"].split("'")[1::2] if word]
+        hint = nearest(str(details["input"]), known, "write one of {known}").removesuffix("?")
+    yield _show_path(at), RULES.get(kind, "kind"), message, hint
+
+
+def _show_path(parts: Iterable[str | int]) -> str:
+    """As in spec.containers[0].ports."""
+    shown = (f"[{part}]" if isinstance(part, int) else f".{printable(part)}" for part in parts if part != "[key]")
+    return "".join(shown).removeprefix(".")

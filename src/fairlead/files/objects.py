@@ -1,0 +1,396 @@
+"""What counts here of Kubernetes' objects, and what each part of it must be: the core reads them without looking."""
+
+from functools import lru_cache
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
+from pydantic.alias_generators import to_camel
+
+from fairlead.model.parsing import show, wrong
+from fairlead.model.quantities import NANOS, Quantity
+
+JSON = dict[str, Any]
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+LARGEST_PRIORITY = 2**31
+LARGEST_PORT = 65535
+PLAIN, PRINTABLE = r"^[!-~]*$", r"^[^\p{C}\p{Zl}\p{Zp}]*$"
+
+
+@lru_cache(maxsize=4096)  # a cluster says the same few amounts again and again
+def _parse(amount: str) -> int:
+    return Quantity.parse(amount).nanos
+
+
+def _is_counted(name: str) -> bool:
+    """Whether Kubernetes' server takes only whole numbers of something: of pods, and of what is none of its own."""
+    return name == "pods" or ("/" in name and "kubernetes.io/" not in name)
+
+
+def _check_amount(value: Any) -> Any:
+    try:
+        is_number = isinstance(value, str | int | float) and not isinstance(value, bool)
+        why = "must not be negative" * (_parse(str(value)) < 0) if is_number else "must be an amount"
+    except ValueError as error:
+        why = f"must be an amount: {error}"
+    if why:
+        raise wrong("amount", f"{why}, found {show(value)}", "write a number, as in 500m or 4Gi")
+    return value
+
+
+def _check_whole(amounts: JSON) -> JSON:
+    for name, value in amounts.items():
+        if _is_counted(name) and _parse(str(value)) % NANOS:
+            raise wrong("amount", f"must be a whole number, found {show(value)}", "write one", at=name)
+    return amounts
+
+
+Text = Annotated[str, Field(pattern=PRINTABLE)]
+Plain = Annotated[str, Field(pattern=PLAIN)]
+Name = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=253)]
+Key = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=317)]
+Labels = dict[Plain, Annotated[str, Field(pattern=PLAIN, max_length=63)]]
+Amounts = Annotated[dict[Plain, Annotated[Any, PlainValidator(_check_amount)]], AfterValidator(_check_whole)]
+Port = Annotated[int, Field(ge=0, le=LARGEST_PORT)]
+Natural = Annotated[int, Field(ge=1, le=LARGEST_PRIORITY)]
+Priority = Annotated[int, Field(ge=-LARGEST_PRIORITY, le=LARGEST_PRIORITY)]
+Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+OfLabels = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+OfNodes = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+
+
+class Part(BaseModel):
+    """What of a part of an object is read. What may be null may be left out; what is not named is not looked at."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", alias_generator=to_camel, defer_build=True)
+
+
+class Metadata(Part):
+    """What every object says of itself."""
+
+    name: Name
+    namespace: Plain | None = None
+    labels: Labels | None = None
+    annotations: dict[str, str] | None = None
+    creation_timestamp: Text | None = None
+    deletion_timestamp: Text = ""
+    uid: Text | None = None
+
+
+class Object(Part):
+    """An object, as far as all kinds are alike."""
+
+    metadata: Metadata
+
+
+class Status(Part):
+    """How an object is."""
+
+    phase: Text | None = None
+
+
+class LabelRule(Part):
+    """A condition on labels of pods."""
+
+    key: Key
+    operator: OfLabels
+    values: list[Text] | None = None
+
+
+class NodeRule(Part):
+    """A condition on labels or fields of nodes."""
+
+    key: Key
+    operator: OfNodes
+    values: list[Text] | None = None
+
+
+Rule = TypeVar("Rule", LabelRule, NodeRule)
+
+
+def _check_values(said: Rule) -> Rule:
+    """How many values an operator has: one to compare with, some to choose from, or none."""
+    operator, values = said.operator, said.values or ()
+    if operator in ("Exists", "DoesNotExist"):
+        right, wanted = not values, "no values"
+    elif operator in ("Gt", "Lt"):
+        right, wanted = len(values) == 1, "one value"
+    else:
+        right, wanted = bool(values), "values"
+    if not right:
+        message = f"must have {wanted} with {operator}, found {len(values) or 'none'}"
+        raise wrong("values", message, f"say {wanted}", at="values")
+    return said
+
+
+LabelRules = list[Annotated[LabelRule, AfterValidator(_check_values)]]
+NodeRules = list[Annotated[NodeRule, AfterValidator(_check_values)]]
+
+
+class Selector(Part):
+    """Which pods are meant."""
+
+    match_labels: dict[Plain, Text] = Field(default_factory=dict)
+    match_expressions: LabelRules | None = None
+
+
+class NodeTerm(Part):
+    """Conditions that hold together."""
+
+    match_expressions: NodeRules | None = None
+    match_fields: NodeRules | None = None
+
+
+class NodeTerms(Part):
+    """Terms of which one must hold."""
+
+    node_selector_terms: list[NodeTerm] | None = None
+
+
+class PodTerm(Part):
+    """Pods to be near to, or far from."""
+
+    topology_key: Key
+    label_selector: Selector | None = None
+    namespace_selector: Selector | None = None
+    namespaces: list[Plain] | None = None
+    match_label_keys: list[Plain] | None = None
+    mismatch_label_keys: list[Plain] | None = None
+
+
+class PodTerms(Part):
+    """Terms that must all hold."""
+
+    required: list[PodTerm] | None = Field(None, alias=REQUIRED)
+
+
+class NodeAffinity(Part):
+    """Which nodes a pod must be on."""
+
+    required: NodeTerms | None = Field(None, alias=REQUIRED)
+
+
+class Affinity(Part):
+    """All that a pod says of where it must be."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodTerms | None = None
+    pod_anti_affinity: PodTerms | None = None
+
+
+class Spread(Part):
+    """How pods are spread."""
+
+    topology_key: Key
+    max_skew: Natural
+    min_domains: Natural | None = None
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = "DoNotSchedule"
+    label_selector: Selector | None = None
+    match_label_keys: list[Plain] | None = None
+    node_affinity_policy: Literal["Honor", "Ignore"] | None = None
+    node_taints_policy: Literal["Honor", "Ignore"] | None = None
+
+
+class Taint(Part):
+    """What keeps pods off a node."""
+
+    key: Key
+    value: Text | None = None
+    effect: Effect
+
+
+class NodeSpec(Part):
+    """What a node is for."""
+
+    taints: list[Taint] | None = None
+    unschedulable: bool | None = None
+
+
+class NodeStatus(Part):
+    """What a node has."""
+
+    allocatable: Amounts | None = None
+
+
+class Node(Object):
+    """A node."""
+
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+class Resources(Part):
+    """What is asked for."""
+
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+
+
+class ContainerPort(Part):
+    """A port of a container."""
+
+    container_port: Port | None = None
+    host_port: Port | None = None
+    host_ip: Text | None = Field(None, alias="hostIP")
+    protocol: Text | None = None
+
+
+class Container(Part):
+    """One container of a pod."""
+
+    name: Text = ""
+    resources: Resources | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: Text | None = None
+
+
+class Mounted(Part):
+    """A claim that is mounted."""
+
+    claim_name: Name
+
+
+class PodVolume(Part):
+    """A volume of a pod."""
+
+    name: Name
+    persistent_volume_claim: Mounted | None = None
+
+
+class Toleration(Part):
+    """A taint that does not keep a pod off."""
+
+    key: Text | None = None
+    operator: Literal["Exists", "Equal", "Lt", "Gt", ""] | None = None
+    value: Text | None = None
+    effect: Effect | Literal[""] | None = None
+
+
+class Gate(Part):
+    """Who holds a pod back."""
+
+    name: Text
+
+
+class PodSpec(Part):
+    """What a pod is made of."""
+
+    containers: Annotated[list[Container], Field(min_length=1)]
+    init_containers: list[Container] | None = None
+    resources: Resources | None = None
+    overhead: Amounts | None = None
+    node_name: Plain | None = None
+    node_selector: dict[Plain, Text] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    topology_spread_constraints: list[Spread] | None = None
+    volumes: list[PodVolume] | None = None
+    scheduler_name: Text | None = None
+    scheduling_gates: list[Gate] | None = None
+    priority: Priority | None = None
+    host_network: bool | None = None
+
+
+class ContainerStatus(Part):
+    """What a container has."""
+
+    name: Text
+    resources: Resources | None = None
+    allocated_resources: Amounts | None = None
+
+
+class Condition(Part):
+    """What is said of a pod."""
+
+    type: Text
+    reason: Text | None = None
+
+
+class PodStatus(Part):
+    """How a pod is."""
+
+    phase: Text | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(Object):
+    """A pod."""
+
+    spec: PodSpec
+    status: PodStatus | None = None
+
+
+class Storage(Part):
+    """What claims and volumes are compared by."""
+
+    storage_class_name: Text | None = None
+    access_modes: list[Text] | None = None
+    volume_mode: Text | None = None
+    volume_attributes_class_name: Text | None = None
+
+
+class ClaimSpec(Storage):
+    """What a claim asks for."""
+
+    volume_name: Text | None = None
+    resources: Resources | None = None
+    selector: Selector | None = None
+
+
+class Claim(Object):
+    """A claim."""
+
+    spec: ClaimSpec | None = None
+    status: Status | None = None
+
+
+class Kept(Part):
+    """The claim that a volume is kept for."""
+
+    namespace: Text | None = None
+    name: Text | None = None
+    uid: Text | None = None
+
+
+class Reach(Part):
+    """From where a volume is reached."""
+
+    required: NodeTerms | None = None
+
+
+class VolumeSpec(Storage):
+    """What a volume is."""
+
+    capacity: Amounts | None = None
+    claim_ref: Kept | None = None
+    node_affinity: Reach | None = None
+
+
+class Volume(Object):
+    """A volume."""
+
+    spec: VolumeSpec | None = None
+    status: Status | None = None
+
+
+class Topology(Part):
+    """A label, and values of it."""
+
+    key: Key
+    values: list[Text]
+
+
+class TopologyTerm(Part):
+    """Labels that hold together."""
+
+    match_label_expressions: list[Topology] | None = None
+
+
+class StorageClass(Object):
+    """How volumes are made."""
+
+    provisioner: Text | None = None
+    volume_binding_mode: Text | None = None
+    allowed_topologies: list[TopologyTerm] | None = None

@@ -1,0 +1,18 @@
+"""What is free, over HTTP."""
+
+from fastapi import Response
+
+from fairlead.server.doors import Door
+from fairlead.server.routing import answers, make_router
+from fairlead.services.capacities import Capacity
+
+router = make_router("runs")
+
+
+@router.get("/capacity", name="show_capacity", **answers(list[Capacity]))
+async def show(door: Door, project: str | None = None, cluster: str | None = None) -> Response:
+    """Show what each cluster that you see has and what is free, and how many more of each compute resource fit now.
+
+    With a project, that of its cluster, for the compute resources that it can choose.
+    """
+    return await door.answer(door.services.capacities.show, project, cluster)

@@ -1,0 +1,48 @@
+"""Fit over HTTP: would it run, and what if there were other nodes."""
+
+from typing import Annotated, Any, ClassVar
+
+from fastapi import Depends, Response
+from pydantic import Field
+
+from fairlead.core.fitting.surveying import Survey
+from fairlead.model.names import Name
+from fairlead.model.parsing import Flag, Strict
+from fairlead.model.requests import RunRequest
+from fairlead.server.bodies import Written
+from fairlead.server.doors import Door
+from fairlead.server.routing import answers, make_router
+
+MOST_SAID = 100
+LONGEST_NAME = 300
+
+router = make_router("runs")
+NodeName = Annotated[str, Field(max_length=LONGEST_NAME)]
+
+
+class FitRequest(Strict):
+    """A request in a project, and which nodes there are more or fewer: `2xNAME` is two like the node NAME."""
+
+    EXAMPLE: ClassVar[Any] = {"project": "forest", "request": {"function": "train"}, "add_nodes": ["2xa100-node"]}
+
+    project: Name
+    request: RunRequest
+    add_nodes: Annotated[tuple[NodeName, ...], Field(max_length=MOST_SAID)] = ()
+    without: Annotated[tuple[NodeName, ...], Field(max_length=MOST_SAID)] = ()
+    all_nodes: Flag = False
+
+
+WrittenFit = Annotated[FitRequest, Depends(Written(FitRequest))]
+
+
+@router.post("/fit", name="check_fit", **answers(Survey, writing=True))
+async def fit(door: Door, said: WrittenFit) -> Response:
+    """Say whether a request would run now, later or never, and why not; also on other nodes than there are."""
+    return await door.answer(
+        door.services.fits.judge,
+        said.project,
+        said.request,
+        said.add_nodes,
+        said.without,
+        all_nodes=said.all_nodes,
+    )

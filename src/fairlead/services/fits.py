@@ -1,0 +1,62 @@
+"""Whether a request would run now, later or never: on the nodes of its cluster, or on those that somebody imagines."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fairlead.core import quotas
+from fairlead.core.fitting import supposing, surveying
+from fairlead.core.fitting.surveying import Survey
+from fairlead.core.planning import plan_run
+from fairlead.core.quotas import Load
+from fairlead.model.plans import Fit
+from fairlead.model.requests import RunRequest
+from fairlead.model.roles import Deed
+from fairlead.ports import Executors
+from fairlead.services.calls import Call
+from fairlead.services.executions import known_nodes
+from fairlead.services.quotas import load_allowances
+from fairlead.services.snapshots import Snapshots
+from fairlead.services.units import Units
+from fairlead.services.ways_out import WaysOut
+
+
+class Fits:
+    """The use case of asking before one submits, and of planning for nodes that are not there."""
+
+    def __init__(self, units: Units, snapshots: Snapshots, executors: Executors) -> None:
+        self.units, self.snapshots, self.executors = units, snapshots, executors
+        self.ways_out = WaysOut(snapshots, executors)
+
+    def judge(
+        self,
+        call: Call,
+        project: str,
+        request: RunRequest,
+        add_nodes: Sequence[str] = (),
+        without: Sequence[str] = (),
+        *,
+        all_nodes: bool = False,
+    ) -> Survey:
+        """What would become of a request. Nothing is kept. Raise `RequestRejected` where a node is not known."""
+        scope = f"project/{project}"
+        with self.units.reading(call) as unit:
+            unit.require(Deed.SEE, scope, scope)
+            ground = self.snapshots.load(unit, scope, request)
+            # Without nodes: what never fits is an answer here, and no violation.
+            plan = plan_run(request, ground.snapshot, unit.make_id())
+            asked = Load.of(quotas.count(plan.settings))
+            allowances = () if plan.violations else load_allowances(unit, scope, asked)
+            cluster = ground.snapshot.cluster
+            executor = self.executors.find(cluster)
+            grid = None if executor is None else known_nodes(unit, executor)
+            if grid is None:
+                why = f"no server executes the runs of {cluster.scope}"
+                if executor is not None:
+                    why = f"the nodes of {cluster.scope} cannot be seen now"
+                return surveying.refuse(plan, *quotas.hold(Fit(), asked, allowances).reasons, why)
+            supposed = supposing.suppose(grid, add_nodes, without, cluster=cluster)
+            found = surveying.survey(
+                plan, supposed, autoscaled=cluster.autoscaled, all_nodes=all_nodes, allowances=allowances
+            )
+            ways = self.ways_out.find(unit, scope, request, ground, supposed.grid, allowances=allowances)
+            return replace(found, ways_out=list(ways))

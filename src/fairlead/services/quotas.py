@@ -1,0 +1,52 @@
+"""What quotas leave a run, and who holds the rest, as far as its caller may know."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fairlead.core import quotas
+from fairlead.core.manifests.names import run_name
+from fairlead.core.quotas import Allowance, Holder, Load
+from fairlead.core.turns import COUNTED_BY, HOLDING, QUOTA, WAITING, Line
+from fairlead.model.queries import Condition
+from fairlead.model.records import RunRecord
+from fairlead.services.units import Unit
+
+MOST_WAITING, MOST_HOLDERS = 200, 200
+
+
+def load_allowances(
+    unit: Unit, scope: str, asked: Load | None = None, *, before: str | None = None, besides: str | None = None
+) -> tuple[Allowance, ...]:
+    """The quotas that bound a run at a scope, with those who hold them where they leave less than it asks for.
+
+    Behind all that wait for the same, or those before one of them; as if one that is to be replaced were not there.
+    """
+    bounds = unit.organisation.bounds
+    path = bounds.on(scope)
+    if not path:
+        return ()
+    within = (*bounds.within(path[0]), *([Condition("id", "!=", besides)] if besides else []))
+    line = Line(bounds.measure(unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *within)))
+    older = [Condition("id", "<", before)] if before else []
+    waiting = unit.tx.find(RunRecord, *WAITING, Condition("reason", "=", QUOTA), *within, *older, limit=MOST_WAITING)
+    for run in waiting:
+        load, above = quotas.load_of(run), bounds.on(run.scope)
+        if lacking := line.find_short(load, above):
+            line.set_aside(load, above, lacking)
+        else:  # it is its turn since a moment ago, or would be without the one that is to be replaced
+            line.reserve(load, above)
+    found = tuple(line.allowances[place] for place in path)
+    return _name_holders(unit, found) if asked is not None and quotas.find_short(asked, found) else found
+
+
+def _name_holders(unit: Unit, allowances: Sequence[Allowance]) -> tuple[Allowance, ...]:
+    bounds = unit.organisation.bounds
+    within = bounds.within(allowances[0].scope)
+    runs = unit.tx.find(RunRecord, *HOLDING, *within, *unit.in_sight(), limit=MOST_HOLDERS)
+    holders = [
+        (bounds.on(run.scope), Holder(run.id, run_name(run.function, run.id), quotas.load_of(run))) for run in runs
+    ]
+    return tuple(
+        replace(allowance, holders=tuple(holder for path, holder in holders if allowance.scope in path))
+        for allowance in allowances
+    )

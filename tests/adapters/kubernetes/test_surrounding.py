@@ -1,0 +1,39 @@
+"""Claims, volumes, classes and namespaces of a cluster, as far as it tells of them."""
+
+from fairlead.adapters.kubernetes.surrounding import Around
+from fairlead.model.observations import JSON
+from tests.adapters.kubernetes.apis import ScriptedApi
+
+
+def make(name: str, uid: str, version: int, **more: JSON) -> JSON:
+    """An object of a namespace."""
+    meta = {"name": name, "namespace": "lab", "uid": uid, "resourceVersion": str(version)}
+    return {"metadata": meta, **more}
+
+
+def watch(around: Around) -> None:
+    """Let all kinds be seen once."""
+    for reflector in around.reflectors:
+        reflector.ready.set()
+
+
+def test_claims_count_once_all_of_storage_was_seen() -> None:
+    around = Around(ScriptedApi().api)
+    claims, *_ = around.reflectors
+    claims.put(make("data", "u1", 1, spec={"volumeName": "pv-1"}))
+    assert around.look().claims is None
+    watch(around)
+    assert [claim.volume for claim in (around.look().claims or {}).values()] == ["pv-1"]
+
+
+def test_a_claim_that_was_made_anew_under_its_name_stays_when_the_old_one_is_told_to_be_gone() -> None:
+    around = Around(ScriptedApi().api)
+    watch(around)
+    claims, *_ = around.reflectors
+    for uid, version, volume in (("u1", 1, "pv-1"), ("u2", 2, "pv-2")):
+        claims.put(make("data", uid, version, spec={"volumeName": volume}))
+    old = claims._kept["u1"]
+    claims.heard(old, None)
+    assert [claim.volume for claim in (around.look().claims or {}).values()] == ["pv-2"]
+    claims.heard(claims._kept["u2"], None)
+    assert around.look().claims == {}

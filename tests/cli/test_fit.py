@@ -1,0 +1,254 @@
+"""`fairlead fit` without a server: what kubectl printed, and what an administrator wonders."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.terminal import Answer, Terminal, run, write
+from tests.docs.pages import ROOT
+
+NODES = str(ROOT / "examples" / "nodes.json")
+PLATFORM = str(ROOT / "examples" / "platform")
+NOWHERE = {"FAIRLEAD_URL": "http://127.0.0.1:1", "FAIRLEAD_TOKEN": "fl_any"}
+
+
+@pytest.fixture(autouse=True)
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks a server here finds none."""
+    monkeypatch.delenv("FAIRLEAD_PROJECT", raising=False)
+    for name, value in NOWHERE.items():
+        monkeypatch.setenv(name, value)
+
+
+def fit(folder: Path, *words: str) -> Answer:
+    return run(folder, "fit", "--nodes", NODES, *words)
+
+
+def read(folder: Path, *words: str) -> Any:
+    answer = fit(folder, *words, "--json")
+    assert answer.err == ""
+    return json.loads(answer.out)
+
+
+def test_what_fits_now_is_told_with_its_nodes_and_the_room(tmp_path: Path) -> None:
+    answer = fit(tmp_path, "--gpu", "2")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.splitlines() == [
+        "now: 1 of 7 nodes takes it (l4-2); there is room for 1 such run",
+        "6 others do not: --all-nodes says why",
+    ]
+
+
+def test_what_has_to_wait_is_told_with_the_nodes_that_could_take_it(tmp_path: Path) -> None:
+    answer = fit(tmp_path, "--gpu", "3")
+    lines = answer.out.splitlines()
+    assert (answer.code, answer.err) == (1, "")
+    assert lines[0].startswith("later: needs 3 GPUs on one node; of 3 nodes that could take it, at most 2 are free")
+    assert lines[1] == "of 7 nodes, 0 take it now, 4 could later and 3 never"
+    assert [line.split()[0] for line in lines[3:8]] == ["NODE", "a100-1", "a100-2", "l4-1", "l4-2"]
+    assert lines[8:] == ["3 more nodes: --all-nodes says why", "", "Ways out", "  1. ask for 2 GPUs instead of 3"]
+
+
+def test_what_never_fits_is_told_and_the_answer_is_1(tmp_path: Path) -> None:
+    answer = fit(tmp_path, "--gpu", "16")
+    assert (answer.code, answer.out.splitlines()[0]) == (
+        1,
+        "never: asks for 16 GPUs; the largest of 7 nodes has 8 (a100-1)",
+    )
+
+
+def test_every_node_is_listed_with_every_reason(tmp_path: Path) -> None:
+    answer = fit(tmp_path, "--gpu", "2", "--cpu", "40", "--all-nodes")
+    table = answer.out.partition("\n\n")[2].partition("\n\n")[0]
+    rows = [line.split()[0] for line in table.splitlines() if not line.startswith(" ")]
+    assert rows[1:] == ["a100-1", "a100-2", "l4-1", "l4-2", "cp-1", "cpu-1", "cpu-2"]
+    assert answer.out.count("asks for 40 CPU; ") == 5
+    assert len(read(tmp_path, "--gpu", "2", "--all-nodes")["nodes"]) == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        (("--gpu", "8"), "later"),
+        (("--gpu", "8", "--add-nodes", "2xa100-1"), "now"),
+        (("--gpu", "8", "--add-nodes", "gpu"), "now"),
+        (("--gpu", "4", "--add-nodes", "NVIDIA-L4"), "now"),
+        (("--gpu", "2", "--without", "l4-2"), "later"),
+        (("--gpu", "2", "--without", "gpu"), "never"),
+        (("--gpu", "2", "--without", "gpu", "--add-nodes", "l4-1"), "now"),
+    ],
+)
+def test_nodes_may_come_and_go(tmp_path: Path, words: tuple[str, ...], verdict: str) -> None:
+    assert read(tmp_path, *words)["verdict"] == verdict
+
+
+def test_what_is_supposed_is_told_first(tmp_path: Path) -> None:
+    answer = fit(tmp_path, "--gpu", "8", "--add-nodes", "2xa100-1", "--without", "l4-2", "--without", "cpu-1")
+    assert answer.out.splitlines()[:3] == [
+        "supposed: 2 empty nodes like a100-1: a100-1+1 and a100-1+2",
+        "supposed: without 2 nodes: cpu-1 and l4-2; 7 pods there are not placed anew",
+        "now: 2 of 7 nodes take it (a100-1+1 and a100-1+2); there is room for 2 such runs",
+    ]
+
+
+def test_nodes_that_nobody_knows_are_refused_with_the_nearest(tmp_path: Path) -> None:
+    answer = fit(tmp_path, "--gpu", "1", "--add-nodes", "2xa100-3", "--without", "l4")
+    assert (answer.code, answer.out) == (1, "")
+    assert "add_nodes.0: there is no node, node group or GPU type 'a100-3'" in answer.err
+    assert "-> did you mean a100-2 or a100-1?" in answer.err
+    assert "without.0: there is no node, node group or GPU type 'l4'" in answer.err
+
+
+def test_a_request_is_said_as_for_a_preview_with_the_same_files(tmp_path: Path) -> None:
+    request = str(ROOT / "examples" / "requests" / "train.yaml")
+    answer = fit(tmp_path, request, "--compute", PLATFORM, "--project", "forest")
+    assert answer.out.startswith("now: 1 of 7 nodes takes it (a100-2); there is room for 1 such run\n")
+    answer = fit(tmp_path, request, "--compute", PLATFORM, "--project", "forest", "--gpu", "9")
+    assert "the compute resource" not in answer.err, "it wins, of which a preview warns"
+
+
+def test_options_win_over_the_file(tmp_path: Path) -> None:
+    write(tmp_path, {"r.yaml": "resources: {gpu: 1, cpu: 2}", "more.yaml": "node_selector: {pool: cpu}"})
+    assert read(tmp_path, "r.yaml")["verdict"] == "now"
+    assert read(tmp_path, "r.yaml", "--gpu", "8")["verdict"] == "later"
+    assert read(tmp_path, "r.yaml", "-f", "more.yaml")["verdict"] == "never"
+
+
+def test_a_program_is_said_as_for_a_run(tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": "def main(): ..."})
+    assert read(tmp_path, "train.py:main", "--gpu", "1", "-i", "n=3", "-e", "A=b")["verdict"] == "now"
+    assert fit(tmp_path, "train.py", "--gpu", "1", "--", "--lr", "7").code == 0
+    assert read(tmp_path, "train", "--image", "hub.example.org/train:1")["verdict"] == "now"
+    assert "there is no trian.py" in fit(tmp_path, "trian.py").err
+
+
+def test_an_action_may_be_said(tmp_path: Path) -> None:
+    words = ("--profile", "half-gpu", "--compute", PLATFORM, "--project", "forest")
+    assert "is for workspace, inference; action job is training" in fit(tmp_path, *words).err
+    assert read(tmp_path, *words, "--action", "workspace")["verdict"] == "now"
+
+
+def test_a_request_that_breaks_rules_is_refused_as_a_preview_would(tmp_path: Path) -> None:
+    answer = fit(tmp_path, "--gpu", "9", "--policy", PLATFORM, "--project", "forest")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.startswith("1 violation\n  resources.gpu.devices: asks for 9; the policy of department/vision")
+    assert "give the folder that has it: --compute DIR" in fit(tmp_path, "--profile", "big").err
+    write(tmp_path, {"r.yaml": "resources: {gpus: 1}"})
+    assert "r.yaml: resources.gpus: unknown field" in fit(tmp_path, "r.yaml").err
+
+
+def test_a_cluster_that_grows_by_itself_never_says_never(tmp_path: Path) -> None:
+    write(tmp_path, {"cluster.yaml": "{kind: Cluster, name: main, autoscaled: true}"})
+    assert read(tmp_path, "--gpu", "16", "--compute", "cluster.yaml")["verdict"] == "later"
+
+
+def test_what_a_gpu_is_called_is_seen_from_the_nodes_where_nobody_says_it(tmp_path: Path) -> None:
+    write(tmp_path, {"amd.json": Path(NODES).read_text("utf-8").replace("nvidia.com/gpu", "amd.com/gpu")})
+    assert run(tmp_path, "fit", "--nodes", "amd.json", "--gpu", "2").code == 0
+
+
+def test_with_nothing_asked_for_every_compute_resource_is_tried(tmp_path: Path) -> None:
+    answer = fit(tmp_path, "--compute", PLATFORM, "--project", "forest", "--without", "a100-2")
+    assert (answer.code, answer.err) == (0, "")
+    rows = [line.split()[:2] for line in answer.out.splitlines()[2:]]
+    assert rows == [["1xa100", "later"], ["cpu-small", "now"], ["half-gpu", "now"]]
+    offers = read(tmp_path, "--compute", PLATFORM, "--project", "forest")["compute_resources"]
+    assert [(offer["name"], offer["verdict"]) for offer in offers[:2]] == [("1xa100", "now"), ("cpu-small", "now")]
+    assert "say --gpu 1" in fit(tmp_path).err
+
+
+def test_pods_of_the_file_that_wait_are_placed_one_after_the_other(tmp_path: Path) -> None:
+    answer = fit(tmp_path, "--pending")
+    assert (answer.code, answer.err) == (1, "")
+    assert answer.out.splitlines()[0] == "0 of 3 pending pods would be placed now"
+    assert "leave one out" in fit(tmp_path, "--pending", "--gpu", "1").err
+    placed = read(tmp_path, "--pending", "--add-nodes", "2xa100-1")["pods"]
+    assert [(pod["pod"], pod["verdict"], pod["node"]) for pod in placed] == [
+        ("forest/pretrain-9a02", "now", "a100-1+1"),
+        ("lake/asr-train-81d7", "now", "a100-1+2"),
+        ("meadow/map-tiles-4410", "never", None),
+    ]
+    assert placed[2]["reasons"] == ["asks for 40 CPU; the largest of 2 nodes that match has 32 (cpu-1)"]
+
+
+def test_no_pod_that_waits_is_good_news(tmp_path: Path) -> None:
+    items = json.loads(Path(NODES).read_text("utf-8"))["items"]
+    placed = [item for item in items if item["kind"] == "Node" or "nodeName" in item["spec"]]
+    write(tmp_path, {"placed.json": json.dumps({"kind": "List", "items": placed})})
+    answer = run(tmp_path, "fit", "--nodes", "placed.json", "--pending")
+    assert (answer.code, answer.out) == (0, "0 of no pending pods would be placed now\n")
+
+
+def test_nodes_and_pods_may_come_in_several_files_and_from_a_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = json.loads(Path(NODES).read_text("utf-8"))["items"]
+    parts = {kind: json.dumps([item for item in items if item["kind"] == kind]) for kind in ("Node", "Pod")}
+    write(tmp_path, {"nodes.json": parts["Node"]})
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(parts["Pod"].encode())))
+    together = run(tmp_path, "fit", "--gpu", "3", "--nodes", "nodes.json", "--nodes", "-")
+    assert together == fit(tmp_path, "--gpu", "3")
+
+
+def test_what_may_be_missing_is_warned_of(tmp_path: Path) -> None:
+    items = json.loads(Path(NODES).read_text("utf-8"))["items"]
+    write(tmp_path, {"nodes.json": json.dumps([item for item in items if item["kind"] == "Node"])})
+    answer = run(tmp_path, "fit", "--gpu", "8", "--nodes", "nodes.json")
+    assert answer.code == 0
+    assert "nodes.json: has no pods: every node counts as empty\n    -> print them too: kubectl get" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("hello", "is not what kubectl prints"), ("{", "is no JSON"), ("", "is empty"), (None, "cannot be read")],
+)
+def test_a_file_that_kubectl_did_not_print_is_refused(tmp_path: Path, text: str | None, told: str) -> None:
+    write(tmp_path, {} if text is None else {"nodes.json": text})
+    answer = run(tmp_path, "fit", "--gpu", "1", "--nodes", "nodes.json")
+    assert (answer.code, answer.out) == (1, "")
+    assert f"nodes.json: {told}" in answer.err
+
+
+@pytest.mark.parametrize("words", [("--pending",), ("--compute", "x"), ("--policy", "x", "--gpu", "1")])
+def test_options_about_files_need_the_file_with_the_nodes(tmp_path: Path, words: tuple[str, ...]) -> None:
+    answer = run(tmp_path, "fit", *words)
+    assert (answer.code, answer.out) == (1, "")
+    assert "say it: --nodes FILE" in answer.err
+
+
+def test_neither_the_server_nor_a_connection_is_needed(tmp_path: Path) -> None:
+    check = (
+        "import socket, sys\n"
+        "def refuse(*_): raise AssertionError('a connection')\n"
+        "socket.socket.connect = refuse\n"
+        "import fairlead.cli\n"
+        f"assert fairlead.cli.run(['fit', '--gpu', '2', '--nodes', {NODES!r}]) == 0\n"
+        "loaded = {'fastapi', 'sqlalchemy', 'msgspec', 'fairlead.services', 'fairlead.server', 'fairlead.app'}\n"
+        "sys.exit(str(loaded & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", check], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.stderr.strip() == "set()"
+
+
+def test_a_server_judges_with_its_own_nodes(terminal: Terminal, tmp_path: Path) -> None:
+    told = terminal.read("fit", "--cpu", "100m", "--mem", "64Mi")
+    (node,) = told["nodes"]
+    assert (told["verdict"], node["fits"], told["violations"]) == ("now", True, [])
+    assert terminal.say("fit", "--cpu", "100m", "--mem", "64Mi").startswith("now: 1 of 1 node takes it")
+    assert terminal("fit", "--cpu", "100000").out.startswith("never: asks for 100000 CPU; ")
+    supposed = terminal("fit", "--cpu", "1", "--mem", "1Mi", "--add-nodes", f"3x{node['name']}", "--all-nodes")
+    assert (supposed.code, supposed.out.splitlines()[0].partition(":")[0]) == (0, "supposed")
+    assert "did you mean" in terminal.fail("fit", "--cpu", "1", "--without", f"{node['name']}x")
+    write(tmp_path, {"r.yaml": "resources: {cpu: 100m}", "train.py": ""})
+    assert terminal("fit", "r.yaml").code == terminal("fit", "train.py", "--mem", "1Mi").code == 0
+
+
+def test_a_server_needs_to_know_what_is_asked_and_where(terminal: Terminal) -> None:
+    assert "say --gpu 1, --profile NAME" in terminal.fail("fit")
+    assert "did you mean default?" in terminal.fail("fit", "--cpu", "1", "--project", "defualt")
+    assert "run_as_user" not in terminal.fail("fit", "--profile", "nothing-of-this-name")

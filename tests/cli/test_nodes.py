@@ -1,0 +1,222 @@
+"""`fairlead nodes`, and what `fairlead compute ls` says of them: against a real server, and of larger clusters."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+import fairlead
+from fairlead import app
+from fairlead.cli import nodes as command
+from fairlead.controllers.fleets import Fleet
+from fairlead.core.fitting.grids import Grid
+from fairlead.errors import NotFound
+from fairlead.model.nodes import Node
+from fairlead.model.quantities import NANOS
+from fairlead.model.scopes import Cluster, Project
+from fairlead.sdk import projects
+from fairlead.sdk.connections import Connection
+from tests.cli.terminal import Answer, Terminal, run
+from tests.contracts.executors import MemoryExecutor
+from tests.contracts.memory import MemoryStore
+from tests.core.nodes import make_holding, make_node
+from tests.services.worlds import World, found_world
+
+NVIDIA, AMD, GROUP = "nvidia.com/gpu.product", "amd.com/gpu.product-name", "karpenter.sh/nodepool"
+A100 = {NVIDIA: "A100", GROUP: "train"}
+MIG = "nvidia.com/mig-1g.5gb"
+
+
+class Fields(MemoryExecutor):
+    """Several nodes, as a cluster has them."""
+
+    def __init__(self, *nodes: Node) -> None:
+        super().__init__()
+        self.grid = Grid(nodes)
+
+    def nodes(self) -> Grid:
+        """All of them."""
+        return self.grid.copy()
+
+
+class Desk:
+    """Answers as a server of a world does, in JSON."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def get(self, path: str, **asked: str) -> Any:
+        """What is at a path."""
+        services = self.world.services
+        show: dict[str, Callable[..., Any]] = {
+            "/nodes": services.executions.nodes,
+            "/capacity": services.capacities.show,
+        }
+        return json.loads(msgspec.json.encode(show[path](self.world.root, **asked)))
+
+
+def make_desk(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **said: Any) -> World:
+    """A world with a cluster of these nodes, which the terminal asks from now on."""
+    tree = (Cluster(name="main", **said), Project(name="forest", parent="cluster/main"))
+    execution = app.Execution(Fleet({"kubernetes": Fields(*nodes)}))
+    world = found_world(MemoryStore(), monkeypatch, execution=execution, tree=tree)
+    monkeypatch.setattr(command, "connect", lambda: Desk(world))
+    return world
+
+
+def table(answer: Answer) -> list[str]:
+    """The lines that were printed."""
+    assert (answer.code, answer.err) == (0, "")
+    return answer.out.splitlines()
+
+
+def with_mig(node: Node) -> Node:
+    return replace(node, capacity={**node.capacity, MIG: 7 * NANOS})
+
+
+def test_nodes_are_listed_with_what_is_free_and_the_runs_that_are_there(terminal: Terminal) -> None:
+    lines = terminal.say("nodes", "ls").splitlines()
+    assert [word for word in lines[0].split() if word not in ("GPU", "TYPE")] == ["NAME", "CPU", "MEM", "DISK", "RUNS"]
+    assert len(lines) == 2
+    (node,) = terminal.read("nodes", "ls")
+    assert (node["cluster"], node["runs"], node["taints"]) == ("local", [], [])
+    assert terminal.read("nodes", "ls", "--cluster", "local") == [node]
+    assert terminal.fail("nodes", "ls", "--cluster", "none") == "error: there is no cluster/none\n"
+
+
+def test_capacity_is_told_of_each_cluster_with_what_fits(terminal: Terminal) -> None:
+    terminal.say("compute", "create", "fitting", "--cpu", "1m")
+    terminal.say("compute", "create", "never-fitting", "--cpu", "9000")
+    told = terminal.say("nodes", "capacity", "--cluster", "local")
+    assert told.startswith("cluster local: 1 node\nNODES ")
+    assert "COMPUTE RESOURCE" in told
+    (entry,) = terminal.read("nodes", "capacity", "--project", "default")
+    assert entry["total"]["nodes"] == 1
+    fits = {offer["name"]: offer["fits_now"] for offer in entry["compute_resources"]}
+    assert fits["fitting"] > 0 == fits["never-fitting"]
+
+
+def test_compute_resources_are_listed_with_how_many_fit_now(terminal: Terminal) -> None:
+    terminal.say("compute", "create", "counted", "--cpu", "9000")
+    terminal.say("projects", "create", "elsewhere", "--parent", "cluster/local")
+    terminal.say("compute", "create", "counted-elsewhere", "--cpu", "9000", "--scope", "project/elsewhere")
+    words = ("compute", "ls", "--filter", "name=counted")
+    assert [line.split()[3:5] for line in terminal.say(*words).splitlines()[1:]] == [["-", "-"], ["-", "-"]]
+    assert {item["name"]: item["fits_now"] for item in terminal.read(*words)} == {
+        "counted": 0,
+        "counted-elsewhere": None,
+    }
+    for place in (("--project", "elsewhere"), ("--cluster", "local")):
+        assert [item["fits_now"] for item in terminal.read(*words, *place)] == [0, 0]
+    assert terminal.fail(*words, "--project", "none") == "error: there is no project/none\n"
+
+
+def test_python_is_told_the_same(terminal: Terminal) -> None:
+    (entry,) = terminal.read("nodes", "capacity", "--project", "default")
+    assert fairlead.project("default").capacity() == entry
+
+
+def test_python_is_told_where_a_project_is_on_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_desk(monkeypatch)
+    world.services.places.create(world.root, Project(name="lost"))
+    with pytest.raises(NotFound, match="project lost is on no cluster"):
+        projects.Project(cast(Connection, Desk(world)), "lost").capacity()
+
+
+def test_groups_types_of_gpus_and_taints_are_told_where_there_are_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_desk(
+        monkeypatch,
+        make_node(
+            make_holding("train-a", gpu=1), make_holding(None), name="a", labels=A100, taints=["team=x:NoSchedule"]
+        ),
+        make_node(name="b", gpu=0, cordoned=True, taints=["node.kubernetes.io/unschedulable:NoSchedule"]),
+    )
+    assert table(run(tmp_path, "nodes", "ls")) == [
+        "NAME  GROUP  GPU TYPE  CPU     MEM           DISK            GPU     RUNS           TAINTS",
+        "a     train  A100      8 of 8  32Gi of 32Gi  100Gi of 100Gi  1 of 2  1 and 1 other  team=x:NoSchedule",
+        "b     -      -         8 of 8  32Gi of 32Gi  100Gi of 100Gi  -       0              cordoned",
+    ]
+
+
+def test_gpus_of_two_makers_and_slices_have_columns_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(make_node(name="b"), capacity={"cpu": 8 * NANOS, "amd.com/gpu": 4 * NANOS})
+    make_desk(monkeypatch, with_mig(make_node(name="a")), other)
+    lines = [line.split("  ") for line in table(run(tmp_path, "nodes", "ls"))]
+    assert [word.strip() for word in lines[0] if word.strip()][5:] == ["nvidia.com/gpu", MIG, "amd.com/gpu", "RUNS"]
+    assert [word.strip() for word in lines[2] if word.strip()][5:] == ["-", "-", "4 of 4", "0"]
+
+
+def test_one_maker_of_gpus_is_called_gpu_whoever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    has = {"cpu": 8 * NANOS, "amd.com/gpu": 4 * NANOS}
+    make_desk(monkeypatch, replace(make_node(name="b", labels={AMD: "MI300X"}), capacity=has))
+    assert table(run(tmp_path, "nodes", "ls")) == [
+        "NAME  GPU TYPE  CPU     MEM  DISK  GPU     RUNS",
+        "b     MI300X    8 of 8  -    -     4 of 4  0",
+    ]
+
+
+def test_a_cluster_is_told_in_all_by_group_and_by_type_of_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_desk(
+        monkeypatch,
+        make_node(make_holding(gpu=1, cpu=2), name="a", labels=A100),
+        make_node(name="b", labels=A100, cordoned=True),
+        make_node(name="c", gpu=0),
+        autoscaled=True,
+    )
+    world.offer("gpu", resources={"gpu": 1})
+    world.offer("gpus", resources={"gpu": 4}, scope="project/forest")
+    world.offer("tiny", resources={"cpu": "1m"})
+    assert table(run(tmp_path, "nodes", "capacity", "--project", "forest")) == [
+        "cluster main: 3 nodes, 1 of them closed, autoscaled",
+        "NODES        COUNT  CLOSED  RESOURCE  FREE            LARGEST FREE",
+        "all          3      1       CPU       22 of 24        8 on c",
+        "all          3      1       MEM       96Gi of 96Gi    32Gi on a",
+        "all          3      1       DISK      300Gi of 300Gi  100Gi on a",
+        "all          3      1       GPU       3 of 4          1 on a",
+        "all          3      1       PODS      47 of 48        16 on c",
+        "no group     1      0       CPU       8 of 8          8 on c",
+        "no group     1      0       MEM       32Gi of 32Gi    32Gi on c",
+        "group train  2      1       CPU       14 of 16        6 on a",
+        "group train  2      1       MEM       64Gi of 64Gi    32Gi on a",
+        "group train  2      1       GPU       3 of 4          1 on a",
+        "GPU A100     2      1       CPU       14 of 16        6 on a",
+        "GPU A100     2      1       MEM       64Gi of 64Gi    32Gi on a",
+        "GPU A100     2      1       GPU       3 of 4          1 on a",
+        "",
+        "COMPUTE RESOURCE  SCOPE           FITS NOW  WHY",
+        "gpu               platform        1         -",
+        "gpus              project/forest  0         asks for 4 GPUs; the largest of 3 nodes has 2 (a)",
+        "tiny              platform        31        -",
+    ]
+
+
+def test_a_cluster_that_cannot_be_told_of_says_why_and_one_without_compute_resources_ends_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_desk(monkeypatch, make_node(name="a", gpu=0))
+    lines = table(run(tmp_path, "nodes", "capacity"))
+    assert lines[0] == "cluster local: no server executes the runs of cluster/local yet"
+    assert lines[1:4] == ["", "cluster main: 1 node", "NODES  COUNT  RESOURCE  FREE            LARGEST FREE"]
+    assert lines[-1].startswith("all    1      PODS ")
+
+
+def test_that_there_is_no_cluster_is_said_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_desk(monkeypatch)
+    world.services.places.create(world.root, Project(name="lost"))
+    assert run(tmp_path, "nodes", "capacity", "--project", "lost") == Answer(0, "", "no clusters\n")
+    assert run(tmp_path, "nodes", "capacity", "--project", "lost", "--json") == Answer(0, "[]\n", "")
+    assert run(tmp_path, "nodes", "ls") == Answer(0, "", "no nodes\n")
+
+
+def test_more_than_were_counted_are_marked() -> None:
+    assert command.show_fits({"fits_now": 1000, "more": True}) == "1000+"
+    assert command.show_fits({"fits_now": 3, "more": False}) == "3"
+    assert command.show_fits({"fits_now": None, "more": False}) is None

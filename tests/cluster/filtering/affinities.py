@@ -1,0 +1,222 @@
+"""Which nodes a pod may be on, and which pods it bears near it: random, and valid."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+JSON = dict[str, Any]
+Known = Mapping[str, tuple[str, ...]]  # labels, and the values that they can have
+
+HOST, ZONE, REGION, RACK = (
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "rack",
+)
+OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+ZONES, REGIONS, RACKS = ("z1", "z2", "z3"), ("r1", "r2"), ("1", "2", "3")
+DOMAINS = (HOST, HOST, HOST, ZONE, ZONE, ZONE, RACK, REGION)  # by which pods are kept together or apart
+NUMBERS = ("0", "1", "2", "10", "007", "4.5", "ten", "", "9223372036854775807", "9223372036854775808")
+NODE_LABELS: Known = {
+    ZONE: ZONES,
+    REGION: REGIONS,
+    RACK: RACKS,
+    "pool": ("cpu", "gpu", ""),
+    "size": NUMBERS,
+    "nvidia.com/gpu.product": ("NVIDIA-A100-SXM4-80GB", "Tesla-T4"),
+}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+POD_LABELS: Known = {"app": ("web", "web", "web", "db", "cache"), "tier": ("front", "front", "back")}
+NAMESPACES = ("alpha", "beta", "gamma")
+NAMESPACE_LABELS: Known = {"team": ("red", "blue"), "stage": ("test", "live")}
+TAINTS = ("dedicated", "gpu", "node.kubernetes.io/not-ready", "node.kubernetes.io/unschedulable")
+TAINT_VALUES = ("", "a", "b")
+EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
+
+
+def chance(random: Random, probability: float) -> bool:
+    """Whether something that is so likely comes true."""
+    return random.random() < probability
+
+
+def pick_labels(random: Random, known: Known, probability: float) -> dict[str, str]:
+    """Some labels, each so likely."""
+    return {key: random.choice(values) for key, values in known.items() if chance(random, probability)}
+
+
+def make_taints(random: Random) -> list[JSON]:
+    """Taints, no two of them with the same key and effect."""
+    chosen = {(random.choice(TAINTS), random.choice(EFFECTS)) for _ in range(random.choice((0, 0, 0, 1, 1, 2)))}
+    taints = []
+    for key, effect in sorted(chosen):
+        value = random.choice(TAINT_VALUES)
+        taints.append({"key": key, "effect": effect, **({"value": value} if value else {})})
+    return taints
+
+
+def make_tolerations(random: Random) -> list[JSON]:
+    """Tolerations in every form."""
+    return [_make_toleration(random) for _ in range(random.choice((0, 1, 1, 2, 3)))]
+
+
+def make_node_selector(random: Random) -> dict[str, str]:
+    """Labels that a node must have, sometimes none."""
+    return pick_labels(random, {key: values for key, values in NODE_LABELS.items() if key != "size"}, 0.2)
+
+
+def make_node_affinity(random: Random, names: list[str]) -> JSON:
+    """A node affinity: terms that must hold, and sometimes some that are only wishes."""
+    terms = [make_node_term(random, names) for _ in range(random.choice((1, 1, 1, 2, 2, 3)))]
+    affinity: JSON = {REQUIRED: {"nodeSelectorTerms": terms}}
+    if chance(random, 0.1):
+        # A wish for a number that is none is no reason of a filter: the scheduler fails at it when it compares nodes.
+        wished = {"key": "pool", "operator": "In", "values": [random.choice(NODE_LABELS["pool"])]}
+        wish = {"weight": 1, "preference": {"matchExpressions": [wished]}}
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [wish]
+    return affinity
+
+
+def make_node_term(random: Random, names: list[str], *, fields: bool = True) -> JSON:
+    """A term about nodes: expressions, the name, both, or nothing."""
+    term: JSON = {}
+    if chance(random, 0.85):
+        term["matchExpressions"] = [make_node_expression(random) for _ in range(random.choice((1, 1, 2)))]
+    if fields and chance(random, 0.25):
+        wanted = [random.choice([*names, "node-none"])]  # the API takes one name, no more
+        operator = random.choice(("In", "In", "NotIn"))
+        term["matchFields"] = [{"key": "metadata.name", "operator": operator, "values": wanted}]
+    return term
+
+
+def make_node_expression(random: Random) -> JSON:
+    """A condition on labels of nodes, with each of the six operators."""
+    operator = random.choice(("In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
+    if operator in ("Gt", "Lt"):
+        return {"key": "size", "operator": operator, "values": [random.choice(NUMBERS)]}
+    key = random.choice(list(NODE_LABELS))
+    if operator in ("Exists", "DoesNotExist"):
+        return {"key": key, "operator": operator}
+    values = NODE_LABELS[key]
+    return {"key": key, "operator": operator, "values": random.sample(values, random.randint(1, min(2, len(values))))}
+
+
+def make_pod_terms(random: Random, own: dict[str, str]) -> list[JSON]:
+    """Terms about other pods, often those with labels of its own."""
+    return [_make_pod_term(random, own) for _ in range(random.choice((1, 1, 1, 2)))]
+
+
+def make_spread(random: Random, own: dict[str, str]) -> list[JSON]:
+    """How pods are spread, often those with labels of its own. No two have the same key and strictness."""
+    found: dict[tuple[str, str], JSON] = {}
+    for _ in range(random.choice((1, 1, 1, 2))):
+        said = _make_constraint(random, own)
+        found[said["topologyKey"], said["whenUnsatisfiable"]] = said
+    return list(found.values())
+
+
+def make_selector(random: Random, known: Known) -> JSON:
+    """A selector of labels: everything, plain labels, expressions, or both."""
+    selector: JSON = {}
+    if chance(random, 0.6):
+        key = random.choice(list(known))
+        selector["matchLabels"] = {key: random.choice(known[key])}
+    if chance(random, 0.4):
+        selector["matchExpressions"] = [_make_label_expression(random, known)]
+    return selector
+
+
+def _make_toleration(random: Random) -> JSON:
+    toleration: JSON = {}
+    if chance(random, 0.15):
+        toleration["operator"] = "Exists"
+    else:
+        toleration["key"] = random.choice(TAINTS)
+        operator = random.choice(("Exists", "Equal", None))
+        if operator:
+            toleration["operator"] = operator
+        if operator != "Exists" and (value := random.choice(TAINT_VALUES)):
+            toleration["value"] = value
+    if chance(random, 0.5):
+        toleration["effect"] = random.choice(EFFECTS)
+        if toleration["effect"] == "NoExecute" and chance(random, 0.3):
+            toleration["tolerationSeconds"] = 30
+    return toleration
+
+
+def _make_pod_term(random: Random, own: dict[str, str]) -> JSON:
+    term: JSON = {"topologyKey": _pick_domain(random)}
+    if chance(random, 0.95):
+        term["labelSelector"] = _select_pods(random, own)
+    if chance(random, 0.1):
+        _add_keys(term, random.choice(("matchLabelKeys", "mismatchLabelKeys")), random.choice(list(POD_LABELS)))
+    if chance(random, 0.25):
+        term["namespaces"] = random.sample(NAMESPACES, random.randint(1, 2))
+    if chance(random, 0.25):
+        term["namespaceSelector"] = {} if chance(random, 0.3) else make_selector(random, NAMESPACE_LABELS)
+    return term
+
+
+def _make_constraint(random: Random, own: dict[str, str]) -> JSON:
+    strict = chance(random, 0.85)
+    said: JSON = {
+        "maxSkew": random.choice((1, 1, 1, 2, 3)),
+        "topologyKey": _pick_domain(random),
+        "whenUnsatisfiable": "DoNotSchedule" if strict else "ScheduleAnyway",
+    }
+    if chance(random, 0.95):
+        said["labelSelector"] = _select_pods(random, own)
+    if chance(random, 0.1):
+        _add_keys(said, "matchLabelKeys", random.choice(list(POD_LABELS)))
+    if strict and chance(random, 0.25):
+        said["minDomains"] = random.randint(1, 4)
+    for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        if chance(random, 0.3):
+            said[policy] = random.choice(("Honor", "Ignore"))
+    return said
+
+
+def merge_keys(terms: list[JSON], own: dict[str, str]) -> list[JSON]:
+    """Terms as the API server leaves them: what they say of a pod's own labels is in their selectors."""
+    merged = []
+    for term in terms:
+        said = [
+            {"key": key, "operator": operator, "values": [own[key]]}
+            for name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+            for key in term.get(name, ())
+            if key in own
+        ]
+        if said:
+            selector = term["labelSelector"]
+            there = {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *said]}
+            merged.append({**term, "labelSelector": there})
+        else:
+            merged.append(term)
+    return merged
+
+
+def _add_keys(term: JSON, name: str, key: str) -> None:
+    """Let a term speak of a label of its own pod, unless its selector does already."""
+    selector = term.get("labelSelector")
+    if selector is None:
+        return
+    there = {*selector.get("matchLabels", ()), *(said["key"] for said in selector.get("matchExpressions", ()))}
+    if key not in there:
+        term[name] = [key]
+
+
+def _pick_domain(random: Random) -> str:
+    return random.choice(DOMAINS) if chance(random, 0.96) else "nowhere"
+
+
+def _select_pods(random: Random, own: dict[str, str]) -> JSON:
+    if not own or chance(random, 0.4):
+        return make_selector(random, POD_LABELS)
+    return {"matchLabels": dict([random.choice(list(own.items()))])}
+
+
+def _make_label_expression(random: Random, known: Known) -> JSON:
+    key = random.choice(list(known))
+    operator = random.choice(("In", "NotIn", "Exists", "DoesNotExist"))
+    if operator in ("Exists", "DoesNotExist"):
+        return {"key": key, "operator": operator}
+    return {"key": key, "operator": operator, "values": sorted(set(random.sample(known[key], random.randint(1, 2))))}

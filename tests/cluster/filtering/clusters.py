@@ -1,0 +1,101 @@
+"""Cases on a real API server: their objects are created, read back as everybody sees them, and taken away again.
+
+There is no controller: what is created stays as it is.
+"""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+from tests.cluster.clients import Client, Object, path_of
+from tests.cluster.filtering.affinities import NAMESPACES
+from tests.cluster.filtering.storage import CHOSEN_NODE
+
+JSON = dict[str, Any]
+
+LISTS = {
+    "nodes": ("/api/v1/nodes", "Node"),
+    "pods": ("/api/v1/pods", "Pod"),
+    "namespaces": ("/api/v1/namespaces", "Namespace"),
+    "claims": ("/api/v1/persistentvolumeclaims", "PersistentVolumeClaim"),
+    "volumes": ("/api/v1/persistentvolumes", "PersistentVolume"),
+    "classes": ("/apis/storage.k8s.io/v1/storageclasses", "StorageClass"),
+}
+GONE_AFTER_SECONDS = 600  # pods that are leaving stay for the time of a case
+
+
+def prepare(admin: Client) -> None:
+    """The namespaces of all cases, in which pods can be created."""
+    for name in NAMESPACES:
+        meta = {"name": "default", "namespace": name}
+        admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})
+
+
+def set_up(admin: Client, case: JSON) -> None:
+    """Create all objects of a case but the pod that looks for a node."""
+    for namespace in case["namespaces"]:
+        labels = {"team": None, "stage": None} | namespace["metadata"]["labels"]
+        admin.patch(path_of(namespace), {"metadata": {"labels": labels}})
+    for storage_class in case["classes"]:
+        admin.create(storage_class)
+    uids = {}
+    for claim in case["claims"]:
+        uids[claim["metadata"]["uid"]] = _add(admin, claim)["metadata"]["uid"]
+    for volume in deepcopy(case["volumes"]):
+        kept_for = volume["spec"].get("claimRef", {})
+        if "uid" in kept_for:
+            kept_for["uid"] = uids.get(kept_for["uid"], kept_for["uid"])
+        _add(admin, volume)
+    for node in case["nodes"]:
+        _add(admin, node)
+        # The server says of every new node that it is not ready.
+        spec = {"taints": node["spec"].get("taints"), "unschedulable": node["spec"].get("unschedulable")}
+        admin.patch(path_of(node), {"spec": spec})
+    for pod in case["pods"]:
+        _add(admin, pod)
+
+
+def read_back(admin: Client, pod: Object) -> JSON:
+    """The case as the API server tells of it, without the pod among those that are there."""
+    case = {part: [{"kind": kind, **item} for item in admin.items(path)] for part, (path, kind) in LISTS.items()}
+    case["pods"] = [other for other in case["pods"] if other["metadata"]["uid"] != pod["metadata"]["uid"]]
+    return {"pod": pod, **case}
+
+
+def clear(admin: Client) -> None:
+    """Take everything away but the namespaces."""
+    for part, (path, kind) in LISTS.items():
+        if part != "namespaces":
+            for item in admin.items(path):
+                _remove(admin, {"apiVersion": _version_of(path), "kind": kind, **item})
+
+
+def find_chosen(admin: Client, pod: Object) -> Iterator[str]:
+    """The node on which the scheduler has a pod's volumes made: it binds the pod when they are, and not before."""
+    for volume in pod["spec"].get("volumes", ()):
+        name = volume["persistentVolumeClaim"]["claimName"]
+        claim = admin.find(f"/api/v1/namespaces/{pod['metadata']['namespace']}/persistentvolumeclaims/{name}") or {}
+        if node := claim.get("metadata", {}).get("annotations", {}).get(CHOSEN_NODE):
+            yield node
+
+
+def _add(admin: Client, body: Object) -> Object:
+    """Create an object, with its status, and let it leave where it is leaving."""
+    meta = {key: value for key, value in body["metadata"].items() if not key.startswith(("deletion", "uid"))}
+    made = admin.create({**body, "metadata": meta})
+    if "status" in body:
+        admin.patch(f"{path_of(body)}/status", {"status": body["status"]})
+    if "deletionTimestamp" in body["metadata"]:
+        admin.delete(path_of(body), gracePeriodSeconds=GONE_AFTER_SECONDS)
+    return made
+
+
+def _remove(admin: Client, body: Object) -> None:
+    if body["metadata"].get("finalizers"):
+        admin.patch(path_of(body), {"metadata": {"finalizers": None}})
+    admin.delete(path_of(body), gracePeriodSeconds=0)
+
+
+def _version_of(path: str) -> str:
+    return path.removeprefix("/api/").removeprefix("/apis/").rpartition("/")[0]

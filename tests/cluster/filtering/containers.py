@@ -1,0 +1,105 @@
+"""Containers that ask for resources and ports, and what a kubelet says that they have: random, and valid."""
+
+from random import Random
+from typing import Any
+
+from tests.cluster.filtering.affinities import chance
+
+JSON = dict[str, Any]
+
+CPU = ("0", "50m", "100m", "100500u", "250m", "0.5", "1", "1.5", "2500m")
+MEMORY = ("0", "64Mi", "100500m", "128Mi", "500M", "1e8", "512Mi", "134217728", "1Gi")
+DISK = ("100Mi", "1Gi", "5G")
+DEVICES = ("nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "example.com/fpga")
+PAGES = "hugepages-2Mi"
+PAGE_SIZES = ("2Mi", "64Mi", "128Mi")
+PORTS, PROTOCOLS, ADDRESSES = (8080, 9090), ("TCP", "UDP"), ("0.0.0.0", "10.0.0.1", "10.0.0.2")
+
+
+def make_containers(random: Random, *, lax: bool, small: bool = False) -> list[JSON]:
+    """One or two containers. Lax: some of what the API server fills in is left out. Small: they ask for little."""
+    count = random.choice((1, 1, 1, 2))
+    return [make_container(random, f"main-{number}", lax=lax, small=small) for number in range(count)]
+
+
+def make_init_containers(random: Random, *, lax: bool, small: bool = False) -> list[JSON]:
+    """Containers that run before the others, some of which go on beside them."""
+    made = []
+    for number in range(random.choice((1, 1, 2, 3))):
+        container = make_container(random, f"init-{number}", lax=lax, small=small)
+        if chance(random, 0.5):
+            container["restartPolicy"] = "Always"
+        made.append(container)
+    return made
+
+
+def make_container(random: Random, name: str, *, lax: bool, small: bool) -> JSON:
+    """A container that asks for some of everything."""
+    container: JSON = {"name": name, "image": "example.test/image"}
+    if chance(random, 0.9):
+        container["resources"] = make_resources(random, lax=lax, small=small)
+    return container
+
+
+def make_resources(random: Random, *, lax: bool, small: bool) -> JSON:
+    """Requests and limits."""
+    requests: JSON = {}
+    if chance(random, 0.7):
+        requests["cpu"] = random.choice(CPU[:3] if small else CPU)
+    if chance(random, 0.6):
+        requests["memory"] = random.choice(MEMORY[:4] if small else MEMORY)
+    if chance(random, 0.15):
+        requests["ephemeral-storage"] = random.choice(DISK)
+    limits = {device: random.choice(("1", "1", "2")) for device in DEVICES if chance(random, 0.07)}
+    # Beside huge pages, the API server fills in what a pod asks for as a whole: one that it has left would say it all.
+    if requests.keys() & {"cpu", "memory"} and (lax or not small) and chance(random, 0.08):
+        limits[PAGES] = PAGE_SIZES[0] if small else random.choice(PAGE_SIZES)
+    if lax and chance(random, 0.1):  # the API server takes a limit for the request
+        return {"limits": requests | limits}
+    if lax and chance(random, 0.05) and requests.get("cpu") == "1":
+        requests["cpu"] = 1
+    if not limits:
+        return {"requests": requests} if requests else {}
+    return {"requests": requests if lax and chance(random, 0.3) else requests | limits, "limits": limits}
+
+
+def add_ports(random: Random, spec: JSON, *, lax: bool) -> None:
+    """Give a pod ports of its node; one that is in the network of its node has all of its ports there."""
+    own_network = not chance(random, 0.15)
+    if not own_network:
+        spec["hostNetwork"] = True
+    taken = set()
+    containers = [*spec["containers"], *spec.get("initContainers", ())]
+    for container in random.sample(containers, min(len(containers), 2)):
+        key = number, protocol, address = random.choice(PORTS), random.choice(PROTOCOLS), random.choice(ADDRESSES)
+        if key in taken:
+            continue
+        taken.add(key)
+        port: JSON = {"containerPort": number, "hostPort": number, "protocol": protocol}
+        if address != ADDRESSES[0] or chance(random, 0.3):
+            port["hostIP"] = address
+        if lax and protocol == PROTOCOLS[0] and chance(random, 0.3):
+            del port["protocol"]
+        if lax and not own_network and chance(random, 0.5):
+            del port["hostPort"]
+        container["ports"] = [port]
+
+
+def make_statuses(random: Random, containers: list[JSON]) -> list[JSON]:
+    """What a kubelet says of containers, of which some are being resized."""
+    statuses = []
+    for container in containers:
+        status: JSON = {"name": container["name"], "image": container["image"], "imageID": "", "ready": True}
+        status |= {"restartCount": 0}
+        asked = container.get("resources", {}).get("requests", {})
+        sized = {key: value for key, value in asked.items() if key in ("cpu", "memory")}
+        if chance(random, 0.8):
+            status["resources"] = {"requests": asked | _resize(random, sized)}
+        if chance(random, 0.8):
+            status["allocatedResources"] = asked | _resize(random, sized)
+        statuses.append(status)
+    return statuses
+
+
+def _resize(random: Random, sized: JSON) -> JSON:
+    return {key: random.choice(CPU if key == "cpu" else MEMORY) for key in sized if chance(random, 0.5)}

@@ -1,0 +1,178 @@
+"""The running scheduler puts pods where we say that they fit, and says of those that fit nowhere what we say."""
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+
+from fairlead.core.fitting import judging
+from fairlead.core.fitting.reasons import Cause
+from fairlead.core.fitting.sifting import Sieve
+from fairlead.model.nodes import Node
+from tests.cluster import control_planes
+from tests.cluster.clients import Client, path_of
+from tests.cluster.filtering import clusters, comparing
+from tests.cluster.filtering.affinities import REQUIRED
+from tests.cluster.filtering.cases import make_case
+
+JSON = dict[str, Any]
+
+FITTING, UNFITTING = 30, 30  # cases of each kind
+FIRST_SEED, TRIED = 1_000_000, 600
+SEEN_SECONDS = 0.2  # until the scheduler has seen what was created before the pod
+DECIDED_SECONDS = 15.0
+# What the scheduler's filters look for, in its order: of each node, what the first that says no has to say is told.
+ORDER: list[tuple[Cause, ...]] = [
+    *[(Cause.CORDONED,), (Cause.NODE_NAME,), (Cause.TAINT,), (Cause.LABELS,), (Cause.PORTS,), (Cause.AMOUNT,)],
+    *[(Cause.IN_USE,), (Cause.VOLUME,), (Cause.ZONE,)],
+    *[(Cause.SPREAD_LABEL, Cause.SPREAD), (Cause.NEAR, Cause.FAR, Cause.REPELLED)],
+]
+NARROWED = "node(s) didn't satisfy plugin"  # of nodes that it did not look at, for the pod names others
+
+
+@pytest.fixture(scope="module")
+def admin() -> Iterator[Client]:
+    """An API server and a scheduler, without anything else that changes objects."""
+    with control_planes.running() as plane, plane.client() as admin:
+        plane.stop_manager()
+        clusters.prepare(admin)
+        yield admin
+
+
+@pytest.fixture
+def cleared(admin: Client) -> Iterator[None]:
+    """Nothing of this case is there for the next one."""
+    yield
+    clusters.clear(admin)
+
+
+@pytest.mark.parametrize("number", range(FITTING + UNFITTING))
+@pytest.mark.usefixtures("cleared")
+def test_the_scheduler_decides_as_we_say(admin: Client, number: int) -> None:
+    case = choose_cases()[number]
+    clusters.set_up(admin, case)
+    time.sleep(SEEN_SECONDS)
+    pod = admin.create(case["pod"])
+    sieve = comparing.make_sieve(clusters.read_back(admin, pod))
+    feasible = {sieve.grid.names[at] for at in sieve.now}
+    end, node, message = time.monotonic() + DECIDED_SECONDS, None, None
+    while time.monotonic() < end:
+        node, message = read_decision(admin, pod)
+        if node is not None or (message is not None and not feasible and agrees(message, sieve)):
+            break
+        time.sleep(0.02)
+    if feasible:
+        assert node in feasible, message
+    else:
+        assert node is None
+        assert message is not None
+        assert agrees(message, sieve), f"{message}\nwe say: {sum_up(sieve)}"
+
+
+@cache
+def choose_cases() -> list[JSON]:
+    """As many of each kind, as they are before the API server has them; first those that bring a cause of their own."""
+    fitting, telling, others = list[JSON](), list[JSON](), list[JSON]()
+    told: set[str] = set()
+    for seed in range(FIRST_SEED, FIRST_SEED + TRIED):
+        case = make_live_case(seed)
+        sieve = comparing.make_sieve(case)
+        if not is_decided(case, bool(sieve.now)):
+            continue
+        if sieve.now:
+            fitting.append(case)
+        else:
+            causes = set(sum_up(sieve))
+            (others if causes <= told else telling).append(case)
+            told |= causes
+    return fitting[:FITTING] + (telling + others)[:UNFITTING]
+
+
+def make_live_case(seed: int) -> JSON:
+    """A case with nodes of its own, and nothing that needs more than an API server."""
+    case: JSON = json.loads(json.dumps(make_case(Random(seed))).replace("node-", f"node-{seed}-"))
+    for pod in (case["pod"], *case["pods"]):
+        pod["spec"].pop("overhead", None)
+        pod["spec"]["automountServiceAccountToken"] = False
+    for pod in case["pods"]:  # what they say of their own labels is in their selectors, where the server puts it
+        for term in pod["spec"].get("affinity", {}).get("podAntiAffinity", {}).get(REQUIRED, ()):
+            term.pop("matchLabelKeys", None)
+            term.pop("mismatchLabelKeys", None)
+    return case
+
+
+def is_decided(case: JSON, fits: bool) -> bool:
+    """Whether a decision can be seen: not of a pod that has a node, nor of one whose volumes must be bound first.
+
+    Where volumes are to be made, the scheduler says for which node; where it takes some that are there, it does not.
+    """
+    spec = case["pod"]["spec"]
+    if "nodeName" in spec:
+        return False
+    mine = {volume["persistentVolumeClaim"]["claimName"] for volume in spec.get("volumes", ())}
+    claims = [claim for claim in case["claims"] if claim["metadata"]["name"] in mine]
+    waiting = [claim for claim in claims if "volumeName" not in claim["spec"]]
+    chosen = any("annotations" in claim["metadata"] for claim in waiting)
+    free = any(volume["status"]["phase"] == "Available" for volume in case["volumes"])
+    return not chosen and not (fits and waiting and free)
+
+
+def read_decision(admin: Client, pod: JSON) -> tuple[str | None, str | None]:
+    """The node that the scheduler chose for a pod, or why there is none; neither before it has decided."""
+    now = admin.get(path_of(pod))
+    node = now["spec"].get("nodeName") or next(clusters.find_chosen(admin, pod), None)
+    said = [each for each in now["status"].get("conditions", ()) if each.get("reason") == "Unschedulable"]
+    return node, said[0]["message"] if said else None
+
+
+def agrees(message: str, sieve: Sieve) -> bool:
+    """Whether the scheduler's sentence is what our reasons come to."""
+    count, told = find_told(message)
+    if count != len(sieve.grid):
+        return False
+    ours = sum_up(sieve)
+    if Cause.CLAIM in ours or NARROWED in message:
+        return told is None or NARROWED in message
+    if told is None:
+        return False
+    # Two sentences of the scheduler are one cause of ours, and a node can be told both.
+    volumes = told.pop(Cause.VOLUME, 0) > 0, ours.pop(Cause.VOLUME, 0) > 0
+    return told == ours and volumes[0] == volumes[1]
+
+
+def find_told(message: str) -> tuple[int, Counter[str] | None]:
+    """How many nodes there are, and on how many of them each cause was found; None where it looked at none."""
+    found = re.match(r"0/(\d+) nodes are available: (.*?)\.( |$)", message)
+    assert found, message
+    told: Counter[str] = Counter()
+    for part in found[2].split(", "):
+        counted = re.fullmatch(r"(\d+) (.+)", part)
+        if counted is None:
+            return int(found[1]), None
+        if NARROWED not in counted[2]:
+            told[comparing.name_words(counted[2])] += int(counted[1])
+    return int(found[1]), told
+
+
+def sum_up(sieve: Sieve) -> Counter[str]:
+    """On how many nodes each of our causes is the first."""
+    return Counter(cause for node in sieve.grid.nodes for cause in find_first(sieve, node))
+
+
+def find_first(sieve: Sieve, node: Node) -> list[str]:
+    """The cause for which the scheduler would give up a node. Of resources it tells all."""
+    reasons = list(judging.find_reasons(sieve, node))
+    if any(reason.cause is Cause.CLAIM for reason in reasons):
+        return [Cause.CLAIM]
+    for group in ORDER:
+        if found := [reason for reason in reasons if reason.cause in group]:
+            if group == (Cause.AMOUNT,):
+                return [f"{Cause.AMOUNT} {reason.resource}" for reason in found]
+            return [str(found[0].cause)]
+    return []

@@ -1,0 +1,383 @@
+"""Quotas hold runs until it is their turn: on this machine and on clusters, and by however many servers."""
+
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.controllers import ledgers, runs, turns
+from fairlead.model.records import RunRecord
+from fairlead.ports import Store
+from tests.contracts.executors import MemoryExecutor
+from tests.contracts.memory import MemoryStore, MemoryTransaction
+from tests.controllers.test_taking_over import Now, Servers
+from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
+
+SECONDS = 20  # nothing here takes one; a deadlock fails the test instead of hanging it
+
+
+@pytest.fixture
+def servers(store: Store, monkeypatch: pytest.MonkeyPatch) -> Servers:
+    """Two servers before one cluster, on every kind of store in turn."""
+    monkeypatch.setattr(runs, "Hands", Now)
+    made = Servers(found_platform(store, monkeypatch))
+    for name in ("one", "two"):
+        made.start(name)
+    return made
+
+
+def states(platform: Platform, *submitted: RunRecord) -> list[str]:
+    """How far runs are."""
+    return [platform.state(run.id)[0] for run in submitted]
+
+
+def pass_by(platform: Platform) -> None:
+    """Let so much time pass that the next look is a thorough one."""
+    platform.world.clock.pass_by(seconds=runs.LOOK_EVERY_SECONDS + 1)
+
+
+# On this machine
+
+
+def test_a_quota_holds_a_run_with_the_reason_until_another_one_has_ended(kept_platform: Platform) -> None:
+    platform = kept_platform
+    platform.world.put_policy(HERE, quota={"runs": 2})
+    _, second, third = submitted = [platform.submit(scope) for scope in (HOME, OTHER, HOME)]
+    controller = platform.control()
+    controller.look(set())
+    assert states(platform, *submitted) == ["pending", "pending", "queued"]
+    waiting = platform.run(third.id)
+    assert (waiting.reason, waiting.live, waiting.held_by) == ("Quota", True, None)
+    assert waiting.message == "waits for its turn: the quota of cluster/here is 2 runs at once"
+    platform.executor.end(second.id)
+    controller.look({second.id})
+    assert states(platform, *submitted) == ["pending", "completed", "pending"]
+    assert platform.events(third.id)[1:3] == [("queued", "Quota"), ("pending", "Claimed")]
+
+
+def test_quotas_of_all_scopes_above_a_run_hold_it(platform: Platform) -> None:
+    platform.world.put_policy(quota={"gpu": 2})
+    platform.world.put_policy(HOME, quota={"mem": "10Gi"})
+    one = platform.submit(HOME, resources={"mem": "6Gi", "gpu": 1})
+    two = platform.submit(HOME, resources={"mem": "6Gi"})
+    three = platform.submit(OTHER, resources={"mem": "6Gi", "gpu": 1})
+    four = platform.submit(OTHER, resources={"gpu": 1})
+    platform.control().look(set())
+    assert states(platform, one, two, three, four) == ["pending", "queued", "pending", "queued"]
+    assert platform.run(two.id).message.endswith("the quota of project/home is 10Gi memory in all, and it asks for 6Gi")
+    assert platform.run(four.id).message.endswith("the quota of platform is 2 GPUs in all, and it asks for 1")
+
+
+def test_a_later_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(platform: Platform) -> None:
+    platform.world.put_policy(HOME, quota={"cpu": 4})
+    going = platform.submit(resources={"cpu": 3})
+    large, small, other = (
+        platform.submit(resources={"cpu": 4}),
+        platform.submit(resources={"cpu": 1}),
+        platform.submit(OTHER, resources={"cpu": 1}),
+    )
+    controller = platform.control()
+    controller.look(set())
+    assert states(platform, going, large, small, other) == ["pending", "queued", "queued", "pending"]
+    late = platform.submit(resources={"cpu": 1})
+    controller.look({late.id})
+    assert platform.state(late.id) == ("queued", "Quota")
+    platform.executor.end(going.id)
+    controller.look({going.id})
+    assert states(platform, large, small, late) == ["pending", "queued", "queued"]
+
+
+def test_when_the_first_in_line_is_stopped_those_behind_it_go_on(platform: Platform) -> None:
+    platform.world.put_policy(HOME, quota={"cpu": 4})
+    platform.submit(resources={"cpu": 3})
+    large, small = platform.submit(resources={"cpu": 4}), platform.submit(resources={"cpu": 1})
+    controller = platform.control()
+    controller.look(set())
+    platform.stop(large.id)
+    controller.look({large.id})
+    assert states(platform, large, small) == ["stopped", "pending"]
+
+
+def test_a_run_that_exceeds_a_quota_alone_is_told_so_and_holds_nobody_back(platform: Platform) -> None:
+    platform.world.put_policy(HOME, quota={"cpu": 2})
+    large, small = platform.submit(resources={"cpu": 3}), platform.submit(resources={"cpu": 2})
+    platform.control().look(set())
+    assert states(platform, large, small) == ["queued", "pending"]
+    assert platform.run(large.id).message == "asks for 3 CPU, and the quota of project/home is 2"
+
+
+def test_what_no_machine_takes_waits_for_no_quota(platform: Platform) -> None:
+    platform.world.put_policy(HOME, quota={"cpu": 9})
+    going, large, small = (platform.submit(resources={"cpu": cpu}) for cpu in (2, 8, 1))
+    controller = platform.control()
+    platform.executor.node = MemoryExecutor().node
+    platform.executor.node.capacity["cpu"] //= 2  # type: ignore[index]  # a setting took half of the machine
+    controller.look(set())
+    assert states(platform, going, large, small) == ["pending", "queued", "pending"]
+    assert platform.run(large.id).reason == "NeverFits"
+
+
+def test_why_a_run_waits_is_written_once_and_names_no_run(platform: Platform) -> None:
+    platform.world.put_policy(quota={"cpu": 4, "runs": 1})
+    first = platform.submit(HOME, resources={"cpu": 4})
+    second, controller = platform.submit(OTHER, resources={"cpu": 2}), platform.control()
+    for _ in range(5):
+        controller.look(set())
+        pass_by(platform)
+    kept = platform.run(second.id)
+    assert platform.events(second.id) == [("queued", "Queued"), ("queued", "Quota")]
+    assert (kept.revision, first.id in kept.message) == (2, False)
+    platform.control("s2", MemoryExecutor()).look(set())  # another server writes nothing new
+    assert platform.run(second.id).revision == 2
+
+
+def test_a_quota_that_is_raised_or_removed_lets_runs_go(platform: Platform) -> None:
+    platform.world.put_policy(HOME, quota={"runs": 1})
+    platform.world.put_policy(OTHER, quota={"runs": 0})
+    submitted = [platform.submit(scope) for scope in (HOME, HOME, HOME, OTHER)]
+    controller = platform.control()
+    controller.look(set())
+    assert states(platform, *submitted) == ["pending", "queued", "queued", "queued"]
+    platform.world.put_policy(HOME, quota={"runs": 2})
+    pass_by(platform)
+    controller.look(set())
+    assert states(platform, *submitted) == ["starting", "pending", "queued", "queued"]
+    assert "is 2 runs at once" in platform.run(submitted[2].id).message
+    platform.world.put_policy(OTHER, rules={"resources.cpu": {"max": 8}})  # nothing is said of a quota any more
+    pass_by(platform)
+    controller.look(set())
+    assert states(platform, *submitted[2:]) == ["queued", "pending"]
+    platform.world.services.policies.delete(platform.world.root, HOME)
+    pass_by(platform)
+    controller.look(set())
+    assert states(platform, submitted[2]) == ["pending"]
+
+
+def test_a_quota_that_is_lowered_stops_nobody(platform: Platform) -> None:
+    platform.world.put_policy(HOME, quota={"runs": 3})
+    submitted, controller = [platform.submit() for _ in range(3)], platform.control()
+    controller.look(set())
+    platform.world.put_policy(HOME, quota={"runs": 1})
+    late = platform.submit()
+    for ended in submitted[:2]:
+        pass_by(platform)
+        controller.look(set())
+        assert platform.state(late.id) == ("queued", "Quota")
+        platform.executor.end(ended.id)
+    pass_by(platform)
+    controller.look(set())
+    assert states(platform, *submitted, late) == ["completed", "completed", "starting", "queued"]
+    platform.executor.end(submitted[2].id)
+    controller.look({submitted[2].id})
+    assert platform.state(late.id)[0] == "pending"
+
+
+def test_a_run_that_passes_its_quota_and_finds_no_room_is_told_of_the_room(platform: Platform) -> None:
+    platform.world.put_policy(HOME, quota={"runs": 2})
+    going = [platform.submit(OTHER, resources={"cpu": 4}), platform.submit(HOME, resources={"cpu": 4})]
+    large = [platform.submit(HOME, resources={"cpu": 8}) for _ in range(3)]
+    controller = platform.control()
+    controller.look(set())
+    assert {platform.run(run.id).reason for run in large} == {"Unschedulable"}
+    small = platform.submit(HOME)  # which passes them, and takes what the quota had left
+    controller.look({small.id})
+    controller.look(set())
+    assert {platform.run(run.id).reason for run in large} == {"Quota"}
+    before = [platform.run(run.id).revision for run in large]
+    for _ in range(2):
+        platform.executor.end(small.id)
+        controller.look({small.id})
+        after = [platform.run(run.id) for run in large]
+        assert [run.reason for run in after] == ["Unschedulable", "Quota", "Quota"]
+        assert [run.revision for run in after[1:]] == before[1:]  # not each of them, with each run that ends
+        small = platform.submit(HOME)
+        controller.look({small.id})
+        controller.look(set())
+    for run in going:
+        platform.executor.end(run.id)
+    platform.executor.end(small.id)
+    controller.look({small.id, *(run.id for run in going)})
+    assert states(platform, *large) == ["pending", "queued", "queued"]
+
+
+def test_however_many_a_quota_holds_they_hide_nobody(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MOST_WAITING", 3)
+    monkeypatch.setattr(runs, "FEW_WAITING", 2)
+    monkeypatch.setattr(turns, "MOST_HELD", 2)
+    platform.world.put_policy(HOME, quota={"runs": 1})
+    sweep, controller = [platform.submit(HOME) for _ in range(9)], platform.control()
+    for _ in range(4):
+        controller.look(set())
+        pass_by(platform)
+    assert {platform.run(run.id).reason for run in sweep[1:]} == {"Quota"}
+    other = platform.submit(OTHER)
+    controller.look(set())
+    assert platform.state(other.id)[0] == "pending"
+    platform.world.put_policy(HOME, quota={"runs": 6})
+    pass_by(platform)
+    controller.look(set())
+    while controller._freed:
+        late = platform.submit(HOME)
+        controller.look({late.id})
+        assert platform.state(late.id)[0] == "queued"
+    assert states(platform, *sweep) == ["starting", *["pending"] * 5, *["queued"] * 3]
+
+
+def test_a_quota_of_which_a_server_does_not_know_yet_is_counted_with_the_next_look(kept_platform: Platform) -> None:
+    platform = kept_platform
+    controller = platform.control()
+    controller.look(set())
+    platform.world.put_policy(HOME, quota={"runs": 1})
+    first, second = (platform.submit() for _ in range(2))
+    assert controller.ledger.claim(platform.run(first.id)) is None  # others may be claiming, as it was not alone
+    controller.look({first.id, second.id})
+    assert [platform.state(run.id) for run in (first, second)] == [("pending", "Claimed"), ("queued", "Quota")]
+
+
+def test_where_no_quota_is_said_nothing_is_counted_and_nobody_waits(
+    memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = found_platform(memory_store, monkeypatch)
+    platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 8}})
+    submitted, controller = [platform.submit() for _ in range(3)], platform.control()
+    controller.look(set())
+    recording = memory_store.recording
+
+    def record(*, alone: bool = False) -> object:
+        assert not alone
+        return recording()
+
+    def fail(*_: object) -> None:
+        raise AssertionError("something was counted")
+
+    late = platform.submit()
+    monkeypatch.setattr(memory_store, "recording", record)
+    monkeypatch.setattr(MemoryTransaction, "tally", fail)
+    platform.executor.end(submitted[0].id)
+    controller.look({submitted[0].id, late.id})
+    pass_by(platform)
+    controller.look(set())
+    assert states(platform, *submitted, late) == ["completed", "starting", "starting", "starting"]
+
+
+# On clusters
+
+
+def test_a_cluster_is_given_a_run_when_it_is_its_turn(servers: Servers) -> None:
+    platform = servers.platform
+    platform.world.put_policy("cluster/far", quota={"runs": 2})
+    submitted = [platform.submit(FAR) for _ in range(4)]
+    servers.look("one", "two")
+    assert states(platform, *submitted) == ["pending", "pending", "queued", "queued"]
+    assert [platform.run(run.id).reason for run in submitted[2:]] == ["Quota", "Quota"]
+    assert [servers.starts_of(run) for run in submitted] == [1, 1, 0, 0]
+    late = platform.submit(FAR)
+    servers.controllers["one"].look({late.id})
+    assert platform.state(late.id) == ("queued", "Quota")
+    servers.end(submitted[1])
+    servers.controllers["one"].look({submitted[1].id})
+    servers.controllers["one"].look(set())  # which it was woken for: no time has passed
+    assert states(platform, *submitted, late) == ["pending", "completed", "pending", "queued", "queued"]
+
+
+def test_a_new_run_is_handed_to_its_cluster_at_once_where_the_quota_has_room(servers: Servers) -> None:
+    platform = servers.platform
+    platform.world.put_policy("cluster/far", quota={"runs": 1})
+    servers.look("one")
+    first, second = platform.submit(FAR), platform.submit(FAR)
+    servers.controllers["one"].look({first.id, second.id})
+    assert (states(platform, first, second), servers.starts_of(first)) == (["pending", "queued"], 1)
+    platform.stop(second.id)
+    assert platform.state(second.id)[0] == "stopped"
+
+
+def test_a_new_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(servers: Servers) -> None:
+    platform = servers.platform
+    platform.world.put_policy("cluster/far", quota={"cpu": 4})
+    going, large = (platform.submit(FAR, resources={"cpu": cpu}) for cpu in (3, 4))
+    servers.look("one")
+    small = platform.submit(FAR, resources={"cpu": 1})
+    servers.controllers["one"].look({small.id})
+    assert states(platform, going, large, small) == ["pending", "queued", "queued"]
+
+
+def test_a_quota_of_the_platform_holds_machines_and_clusters_together(servers: Servers) -> None:
+    platform = servers.platform
+    platform.world.put_policy(quota={"cpu": 4})
+    submitted = [platform.submit(scope, resources={"cpu": 2}) for scope in (HOME, FAR, HOME, FAR)]
+    servers.look("one", "two")
+    assert [state != "queued" for state in states(platform, *submitted)] == [True, True, False, False]
+    small = [platform.submit(scope, resources={"cpu": 1}) for scope in (FAR, HOME)]
+    servers.end(submitted[1])
+    for name in ("two", "one"):
+        servers.controllers[name].look({submitted[1].id})
+        servers.look(name)
+    assert [state != "queued" for state in states(platform, *submitted[2:], *small)] == [True, False, False, False]
+
+
+# Several servers at once
+
+
+@pytest.mark.parametrize("scope", [HERE, "platform"])
+def test_servers_that_claim_at_once_never_exceed_a_quota(
+    database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch, scope: str
+) -> None:
+    platform = found_platform(database_store, monkeypatch)
+    platform.world.put_policy(scope, quota={"cpu": 7})
+    submitted = [platform.submit(resources={"cpu": 2}) for _ in range(6)]
+    controllers = [platform.control(f"s{number}", MemoryExecutor()) for number in range(2)]
+    counted = threading.Barrier(len(controllers))
+
+    def has_room(*asked: Any) -> bool:
+        """Count, and give the other one the time to count the same before anything is claimed."""
+        found = turns.has_room(*asked)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            counted.wait(0.1)
+        return found
+
+    def claim(number: int) -> None:
+        for run in submitted[number::2]:
+            controllers[number].ledger.claim(platform.run(run.id))
+
+    monkeypatch.setattr(ledgers, "has_room", has_room)
+    with database_store.reading() as tx:
+        for controller in controllers:
+            controller.ledger.know(tx)
+    with ThreadPoolExecutor(len(controllers)) as pool:
+        for done in [pool.submit(claim, number) for number in range(len(controllers))]:
+            done.result(SECONDS)
+    assert sum(platform.run(run.id).held_by is not None for run in submitted) == 3
+
+
+def test_servers_that_look_at_once_give_away_all_that_a_quota_has_and_no_more(
+    database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = found_platform(database_store, monkeypatch)
+    platform.world.put_policy(HERE, quota={"runs": 3})
+    submitted = [platform.submit() for _ in range(8)]
+    executors = [MemoryExecutor() for _ in range(3)]
+    controllers = [platform.control(f"s{number}", on) for number, on in enumerate(executors)]
+    together = threading.Barrier(len(controllers))
+
+    def look(number: int) -> None:
+        together.wait(SECONDS)
+        controllers[number].look(set())
+
+    for _ in range(10):
+        with ThreadPoolExecutor(len(controllers)) as pool:
+            for done in [pool.submit(look, number) for number in range(len(controllers))]:
+                done.result(SECONDS)
+        going = [run.id for run in submitted if platform.run(run.id).held_by and platform.run(run.id).live]
+        assert len(going) == min(3, sum(platform.run(run.id).live for run in submitted))
+        pass_by(platform)
+        for executor in executors:
+            for run_id in going[:1]:
+                if run_id in executor.kept:
+                    executor.end(run_id)
+        for controller in controllers:
+            controller.look(set(going[:1]))
+    assert all(sum(on.count("start", run.id) for on in executors) <= 1 for run in submitted)
+    assert states(platform, *submitted).count("completed") == 8

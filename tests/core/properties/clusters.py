@@ -1,0 +1,249 @@
+"""Nodes with all that runs on them, and pods with all that they can ask of nodes, small enough that things collide."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from fairlead.core.fitting.asking import Ask, GpuShare
+from fairlead.core.fitting.counting import PODS
+from fairlead.core.fitting.grids import Grid
+from fairlead.model.nodes import (
+    Claim,
+    Device,
+    Holding,
+    Node,
+    Port,
+    Share,
+    StorageClass,
+    Surroundings,
+    Taint,
+    Volume,
+)
+from fairlead.model.quantities import NANOS
+
+RESOURCES = ("cpu", "memory", "nvidia.com/gpu", PODS)
+UNITS = {"memory": 2**30 * NANOS}
+TAINTS = [
+    Taint("team", "b", "NoSchedule"),
+    Taint("gpu", "", "NoExecute"),
+    Taint("team", "b", "PreferNoSchedule"),
+    Taint("node.kubernetes.io/not-ready", "", "NoExecute"),
+    Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),
+]
+TOLERATIONS = [{"operator": "Exists"}, {"key": "team", "value": "b"}, {"key": "gpu", "operator": "Exists"}]
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+NAMESPACES = {"lab": {"team": "b"}, "shop": {}}
+CLAIMS = ("data", "scratch")
+DEVICE = 100  # MiB of a GPU that is shared
+
+
+def some(items: Iterable[Any] | SearchStrategy[Any], most: int = 1) -> SearchStrategy[tuple[Any, ...]]:
+    """None of them more often than not, else a few."""
+    one = items if isinstance(items, SearchStrategy) else st.sampled_from(list(items))
+    return st.just(()) | st.lists(one, max_size=most).map(tuple)
+
+
+def amounts(most: int) -> SearchStrategy[dict[str, int]]:
+    """Whole amounts of some resources."""
+    counts = st.fixed_dictionaries({}, optional=dict.fromkeys(RESOURCES, st.integers(0, most)))
+    return counts.map(lambda found: {name: count * UNITS.get(name, NANOS) for name, count in found.items()})
+
+
+def few(one: SearchStrategy[Any]) -> SearchStrategy[tuple[Any, ...]]:
+    """One or two of them."""
+    return st.lists(one, min_size=1, max_size=2).map(tuple)
+
+
+def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    """A condition on labels."""
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+NODE_TERMS = [
+    {"matchExpressions": [expression(ZONE, "In", "a")]},
+    {"matchExpressions": [expression(ZONE, "NotIn", "a"), expression("size", "Gt", "3")]},
+    {"matchExpressions": [expression("pool", "DoesNotExist")]},
+    {"matchFields": [expression("metadata.name", "NotIn", "node-0")]},
+    {},
+]
+SELECTORS: list[Mapping[str, Any] | None] = [
+    {"matchLabels": {"app": "web"}},
+    {"matchLabels": {"app": "web"}},
+    {"matchExpressions": [expression("app", "In", "web", "db")]},
+    {"matchExpressions": [expression("app", "Exists")]},
+    {"matchExpressions": [expression("app", "NotIn", "web")]},
+    {},
+    None,
+]
+POD_TERMS = st.fixed_dictionaries(
+    {"topologyKey": st.sampled_from([HOST, ZONE, ZONE]), "labelSelector": st.sampled_from(SELECTORS)},
+    optional={
+        "namespaces": st.just(["lab", "shop"]),
+        "namespaceSelector": st.sampled_from([{}, {"matchLabels": {"team": "b"}}]),
+        "matchLabelKeys": st.just(["version"]),
+        "mismatchLabelKeys": st.just(["version"]),
+    },
+)
+POD_LABELS = st.fixed_dictionaries(
+    {"app": st.sampled_from(["web", "web", "db"])}, optional={"version": st.sampled_from(["1", "2"])}
+)
+SPREADS = st.fixed_dictionaries(
+    {
+        "topologyKey": st.sampled_from([HOST, ZONE]),
+        "maxSkew": st.integers(1, 2),
+        "labelSelector": st.sampled_from(SELECTORS),
+    },
+    optional={
+        "minDomains": st.integers(1, 3),
+        "nodeAffinityPolicy": st.sampled_from(["Honor", "Ignore"]),
+        "nodeTaintsPolicy": st.sampled_from(["Honor", "Ignore"]),
+        "matchLabelKeys": st.just(["version"]),
+    },
+)
+PORTS = [Port(protocol, ip, 80) for protocol in ("TCP", "UDP") for ip in ("0.0.0.0", "10.0.0.1")]
+SHARES = [
+    *(GpuShare("hami", percent=percent) for percent in (30, 100)),
+    *(GpuShare("kai", percent=percent) for percent in (30, 80)),
+    *(GpuShare(by, memory=memory) for by in ("hami", "kai") for memory in (40, 120)),
+]
+
+
+PARTS: Mapping[str, SearchStrategy[Any]] = {
+    "node_selector": st.sampled_from([{ZONE: "a"}, {ZONE: "b"}, {ZONE: "a", "pool": "x"}]),
+    "node_terms": few(st.sampled_from(NODE_TERMS)),
+    "node_name": st.sampled_from(["node-0", "node-1", "gone"]),
+    "ports": few(st.sampled_from(PORTS)),
+    "near": few(POD_TERMS),
+    "far": few(POD_TERMS),
+    "claims": few(st.sampled_from([*CLAIMS, *CLAIMS, "gone"])),
+    "share": st.sampled_from(SHARES),
+    "spread": few(SPREADS),
+}
+CHOSEN = st.lists(st.sampled_from(sorted(PARTS)), max_size=3, unique=True)
+PLAIN_ASKS = st.builds(
+    Ask,
+    amounts=amounts(3).map(lambda found: {**found, PODS: NANOS}),
+    tolerations=some(TOLERATIONS, 2),
+    namespace=st.sampled_from(list(NAMESPACES)),
+    labels=POD_LABELS,
+)
+
+
+@st.composite
+def asks(draw: st.DrawFn, most: int = 3) -> Ask:
+    """Pods that ask for anything, though each for a few things only; up to so many of a kind."""
+    plain = draw(PLAIN_ASKS)
+    return replace(plain, count=draw(st.integers(1, most)), **{part: draw(PARTS[part]) for part in draw(CHOSEN)})
+
+
+def held(*shares: Share) -> SearchStrategy[tuple[Holding, ...]]:
+    """What runs on a node, with all that others must reckon with."""
+    one = st.builds(
+        Holding,
+        run_id=st.just(""),
+        name=st.sampled_from([None, "train-a"]),
+        amounts=amounts(2).map(lambda found: {**found, PODS: NANOS}),
+        namespace=st.sampled_from(list(NAMESPACES)),
+        labels=POD_LABELS,
+        repels=some(POD_TERMS),
+        ports=some(PORTS),
+        claims=some(CLAIMS),
+        shares=some(shares),
+        leaving=st.booleans(),
+    )
+    return st.lists(one, max_size=3).map(tuple)
+
+
+def lessen(changed: Mapping[str, int | None]) -> dict[str, int]:
+    """Much of everything, apart from these: so much, or not even known."""
+    has = {**dict.fromkeys(RESOURCES, 8), **changed}
+    return {name: count * UNITS.get(name, NANOS) for name, count in has.items() if count is not None}
+
+
+DEVICES = tuple(Device(f"gpu-{at}", DEVICE, 2, at > 0) for at in range(3))
+NODE_LABELS = st.fixed_dictionaries(
+    {ZONE: st.sampled_from(["a", "a", "b"])},
+    optional={
+        "pool": st.just("x"),
+        "size": st.sampled_from(["3", "4"]),
+        "nvidia.com/gpu.memory": st.just(str(DEVICE)),
+    },
+)
+EMPTY = st.builds(
+    Node,
+    name=st.just(""),
+    capacity=st.dictionaries(st.sampled_from(RESOURCES), st.none() | st.integers(0, 3), max_size=1).map(lessen),
+    labels=NODE_LABELS,
+    taints=some(TAINTS),
+    unschedulable=st.sampled_from([*[False] * 7, True]),
+    devices=st.sampled_from([(), DEVICES]),
+)
+ON_DEVICES = held(*(Share(device.id, memory=40) for device in DEVICES))
+IN_GROUPS = held(
+    *(Share(group, **part) for group in ("group-0", "group-1") for part in ({"memory": 40}, {"percent": 30}))
+)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> Node:
+    """A node without a name, with what runs there."""
+    node = draw(EMPTY)
+    return replace(node, holdings=draw(ON_DEVICES if node.devices else IN_GROUPS))
+
+
+def name_node(node: Node, name: str) -> Node:
+    """The node of that name, which also its label says."""
+    return replace(node, name=name, labels={**node.labels, HOST: name})
+
+
+def clusters(most: int = 5) -> SearchStrategy[list[Node]]:
+    """Nodes with anything on them."""
+    return st.lists(nodes(), min_size=1, max_size=most).map(
+        lambda found: [name_node(node, f"node-{at}") for at, node in enumerate(found)]
+    )
+
+
+VOLUMES = st.builds(
+    Volume,
+    name=st.just(""),
+    node_terms=st.sampled_from([None, None, ({"matchExpressions": [expression(ZONE, "In", "a")]},)]),
+    labels=st.sampled_from([{}, {}, {ZONE: "a"}, {ZONE: "a__b"}]),
+    claimed_by=st.sampled_from([None, ("lab", "data")]),
+    storage_class=st.just("slow"),
+    modes=st.just(("ReadWriteOnce",)),
+    available=st.booleans(),
+)
+MADE = st.builds(
+    Claim,
+    volume=st.sampled_from(["", "", "disk-0", "disk-0", "disk-1", "disk-9"]),
+    storage_class=st.sampled_from(["slow", "slow", "quick", None]),
+    modes=st.sampled_from([("ReadWriteOnce",), ("ReadWriteOncePod",)]),
+    bound=st.sampled_from([*[True] * 5, False]),
+    chosen_node=st.sampled_from(["", "", "node-1"]),
+    lost=st.sampled_from([*[False] * 7, True]),
+    leaving=st.sampled_from([*[False] * 7, True]),
+)
+CLASSES = st.builds(
+    StorageClass,
+    waits=st.sampled_from([True, True, False]),
+    topologies=st.sampled_from([(), ({"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]},)]),
+    makes=st.booleans(),
+)
+STORAGE = st.builds(
+    Surroundings,
+    namespaces=st.just(NAMESPACES),
+    claims=st.fixed_dictionaries({(namespace, name): MADE for namespace in NAMESPACES for name in CLAIMS}),
+    volumes=st.fixed_dictionaries(dict.fromkeys(("disk-0", "disk-1"), VOLUMES)).map(
+        lambda found: {name: replace(volume, name=name) for name, volume in found.items()}
+    ),
+    classes=st.fixed_dictionaries(dict.fromkeys(("slow", "quick"), CLASSES)),
+)
+SURROUNDINGS = st.just(Surroundings(NAMESPACES)) | STORAGE  # namespaces, and storage where somebody has looked
+
+
+def grids(most: int = 5) -> SearchStrategy[Grid]:
+    """Whole clusters."""
+    return st.builds(Grid, clusters(most), SURROUNDINGS)

@@ -1,0 +1,94 @@
+"""What must hold of the capacity of any cluster, whatever its nodes are like."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.core.fitting import capacity
+from fairlead.core.fitting.asking import Ask
+from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.sifting import Sieve, place
+from fairlead.model.nodes import Amounts, Holding, Node, Taint
+from fairlead.model.quantities import NANOS
+
+RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "pods")
+AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 6).map(lambda number: number * NANOS))
+LABELS = st.fixed_dictionaries(
+    {},
+    optional={
+        "karpenter.sh/nodepool": st.sampled_from(["a", "b"]),
+        "pool": st.sampled_from(["b", "c"]),
+        "nvidia.com/gpu.product": st.sampled_from(["A100", "H100"]),
+    },
+)
+TAINTS = st.sampled_from(
+    [(), (), (Taint("team", "b", "NoSchedule"),), (Taint("node.kubernetes.io/not-ready", "", "NoExecute"),)]
+)
+HOLDINGS = st.builds(Holding, run_id=st.just("x"), name=st.just("x"), amounts=AMOUNTS)
+NODES = st.builds(
+    Node,
+    name=st.integers(0, 9).map(str),
+    capacity=AMOUNTS,
+    labels=LABELS,
+    holdings=st.lists(HOLDINGS, max_size=3).map(tuple),
+    taints=TAINTS,
+    unschedulable=st.sampled_from([False, False, True]),
+)
+GRIDS = st.lists(NODES, max_size=10).map(Grid)
+ASKS = st.builds(Ask, amounts=AMOUNTS.map(lambda amounts: {**amounts, "pods": NANOS}))
+
+
+@given(GRIDS)
+def test_what_is_requested_and_what_is_free_is_what_there_is(grid: Grid) -> None:
+    for pool in (capacity.sum_up(grid), *capacity.sum_up_groups(grid), *capacity.sum_up_gpu_types(grid)):
+        assert list(pool.requested) == list(pool.free) == list(pool.capacity)
+        for resource, has in pool.capacity.items():
+            assert pool.requested[resource] + pool.free[resource] == has, resource
+
+
+@given(GRIDS)
+def test_groups_and_types_of_gpus_add_up_to_all_nodes(grid: Grid) -> None:
+    total = capacity.sum_up(grid)
+    for pools in (capacity.sum_up_groups(grid), capacity.sum_up_gpu_types(grid)):
+        if pools:  # or no node is of a group
+            assert sum(pool.nodes for pool in pools) == total.nodes == len(grid)
+            assert sum(pool.closed for pool in pools) == total.closed
+            assert _add(pool.capacity for pool in pools) == _drop_none(total.capacity)
+            assert _add(pool.free for pool in pools) == _drop_none(total.free)
+
+
+@given(GRIDS)
+def test_the_largest_slot_is_on_a_node_that_has_it_and_no_open_node_has_more(grid: Grid) -> None:
+    by_name = {node.name: node for node in grid}
+    for pool in (capacity.sum_up(grid), *capacity.sum_up_groups(grid)):
+        for resource, slot in pool.largest.items():
+            assert by_name[slot.node].free(resource) == slot.amount > 0
+    at_work = [node for node, kind in zip(grid, grid.kinds, strict=True) if not capacity.is_closed(kind)]
+    largest = capacity.sum_up(grid).largest
+    for resource in RESOURCES:
+        most = max((node.free(resource) for node in at_work), default=0)
+        assert max(most, 0) == (largest[resource].amount if resource in largest else 0)
+
+
+@given(GRIDS, ASKS, st.integers(1, 30))
+def test_as_many_more_fit_as_can_be_placed_one_after_the_other(grid: Grid, ask: Ask, most: int) -> None:
+    found, more = capacity.count_more(Sieve(ask, grid), most)
+    placed, left = 0, grid.copy()
+    while placed < most and (fitting := Sieve(ask, left).now):
+        left.put(place(ask, left.nodes[fitting[-1]]))
+        placed += 1
+    assert (found, more) == (placed, placed == most)
+
+
+def _add(parts: Iterable[Amounts]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for part in parts:
+        for name, amount in part.items():
+            total[name] += amount
+    return _drop_none(total)
+
+
+def _drop_none(amounts: Amounts) -> dict[str, int]:
+    return {name: amount for name, amount in amounts.items() if amount}

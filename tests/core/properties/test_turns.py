@@ -1,0 +1,123 @@
+"""What must hold of quotas, whoever waits for whatever and whoever ends: never over, and everybody has a turn."""
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.core.quotas import UNITS, Load
+from fairlead.core.trees import Tree
+from fairlead.core.turns import Bounds, Line
+
+PROJECTS = ("project/forest", "project/meadow", "project/lake")
+TREE = Tree(
+    {
+        "department/vision": "platform",
+        "department/speech": "platform",
+        "project/forest": "department/vision",
+        "project/meadow": "department/vision",
+        "project/lake": "department/speech",
+    }
+)
+LIMITS = st.dictionaries(st.sampled_from(["gpu", "cpu", "runs"]), st.integers(0, 6), max_size=3)
+BOUNDS = st.dictionaries(st.sampled_from(["platform", *TREE.parents]), LIMITS, max_size=5).map(
+    lambda said: Bounds(TREE, {scope: limits for scope, limits in said.items() if limits})
+)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A run; the smaller its number, the longer it has waited."""
+
+    number: int
+    scope: str
+    load: Load
+
+
+LOADS = st.builds(Load, gpu=st.integers(0, 4), cpu=st.integers(0, 4), mem=st.just(0), runs=st.just(1))
+RUNS = st.lists(st.tuples(st.sampled_from(PROJECTS), LOADS), max_size=12).map(
+    lambda said: [Asking(number, *each) for number, each in enumerate(said)]
+)
+
+
+def measure(bounds: Bounds, running: list[Asking]) -> Line:
+    """A line, with what these hold."""
+    line = Line(bounds.measure({}))
+    for run in running:
+        line.take(run.load, bounds.on(run.scope))
+    return line
+
+
+def look(bounds: Bounds, running: list[Asking], waiting: list[Asking]) -> list[Asking]:
+    """Those that are let in, the oldest first."""
+    line, found = measure(bounds, running), list[Asking]()
+    for run in waiting:
+        path = bounds.on(run.scope)
+        if lacking := line.find_short(run.load, path):
+            line.set_aside(run.load, path, lacking)
+        else:
+            line.take(run.load, path)
+            found.append(run)
+    return found
+
+
+def find_lacking(bounds: Bounds, running: list[Asking], run: Asking) -> set[tuple[str, str]]:
+    """The quotas that have too little left for a run, whoever else waits."""
+    found = measure(bounds, running).find_short(run.load, bounds.on(run.scope))
+    return {(short.allowance.scope, short.part) for short in found}
+
+
+def is_possible(bounds: Bounds, run: Asking) -> bool:
+    """Whether all quotas would let it in if nothing ran."""
+    return not find_lacking(bounds, [], run)
+
+
+@given(BOUNDS, RUNS, st.lists(st.integers(0, 11), max_size=30))
+def test_no_quota_is_ever_exceeded(bounds: Bounds, runs: list[Asking], ends: list[int]) -> None:
+    running, waiting = list[Asking](), list(runs)
+    for end in [None, *ends]:
+        running = [run for run in running if run.number != end]
+        running += look(bounds, running, waiting)
+        waiting = [run for run in waiting if run not in running]
+        for allowance in measure(bounds, running).allowances.values():
+            assert all(getattr(allowance.used, part) <= limit for part, limit in allowance.limits.items())
+
+
+@given(BOUNDS, RUNS)
+def test_nobody_is_let_in_before_an_older_one_that_waits_for_the_same(bounds: Bounds, runs: list[Asking]) -> None:
+    let_in = look(bounds, [], runs)
+    for run in let_in:
+        asked = {(scope, part) for scope in bounds.on(run.scope) for part in UNITS if getattr(run.load, part)}
+        before = [other for other in let_in if other.number < run.number]
+        for older in runs[: run.number]:
+            if older not in let_in and is_possible(bounds, older):
+                assert not asked & find_lacking(bounds, before, older)
+
+
+@given(BOUNDS, RUNS)
+def test_who_is_bound_by_none_of_the_same_quotas_is_held_back_by_nobody(bounds: Bounds, runs: list[Asking]) -> None:
+    """A run waits only where a quota would be exceeded by it, those that were let in, and those that wait there."""
+    let_in = look(bounds, [], runs)
+    for run in runs:
+        others = [other for other in runs[: run.number] if set(bounds.on(other.scope)) & set(bounds.on(run.scope))]
+        assert (run in let_in) == (run in look(bounds, [], [*others, run]))
+
+
+@given(BOUNDS, RUNS, st.lists(st.tuples(st.sampled_from(PROJECTS), LOADS), min_size=1, max_size=4))
+def test_everybody_has_a_turn_however_many_come_later(
+    bounds: Bounds, runs: list[Asking], stream: list[tuple[str, Load]]
+) -> None:
+    """Those that run end one after the other, the first one first; and with each end others arrive, without end."""
+    running, waiting = list[Asking](), list(runs)
+    number = len(runs)
+    for _ in range(200):
+        running += look(bounds, running, waiting)
+        waiting = [run for run in waiting if run not in running]
+        if not any(run.number < len(runs) and is_possible(bounds, run) for run in waiting):
+            return
+        running = running[1:]
+        for scope, load in stream:
+            waiting.append(Asking(number, scope, load))
+            number += 1
+        waiting = [run for run in waiting if run.number < len(runs) or run.number >= number - 40]  # the others give up
+    assert not [run for run in waiting if run.number < len(runs) and is_possible(bounds, run)]

@@ -1,0 +1,309 @@
+"""Volumes that nodes must reach, as kube-scheduler sees them."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.core.fitting import volumes
+from fairlead.core.fitting.asking import Ask
+from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_surroundings, read_volume
+from fairlead.core.fitting.reasons import Cause, Reason
+from fairlead.model.nodes import Claim, Holding, Node, StorageClass, Surroundings, Volume
+from fairlead.model.quantities import Quantity
+
+HOST, ZONE, REGION = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+ONCE = ("ReadWriteOnce",)
+LOCAL = StorageClass(waits=True, makes=False)
+BOUND = Claim(volume="disk", bound=True)
+WAITING = Claim(storage_class="local", size=10, modes=ONCE)
+
+
+def only_on(*names: str) -> tuple[dict[str, Any], ...]:
+    """The terms of a volume that only some nodes reach."""
+    return ({"matchExpressions": [{"key": HOST, "operator": "In", "values": list(names)}]},)
+
+
+def make_disk(name: str = "disk", **said: Any) -> Volume:
+    """A volume that a waiting claim could have."""
+    return Volume(**{"name": name, "size": 10, "modes": ONCE, "storage_class": "local", "available": True, **said})
+
+
+def find_all(
+    claims: dict[str, Claim],
+    *disks: Volume,
+    mounts: tuple[str, ...] | None = None,
+    classes: dict[str, StorageClass] | None = None,
+    labels: dict[str, str] | None = None,
+    pods: tuple[Holding, ...] = (),
+) -> dict[str, list[Reason]]:
+    """Every reason of each of two nodes that does not take a pod that mounts the claims."""
+    nodes = [
+        Node("node-1", {}, {HOST: "node-1", **(labels or {})}),
+        Node("node-2", {}, {HOST: "node-2"}, pods),
+    ]
+    there = {("lab", name): claim for name, claim in claims.items()}
+    known = {"local": LOCAL, "now": StorageClass()} if classes is None else classes
+    grid = Grid(nodes, Surroundings({}, there, {disk.name: disk for disk in disks}, known))
+    check = volumes.prepare(Ask({}, namespace="lab", claims=tuple(claims) if mounts is None else mounts), grid)
+    assert check is not None
+    return {node.name: found for node in grid if (found := list(check(node)))}
+
+
+def test_nothing_is_prepared_where_nothing_is_mounted_or_nobody_has_looked() -> None:
+    assert volumes.prepare(Ask({}), Grid((), Surroundings(claims={}))) is None
+    assert volumes.prepare(Ask({}, claims=("data",)), Grid()) is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "why"),
+    [
+        (None, "which is not there"),
+        (Claim(volume="disk", bound=True, leaving=True), "which is being deleted"),
+        (Claim(volume="gone", bound=True), "whose volume gone is not there"),
+        (Claim(volume="disk", bound=True, lost=True), "whose volume disk is not there"),
+        (Claim(volume="disk"), "which is not bound to its volume disk yet"),
+        (Claim(volume="disk", storage_class="local"), "which is not bound to its volume disk yet"),
+        (Claim(), "which has no volume, and no storage class that would make one"),
+        (Claim(storage_class=""), "which has no volume, and no storage class that would make one"),
+        (Claim(storage_class="none"), "which has no volume, and whose storage class none is not there"),
+        (Claim(storage_class="now"), "which has no volume yet"),
+    ],
+)
+def test_a_claim_that_is_not_ready_keeps_a_pod_off_every_node(claim: Claim | None, why: str) -> None:
+    found = find_all({} if claim is None else {"data": claim}, make_disk(), mounts=("data",))
+    reason = Reason(Cause.CLAIM, "volumes.data", f"mounts claim data, {why}")
+    assert found == {"node-1": [reason], "node-2": [reason]}
+
+
+def test_a_claim_of_another_namespace_is_not_there() -> None:
+    grid = Grid([Node("node-1", {})], Surroundings({}, {("shop", "data"): BOUND}, {"disk": make_disk()}))
+    check = volumes.prepare(Ask({}, namespace="lab", claims=("data",)), grid)
+    assert check is not None
+    assert [reason.cause for reason in check(grid.nodes[0])] == [Cause.CLAIM]
+
+
+def test_a_volume_is_reached_from_the_nodes_that_it_says() -> None:
+    assert not find_all({"data": BOUND}, make_disk())
+    message = f"mounts claim data, whose volume disk is only reached from nodes with {HOST} In node-1; not from node-2"
+    assert find_all({"data": BOUND}, make_disk(node_terms=only_on("node-1"))) == {
+        "node-2": [Reason(Cause.VOLUME, "volumes.data", message, lasts=True)]
+    }
+
+
+@pytest.mark.parametrize(
+    ("terms", "kept_off"),
+    [
+        ((*only_on("node-1"), *only_on("node-2")), set()),
+        ((*only_on("node-1"), {}), {"node-2"}),
+        (({},), {"node-1", "node-2"}),
+        # kube-scheduler does not look at a volume's fields
+        (({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]},), set()),
+        (
+            ({**only_on("node-1")[0], "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]},),
+            {"node-2"},
+        ),
+    ],
+)
+def test_one_of_a_volumes_terms_must_hold(terms: tuple[dict[str, Any], ...], kept_off: set[str]) -> None:
+    assert set(find_all({"data": BOUND}, make_disk(node_terms=terms))) == kept_off
+
+
+@pytest.mark.parametrize(
+    ("of_volume", "of_node", "fits"),
+    [
+        ({ZONE: "a"}, {ZONE: "a"}, True),
+        ({ZONE: "a"}, {ZONE: "b"}, False),
+        ({ZONE: "a"}, {}, True),  # a node that says nothing of zones
+        ({ZONE: "a"}, {REGION: "r"}, False),
+        ({ZONE: "a__b"}, {ZONE: "b"}, True),
+        ({ZONE: "a__b"}, {ZONE: "c"}, False),
+        ({ZONE: "a__"}, {ZONE: "c"}, True),  # cannot be read
+        ({OLD_ZONE: "a"}, {OLD_ZONE: "a"}, True),
+        ({OLD_ZONE: "a"}, {ZONE: "a"}, True),
+        ({OLD_ZONE: "a"}, {ZONE: "b"}, False),
+        ({OLD_ZONE: "a"}, {OLD_ZONE: "b", ZONE: "a"}, False),
+        ({ZONE: "a"}, {OLD_ZONE: "a"}, False),  # a new label is not looked for under its old name
+        ({ZONE: "a", REGION: "r"}, {ZONE: "a", REGION: "s"}, False),
+    ],
+)
+def test_a_volume_that_says_its_zone_is_reached_from_there(
+    of_volume: dict[str, str], of_node: dict[str, str], fits: bool
+) -> None:
+    found = find_all({"data": BOUND}, make_disk(labels=of_volume), labels=of_node)
+    assert [reason.cause for reason in found.get("node-1", [])] == ([] if fits else [Cause.ZONE])
+
+
+def test_the_zones_of_a_volume_and_of_a_node_are_told() -> None:
+    [reason] = find_all({"data": BOUND}, make_disk(labels={ZONE: "a__b"}), labels={ZONE: "c"})["node-1"]
+    assert reason.message == f"mounts claim data, whose volume disk is in a or b ({ZONE}); node-1 is in c"
+    assert reason.lasts
+
+
+def test_a_claim_for_one_pod_at_a_time_is_not_shared() -> None:
+    alone = Claim(volume="disk", bound=True, modes=("ReadWriteOncePod",))
+    pod = Holding("", "train-42", {}, namespace="lab", claims=("data",))
+    message = "mounts claim data, which is for one pod at a time; train-42 on node-2 has it"
+    reason = Reason(Cause.IN_USE, "volumes.data", message)
+    assert find_all({"data": alone}, make_disk(), pods=(pod,)) == {"node-1": [reason], "node-2": [reason]}
+    assert not find_all({"data": BOUND}, make_disk(), pods=(pod,))
+    elsewhere = Holding("", "other", {}, namespace="shop", claims=("data",))
+    assert not find_all({"data": alone}, make_disk(), pods=(elsewhere,))
+
+
+def test_a_claim_that_waits_for_a_node_gets_a_free_volume_there() -> None:
+    found = find_all({"data": WAITING}, make_disk(node_terms=only_on("node-1")))
+    message = "mounts claim data, which has no volume yet; none of class local that would do is free on node-2"
+    assert found == {"node-2": [Reason(Cause.VOLUME, "volumes.data", message)]}
+
+
+@pytest.mark.parametrize(
+    ("disk", "claim", "gets_it"),
+    [
+        ({}, {}, True),
+        ({"size": 9}, {}, False),
+        ({"size": 11}, {}, True),
+        ({"storage_class": "other"}, {}, False),
+        ({"block": True}, {}, False),
+        ({"block": True}, {"block": True}, True),
+        ({"modes": ("ReadOnlyMany",)}, {}, False),
+        ({"modes": (*ONCE, "ReadOnlyMany")}, {}, True),
+        ({"available": False}, {}, False),
+        ({"leaving": True}, {}, False),
+        ({"attributes_class": "gold"}, {}, False),
+        ({"attributes_class": "gold"}, {"attributes_class": "gold"}, True),
+        ({}, {"selector": {"matchLabels": {"disk": "ssd"}}}, False),
+        ({"labels": {"disk": "ssd"}}, {"selector": {"matchLabels": {"disk": "ssd"}}}, True),
+        ({}, {"selector": {}}, True),
+        ({"claimed_by": ("lab", "other")}, {}, False),
+        ({"claimed_by": ("shop", "data")}, {}, False),
+        # one that is kept for the claim need not be free, nor like what it asks for
+        ({"claimed_by": ("lab", "data"), "available": False, "modes": ()}, {}, True),
+        ({"claimed_by": ("lab", "data"), "size": 9}, {}, False),
+        ({"claimed_by": ("lab", "data"), "claim_uid": "1"}, {"uid": "1"}, True),
+        ({"claimed_by": ("lab", "data"), "claim_uid": "1"}, {"uid": "2"}, False),
+    ],
+)
+def test_which_volume_a_claim_may_have(disk: dict[str, Any], claim: dict[str, Any], gets_it: bool) -> None:
+    asked = Claim(**{"storage_class": "local", "size": 10, "modes": ONCE, **claim})
+    assert find_all({"data": asked}, make_disk(**disk)).keys() == (set() if gets_it else {"node-1", "node-2"})
+
+
+def test_a_claim_takes_the_volume_that_is_kept_for_it_or_none() -> None:
+    kept = make_disk("kept", claimed_by=("lab", "data"), node_terms=only_on("node-1"))
+    assert set(find_all({"data": WAITING}, kept, make_disk("free"))) == {"node-2"}
+
+
+def test_each_claim_takes_the_smallest_volume_that_will_do_and_the_smallest_claim_is_first() -> None:
+    small, large = Claim("", "local", 10, ONCE), Claim("", "local", 20, ONCE)
+    assert not find_all({"b": large, "a": small}, make_disk("d2", size=20), make_disk("d1", size=10))
+    found = find_all({"b": large, "a": small}, make_disk("d2", size=20))
+    assert [reason.path for reason in found["node-1"]] == ["volumes.b"]
+
+
+def test_a_claim_that_is_mounted_twice_needs_two_volumes_in_the_schedulers_eyes() -> None:
+    assert not find_all({"data": WAITING}, make_disk(), mounts=("data",))
+    assert set(find_all({"data": WAITING}, make_disk(), mounts=("data", "data"))) == {"node-1", "node-2"}
+
+
+@pytest.mark.parametrize(
+    ("topologies", "kept_off"),
+    [
+        ((), set()),
+        (({"matchLabelExpressions": [{"key": ZONE, "values": ["a", "b"]}]},), {"node-2"}),
+        (({"matchLabelExpressions": [{"key": ZONE, "values": ["c"]}]},), {"node-1", "node-2"}),
+        (({},), {"node-1", "node-2"}),
+        (({}, {"matchLabelExpressions": [{"key": HOST, "values": ["node-2"]}]}), {"node-1"}),
+    ],
+)
+def test_a_class_makes_volumes_where_it_says(topologies: tuple[dict[str, Any], ...], kept_off: set[str]) -> None:
+    classes = {"local": StorageClass(waits=True, topologies=topologies)}
+    found = find_all({"data": WAITING}, classes=classes, labels={ZONE: "a"})
+    assert set(found) == kept_off
+    assert all(reason.lasts for reasons in found.values() for reason in reasons)
+
+
+def test_where_a_class_makes_volumes_is_told() -> None:
+    terms = ({"matchLabelExpressions": [{"key": ZONE, "values": ["a", "b"]}]},)
+    [reason] = find_all({"data": WAITING}, classes={"local": StorageClass(True, terms)})["node-2"]
+    where = f"class local makes them on nodes with {ZONE} In a, b; not on node-2"
+    assert reason.message == f"mounts claim data, which has no volume yet; {where}"
+
+
+def test_a_volume_that_is_being_made_is_waited_for_on_its_node() -> None:
+    chosen = Claim(storage_class="local", chosen_node="node-1")
+    found = find_all({"data": chosen}, make_disk(), classes={"local": StorageClass(waits=True)})
+    why = "one is being made on node-1, not on node-2"
+    message = f"mounts claim data, which has no volume yet; {why}"
+    assert found == {"node-2": [Reason(Cause.VOLUME, "volumes.data", message)]}
+    assert set(find_all({"data": chosen}, make_disk())) == {"node-1", "node-2"}  # its class makes none
+
+
+def test_what_kubernetes_tells_of_storage_is_read() -> None:
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "namespace": "lab",
+            "name": "data",
+            "uid": "1",
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/selected-node": "node-1"},
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "fast",
+            "volumeMode": "Block",
+            "volumeName": "disk",
+        },
+        "status": {"phase": "Bound"},
+    }
+    volume = {
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk", "labels": {ZONE: "a"}},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "claimRef": {"namespace": "lab", "name": "data", "uid": "1"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": list(only_on("node-1"))}},
+            "storageClassName": "fast",
+            "volumeMode": "Block",
+        },
+        "status": {"phase": "Available"},
+    }
+    made_by = {
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{"matchLabelExpressions": []}],
+    }
+    size = Quantity.parse("1Gi").nanos
+    assert read_claim(claim) == Claim("disk", "fast", size, ONCE, block=True, bound=True, chosen_node="node-1", uid="1")
+    assert read_volume(volume) == Volume(
+        "disk", only_on("node-1"), {ZONE: "a"}, ("lab", "data"), "1", size, ONCE, "fast", block=True, available=True
+    )
+    assert read_class(made_by) == StorageClass(True, ({"matchLabelExpressions": []},), makes=False)
+    namespace = {"kind": "Namespace", "metadata": {"name": "lab", "labels": {"team": "a"}}}
+    assert read_surroundings([claim, volume, made_by, namespace, {"kind": "Node", "metadata": {}}]) == Surroundings(
+        {"lab": {"team": "a"}},
+        {("lab", "data"): read_claim(claim)},
+        {"disk": read_volume(volume)},
+        {"fast": read_class(made_by)},
+    )
+
+
+def test_an_old_annotation_names_the_class_before_the_field_does() -> None:
+    meta = {"name": "x", "annotations": {"volume.beta.kubernetes.io/storage-class": "old"}}
+    assert read_claim({"metadata": meta, "spec": {"storageClassName": "new"}}).storage_class == "old"
+    assert read_volume({"metadata": meta, "spec": {"storageClassName": "new"}}).storage_class == "old"
+
+
+def test_a_claim_is_bound_when_the_cluster_says_that_it_is_done() -> None:
+    assert not read_claim({"metadata": {"name": "x"}, "spec": {"volumeName": "disk"}}).bound
+
+
+def test_without_anything_of_storage_nobody_has_looked_unless_that_is_all_there_is() -> None:
+    assert read_surroundings([]).claims is None
+    assert read_surroundings([{"kind": "StorageClass", "metadata": {"name": "fast"}}]).claims == {}
+    assert read_surroundings([], complete=True).claims == {}

@@ -1,0 +1,157 @@
+"""Nodes that an administrator imagines, or imagines away."""
+
+import pytest
+
+from fairlead.core.fitting import judging
+from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.supposing import HOSTNAME, MOST_ADDED, Added, Addition, parse_addition, suppose
+from fairlead.errors import RequestRejected
+from fairlead.model.nodes import Surroundings
+from tests.core.nodes import make_ask, make_holding, make_node
+from tests.making import make_cluster
+
+A100, L4 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-L4"
+
+
+def make_grid() -> Grid:
+    """Two nodes of a pool with A100s, one of another with L4s, and one without GPUs."""
+    product = "nvidia.com/gpu.product"
+    return Grid(
+        [
+            make_node(
+                make_holding(gpu=2),
+                make_holding("other", cpu=1),
+                name="a100-2",
+                labels={"pool": "train", product: A100, HOSTNAME: "a100-2", "zone": "b"},
+            ),
+            make_node(
+                make_holding(gpu=2),
+                name="a100-1",
+                labels={"pool": "train", product: A100, HOSTNAME: "a100-1", "zone": "a"},
+                taints=["team=vision:NoSchedule", "node.kubernetes.io/not-ready:NoExecute"],
+                cordoned=True,
+            ),
+            make_node(name="l4-1", labels={"pool": "serve", product: L4}),
+            make_node(name="plain", gpu=0),
+        ],
+        Surroundings(namespaces={"forest": {}}),
+    )
+
+
+def mistakes_of(caught: pytest.ExceptionInfo[RequestRejected]) -> list[tuple[str, str, str | None]]:
+    return [(found.path, found.message, found.hint) for found in caught.value.violations]
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "meant"),
+    [
+        ("a100", (), Addition(1, "a100")),
+        ("2xa100", (), Addition(2, "a100")),
+        ("10xbox-1", (), Addition(10, "box-1")),
+        ("2xlarge", ("2xlarge",), Addition(1, "2xlarge")),
+        ("3x2xlarge", ("2xlarge",), Addition(3, "2xlarge")),
+        ("x2", (), Addition(1, "x2")),
+        ("2x", (), Addition(1, "2x")),
+        ("-1xa", (), Addition(1, "-1xa")),
+    ],
+)
+def test_how_many_and_like_which_node_is_one_word(text: str, known: tuple[str, ...], meant: Addition) -> None:
+    assert parse_addition(text, known) == meant
+
+
+def test_nodes_that_are_added_are_like_another_but_empty_well_and_called_something_else() -> None:
+    grid = make_grid()
+    supposed = suppose(grid, ["2xa100-1"])
+    assert supposed.added == (Added("a100-1", ("a100-1+1", "a100-1+2")),)
+    new = supposed.grid.nodes[-1]
+    assert (new.name, new.labels[HOSTNAME], new.labels["zone"]) == ("a100-1+2", "a100-1+2", "a")
+    assert (new.holdings, new.unschedulable) == ((), False)
+    assert [str(taint) for taint in new.taints] == ["team=vision:NoSchedule"]
+    assert new.capacity == make_node().capacity
+
+
+def test_the_cluster_itself_stays_as_it_is() -> None:
+    grid = make_grid()
+    supposed = suppose(grid, ["l4-1"], ["plain"])
+    assert sorted(grid.names) == ["a100-1", "a100-2", "l4-1", "plain"]
+    assert sorted(supposed.grid.names) == ["a100-1", "a100-2", "l4-1", "l4-1+1"]
+    assert supposed.grid.surroundings is grid.surroundings
+
+
+def test_nothing_supposed_is_the_cluster_as_it_is() -> None:
+    grid = make_grid()
+    assert suppose(grid).grid is grid
+    assert suppose(grid).sentences == []
+
+
+@pytest.mark.parametrize(("like", "first"), [("train", "a100-1"), (A100, "a100-1"), (L4, "l4-1"), ("A100", "a100-1")])
+def test_a_group_or_a_type_of_gpu_stands_for_its_first_node(like: str, first: str) -> None:
+    cluster = make_cluster(gpu_types={"A100": [A100], "H100": ["none-has-it"]})
+    assert suppose(make_grid(), [like], cluster=cluster).added[0].like == first
+
+
+@pytest.mark.parametrize(
+    ("without", "gone", "pods"),
+    [
+        (["l4-1"], ("l4-1",), 0),
+        (["train"], ("a100-1", "a100-2"), 3),
+        (["a100-2", "train", "a100-2"], ("a100-1", "a100-2"), 3),
+        ([L4], ("l4-1",), 0),
+    ],
+)
+def test_what_is_left_out_takes_its_pods_with_it(without: list[str], gone: tuple[str, ...], pods: int) -> None:
+    supposed = suppose(make_grid(), without=without)
+    assert (supposed.left_out, supposed.pods_left_out) == (gone, pods)
+    assert not set(gone) & set(supposed.grid.names)
+
+
+def test_a_node_goes_before_a_group_of_its_name() -> None:
+    grid = Grid([make_node(name="train"), make_node(name="a", labels={"pool": "train"})])
+    assert suppose(grid, without=["train"]).left_out == ("train",)
+
+
+def test_a_node_can_be_replaced_by_others_like_it() -> None:
+    supposed = suppose(make_grid(), ["2xl4-1"], ["l4-1"])
+    assert sorted(supposed.grid.names) == ["a100-1", "a100-2", "l4-1+1", "l4-1+2", "plain"]
+
+
+def test_no_name_is_given_twice() -> None:
+    grid = Grid([make_node(name="a"), make_node(name="a+1")])
+    supposed = suppose(grid, ["2xa", "a", "a+1"], ["a+1"])
+    assert [part.names for part in supposed.added] == [("a+2", "a+3"), ("a+4",), ("a+1+1",)]
+
+
+def test_more_nodes_make_room() -> None:
+    grid, ask = make_grid(), make_ask(gpu=2, selector={"pool": "train"})
+    assert judging.judge(ask, grid).verdict == "later"
+    assert judging.judge(ask, suppose(grid, ["a100-2"]).grid).verdict == "now"
+    assert judging.judge(ask, suppose(grid, without=["train"]).grid).verdict == "never"
+
+
+def test_what_is_supposed_is_told() -> None:
+    supposed = suppose(make_grid(), ["a100-1", "6xl4-1"], ["train", "plain"])
+    assert supposed.sentences == [
+        "1 empty node like a100-1: a100-1+1",
+        "6 empty nodes like l4-1: l4-1+1, l4-1+2, l4-1+3 and 3 more",
+        "without 3 nodes: a100-1, a100-2 and plain; 3 pods there are not placed anew",
+    ]
+    assert suppose(make_grid(), without=["plain"]).sentences == ["without 1 node: plain, empty"]
+
+
+def test_every_mistake_is_told_with_its_place_and_the_way_out() -> None:
+    with pytest.raises(RequestRejected) as caught:
+        suppose(make_grid(), ["2xa100-3", "0xl4-1", f"{MOST_ADDED + 1}xplain"], ["trian", "zzz"])
+    nothing = "there is no node, node group or GPU type"
+    assert mistakes_of(caught) == [
+        ("add_nodes.0", f"{nothing} 'a100-3'", "did you mean a100-2 or a100-1?"),
+        ("add_nodes.1", "adds none, found '0xl4-1'", "say 1xl4-1"),
+        ("add_nodes", "adds 5,003 nodes; at most 5,000 are supposed at once", "add fewer"),
+        ("without.0", f"{nothing} 'trian'", "did you mean train?"),
+        ("without.1", f"{nothing} 'zzz'", f"known: {A100}, {L4}, a100-1, a100-2, l4-1, plain, serve, train"),
+    ]
+
+
+def test_without_any_node_there_is_none_to_be_like() -> None:
+    with pytest.raises(RequestRejected) as caught:
+        suppose(Grid(), ["a"])
+    assert mistakes_of(caught)[0][2] == "there are none"

@@ -1,0 +1,235 @@
+"""What kubectl prints, in each of the ways in which people keep it, and what is none of it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fairlead.errors import RequestRejected, Unreadable
+from fairlead.files import yamls
+from fairlead.files.inventories import Inventory, parse_objects, read_inventory
+from tests.docs.pages import ROOT
+
+EXAMPLE = (ROOT / "examples" / "nodes.json").read_bytes()
+ALL = json.loads(EXAMPLE)
+NODE: dict[str, Any] = {
+    "kind": "Node",
+    "metadata": {"name": "box"},
+    "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
+}
+POD: dict[str, Any] = {
+    "kind": "Pod",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {"nodeName": "box", "containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]},
+    "status": {"phase": "Running"},
+}
+SYSTEM = {**POD, "metadata": {"name": "dns", "namespace": "kube-system"}}
+
+
+def read(*objects: dict[str, Any]) -> Inventory:
+    return read_inventory(parse_objects(json.dumps(list(objects)).encode()), "nodes.json")
+
+
+def list_of(kind: str) -> dict[str, Any]:
+    """The list of one kind as the API itself gives it: its items do not say what they are."""
+    items = [
+        {key: part for key, part in item.items() if key != "kind"} for item in ALL["items"] if item["kind"] == kind
+    ]
+    return {"kind": f"{kind}List", "items": items}
+
+
+TEXTS = {
+    "a list": EXAMPLE,
+    "a list in one line": json.dumps(ALL).encode(),
+    "YAML": yamls.format_documents([ALL]).encode(),
+    "a YAML document for each": yamls.format_documents(ALL["items"]).encode(),
+    "a mark at the beginning": b"\xef\xbb\xbf" + EXAMPLE,
+    "as PowerShell writes it": EXAMPLE.decode().encode("utf-16"),
+    "one list after the other": "\n".join(json.dumps(list_of(kind), indent=2) for kind in ("Node", "Pod")).encode(),
+    "all of it twice": EXAMPLE + EXAMPLE,
+    "a bare list": json.dumps(ALL["items"]).encode(),
+}
+
+
+@pytest.mark.parametrize("how", TEXTS)
+def test_a_cluster_is_read_however_it_was_printed(how: str) -> None:
+    inventory = read_inventory(parse_objects(TEXTS[how]), "nodes.json")
+    assert sorted(inventory.grid.names) == ["a100-1", "a100-2", "cp-1", "cpu-1", "cpu-2", "l4-1", "l4-2"]
+    assert sum(len(node.holdings) for node in inventory.grid) == 22, "one has ended, three wait"
+    assert [pod.name for pod in inventory.waiting] == [
+        "forest/pretrain-9a02",
+        "lake/asr-train-81d7",
+        "meadow/map-tiles-4410",
+    ]
+    assert inventory.warnings == []
+
+
+def test_what_decides_beside_nodes_and_pods_is_read_where_it_is_there() -> None:
+    space = {"kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"}, "spec": {}}
+    others = [{"kind": "Event", "metadata": {"name": "x"}}, {"kind": "Service", "metadata": {"name": "y"}}]
+    surroundings = read(NODE, POD, SYSTEM, space, claim, *others).grid.surroundings
+    assert surroundings.namespaces == {"shop": {"team": "a"}}
+    assert list(surroundings.claims or ()) == [("shop", "data")]
+    assert read(NODE, POD, SYSTEM).grid.surroundings.claims is None, "nobody has looked"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (b"\x89PNG\r\n\x1a\n\xff\xfe", "is no text"),
+        (b"NAME   STATUS   ROLES\nbox    Ready    <none>\n", "is not what kubectl prints: found 'NAME"),
+        (b"a: b: c", "is not what kubectl prints: is no YAML"),
+        (EXAMPLE[:5000], "is no JSON: "),
+        (b'{"items": []}', "is not what kubectl prints: found an object without a kind"),
+        (b'{"kind": "List"}', "found an object of kind 'List' without a list of items"),
+        (b'{"kind": "List", "items": [{"metadata": {"name": "a"}}]}', "found an object without a kind"),
+        (b'{"kind": "Pod", "kind": "Node"}', "has 'kind' twice in one object"),
+        (b"[" * 500 + b"]" * 500, "has lists more than 100 deep"),
+        (b'{"kind": "List", "items": [7]}', "is not what kubectl prints: found 7"),
+        (b'{"kind": "List", "items": {}}', "found an object of kind 'List' without a list of items"),
+        (b'{"kind": "Pod", "spec": {}}', "found an object of kind 'Pod' without a name"),
+        (b"kind: Config\napiVersion: v1\nclusters: []\n", "found an object of kind 'Config' without a name"),
+        (b"[1, 2]", "found 1"),
+        (b"[" * 100_000, "is no JSON"),
+    ],
+)
+def test_what_kubectl_never_prints_is_refused_with_the_way_to_print_it(text: bytes, told: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        parse_objects(text)
+    assert told in str(caught.value)
+    assert "kubectl get nodes,pods -A -o json" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("objects", "path", "told"),
+    [
+        ([POD], "", "has no nodes, found only objects of kind Pod"),
+        ([], "", "has no nodes, found nothing that counts here"),
+        ([NODE, {**POD, "spec": None}], "Pod/shop/web: spec", "must be a mapping, found nothing"),
+        ([NODE, {**POD, "spec": {}}], "Pod/shop/web: spec.containers", "is missing"),
+        ([{**NODE, "metadata": {"name": 7}}], "Node/7: metadata.name", "must be text, found 7"),
+        ([{**NODE, "metadata": {"name": "a\x1b[2J"}}], r"Node/'a\x1b[2J': metadata.name", "must be text without"),
+    ],
+)
+def test_an_object_that_is_broken_is_named(objects: list[dict[str, Any]], path: str, told: str) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        read(*objects)
+    (violation,) = caught.value.violations
+    assert (violation.path, violation.where) == (path, "nodes.json")
+    assert told in violation.message
+    assert "kubectl get nodes,pods -A -o json" in (violation.hint or "")
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+SPREAD = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+
+
+def expression(operator: Any, *values: Any) -> dict[str, Any]:
+    return {"key": "a", "operator": operator, "values": list(values)}
+
+
+def with_term(**fields: Any) -> dict[str, Any]:
+    return {"affinity": {"podAntiAffinity": {REQUIRED: [{**TERM, **fields}]}}}
+
+
+def with_node_rule(said: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [said]}]}}}}
+
+
+def with_requests(**amounts: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "main", "resources": {"requests": amounts}}]}
+
+
+NEAR, NODES = f"affinity.podAntiAffinity.{REQUIRED}[0]", f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0]"
+ASKED = "containers[0].resources.requests"
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "told"),
+    [
+        ({"containers": []}, "containers", "must not be empty, found a list"),
+        ({"containers": "x"}, "containers", "must be a list, found 'x'"),
+        ({"containers": [None]}, "containers[0]", "must be a mapping, found nothing"),
+        (with_requests(cpu="many"), f"{ASKED}.cpu", "must be an amount: a number"),
+        (with_requests(cpu="-1"), f"{ASKED}.cpu", "must not be negative, found '-1'"),
+        (with_requests(cpu=None), f"{ASKED}.cpu", "must be an amount, found nothing"),
+        (with_requests(cpu=True), f"{ASKED}.cpu", "must be an amount, found true"),
+        (with_requests(**{"nvidia.com/gpu": 1.5}), f"{ASKED}.nvidia.com/gpu", "must be a whole number, found 1.5"),
+        ({"overhead": {"cpu": []}}, "overhead.cpu", "must be an amount, found a list"),
+        ({"nodeName": 7}, "nodeName", "must be text, found 7"),
+        ({"nodeSelector": {"a": 7}}, "nodeSelector.a", "must be text, found 7"),
+        ({"priority": "high"}, "priority", "must be a whole number, found 'high'"),
+        (
+            {"containers": [{"ports": [{"hostPort": "80"}]}]},
+            "containers[0].ports[0].hostPort",
+            "must be a whole number",
+        ),
+        (with_term(topologyKey=None), f"{NEAR}.topologyKey", "must be text, found nothing"),
+        (with_term(labelSelector=[]), f"{NEAR}.labelSelector", "must be a mapping, found a list"),
+        (
+            with_term(labelSelector={"matchExpressions": [expression("Gt", "1")]}),
+            f"{NEAR}.labelSelector.matchExpressions[0].operator",
+            "found 'Gt'",
+        ),
+        (with_node_rule(expression("Near", "x")), f"{NODES}.matchExpressions[0].operator", "found 'Near'"),
+        (
+            with_node_rule(expression("In")),
+            f"{NODES}.matchExpressions[0].values",
+            "must have values with In, found none",
+        ),
+        (with_node_rule(expression("Gt", "1", "2")), f"{NODES}.matchExpressions[0].values", "must have one value"),
+        (with_node_rule(expression("In", 7)), f"{NODES}.matchExpressions[0].values[0]", "must be text, found 7"),
+        ({"topologySpreadConstraints": [{"maxSkew": 1}]}, "topologySpreadConstraints[0].topologyKey", "is missing"),
+        (
+            {"topologySpreadConstraints": [{**SPREAD, "maxSkew": 0}]},
+            "topologySpreadConstraints[0].maxSkew",
+            "must be at least 1, found 0",
+        ),
+    ],
+)
+def test_a_part_of_a_pod_that_kubernetes_would_not_write_is_named(spec: dict[str, Any], path: str, told: str) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        read(NODE, {**POD, "spec": {**POD["spec"], **spec}})
+    (violation,) = caught.value.violations
+    assert violation.path == f"Pod/shop/web: spec.{path}"
+    assert told in violation.message
+
+
+def test_all_mistakes_of_all_objects_are_told_at_once() -> None:
+    node = {
+        "kind": "Node",
+        "metadata": {"name": "box", "labels": {"a": 1}, "annotations": {"b": None}},
+        "spec": {"unschedulable": "no", "taints": [{"effect": "NoSchedul"}]},
+        "status": {"allocatable": {"pods": "1.5"}},
+    }
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": {"capacity": {"storage": "-1"}}}
+    with pytest.raises(RequestRejected) as caught:
+        read(node, volume)
+    assert [violation.path for violation in caught.value.violations] == [
+        "Node/box: metadata.labels.a",
+        "Node/box: metadata.annotations.b",
+        "Node/box: spec.taints[0].key",
+        "Node/box: spec.taints[0].effect",
+        "Node/box: spec.unschedulable",
+        "Node/box: status.allocatable.pods",
+        "PersistentVolume/disk: spec.capacity.storage",
+    ]
+    effect = caught.value.violations[3]
+    assert (effect.hint or "").startswith("did you mean NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("objects", "rules"),
+    [
+        ([NODE], ["no_pods"]),
+        ([NODE, {**NODE, "metadata": {"name": "other"}}, POD], ["one_namespace"]),
+        ([{**NODE, "metadata": {"name": "other"}}, POD, SYSTEM], ["unknown_nodes"]),
+        ([NODE, POD, SYSTEM], []),
+    ],
+)
+def test_what_makes_nodes_look_emptier_than_they_are_is_told(objects: list[dict[str, Any]], rules: list[str]) -> None:
+    assert [warning.rule for warning in read(*objects).warnings] == rules

@@ -1,0 +1,100 @@
+"""Quotas on real servers: they hold runs with a true reason, and let them go; also where two servers give places."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead.sdk.connections import Connection
+from fairlead.sdk.projects import Project
+from fairlead.sdk.runs import Run
+from tests.processes import execution
+from tests.processes.execution import Platform, end, end_all, reach, until
+from tests.processes.machines import Machine
+
+CAPACITY = {"FAIRLEAD_CAPACITY": "cpu=64,runs=20"}
+
+
+@pytest.fixture
+def platform(machine: Machine) -> Iterator[Platform]:
+    """A server with a department, whose runs may be two at once, and a project in it and one beside it."""
+    with execution.open_platform(machine, variables=CAPACITY) as opened:
+        found(opened)
+        yield opened
+
+
+def found(platform: Platform) -> None:
+    """Make the department and the projects."""
+    connection = platform.project._connection
+    connection.post("/departments", {"name": "vision", "parent": "cluster/local"})
+    for name, parent in (("forest", "department/vision"), ("lake", "cluster/local")):
+        connection.post("/projects", {"name": name, "parent": parent})
+    connection.put("/policies/department/vision", {"quota": {"runs": 2}})
+
+
+def submit(platform: Platform, text: str, project: str = "forest") -> Run:
+    """Submit a shell script in a project."""
+    there = Project(platform.project._connection, project)
+    return there.function("shell", command=["bash", "-c", text]).run()
+
+
+def ask(platform: Platform, path: str) -> Any:
+    return platform.project._connection.get(path)
+
+
+def test_a_quota_of_two_holds_the_third_with_a_true_reason_until_one_ends(platform: Platform) -> None:
+    gate = platform.shared / "gate"
+    running = [submit(platform, f"until [ -e {gate} ]; do sleep 0.02; done"), submit(platform, "sleep 60")]
+    for run in running:
+        reach(run, "running")
+    third = submit(platform, "echo here")
+    until(lambda: third.refresh().data["reason"] == "Quota")
+    assert (str(third.state), third.data["held_by"]) == ("queued", None)
+    assert third.data["message"] == "waits for its turn: the quota of department/vision is 2 runs at once"
+    why = ask(platform, f"/runs/{third.id}/why")
+    names = [f"shell-{run.id}" for run in running]
+    quota = "quota of department/vision: 2 runs at once, and 2 have a place; next: run "
+    assert why["message"] in [f"{quota}{name}" for name in names]
+    assert why["fit"]["verdict"] == "later"
+    assert sorted(way["run_id"] for way in why["fit"]["ways_out"] if way["kind"] == "wait") == sorted(
+        run.id for run in running
+    )
+    used = ask(platform, "/policies/project/forest/effective")["quotas"]
+    assert [(quota["scope"], quota["used"]["runs"]) for quota in used] == [("department/vision", 2)]
+    assert end(submit(platform, "true", "lake"))["state"] == "completed"  # which no quota holds
+    assert str(third.refresh().state) == "queued"
+    gate.touch()
+    assert (end(running[0])["state"], end(third)["state"], third.logs()) == ("completed", "completed", "here\n")
+    running[1].stop()
+
+
+def test_a_quota_that_is_raised_lets_runs_go(platform: Platform) -> None:
+    runs = [submit(platform, "sleep 60") for _ in range(4)]
+    until(lambda: [run.refresh().data["reason"] for run in runs].count("Quota") == 2)
+    platform.project._connection.put("/policies/department/vision", {"quota": {"runs": 3}}, revision=1)
+    until(lambda: [str(run.refresh().state) for run in runs].count("running") == 3, 15)
+    assert [str(run.state) for run in runs] == ["running"] * 3 + ["queued"]
+    for run in runs:
+        run.stop()
+    assert {run["state"] for run in end_all(runs)} == {"stopped"}
+
+
+def test_two_servers_never_run_more_than_a_quota_allows(machine: Machine, postgresql_url: str) -> None:
+    with execution.open_platform(machine, "--database", postgresql_url, variables=CAPACITY) as first:
+        keys = (first.server.data / "secret.key").read_text().split()[0]
+        variables = CAPACITY | {"FAIRLEAD_SECRET_KEYS": keys}
+        second = replace(first, server=machine.up("--database", postgresql_url, data="other", variables=variables))
+        found(first)
+        inside = first.file("inside")
+        text = f"echo +1 >> {inside}; sleep 0.2; echo -1 >> {inside}"
+        runs = [submit((first, second)[number % 2], text) for number in range(24)]
+        assert {run["state"] for run in end_all(runs, 90)} == {"completed"}
+        at_once = [0]
+        for change in inside.read_text().split():
+            at_once.append(at_once[-1] + int(change))
+        assert (max(at_once), at_once[-1]) == (2, 0)
+        servers = {
+            Run(Connection(first.server.url, first.server.token), run.data).refresh().data["held_by"] for run in runs
+        }
+        assert len(servers) == 2

@@ -1,0 +1,160 @@
+"""Runs that wait say what they wait for, and it is true: held against the nodes and the runs of a real server."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.errors import Conflict, NotFound
+from fairlead.model.quantities import Quantity
+from fairlead.sdk.runs import Run
+from tests.processes import execution
+from tests.processes.execution import Platform, end_all, reach, until
+from tests.processes.machines import Machine
+
+WORDS = {"cpu": "CPU", "memory": "memory"}
+# Of a machine with 4 CPU and 4Gi: one that needs much memory and one that needs many CPUs fill it.
+LARGE, QUICK, WHOLE = {"cpu": 1, "mem": "3Gi"}, {"cpu": 3, "mem": "1Gi"}, {"cpu": 4, "mem": "4Gi"}
+SIZES = [*[LARGE, QUICK] * 5, LARGE, WHOLE]
+TOLD = re.compile(r"asks for (\S+) (\w+); (\S+) of (\S+) are free on (\S+): (.+?) holds? the rest")
+
+
+@dataclass(frozen=True)
+class Held:
+    """A run that goes on until it is let go, and what it asks for as people write it."""
+
+    run: Run
+    asked: dict[str, str]
+    gate: Path
+
+    @property
+    def name(self) -> str:
+        """The name under which others are told of it."""
+        return f"shell-{self.run.id}"
+
+
+@pytest.fixture(scope="module")
+def platform(shared_machine: Machine) -> Iterator[Platform]:
+    """A server that thinks its machine is small."""
+    variables = {"FAIRLEAD_CAPACITY": "cpu=4,mem=4Gi"}
+    with execution.open_platform(shared_machine, variables=variables) as opened:
+        yield opened
+
+
+def nanos(text: str) -> int:
+    return Quantity.parse(text).nanos
+
+
+def submit(platform: Platform, number: int, resources: Any) -> Held:
+    """A run that goes on until there is a file."""
+    gate = platform.shared / f"gate-{number}"
+    run = platform.shell(f"until [ -e {gate} ]; do sleep 0.02; done", resources=resources)
+    return Held(run, {"cpu": str(resources["cpu"]), "memory": resources["mem"]}, gate)
+
+
+def settle(platform: Platform, running: list[Held], waiting: list[Held]) -> None:
+    """Wait until all places are taken, and whoever has none knows it."""
+    with platform.server.client() as client:
+        places = sorted(held.run.id for held in running)
+        until(lambda: sorted(client.get("/nodes").json()[0]["runs"]) == places)
+    for held in running:
+        reach(held.run, "running")
+    until(lambda: all(held.run.refresh().data["reason"] == "Unschedulable" for held in waiting))
+
+
+def check_told(platform: Platform, held: Held, running: list[Held]) -> Any:
+    """Hold what a run is told against what is so; return it."""
+    with platform.server.client() as client:
+        why, (node,) = client.get(f"/runs/{held.run.id}/why").json(), client.get("/nodes").json()
+    assert (why["state"], why["fit"]["verdict"]) == ("queued", "later")
+    lacking = [name for name, amount in held.asked.items() if nanos(amount) > nanos(node["free"][name])]
+    told = TOLD.findall(why["message"])
+    assert [word for _, word, *_ in told] == [WORDS[name] for name in lacking]
+    for resource, (asked, _, free, has, where, holders) in zip(lacking, told, strict=True):
+        assert (asked, where) == (held.asked[resource], node["name"])
+        assert (free, has) == (node["free"][resource], node["capacity"][resource])
+        assert sorted(re.findall(r"run (\S+?)(?:,|$| and)", holders)) == sorted(each.name for each in running)
+        assert sum(nanos(each.asked[resource]) for each in running) == nanos(has) - nanos(free)
+    return why
+
+
+def check_waits(held: Held, ways_out: Any, running: list[Held]) -> list[Held]:
+    """The runs that it may wait for: exactly those whose end alone makes the room, with what they hold."""
+    others = {each.run.id: [other for other in running if other is not each] for each in running}
+    enough = [
+        each
+        for each in running
+        if all(
+            nanos(held.asked[name]) + sum(nanos(other.asked[name]) for other in others[each.run.id]) <= nanos(has)
+            for name, has in (("cpu", "4"), ("memory", "4Gi"))
+        )
+    ]
+    waits = {way["run_id"]: way["message"] for way in ways_out if way["kind"] == "wait"}
+    assert waits.keys() == {each.run.id for each in enough}
+    for each in enough:
+        holds = f"which holds {each.asked['cpu']} CPU and {each.asked['memory']} memory on "
+        assert waits[each.run.id].startswith(f"wait for run {each.name}, {holds}")
+    return enough
+
+
+def test_twelve_runs_that_do_not_fit_at_once_each_say_what_they_wait_for_and_it_is_true(platform: Platform) -> None:
+    """Two of them fill the machine. When one ends that the first in line was told to wait for, that one starts."""
+    runs = [submit(platform, number, resources) for number, resources in enumerate(SIZES)]
+    running, waiting = runs[:2], runs[2:]
+    while waiting:
+        settle(platform, running, waiting)
+        whys = [check_told(platform, held, running) for held in waiting]
+        assert [why["ahead"] for why in whys] == list(range(len(waiting)))
+        waited_for = [
+            check_waits(held, why["fit"]["ways_out"], running) for held, why in zip(waiting, whys, strict=True)
+        ]
+        first = waiting.pop(0)
+        for each in waited_for[0] or running:  # no single one makes room for the last
+            each.gate.touch()
+            running = [other for other in running if other is not each]
+        assert reach(first.run, "running", "failed") == "running"
+        running.append(first)
+        assert [str(held.run.state) for held in waiting] == ["queued"] * len(waiting)
+    running[0].gate.touch()
+    assert [run["state"] for run in end_all([held.run for held in runs])] == ["completed"] * 12
+
+
+def test_the_command_says_the_same(platform: Platform, shared_machine: Machine) -> None:
+    running, waiting = (submit(platform, number, WHOLE) for number in (20, 21))
+    settle(platform, [running], [waiting])
+    why = check_told(platform, waiting, [running])
+    where = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}
+    said = shared_machine.fairlead("why", waiting.run.id, variables=where)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines()[0] == f"queued: {why['message']}"
+    assert f"1. wait for run {running.name}, which holds 4 CPU and 4Gi memory on " in said.out
+    running.gate.touch()
+    waiting.gate.touch()
+    assert [run["state"] for run in end_all([running.run, waiting.run])] == ["completed"] * 2
+
+
+def test_a_way_out_is_taken_by_one_call_before_and_after_a_run_is_submitted(platform: Platform) -> None:
+    holds = platform.shell("sleep 300", resources={"cpu": 3})
+    reach(holds, "running")
+    waits = platform.shell("echo changed", resources={"cpu": 2})
+    until(lambda: waits.why().ways_out)
+    why = waits.why()
+    assert [way.kind for way in why.ways_out] == ["lower", "wait"]
+    assert f"2. wait for run shell-{holds.id}, which holds 3 CPU on " in why
+    changed = why.apply(1)
+    with pytest.raises(Conflict, match="there is nothing to change"):
+        why.apply(2)
+    with pytest.raises(NotFound, match="there is no way out 3"):
+        why.apply(3)
+    assert [run.wait(60, progress=False).state for run in (changed, waits)] == ["completed", "stopped"]
+    assert changed.logs() == "changed\n"
+    function = platform.project.function("previewed", command=["echo", "previewed"])
+    preview = function.preview(resources={"cpu": 2})
+    assert "Fits later" in preview.explain()
+    previewed = preview.apply(preview.fit.ways_out[0])
+    assert previewed.wait(60, progress=False).state == "completed"
+    assert "Fits" not in previewed.explain()
+    end_all([holds.stop()])

@@ -1,0 +1,52 @@
+"""What is free, over HTTP: for whom, of which clusters, and what an address may say."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contracts.memory import MemoryStore
+from tests.server.samples import fill
+from tests.server.sites import Site, open_site, problem_of
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """A server with two clusters on which runs are executed, and one on which none are."""
+    with open_site(MemoryStore()) as opened:
+        fill(opened, "alpha")
+        fill(opened, "bravo")
+        yield opened
+
+
+def clusters(site: Site, query: str = "", token: str = "") -> list[str]:
+    """The clusters that are told of."""
+    return [entry["cluster"] for entry in site.get(f"/capacity{query}", token=token)]
+
+
+def test_capacity_is_told_of_all_clusters_of_one_and_of_that_of_a_project(site: Site) -> None:
+    assert clusters(site) == ["alpha-cluster", "bravo-cluster", "local"]
+    assert clusters(site, "?cluster=bravo-cluster") == clusters(site, "?project=bravo") == ["bravo-cluster"]
+    assert clusters(site, "?project=bravo&cluster=alpha-cluster") == []
+
+
+def test_what_fits_is_told_with_what_is_free(site: Site) -> None:
+    (entry,) = site.get("/capacity?project=alpha")
+    assert (entry["reachable"], entry["total"]["nodes"], entry["groups"]) == (True, 1, [])
+    assert entry["total"]["largest"]["cpu"]["node"] == "machine"
+    assert [(offer["name"], offer["more"]) for offer in entry["compute_resources"]] == [("alpha-resource", True)]
+    (local,) = site.get("/capacity?cluster=local")
+    assert (local["reachable"], local["total"], local["gpu_types"]) == (False, None, [])
+
+
+def test_whoever_has_a_role_in_a_project_sees_its_cluster_alone(site: Site) -> None:
+    viewer, stranger = site.token_of("vic", viewer="project/alpha"), site.token_of("sam")
+    assert clusters(site, token=viewer) == clusters(site, "?project=alpha", viewer) == ["alpha-cluster"]
+    assert {node["cluster"] for node in site.get("/nodes", token=viewer)} == {"alpha-cluster"}
+    assert clusters(site, token=stranger) == site.get("/nodes", token=stranger) == []
+
+
+@pytest.mark.parametrize("path", ["/capacity?cluster={}-cluster", "/capacity?project={}", "/nodes?cluster={}-cluster"])
+def test_what_is_out_of_sight_is_answered_like_what_is_not_there(site: Site, path: str) -> None:
+    viewer = site.token_of(f"val of {path}", viewer="project/alpha")
+    told = [problem_of(site.ask("GET", path.format(name), token=viewer), 404) for name in ("bravo", "nobody")]
+    assert [problem["detail"].replace("bravo", "nobody") for problem in told] == [told[1]["detail"]] * 2

@@ -1,0 +1,81 @@
+"""`POST /fit`: the answer that is described, and what is wrong with a question told all at once."""
+
+from typing import Any
+
+import pytest
+
+from tests.server.samples import CONTAINER
+from tests.server.sites import Site, paths_of, problem_of
+
+
+@pytest.fixture
+def project(site: Site) -> str:
+    """A project on a cluster with one node, on which there is room for everything."""
+    site.make("/clusters", {"name": "main"})
+    site.make("/projects", {"name": "alpha", "parent": "cluster/main"})
+    return "alpha"
+
+
+def ask(site: Site, project: str, **said: Any) -> Any:
+    return site.make("/fit", {"project": project, "request": {"function": CONTAINER}, **said})
+
+
+def test_the_answer_has_all_its_parts(site: Site, project: str) -> None:
+    told = ask(site, project)
+    nodes = [{"name": "machine", "fits": True, "reasons": []}]
+    assert told == {
+        "verdict": "now",
+        "reasons": [],
+        "counts": {"now": 1, "later": 0, "never": 0},
+        "room": 1000,
+        "nodes": nodes,
+        "ways_out": [],
+        "violations": [],
+        "supposed": {"added": [], "left_out": [], "pods_left_out": 0, "sentences": []},
+    }
+
+
+def test_nodes_are_added_and_left_out(site: Site, project: str) -> None:
+    told = ask(site, project, add_nodes=["2xmachine"], without=["machine"], all_nodes=True)
+    assert [node["name"] for node in told["nodes"]] == ["machine+1", "machine+2"]
+    assert told["supposed"]["added"] == [{"like": "machine", "names": ["machine+1", "machine+2"]}]
+    assert told["supposed"]["sentences"] == [
+        "2 empty nodes like machine: machine+1 and machine+2",
+        "without 1 node: machine, empty",
+    ]
+
+
+def test_a_request_that_breaks_rules_is_answered(site: Site, project: str) -> None:
+    told = ask(site, project, request={"function": CONTAINER, "run_as_user": 0})
+    assert (told["verdict"], told["room"]) == ("unknown", None)
+    assert [found["path"] for found in told["violations"]] == ["run_as_user"]
+
+
+def test_what_is_wrong_with_a_question_is_told_all_at_once(site: Site, project: str) -> None:
+    body = {
+        "project": "no name",
+        "request": {"function": CONTAINER, "resources": {"cpu": "x"}},
+        "add_nodes": [1],
+        "no": 1,
+    }
+    problem = problem_of(site.ask("POST", "/fit", body), 422)
+    assert {"project", "add_nodes.0", "no"} <= set(paths_of(problem))
+    assert any(path.startswith("request.resources") for path in paths_of(problem))
+    many = {"project": project, "request": {"function": CONTAINER}, "without": ["machine"] * 101}
+    assert paths_of(problem_of(site.ask("POST", "/fit", many), 422)) == ["without"]
+
+
+def test_a_node_that_is_not_there_is_named_with_the_nearest(site: Site, project: str) -> None:
+    body = {"project": project, "request": {"function": CONTAINER}, "add_nodes": ["3xmachin"]}
+    problem = problem_of(site.ask("POST", "/fit", body), 422)
+    assert [(found["path"], found["hint"]) for found in problem["violations"]] == [
+        ("add_nodes.0", "did you mean machine?")
+    ]
+
+
+def test_who_does_not_see_the_project_gets_404(site: Site, project: str) -> None:
+    site.make("/projects", {"name": "other"})
+    token = site.token_of("sam", admin="project/other")
+    body = {"project": project, "request": {"function": CONTAINER}}
+    problem_of(site.ask("POST", "/fit", body, token=token), 404)
+    problem_of(site.ask("POST", "/fit", {**body, "project": "none"}), 404)

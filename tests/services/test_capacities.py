@@ -1,0 +1,207 @@
+"""What is free, and how many more of each compute resource fit now, for those who may know."""
+
+from dataclasses import replace
+
+import pytest
+
+from fairlead.core.fitting.grids import Grid
+from fairlead.errors import NotFound, Unavailable
+from fairlead.model.nodes import Node, Taint
+from fairlead.model.scopes import Cluster
+from fairlead.ports import Store
+from fairlead.services.calls import Call
+from fairlead.services.capacities import Capacity, Offer
+from tests.contracts.executors import MemoryExecutor
+from tests.contracts.memory import MemoryStore
+from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
+from tests.services.worlds import call_as
+
+LABELS = {"pool": "big", "nvidia.com/gpu.product": "A100"}
+
+
+@pytest.fixture
+def platform(memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A platform in memory whose runs are executed."""
+    return found_platform(memory_store, monkeypatch)
+
+
+def show(platform: Platform, call: Call | None = None, **asked: str) -> list[Capacity]:
+    """What is free, for somebody."""
+    return platform.world.services.capacities.show(call or platform.world.root, **asked)
+
+
+def here(platform: Platform, call: Call | None = None) -> Capacity:
+    """What is free on the cluster of project home."""
+    (found,) = show(platform, call, project="home")
+    return found
+
+
+def fits(found: Capacity) -> dict[str, int | None]:
+    """How many more of each fit now."""
+    return {offer.name: offer.fits_now for offer in found.compute_resources}
+
+
+def offer(found: Capacity, name: str) -> Offer:
+    """One of the compute resources."""
+    (wanted,) = [each for each in found.compute_resources if each.name == name]
+    return wanted
+
+
+def break_nodes(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can tell of the nodes any more."""
+
+    def nodes() -> Grid:
+        raise Unavailable("cluster/here was not seen yet")
+
+    monkeypatch.setattr(platform.executor, "nodes", nodes)
+
+
+def test_what_runs_hold_is_requested_and_the_rest_is_free(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform = found_platform(store, monkeypatch)
+    platform.world.offer("small", resources={"cpu": 2})
+    platform.submit(HOME, resources={"cpu": "500m", "gpu": 1})
+    platform.control().look(set())
+    found = here(platform)
+    assert (found.cluster, found.reachable, found.trouble, found.autoscaled) == ("here", True, "", False)
+    assert found.total is not None
+    assert (found.total.nodes, found.total.closed) == (1, 0)
+    assert (found.total.capacity["cpu"], found.total.requested["cpu"]) == ("8", "500m")
+    assert (found.total.free["cpu"], found.total.free["nvidia.com/gpu"]) == ("7500m", "1")
+    assert (found.total.largest["cpu"].amount, found.total.largest["cpu"].node) == ("7500m", "box")
+    assert offer(found, "small") == Offer("small", "platform", None, 3)
+
+
+def test_groups_and_types_of_gpus_are_told_where_nodes_say_them(platform: Platform) -> None:
+    assert [pool.name for pool in (*here(platform).groups, *here(platform).gpu_types)] == ["nvidia.com/gpu"]
+    platform.executor.node = replace(platform.executor.node, labels=LABELS)
+    found = here(platform)
+    assert [pool.name for pool in found.groups] == ["big"]
+    assert [(pool.name, pool.free["nvidia.com/gpu"]) for pool in found.gpu_types] == [("A100", "2")]
+    platform.executor.node = Node("plain", {"cpu": 10**9})
+    assert here(platform).gpu_types == []
+
+
+def test_more_fit_when_a_compute_resource_asks_for_less(platform: Platform) -> None:
+    world = platform.world
+    world.offer("small", resources={"cpu": 8})
+    assert fits(here(platform)) == {"small": 1}
+    world.services.compute_resources.edit(world.root, "small", {"requirements": {"resources": {"cpu": 2}}})
+    assert fits(here(platform)) == {"small": 4}
+    platform.executor.node = replace(platform.executor.node, capacity={"cpu": 2 * 10**9, "pods": 10**9})
+    assert fits(here(platform)) == {"small": 1}
+
+
+def test_what_keeps_all_of_them_off_is_told(platform: Platform) -> None:
+    platform.world.offer("gpus", resources={"gpu": 2})
+    platform.world.offer("huge", resources={"cpu": 64})
+    platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
+    found = here(platform)
+    assert offer(found, "gpus").fits_now == offer(found, "huge").fits_now == 0
+    assert offer(found, "gpus").message == (
+        "is 2 (from the compute resource gpus); the policy of project/home allows at most 1"
+    )
+    assert "64 CPU" in offer(found, "huge").message
+    (elsewhere,) = show(platform, project="other")
+    assert fits(elsewhere) == {"gpus": 1, "huge": 0}
+
+
+def test_more_than_anybody_counts_is_said_to_be_more(platform: Platform) -> None:
+    platform.world.offer("small", resources={"cpu": "1m"})
+    platform.executor.node = replace(platform.executor.node, capacity={"cpu": 10**12, "pods": 10**14})
+    found = offer(here(platform), "small")
+    assert (found.fits_now, found.more) == (1000, True)
+
+
+def test_where_nobody_can_tell_nothing_is_said_of_what_fits(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform.world.offer("small", resources={"cpu": 2})
+    platform.world.offer("gpus", resources={"gpu": 2})
+    platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
+    break_nodes(platform, monkeypatch)
+    found = here(platform)
+    assert (found.reachable, found.trouble, found.total) == (False, "cluster/here was not seen yet", None)
+    assert fits(found) == {"gpus": 0, "small": None}  # what a policy forbids fits nowhere
+
+
+def test_a_cluster_that_nobody_executes_says_so(platform: Platform) -> None:
+    (found,) = show(platform, project="far")
+    assert (found.reachable, found.trouble) == (False, "no server executes the runs of cluster/far yet")
+
+
+def test_why_a_cluster_cannot_be_connected_to_is_for_those_who_govern_it(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tell(cluster: Cluster) -> str:
+        return f"{cluster.scope} has a kubeconfig that nobody can read"
+
+    monkeypatch.setattr(platform.world.services.capacities.executors, "tell_trouble", tell)
+    member, admin = platform.world.grant("mia", "member", FAR), platform.world.grant("ada", "admin", "cluster/far")
+    told = [show(platform, call, cluster="far")[0].trouble for call in (member, admin)]
+    assert told == ["no server executes the runs of cluster/far yet", tell(Cluster(name="far"))]
+
+
+def test_everybody_sees_the_clusters_and_the_compute_resources_that_reach_them(platform: Platform) -> None:
+    world = platform.world
+    for name, scope in (("all", "platform"), ("on-here", HERE), ("of-home", HOME), ("of-other", OTHER)):
+        world.offer(name, resources={"cpu": 2}, scope=scope)
+    world.offer("old", resources={"cpu": 2})
+    world.services.compute_resources.archive(world.root, "old", None)
+    vic = world.grant("vic", "viewer", HOME)
+    assert {found.cluster: list(fits(found)) for found in show(platform)} == {
+        "far": ["all"],
+        "here": ["all", "of-home", "of-other", "on-here"],
+        "local": ["all"],
+    }
+    assert {found.cluster: list(fits(found)) for found in show(platform, vic)} == {
+        "here": ["all", "of-home", "on-here"]
+    }
+    assert list(fits(here(platform, vic))) == ["all", "of-home", "on-here"]
+    assert show(platform, call_as("nobody")) == []
+
+
+def test_what_is_offered_to_a_project_is_tried_with_its_policies(platform: Platform) -> None:
+    platform.world.offer("gpus", resources={"gpu": 2}, scope=HOME)
+    platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
+    (found,) = show(platform, cluster="here")
+    assert fits(found) == {"gpus": 0}
+
+
+@pytest.mark.parametrize("asked", [{"project": "other"}, {"project": "none"}, {"cluster": "far"}, {"cluster": "none"}])
+def test_what_is_out_of_sight_is_not_there(platform: Platform, asked: dict[str, str]) -> None:
+    vic = platform.world.grant("vic", "viewer", HOME)
+    with pytest.raises(NotFound, match="there is no"):
+        show(platform, vic, **asked)
+
+
+def test_a_project_on_no_cluster_has_none_and_one_on_another_is_not_on_this(platform: Platform) -> None:
+    assert show(platform, project="lost") == show(platform, project="home", cluster="far") == []
+    assert [found.cluster for found in show(platform, project="home", cluster="here")] == ["here"]
+
+
+def test_nodes_say_where_they_are_and_what_keeps_runs_off(platform: Platform) -> None:
+    world, taint = platform.world, Taint("dedicated", "vision", "NoSchedule")
+    platform.executor.node = replace(platform.executor.node, labels=LABELS, taints=(taint,), unschedulable=True)
+    vic = world.grant("vic", "viewer", HOME)
+    (node,) = world.services.executions.nodes(vic)
+    assert (node.name, node.cluster, node.group, node.gpu_type) == ("box", "here", "big", "A100")
+    assert (node.taints, node.unschedulable) == (["dedicated=vision:NoSchedule"], True)
+
+
+def test_nodes_are_told_of_the_clusters_that_one_sees(platform: Platform) -> None:
+    world, nodes = platform.world, platform.world.services.executions.nodes
+    vic = world.grant("vic", "viewer", HOME)
+    assert [node.cluster for node in nodes(world.root)] == ["here", "local"]  # both are this machine
+    assert [node.cluster for node in nodes(world.root, "local")] == ["local"]
+    assert nodes(world.root, "far") == nodes(call_as("nobody")) == []
+    assert nodes(vic) == nodes(vic, "here") != []
+    with pytest.raises(NotFound, match="there is no cluster/local"):
+        nodes(vic, "local")
+
+
+def test_the_node_of_a_machine_that_cannot_tell_is_left_out(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(platform.executor, MemoryExecutor)
+    break_nodes(platform, monkeypatch)
+    assert platform.world.services.executions.nodes(platform.world.root) == []

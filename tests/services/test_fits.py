@@ -1,0 +1,119 @@
+"""Whether a request would run, for those who may know, on the nodes of its cluster or on others."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.surveying import Survey
+from fairlead.errors import NotFound, RequestRejected, Unavailable
+from fairlead.services.calls import Call
+from tests.contracts.memory import MemoryStore
+from tests.making import PYTHON
+from tests.services.executing import FAR, HOME, OTHER, Platform, found_platform
+from tests.services.worlds import call_as, make_asked, refused
+
+
+@pytest.fixture
+def platform(memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A platform in memory whose runs are executed on a node with 8 cores and 2 GPUs."""
+    return found_platform(memory_store, monkeypatch)
+
+
+def judge(
+    platform: Platform,
+    scope: str = HOME,
+    *,
+    call: Call | None = None,
+    add_nodes: tuple[str, ...] = (),
+    without: tuple[str, ...] = (),
+    all_nodes: bool = False,
+    **asked: Any,
+) -> Survey:
+    request, project = make_asked(**{"function": PYTHON, **asked}), scope.partition("/")[2]
+    fits = platform.world.services.fits
+    return fits.judge(call or platform.world.root, project, request, add_nodes, without, all_nodes=all_nodes)
+
+
+def occupy(platform: Platform, **asked: Any) -> str:
+    """A run that goes on; its id."""
+    run, controller = platform.submit(**asked), platform.control()
+    controller.look(set())
+    platform.executor.go(run.id)
+    controller.look({run.id})
+    return run.id
+
+
+def test_a_request_fits_now_with_so_much_room(platform: Platform) -> None:
+    found = judge(platform, resources={"gpu": 1})
+    assert (found.verdict, found.room, found.counts) == ("now", 2, {"now": 1, "later": 0, "never": 0})
+    assert [(node.name, node.fits, node.reasons) for node in found.nodes] == [("box", True, [])]
+
+
+def test_a_request_that_has_to_wait_is_told_for_what(platform: Platform) -> None:
+    run_id = occupy(platform, resources={"gpu": 2})
+    found = judge(platform, resources={"gpu": 1})
+    assert (found.verdict, found.room) == ("later", 0)
+    assert found.reasons == [f"asks for 1 GPU; 0 of 2 are free on box: run train-{run_id} holds the rest"]
+
+
+def test_what_never_fits_is_an_answer_and_no_error(platform: Platform) -> None:
+    found = judge(platform, resources={"gpu": 3})
+    assert (found.verdict, found.violations) == ("never", [])
+
+
+def test_other_nodes_may_be_supposed(platform: Platform) -> None:
+    occupy(platform, resources={"gpu": 2})
+    more = judge(platform, resources={"gpu": 2}, add_nodes=("2xbox",))
+    assert (more.verdict, more.room, more.supposed.added[0].names) == ("now", 2, ("box+1", "box+2"))
+    fewer = judge(platform, resources={"cpu": 1}, without=("box",))
+    assert (fewer.verdict, fewer.reasons, fewer.nodes) == ("never", ["there is no node"], [])
+    assert (fewer.supposed.left_out, fewer.supposed.pods_left_out) == (["box"], 1)
+    assert judge(platform, resources={"gpu": 2}).verdict == "later", "nothing is kept"
+
+
+def test_a_node_that_is_not_there_is_refused(platform: Platform) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        judge(platform, add_nodes=("2xbux",), without=("bix",))
+    assert refused(caught) == [("add_nodes.0", "unknown_node"), ("without.0", "unknown_node")]
+    assert [violation.hint for violation in caught.value.violations] == ["did you mean box?"] * 2
+
+
+def test_a_request_that_breaks_rules_is_told_all_of_them(platform: Platform) -> None:
+    found = judge(platform, run_as_user=0, profile="none")
+    assert (found.verdict, found.room) == ("unknown", None)
+    assert sorted(violation["path"] for violation in found.violations) == ["profile", "run_as_user"]
+
+
+def test_names_of_runs_are_for_those_who_see_their_project(platform: Platform) -> None:
+    occupy(platform, resources={"gpu": 2})
+    stranger = platform.world.grant("sam", "viewer", OTHER)
+    told = [
+        judge(platform, OTHER, call=call, resources={"gpu": 1}).reasons[0] for call in (platform.world.root, stranger)
+    ]
+    assert [("train" in reason) for reason in told] == [True, False]
+
+
+def test_whoever_does_not_see_the_project_finds_nothing(platform: Platform) -> None:
+    stranger = platform.world.grant("sam", "admin", OTHER)
+    for call in (stranger, call_as("nobody")):
+        with pytest.raises(NotFound, match="project/home"):
+            judge(platform, call=call)
+    with pytest.raises(NotFound, match="project/none"):
+        judge(platform, "project/none")
+    assert judge(platform, call=platform.world.grant("vic", "viewer", HOME)).verdict == "now"
+
+
+def test_without_a_view_of_the_nodes_nothing_is_known_but_what_is_refused(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = judge(platform, FAR, add_nodes=("a",))
+    assert (found.verdict, found.reasons) == ("unknown", ["no server executes the runs of cluster/far"])
+
+    def fail() -> Grid:
+        raise Unavailable("no answer")
+
+    monkeypatch.setattr(platform.executor, "nodes", fail)
+    found = judge(platform, run_as_user=0)
+    assert (found.verdict, found.reasons) == ("unknown", ["the nodes of cluster/here cannot be seen now"])
+    assert [violation["path"] for violation in found.violations] == ["run_as_user"]

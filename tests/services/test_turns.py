@@ -1,0 +1,196 @@
+"""Quotas as users meet them before and while they wait: in a preview, in `why`, in a fit; and what would help."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.errors import RequestRejected
+from fairlead.model.plans import WayOut
+from fairlead.ports import Store
+from fairlead.services.calls import Call
+from fairlead.services.whys import Why
+from tests.making import PYTHON
+from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
+from tests.services.worlds import make_asked
+
+
+@pytest.fixture
+def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A machine of eight cores, of which all runs may have four together, and one has three."""
+    found = found_platform(store, monkeypatch)
+    found.world.put_policy(quota={"cpu": 4})
+    found.submit(resources={"cpu": 3})
+    found.control().look(set())
+    return found
+
+
+def preview(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
+    """The fit of a preview."""
+    return platform.world.preview(scope, function=PYTHON, **asked)["fit"]
+
+
+def judge(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
+    """What `fairlead fit` is answered."""
+    request = make_asked(function=PYTHON, **asked)
+    return platform.world.services.fits.judge(platform.world.root, scope.partition("/")[2], request)
+
+
+def wait(platform: Platform, scope: str = HOME, **asked: Any) -> str:
+    """The id of a run that is told what it waits for."""
+    run = platform.submit(scope, **asked)
+    platform.control().look(set())
+    assert platform.state(run.id) == ("queued", "Quota")
+    return run.id
+
+
+def why(platform: Platform, run_id: str, call: Call | None = None) -> Why:
+    """Why a run waits."""
+    return platform.world.services.whys.why(call or platform.world.root, run_id)
+
+
+def list_ways(ways: Any) -> list[tuple[str, str]]:
+    """Ways out in short."""
+    return [(way.kind, way.message) if isinstance(way, WayOut) else (way["kind"], way["message"]) for way in ways]
+
+
+def holder_of(platform: Platform) -> str:
+    """The name of the run that is there."""
+    return f"train-{platform.executor.list_runs()[0]}"
+
+
+def test_a_preview_says_that_a_quota_has_too_little_left(platform: Platform) -> None:
+    fit, holder = preview(platform, resources={"cpu": 4}), holder_of(platform)
+    quota = f"quota of platform: 4 CPU, of which 3 are held; this run asks for 4; next: run {holder} holds 3"
+    assert (fit["verdict"], fit["reasons"], fit["counts"]) == ("later", [quota], {"now": 1, "later": 0, "never": 0})
+    assert list_ways(fit["ways_out"]) == [
+        ("lower", "ask for 1 CPU instead of 4"),
+        ("wait", f"wait for run {holder}, which holds 3 CPU of the quota of platform"),
+    ]
+    assert preview(platform, resources={"cpu": 1})["verdict"] == "now"
+
+
+def test_after_the_quota_comes_what_the_nodes_lack(platform: Platform) -> None:
+    platform.world.put_policy(quota={"cpu": 7})
+    fit = preview(platform, resources={"cpu": 6})
+    first, second = fit["reasons"]
+    assert first.startswith("quota of platform: 7 CPU, of which 3 are held; this run asks for 6")
+    assert second.startswith("asks for 6 CPU; 5 of 8 are free on box")
+    assert [kind for kind, _ in list_ways(fit["ways_out"])] == ["lower", "wait"]
+    assert list_ways(fit["ways_out"])[0] == ("lower", "ask for 4 CPU instead of 6")
+
+
+def test_a_run_that_exceeds_a_quota_alone_is_warned_of_and_not_refused(platform: Platform) -> None:
+    plan = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 5})
+    assert (plan["violations"], plan["fit"]["verdict"]) == ([], "later")
+    assert plan["fit"]["reasons"] == ["asks for 5 CPU, and the quota of platform is 4"]
+    assert "quota" in [found["rule"] for found in plan["warnings"]]
+    assert list_ways(plan["fit"]["ways_out"]) == [("lower", "ask for 1 CPU instead of 5")]
+    run_id = wait(platform, resources={"cpu": 5})
+    assert why(platform, run_id).message == "asks for 5 CPU, and the quota of platform is 4"
+
+
+def test_what_no_node_takes_is_refused_with_a_hint_that_quotas_allow(platform: Platform) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        platform.submit(resources={"cpu": 9})
+    (violation,) = caught.value.violations
+    assert violation.hint == "ask for 8 CPU or less; to run now, ask for 1 CPU instead of 9"
+
+
+def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform: Platform) -> None:
+    run_id, holder = wait(platform, resources={"cpu": 2}), holder_of(platform)
+    told = why(platform, run_id)
+    assert (told.state, told.reason) == ("queued", "Quota")
+    quota = "quota of platform: 4 CPU, of which 3 are held; this run asks for 2"
+    assert told.message == f"{quota}; next: run {holder} holds 3"
+    assert told.fit.verdict == "later"
+    assert list_ways(told.fit.ways_out) == [
+        ("lower", "ask for 1 CPU instead of 2"),
+        ("wait", f"wait for run {holder}, which holds 3 CPU of the quota of platform"),
+    ]
+    explained = platform.world.services.whys.explain(platform.world.root, run_id)["fit"]
+    assert (explained["verdict"], explained["reasons"]) == ("later", [told.message])
+
+
+def test_who_is_behind_others_is_told_so(platform: Platform) -> None:
+    first, second = (wait(platform, resources={"cpu": cpu}) for cpu in (4, 1))
+    told = why(platform, second)
+    assert told.message.endswith("this run asks for 1, and one that has waited longer comes first")
+    assert told.fit.ways_out == ()  # the end of the one that runs helps the one before it
+    # Another run in the place of the first would let the second pass.
+    assert [kind for kind, _ in list_ways(why(platform, first).fit.ways_out)] == ["wait"]
+    assert preview(platform, resources={"cpu": 1})["reasons"] == [told.message]
+
+
+def test_a_way_out_of_one_that_waits_holds_for_the_last_in_line(platform: Platform) -> None:
+    platform.world.put_policy(quota={"cpu": 5})
+    first = wait(platform, resources={"cpu": 3})
+    assert ("lower", "ask for 2 CPU instead of 3") in list_ways(why(platform, first).fit.ways_out)
+    wait(platform, OTHER, resources={"cpu": 4})
+    # Another run in its place would come after the one behind it.
+    assert [kind for kind, _ in list_ways(why(platform, first).fit.ways_out)] == ["wait"]
+
+
+def test_each_way_out_of_why_is_taken_by_one_call_and_starts_the_run(platform: Platform) -> None:
+    platform.world.offer("tiny", resources={"cpu": 1})
+    run_id = wait(platform, resources={"cpu": 2})
+    ways = why(platform, run_id).fit.ways_out
+    assert [kind for kind, _ in list_ways(ways)] == ["lower", "compute_resource", "wait"]
+    assert ways[1].message == "use compute resource tiny, of which 1 fits now"
+    for way in ways[:2]:
+        after = platform.world.services.runs.change(platform.world.root, run_id, way.change)
+        platform.control().look(set())
+        assert platform.state(after.id)[0] == "pending"
+        platform.executor.end(after.id)
+        platform.control().look({after.id})
+        run_id = wait(platform, resources={"cpu": 2})
+
+
+def test_another_project_is_a_way_out_where_its_quotas_have_room(platform: Platform) -> None:
+    platform.world.services.policies.delete(platform.world.root, "platform")
+    platform.world.put_policy(HERE, quota={"cpu": 4})
+    elsewhere = ("cluster", "run it in project default: cluster local has room for it now")
+    assert elsewhere in list_ways(preview(platform, resources={"cpu": 2})["ways_out"])
+    platform.world.put_policy("cluster/local", quota={"cpu": 1})
+    assert elsewhere not in list_ways(preview(platform, resources={"cpu": 2})["ways_out"])
+
+
+def test_who_does_not_see_a_run_is_not_told_its_name(platform: Platform) -> None:
+    sam = platform.world.grant("sam", "member", OTHER)
+    run_id = wait(platform, OTHER, resources={"cpu": 2}, call=sam)
+    told = why(platform, run_id, sam)
+    assert told.message == "quota of platform: 4 CPU, of which 3 are held; this run asks for 2"
+    assert [kind for kind, _ in list_ways(told.fit.ways_out)] == ["lower"]
+    assert "train" not in platform.run(run_id).message
+
+
+def test_a_number_of_runs_is_waited_for_and_cannot_be_lowered(platform: Platform) -> None:
+    platform.world.put_policy(quota={"runs": 1})
+    run_id = wait(platform)
+    told = why(platform, run_id)
+    holder = holder_of(platform)
+    assert told.message == f"quota of platform: 1 run at once, and 1 has a place; next: run {holder}"
+    message = f"wait for run {holder}, which holds a place of the quota of platform"
+    assert list_ways(told.fit.ways_out) == [("wait", message)]
+
+
+def test_what_has_a_place_waits_for_no_quota(platform: Platform) -> None:
+    run = platform.submit(resources={"cpu": 1})
+    platform.control().look(set())
+    platform.world.put_policy(quota={"cpu": 1})
+    assert "quota" not in why(platform, run.id).message
+
+
+def test_a_fit_minds_quotas(platform: Platform) -> None:
+    found = judge(platform, resources={"cpu": 2})
+    assert (found.verdict, found.room, found.counts["now"]) == ("later", 0, 1)
+    assert found.reasons[0].startswith("quota of platform: 4 CPU, of which 3 are held; this run asks for 2")
+    assert [kind for kind, _ in list_ways(found.ways_out)] == ["lower", "wait"]
+    assert (judge(platform, resources={"cpu": 1}).verdict, judge(platform, resources={"cpu": 1}).room) == ("now", 1)
+    assert judge(platform, resources={"mem": "1Gi"}).room == 15
+
+
+def test_a_quota_is_told_of_where_no_node_is_seen(platform: Platform) -> None:
+    platform.world.put_policy("cluster/far", quota={"runs": 0})
+    found = judge(platform, FAR)
+    assert (found.verdict, found.reasons[0]) == ("unknown", "the quota of cluster/far is 0 runs")
+    assert preview(platform, FAR)["reasons"] == ["the quota of cluster/far is 0 runs"]
