@@ -6,7 +6,7 @@ from typing import Any
 
 from fairlead.core.drafts import Snapshot
 from fairlead.core.fitting.asking import Ask, read_ask
-from fairlead.core.planning import plan_run
+from fairlead.core.planning import NO_RUN, plan_run
 from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.plans import Plan, Violation
 from fairlead.model.policies import Switches
@@ -18,7 +18,6 @@ PROGRAMS: Mapping[str, Mapping[str, Any]] = {
     "local": {"name": "offer", "source": "offer.py"},
 }
 ABOUT_PROGRAMS = ("function", "replicas", "deadline")
-RUN_ID = "0" * 32
 
 
 def ask_for(resource: ComputeResource, snapshot: Snapshot) -> Ask | Violation:
@@ -38,7 +37,7 @@ def ask_for(resource: ComputeResource, snapshot: Snapshot) -> Ask | Violation:
 
 def _try_out(asked: Mapping[str, str], snapshot: Snapshot) -> Ask | Violation:
     request = RunRequest.model_validate({**asked, "function": PROGRAMS[snapshot.cluster.executor]})
-    plan = plan_run(request, snapshot, RUN_ID)
+    plan = plan_run(request, snapshot, NO_RUN)
     if broken := [found for found in plan.violations if not _is_for_users(found)]:
         return min(broken, key=lambda found: found.path == "action")  # its own mistake before that of the action
     if not plan.manifests:  # somebody must say something more, which changes nothing about what the pod needs
@@ -55,4 +54,4 @@ def _plan_unruled(request: RunRequest, snapshot: Snapshot) -> Plan:
     """The plan with all that policies say where nobody else does, and nothing that they forbid."""
     unruled = {"rules": {}, "switches": Switches()}
     policies = tuple(policy.model_copy(update=unruled) for policy in snapshot.policies)
-    return plan_run(request, replace(snapshot, policies=policies), RUN_ID)
+    return plan_run(request, replace(snapshot, policies=policies), NO_RUN)

@@ -20,6 +20,7 @@ from fairlead.model.scopes import Cluster
 STEPS: Mapping[str, int] = {"cpu": MILLICORE, "mem": NANOS, "disk": NANOS}
 PORTS: Mapping[tuple[str, str], int] = {("python", "serve"): 8080, ("python", "workspace"): 8888}
 PLATFORM = Source(Layer.PLATFORM)
+NO_RUN = "0" * 32  # the id of the run in plans that nobody keeps
 USER = Source(Layer.USER)
 
 

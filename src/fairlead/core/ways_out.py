@@ -18,7 +18,7 @@ from fairlead.core.fitting.counting import PODS
 from fairlead.core.fitting.grids import Grid
 from fairlead.core.fitting.sifting import Sieve
 from fairlead.core.fitting.wording import SIZES, name_resource, path_of, show_amount
-from fairlead.core.planning import plan_run
+from fairlead.core.planning import NO_RUN, plan_run
 from fairlead.core.quotas import UNITS, Allowance, Holder, Load
 from fairlead.model.nodes import Amounts, Node
 from fairlead.model.plans import WayOut
@@ -31,7 +31,6 @@ MOST_OF_A_KIND = 3
 MOST_TRIED, FEWER_TRIED = 50, 5  # fewer where all nodes are looked at for each
 MOST_LOOKED_AT, MOST_CHOSEN_FROM = 200, 20
 MOST_COUNTED = 1000
-RUN_ID = "0" * 32  # of plans that nobody keeps
 # An amount that people would write: the next round one below, the largest step that leaves most of it first.
 ROUND = {"cpu": (NANOS, 100 * MILLICORE, MILLICORE), **dict.fromkeys(SIZES, (2**30 * NANOS, 2**20 * NANOS, NANOS))}
 LEAST_KEPT = 4  # a round amount is at least so many steps
@@ -252,7 +251,7 @@ class _Trying:
 
 def _ask_of(request: RunRequest, snapshot: Snapshot) -> _Asked | None:
     """What a request comes to; None where it is refused for something else."""
-    plan = plan_run(request, snapshot, RUN_ID)
+    plan = plan_run(request, snapshot, NO_RUN)
     return _Asked(read_ask(plan.manifests), Load.of(quotas.count(plan.settings))) if plan.manifests else None
 
 

@@ -14,17 +14,8 @@ from fairlead.core.fitting.waiting import explain_wait
 from fairlead.core.fitting.wording import name_resource, show_amount
 from fairlead.model.nodes import Holding, Node, Taint
 from fairlead.model.quantities import NANOS
+from tests.core.properties.clusters import RESOURCES, TAINTS, TOLERATIONS, UNITS
 
-RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods")
-UNITS = {"memory": 2**30 * NANOS}
-TAINTS = [
-    Taint("team", "b", "NoSchedule"),
-    Taint("gpu", "", "NoExecute"),
-    Taint("team", "b", "PreferNoSchedule"),
-    Taint("node.kubernetes.io/not-ready", "", "NoExecute"),
-    Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),
-]
-TOLERATIONS = [{"operator": "Exists"}, {"key": "team", "value": "b"}, {"key": "gpu", "operator": "Exists"}]
 TERMS = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}, {}]
 
 

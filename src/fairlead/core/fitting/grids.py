@@ -10,7 +10,7 @@ from fairlead.model.nodes import Amounts, Holding, Labels, Node, Surroundings, T
 MOST_PENDING = 64  # changes that each copy makes good for itself, before they are made good for all
 
 T = TypeVar("T")
-Column = TypeVar("Column", list[Any], dict[str, int], set[str])
+Column = TypeVar("Column", list[Any], dict[str, int])
 
 
 class Kind(NamedTuple):
