@@ -1,8 +1,9 @@
-"""What the web page costs whoever opens it: bytes that are sent, and the time until its table can be used.
+"""What the web page costs whoever opens it: bytes that are sent, the time until tables can be used, how they scroll.
 
 A real browser on a real server, both on this machine. Sizes are what travels, compressed as the server sends it. Times
-are medians of several openings in browsers that have nothing of it yet, and once more with what they then kept; the
-table is usable when a row of it can be clicked. Ratios are of one run.
+are medians of several openings in browsers that have nothing of it yet, and once more with what they then kept; a table
+is usable when a row of it can be clicked. A frame is what the browser draws between two steps of scrolling from the
+beginning to the end of what is loaded; at 60 a second it has 17 ms. Ratios are of one run.
 """
 
 import os
@@ -10,19 +11,50 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
-from playwright.sync_api import Browser, BrowserContext, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
+from fairlead.model.records import RunRecord
 from tests.processes.machines import Launcher, Machine
 from tests.ui import chromium
 from tests.ui.browsing import ARGUMENTS, LAPTOP
 from tests.ui.sites import Site
 
-FEW, MANY = 10, 1000
 OPENINGS = 7
 GOAL_KB = 300
-PATH = "/compute-resources"
 FIRST_ROW = "tbody td[data-first] a"
+LINES = 50_000
+STEPS = 120
+SCROLL = """async ([selector, steps]) => {
+    const frame = document.querySelector(selector);
+    const times = [];
+    let before = await new Promise(requestAnimationFrame);
+    for (let step = 1; step <= steps; step++) {
+        frame.scrollTop = (frame.scrollHeight - frame.clientHeight) * step / steps;
+        const now = await new Promise(requestAnimationFrame);
+        times.push(now - before);
+        before = now;
+    }
+    return times;
+}"""
+
+
+class Table(NamedTuple):
+    """A table that is measured with few rows and with many."""
+
+    path: str
+    few: int
+    many: int
+
+
+RESOURCES = Table("/compute-resources", 10, 1000)
+RUNS = Table("/runs", 10, 10_000)
+SLEEPER = {"function": {"name": "sleeper", "command": ["true"]}, "resources": {"mem": "16Mi"}}
+WRITER = {
+    "function": {"name": "writer", "command": ["bash", "-c", f"seq -f 'line %.0f of a long log' {LINES}"]},
+    "resources": {"mem": "64Mi"},
+}
 
 
 def main() -> None:
@@ -36,19 +68,21 @@ def main() -> None:
         )
         try:
             _print_sizes(_measure_sizes(browser, site))
-            site.make_resources(FEW, prefix="few")
-            took = {FEW: _measure_openings(browser, site)}
-            site.make_resources(MANY - FEW)
-            took[MANY] = _measure_openings(browser, site)
+            site.make_resources(RESOURCES.few, prefix="few")
+            first = _measure_openings(browser, site, RESOURCES)
+            site.make_resources(RESOURCES.many - RESOURCES.few)
+            _print_openings(RESOURCES, first, _measure_openings(browser, site, RESOURCES))
+            written = _run_to_its_end(site, WRITER)
+            for _ in range(RUNS.few - 1):
+                _run_to_its_end(site, SLEEPER)
+            first = _measure_openings(browser, site, RUNS)
+            site.multiply(RunRecord, RUNS.many - RUNS.few)
+            _print_openings(RUNS, first, _measure_openings(browser, site, RUNS))
+            _measure_scrolling(browser, site, written)
         finally:
             browser.close()
             site.close()
             launcher.close()
-    for rows, (first, again) in took.items():
-        print(
-            f"table of {rows:>5,}  first {first * 1000:5.0f} ms  x {first / took[FEW][0]:.2f}"
-            f"   again {again * 1000:5.0f} ms  x {again / took[FEW][1]:.2f}"
-        )
 
 
 def _open(browser: Browser, site: Site) -> BrowserContext:
@@ -56,6 +90,14 @@ def _open(browser: Browser, site: Site) -> BrowserContext:
     answer = context.request.post("/api/v1/sessions", data={"token": site.token})
     assert answer.status == 204, answer.text()
     return context
+
+
+def _run_to_its_end(site: Site, asked: dict[str, object]) -> str:
+    """The id of a run that has ended."""
+    run_id: str = site.api("POST", "/projects/default/runs", asked)["id"]
+    while site.api("GET", f"/runs/{run_id}")["live"]:
+        time.sleep(0.05)
+    return run_id
 
 
 def _measure_sizes(browser: Browser, site: Site) -> dict[str, int]:
@@ -70,9 +112,9 @@ def _measure_sizes(browser: Browser, site: Site) -> dict[str, int]:
             sizes[request.resource_type] = sizes.get(request.resource_type, 0) + sent
 
     page.on("requestfinished", note)
-    page.goto(PATH)
-    page.get_by_text("No compute resources yet").wait_for()
-    page.wait_for_load_state("networkidle")
+    page.goto("/")
+    page.get_by_role("heading", name="Runs", level=1).wait_for()
+    page.get_by_role("status").filter(has_text="0 runs").wait_for()
     context.close()
     return sizes
 
@@ -84,25 +126,54 @@ def _print_sizes(sizes: dict[str, int]) -> None:
     print(f"{'first page':<12} {total:7.1f} kB  goal {GOAL_KB} kB {'met' if total < GOAL_KB else 'MISSED'}")
 
 
-def _measure_openings(browser: Browser, site: Site) -> tuple[float, float]:
+def _measure_openings(browser: Browser, site: Site, table: Table) -> tuple[float, float]:
     """Seconds until a row can be clicked: with nothing kept, and with what was."""
     firsts, agains = [], []
     for _ in range(OPENINGS):
         context = _open(browser, site)
-        firsts.append(_time_opening(context))
-        agains.append(_time_opening(context))
+        firsts.append(_time_opening(context, table))
+        agains.append(_time_opening(context, table))
         context.close()
     return statistics.median(firsts), statistics.median(agains)
 
 
-def _time_opening(context: BrowserContext) -> float:
+def _time_opening(context: BrowserContext, table: Table) -> float:
     page = context.new_page()
     started = time.perf_counter()
-    page.goto(PATH, wait_until="commit")
+    page.goto(table.path, wait_until="commit")
     page.locator(FIRST_ROW).first.click(trial=True)
     took = time.perf_counter() - started
     page.close()
     return took
+
+
+def _print_openings(table: Table, few: tuple[float, float], many: tuple[float, float]) -> None:
+    for rows, (first, again) in ((table.few, few), (table.many, many)):
+        print(
+            f"{table.path:<20} {rows:>6,} rows  first {first * 1000:5.0f} ms  x {first / few[0]:.2f}"
+            f"   again {again * 1000:5.0f} ms  x {again / few[1]:.2f}"
+        )
+
+
+def _measure_scrolling(browser: Browser, site: Site, run_id: str) -> None:
+    """How long frames take in the table of runs and in a long log."""
+    context = _open(browser, site)
+    page = context.new_page()
+    page.goto(RUNS.path)
+    page.locator(FIRST_ROW).first.click(trial=True)
+    _print_frames("table of runs", page, "section[aria-label=Runs]")
+    started = time.perf_counter()
+    page.goto(f"/runs/{run_id}/logs")
+    page.get_by_text(f"line {LINES} of a long log", exact=True).wait_for()
+    print(f"{f'log of {LINES:,} lines':<24} its end in sight after {(time.perf_counter() - started) * 1000:5.0f} ms")
+    _print_frames("log", page, "[role=log]")
+    context.close()
+
+
+def _print_frames(name: str, page: Page, selector: str) -> None:
+    frames = sorted(page.evaluate(SCROLL, [selector, STEPS]))
+    worst = frames[int(len(frames) * 0.95)]
+    print(f"{'scrolling the ' + name:<24} frame {statistics.median(frames):4.0f} ms, 95% below {worst:4.0f} ms")
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import uuid_utils
 import uvicorn
 from fastapi import FastAPI
 from pydantic import ValidationError
@@ -30,116 +29,26 @@ from fairlead.adapters.kubernetes.executors import Keeping, open_executor
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import describe_runs, find_machine
 from fairlead.adapters.local.specifying import find_runtime
+from fairlead.composing import Entrance, Execution, build_services, make_id, now
 from fairlead.controllers.fleets import Fleet
 from fairlead.controllers.folders import WatchedFolder
 from fairlead.controllers.retention import Retention
 from fairlead.controllers.runs import Keeper, RunController
 from fairlead.controllers.works import open_secrets
 from fairlead.errors import FairleadError
-from fairlead.files.sources import load_program
 from fairlead.model.records import PlaceRecord
 from fairlead.model.scopes import PLATFORM
-from fairlead.ports import Executors, Identity, Login, Principal, Safe, Store, Tell
+from fairlead.ports import Principal, Safe, Store
 from fairlead.server.applications import create_application
 from fairlead.server.changes import Changes
-from fairlead.server.doors import Services
-from fairlead.services.applying import FOLDER, Apply, Applying
-from fairlead.services.audits import Audits
+from fairlead.services.applying import FOLDER, Apply
 from fairlead.services.calls import Call
-from fairlead.services.capacities import Capacities
-from fairlead.services.codes import Codes
-from fairlead.services.compute_resources import ComputeResources
-from fairlead.services.connections import Connections
-from fairlead.services.executions import Executions
-from fairlead.services.fits import Fits
 from fairlead.services.founding import Founding
-from fairlead.services.grants import Grants
-from fairlead.services.handovers import Handovers
-from fairlead.services.logins import Logins
-from fairlead.services.places import Places
-from fairlead.services.policies import Policies
-from fairlead.services.runs import Runs
-from fairlead.services.secrets import Secrets
-from fairlead.services.settings import PlatformSettings
-from fairlead.services.snapshots import Snapshots
-from fairlead.services.templates import Templates
-from fairlead.services.tokens import Tokens
-from fairlead.services.units import Units
-from fairlead.services.volumes import Volumes
-from fairlead.services.whys import Whys
 from fairlead.settings import Settings, describe_mistakes, problems_of, unknown_variables
 
 PAGE = Path(__file__).with_name("_ui")
 WATCHER = Call(principal=Principal("fairlead", via="folder"), trusted=True)
 KEEPER = Call(principal=Principal("fairlead", via="keys"), trusted=True)
-
-
-def now() -> datetime:
-    """The time, to the microsecond."""
-    return datetime.now(UTC)
-
-
-def make_id() -> str:
-    """An id: unique, and later ones sort after earlier ones."""
-    return uuid_utils.uuid7().hex
-
-
-@dataclass(frozen=True)
-class Execution:
-    """What executes runs, and whom to tell when something changes about one."""
-
-    executors: Executors = field(default_factory=lambda: Fleet({}))
-    tell: Tell = lambda _run_id: None
-    server_id: str = ""
-
-
-@dataclass(frozen=True)
-class Entrance:
-    """Who knows people beside the server itself, where they sign in, and whether a link signs in too."""
-
-    identity: Identity | None = None
-    login: Login | None = None
-    link: bool = False
-
-
-def build_services(
-    store: Store,
-    safe: Safe,
-    entrance: Entrance | None = None,
-    describe: Callable[[], dict[str, Any]] = dict,
-    execution: Execution | None = None,
-) -> tuple[Services, Founding]:
-    """What users can do, over a store and a safe; without an executor, runs wait for one."""
-    execution, entrance = execution or Execution(), entrance or Entrance()
-    units = Units(store, now, make_id, entrance.identity)
-    snapshots = Snapshots(load_program())
-    executions = Executions(units, execution.executors, execution.server_id)
-    places, policies, tokens = Places(units), Policies(units), Tokens(units)
-    compute_resources, templates = ComputeResources(units), Templates(units)
-    services = Services(
-        units=units,
-        places=places,
-        compute_resources=compute_resources,
-        templates=templates,
-        policies=policies,
-        secrets=Secrets(units, safe),
-        volumes=Volumes(units),
-        runs=Runs(units, snapshots, execution.executors, execution.tell),
-        fits=Fits(units, snapshots, execution.executors),
-        executions=executions,
-        whys=Whys(executions, snapshots),
-        capacities=Capacities(units, execution.executors, snapshots),
-        handovers=Handovers(units, safe),
-        connections=Connections(units, safe, execution.executors),
-        codes=Codes(units),
-        grants=Grants(units),
-        tokens=tokens,
-        logins=Logins(tokens, entrance.login, link=entrance.link),
-        audits=Audits(units),
-        settings=PlatformSettings(units, describe),
-        applying=Applying(units, places, policies, compute_resources, templates),
-    )
-    return services, Founding(units, places, tokens)
 
 
 @dataclass(frozen=True)
@@ -238,6 +147,7 @@ def up(settings: Settings) -> int:
         # Uvicorn ends by the signal that it was sent, once more; what is below must still be done.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         serving = uvicorn.Server(configuration)
+        server.app.state.is_ending = lambda: serving.should_exit
         if settings.idle_seconds is not None:
             background.end_when_idle(
                 lambda: setattr(serving, "should_exit", True),

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import fairlead
-from fairlead import app
+from fairlead import composing
 from fairlead.cli import nodes as command
 from fairlead.controllers.fleets import Fleet
 from fairlead.core.fitting.grids import Grid
@@ -62,7 +62,7 @@ class Desk:
 def make_desk(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **said: Any) -> World:
     """A world with a cluster of these nodes, which the terminal asks from now on."""
     tree = (Cluster(name="main", **said), Project(name="forest", parent="cluster/main"))
-    execution = app.Execution(Fleet({"kubernetes": Fields(*nodes)}))
+    execution = composing.Execution(Fleet({"kubernetes": Fields(*nodes)}))
     world = found_world(MemoryStore(), monkeypatch, execution=execution, tree=tree)
     monkeypatch.setattr(command, "connect", lambda: Desk(world))
     return world

@@ -98,3 +98,22 @@ def test_how_an_image_is_pulled_is_said_with_options(terminal: Terminal) -> None
         assert values["function.pull_policy"] == "Always"
         assert {"function.pull_secrets.REGISTRY", "function.pull_secrets.OTHER"} <= values.keys()
     assert "did you mean Always?" in terminal.fail("run", "train.py:main", "--pull-policy", "always", "--preview")
+
+
+def test_a_function_that_was_run_is_kept_and_runs_again_by_its_name(terminal: Terminal) -> None:
+    terminal("run", "train.py:main", "--name", "kept-one", "--input", "n=3")
+    Path(terminal.folder, "train.py").unlink()
+    answer = terminal("run", "--function", "kept-one", "--input", "n=4")
+    assert (answer.code, answer.out) == (0, "step 4\n")
+    listed = {item["name"]: item["runs"] for item in terminal.read("functions", "ls")}
+    assert listed["kept-one"] == 2
+    assert "did you mean kept-one?" in terminal.fail("run", "--function", "kept-on")
+    assert "--image" in terminal.fail("run", "--function", "kept-one", "--image", "a:1")
+    assert "--function" in terminal.fail("run")
+    assert "deleted function kept-one" in terminal.say("functions", "rm", "kept-one")
+
+
+def test_words_after_a_kept_script_are_its_arguments(terminal: Terminal) -> None:
+    terminal("run", "train.py", "--name", "kept-script", "--", "0")
+    answer = terminal("run", "--function", "kept-script", "--", "--lr", "7")
+    assert (answer.code, answer.out) == (7, "['--lr', '7']\n")

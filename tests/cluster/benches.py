@@ -15,7 +15,7 @@ from fairlead.adapters import safes
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.kubernetes.clients import Api
 from fairlead.adapters.kubernetes.executors import Keeping, KubernetesExecutor
-from fairlead.app import build_services, make_id
+from fairlead.composing import build_services, make_id
 from fairlead.model.connections import Connection
 from fairlead.model.observations import Observation, Phase, Work
 from fairlead.model.records import RunRecord

@@ -30,6 +30,7 @@ UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
     records.PolicyRecord: (("scope",),),
     records.SecretRecord: (("scope", "name"),),
     records.VolumeRecord: (("scope", "name"),),
+    records.FunctionRecord: (("scope", "name"),),
     records.GrantRecord: (("subject", "role", "scope"),),
     records.TokenRecord: (("digest",),),
     records.RunRecord: (),
@@ -217,6 +218,10 @@ class MemoryTransaction:
         if isinstance(record, records.ComputeResourceRecord):
             templates = self.shelves[records.TemplateRecord].values()
             derived["templates"] = sum(template.compute_resource == record.name for template in templates)
+        if isinstance(record, records.FunctionRecord):
+            every = self.shelves[records.RunRecord].values()
+            runs = [run for run in every if (run.scope, run.function) == (record.scope, record.name)]
+            derived = {"runs": len(runs), "last_run_at": max((run.created_at for run in runs), default=None)}
         return replace(record, **derived) if derived else record
 
     def _check(self, record: Any, unique: Iterable[tuple[str, ...]], others: Iterable[Any]) -> None:

@@ -21,6 +21,7 @@ _NEEDED: Mapping[type, dict[str, Any]] = {
     records.PolicyRecord: {**_STAMPS, "scope": "platform", "content": {}},
     records.SecretRecord: {**_STAMPS, "scope": "platform", "sealed": b"sealed", "key_id": "k1"},
     records.VolumeRecord: {**_STAMPS, "scope": "platform", "size": "1Gi"},
+    records.FunctionRecord: {**_STAMPS, "scope": "platform", "kind": "python", "content": {"source": "main.py"}},
     records.GrantRecord: {**_STAMPS, "role": "admin", "scope": "platform"},
     records.TokenRecord: {**_STAMPS, "user": "ada", "groups": [], "purpose": "api", "expires_at": None},
     records.RunRecord: {
@@ -63,6 +64,7 @@ _OWN: Mapping[type, tuple[str, ...]] = {
     records.RevisionRecord: ("name",),
     records.SecretRecord: ("name",),
     records.VolumeRecord: ("name",),
+    records.FunctionRecord: ("name",),
     records.GrantRecord: ("subject",),
     records.TokenRecord: ("name", "digest"),
     records.AuditRecord: ("name",),
@@ -111,6 +113,7 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
     records.PolicyRecord: {**_STAMPED, "managed_by": _WORDS},
     records.SecretRecord: {**_STAMPED, "name": _TEXTS, "scope": _SCOPES},
     records.VolumeRecord: {**_STAMPED, "name": _TEXTS, "scope": _SCOPES, "storage_class": _WORDS},
+    records.FunctionRecord: {**_STAMPED, "name": _TEXTS, "scope": _SCOPES, "kind": ("python", "container")},
     records.GrantRecord: {**_STAMPED, "subject": _TEXTS, "role": ("admin", "member"), "scope": _SCOPES},
     records.TokenRecord: {
         **_STAMPED,

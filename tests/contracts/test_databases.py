@@ -4,12 +4,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.model.columns import COLUMNS
 from fairlead.model.queries import Condition, Operator, Query
+from fairlead.model.records import RunRecord
 from tests.contracts.memory import MemoryStore
-from tests.contracts.samples import keep, make_world
+from tests.contracts.samples import NOW, keep, make_world
 
 OPERATORS: dict[str, tuple[Operator, ...]] = {
     "text": ("=", "!=", "contains", "in"),
@@ -56,3 +58,15 @@ def test_every_search_finds_the_same(database_store: DatabaseStore, memory: Memo
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(value for value in values if value is not None))
+
+
+def test_what_changed_of_the_runs_is_found_by_its_time(sqlite_store: DatabaseStore) -> None:
+    told: list[tuple[str, Any]] = []
+    since = (Condition("updated_at", ">", NOW),)
+    with sqlite_store.reading() as tx:
+        connection = tx._connection
+        sa.event.listen(connection, "before_cursor_execute", lambda *said: told.append((said[2], said[3])))
+        tx.page(RunRecord, Query(since, sort="updated_at"))
+        statement, values = told[0]
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all()
+    assert "ix_runs_updated_at" in str(plan)

@@ -18,6 +18,7 @@ from fairlead.adapters.database.migrating import FOLDER, HEAD, current, migrate
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.database.tables import metadata
 from fairlead.errors import FairleadError
+from fairlead.model.records import FunctionRecord
 from fairlead.ports import Generation
 
 # SQLite's indexes on expressions are compared as they were written instead.
@@ -110,6 +111,34 @@ def test_runs_that_were_kept_before_say_what_they_hold(empty: sa.Engine) -> None
     runs = {row["id"]: row for row in _rows(empty, _reflect(empty).tables["runs"])}
     held = {name: (row["gpus"], row["cpu_millicores"], row["mem_bytes"]) for name, row in runs.items()}
     assert held == {"live": (6, 1500, 3 * 2**30), "ended": (0, 0, 0), "small": (0, 0, 0), "huge": (0, 0, 2**63 - 1)}
+
+
+def test_functions_of_runs_that_were_kept_before_are_kept_as_they_were_last_run(
+    empty: sa.Engine, empty_url: str
+) -> None:
+    migrate(empty, "0006")
+    tables = _reflect(empty).tables
+    said = {
+        "1": ("train", {"name": "train", "command": ["old"]}),
+        "2": ("train", {"name": "train", "command": ["new"]}),
+        "3": ("named", {"name": "named"}),
+        "4": ("serve", {"name": "serve", "kind": "container", "image": "a:1"}),
+    }
+    with empty.begin() as connection:
+        connection.execute(sa.insert(tables["places"]), _make_row(tables["places"]))
+        for run_id, (name, function) in said.items():
+            connection.execute(sa.insert(tables["runs"]), _make_row(tables["runs"]) | {"id": run_id, "function": name})
+            plan = {"id": run_id, "request": {"function": function}, "plan": {"settings": []}}
+            connection.execute(sa.insert(tables["plans"]), plan)
+    migrate(empty)
+    with contextlib.closing(DatabaseStore(empty_url)) as store, store.reading() as tx:
+        kept = {function.name: function for function in tx.find(FunctionRecord)}
+    contents = {name: (function.kind, function.content) for name, function in kept.items()}
+    assert contents == {
+        "train": ("python", {"command": ["new"]}),
+        "serve": ("container", {"kind": "container", "image": "a:1"}),
+    }
+    assert kept["train"].runs == 2
 
 
 @EACH_LOG

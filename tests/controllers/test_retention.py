@@ -109,7 +109,7 @@ def test_code_that_no_run_needs_is_forgotten_after_a_while(kept_platform: Platfo
     assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (0, 0)
 
 
-def test_code_stays_as_long_as_a_run_that_it_belongs_to(kept_platform: Platform) -> None:
+def test_code_stays_as_long_as_a_run_or_a_function_that_it_belongs_to(kept_platform: Platform) -> None:
     platform = kept_platform
     platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
     finish(platform, function={**PYTHON, "code": DIGEST})
@@ -118,7 +118,10 @@ def test_code_stays_as_long_as_a_run_that_it_belongs_to(kept_platform: Platform)
     assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
     platform.world.clock.pass_by(days=2)
     make_retention(platform).sweep()
-    assert (kept(platform, RunRecord), kept(platform, CodeRecord), kept(platform, BlobRecord)) == (0, 0, 0)
+    assert (kept(platform, RunRecord), kept(platform, CodeRecord), kept(platform, BlobRecord)) == (0, 1, 1)
+    platform.world.services.functions.delete(platform.world.root, HOME, PYTHON["name"])
+    make_retention(platform).sweep()
+    assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (0, 0)
 
 
 def test_code_that_another_project_keeps_stays(kept_platform: Platform) -> None:

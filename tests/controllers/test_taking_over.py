@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from fairlead import app
+from fairlead import composing
 from fairlead.controllers import runs
 from fairlead.controllers.fleets import Fleet
 from fairlead.controllers.runs import Keeper, RunController
@@ -53,7 +53,7 @@ class Servers:
             fleet,
             keeper=Keeper(name, f"host-{name}", f"http://{name}"),
             clock=world.clock,
-            make_id=app.make_id,
+            make_id=composing.make_id,
             tell=platform.told.append,
         )
         return self.controllers[name]

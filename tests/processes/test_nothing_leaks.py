@@ -294,7 +294,8 @@ def _look_around(server: Running, ledger: Ledger) -> None:
         plain = [path for path, methods in described["paths"].items() if "get" in methods and "{" not in path]
         assert len(plain) > 15
         for path in plain:
-            assert client.get(path.removeprefix("/api/v1")).status_code == 200, path
+            method = "HEAD" if path.endswith("/events") else "GET"  # which tells of runs as others do, without end
+            assert client.request(method, path.removeprefix("/api/v1")).status_code == 200, path
         lines = client.get("/audit/export").text.splitlines()
         assert {"secret.create", "secret.edit", "token.create"} <= {json.loads(line)["action"] for line in lines}
         for name in ("default", "nowhere"):

@@ -52,6 +52,7 @@ BODIES: Mapping[str, Data | bytes] = {
         "quota": {"gpu": 8},
     },
     "POST /policies/{kind}/{name}/validate": {"rules": {"resources.gpu": {"max": 2}}},
+    "PUT /projects/{project}/functions/{name}": {"handler": "main", "text": "def main():\n    return 1\n"},
     "PUT /projects/{project}/secrets/{name}": {"value": "hush"},
     "POST /projects/{project}/volumes": {"name": "new-volume", "size": "10Gi"},
     "POST /projects/{project}/runs/preview": {"function": CONTAINER},
@@ -118,6 +119,7 @@ def fill(site: Site, name: str) -> dict[str, str]:
     site.make(f"/projects/{name}/volumes", {"name": volume, "size": "1Gi", "description": f"of {name}"})
     mounted = {"volume_type": "shared_volume", "name": "data", "mount_path": "/data", "spec": {"claim_name": volume}}
     asked = {"function": CONTAINER | {"name": f"{name}-function"}, "template": template, "secrets": [secret]}
+    site.put(f"/projects/{name}/functions/{name}-written", {"text": f"print('of {name}')"})
     site.put(f"/projects/{name}/code/{DIGEST}", CODE)
     ended = site.make(f"/projects/{name}/runs", {"function": SCRIPT | {"name": f"{name}-ended", "code": DIGEST}})
     site.make(f"/runs/{ended['id']}/stop", None)
@@ -135,6 +137,7 @@ def fill(site: Site, name: str) -> dict[str, str]:
         "template_id": made["id"],
         "secret": secret,
         "volume": volume,
+        "function": f"{name}-written",
         "run": run["id"],
         "ended": ended["id"],
         "role": role["id"],
@@ -152,8 +155,8 @@ def names_of(operation: Operation, things: Mapping[str, str], kind: str = "proje
     first = operation.path.split("/")[3]
     nouns = {"compute-resources": "compute_resource", "policies": kind}
     name = nouns.get(first, first.rstrip("s"))
-    if "/secrets/" in operation.path or "/volumes/" in operation.path:
-        name = "secret" if "/secrets/" in operation.path else "volume"
+    held = next((noun for noun in ("secret", "volume", "function") if f"/{noun}s/" in operation.path), None)
+    name = held or name
     known = {
         "name": things.get(name, ""),
         "kind": kind,

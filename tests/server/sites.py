@@ -15,7 +15,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from fairlead.adapters import safes
-from fairlead.app import Entrance, Execution, build_services, make_id
+from fairlead.composing import Entrance, Execution, build_services, make_id
 from fairlead.controllers.fleets import Fleet
 from fairlead.ports import Store
 from fairlead.server.applications import create_application
@@ -166,7 +166,9 @@ def open_site(
     services, founding = build_services(store, safes.KeySafe(safes.parse_keys(KEY)), entrance, execution=execution)
     founding.found([f"user:{ADMIN}"])
     token, _ = founding.let_in(ADMIN, MACHINE, None)
-    app = create_application(services, check_ready=lambda: None, make_id=make_id, url=url, page=page)
+    app = create_application(
+        services, check_ready=lambda: None, make_id=make_id, url=url, page=page, stream_seconds=0.0
+    )
     client = TestClient(app, base_url=url, raise_server_exceptions=False, follow_redirects=False)
     with client:
         site = Site(app, client, services, founding, store, token)

@@ -11,7 +11,7 @@ import pytest
 from httpx2 import Response
 
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.app import Entrance
+from fairlead.composing import Entrance
 from tests.adapters.desks import SECRET
 from tests.adapters.issuers import ISSUER, NOW, OTHER_RSA, Issuer, make_claims, make_token
 from tests.server.samples import ELSEWHERE

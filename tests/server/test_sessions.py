@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from httpx2 import Response
 
-from fairlead.app import Entrance
+from fairlead.composing import Entrance
 from tests.adapters.issuers import Issuer, make_claims, make_token
 from tests.server.samples import ELSEWHERE, address_of, body_of
 from tests.server.sites import COOKIE, URL, Operation, Site, cookie_in, open_site, paths_of, problem_of, told

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import app, packing
+from fairlead import composing, packing
 from fairlead.controllers.fleets import Fleet
 from fairlead.controllers.runs import Keeper, RunController
 from fairlead.model.queries import Condition
@@ -50,7 +50,7 @@ class Platform:
             Fleet({"local": executor or self.executor}),
             keeper=Keeper(server, f"host-{server}", f"http://{server}"),
             clock=self.world.clock,
-            make_id=app.make_id,
+            make_id=composing.make_id,
             tell=self.told.append,
         )
 
@@ -88,7 +88,7 @@ class Platform:
 def found_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
     """A platform over a new store."""
     executor, told = MemoryExecutor(), list[str]()
-    execution = app.Execution(Fleet({"local": executor}), told.append, SERVER)
+    execution = composing.Execution(Fleet({"local": executor}), told.append, SERVER)
     world = found_world(store, monkeypatch, execution=execution, tree=TREE)
     executor.clock = world.clock
     return Platform(world, executor, told)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from fairlead import app
+from fairlead import composing
 from fairlead.adapters.safes import KeySafe, parse_keys
 from fairlead.controllers.fleets import Fleet
 from fairlead.core import connecting
@@ -258,7 +258,7 @@ def test_a_check_asks_the_executor_about_the_projects_on_the_cluster(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor = Asked()
-    execution = app.Execution(Fleet({"kubernetes": executor}))
+    execution = composing.Execution(Fleet({"kubernetes": executor}))
     world = found_world(memory_store, monkeypatch, execution=execution)
     world.services.places.create(world.root, Cluster(name="spare"))
     world.services.places.create(world.root, Project(name="elsewhere", parent="cluster/spare"))
@@ -269,7 +269,7 @@ def test_a_check_asks_the_executor_about_the_projects_on_the_cluster(
 def test_a_cluster_whose_certificate_nobody_looks_at_is_told(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = found_world(memory_store, monkeypatch, execution=app.Execution(Fleet({"kubernetes": Asked()})))
+    world = found_world(memory_store, monkeypatch, execution=composing.Execution(Fleet({"kubernetes": Asked()})))
     put(world)
     assert [check.name for check in world.services.connections.check(world.root, MAIN)] == ["all"]
     put(world, yaml.safe_dump(make_kubeconfig(cluster={"server": SERVER, "insecure-skip-tls-verify": True})))

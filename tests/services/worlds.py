@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import app
+from fairlead import composing
 from fairlead.adapters.safes import KeySafe, parse_keys
 from fairlead.errors import Conflict, FairleadError, RequestRejected
 from fairlead.model.compute_resources import ComputeResource, Template
@@ -121,18 +121,22 @@ class World:
 
 
 def make_world(
-    store: Store, monkeypatch: pytest.MonkeyPatch, *, keys: str = KEY, execution: app.Execution | None = None
+    store: Store, monkeypatch: pytest.MonkeyPatch, *, keys: str = KEY, execution: composing.Execution | None = None
 ) -> World:
     """The services over a store that may have something in it already."""
     clock = Clock()
-    monkeypatch.setattr(app, "now", clock)
+    monkeypatch.setattr(composing, "now", clock)
     safe = KeySafe(parse_keys(keys))
-    services, founding = app.build_services(store, safe, execution=execution)
+    services, founding = composing.build_services(store, safe, execution=execution)
     return World(store, clock, services, founding, safe)
 
 
 def found_world(
-    store: Store, monkeypatch: pytest.MonkeyPatch, *, execution: app.Execution | None = None, tree: Sequence[Any] = TREE
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    execution: composing.Execution | None = None,
+    tree: Sequence[Any] = TREE,
 ) -> World:
     """The services over a new store, with a tree."""
     world = make_world(store, monkeypatch, execution=execution)

@@ -22,6 +22,11 @@ ANSWERS = re.compile(r"Failed to load resource: the server responded with a stat
 # A name is never looked up: whatever the page asks for elsewhere, nobody hears of it.
 ARGUMENTS = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
+# What is half faded in has half of its contrast.
+AT_REST = """() => Promise.all(document.getAnimations()
+    .filter(animation => animation.effect.getComputedTiming().endTime !== Infinity)
+    .map(animation => animation.finished.catch(() => null))).then(() => null)"""
+
 Scheme = Literal["light", "dark"]
 
 
@@ -109,6 +114,7 @@ def check_accessibility(page: Page, *, ignored: Sequence[str] = (), only: Sequen
     """Fail where axe finds something serious or critical on a page as it is now. Rules are named by their ids."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text("utf-8"))
+    page.evaluate(AT_REST)
     asked = {"resultTypes": ["violations"], **({"runOnly": list(only)} if only else {})}
     found: list[dict[str, Any]] = page.evaluate("asked => axe.run(document, asked)", asked)["violations"]
     told = [

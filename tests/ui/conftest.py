@@ -76,6 +76,8 @@ def mishaps() -> Iterator[Mishaps]:
 @pytest.fixture
 def browsing(browser: Browser, mishaps: Mishaps, request: pytest.FixtureRequest) -> Iterator[Browsing]:
     """Opens more pages: of others, of nobody, dark, on a phone."""
+    if "own_site" in request.fixturenames:  # a browser goes before its server does
+        request.getfixturevalue("own_site")
     opened = Browsing(browser, mishaps)
     yield opened
     if request.node.stash.get(FAILED, False):

@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import sqlalchemy as sa
 from uuid_utils import uuid7
 
-from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.adapters.database.stores import DatabaseStore, _values
+from fairlead.adapters.database.tables import TABLES
 from fairlead.model.queries import Condition
 from fairlead.model.records import ComputeResourceRecord, RevisionRecord, RunRecord
 from fairlead.ports import Transaction
 from tests.processes.machines import Machine, Running, make_resource
 
 KINDS = 12
+UNCHANGED = 304
 
 
 class Site:
@@ -46,7 +49,8 @@ class Site:
         if token is not None:
             sent["Authorization"] = f"Bearer {token}"
         answer = self._client.request(method, path, json=body, headers=sent)
-        assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text[:1000]}"
+        said = f"{answer.status_code} {answer.text[:1000]}"
+        assert answer.status_code < 300 or answer.status_code == UNCHANGED, f"{method} {path}: {said}"
         return answer.json() if answer.content else None
 
     def make_project(self, name: str, parent: str = "cluster/local") -> Any:
@@ -91,8 +95,9 @@ class Site:
             store.changing("organisation") as tx,
         ):
             like = tx.find(kind)[-1]
-            for number in range(1, count + 1):
-                tx.add(replace(like, id=uuid7().hex, **{field: make(number) for field, make in own.items()}))
+            likes = (replace(like, id=uuid7().hex, **_own(own, number)) for number in range(1, count + 1))
+            # One statement for all: five times as fast as to add each.
+            tx._connection.execute(sa.insert(TABLES[kind]), [_values(record) for record in likes])
 
     def give_place(self, run_id: str) -> None:
         """Let a run have a place, written past the server, which executes none of its cluster."""
@@ -124,6 +129,10 @@ class Site:
         """End it, and whatever it started."""
         self._client.close()
         self._machine.close()
+
+
+def _own(own: Mapping[str, Callable[[int], Any]], number: int) -> dict[str, Any]:
+    return {field: make(number) for field, make in own.items()}
 
 
 def _load(tx: Transaction, made_id: str) -> tuple[ComputeResourceRecord, RevisionRecord]:

@@ -3,43 +3,101 @@
 import re
 from urllib.parse import quote
 
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.ui.browsing import Browsing, Mishaps
+from tests.ui.running import NO_ANSWER, finish, stop, submit
 from tests.ui.sites import Site
-from tests.ui.test_compute_resources import open_table, row
-
-NO_ANSWER = "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_FAILED"
+from tests.ui.tables import open_table, row
 
 
-def test_a_server_that_is_gone_is_told_and_found_again(browsing: Browsing, own_site: Site, mishaps: Mishaps) -> None:
+def test_a_server_that_is_gone_is_told_and_found_again_and_nothing_typed_is_lost(
+    browsing: Browsing, own_site: Site, mishaps: Mishaps
+) -> None:
     mishaps.expect(NO_ANSWER)
-    own_site.make_resource("before")
-    page = browsing.open(own_site)
-    open_table(page)
-    own_site.stop()
-    page.get_by_role("textbox", name="Search").fill("after")
-    gone = page.get_by_role("alert").filter(has_text="The server does not answer")
-    expect(gone.first).to_be_visible()
-    own_site.start()
-    expect(gone).to_have_count(0)
-    expect(page.get_by_text("No compute resources match")).to_be_visible()
-
-
-def test_what_was_typed_survives_a_server_that_is_gone(browsing: Browsing, own_site: Site, mishaps: Mishaps) -> None:
-    mishaps.expect(NO_ANSWER)
-    page = browsing.open(own_site)
-    page.goto("/new/compute-resource")
-    name = page.get_by_role("textbox", name="Name", exact=True)
+    run = finish(own_site, "before")
+    table, form, again = (browsing.open(own_site) for _ in range(3))
+    open_table(table)
+    form.goto("/new/compute-resource")
+    name = form.get_by_role("textbox", name="Name", exact=True)
     name.fill("patient")
+    again.goto(f"/new/run?from={run['id']}")
+    again.get_by_label("Deadline").fill("45m")
     own_site.stop()
-    create = page.get_by_role("button", name="Create compute resource")
+    table.get_by_role("textbox", name="Search").fill("after")
+    create = form.get_by_role("button", name="Create compute resource")
     create.click()
-    expect(page.get_by_role("alert").filter(has_text="The server does not answer").first).to_be_visible()
+    again.get_by_label("Arguments").fill("--typed meanwhile")
+    for page in (table, form, again):
+        expect(gone(page).first).to_be_visible()
     own_site.start()
+    for page in (table, again):
+        expect(gone(page)).to_have_count(0)
+    expect(table.get_by_text("No compute resources match")).to_be_visible()
     expect(name).to_have_value("patient")
     create.click()
-    expect(row(page, "patient")).to_be_visible()
+    expect(row(form, "patient")).to_be_visible()
+    expect(again.get_by_label("Deadline")).to_have_value("45m")
+    again.get_by_role("button", name="Submit run").click()
+    again.wait_for_url("**/runs/*")
+    asked = own_site.api("GET", f"/runs/{again.url.rpartition('/')[2]}/request")
+    assert (asked["deadline"], asked["args"]) == (45 * 60, ["--typed", "meanwhile"])
+
+
+def gone(page: Page) -> Locator:
+    return page.get_by_role("alert").filter(has_text="The server does not answer")
+
+
+def test_what_was_typed_stays_when_the_run_that_it_began_with_is_deleted(
+    page: Page, site: Site, mishaps: Mishaps
+) -> None:
+    mishaps.expect("status of 404")
+    run = finish(site, "forgotten")
+    page.goto(f"/new/run?from={run['id']}")
+    page.get_by_label("Deadline").fill("45m")
+    # It is asked for again, and is not there any more.
+    with page.expect_response(lambda answer: answer.url.endswith(f"/runs/{run['id']}") and answer.status == 404):
+        site.api("DELETE", f"/runs/{run['id']}")
+    page.get_by_label("Arguments").fill("--typed after")
+    expect(page.get_by_role("heading", name="Run forgotten again")).to_be_visible()
+    expect(page.get_by_label("Deadline")).to_have_value("45m")
+    page.get_by_role("button", name="Submit run").click()
+    page.wait_for_url("**/runs/*")
+    asked = site.api("GET", f"/runs/{page.url.rpartition('/')[2]}/request")
+    assert (asked["deadline"], asked["args"]) == (45 * 60, ["--typed", "after"])
+
+
+WATCH = """([said, seconds]) => new Promise(done => {
+    const isThere = () => document.body.textContent.includes(said);
+    const end = performance.now() + 1000 * seconds;
+    let wasThere = isThere();
+    const look = () => {
+        wasThere ||= isThere();
+        performance.now() < end ? requestAnimationFrame(look) : done(wasThere);
+    };
+    look();
+})"""
+
+
+def test_a_session_that_is_revoked_is_renewed_and_rows_change_by_themselves_again(
+    browsing: Browsing, site: Site
+) -> None:
+    token = site.make_token("rita", member="project/default")
+    run = submit(site, "lasting", "sleep 600")
+    page = browsing.open(site, token=token)
+    page.goto("/runs?search=lasting")
+    state = page.get_by_role("row").filter(has_text="lasting")
+    expect(state).to_contain_text("Running")
+    [session] = [kept["id"] for kept in site.api("GET", "/tokens?user==rita&purpose=session")["items"]]
+    site.api("DELETE", f"/tokens/{session}")
+    dialog = page.get_by_role("dialog", name="Your session has ended")
+    expect(dialog).to_be_visible()
+    assert page.evaluate(WATCH, ["The server does not answer", 4]) is False
+    dialog.get_by_label("Token", exact=True).fill(token)
+    dialog.get_by_role("button", name="Sign in").click()
+    expect(dialog).to_be_hidden()
+    stop(site, run)
+    expect(state).to_contain_text("Stopped")
 
 
 def test_a_session_that_ends_is_renewed_without_losing_what_was_typed(page: Page, site: Site) -> None:
@@ -70,15 +128,14 @@ def test_signing_out_ends_the_session(page: Page, site: Site) -> None:
     expect(page.get_by_label("Token", exact=True)).to_be_visible()
 
 
-def test_a_link_signs_in_once_and_says_so_when_it_is_used_up(browsing: Browsing, own_site: Site) -> None:
-    page = browsing.open(own_site, token=None)
-    page.goto(own_site.link)
-    expect(page.get_by_role("heading", name="Compute resources")).to_be_visible()
-    other = browsing.open(own_site, token=None)
-    other.goto(own_site.link)
+def test_a_link_signs_in_once_and_says_so_when_it_is_used_up(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, token=None)
+    page.goto(site.link)
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    other = browsing.open(site, token=None)
+    other.goto(site.link)
     expect(other.get_by_role("alert")).to_contain_text("used up or too old")
     expect(other.get_by_label("Token", exact=True)).to_be_visible()
-    other.wait_for_load_state("networkidle")  # or what still comes is missed by a server that has ended
 
 
 MARKUP = '<img src=x onerror="window.broken = true"><script>window.broken = true</script>'
@@ -177,7 +234,7 @@ def test_an_address_with_odd_filters_is_answered_and_not_a_white_page(page: Page
     site.make_resource("odd")
     open_table(page, "?created_at=>2026-01-01&archived=!true")
     expect(row(page, "odd")).to_be_visible()
-    for odd in ("?archived=maybe", "?created_at=notadate", "?__proto__=1", "?columns=nonsense&sort=-"):
+    for odd in ("?archived=maybe", "?created_at=notadate", "?__proto__=1&columns=nonsense&sort=-"):
         page.goto(f"/compute-resources{odd}")
         expect(page.get_by_role("heading", name="Compute resources")).to_be_visible()
     page.evaluate("localStorage.setItem('fairlead.columns.compute resources', '5')")
@@ -212,7 +269,7 @@ def test_a_double_click_does_it_once_and_a_lost_answer_does_too(page: Page, site
     page.route("**/api/v1/compute-resources", lambda route: (route.fetch(), route.abort()))
     create = page.get_by_role("button", name="Create compute resource")
     create.dblclick()
-    expect(page.get_by_role("alert").filter(has_text="The server does not answer").first).to_be_visible()
+    expect(gone(page).first).to_be_visible()
     assert len([url for url in sent if url.endswith("/compute-resources")]) == 1
     page.unroute("**/api/v1/compute-resources")
     create.click()

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.ui.sites import Site
-from tests.ui.test_compute_resources import group, open_table, row, select
+from tests.ui.tables import group, open_table, row, select
 
 
 @pytest.fixture(scope="module")

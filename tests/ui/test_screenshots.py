@@ -1,25 +1,39 @@
 """Pictures of every page as people meet it: with nothing, with one thing, with a thousand, and when it fails.
 
 `make screenshots` takes all of them light and dark, and keeps them in docs/screenshots. The tests do so with one thing,
-and ask axe of each page; else they take the light ones alone.
+and ask axe of each page; of the rest they take the light ones alone.
 """
 
 import os
 import re
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from fairlead.model.records import AuditRecord, PlaceRecord, PolicyRecord, SecretRecord, TemplateRecord, TokenRecord
-from tests.ui.browsing import PHONE, Browsing, Scheme, check_accessibility, take_screenshot
+from fairlead.model.records import (
+    AuditRecord,
+    FunctionRecord,
+    PlaceRecord,
+    PolicyRecord,
+    RunRecord,
+    SecretRecord,
+    TemplateRecord,
+    TokenRecord,
+)
+from tests.ui.browsing import LAPTOP, PHONE, Browsing, Scheme, check_accessibility, take_screenshot
 from tests.ui.sites import Site
 from tests.ui.test_accessibility import settle
 
 SCHEMES: tuple[Scheme, ...] = ("light", "dark") if os.environ.get("SCREENSHOTS") else ("light",)
 MANY = 1000
 PAGES = {
+    "runs": "/runs",
+    "functions": "/functions",
+    "capacity": "/capacity",
     "compute-resources": "/compute-resources",
     "templates": "/templates",
     "organisation": "/organisation",
@@ -34,6 +48,28 @@ A100: dict[str, Any] = {
     "node_selector": {"pool": "a100"},
     "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
 }
+SMALL: dict[str, Any] = {
+    "resources": {"cpu": {"requests": "250m", "limits": 1}, "mem": {"requests": "64Mi", "limits": "96Mi"}}
+}
+TRAINING = """\"\"\"A training that keeps everything that it ever saw.\"\"\"
+
+import sys
+import time
+
+seen = []
+
+
+def main(epochs=3, step=1):
+    print(f"training for {epochs} epochs", flush=True)
+    for epoch in range(1, epochs + 1):
+        seen.append(bytearray(step * 1024 * 1024))
+        print(f"epoch {epoch:3}  loss {1 / epoch:.4f}", flush=True)
+        if epoch % 5 == 0:
+            print(f"warning: {len(seen)} batches are still in memory", file=sys.stderr, flush=True)
+        time.sleep(0.1)
+    return {"loss": round(1 / epochs, 4), "epochs": epochs}
+"""
+ASKED: dict[str, Any] = {"function": "train", "profile": "small", "resources": {"mem": "2Gi"}}
 POLICY: dict[str, Any] = {
     "defaults": {"resources": {"cpu": 1, "mem": "2Gi"}},
     "limit_factor": {"mem": 1.1},
@@ -53,6 +89,18 @@ def fill_with_one(site: Site) -> None:
     site.api("PUT", "/policies/department/vision", POLICY)
     site.api("PUT", "/projects/default/secrets/HF_TOKEN", {"value": "hidden"})
     site.make_token("ada", editor="department/vision")
+    site.make_resource("small", description="one core, for small models", requirements=SMALL)
+    site.api("PUT", "/projects/forest/functions/train", {"handler": "main", "text": TRAINING})
+
+
+def run_to_its_end(site: Site, **asked: Any) -> str:
+    """The id of a run that has ended."""
+    run_id: str = site.api("POST", "/projects/forest/runs", ASKED | asked)["id"]
+    until = time.monotonic() + 60
+    while site.api("GET", f"/runs/{run_id}")["live"]:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    return run_id
 
 
 def fill_with_many(site: Site) -> None:
@@ -64,6 +112,11 @@ def fill_with_many(site: Site) -> None:
     site.multiply(SecretRecord, MANY, name=named("SECRET"))
     site.multiply(TokenRecord, MANY, name=named("token"), digest=named("digest"))
     site.multiply(AuditRecord, MANY)
+    site.multiply(FunctionRecord, MANY, name=named("function"))
+    for inputs in ({}, {"epochs": 30, "step": 10}):
+        run_to_its_end(site, inputs=inputs)
+        ago = datetime.now(UTC)
+        site.multiply(RunRecord, MANY // 2, created_at=lambda number, ago=ago: ago - timedelta(minutes=number))  # type: ignore[misc]
     scoped = {"kind": lambda _: "project", "parent": lambda _: "department/vision", "details": lambda _: {}}
     site.multiply(PlaceRecord, MANY, name=named("project"), scope=named("project/project"), **scoped)
     site.multiply(PolicyRecord, MANY, scope=named("project/project"))
@@ -84,6 +137,52 @@ def test_pages_with_nothing_on_them(browsing: Browsing, own_site: Site, scheme: 
     expect(page.get_by_text("No compute resources yet")).to_be_visible()
 
 
+def look_closely(page: Page, name: str) -> None:
+    """A picture of a page in light and in dark, with what axe says of it. The two differ in their colours alone."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
+        page.evaluate("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+        check_accessibility(page, only=("color-contrast",) if scheme == "dark" else ())
+        take_screenshot(page, f"{name}-{scheme}")
+
+
+def look_at_runs(page: Page, site: Site) -> None:
+    """What is there once something has run: its page, and the form of another one."""
+    good, bad = run_to_its_end(site), run_to_its_end(site, inputs={"epochs": 30, "step": 10})
+    shown = {
+        "run-completed": (f"/runs/{good}", "0.3333"),
+        "run": (f"/runs/{bad}", "Rerun with more memory"),
+        "run-logs": (f"/runs/{bad}/logs", "batches are still in memory"),
+        "run-usage": (f"/runs/{bad}/usage", "Peak"),
+        "run-values": (f"/runs/{bad}/values", "instead of"),
+        "run-manifests": (f"/runs/{good}/manifests", "apiVersion"),
+        "run-events": (f"/runs/{bad}/events", "OOMKilled"),
+        "function": ("/functions/forest/train", "A training that keeps"),
+        "new-run-again": (f"/new/run?from={bad}", "as in run"),
+    }
+    for name, (path, text) in shown.items():
+        look_at_one(page, name, path, text)
+    page.set_viewport_size({"width": LAPTOP[0], "height": 1180})  # all that the picture is about
+    page.goto("/new/run?project=forest&function=train")
+    page.get_by_role("combobox", name="Compute resource").click()
+    page.get_by_role("option", name="small").click()
+    memory = page.get_by_role("group", name="CPU memory per pod", exact=True)
+    memory.get_by_label("Request", exact=True).fill("2")
+    expect(memory).to_contain_text("it wins over 2Gi")
+    settle(page)
+    page.get_by_role("main").evaluate("element => { window.scrollTo(0, 0); element.scrollTo(0, 0); }")
+    look_closely(page, "new-run")
+
+
+def look_at_one(page: Page, name: str, path: str, text: str | None = None) -> None:
+    page.goto(path)
+    settle(page)
+    if text is not None:
+        expect(page.get_by_text(text).first).to_be_visible()
+    look_closely(page, name)
+
+
 MORE = {
     "compute-resource-form": ("/compute-resources/1xa100/edit", "64Gi of memory"),
     "compute-resource": ("/compute-resources/1xa100", "Each pod gets 1 whole GPU"),
@@ -95,31 +194,24 @@ MORE = {
 }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_with_one_thing(browsing: Browsing, own_site: Site, scheme: Scheme) -> None:
+def test_pages_with_one_thing(browsing: Browsing, own_site: Site) -> None:
     fill_with_one(own_site)
-    page = browsing.open(own_site, scheme=scheme)
-    # What is drawn is the same but for its colours.
-    only = ("color-contrast",) if scheme == "dark" else ()
+    page = browsing.open(own_site)
     for noun, path in PAGES.items():
-        page.goto(path)
-        settle(page)
-        check_accessibility(page, only=only)
-        take_screenshot(page, f"{noun}-one-{scheme}")
+        look_at_one(page, f"{noun}-one", path)
     for name, (path, text) in MORE.items():
-        page.goto(path)
-        settle(page)
-        expect(page.get_by_text(text).first).to_be_visible()
-        check_accessibility(page, only=only)
-        take_screenshot(page, f"{name}-{scheme}")
-    nobody = browsing.open(own_site, token=None, scheme=scheme)
+        look_at_one(page, name, path, text)
+
+
+def test_pages_of_runs(browsing: Browsing, own_site: Site) -> None:
+    fill_with_one(own_site)
+    look_at_runs(browsing.open(own_site), own_site)
+    nobody = browsing.open(own_site, token=None)
     nobody.goto("/")
     expect(nobody.get_by_label("Token", exact=True)).to_be_visible()
-    take_screenshot(nobody, f"sign-in-{scheme}")
-    phone = browsing.open(own_site, size=PHONE, scheme=scheme)
-    phone.goto("/compute-resources/1xa100")
-    settle(phone)
-    take_screenshot(phone, f"phone-{scheme}")
+    look_closely(nobody, "sign-in")
+    phone = browsing.open(own_site, size=PHONE)
+    look_at_one(phone, "phone", "/compute-resources/1xa100")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -128,9 +220,9 @@ def test_pages_with_a_thousand_rows(browsing: Browsing, own_site: Site, scheme: 
     page = browsing.open(own_site, scheme=scheme)
     look_at(page, "many", scheme)
     page.goto("/compute-resources")
-    expect(page.get_by_role("status").filter(has_text="of 1,001 compute resources")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="of 1,002 compute resources")).to_be_visible()
     assert page.locator("tbody tr").count() < 100  # only what is in sight is drawn
-    whole = page.get_by_role("status").filter(has_text=re.compile("^1,001 compute resources$"))
+    whole = page.get_by_role("status").filter(has_text=re.compile("^1,002 compute resources$"))
     for _ in range(300):
         if whole.count() > 0:
             break

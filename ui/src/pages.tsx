@@ -7,6 +7,12 @@ import { notify } from "./shell/notices";
 import { Shell } from "./shell/Shell";
 import { Waiting } from "./shell/Waiting";
 
+const Runs = lazy(() => import("./features/runs/table/Runs"));
+const Run = lazy(() => import("./features/runs/page/RunPage"));
+const NewRun = lazy(() => import("./features/runs/form/NewRun"));
+const Functions = lazy(() => import("./features/functions/Functions"));
+const FunctionPage = lazy(() => import("./features/functions/FunctionPage"));
+const Capacity = lazy(() => import("./features/capacity/Capacity"));
 const ComputeResources = lazy(() => import("./features/compute-resources/ComputeResources"));
 const ComputeResourceForm = lazy(() => import("./features/compute-resources/FormPage"));
 const ComputeResource = lazy(() => import("./features/compute-resources/DetailPage"));
@@ -29,9 +35,15 @@ export function Pages() {
         <Suspense fallback={<Waiting />}>
           <Switch>
             <Route path="/">
-              <Redirect to="/compute-resources" replace />
+              <Redirect to="/runs" replace />
             </Route>
             <Route path="/sign-in" component={SignedIn} />
+            <Route path="/runs" component={Runs} />
+            <Route path="/new/run" component={NewRun} />
+            <Route path="/runs/:id/:part?" component={Run} />
+            <Route path="/functions" component={Functions} />
+            <Route path="/functions/:project/:name/:part?" component={FunctionPage} />
+            <Route path="/capacity" component={Capacity} />
             <Route path="/compute-resources" component={ComputeResources} />
             <Route path="/new/compute-resource" component={ComputeResourceForm} />
             <Route path="/compute-resources/:name/edit" component={ComputeResourceForm} />
@@ -65,5 +77,5 @@ function SignedIn() {
     const failed = new URLSearchParams(window.location.search).get("failed");
     if (failed) notify(failed);
   }, []);
-  return <Redirect to="/compute-resources" replace />;
+  return <Redirect to="/runs" replace />;
 }

@@ -35,6 +35,7 @@ NOUNS = {
     "compute": ("fairlead.cli.compute:compute", "Compute resources: what administrators offer by name."),
     "templates": ("fairlead.cli.assets:templates", "Templates: starting points that users may change."),
     "policy": ("fairlead.cli.policies:policy", "Policies: what is allowed at a scope."),
+    "functions": ("fairlead.cli.holdings:functions", "Functions that a project keeps."),
     "secrets": ("fairlead.cli.holdings:secrets", "Secrets of a project."),
     "volumes": ("fairlead.cli.holdings:volumes", "Volumes that the runs of a project may share."),
     "projects": ("fairlead.cli.places:projects", "Projects: where functions, secrets and runs live."),

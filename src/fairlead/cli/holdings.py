@@ -1,4 +1,4 @@
-"""`fairlead secrets` and `fairlead volumes`: what a project holds."""
+"""`fairlead functions`, `fairlead secrets` and `fairlead volumes`: what a project holds."""
 
 import getpass
 import sys
@@ -32,11 +32,19 @@ class Held:
         """List those of a project."""
         return self.of(project).ls(asked=asked, as_json=as_json)
 
+    def show(self, name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
+        """Show all of one."""
+        return self.of(project).show(name, as_json=as_json)
+
     def rm(self, name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
         """Delete one."""
         return self.of(project).rm(name, as_json=as_json)
 
 
+FUNCTIONS = Held(
+    "function",
+    {"NAME": "name", "KIND": "kind", "RUNS": "runs", "LAST RUN": "last_run_at", "BY": "updated_by"},
+)
 SECRETS = Held("secret", {"NAME": "name", "REVISION": "revision", "BY": "updated_by", "AGE": "updated_at"})
 VOLUMES = Held(
     "volume",
@@ -112,5 +120,6 @@ def _ask(name: str) -> str:
     return value
 
 
+functions = gather("functions", FUNCTIONS.ls, FUNCTIONS.show, FUNCTIONS.rm)
 secrets = gather("secrets", SECRETS.ls, set_, SECRETS.rm)
 volumes = gather("volumes", VOLUMES.ls, create, VOLUMES.rm)

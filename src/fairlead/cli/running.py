@@ -22,10 +22,11 @@ INTERRUPTED = 130
 
 
 def run(
-    program: str,
+    program: Annotated[str | None, Parameter(show_default=False)] = None,
     /,
     *args: Arguments,
     wanted: Wanting = None,
+    function: Annotated[str | None, Parameter(show_default=False)] = None,
     project: Project = DEFAULT,
     detach: Annotated[bool, Parameter(name=["--detach", "-d"], negative=(), show_default=False)] = False,
     preview: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
@@ -37,6 +38,8 @@ def run(
     ----------
     program
         A file or folder of Python code, with :function for one of its functions. With --image, what it is called.
+    function
+        A function that the project keeps, in place of a program.
     detach
         Do not wait: print the id of the run.
     preview
@@ -45,16 +48,18 @@ def run(
         Print the run and its result as JSON at the end; logs go to stderr.
     """
     wanted = wanted or Wanted()
+    if function is not None:  # then all words are arguments
+        args, program = (*([] if program is None else [program]), *args), None
     asked: dict[str, Any] = wanted.to_fields(args)
-    if args and wanted.image is None and ":" in program:
+    if args and wanted.image is None and ":" in (program or ""):
         message = f"a function takes no arguments of a command line, found {' '.join(args)}"
         raise Unreadable(message, "say --input NAME=VALUE, or run the file without a function")
-    function = _find_function(program, wanted, project or DEFAULT)
+    found = _find_function(program, function, wanted, project or DEFAULT)
     if preview:
-        plan = function.preview(**asked)
+        plan = found.preview(**asked)
         print(json.dumps(plan.data, indent=2) if as_json else plan)
         return 1 if plan.violations else 0
-    started = function.run(**asked)
+    started = found.run(**asked)
     if detach:
         print(json.dumps(started.data, indent=2) if as_json else started.id)
         return 0
@@ -93,9 +98,19 @@ def _tell_outcome(run: Run, *, as_json: bool) -> int:
     return 0 if state is State.COMPLETED else run.exit_code or 1
 
 
-def _find_function(program: str, wanted: Wanted, project: str) -> Function:
+def _find_function(program: str | None, kept: str | None, wanted: Wanted, project: str) -> Function:
+    if program is None and kept is None:
+        raise Unreadable("it is not said what to run", "say a file, or --function and the name of one that is kept")
     PROJECTS.require(project)  # a project that is misspelt is not made
     here = open_project(project)
+    if program is None:
+        said = [
+            f"--{name.replace('_', '-')}" for name, value in {**wanted.images, "name": wanted.name}.items() if value
+        ]
+        if said:
+            message = f"function {kept} is kept as it is, found {' '.join(said)}"
+            raise Unreadable(message, "leave it out, or say a program in place of --function")
+        return here.function(str(kept))
     if wanted.image is not None:
         return here.function(wanted.name or program, **wanted.images)
     source, _, handler = program.partition(":")

@@ -9,7 +9,15 @@ import structlog
 from fairlead.errors import FairleadError
 from fairlead.model.observations import Phase
 from fairlead.model.queries import Condition
-from fairlead.model.records import AuditRecord, BlobRecord, CodeRecord, RunFileRecord, RunRecord, VolumeRecord
+from fairlead.model.records import (
+    AuditRecord,
+    BlobRecord,
+    CodeRecord,
+    FunctionRecord,
+    RunFileRecord,
+    RunRecord,
+    VolumeRecord,
+)
 from fairlead.ports import Clock, Executor, Executors, Store
 
 log = structlog.get_logger()
@@ -69,7 +77,8 @@ class Retention:
     def _forget_code(self, now: datetime) -> None:
         with self.store.recording(alone=True) as tx:  # or a run that is submitted meanwhile would miss its code
             for code in tx.find(CodeRecord, Condition("created_at", "<", now - UNUSED_CODE)):
-                if not tx.find(RunRecord, Condition("code", "=", code.digest), limit=1):
+                needed = Condition("code", "=", code.digest)
+                if not tx.find(RunRecord, needed, limit=1) and not tx.find(FunctionRecord, needed, limit=1):
                     tx.remove(code)
                     if not tx.find(CodeRecord, Condition("digest", "=", code.digest), limit=1):
                         tx.remove_all(BlobRecord, Condition("id", "=", code.digest))

@@ -13,6 +13,7 @@ from fairlead.model.records import (
     AssetRecord,
     AuditRecord,
     ComputeResourceRecord,
+    FunctionRecord,
     GrantRecord,
     PlaceRecord,
     PolicyRecord,
@@ -117,7 +118,8 @@ _STAMPS = (
     Column("revision", "number", parse_whole),
 )
 _MANAGED = Column("managed_by", "word")
-_LAST_USED = Column("last_used_at", "moment", parse_moment, missing=datetime(1970, 1, 1, tzinfo=UTC))
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_USED = Column("last_used_at", "moment", parse_moment, missing=_LONG_AGO)
 _WORKLOADS = Column("workloads", "number", parse_whole)
 _CPU, _MEM = _steps(parse_cpu, MILLICORE), _steps(parse_bytes, NANOS)
 _ASSET = (
@@ -145,6 +147,14 @@ _LISTED: Mapping[type, tuple[Column, ...]] = {
     PolicyRecord: (_SCOPE, _MANAGED, *_STAMPS),
     SecretRecord: (_NAME, _SCOPE, *_STAMPS),
     VolumeRecord: (_NAME, _SCOPE, Column("storage_class", "word"), *_STAMPS),
+    FunctionRecord: (
+        _NAME,
+        _SCOPE,
+        Column("kind", "word"),
+        *_STAMPS,
+        Column("runs", "number", parse_whole),
+        Column("last_run_at", "moment", parse_moment, missing=_LONG_AGO),
+    ),
     GrantRecord: (Column("subject", "text", searched=True), Column("role", "word"), _SCOPE, *_STAMPS),
     TokenRecord: (
         _NAME,

@@ -82,7 +82,8 @@ class Strict(BaseModel):
         if isinstance(data, cls):
             return data
         if not isinstance(data, Mapping):
-            hint = f"write fields and values, such as {cls.known_fields()[0]}: ..."
+            needed = (name for name, field in cls.model_fields.items() if field.is_required())
+            hint = f"write fields and values, such as {next(needed, cls.known_fields()[0])}: ..."
             raise wrong("mapping", f"must be a mapping, found {show(data)}", hint)
         known = cls.known_fields()
         fields: dict[Any, Any] = {}

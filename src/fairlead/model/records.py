@@ -120,6 +120,21 @@ class VolumeRecord(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FunctionRecord(Record):
+    """A function of a project as it was last written or run. The content is all of it but its name."""
+
+    DERIVED = ("runs", "last_run_at")
+
+    scope: str
+    name: str
+    kind: str
+    content: JSON
+    code: str | None = None  # the digest of the code that the content names
+    runs: int = 0
+    last_run_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class GrantRecord(Record):
     """A role of a user or a group at a scope, and so at all below it."""
 

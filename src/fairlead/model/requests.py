@@ -21,6 +21,7 @@ WORKLOAD_TYPES: Mapping[str, str] = {"job": "training", "serve": "inference", "w
 MOST_REPLICAS = 10_000
 DEEPEST_INPUT = 50
 LONGEST_TOKEN = 200
+LONGEST_FILE_NAME = 255  # of most file systems
 DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$", re.ASCII)
 
 
@@ -46,6 +47,9 @@ def parse_source(value: Any) -> str:
     if value.startswith("/") or ".." in value.split("/"):
         message = f"must be a relative path without '..', found {show(value)}"
         raise wrong("path", message, "write one such as train.py or src")
+    if any(len(part.encode()) > LONGEST_FILE_NAME for part in value.split("/")):
+        message = f"has a name that is longer than {LONGEST_FILE_NAME} bytes: {show(value)}"
+        raise wrong("path", message, "choose a shorter one")
     return posixpath.normpath(value)
 
 
@@ -84,12 +88,9 @@ Digest = Annotated[
 ]
 
 
-class Function(Strict):
-    """Named code, or a container image."""
+class FunctionContent(Strict):
+    """What a function is, whatever it is called: code, a command, or a container image."""
 
-    SHORT_FORM: ClassVar[Any] = {"type": "string"}
-
-    name: Name
     kind: Kind = "python"
     image: Image | None = None
     pull_policy: PullPolicy | None = None
@@ -100,11 +101,6 @@ class Function(Strict):
     command: Words = ()
     args: Words = ()
     port: Port | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_name(cls, data: Any) -> Any:
-        return {"name": data} if isinstance(data, str) else data
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
@@ -119,6 +115,19 @@ class Function(Strict):
             if (value := getattr(self, name)) is not None:
                 message = f"a container function has no {name}, found {show(value)}"
                 yield Mistake(name, "contradiction", message, "use kind: python")
+
+
+class Function(FunctionContent):
+    """Named code, or a container image."""
+
+    SHORT_FORM: ClassVar[Any] = {"type": "string"}
+
+    name: Name
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_name(cls, data: Any) -> Any:
+        return {"name": data} if isinstance(data, str) else data
 
 
 class RunRequest(Requirements):
@@ -158,7 +167,8 @@ class RunRequest(Requirements):
         data = {name: value for name, value in super().to_data().items() if name in self.model_fields_set}
         data.pop("plan_token", None)
         # Lists are lists only after it is dumped, of which pydantic would warn.
-        data["function"] = self.function.model_dump(mode="json", exclude_unset=True, exclude_none=True, warnings=False)
+        function = self.function.model_dump(mode="json", exclude_unset=True, exclude_none=True, warnings=False)
+        data["function"] = {"name": self.function.name, **function}
         if self.args is not None:
             data["args"] = list(self.args)
         return data

@@ -55,7 +55,10 @@ class Project:
         kind: str | None = None,
         **said: Any,
     ) -> Function | Callable[[Callable[..., Any]], Function]:
-        """A function from a file or folder, from a container image, or, as a decorator, from a Python function."""
+        """A function from a file or folder, from a container image, or, as a decorator, from a Python function.
+
+        With a name alone it is the function that the project keeps under it: as it was last written or run.
+        """
         said = {key: value for key, value in said.items() if value is not None}
         if (callable(name) or name is None) and (source is not None or handler is not None or kind is not None):
             raise Unreadable("source, handler or kind is said, and no name", "project.function('train', source=...)")
@@ -64,13 +67,20 @@ class Project:
         if name is None:
             return lambda function: self._decorate(function, said)
         if source is None and "image" not in said and "command" not in said:
-            message = f"function {name} has neither a source, nor an image, nor a command: there is nothing to run"
-            raise Unreadable(message, "say source='train.py', or image=..., or decorate a Python function")
+            if handler is not None or kind is not None or said:
+                message = f"function {name} has neither a source, nor an image, nor a command: there is nothing to run"
+                raise Unreadable(message, "say source='train.py', or image=..., or decorate a Python function")
+            self._connection.get(path_of("projects", self.name, "functions", name))  # or it is told here what there is
+            return Function(self._connection, self.name, {"name": name})
         if kind is None and source is None and "image" in said and handler is None:
             kind = "container"
         said = {"name": name, **({"kind": kind} if kind else {}), **({"handler": handler} if handler else {}), **said}
         pack = None if source is None else pack_source(source, handler, command="command" in said)
         return Function(self._connection, self.name, said, pack)
+
+    def functions(self) -> list[str]:
+        """The names of the functions that it keeps."""
+        return [function["name"] for function in self._connection.list(path_of("projects", self.name, "functions"))]
 
     def runs(self, *, limit: int = MOST_LISTED, **filters: Any) -> Runs:
         """Its runs, the newest first; filters are columns: state="failed", function="train"."""

@@ -20,6 +20,7 @@ from fairlead.server.routes import (
     capacity,
     compute_resources,
     connections,
+    events,
     executions,
     files,
     fit,
@@ -38,6 +39,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     runs.router,  # first, because they are asked for most
     fit.router,
     executions.router,
+    events.router,
     capacity.router,
     handovers.router,
     compute_resources.router,
@@ -70,10 +72,11 @@ def create_application(
     background: Background = _nothing,
     changes: Changes | None = None,
     page: Path | None = None,
+    stream_seconds: float = 300.0,
 ) -> FastAPI:
     """The HTTP door to services. `background` runs beside it; reads that are local wait for no other machine.
 
-    `page` is the folder of the web page.
+    `page` is the folder of the web page; a stream of events lasts `stream_seconds`.
     """
 
     measures = Measures()
@@ -96,8 +99,8 @@ def create_application(
     # The routes themselves, not their routers: a request is matched in one flat list.
     app.router.routes += [route for router in ROUTERS for route in router.routes]
     app.state.services, app.state.check_ready, app.state.url = services, check_ready, url
-    app.state.reads_are_local = reads_are_local
-    app.state.changes = changes or Changes()
+    app.state.reads_are_local, app.state.stream_seconds = reads_are_local, stream_seconds
+    app.state.changes, app.state.is_ending = changes or Changes(), lambda: False
     app.state.measures, app.state.limiter = measures, CapacityLimiter(THREADS)
     app.state.limiter_aside = CapacityLimiter(THREADS_ASIDE)
     app.state.limiter_patient = CapacityLimiter(THREADS_PATIENT)

@@ -21,7 +21,9 @@ from fairlead.services.codes import Codes
 from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.connections import Connections
 from fairlead.services.executions import Executions
+from fairlead.services.feeds import Feeds
 from fairlead.services.fits import Fits
+from fairlead.services.functions import Functions
 from fairlead.services.grants import Grants
 from fairlead.services.handovers import Handovers
 from fairlead.services.logins import Logins
@@ -62,9 +64,11 @@ class Services:
     fits: Fits
     executions: Executions
     whys: Whys
+    feeds: Feeds
     capacities: Capacities
     handovers: Handovers
     codes: Codes
+    functions: Functions
     grants: Grants
     tokens: Tokens
     logins: Logins

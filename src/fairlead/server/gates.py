@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import structlog
-from fastapi import Response
+from fastapi import Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -151,6 +151,11 @@ def _request_id(scope: Scope) -> str | None:
     """The id that the caller gave, where it is fit for logs."""
     given = dict(scope["headers"]).get(b"x-request-id", b"")
     return given.decode() if REQUEST_ID.fullmatch(given) else None
+
+
+def is_head(request: Request) -> bool:
+    """Whether only the headers of an answer are asked for."""
+    return request.scope.get("asked") == "HEAD"
 
 
 def _look_at(scope: Scope) -> Response | None:

@@ -28,7 +28,7 @@ def show_entry(entry: LogEntry) -> dict[str, Any]:
 async def follow(door: OpenDoor, run_id: str, cursor: int, stream: str | None) -> AsyncIterator[bytes]:
     """Every entry from a cursor on as a server-sent event, until the run has ended and all of it was sent."""
     silent = 0.0
-    while True:
+    while not door.request.app.state.is_ending():
         try:
             page: LogPage = await door.perform(door.services.executions.log, run_id, cursor, AT_ONCE)
         except FairleadError as error:  # the answer has begun: what goes wrong now is told in it

@@ -5,7 +5,7 @@ from functools import cache
 from typing import BinaryIO
 
 from fairlead.core.fitting import capacity
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.grids import Grid, kind_of
 from fairlead.core.fitting.wording import show_amount
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unavailable
@@ -51,7 +51,8 @@ class Usage:
 class NodeView:
     """A node: what it has, what is free of it, and which runs are there, as far as the caller sees them.
 
-    `group` and `gpu_type` are empty where no label of the node tells, or it has no GPU.
+    `closed`: it takes nothing new now, because it is cordoned or not well. `group` and `gpu_type` are empty where no
+    label of the node tells, or it has no GPU.
     """
 
     name: str
@@ -61,7 +62,9 @@ class NodeView:
     labels: dict[str, str]
     taints: list[str]
     unschedulable: bool
+    closed: bool
     capacity: dict[str, str]
+    requested: dict[str, str]
     free: dict[str, str]
     runs: list[str]
     others: int
@@ -183,7 +186,9 @@ def _view_of(node: Node, grid: Grid, cluster: Cluster) -> NodeView:
         labels=dict(node.labels),
         taints=list(map(str, node.taints)),
         unschedulable=node.unschedulable,
+        closed=capacity.is_closed(kind_of(node)),
         capacity={name: show_amount(name, amount) for name, amount in node.capacity.items()},
+        requested={name: show_amount(name, amount - node.free(name)) for name, amount in node.capacity.items()},
         free={name: show_amount(name, max(node.free(name), 0)) for name in node.capacity},
         runs=named,
         others=len(node.holdings) - len(named),

@@ -14,6 +14,7 @@ from fairlead.model.roles import Deed
 from fairlead.ports import Executors
 from fairlead.services.calls import Call
 from fairlead.services.executions import known_nodes
+from fairlead.services.functions import name_whole
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Snapshots
 from fairlead.services.units import Units
@@ -41,6 +42,7 @@ class Fits:
         scope = f"project/{project}"
         with self.units.reading(call) as unit:
             unit.require(Deed.SEE, scope, scope)
+            request = name_whole(unit, scope, request)
             ground = self.snapshots.load(unit, scope, request)
             # Without nodes: what never fits is an answer here, and no violation.
             plan = plan_run(request, ground.snapshot, unit.make_id())

@@ -16,6 +16,7 @@ from fairlead.model.queries import Condition, Page
 from fairlead.model.records import (
     JSON,
     ComputeResourceRecord,
+    FunctionRecord,
     GrantRecord,
     PlaceRecord,
     PolicyRecord,
@@ -119,7 +120,7 @@ class Places:
     def drop(self, unit: Unit, record: PlaceRecord) -> None:
         """Remove a place, within a use case, unless something lives in it.
 
-        Finished runs go with their project, and a kubeconfig with its cluster.
+        Finished runs and functions go with their project, and a kubeconfig with its cluster.
         """
         kubeconfig = unit.tx.get(SecretRecord, scope=record.scope, name=KUBECONFIG)
         if kubeconfig is not None and record.kind == "cluster":
@@ -128,7 +129,8 @@ class Places:
         if living:
             message = f"{record.scope} still has {name_some(living)}"
             raise Conflict(message, "move or delete what is in it first", living)
-        unit.tx.remove_all(RunRecord, Condition("scope", "=", record.scope))
+        for kind in (RunRecord, FunctionRecord):
+            unit.tx.remove_all(kind, Condition("scope", "=", record.scope))
         unit.remove(record, record.kind, record.name, record.scope)
 
     def _merge(self, record: PlaceRecord, change: Mapping[str, Any]) -> Place:

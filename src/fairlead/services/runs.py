@@ -1,5 +1,6 @@
 """Runs: previewed, submitted, listed, explained, stopped. Preview is submit without the write; nothing starts here."""
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
@@ -14,18 +15,19 @@ from fairlead.core.actions import check_kept_code
 from fairlead.core.fitting.grids import Grid
 from fairlead.core.planning import plan_run
 from fairlead.core.quotas import Load
-from fairlead.errors import Conflict, NotFound, RequestRejected
+from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
 from fairlead.model.parsing import show, violations_of
 from fairlead.model.plans import Fit, Plan, Violation, WayOut
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord
-from fairlead.model.requests import RunRequest, merge
+from fairlead.model.requests import Function, RunRequest, merge
 from fairlead.model.roles import Deed
 from fairlead.model.states import FINAL, State
 from fairlead.ports import Executors, Tell
 from fairlead.services.calls import Call
 from fairlead.services.codes import find_code, lend_code
 from fairlead.services.executions import find_run, has_no_place
+from fairlead.services.functions import content_of, find_function, is_news, keep_function, name_whole, suggest
 from fairlead.services.listing import Listing, load_page
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Ground, Snapshots
@@ -64,7 +66,8 @@ class Runs:
         """What would run, with which values and why. Nothing is kept."""
         with self.units.reading(call) as unit:
             unit.require(Deed.SEE, scope, scope)
-            planned = self._plan(unit, scope, request, unit.make_id(), advise=True)
+            whole = name_whole(unit, scope, request)
+            planned = self._plan(unit, scope, whole, unit.make_id(), advise=True)
             return {**planned.data, "token": planned.token}
 
     def submit(self, call: Call, scope: str, request: RunRequest) -> RunRecord:
@@ -74,11 +77,15 @@ class Runs:
                 if (before := unit.recall(RunRecord)) is not None:
                     return before
                 unit.require(Deed.WORK, scope, scope)
+                request = name_whole(unit, scope, request)
                 record = self._keep(unit, scope, request, self._plan_as_previewed(unit, scope, request))
                 unit.remember(record)
+                news = is_news(unit, scope, request.function)
         except RequestRejected as refused:  # what would help is found while nobody waits to write
             raise self._hint(call, scope, request, refused) from None
         self.tell(record.id)
+        if news:
+            self._keep_function(call, scope, request.function)
         return record
 
     def change(self, call: Call, run_id: str, change: JSON, project: str | None = None) -> RunRecord:
@@ -108,11 +115,7 @@ class Runs:
     def page(self, call: Call, asked: Listing, scope: str | None = None) -> Page[RunRecord]:
         """The runs that the caller sees, the newest first."""
         with self.units.reading(call) as unit:
-            within = unit.in_sight()
-            if scope is not None:
-                unit.require(Deed.SEE, scope, scope)
-                within = [Condition("scope", "=", scope)]
-            return load_page(unit.tx, RunRecord, asked, sort="-created_at", within=within)
+            return load_page(unit.tx, RunRecord, asked, sort="-created_at", within=unit.within(scope))
 
     def get(self, call: Call, run_id: str) -> RunRecord:
         """One run."""
@@ -149,6 +152,14 @@ class Runs:
             unit.remove(record, "run", record.id, record.scope)
         self.tell(run_id)
 
+    def _keep_function(self, call: Call, scope: str, function: Function) -> None:
+        """Keep the function that a run brought with it, where that works: if not, the next run of it tries again.
+
+        In a transaction of its own: two at once that bring the same function must not refuse each other.
+        """
+        with contextlib.suppress(FairleadError), self.units.recording(replace(call, key=None), alone=True) as unit:
+            keep_function(unit, scope, function, find_function(unit, scope, function.name))
+
     def _keep(self, unit: Unit, scope: str, request: RunRequest, planned: Planned) -> RunRecord:
         """Keep a run as it was planned. Raise `RequestRejected` where it cannot be."""
         if planned.plan.violations:
@@ -179,7 +190,8 @@ class Runs:
         plan = plan_run(request, ground.snapshot, run_id, nodes=nodes)
         if advise and (plan.manifests or plan.fit.verdict == "never"):
             plan = self._advise(unit, scope, request, plan, ground, nodes)
-        plan = replace(plan, violations=(*plan.violations, *_check_code(unit, scope, request, plan, ground)))
+        violations = [_name_function(unit, scope, request, found) for found in plan.violations]
+        plan = replace(plan, violations=(*violations, *_check_code(unit, scope, request, plan, ground)))
         data = explaining.to_data(plan)
         token = None if plan.violations else f"{run_id}.{_fingerprint(scope, request, data)}"
         return Planned(plan, data, ground, run_id, token)
@@ -317,6 +329,14 @@ def _check_code(unit: Unit, scope: str, request: RunRequest, plan: Plan, ground:
         message, path = f"there is no code {digest} in {scope}", f"/projects/{scope.partition('/')[2]}/code/{digest}"
         hint = f"send it first: PUT it to {path}"
         yield Violation("function.code", "unknown_code", message, hint)
+
+
+def _name_function(unit: Unit, scope: str, request: RunRequest, found: Violation) -> Violation:
+    """That there is nothing to run, told as what it is where a function was only named: nobody knows that name."""
+    if (found.path, found.rule) != ("function.source", "required") or content_of(request.function):
+        return found
+    name = request.function.name
+    return Violation("function", "unknown", f"{scope} has no function {show(name)}", suggest(unit, scope, name))
 
 
 def _note(unit: Unit, run: RunRecord) -> None:

@@ -67,6 +67,13 @@ class Unit:
         visible = self.permissions.visible
         return [] if visible is None else [Condition("scope", "in", tuple(sorted(visible)))]
 
+    def within(self, scope: str | None) -> list[Condition]:
+        """What must hold of a scope for something to be at a place that the caller sees, or at any such place."""
+        if scope is None:
+            return self.in_sight()
+        self.require(Deed.SEE, scope, scope)
+        return [Condition("scope", "=", scope)]
+
     def add(self, record: RecordT, noun: str, name: str, scope: str) -> RecordT:
         """Keep a new record, and say so in the audit."""
         self.tx.add(record)

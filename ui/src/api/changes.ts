@@ -1,6 +1,7 @@
 /** Changes of what the server keeps. */
 import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef } from "react";
+import { isRunList, readRunLists } from "./runLists";
 
 interface Then<Output> {
   onSuccess?: (output: Output) => void;
@@ -22,9 +23,12 @@ export function useChange<Input, Output>(
     mutationFn,
     onSuccess: (output) => {
       onSaved?.(output, queries);
-      return queries.invalidateQueries({
-        predicate: ({ queryKey }) => String(queryKey[0]).startsWith("/api/v1/"),
-      });
+      return Promise.all([
+        readRunLists(queries),
+        queries.invalidateQueries({
+          predicate: ({ queryKey }) => String(queryKey[0]).startsWith("/api/v1/") && !isRunList(queryKey),
+        }),
+      ]);
     },
     // Tokens and values of secrets are among them: none is in the memory of the page any longer than it is looked at.
     gcTime: 0,

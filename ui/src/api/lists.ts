@@ -6,8 +6,10 @@ import type { paths } from "./schema";
 const PAGE_SIZE = "200";
 const ALL_SIZE = "500";
 const EVERY_MS = 30_000;
+/** Of more pages than these, the rows change with the events of the server alone: to read all of them takes seconds. */
+export const FEW_PAGES = 5;
 
-interface PageOf<Item> {
+export interface PageOf<Item> {
   items: Item[];
   next_cursor: string | null;
   total: number | null;
@@ -35,6 +37,14 @@ export async function loadPage<P extends ListPath>(
   return take(client.GET(path as any, asked as any)) as Promise<PageOf<ItemOf<P>>>;
 }
 
+/** What is asked for the beginning of a list, with how many there are. */
+export function firstPage(query: URLSearchParams | string): URLSearchParams {
+  const asked = new URLSearchParams(query);
+  asked.set("limit", PAGE_SIZE);
+  asked.set("total", "true");
+  return asked;
+}
+
 /** A list as it is scrolled through: what was loaded, how many there are, and how to get more. */
 export function useList<P extends ListPath>(
   path: P,
@@ -44,16 +54,18 @@ export function useList<P extends ListPath>(
   const found = useInfiniteQuery({
     queryKey: [path, parameters, query.toString()],
     queryFn: ({ pageParam }) => {
-      const page = new URLSearchParams(query);
-      page.set("limit", PAGE_SIZE);
-      if (pageParam) page.set("cursor", pageParam);
-      else page.set("total", "true");
+      const page = firstPage(query);
+      if (pageParam) {
+        page.delete("total");
+        page.set("cursor", pageParam);
+      }
       return loadPage(path, page, parameters);
     },
     initialPageParam: "",
     getNextPageParam: (last) => last.next_cursor,
     placeholderData: keepPreviousData,
-    refetchInterval: EVERY_MS,
+    refetchInterval: ({ state }) => (state.data && state.data.pages.length > FEW_PAGES ? false : EVERY_MS),
+    refetchOnWindowFocus: ({ state }) => (state.data?.pages.length ?? 0) <= FEW_PAGES,
   });
   const pages = found.data?.pages ?? [];
   return {

@@ -28,3 +28,13 @@ export function useMay(): (role: Exclude<Role, "viewer">, scope: string) => bool
     );
   };
 }
+
+/** The projects in which somebody may submit runs, by name; undefined until it is known. */
+export function useOwnProjects(): string[] | undefined {
+  const may = useMay();
+  const places = usePlaces();
+  return places.data
+    ?.filter((place) => place.kind === "project" && may("member", place.scope))
+    .map((place) => place.name)
+    .sort((one, other) => one.localeCompare(other));
+}

@@ -1,6 +1,7 @@
 import { useFinding } from "./findings";
 import { Rows } from "./Rows";
 import type { Pair } from "./requirements/rows";
+import { Notes } from "./resolved";
 import { TextField } from "./TextField";
 
 interface Props {
@@ -20,6 +21,7 @@ export function Pairs({ sides, path, ...rows }: Props) {
     <Rows
       {...rows}
       error={finding(path)}
+      notes={<Notes path={path} />}
       create={() => ({ key: "", value: "" })}
       render={(pair, change, label) =>
         (["key", "value"] as const).map((part, at) => (

@@ -13,9 +13,21 @@ interface Props<Row> {
   render: (row: Row, change: (part: Partial<Row>) => void, label: string, index: number) => ReactNode;
   error?: string;
   description?: string;
+  /** What stands below the rows. */
+  notes?: ReactNode;
 }
 
-export function Rows<Row>({ title, noun, rows, onChange, create, render, error, description }: Props<Row>) {
+export function Rows<Row>({
+  title,
+  noun,
+  rows,
+  onChange,
+  create,
+  render,
+  error,
+  description,
+  notes,
+}: Props<Row>) {
   return (
     <Stack gap={6} role="group" aria-label={title}>
       <div>
@@ -44,6 +56,7 @@ export function Rows<Row>({ title, noun, rows, onChange, create, render, error, 
           </Group>
         );
       })}
+      {notes}
       {error && <Input.Error>{error}</Input.Error>}
       <Button
         variant="subtle"

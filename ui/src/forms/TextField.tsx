@@ -1,23 +1,34 @@
-/** Text to type, in one line or several. What is wrong at its path stands below it. */
+/** Text to type, in one line or several. What is wrong at its path, and what it comes to, stands below it. */
 import { Textarea, type TextareaProps, TextInput, type TextInputProps } from "@mantine/core";
+import type { ReactNode } from "react";
 import { useFinding } from "./findings";
+import { showTold, ToldLine, useResolved } from "./resolved";
+import classes from "./TextField.module.css";
 
 interface Field {
   value: string;
   onChange: (text: string) => void;
   /** Where it is in what is sent; left out, `error` says what is wrong. */
   path?: string;
+  /** Whether it is code, or words of a command. */
+  isCode?: boolean;
 }
+
+const CODE = { classNames: { input: classes.code }, spellCheck: false };
 
 export function TextField({
   path,
+  isCode,
   error,
   onChange,
   ...input
 }: Field & Omit<TextInputProps, "value" | "onChange">) {
   const finding = useFinding();
+  const note = useNote(path);
   return (
     <TextInput
+      {...note}
+      {...(isCode && CODE)}
       autoComplete="off"
       withAsterisk={false}
       error={error ?? (path && finding(path))}
@@ -29,13 +40,17 @@ export function TextField({
 
 export function TextArea({
   path,
+  isCode,
   error,
   onChange,
   ...area
 }: Field & Omit<TextareaProps, "value" | "onChange">) {
   const finding = useFinding();
+  const note = useNote(path);
   return (
     <Textarea
+      {...note}
+      {...(isCode && CODE)}
       autoComplete="off"
       withAsterisk={false}
       error={error ?? (path && finding(path))}
@@ -43,4 +58,18 @@ export function TextArea({
       {...area}
     />
   );
+}
+
+/** Always in the same place, so that nobody loses the focus when it comes. */
+function useNote(path: string | undefined) {
+  const told = useResolved(path);
+  return {
+    "aria-description": told && showTold(told),
+    inputContainer: (input: ReactNode) => (
+      <>
+        {input}
+        {told && <ToldLine told={told} />}
+      </>
+    ),
+  };
 }

@@ -14,10 +14,12 @@ export function Findings({ findings, children }: Props) {
   return <Found.Provider value={{ findings, base: "" }}>{children}</Found.Provider>;
 }
 
-/** Fields inside are found below a path: "requirements", "defaults". */
+/** Fields inside are found below a path: "requirements", "defaults"; or where they are, with none. */
 export function Below({ path, children }: { path: string; children: ReactNode }) {
   const { findings, base } = useContext(Found);
-  return <Found.Provider value={{ findings, base: `${base}${path}.` }}>{children}</Found.Provider>;
+  return (
+    <Found.Provider value={{ findings, base: path ? `${base}${path}.` : base }}>{children}</Found.Provider>
+  );
 }
 
 /** What is wrong at a path and, unless `exact`, below it; undefined where nothing is. */

@@ -31,6 +31,6 @@ export function keepUntouched(read: Tree, before: Tree, after: Tree): Tree {
   return Object.fromEntries(kept.filter(([, value]) => value !== undefined));
 }
 
-function isTree(value: unknown): value is Tree {
+export function isTree(value: unknown): value is Tree {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

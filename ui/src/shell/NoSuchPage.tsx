@@ -7,8 +7,8 @@ export function NoSuchPage() {
     <Stack gap="xs" p="xl">
       <Title order={1}>There is no such page</Title>
       <Text c="dimmed">Nothing is at {path}.</Text>
-      <Anchor component={Link} href="/compute-resources">
-        Go to the compute resources
+      <Anchor component={Link} href="/runs">
+        Go to the runs
       </Anchor>
     </Stack>
   );

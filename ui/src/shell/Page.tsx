@@ -18,9 +18,11 @@ export function Head({ title, about, badges, actions }: HeadProps) {
   return (
     <Group justify="space-between" align="flex-start">
       <title>{`${title} · Fairlead`}</title>
-      <Stack gap={2}>
+      <Stack gap={2} miw={0} maw="100%">
         <Group gap="xs">
-          <Title order={1}>{title}</Title>
+          <Title order={1} maw="100%">
+            {title}
+          </Title>
           {badges}
         </Group>
         {about && (

@@ -100,7 +100,7 @@ function UsedBy({ users }: { users: Schemas["UsedBy"][] }) {
 }
 
 export function sentence(text: string): string {
-  // Not of "project/forest": that is a name.
-  const begun = /^\w+\//.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1);
+  // Not of "project/forest", "main.py" or "ada@example.org": those are names.
+  const begun = /^[\w-]+[./@]\w/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }

@@ -17,6 +17,7 @@ import { useDisclosure } from "@mantine/hooks";
 import { IconLogout, IconMoon, IconSun, IconUserCircle } from "@tabler/icons-react";
 import { type ReactNode, useEffect } from "react";
 import { Link, useLocation } from "wouter";
+import { useLiveRuns } from "../api/live";
 import { useMe } from "../api/people";
 import { signOut } from "../features/sign-in/requests";
 import { type Destination, NAVIGATION } from "./navigation";
@@ -24,6 +25,7 @@ import { notify } from "./notices";
 import classes from "./Shell.module.css";
 
 export function Shell({ children }: { children: ReactNode }) {
+  useLiveRuns();
   const [isOpen, { toggle, close }] = useDisclosure();
   const [path] = useLocation();
   useEffect(close, [path]);

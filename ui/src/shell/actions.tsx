@@ -2,6 +2,7 @@
 import { Button, type ButtonProps } from "@mantine/core";
 import { type Icon, IconTrash } from "@tabler/icons-react";
 import type { ReactNode } from "react";
+import { Link } from "wouter";
 
 interface Props extends ButtonProps {
   icon: Icon;
@@ -15,4 +16,9 @@ export function ActionButton({ icon: Icon, ...button }: Props) {
 
 export function DangerButton(button: Omit<Props, "icon">) {
   return <ActionButton icon={IconTrash} c="var(--mantine-color-error)" {...button} />;
+}
+
+/** What is done on a page of its own. */
+export function ActionLink({ icon: Icon, ...button }: Omit<Props, "onClick"> & { href: string }) {
+  return <Button component={Link} variant="default" size="xs" leftSection={<Icon size={15} />} {...button} />;
 }

@@ -11,6 +11,30 @@ export function secretsAddress(project: string): string {
   return `/secrets/${encodeURIComponent(project)}`;
 }
 
+export function runAddress(id: string): string {
+  return `/runs/${id}`;
+}
+
+export function functionAddress(project: string, name: string): string {
+  return `/functions/${encodeURIComponent(project)}/${encodeURIComponent(name)}`;
+}
+
+/** The capacity of one cluster. */
+export function capacityAddress(cluster: string): string {
+  return `/capacity?${new URLSearchParams({ cluster })}`;
+}
+
+/** The form of a run that begins with something: a function, a template, or what was asked for in an earlier run. */
+export function newRunAddress(start: {
+  project?: string;
+  function?: string;
+  template?: string;
+  from?: string;
+  mem?: string;
+}): string {
+  return `/new/run?${new URLSearchParams(start)}`;
+}
+
 /** The names in the address. The router leaves what has a meaning in addresses, such as "%2B", as it is. */
 export function useNames<Name extends string>(): Partial<Record<Name, string>> {
   const params = Object.entries(useParams<Record<string, string | undefined>>());

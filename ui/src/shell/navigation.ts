@@ -1,11 +1,14 @@
 /** Where one can go, in the order of the bar. */
 import {
   IconBoxMultiple,
+  IconCode,
   IconCpu,
+  IconGauge,
   IconHierarchy3,
   IconHistory,
   IconKey,
   IconLockSquare,
+  IconPlayerPlay,
   IconSettings,
   IconShieldCheck,
 } from "@tabler/icons-react";
@@ -19,6 +22,14 @@ export interface Destination {
 }
 
 export const NAVIGATION: { title: string; places: Destination[] }[] = [
+  {
+    title: "Work",
+    places: [
+      { path: "/runs", title: "Runs", icon: IconPlayerPlay, also: "/new/run" },
+      { path: "/functions", title: "Functions", icon: IconCode },
+      { path: "/capacity", title: "Capacity", icon: IconGauge },
+    ],
+  },
   {
     title: "Offer",
     places: [

@@ -2,13 +2,14 @@
 import { Checkbox, Skeleton, Text, UnstyledButton } from "@mantine/core";
 import { IconArrowDown, IconArrowUp } from "@tabler/icons-react";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, type ReactNode, useEffect, useRef } from "react";
+import { type KeyboardEvent, memo, type ReactNode, useEffect, useRef } from "react";
 import type { List } from "../api/lists";
 import type { Column } from "./columns";
 import classes from "./Table.module.css";
 import type { View } from "./views";
 
 const ROW_HEIGHT = 41;
+const MINUTE_MS = 60_000;
 const SKELETONS = ["a", "b", "c", "d", "e", "f"];
 
 export interface TableProps<Item> {
@@ -41,7 +42,7 @@ export function Table<Item>({
     count: list.items.length,
     getScrollElement: () => frame.current,
     estimateSize: () => ROW_HEIGHT,
-    overscan: 12,
+    overscan: 8,
   });
   const visible = rows.getVirtualItems();
   const lastVisible = visible.at(-1)?.index ?? 0;
@@ -49,6 +50,7 @@ export function Table<Item>({
     if (list.hasMore && lastVisible >= list.items.length - 30) list.loadMore();
   }, [list, lastVisible]);
 
+  const minute = Math.floor(Date.now() / MINUTE_MS);
   const above = visible[0]?.start ?? 0;
   const below = rows.getTotalSize() - (visible.at(-1)?.end ?? 0);
   const width = shown.reduce((sum, column) => sum + column.width, onSelect ? 44 : 0);
@@ -90,14 +92,14 @@ export function Table<Item>({
           {visible.map((row) => {
             const item = list.items[row.index]!;
             const isSelected = selected != null && keyOf(selected) === keyOf(item);
-            const toggle = onSelect && (() => onSelect(isSelected ? null : item));
             return (
               <tr
                 key={keyOf(item)}
                 aria-rowindex={row.index + 1}
                 data-selected={isSelected || undefined}
                 onClick={(event) => {
-                  if (!(event.target as Element).closest("a, button, input, label")) toggle?.();
+                  const isOther = (event.target as Element).closest("a, button, input, label");
+                  if (!isOther) onSelect?.(isSelected ? null : item);
                 }}
               >
                 {onSelect && (
@@ -106,13 +108,13 @@ export function Table<Item>({
                       size="xs"
                       aria-label={`Select ${nameOf(item)}`}
                       checked={isSelected}
-                      onChange={toggle}
+                      onChange={() => onSelect(isSelected ? null : item)}
                     />
                   </td>
                 )}
                 {shown.map((column, index) => (
                   <td key={column.key} data-first={index === 0 || undefined} data-align={column.align}>
-                    {column.render(item)}
+                    <Cell column={column} item={item} minute={minute} />
                   </td>
                 ))}
               </tr>
@@ -133,6 +135,18 @@ export function Table<Item>({
     </section>
   );
 }
+
+interface CellProps<Item> {
+  column: Column<Item>;
+  item: Item;
+  /** Since when it is so: "just now" is not true for long. */
+  minute: number;
+}
+
+/** Drawn again only where there is something else to draw: scrolling draws the rows of the table over and over. */
+const Cell = memo(function Cell<Item>({ column, item }: CellProps<Item>) {
+  return column.render(item);
+}) as <Item>(props: CellProps<Item>) => ReactNode;
 
 function Header<Item>({ column, view }: { column: Column<Item>; view: View }) {
   const isDown = view.sort === `-${column.key}`;

@@ -17,24 +17,40 @@ interface Props<Item> extends Omit<TableProps<Item>, "empty" | "label"> {
   /** What can be done with the row that is selected. */
   selection?: ReactNode;
   /** What one may want to know where nothing is there yet. */
-  none: { title: string; hint: string };
+  none: { title: string; hint: ReactNode };
+  /** Views that people want again and again, before what narrows them further. */
+  usual?: ReactNode;
   /** How several of them are called: "compute resources". */
   nouns: string;
 }
 
-export function TablePage<Item>({ title, about, actions, selection, none, nouns, ...table }: Props<Item>) {
+export function TablePage<Item>({
+  title,
+  about,
+  actions,
+  selection,
+  none,
+  usual,
+  nouns,
+  ...table
+}: Props<Item>) {
   const { view, list, columns } = table;
   return (
     <div className={classes.page}>
       <Head title={title} about={about} actions={actions} />
       <Group gap="xs" justify="space-between">
         <Group gap="xs">
+          {usual}
           <AddFilter columns={columns} view={view} />
           <SearchBox value={view.search} onSearch={view.setSearch} />
           <ColumnPicker columns={columns} chosen={view.columns} onChoose={view.setColumns} />
         </Group>
         {table.selected && (
           <Group gap="xs" role="toolbar" aria-label={`Actions for ${table.nameOf(table.selected)}`}>
+            {/* Its row may be out of sight by now. */}
+            <Text size="sm" fw={550} maw={260} truncate="end" aria-hidden>
+              {table.nameOf(table.selected)}
+            </Text>
             {selection}
           </Group>
         )}
@@ -66,7 +82,7 @@ function Nothing({
   return (
     <Stack align="center" gap={6} py={56} px="md" ta="center">
       <Text fw={550}>{view.isNarrowed ? `No ${nouns} match` : none.title}</Text>
-      <Text size="sm" c="dimmed" maw={440}>
+      <Text size="sm" c="dimmed" maw={440} component="div">
         {view.isNarrowed ? "Nothing fits the search and the filters together." : none.hint}
       </Text>
       {view.isNarrowed && (

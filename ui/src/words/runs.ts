@@ -9,10 +9,59 @@ const COLORS: Record<string, string> = {
   stopping: "gray",
 };
 
+export const ACTIONS = Object.keys(TYPES);
+/** In the order in which a run has them. */
+export const STATES = [
+  "queued",
+  "pending",
+  "starting",
+  "running",
+  "degraded",
+  "stopping",
+  "completed",
+  "failed",
+  "stopped",
+];
+
+/** Words that say why, of those that there are for any executor and for Kubernetes. */
+export const REASONS = [
+  "Queued",
+  "Quota",
+  "Unschedulable",
+  "HeldBack",
+  "NeverFits",
+  "NoExecutor",
+  "StartDelayed",
+  "ImagePullBackOff",
+  "Running",
+  "CrashLoopBackOff",
+  "StopRequested",
+  "Stopped",
+  "Completed",
+  "ExitCode",
+  "OOMKilled",
+  "DeadlineExceeded",
+  "Evicted",
+  "StartFailed",
+  "SecretMissing",
+  "NodeLost",
+  "Lost",
+];
+
 export function showType(action: string): string {
   return TYPES[action] ?? action;
 }
 
 export function showState(state: string): { label: string; color: string } {
   return { label: state.charAt(0).toUpperCase() + state.slice(1), color: COLORS[state] ?? "blue" };
+}
+
+/** The end of an id: enough to tell runs of a function apart. */
+export function shortId(id: string): string {
+  return id.slice(-8);
+}
+
+/** "train 9b1a4c6e". */
+export function shortName(run: { function: string; id: string }): string {
+  return `${run.function} ${shortId(run.id)}`;
 }

@@ -136,6 +136,15 @@ volumes = _record(
     _column("description", Text),
     sa.UniqueConstraint("scope", "name"),
 )
+functions = _record(
+    "functions",
+    _scope(),
+    _column("name", Text),
+    _column("kind", Text),
+    _column("content", Json),
+    _column("code", Text, nullable=True, index=True),
+    sa.UniqueConstraint("scope", "name"),
+)
 grants = _record(
     "grants",
     _column("subject", Text),
@@ -182,6 +191,8 @@ runs = _record(
     sa.Index("ix_runs_compute_resource", "compute_resource_id", "live"),
     sa.Index("ix_runs_template", "template_id", "live"),
     sa.Index("ix_runs_scope_live", "scope", "live"),
+    sa.Index("ix_runs_scope_function", "scope", "function", "created_at"),
+    sa.Index("ix_runs_updated_at", "updated_at", "id"),
 )
 plans = sa.Table(
     "plans",
@@ -291,6 +302,7 @@ TABLES: Mapping[type, sa.Table] = {
     records.PolicyRecord: policies,
     records.SecretRecord: secrets,
     records.VolumeRecord: volumes,
+    records.FunctionRecord: functions,
     records.GrantRecord: grants,
     records.TokenRecord: tokens,
     records.RunRecord: runs,
@@ -311,10 +323,18 @@ TABLES: Mapping[type, sa.Table] = {
 def _uses(column: sa.Column[Any], table: sa.Table) -> Mapping[str, sa.ScalarSelect[Any]]:
     """How many runs that are not finished use what is in a table, and when one did so last."""
     of_row = column == table.c.id
-    return {
-        "workloads": sa.select(sa.func.count()).where(of_row, runs.c.live.is_(True)).scalar_subquery(),
-        "last_used_at": sa.select(sa.func.max(runs.c.created_at)).where(of_row).scalar_subquery(),
-    }
+    return {"workloads": _count(of_row, runs.c.live.is_(True)), "last_used_at": _newest(of_row)}
+
+
+def _count(*of_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    return sa.select(sa.func.count()).select_from(runs).where(*of_row).scalar_subquery()
+
+
+def _newest(of_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    return sa.select(sa.func.max(runs.c.created_at)).where(of_row).scalar_subquery()
+
+
+_OF_FUNCTION = sa.and_(runs.c.scope == functions.c.scope, runs.c.function == functions.c.name)
 
 
 DERIVED: Mapping[type, Mapping[str, Any]] = {
@@ -325,6 +345,7 @@ DERIVED: Mapping[type, Mapping[str, Any]] = {
         .scalar_subquery(),
     },
     records.TemplateRecord: _uses(runs.c.template_id, templates),
+    records.FunctionRecord: {"runs": _count(_OF_FUNCTION), "last_run_at": _newest(_OF_FUNCTION)},
 }
 
 

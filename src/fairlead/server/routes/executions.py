@@ -16,6 +16,7 @@ from fairlead.run_tokens import is_run_token
 from fairlead.server import streaming
 from fairlead.server.bodies import Raw
 from fairlead.server.doors import Door, DoorForRunToo
+from fairlead.server.gates import is_head
 from fairlead.server.routing import BYTES, answers, make_router
 from fairlead.services.codes import KeptCode
 from fairlead.services.executions import NodeView, Outcome, Usage
@@ -77,6 +78,8 @@ async def read_logs(
         last = door.request.headers.get("last-event-id", "")
         cursor = int(last) if last.isdecimal() and last.isascii() and len(last) < 19 else cursor
         await door.perform(runs.log, run_id, cursor, 1)  # what is wrong is told now, not in the middle
+        if is_head(door.request):
+            return Response(media_type="text/event-stream")
         return StreamingResponse(streaming.follow(door, run_id, cursor, stream), media_type="text/event-stream")
     page = await door.perform(runs.log, run_id, cursor, streaming.AT_ONCE)
     if format == "raw":

@@ -1,25 +1,71 @@
-"""What a project holds, over HTTP: secrets and volumes."""
+"""What a project holds, over HTTP: functions, secrets and volumes."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import Depends, Response
 
-from fairlead.model.holdings import SecretValue, SharedVolume
+from fairlead.model.holdings import SecretValue, SharedVolume, WrittenFunction
 from fairlead.model.queries import Page
-from fairlead.model.records import SecretRecord, VolumeRecord
+from fairlead.model.records import FunctionRecord, SecretRecord, VolumeRecord
 from fairlead.server.bodies import Written
 from fairlead.server.doors import Door, reply
 from fairlead.server.listings import Asked
 from fairlead.server.routing import answers, make_router
+from fairlead.services.functions import CodeView
 from fairlead.services.listing import Listing
 from fairlead.services.secrets import SecretName
 
 router = make_router("projects")
+FunctionsListed = Annotated[Listing, Depends(Asked(FunctionRecord))]
 SecretsListed = Annotated[Listing, Depends(Asked(SecretRecord, hidden=("scope",)))]
 VolumesListed = Annotated[Listing, Depends(Asked(VolumeRecord, hidden=("scope",)))]
+FunctionWritten = Annotated[WrittenFunction, Depends(Written(WrittenFunction))]
 WrittenSecret = Annotated[SecretValue, Depends(Written(SecretValue))]
 WrittenVolume = Annotated[SharedVolume, Depends(Written(SharedVolume))]
+
+
+def _put(model: type) -> dict[str, Any]:
+    """What a route answers that makes something or changes it."""
+    said = answers(model, writing=True, about="Changed")
+    return said | {"responses": said["responses"] | {201: {"model": model, "description": "Created"}}}
+
+
+@router.get("/functions", name="list_functions", **answers(Page[FunctionRecord]))
+async def list_functions(door: Door, asked: FunctionsListed) -> Response:
+    """List the functions that you see."""
+    return await door.answer(door.services.functions.page, asked)
+
+
+@router.get("/projects/{project}/functions", name="list_project_functions", **answers(Page[FunctionRecord]))
+async def list_functions_of(door: Door, project: str, asked: FunctionsListed) -> Response:
+    """List the functions of a project."""
+    return await door.answer(door.services.functions.page, asked, f"project/{project}")
+
+
+@router.get("/projects/{project}/functions/{name}", name="show_function", **answers(FunctionRecord))
+async def show_function(door: Door, project: str, name: str) -> Response:
+    """Show a function: as it was last written or run."""
+    return await door.answer(door.services.functions.get, f"project/{project}", name)
+
+
+@router.put("/projects/{project}/functions/{name}", name="put_function", **_put(FunctionRecord))
+async def put_function(door: Door, project: str, name: str, function: FunctionWritten) -> Response:
+    """Keep a function, which runs then name. `text` is the code itself, in place of a digest of code that was sent."""
+    told, new = await door.perform(door.services.functions.put, f"project/{project}", name, function)
+    return reply(msgspec.json.encode(told), told, 201 if new else 200, door.request)
+
+
+@router.delete("/projects/{project}/functions/{name}", name="delete_function", **answers(status=204, writing=True))
+async def delete_function(door: Door, project: str, name: str) -> Response:
+    """Delete a function. Runs of it stay."""
+    return await door.answer(door.services.functions.delete, f"project/{project}", name)
+
+
+@router.get("/projects/{project}/functions/{name}/code", name="show_function_code", **answers(CodeView))
+async def show_code(door: Door, project: str, name: str) -> Response:
+    """Show the files of a function's code."""
+    return await door.answer(door.services.functions.code, f"project/{project}", name)
 
 
 @router.get("/projects/{project}/secrets", name="list_secrets", **answers(Page[SecretName]))
@@ -28,13 +74,7 @@ async def list_secrets(door: Door, project: str, asked: SecretsListed) -> Respon
     return await door.answer(door.services.secrets.page, f"project/{project}", asked)
 
 
-_CREATED = {201: {"model": SecretName, "description": "Created"}}
-_PUT = answers(SecretName, writing=True, about="Changed")
-
-
-@router.put(
-    "/projects/{project}/secrets/{name}", name="put_secret", **_PUT | {"responses": _PUT["responses"] | _CREATED}
-)
+@router.put("/projects/{project}/secrets/{name}", name="put_secret", **_put(SecretName))
 async def put_secret(door: Door, project: str, name: str, secret: WrittenSecret) -> Response:
     """Set a secret, new or not."""
     told, new = await door.perform(door.services.secrets.put, f"project/{project}", name, secret.value)

@@ -1,7 +1,7 @@
 /** The form of a compute resource or a template, with what it means beside it. */
 import { Button, Group, MultiSelect, Stack } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
-import { useRef, useState } from "react";
+import { useState } from "react";
 import { usePlaces } from "../../api/places";
 import { useEffectivePolicy } from "../../api/policies";
 import { violationsOf } from "../../api/problems";
@@ -13,6 +13,7 @@ import { TextArea, TextField } from "../../forms/TextField";
 import { ScopePicker } from "../../scopes/ScopePicker";
 import { Card, Columns, Foot, Page } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
+import { useLast } from "../../words/last";
 import { type AssetDraft, writeAsset } from "./drafts";
 import { Meaning } from "./Meaning";
 import { type AssetKind, useCheck, type WrittenAsset } from "./requests";
@@ -162,11 +163,4 @@ function Basics({ kind, draft, onChange, hasTypes }: PartProps & { kind: AssetKi
 /** A form is looked at before it has a name: that it is missing is told when it is sent. */
 function nameless(written: WrittenAsset): WrittenAsset {
   return written.name ? written : { ...written, name: "unnamed" };
-}
-
-/** The last thing that was there: what was told stays to be read while a mistake is mended. */
-function useLast<T>(value: T | undefined): T | undefined {
-  const last = useRef(value);
-  if (value !== undefined) last.current = value;
-  return last.current;
 }

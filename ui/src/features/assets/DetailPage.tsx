@@ -19,11 +19,13 @@ interface Props {
   kind: AssetKind;
   title: string;
   hasTypes?: boolean;
+  /** What else is to be known at a glance. */
+  about?: (item: Asset) => ReactNode;
   /** More about one of them, each behind a tab of its own. */
   tabs: { name: string; title: string; render: (item: Asset) => ReactNode }[];
 }
 
-export function DetailPage({ kind, title, hasTypes = false, tabs }: Props) {
+export function DetailPage({ kind, title, hasTypes = false, about, tabs }: Props) {
   const { name = "" } = useParams<{ name: string }>();
   const found = useAsset(kind, name);
   const may = useMay();
@@ -37,7 +39,12 @@ export function DetailPage({ kind, title, hasTypes = false, tabs }: Props) {
       title={item.name}
       within={{ title, href: kind.path, here: item.name }}
       badges={<Badges item={item} />}
-      about={<About item={item} />}
+      about={
+        <>
+          <About item={item} />
+          {about?.(item)}
+        </>
+      }
       actions={
         may("editor", item.scope) && (
           <Group gap="xs">

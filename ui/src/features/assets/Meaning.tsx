@@ -1,10 +1,11 @@
 /** What a pod gets and what may kill it, in the server's sentences; and what is wrong, as a whole. */
 import { List, Stack, Text, ThemeIcon } from "@mantine/core";
-import { IconAlertTriangle, IconCheck, IconExclamationCircle, IconInfoCircle } from "@tabler/icons-react";
+import { IconAlertTriangle, IconCheck, IconInfoCircle } from "@tabler/icons-react";
 import type { Schemas } from "../../api/client";
 import type { Finding } from "../../api/problems";
 import { Card } from "../../shell/Page";
 import { FindingList } from "../../shell/Problem";
+import { WrongCard } from "../../shell/WrongCard";
 
 type Sentence = Schemas["Sentence"];
 
@@ -32,11 +33,7 @@ export function Meaning({ sentences, warnings, violations, isCurrent }: Props) {
           </Text>
         )}
       </Card>
-      {violations.length > 0 && (
-        <Card role="status" title={<Wrong count={violations.length} />}>
-          <FindingList findings={violations} />
-        </Card>
-      )}
+      {violations.length > 0 && <WrongCard findings={violations} />}
       {warnings.length > 0 && (
         <Card title="Worth knowing">
           <FindingList findings={warnings} />
@@ -78,14 +75,5 @@ export function Sentences({ sentences }: { sentences: Sentence[] }) {
         );
       })}
     </List>
-  );
-}
-
-function Wrong({ count }: { count: number }) {
-  return (
-    <>
-      <IconExclamationCircle size={16} aria-hidden />{" "}
-      {count === 1 ? "One thing is wrong" : `${count} things are wrong`}
-    </>
   );
 }

@@ -1,8 +1,11 @@
 /** The unfinished runs that use one. */
-import { Badge, Table, Text } from "@mantine/core";
+import { Table, Text } from "@mantine/core";
+import { splitScope } from "../../api/places";
+import { RunLink } from "../../runs/RunLink";
+import { StateBadge } from "../../runs/StateBadge";
 import { ProblemAlert } from "../../shell/Problem";
 import { Waiting } from "../../shell/Waiting";
-import { showState, showType } from "../../words/runs";
+import { showType } from "../../words/runs";
 import { type AssetKind, useWorkloads } from "./requests";
 
 export function Workloads({ kind, id }: { kind: AssetKind; id: string }) {
@@ -24,16 +27,13 @@ export function Workloads({ kind, id }: { kind: AssetKind; id: string }) {
         {found.data.items.map((run) => (
           <Table.Tr key={run.id}>
             <Table.Td>
-              {run.function}{" "}
-              <Text span size="xs" c="dimmed" ff="monospace">
-                {run.id.slice(-8)}
-              </Text>
+              <RunLink run={run} />
             </Table.Td>
             <Table.Td>{showType(run.action)}</Table.Td>
             <Table.Td>
-              <Badge color={showState(run.state).color}>{showState(run.state).label}</Badge>
+              <StateBadge state={run.state} />
             </Table.Td>
-            <Table.Td>{run.scope.split("/")[1]}</Table.Td>
+            <Table.Td>{splitScope(run.scope).name}</Table.Td>
           </Table.Tr>
         ))}
       </Table.Tbody>

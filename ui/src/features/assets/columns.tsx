@@ -1,6 +1,7 @@
 /** The columns that compute resources and templates share. */
 import { Anchor, Badge, Group } from "@mantine/core";
 import { Link } from "wouter";
+import { splitScope } from "../../api/places";
 import type { Tree } from "../../forms/trees";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { type Column, NONE } from "../../table/columns";
@@ -109,7 +110,7 @@ export const HISTORY: Column<Asset>[] = [
     title: "Cluster",
     width: 130,
     kind: "word",
-    render: (item) => item.cluster?.split("/")[1] ?? "All clusters",
+    render: (item) => (item.cluster ? splitScope(item.cluster).name : "All clusters"),
   },
   REVISION,
   UPDATED_AT,

@@ -5,10 +5,10 @@ import { Link } from "wouter";
 import { useFocusBack } from "../../shell/focus";
 import { Differences } from "../../words/Differences";
 import { Facts } from "../../words/Facts";
-import { showAge } from "../../words/times";
+import { showAge, showMoment } from "../../words/times";
 import { listDifferences } from "../../words/values";
 import type { Entry } from "./columns";
-import { showKind, showMoment } from "./words";
+import { showKind } from "./words";
 
 interface Props {
   entry: Entry;

@@ -3,7 +3,8 @@ import { Anchor, Text } from "@mantine/core";
 import type { Schemas } from "../../api/client";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { type Column, NONE } from "../../table/columns";
-import { ALL_ACTIONS, colorOf, KINDS, showKind, showMoment } from "./words";
+import { showMoment } from "../../words/times";
+import { ALL_ACTIONS, colorOf, KINDS, showKind } from "./words";
 
 export type Entry = Schemas["AuditRecord"];
 

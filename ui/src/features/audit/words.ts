@@ -12,6 +12,8 @@ const ACTIONS: Record<string, string[]> = {
   policy: ["create", "edit", "delete"],
   settings: ["create", "edit"],
   secret: ["create", "edit", "reseal", "delete"],
+  kubeconfig: ["create", "edit", "delete"],
+  function: ["create", "edit", "delete"],
   volume: ["create", "delete"],
   role: ["create", "delete"],
   token: ["create", "delete"],
@@ -31,11 +33,4 @@ export function colorOf(action: string): string | undefined {
 
 export function showKind(kind: string): string {
   return kind.replaceAll("_", " ");
-}
-
-const EXACT = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
-
-/** Of the audit one wants to know when exactly. */
-export function showMoment(at: string): string {
-  return EXACT.format(new Date(at));
 }

@@ -1,3 +1,4 @@
+import { OfferLine } from "../../offers/OfferLine";
 import { DetailPage } from "../assets/DetailPage";
 import { COMPUTE_RESOURCES } from "../assets/kinds";
 import { Workloads } from "../assets/Workloads";
@@ -9,6 +10,7 @@ export default function ComputeResourceDetail() {
       kind={COMPUTE_RESOURCES}
       title="Compute resources"
       hasTypes
+      about={(item) => <OfferLine name={item.name} />}
       tabs={[
         {
           name: "workloads",

@@ -1,4 +1,6 @@
 /** The columns of the table, as seed 004 lists them, and a few more. */
+import { useOffers } from "../../api/capacities";
+import { FitsNow } from "../../offers/FitsNow";
 import type { Column } from "../../table/columns";
 import { AMOUNTS, DESCRIPTION, HISTORY, nameColumn, SCOPE, workloadsColumn } from "../assets/columns";
 import { COMPUTE_RESOURCES } from "../assets/kinds";
@@ -9,6 +11,14 @@ import { Templates } from "./Templates";
 export const COLUMNS: Column<Asset>[] = [
   nameColumn(COMPUTE_RESOURCES, "Compute resource"),
   DESCRIPTION,
+  {
+    key: "fits_now",
+    title: "Fits now",
+    width: 125,
+    isUnsorted: true,
+    align: "right",
+    render: (item) => <OfferCell name={item.name} />,
+  },
   ...AMOUNTS,
   SCOPE,
   workloadsColumn(COMPUTE_RESOURCES),
@@ -26,3 +36,8 @@ export const COLUMNS: Column<Asset>[] = [
   },
   ...HISTORY,
 ];
+
+/** All cells share one answer of the server; until it is there, the table stands without it. */
+function OfferCell({ name }: { name: string }) {
+  return <FitsNow offer={useOffers().data?.get(name)} />;
+}

@@ -1,6 +1,7 @@
 /** What is used of a quota: as a share, and in words. */
 import type { Schemas } from "../../api/client";
 import { BYTES, splitAmount, unitsFor } from "../../forms/quantities";
+import { numberOf, round } from "../../words/amounts";
 
 type Used = Schemas["Used"];
 export type Resource = keyof Used;
@@ -13,25 +14,13 @@ export const RESOURCES: { key: Resource; title: string }[] = [
 ];
 
 const NEAR = 0.8;
-const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-const AMOUNT = /^([0-9.]+)(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))$/;
-
-/** An amount in whole units: cores, bytes. */
-export function numberOf(amount: string | number): number {
-  const match = AMOUNT.exec(String(amount));
-  if (!match) return Number.NaN;
-  const [, digits, power, suffix = ""] = match;
-  if (power) return Number(digits) * 10 ** Number(power);
-  if (suffix.endsWith("i")) return Number(digits) * 1024 ** BINARY.indexOf(suffix);
-  return Number(digits) * 1000 ** (DECIMAL.indexOf(suffix) - DECIMAL.indexOf(""));
-}
+const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
 
 /** What is used, as people read it. Memory is told in the family of units that the quota is in. */
 export function showAmount(resource: Resource, amount: string | number, like?: string | number): string {
   if (resource !== "mem") return round(numberOf(amount));
   const isDecimal = like !== undefined && !/i$|^[0-9.]+$/.test(String(like));
-  const [step, suffixes] = isDecimal ? [1000, ["", "k", "M", "G", "T", "P"]] : [1024, BINARY.slice(0, 6)];
+  const [step, suffixes] = isDecimal ? [1000, ["", "k", "M", "G", "T", "P"]] : [1024, BINARY];
   const bytes = numberOf(amount);
   const power = bytes < 1 ? 0 : Math.min(suffixes.length - 1, Math.floor(Math.log(bytes) / Math.log(step)));
   return `${round(bytes / step ** power)} ${labelOf(suffixes[power]!)}`;
@@ -73,8 +62,4 @@ function nameOf(resource: Resource, amount: string): string {
 
 function labelOf(unit: string): string {
   return unitsFor(BYTES, unit).find((one) => one.value === unit)!.label;
-}
-
-function round(number: number): string {
-  return number.toLocaleString("en", { maximumFractionDigits: number < 10 ? 2 : 1 });
 }

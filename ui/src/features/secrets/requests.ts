@@ -4,6 +4,7 @@ import { client, ifMatch, type Schemas, take } from "../../api/client";
 import { useAll } from "../../api/lists";
 import { ancestorsOf, usePlaces } from "../../api/places";
 import { useEffectivePolicy } from "../../api/policies";
+import { shortName } from "../../words/runs";
 import { namesSecret } from "./naming";
 
 export type Secret = Schemas["SecretName"];
@@ -51,7 +52,7 @@ export function useUsers(project: string, secret: string) {
   const users: User[] = [
     ...(runs.data ?? [])
       .filter((run) => run.uses.includes(`secret/${secret}`))
-      .map((run) => ({ kind: "run", name: `${run.function} ${run.id.slice(-8)}`, scope: run.scope })),
+      .map((run) => ({ kind: "run", name: shortName(run), scope: run.scope })),
     ...saying("template", templates.data),
     ...saying("compute resource", resources.data),
     ...saying(

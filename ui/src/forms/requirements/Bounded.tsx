@@ -3,6 +3,7 @@ import { Input, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
 import { AmountInput } from "../AmountInput";
 import { useFinding } from "../findings";
 import type { Unit } from "../quantities";
+import { Note } from "../resolved";
 import { Section } from "../Section";
 import type { BoundedDraft, LimitMode } from "./drafts";
 
@@ -39,6 +40,7 @@ export function Bounded({ title, path, units, value, onChange }: Props) {
               limit: value.limit.number ? value.limit : { number: "", unit: request.unit },
             })
           }
+          path={`${path}.requests`}
           error={finding(`${path}.requests`) ?? finding(path, "exact")}
         />
         <Stack gap={4}>
@@ -64,6 +66,7 @@ export function Bounded({ title, path, units, value, onChange }: Props) {
               path={`${path}.limits`}
             />
           )}
+          {mode !== "limit" && <Note path={`${path}.limits`} />}
           {mode !== "limit" && finding(`${path}.limits`) && (
             <Input.Error>{finding(`${path}.limits`)}</Input.Error>
           )}

@@ -3,6 +3,7 @@ import { Input, SegmentedControl, Select, SimpleGrid, Stack, Switch } from "@man
 import { AmountInput } from "../AmountInput";
 import { useFinding } from "../findings";
 import { type Amount, unitsFor } from "../quantities";
+import { Note, Notes } from "../resolved";
 import { Section } from "../Section";
 import { TextField } from "../TextField";
 import type { GpuDraft, GpuPart } from "./drafts";
@@ -45,6 +46,7 @@ export function Gpu({ value, onChange, mayLimitMemory }: Props) {
             inputMode="numeric"
             value={value.devices}
             onChange={(devices) => change({ devices })}
+            path="resources.gpu.devices"
             error={finding("resources.gpu.devices") ?? finding("resources.gpu", "exact")}
           />
           <TextField
@@ -69,6 +71,8 @@ export function Gpu({ value, onChange, mayLimitMemory }: Props) {
             />
           </Stack>
         )}
+        <Notes path="resources.gpu.memory" of="GPU memory " />
+        {!(isPart && value.part === "mig") && <Note path="resources.gpu.mig" />}
         {isPart && <Share value={value} change={change} mayLimitMemory={mayLimitMemory} />}
       </Stack>
     </Section>

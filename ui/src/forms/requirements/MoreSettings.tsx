@@ -4,6 +4,7 @@ import { AmountInput } from "../AmountInput";
 import { useFinding } from "../findings";
 import { Pairs } from "../Pairs";
 import { BYTES } from "../quantities";
+import { Note, Notes } from "../resolved";
 import { Section } from "../Section";
 import { TextArea, TextField } from "../TextField";
 import { Bounded } from "./Bounded";
@@ -14,6 +15,8 @@ import { Volumes } from "./Volumes";
 interface Props {
   value: RequirementsDraft;
   change: (part: Partial<RequirementsDraft>) => void;
+  /** Secrets to choose from; others can be typed. */
+  secrets?: string[];
 }
 
 const SHARED_MEMORY = [
@@ -28,7 +31,7 @@ const IDS: { key: "run_as_user" | "run_as_group" | "fs_group"; label: string }[]
   { key: "fs_group", label: "Group id of volumes" },
 ];
 
-export function MoreSettings({ value, change }: Props) {
+export function MoreSettings({ value, change, secrets }: Props) {
   return (
     <Stack gap="lg">
       <SharedMemory value={value} change={change} />
@@ -41,7 +44,7 @@ export function MoreSettings({ value, change }: Props) {
       />
       <Placement value={value} change={change} />
       <Volumes rows={value.volumes} onChange={(volumes) => change({ volumes })} />
-      <Environment value={value} change={change} />
+      <Environment value={value} change={change} secrets={secrets} />
       <Identity value={value} change={change} />
     </Stack>
   );
@@ -69,6 +72,7 @@ function SharedMemory({ value, change }: Props) {
           />
         )}
       </Group>
+      <Note path="resources.shm" />
       {finding("resources.shm") && <Input.Error>{finding("resources.shm")}</Input.Error>}
     </Stack>
   );
@@ -103,12 +107,12 @@ function Placement({ value, change }: Props) {
           autosize
           minRows={2}
           maxRows={14}
-          spellCheck={false}
-          styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)", fontSize: "0.8rem" } }}
+          isCode
           value={value.affinity}
           onChange={(affinity) => change({ affinity })}
           path="affinity"
         />
+        <Notes path="affinity" />
         <SimpleGrid cols={{ base: 1, xs: 2 }}>
           <TextField
             label="Runtime class"
@@ -130,7 +134,7 @@ function Placement({ value, change }: Props) {
   );
 }
 
-function Environment({ value, change }: Props) {
+function Environment({ value, change, secrets }: Props) {
   const finding = useFinding();
   return (
     <Section title="Environment">
@@ -145,12 +149,14 @@ function Environment({ value, change }: Props) {
         />
         <TagsInput
           label="Secrets"
+          data={secrets}
           description="Names of secrets of the run's project, which become variables"
           placeholder={value.secrets.length === 0 ? "such as HF_TOKEN" : ""}
           value={value.secrets}
           onChange={(secrets) => change({ secrets })}
           error={finding("secrets")}
         />
+        <Notes path="secrets" />
       </Stack>
     </Section>
   );

@@ -9,16 +9,18 @@ import { MoreSettings } from "./MoreSettings";
 import { ProfileSelect } from "./ProfileSelect";
 
 interface Props {
-  /** Where they are in what is sent: "requirements" or "defaults". */
+  /** Where they are in what is sent: "requirements", "defaults", or nothing where they stand at the top. */
   path: string;
   value: RequirementsDraft;
   onChange: (value: RequirementsDraft) => void;
   mayLimitGpuMemory: boolean;
   /** Which compute resources they may begin with, as filters of the list; left out where they may with none. */
   profiles?: Record<string, string>;
+  /** Secrets to choose from; others can be typed. */
+  secrets?: string[];
 }
 
-export function RequirementsFields({ path, value, onChange, mayLimitGpuMemory, profiles }: Props) {
+export function RequirementsFields({ path, value, onChange, mayLimitGpuMemory, profiles, secrets }: Props) {
   const change = (part: Partial<RequirementsDraft>) => onChange({ ...value, ...part });
   return (
     <Below path={path}>
@@ -45,7 +47,7 @@ export function RequirementsFields({ path, value, onChange, mayLimitGpuMemory, p
           <Accordion.Item value="more">
             <Accordion.Control>More settings</Accordion.Control>
             <Accordion.Panel>
-              <MoreSettings value={value} change={change} />
+              <MoreSettings value={value} change={change} secrets={secrets} />
             </Accordion.Panel>
           </Accordion.Item>
         </Accordion>

@@ -1,6 +1,7 @@
 import { Group, Select } from "@mantine/core";
 import { useFinding } from "../findings";
 import { Rows } from "../Rows";
+import { Notes } from "../resolved";
 import { TextField } from "../TextField";
 import type { TolerationDraft } from "./rows";
 
@@ -23,6 +24,7 @@ export function Tolerations({ rows, onChange }: Props) {
       description="Taints of nodes that do not keep the pod away"
       rows={rows}
       onChange={onChange}
+      notes={<Notes path="tolerations" />}
       error={finding("tolerations")}
       create={(): TolerationDraft => ({ key: "", operator: "Exists", value: "", effect: "", seconds: "" })}
       render={(row, change, label) => (

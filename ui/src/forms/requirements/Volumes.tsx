@@ -1,6 +1,7 @@
 import { Paper, Select, SimpleGrid, Stack, Switch } from "@mantine/core";
 import { useFinding } from "../findings";
 import { Rows } from "../Rows";
+import { Notes } from "../resolved";
 import { TextField } from "../TextField";
 import type { VolumeDraft } from "./rows";
 
@@ -46,6 +47,7 @@ export function Volumes({ rows, onChange }: Props) {
       noun="volume"
       rows={rows}
       onChange={onChange}
+      notes={<Notes path="volumes" />}
       error={finding("volumes", "exact")}
       create={(): VolumeDraft => ({
         name: "",

@@ -1,0 +1,70 @@
+"""Projects keep their functions, each as it was last run; and what changed of the runs is found by its time."""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import postgresql
+from uuid_utils import uuid7
+
+revision = "0007"
+down_revision = "0006"
+
+TEXT = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
+MOMENT = sa.DateTime(timezone=True)
+STAMPS = ("created_by", "created_at", "updated_by", "updated_at")
+
+
+def upgrade() -> None:
+    """Add the functions, with those of the runs that there are."""
+    functions = op.create_table(
+        "functions",
+        sa.Column("id", TEXT, primary_key=True),
+        sa.Column("revision", sa.Integer, nullable=False),
+        sa.Column("created_by", TEXT, nullable=False),
+        sa.Column("created_at", MOMENT, nullable=False),
+        sa.Column("updated_by", TEXT, nullable=False),
+        sa.Column("updated_at", MOMENT, nullable=False),
+        sa.Column(
+            "scope",
+            TEXT,
+            sa.ForeignKey("places.scope", onupdate="CASCADE", ondelete="NO ACTION"),
+            nullable=False,
+        ),
+        sa.Column("name", TEXT, nullable=False),
+        sa.Column("kind", TEXT, nullable=False),
+        sa.Column("content", sa.JSON, nullable=False),
+        sa.Column("code", TEXT, nullable=True),
+        sa.UniqueConstraint("scope", "name"),
+    )
+    op.create_index("ix_functions_scope", "functions", ["scope"])
+    op.create_index("ix_functions_code", "functions", ["code"])
+    op.create_index("ix_runs_scope_function", "runs", ["scope", "function", "created_at"])
+    op.create_index("ix_runs_updated_at", "runs", ["updated_at", "id"])
+    found = list(_find_functions())
+    if found:
+        op.bulk_insert(functions, found)
+
+
+def downgrade() -> None:
+    """Forget them."""
+    op.drop_index("ix_runs_updated_at", "runs")
+    op.drop_index("ix_runs_scope_function", "runs")
+    op.drop_table("functions")
+
+
+def _find_functions() -> list[dict[str, object]]:
+    """The function of the newest run of each name in each project."""
+    stamps = [sa.column(name, MOMENT if name.endswith("_at") else TEXT) for name in STAMPS]
+    runs = sa.table("runs", *(sa.column(name, TEXT) for name in ("id", "scope", "function", "code")), *stamps)
+    plans = sa.table("plans", sa.column("id", TEXT), sa.column("request", sa.JSON))
+    newest = sa.select(sa.func.max(runs.c.id)).group_by(runs.c.scope, runs.c.function)
+    asked = sa.select(runs, plans.c.request).join(plans, plans.c.id == runs.c.id).where(runs.c.id.in_(newest))
+    found = []
+    for row in op.get_bind().execute(asked).mappings():
+        said = row["request"].get("function")
+        content = {name: value for name, value in said.items() if name != "name"} if isinstance(said, dict) else {}
+        if set(content) - {"kind"}:
+            kept = {"scope": row["scope"], "name": row["function"], "code": row["code"], "content": content}
+            by_whom = {name: row[name] for name in STAMPS}
+            kind = content.get("kind", "python")
+            found.append({"id": uuid7().hex, "revision": 1, "kind": kind, **kept, **by_whom})
+    return found

@@ -1,0 +1,108 @@
+"""The use cases of a server, put together over a store, a safe and whatever executes runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import uuid_utils
+
+from fairlead.controllers.fleets import Fleet
+from fairlead.files.sources import load_program
+from fairlead.ports import Executors, Identity, Login, Safe, Store, Tell
+from fairlead.server.doors import Services
+from fairlead.services.applying import Applying
+from fairlead.services.audits import Audits
+from fairlead.services.capacities import Capacities
+from fairlead.services.codes import Codes
+from fairlead.services.compute_resources import ComputeResources
+from fairlead.services.connections import Connections
+from fairlead.services.executions import Executions
+from fairlead.services.feeds import Feeds
+from fairlead.services.fits import Fits
+from fairlead.services.founding import Founding
+from fairlead.services.functions import Functions
+from fairlead.services.grants import Grants
+from fairlead.services.handovers import Handovers
+from fairlead.services.logins import Logins
+from fairlead.services.places import Places
+from fairlead.services.policies import Policies
+from fairlead.services.runs import Runs
+from fairlead.services.secrets import Secrets
+from fairlead.services.settings import PlatformSettings
+from fairlead.services.snapshots import Snapshots
+from fairlead.services.templates import Templates
+from fairlead.services.tokens import Tokens
+from fairlead.services.units import Units
+from fairlead.services.volumes import Volumes
+from fairlead.services.whys import Whys
+
+
+def now() -> datetime:
+    """The time, to the microsecond."""
+    return datetime.now(UTC)
+
+
+def make_id() -> str:
+    """An id: unique, and later ones sort after earlier ones."""
+    return uuid_utils.uuid7().hex
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What executes runs, and whom to tell when something changes about one."""
+
+    executors: Executors = field(default_factory=lambda: Fleet({}))
+    tell: Tell = lambda _run_id: None
+    server_id: str = ""
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """Who knows people beside the server itself, where they sign in, and whether a link signs in too."""
+
+    identity: Identity | None = None
+    login: Login | None = None
+    link: bool = False
+
+
+def build_services(
+    store: Store,
+    safe: Safe,
+    entrance: Entrance | None = None,
+    describe: Callable[[], dict[str, Any]] = dict,
+    execution: Execution | None = None,
+) -> tuple[Services, Founding]:
+    """What users can do, over a store and a safe; without an executor, runs wait for one."""
+    execution, entrance = execution or Execution(), entrance or Entrance()
+    units = Units(store, now, make_id, entrance.identity)
+    snapshots = Snapshots(load_program())
+    executions = Executions(units, execution.executors, execution.server_id)
+    places, policies, tokens = Places(units), Policies(units), Tokens(units)
+    compute_resources, templates, codes = ComputeResources(units), Templates(units), Codes(units)
+    services = Services(
+        units=units,
+        places=places,
+        compute_resources=compute_resources,
+        templates=templates,
+        policies=policies,
+        secrets=Secrets(units, safe),
+        volumes=Volumes(units),
+        runs=Runs(units, snapshots, execution.executors, execution.tell),
+        fits=Fits(units, snapshots, execution.executors),
+        executions=executions,
+        whys=Whys(executions, snapshots),
+        feeds=Feeds(units),
+        capacities=Capacities(units, execution.executors, snapshots),
+        handovers=Handovers(units, safe),
+        connections=Connections(units, safe, execution.executors),
+        codes=codes,
+        functions=Functions(units, codes),
+        grants=Grants(units),
+        tokens=tokens,
+        logins=Logins(tokens, entrance.login, link=entrance.link),
+        audits=Audits(units),
+        settings=PlatformSettings(units, describe),
+        applying=Applying(units, places, policies, compute_resources, templates),
+    )
+    return services, Founding(units, places, tokens)

@@ -1,0 +1,104 @@
+"""What changes is told while it changes, by real servers: at once by the one that changes it, soon by the others."""
+
+import contextlib
+import json
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+from tests.processes import execution
+from tests.processes.execution import Platform, end
+from tests.processes.machines import Machine, Running
+
+Told = Iterator[tuple[str, dict[str, Any]]]
+
+
+@contextlib.contextmanager
+def listening(server: Running, token: str | None = None, **asked: str) -> Iterator[Told]:
+    """The events of a server, from the first one on."""
+    with server.client(token) as client, client.stream("GET", "/events", params=asked, timeout=20) as answer:
+        assert answer.status_code == 200, answer.read()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        told = _read(answer.iter_lines())
+        assert next(told) == ("ready", {})
+        yield told
+
+
+def test_a_run_is_told_of_in_each_state_and_when_it_is_gone(machine: Machine) -> None:
+    with execution.open_platform(machine) as platform, listening(platform.server) as told:
+        run = platform.shell("true")
+        states, revisions = [], []
+        for name, data in told:
+            assert (name, data["id"]) == ("run", run.id)
+            states.append(data["state"])
+            revisions.append(data["revision"])
+            if not data["live"]:
+                break
+        assert states[-1] == "completed"
+        assert revisions == sorted(set(revisions))
+        run.delete()
+        assert next(told) == ("gone", {"id": run.id})
+
+
+def test_only_those_who_see_a_run_hear_of_it_and_only_as_long_as_they_may(machine: Machine) -> None:
+    with execution.open_platform(machine) as platform, platform.server.client() as root:
+        for name in ("seen", "hidden"):
+            assert root.post("/projects", json={"name": name, "parent": "cluster/local"}).status_code == 201
+        role = {"subject": "user:vera", "role": "viewer", "scope": "project/seen"}
+        assert root.post("/roles", json=role).status_code == 201
+        made = root.post("/tokens", json={"name": "vera", "user": "vera"}).json()
+        with listening(platform.server, made["token"]) as told:
+            _submit(platform, "hidden")
+            seen = _submit(platform, "seen")
+            assert next(told)[1]["id"] == seen
+            assert root.delete(f"/tokens/{made['id']}").status_code == 204
+            *_, (name, last) = told
+            assert (name, last["code"]) == ("error", "unauthenticated")
+
+
+def test_of_one_project_only_its_runs_are_told(machine: Machine) -> None:
+    with execution.open_platform(machine) as platform, platform.server.client() as root:
+        root.post("/projects", json={"name": "other", "parent": "cluster/local"})
+        assert root.get("/events", params={"project": "nowhere"}).status_code == 404
+        with listening(platform.server, project="other") as told:
+            end(platform.shell("true"))
+            seen = _submit(platform, "other")
+            assert next(told)[1]["id"] == seen
+
+
+def test_another_server_tells_of_it_within_seconds(machine: Machine, postgresql_url: str) -> None:
+    options = ("--database", postgresql_url)
+    with execution.open_platform(machine, *options) as platform:
+        other = machine.up(*options, data="other")
+        with listening(other) as told:
+            run = platform.shell("true")
+            seen = next(data for name, data in told if name == "run" and not data["live"])
+            assert (seen["id"], seen["state"]) == (run.id, "completed")
+
+
+def test_a_server_that_ends_closes_its_streams_in_peace(machine: Machine) -> None:
+    with execution.open_platform(machine) as platform, listening(platform.server) as told:
+        run = platform.shell("sleep 60")
+        assert next(told)[1]["id"] == run.id
+        platform.server.process.send(signal.SIGTERM)
+        assert all(name == "run" for name, _ in told)  # one that is cut off is an error of the client
+        platform.server.process.wait()
+
+
+def _submit(platform: Platform, project: str) -> str:
+    asked = {"function": {"name": "nothing", "command": ["true"]}}
+    with platform.server.client() as client:
+        answer = client.post(f"/projects/{project}/runs", json=asked)
+    assert answer.status_code == 201, answer.text
+    run_id: str = answer.json()["id"]
+    return run_id
+
+
+def _read(lines: Iterator[str]) -> Told:
+    name = ""
+    for line in lines:
+        field, _, value = line.partition(": ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            yield name, json.loads(value)

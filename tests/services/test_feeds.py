@@ -1,0 +1,52 @@
+"""What changes while somebody looks."""
+
+import pytest
+
+from fairlead.services import feeds
+from tests.services.worlds import FOREST, LAKE, World
+
+
+def test_a_look_finds_what_changed_and_what_is_gone(world: World) -> None:
+    root, told = world.root, world.services.feeds
+    old = world.submit()
+    world.clock.pass_by(minutes=1)
+    begun = told.begin(root)
+    new = world.submit()
+    assert [run.id for run in told.look(root, None, begun.at).runs] == [new.id]
+    world.services.runs.stop(root, old.id)
+    seen = told.look(root, None, begun.at)
+    assert {run.id: run.state for run in seen.runs} == {old.id: "stopped", new.id: "queued"}
+    world.services.runs.delete(root, old.id)
+    seen = told.look(root, None, begun.at)
+    assert ([run.id for run in seen.runs], seen.gone) == ([new.id], [old.id])
+    world.clock.pass_by(seconds=10)
+    later = told.look(root, None, world.clock())
+    assert (later.runs, later.gone) == ([], [])
+
+
+def test_nobody_hears_of_what_they_do_not_see(world: World) -> None:
+    viewer, begun = world.grant("vera", "viewer", LAKE), world.services.feeds.begin(world.root)
+    hidden, seen = world.submit(FOREST), world.submit(LAKE)
+    gone = world.submit(FOREST)
+    world.services.runs.stop(world.root, gone.id)
+    world.services.runs.delete(world.root, gone.id)
+    news = world.services.feeds.look(viewer, None, begun.at)
+    assert ([run.id for run in news.runs], news.gone) == ([seen.id], [])
+    loaded = world.services.feeds.load(viewer, None, [hidden.id, seen.id])
+    assert [run.id for run in loaded] == [seen.id]
+    assert world.services.feeds.load(world.root, FOREST, [hidden.id, seen.id]) == [hidden]
+
+
+def test_too_much_to_tell_is_said_to_be_that(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = world.services.feeds.begin(world.root)
+    monkeypatch.setattr(feeds, "MOST_AT_ONCE", 1)
+    world.submit()
+    assert not world.services.feeds.look(world.root, None, begun.at).many
+    world.submit()
+    assert world.services.feeds.look(world.root, None, begun.at).many
+
+
+def test_a_project_that_is_deleted_is_too_much_to_tell(world: World) -> None:
+    begun = world.services.feeds.begin(world.root)
+    world.services.places.delete(world.root, LAKE)
+    assert world.services.feeds.look(world.root, None, begun.at).many

@@ -1,0 +1,225 @@
+"""Functions that projects keep: as they were written, or as they were last run."""
+
+import gzip
+import hashlib
+import io
+import tarfile
+from typing import Any
+
+import pytest
+
+from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected, RevisionMissing
+from fairlead.model.holdings import WrittenFunction
+from fairlead.model.records import FunctionRecord, PlanRecord
+from fairlead.services import runs
+from tests.services.worlds import FOREST, LAKE, World, call_as, found, listing, make_asked, names
+
+IMAGE = {"name": "train", "kind": "container", "image": "registry.example/train:1"}
+TEXT = "def main(x):\n    return x * x\n"
+
+
+def write(**said: Any) -> WrittenFunction:
+    """A function as somebody writes it."""
+    return WrittenFunction.model_validate(said)
+
+
+def put(world: World, name: str = "square", scope: str = FOREST, **said: Any) -> FunctionRecord:
+    """Keep a function."""
+    return world.services.functions.put(call_as(any_revision=True), scope, name, write(**said))[0]
+
+
+def test_a_function_is_written_listed_shown_and_forgotten(world: World) -> None:
+    functions, root = world.services.functions, world.root
+    made, new = functions.put(root, FOREST, "square", write(text=TEXT, handler="main"))
+    assert new
+    assert (made.kind, made.revision, made.content["source"], made.content["handler"]) == (
+        "python",
+        1,
+        "main.py",
+        "main",
+    )
+    assert functions.get(root, FOREST, "square") == made
+    put(world, "shell", command=["bash", "-c", "true"])
+    assert names(functions.page(root, listing(), FOREST).items) == ["shell", "square"]
+    assert names(functions.page(root, listing()).items) == ["shell", "square"]
+    assert names(functions.page(root, listing(), LAKE).items) == []
+    functions.delete(root, FOREST, "square")
+    with pytest.raises(NotFound, match="project/forest has no function 'square'"):
+        functions.get(root, FOREST, "square")
+    assert ("function.delete", "square") in world.told()
+
+
+def test_the_text_of_a_function_is_the_file_of_its_code(world: World) -> None:
+    put(world, text=TEXT, source="model.py")
+    [file] = world.services.functions.code(world.root, FOREST, "square").files
+    assert (file.path, file.size, file.text) == ("model.py", len(TEXT), TEXT)
+    put(world, "shell", command="bash -c true")
+    with pytest.raises(NotFound, match="function shell has no code of its own"):
+        world.services.functions.code(world.root, FOREST, "shell")
+
+
+def make_tar(name: str = "main.py", headers: dict[str, str] | None = None) -> bytes:
+    """An archive of one file, by whoever has made it by hand."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz", format=tarfile.PAX_FORMAT if headers else tarfile.GNU_FORMAT) as tar:
+        entry = tarfile.TarInfo(name)
+        entry.size, entry.pax_headers = 4, headers or {}
+        tar.addfile(entry, io.BytesIO(b"abcd"))
+    return made.getvalue()
+
+
+def keep_code(world: World, content: bytes) -> None:
+    """A function whose code is whatever was sent."""
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    world.services.codes.put(world.root, FOREST, digest, content)
+    put(world, source="main.py", code=digest)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no archive",
+        gzip.compress(b"no archive either"),
+        gzip.compress(b"") * 100_000,
+        make_tar(headers={"GNU.sparse.size": "zz", "GNU.sparse.map": "a,b"}),
+        make_tar(headers={"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}),
+        make_tar(headers={"size": "-99999"}),
+    ],
+    ids=["nothing", "text", "zipped", "many", "sparse", "sparse-1.0", "negative"],
+)
+def test_code_that_is_no_archive_is_not_shown_and_does_no_harm(world: World, content: bytes) -> None:
+    keep_code(world, content)
+    with pytest.raises(NotFound, match="cannot be read"):
+        world.services.functions.code(world.root, FOREST, "square")
+
+
+def test_a_name_that_is_no_text_is_shown_as_it_is_written(world: World) -> None:
+    keep_code(world, make_tar("a\udcffb.py"))
+    [file] = world.services.functions.code(world.root, FOREST, "square").files
+    assert (file.path, file.text) == ("a\\xffb.py", "abcd")
+
+
+@pytest.mark.parametrize(
+    ("said", "at"),
+    [
+        ({"kind": "container", "image": "a:1", "text": "x"}, [("text", "contradiction")]),
+        ({"text": "x", "code": f"sha256:{64 * '0'}"}, [("text", "contradiction")]),
+        ({"code": f"sha256:{64 * '0'}", "source": "a.py"}, [("code", "unknown_code")]),
+        ({"text": "def main(:"}, [("text", "python")]),
+        ({"text": TEXT, "handler": "mian"}, [("handler", "python")]),
+        ({"text": TEXT, "handler": "other:main"}, [("handler", "handler")]),
+        ({"text": ""}, [("text", "required")]),
+        ({"text": TEXT, "handler": "main", "source": "main"}, [("source", "path")]),
+        ({"text": TEXT, "source": f"{300 * 'x'}.py"}, [("source", "path")]),
+        ({"command": []}, [("text", "required")]),
+    ],
+)
+def test_what_contradicts_itself_or_is_not_there_is_refused(
+    world: World, said: dict[str, Any], at: list[tuple[str, str]]
+) -> None:
+    with pytest.raises((RequestRejected, ValueError)) as refused:
+        put(world, **said)
+    if isinstance(refused.value, RequestRejected):
+        assert [(item.path, item.rule) for item in refused.value.violations] == at
+
+
+def test_to_replace_a_function_needs_the_revision_that_was_read(world: World) -> None:
+    put(world, text=TEXT)
+    functions = world.services.functions
+    with pytest.raises(RevisionMissing):
+        functions.put(world.root, FOREST, "square", write(text="x = 1"))
+    with pytest.raises(Changed):
+        functions.put(call_as(revision=7), FOREST, "square", write(text="x = 1"))
+    after, new = functions.put(call_as(revision=1), FOREST, "square", write(text="x = 1"))
+    assert (after.revision, new) == (2, False)
+
+
+def test_only_members_keep_functions_and_strangers_see_none(world: World) -> None:
+    put(world, text=TEXT)
+    viewer = world.grant("vera", "viewer", FOREST)
+    assert world.services.functions.get(viewer, FOREST, "square").name == "square"
+    with pytest.raises(Forbidden):
+        world.services.functions.put(viewer, FOREST, "other", write(text=TEXT))
+    with pytest.raises(Forbidden):
+        world.services.functions.delete(viewer, FOREST, "square")
+    stranger = world.grant("sam", "viewer", LAKE)
+    assert world.services.functions.page(stranger, listing()).items == []
+    with pytest.raises(NotFound):
+        world.services.functions.code(stranger, FOREST, "square")
+
+
+def test_a_run_keeps_its_function_and_a_name_alone_means_the_kept_one(world: World) -> None:
+    world.submit(function=IMAGE)
+    kept = world.services.functions.get(world.root, FOREST, "train")
+    assert (kept.content, kept.runs, kept.created_by) == ({"kind": "container", "image": IMAGE["image"]}, 1, "root")
+    run = world.submit(function="train")
+    with world.store.reading() as tx:
+        plan = tx.get(PlanRecord, id=run.id)
+    assert plan is not None
+    assert plan.request["function"] == IMAGE
+    again = world.services.functions.get(world.root, FOREST, "train")
+    assert (again.revision, again.runs, again.last_run_at) == (1, 2, run.created_at)
+
+
+def test_the_function_that_was_run_last_is_the_one_that_is_kept(world: World) -> None:
+    world.submit(function=IMAGE)
+    world.submit(function=IMAGE | {"image": "registry.example/train:2"})
+    kept = world.services.functions.get(world.root, FOREST, "train")
+    assert (kept.revision, kept.content["image"]) == (2, "registry.example/train:2")
+    assert [entry for entry in world.told() if entry[1] == "train"] == [
+        ("function.create", "train"),
+        ("function.edit", "train"),
+    ]
+
+
+def test_what_is_refused_keeps_no_function(world: World) -> None:
+    with pytest.raises(RequestRejected):
+        world.submit(function=IMAGE, profile="nothing-of-the-kind")
+    assert world.services.functions.page(world.root, listing(), FOREST).items == []
+
+
+def test_a_preview_knows_the_functions_that_are_kept(world: World) -> None:
+    world.submit(function=IMAGE)
+    plan = world.preview(function="train")
+    assert [item["value"] for item in plan["settings"] if item["path"] == "function.image"] == [IMAGE["image"]]
+    assert found(plan["violations"]) == []
+
+
+def test_a_preview_that_was_submitted_is_void_once_its_function_is_another(world: World) -> None:
+    world.submit(function=IMAGE)
+    token = world.preview(function="train")["token"]
+    assert world.submit(function="train", plan_token=token).function == "train"
+    token = world.preview(function="train")["token"]
+    put(world, "train", kind="container", image="registry.example/train:2")
+    with pytest.raises(Exception, match="is not what was previewed"):
+        world.submit(function="train", plan_token=token)
+
+
+def test_functions_go_with_their_project_and_follow_its_name(world: World) -> None:
+    put(world, text=TEXT)
+    world.services.places.edit(world.root, FOREST, {"name": "wood"})
+    assert world.services.functions.get(world.root, "project/wood", "square").scope == "project/wood"
+    world.services.places.delete(world.root, "project/wood")
+    assert world.services.functions.page(world.root, listing()).items == []
+
+
+def test_fit_knows_the_functions_that_are_kept(world: World) -> None:
+    world.submit(function=IMAGE)
+    named, whole = (
+        world.services.fits.judge(world.root, "forest", make_asked(function=said)) for said in ("train", IMAGE)
+    )
+    assert named == whole
+
+
+def test_a_run_is_kept_where_its_function_cannot_be(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise Conflict("not now", "try again")
+
+    monkeypatch.setattr(runs, "keep_function", refuse)
+    run = world.submit(function=IMAGE)
+    assert world.services.runs.get(world.root, run.id) == run
+    assert world.services.functions.page(world.root, listing(), FOREST).items == []
+    monkeypatch.undo()
+    world.submit(function=IMAGE)
+    assert names(world.services.functions.page(world.root, listing(), FOREST).items) == ["train"]

@@ -1,0 +1,236 @@
+"""What clusters have and what is free of it, who holds the rest, and how many more of a compute resource fit now."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from tests.ui.browsing import PHONE, Browsing, check_accessibility
+from tests.ui.running import Run, name_of, stop, submit
+from tests.ui.sites import Site
+from tests.ui.tables import open_table, row
+
+MANY = 2000
+MOST_ELEMENTS = 12 * MANY  # a cell is a button with a word in it
+
+
+@pytest.fixture(scope="module")
+def site(site: Site) -> Site:
+    """A server with a compute resource of one core, one that fits nowhere, and a cluster that nobody reaches."""
+    site.make_resource("one-core", requirements={"resources": {"cpu": 1, "mem": "64Mi"}})
+    site.make_resource("vast", requirements={"resources": {"cpu": 4000}}, workload_types=["training"])
+    site.api("POST", "/clusters", {"name": "edge", "executor": "kubernetes"})
+    site.make_project("shore", "cluster/edge")
+    return site
+
+
+@pytest.fixture
+def node(site: Site) -> dict[str, Any]:
+    """The machine of the tests, as the server sees it."""
+    found: dict[str, Any] = site.api("GET", "/nodes")[0]
+    return found
+
+
+@pytest.fixture
+def run(site: Site, node: dict[str, Any]) -> Iterator[Run]:
+    """A run that holds every core of the machine, and as much memory as is asked for."""
+    resources = {"cpu": node["capacity"]["cpu"], "mem": "192Mi"}
+    made = submit(site, "hold", "sleep 300", resources=resources)
+    yield made
+    stop(site, made)
+
+
+def card(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def offer(page: Page, name: str) -> Locator:
+    """A line of what fits now."""
+    return row(page, name).get_by_role("cell")
+
+
+def make_nodes(count: int) -> list[dict[str, Any]]:
+    """Nodes as the server tells of them: of two groups, one of them with GPUs, some cordoned."""
+    made = []
+    for number in range(count):
+        gpus = 8 if number % 2 else 0
+        has = {"cpu": "96", "memory": "768Gi", "ephemeral-storage": "1.8Ti", "pods": "110", "nvidia.com/gpu": str(gpus)}
+        free = has | {"cpu": str(number % 97), "memory": "96Gi", "nvidia.com/gpu": str(number % (gpus + 1))}
+        held = {"cpu": str(96 - number % 97), "memory": "672Gi", "nvidia.com/gpu": str(gpus - number % (gpus + 1))}
+        made.append(
+            {"name": f"n-{number:04}", "cluster": "local", "runs": [], "others": number % 3, "taints": []}
+            | {"group": "train" if gpus else "general", "gpu_type": "A100" if gpus else "", "capacity": has}
+            | {"free": free, "requested": {name: held.get(name, "0") for name in has}, "labels": {"pool": "train"}}
+            | {"unschedulable": number % 50 == 1, "closed": number % 50 == 1}
+        )
+    return made
+
+
+def pretend(page: Page, nodes: list[dict[str, Any]]) -> None:
+    """Let a page see other nodes of the cluster of this machine than there are."""
+    told = json.dumps(nodes)
+
+    def answer(route: Route) -> None:
+        route.fulfill(body=told, content_type="application/json")
+
+    page.route("**/api/v1/nodes*", answer)
+
+
+def test_what_a_run_holds_is_told_of_its_node_with_a_link_to_it(
+    page: Page, site: Site, node: dict[str, Any], run: Run
+) -> None:
+    page.goto("/capacity")
+    cores = node["capacity"]["cpu"]
+    holders = card(page, "Who holds what")
+    held = holders.get_by_role("row").filter(has=page.get_by_role("link", name=name_of(run)))
+    expect(held).to_contain_text("192 MiB")
+    expect(held).to_contain_text("default")
+    cells = held.get_by_role("cell").all_inner_texts()
+    assert cells[2:6] == ["–", cores, "192 MiB", node["name"]]
+    held.get_by_role("button", name=node["name"]).click()
+    expect(page).to_have_url(re.compile(f"node={node['name']}"))
+    panel = card(page, node["name"])
+    expect(panel.get_by_role("row", name=re.compile("^CPU"))).to_have_text(f"CPU0{cores}")
+    expect(panel.get_by_role("list", name="Labels")).to_contain_text("kubernetes.io/hostname")
+    expect(card(page, "Cluster local")).to_contain_text(f"0 of {cores} free")
+    panel.get_by_role("link", name=name_of(run)).click()
+    expect(page).to_have_url(re.compile(f"/runs/{run['id']}"))
+
+
+def test_fewer_fit_while_a_run_holds_the_machine_and_it_is_told_why(
+    browsing: Browsing, site: Site, node: dict[str, Any]
+) -> None:
+    page = browsing.open(site)
+    page.goto("/capacity")
+    cores = node["capacity"]["cpu"]
+    expect(offer(page, "one-core").nth(1)).to_have_text(f"{cores} more")
+    expect(offer(page, "vast").nth(1)).to_have_text("none")
+    expect(offer(page, "vast").nth(2)).to_contain_text("Asks for 4000 CPU; the largest of 1 node has")
+    expect(offer(page, "vast").nth(4)).to_have_text("Training")
+    made = submit(site, "hold", "sleep 300", resources={"cpu": cores, "mem": "64Mi"})
+    expect(offer(page, "one-core").nth(1)).to_have_text("none")
+    expect(offer(page, "one-core").nth(2)).to_contain_text(f"0 of {cores} are free")
+    open_table(page)
+    cell = row(page, "one-core").get_by_text("none", exact=True)
+    cell.hover()
+    expect(page.get_by_role("tooltip")).to_contain_text(f"0 of {cores} are free")
+    stop(site, made)
+    page.goto("/capacity")
+    expect(offer(page, "one-core").nth(1)).to_have_text(f"{cores} more")
+
+
+def test_the_page_of_a_compute_resource_tells_what_fits_on_each_cluster(page: Page, site: Site) -> None:
+    page.goto("/compute-resources/vast")
+    expect(page.get_by_text("Fits now: cannot be told on edge; none on local: asks for 4000 CPU")).to_be_visible()
+    page.get_by_role("link", name="local", exact=True).click()
+    expect(card(page, "Cluster local")).to_be_visible()
+
+
+def test_the_table_of_compute_resources_does_not_wait_for_what_fits(page: Page, site: Site, mishaps: Any) -> None:
+    mishaps.expect("status of 503")
+    page.route("**/api/v1/capacity*", lambda route: route.fulfill(status=503))
+    open_table(page)
+    expect(row(page, "one-core").get_by_role("cell").nth(3)).to_have_text("–")
+
+
+def test_a_cluster_that_is_not_reachable_says_its_trouble(page: Page, site: Site) -> None:
+    page.goto("/capacity")
+    edge = card(page, "Clusters").get_by_role("button", name="edge")
+    expect(edge).to_contain_text("not reachable")
+    edge.click()
+    [told] = [each for each in site.api("GET", "/capacity") if each["cluster"] == "edge"]
+    expect(page.get_by_role("alert")).to_contain_text(told["trouble"][1:])
+    expect(offer(page, "one-core").nth(1)).to_have_text("cannot be told")
+    expect(page.get_by_role("listbox", name="Nodes")).to_have_count(0)
+    check_accessibility(page)
+
+
+def test_a_project_has_the_cluster_and_the_compute_resources_that_it_can_choose(page: Page, site: Site) -> None:
+    site.make_resource("by-the-sea", scope="project/shore", requirements={"resources": {"cpu": 1}})
+    page.goto("/capacity?cluster=local")
+    expect(offer(page, "one-core")).not_to_have_count(0)
+    expect(row(page, "by-the-sea")).to_have_count(0)
+    page.get_by_role("combobox", name="For project").click()
+    page.get_by_role("option", name="shore").click()
+    expect(card(page, "Cluster edge")).to_be_visible()
+    expect(offer(page, "by-the-sea").nth(1)).to_have_text("cannot be told")
+    expect(page).to_have_url(re.compile(r"project=shore"))
+
+
+def test_a_shared_address_opens_the_same_choice(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, scheme="dark")
+    pretend(page, make_nodes(40))
+    page.goto("/capacity?cluster=local&by=cpu&node=n-0007")
+    expect(page.get_by_role("radio", name="CPU")).to_be_checked()
+    chosen = page.get_by_role("option", name="n-0007: 93% in use, 7 of 96 cores free")
+    expect(chosen).to_have_attribute("aria-selected", "true")
+    expect(card(page, "n-0007")).to_contain_text("1 pod that is not Fairlead's or that you do not see")
+    check_accessibility(page)
+    page.get_by_role("group", name="train · A100").get_by_role("option", name="n-0009").click()
+    page.get_by_role("radiogroup", name="In use of").get_by_text("Memory").click()
+    expect(page).to_have_url(re.compile(r"by=memory.*node=n-0009|node=n-0009.*by=memory"))
+    page.reload()
+    expect(card(page, "n-0009")).to_be_visible()
+    page.get_by_role("button", name="Close n-0009").click()
+    expect(page.get_by_text("Choose a node to see who holds what there.")).to_be_visible()
+    page.goto("/capacity?cluster=nowhere")
+    expect(page.get_by_text("There is no cluster nowhere, or you do not see it.")).to_be_visible()
+
+
+def test_two_thousand_nodes_are_a_map_that_keys_go_through(page: Page, site: Site) -> None:
+    pretend(page, make_nodes(MANY))
+    page.goto("/capacity?cluster=local")
+    cells = page.get_by_role("listbox", name="Nodes").locator("[data-name]")
+    expect(cells).to_have_count(MANY)
+    elements = page.evaluate("document.querySelectorAll('*').length")
+    assert elements < MOST_ELEMENTS, elements
+    assert page.locator('[data-name][tabindex="0"]').count() == 1, "more than one cell is reached by Tab"
+    first = page.get_by_role("option", name="n-0001: 7/8 in use, 1 of 8 GPUs free, closed: it takes nothing new")
+    first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator('[data-name="n-0003"]')).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    below = page.evaluate("document.activeElement.getBoundingClientRect().left")
+    above = page.locator('[data-name="n-0003"]').bounding_box()
+    assert above is not None
+    assert below == above["x"]
+    page.keyboard.press("ArrowUp")
+    expect(page.locator('[data-name="n-0003"]')).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(card(page, "n-0003")).to_contain_text("A100")
+    expect(page.locator('[data-name="n-0003"]')).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.get_by_role("option", name="n-1998: – no GPUs")).to_be_focused()
+    page.get_by_role("textbox", name="Find a node").fill("n-123")
+    expect(cells).to_have_count(10)
+    page.get_by_role("textbox", name="Find a node").fill("elsewhere")
+    expect(page.get_by_text("No node has that in its name.")).to_be_visible()
+
+
+def test_whoever_sees_no_cluster_is_told_so(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, token=site.make_token("stranger"))
+    page.goto("/capacity")
+    expect(page.get_by_text("No cluster is connected")).to_be_visible()
+
+
+def test_pods_of_others_are_counted_and_not_named(
+    browsing: Browsing, site: Site, node: dict[str, Any], run: Run
+) -> None:
+    site.make_project("meadow")
+    page = browsing.open(site, token=site.make_token("mo", member="project/meadow", viewer="project/shore"))
+    page.goto("/capacity?cluster=local")
+    expect(page.get_by_text("1 pod that is not Fairlead's or that you do not see.")).to_be_visible()
+    expect(page.get_by_text("No run that you see holds anything here.")).to_be_visible()
+    expect(page.get_by_role("link", name=name_of(run))).to_have_count(0)
+
+
+def test_on_a_phone_a_chosen_node_comes_into_sight(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, size=PHONE)
+    pretend(page, make_nodes(60))
+    page.goto("/capacity?cluster=local")
+    page.get_by_role("option", name="n-0001").click()
+    expect(card(page, "n-0001")).to_be_in_viewport()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]

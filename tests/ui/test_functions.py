@@ -1,0 +1,351 @@
+"""Functions: written in the page and run by their names, shown with their code and their runs."""
+
+import re
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from fairlead.packing import Entry, Packed, pack
+from tests.ui.browsing import PHONE, Browsing, Mishaps, check_accessibility
+from tests.ui.running import submit_like, wait
+from tests.ui.sites import Site
+
+SQUARE = 'def main(x: int):\n    """Square it."""\n    return x * x  # in one line\n'
+
+
+def open_functions(page: Page, query: str = "") -> None:
+    page.goto(f"/functions{query}")
+    expect(page.get_by_role("status").filter(has_text=re.compile(r"^\d+ functions?$"))).to_be_visible()
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+
+
+def keep(site: Site, name: str, **content: Any) -> dict[str, Any]:
+    """A function of the project `default`: a piece of Python, unless it is something else."""
+    said = content or {"text": SQUARE, "handler": "main"}
+    made: dict[str, Any] = site.api("PUT", f"/projects/default/functions/{name}", said)
+    return made
+
+
+def run(site: Site, name: str, **asked: Any) -> dict[str, Any]:
+    """A run of a function, to its end."""
+    return wait(site, submit_like(site, {"function": name, **asked}), "completed")
+
+
+def send(page: Page, site: Site, source: str, *entries: Entry) -> str:
+    """Send code to the project; its digest."""
+    packed = Packed(pack(list(entries)), source)
+    headers = {"Authorization": f"Bearer {site.token}", "Content-Type": "application/gzip"}
+    sent = page.request.put(f"/api/v1/projects/default/code/{packed.digest}", data=packed.archive, headers=headers)
+    assert sent.ok, sent.text()
+    return packed.digest
+
+
+def open_dialog(page: Page) -> Locator:
+    open_functions(page)
+    page.get_by_role("button", name="New function").click()
+    return page.get_by_role("dialog", name="New function")
+
+
+def save(dialog: Locator) -> None:
+    dialog.get_by_role("button", name=re.compile("^(Create function|Save)$")).click()
+
+
+def test_a_python_function_is_written_with_the_keyboard_and_runs(page: Page, site: Site) -> None:
+    open_functions(page)
+    page.get_by_role("button", name="New function").press("Enter")
+    dialog = page.get_by_role("dialog", name="New function")
+    expect(dialog.get_by_role("textbox", name="Name", exact=True)).to_be_focused()
+    page.keyboard.type("square")
+    code = dialog.get_by_role("textbox", name="Code")
+    code.fill(SQUARE)
+    code.press("Tab")  # no trap: the keyboard goes on
+    expect(dialog.get_by_role("textbox", name="File name")).to_be_focused()
+    expect(dialog.get_by_role("textbox", name="File name")).to_have_value("main.py")
+    page.keyboard.press("Tab")
+    page.keyboard.type("main")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{site.url}/functions/default/square")
+    expect(page.get_by_role("heading", name="square")).to_be_visible()
+    text = page.get_by_role("region", name="Text of main.py")
+    assert text.inner_text().rstrip("\n") == SQUARE.rstrip("\n")
+
+    page.get_by_role("link", name="Run", exact=True).click()
+    expect(page).to_have_url(f"{site.url}/new/run?project=default&function=square")
+    done = run(site, "square", inputs={"x": 7})
+    assert site.api("GET", f"/runs/{done['id']}/result")["result"]["value"] == 49
+
+
+def test_the_table_tells_what_each_is_and_leads_to_its_runs(page: Page, site: Site) -> None:
+    keep(site, "table-python")
+    keep(site, "table-shell", command="bash -c 'echo hi; true'")
+    keep(site, "table-image", kind="container", image="hub.example.org/serve:1", command="serve --fast", port=8080)
+    run(site, "table-shell")
+    open_functions(page, "?search=table-")
+    shown = {
+        "table-python": ["Python", "main.py:main", "project/default", "0"],
+        "table-shell": ["Command", "bash -c 'echo hi; true'", "project/default", "1"],
+        "table-image": ["Container", "hub.example.org/serve:1 serve --fast", "project/default", "0"],
+    }
+    for name, cells in shown.items():
+        assert row(page, name).get_by_role("cell").all_inner_texts()[2:6] == cells
+    expect(row(page, "table-shell")).to_contain_text("just now")
+    page.get_by_role("link", name="1 runs of table-shell").click()
+    expect(page).to_have_url(re.compile(r"/runs\?function=%3Dtable-shell&scope=project%2Fdefault$"))
+    expect(page.get_by_role("link", name=re.compile("^table-shell "))).to_have_count(1)
+
+
+def test_a_command_and_a_container_are_written_too(page: Page, site: Site) -> None:
+    dialog = open_dialog(page)
+    dialog.get_by_role("textbox", name="Name", exact=True).fill("written-command")
+    dialog.get_by_text("Command", exact=True).click()
+    dialog.get_by_role("textbox", name="Command").fill("bash -c 'echo two words'")
+    save(dialog)
+    expect(page.get_by_role("heading", name="written-command")).to_be_visible()
+    expect(page.get_by_text("bash -c 'echo two words'", exact=True)).to_be_visible()
+    kept = site.api("GET", "/projects/default/functions/written-command")["content"]
+    assert kept == {"kind": "python", "command": ["bash", "-c", "echo two words"]}
+
+    dialog = open_dialog(page)
+    dialog.get_by_role("textbox", name="Name", exact=True).fill("written-container")
+    dialog.get_by_text("Container", exact=True).click()
+    for label, text in (("Image", "hub.example.org/a:1"), ("Arguments", "--port 80"), ("Port", "80")):
+        dialog.get_by_role("textbox", name=label).fill(text)
+    dialog.get_by_role("combobox", name="Pull the image").click()
+    page.get_by_role("option", name="Always").click()
+    save(dialog)
+    expect(page.get_by_role("heading", name="written-container")).to_be_visible()
+    page.get_by_role("tab", name="About").click()
+    expect(page.get_by_role("row", name="Port 80", exact=True)).to_be_visible()
+    check_accessibility(page)
+    kept = site.api("GET", "/projects/default/functions/written-container")["content"]
+    said = {"image": "hub.example.org/a:1", "args": ["--port", "80"], "port": 80, "pull_policy": "Always"}
+    assert kept == {"kind": "container"} | said
+
+
+def test_what_is_refused_stands_at_its_field(page: Page, site: Site) -> None:
+    dialog = open_dialog(page)
+    name, code = (dialog.get_by_role("textbox", name=label, exact=True) for label in ("Name", "Code"))
+    source = dialog.get_by_role("textbox", name="File name")
+    save(dialog)
+    expect(name).to_have_accessible_description(re.compile("There is no name yet"))
+    expect(code).to_have_accessible_description(re.compile("There is no code yet"))
+    check_accessibility(page)
+    name.fill("../elsewhere")
+    code.fill(SQUARE)
+    save(dialog)
+    expect(name).to_have_accessible_description(re.compile(r"Is no valid name: '\.\./elsewhere'"))
+    name.fill("a b")
+    save(dialog)
+    expect(name).to_have_accessible_description(re.compile("Is no valid name: 'a b'. Use letters"))
+    name.fill("refused")
+    source.fill("../main.py")
+    save(dialog)
+    expect(source).to_have_accessible_description(re.compile("Must be a relative path without"))
+    dialog.get_by_text("Container", exact=True).click()
+    dialog.get_by_role("textbox", name="Port").fill("eighty")
+    save(dialog)
+    expect(dialog.get_by_role("textbox", name="Port")).to_have_accessible_description(re.compile("a whole number"))
+    dialog.get_by_role("textbox", name="Port").fill("80")
+    save(dialog)
+    expect(dialog.get_by_role("textbox", name="Image")).to_have_accessible_description(re.compile("Is missing"))
+
+
+def test_a_name_that_is_taken_is_told_and_nothing_is_replaced(page: Page, site: Site, mishaps: Mishaps) -> None:
+    mishaps.expect("status of 428")
+    before = keep(site, "taken")
+    dialog = open_dialog(page)
+    dialog.get_by_role("textbox", name="Name", exact=True).fill("taken")
+    dialog.get_by_role("textbox", name="Code").fill("print('mine')")
+    save(dialog)
+    expect(dialog.get_by_role("alert")).to_contain_text("There is already a function taken in default.")
+    assert site.api("GET", "/projects/default/functions/taken") == before
+    dialog.get_by_role("link", name="open it").click()
+    expect(page.get_by_role("heading", name="taken")).to_be_visible()
+
+
+def test_what_was_typed_is_not_lost_by_a_slip(page: Page, site: Site) -> None:
+    dialog = open_dialog(page)
+    dialog.get_by_role("textbox", name="Code").fill("print('typed')")
+    page.keyboard.press("Escape")
+    asked = page.get_by_role("dialog", name="Leave without saving?")
+    asked.get_by_role("button", name="Cancel").click()
+    expect(dialog.get_by_role("textbox", name="Code")).to_have_value("print('typed')")
+    dialog.get_by_role("button", name="Cancel").click()
+    asked.get_by_role("button", name="Leave").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_code_is_edited_and_what_the_form_does_not_show_stays(page: Page, site: Site) -> None:
+    keep(site, "edited", text=SQUARE, handler="main", source="squares.py", port=8080, pull_secrets=["HUB"])
+    open_functions(page, "?search=edited")
+    page.get_by_role("checkbox", name="Select edited").check()
+    page.get_by_role("toolbar", name="Actions for edited").get_by_role("button", name="Edit").click()
+    dialog = page.get_by_role("dialog", name="Edit edited")
+    code = dialog.get_by_role("textbox", name="Code")
+    expect(code).to_have_value(SQUARE)
+    expect(dialog.get_by_role("textbox", name="Name", exact=True)).to_have_count(0)
+    code.fill(SQUARE.replace("x * x", "x ** 3"))
+    save(dialog)
+    expect(page.get_by_text("Saved the function edited")).to_be_visible()
+    after = site.api("GET", "/projects/default/functions/edited")
+    assert after["revision"] == 2
+    assert {name: after["content"][name] for name in ("source", "handler", "port", "pull_secrets")} == {
+        "source": "squares.py",
+        "handler": "main",
+        "port": 8080,
+        "pull_secrets": ["HUB"],
+    }
+    page.get_by_role("link", name="edited", exact=True).click()
+    expect(page.get_by_role("region", name="Text of squares.py")).to_contain_text("x ** 3")
+
+
+def test_code_of_several_files_is_shown_file_by_file_and_kept_by_the_form(page: Page, site: Site) -> None:
+    modules = [Entry("model/net.py", b"WIDTH = 64\n"), Entry("model/train.py", b"import net\n")]
+    digest = send(page, site, "model", *modules, Entry("w.pkl", b"\x80"))
+    keep(site, "several", source="model", handler="train:main", code=digest)
+    page.goto("/functions/default/several")
+    files = page.get_by_role("navigation", name="Files").get_by_role("button")
+    expect(files).to_have_text(["model/net.py", "model/train.py", "w.pkl"])
+    expect(page.get_by_role("region", name="Text of model/train.py")).to_have_text("import net")
+    files.nth(0).click()
+    expect(page.get_by_role("region", name="Text of model/net.py")).to_have_text("WIDTH = 64")
+    files.nth(2).press("Enter")
+    expect(page.get_by_text("There is no text to show.")).to_be_visible()
+    with page.expect_download() as download:
+        files.nth(0).click()
+        page.get_by_role("link", name="Download").click()
+    assert download.value.suggested_filename == "net.py"
+
+    page.get_by_role("button", name="Edit").click()
+    dialog = page.get_by_role("dialog", name="Edit several")
+    expect(dialog).to_contain_text("It is not one file of text, so it stays as it is here.")
+    dialog.get_by_role("textbox", name="Handler").fill("train:begin")
+    save(dialog)
+    expect(dialog).to_have_count(0)
+    kept = site.api("GET", "/projects/default/functions/several")["content"]
+    assert kept == {"kind": "python", "source": "model", "handler": "train:begin", "code": digest}
+
+
+def test_a_folder_with_one_file_in_it_stays_a_folder(page: Page, site: Site) -> None:
+    digest = send(page, site, "model", Entry("model/train.py", b"def main():\n    return 'from a folder'\n"))
+    keep(site, "folder", source="model", handler="train:begin", code=digest)
+    page.goto("/functions/default/folder")
+    expect(page.get_by_role("region", name="Text of model/train.py")).to_contain_text("from a folder")
+    page.get_by_role("button", name="Edit").click()
+    dialog = page.get_by_role("dialog", name="Edit folder")
+    expect(dialog).to_contain_text("It is not one file of text, so it stays as it is here.")
+    expect(dialog.get_by_role("textbox", name="Code")).to_have_count(0)
+    dialog.get_by_role("textbox", name="Handler").fill("train:main")
+    save(dialog)
+    expect(dialog).to_have_count(0)
+    kept = site.api("GET", "/projects/default/functions/folder")["content"]
+    assert kept == {"kind": "python", "source": "model", "handler": "train:main", "code": digest}
+    done = run(site, "folder")
+    assert site.api("GET", f"/runs/{done['id']}/result")["result"]["value"] == "from a folder"
+
+
+def test_whoever_saves_second_sees_both_versions(page: Page, site: Site) -> None:
+    kept = keep(site, "contested", command="echo first")
+    page.goto("/functions/default/contested")
+    page.get_by_role("button", name="Edit").click()
+    dialog = page.get_by_role("dialog", name="Edit contested")
+    dialog.get_by_role("textbox", name="Command").fill("echo mine")
+    theirs = {"command": "echo theirs"}
+    site.api("PUT", "/projects/default/functions/contested", theirs, If_Match=f'"1-{kept["id"][-8:]}"')
+    save(dialog)
+    conflict = page.get_by_role("dialog", name="Somebody else saved it first")
+    expect(conflict.get_by_role("row", name="command")).to_contain_text("echo mine")
+    expect(conflict.get_by_role("row", name="command")).to_contain_text("theirs")
+    conflict.get_by_role("button", name="Save yours over it").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert site.api("GET", "/projects/default/functions/contested")["content"]["command"] == ["echo", "mine"]
+
+
+def test_the_runs_of_a_function_are_listed_and_each_is_run_again(page: Page, site: Site) -> None:
+    keep(site, "repeated")
+    keep(site, "repeated-not", command="true")
+    done, _ = run(site, "repeated", inputs={"x": 2}), run(site, "repeated-not")
+    page.goto("/functions/default/repeated")
+    page.get_by_role("tab", name="Runs").click()
+    expect(page).to_have_url(f"{site.url}/functions/default/repeated/runs")
+    table = page.get_by_role("table", name="Runs of repeated")
+    expect(table.get_by_role("row")).to_have_count(2)
+    short = f"repeated {done['id'][-8:]}"
+    expect(table.get_by_role("link", name=short, exact=True)).to_have_attribute("href", f"/runs/{done['id']}")
+    expect(page.get_by_role("status").filter(has_text=re.compile("^1 run$"))).to_be_visible()
+    again = run(site, "repeated", inputs={"x": 3})
+    expect(page.get_by_role("status").filter(has_text="2 runs")).to_be_visible()
+    expect(table.get_by_role("link", name=f"repeated {again['id'][-8:]}", exact=True)).to_be_visible()
+    check_accessibility(page)
+    table.get_by_role("link", name=f"Run again: {short}").click()
+    expect(page).to_have_url(f"{site.url}/new/run?from={done['id']}")
+
+
+def test_a_function_is_deleted_and_its_runs_stay(page: Page, site: Site, mishaps: Mishaps) -> None:
+    mishaps.expect("status of 404")
+    keep(site, "doomed", command="true")
+    done = run(site, "doomed")
+    page.goto("/functions/default/doomed")
+    page.get_by_role("button", name="Delete").click()
+    dialog = page.get_by_role("dialog", name="Delete doomed?")
+    expect(dialog).to_contain_text("Its runs stay")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page).to_have_url(f"{site.url}/functions")
+    expect(page.get_by_text("Deleted the function doomed")).to_be_visible()
+    expect(row(page, "doomed")).to_have_count(0)
+    assert site.api("GET", f"/runs/{done['id']}")["function"] == "doomed"
+    page.goto("/functions/default/doomed")
+    expect(page.get_by_role("alert")).to_contain_text("doomed")
+    expect(page.get_by_role("link", name="All functions")).to_be_visible()
+
+
+def test_markup_in_code_is_shown_and_not_executed(page: Page, site: Site) -> None:
+    markup = 'print("<img src=x onerror=window.broken=true>")  # <script>window.broken = true</script>\n'
+    keep(site, "markup", text=markup, source="shown.py")
+    page.goto("/functions/default/markup")
+    expect(page.get_by_role("region", name="Text of shown.py")).to_have_text(markup.strip())
+    assert page.evaluate("window.broken") is None
+
+
+def test_names_with_signs_have_pages_too(page: Page, site: Site) -> None:
+    site.make_project("zoo+1.2")
+    site.api("PUT", "/projects/zoo+1.2/functions/a+b", {"command": "true"})
+    open_functions(page, "?search=a%2Bb")
+    page.get_by_role("link", name="a+b", exact=True).click()
+    expect(page.get_by_role("heading", name="a+b")).to_be_visible()
+    page.get_by_role("link", name="Run", exact=True).click()
+    expect(page).to_have_url(f"{site.url}/new/run?project=zoo%2B1.2&function=a%2Bb")
+
+
+def test_whoever_may_only_look_sees_code_and_no_deeds(browsing: Browsing, site: Site) -> None:
+    keep(site, "looked-at")
+    page = browsing.open(site, token=site.make_token("vera", viewer="project/default"))
+    open_functions(page)
+    expect(page.get_by_role("checkbox")).to_have_count(0)
+    expect(page.get_by_role("button", name="New function")).to_have_count(0)
+    page.get_by_role("link", name="looked-at", exact=True).click()
+    expect(page.get_by_role("region", name="Text of main.py")).to_contain_text("Square it")
+    for deed in ("Edit", "Delete"):
+        expect(page.get_by_role("button", name=deed)).to_have_count(0)
+    expect(page.get_by_role("link", name="Run", exact=True)).to_have_count(0)
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(browsing: Browsing, site: Site) -> None:
+    keep(site, "narrow", text=f"print('{'x' * 300}')\n")
+    page = browsing.open(site, size=PHONE)
+    open_functions(page, "?search=narrow")
+    page.get_by_role("button", name="New function").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    check_width(page)
+    page.goto("/functions/default/narrow")
+    for part in ("Code", "Runs", "About"):
+        page.get_by_role("tab", name=part).click()
+        expect(page.get_by_role("tabpanel", name=part)).to_be_visible()
+        check_width(page)
+
+
+def check_width(page: Page) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]

@@ -1,0 +1,379 @@
+"""The form of a run in a browser: what would run beside it, ways out, what it begins with, and what it copies."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.browsing import PHONE, Browsing, check_accessibility
+from tests.ui.sites import Site
+
+CODE = "def main(epochs=3):\n    print('epochs', epochs)\n    return epochs\n"
+NOTED = "def main(epochs=3, note=''):\n    return note\n"
+SMALL = {"resources": {"mem": {"requests": "96Mi", "limits": "128Mi"}, "cpu": {"requests": "100m", "limits": "1"}}}
+TUNING = {"profile": "small", "envs": {"MODE": "tune"}}
+CLIPBOARD = ["clipboard-read", "clipboard-write"]
+
+
+@pytest.fixture(scope="module")
+def site(site: Site) -> Site:
+    """A server with a function, compute resources for two types of workload, a template, a policy and a secret."""
+    site.make_department("vision")
+    site.make_project("forest", "department/vision")
+    site.make_project("meadow")
+    site.api("PUT", "/projects/forest/functions/train", {"kind": "python", "text": CODE, "handler": "main"})
+    site.api("PUT", "/projects/forest/secrets/HF_TOKEN", {"value": "secret"})
+    policy = {"defaults": {"resources": {"disk": "10Mi"}}, "rules": {"deadline": {"max": "2h"}}}
+    site.api("PUT", "/policies/department/vision", policy)
+    site.make_resource("small", description="For tests", requirements=SMALL)
+    site.make_resource("answers", workload_types=["inference"], requirements=SMALL)
+    site.api(
+        "POST",
+        "/templates",
+        {
+            "name": "tuning",
+            "scope": "department/vision",
+            "requirements": {"profile": "small", "envs": {"MODE": "tune"}},
+        },
+    )
+    return site
+
+
+def open_form(page: Page, query: str = "?project=forest&function=train") -> None:
+    page.goto(f"/new/run{query}")
+    expect(verdict(page)).to_have_text("Fits now")
+
+
+def verdict(page: Page) -> Locator:
+    return page.get_by_role("region", name="Fit").get_by_role("status")
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    page.get_by_role("combobox", name=label).click()
+    page.get_by_role("option", name=option).click()
+
+
+def amount(page: Page, title: str) -> Locator:
+    return page.get_by_role("group", name=title, exact=True).get_by_label("Request", exact=True)
+
+
+def value(page: Page, path: str) -> Locator:
+    """What the preview says of a path."""
+    return page.get_by_role("complementary", name="Preview").get_by_role("listitem").filter(has_text=path)
+
+
+def submit(page: Page, site: Site) -> Any:
+    """Submit the form; the run that it made."""
+    page.get_by_role("button", name="Submit run").click()
+    page.wait_for_url("**/runs/*")
+    return site.api("GET", f"/runs/{page.url.rpartition('/')[2]}")
+
+
+def request_of(site: Site, run: Any) -> Any:
+    return site.api("GET", f"/runs/{run['id']}/request")
+
+
+def settings_of(site: Site, run: Any) -> dict[str, Any]:
+    return {said["path"]: said for said in site.api("GET", f"/runs/{run['id']}/explain")["settings"]}
+
+
+def test_what_the_compute_resource_says_is_shown_over_what_is_typed(page: Page, site: Site) -> None:
+    open_form(page)
+    memory = page.get_by_role("group", name="CPU memory per pod", exact=True)
+    amount(page, "CPU memory per pod").fill("2")
+    expect(value(page, "resources.mem.requests")).to_contain_text("2Gi")
+    choose(page, "Compute resource", "small")
+    expect(memory).to_contain_text("96Mi, set by the compute resource small: it wins over 2Gi that is typed here")
+    expect(memory).to_contain_text("128Mi, set by the compute resource small")
+    expect(value(page, "resources.mem.requests").locator("del")).to_have_text("2Gi")
+    expect(page.get_by_role("group", name="CPU compute per pod", exact=True)).to_contain_text("100m, set by")
+    page.get_by_label("Inputs").fill("epochs: 5")
+    run = submit(page, site)
+    assert settings_of(site, run)["resources.mem.requests"]["value"] == "96Mi"
+    # What was asked for is kept, and says nothing of limits.
+    asked = request_of(site, run)
+    assert asked == {
+        "function": asked["function"],
+        "profile": "small",
+        "resources": {"mem": {"requests": "2Gi"}},
+        "inputs": {"epochs": 5},
+    }
+
+
+def test_what_policies_fill_in_is_told_where_nothing_is_typed(page: Page, site: Site) -> None:
+    open_form(page)
+    page.get_by_role("button", name="More settings").click()
+    disk = page.get_by_role("group", name="Disk per pod", exact=True)
+    expect(disk).to_contain_text("10Mi, from the policy of department/vision")
+    amount(page, "Disk per pod").fill("1")
+    expect(disk).not_to_contain_text("10Mi")
+    check_accessibility(page)
+
+
+def test_compute_resources_show_what_is_in_them_and_suit_the_workload(page: Page, site: Site) -> None:
+    open_form(page)
+    picker = page.get_by_role("combobox", name="Compute resource")
+    picker.click()
+    option = page.get_by_role("option", name="small")
+    for said in ("100m CPU, 96Mi memory", "For tests", "fits now:"):
+        expect(option).to_contain_text(said)
+    expect(page.get_by_role("option", name="answers")).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.get_by_text("Inference", exact=True).click()
+    picker.click()
+    expect(page.get_by_role("option", name="answers")).to_be_visible()
+
+
+def test_a_way_out_is_taken_by_one_click(page: Page, site: Site) -> None:
+    open_form(page)
+    amount(page, "CPU compute per pod").fill("4000")
+    page.get_by_label("Inputs").fill("epochs: 2  # quick")
+    expect(verdict(page)).to_have_text("Never fits")
+    expect(page.get_by_role("group", name="CPU compute per pod", exact=True)).to_contain_text("Asks for 4000 CPU")
+    way = page.get_by_role("button", name="Apply: ask for").first
+    way.click()
+    expect(verdict(page)).to_have_text("Fits now")
+    expect(amount(page, "CPU compute per pod")).not_to_have_value("4000")
+    expect(page.get_by_label("Inputs")).to_have_value("epochs: 2  # quick")
+    run = submit(page, site)
+    assert float(request_of(site, run)["resources"]["cpu"]["requests"]) <= (os.cpu_count() or 1)
+
+
+def test_a_run_begins_with_a_template(page: Page, site: Site) -> None:
+    open_form(page)
+    choose(page, "Start from a template", "tuning")
+    expect(page.get_by_text("small, from the template tuning")).to_be_visible()
+    expect(value(page, "envs.MODE")).to_contain_text("template tuning")
+    run = submit(page, site)
+    assert run["compute_resource"] == "small"
+    assert request_of(site, run)["template"] == "tuning"
+    page.goto("/new/run?project=forest&template=tuning")
+    expect(page.get_by_role("combobox", name="Start from a template")).to_have_value("tuning")
+
+
+def test_an_earlier_run_is_asked_for_again_with_what_the_form_does_not_show(page: Page, site: Site) -> None:
+    asked = {
+        "function": {"name": "sh", "command": ["bash", "-c", "echo $MODE $0", "it's"]},
+        "resources": {"mem": {"requests": "64Mi"}},
+        "envs": [{"name": "MODE", "value": "one"}],
+        "args": ["a b", "c"],
+        "deadline": 5400,
+    }
+    before = site.api("POST", "/projects/meadow/runs", asked)
+    page.goto(f"/new/run?from={before['id']}&mem=128Mi")
+    expect(page.get_by_role("heading", name="Run sh again")).to_be_visible()
+    short = before["id"][-8:]
+    expect(page.get_by_role("link", name=short)).to_be_visible()
+    expect(page.get_by_role("combobox", name="Project")).to_have_value("meadow")
+    expect(page.get_by_role("combobox", name="Function")).to_have_value(f"sh, as in run {short}")
+    expect(page.get_by_label("Deadline")).to_have_value("90m")
+    expect(page.get_by_label("Arguments")).to_have_value("'a b' c")
+    expect(amount(page, "CPU memory per pod")).to_have_value("128")
+    expect(verdict(page)).to_have_text("Fits now")
+    again = submit(page, site)
+    memory = {"requests": "128Mi", "limits": "128Mi"}
+    assert request_of(site, again) == {**asked, "resources": {"mem": memory}}
+
+
+def test_a_function_and_a_compute_resource_are_made_on_the_way(page: Page, site: Site) -> None:
+    open_form(page)
+    amount(page, "CPU compute per pod").fill("50")
+    page.get_by_label("Unit of the request of CPU compute per pod").select_option("m")
+    page.get_by_role("button", name="New function").click()
+    dialog = page.get_by_role("dialog", name="New function")
+    dialog.get_by_label("Name", exact=True).fill("count")
+    dialog.get_by_text("Command", exact=True).click()
+    dialog.get_by_label("Command", exact=True).last.fill("echo 123")
+    dialog.get_by_role("button", name="Create function").click()
+    expect(page.get_by_role("combobox", name="Function")).to_have_value("count")
+    page.get_by_role("button", name="New compute resource").click()
+    dialog = page.get_by_role("dialog", name="New compute resource")
+    dialog.get_by_label("Name").fill("tiny")
+    check_accessibility(page)
+    amount_of = dialog.get_by_role("group", name="CPU memory per pod", exact=True)
+    amount_of.get_by_label("Request", exact=True).fill("64")
+    amount_of.get_by_label("Unit of the request of CPU memory per pod").select_option("Mi")
+    dialog.get_by_role("button", name="Create compute resource").click()
+    expect(page.get_by_role("combobox", name="Compute resource")).to_have_value("tiny")
+    expect(page.get_by_role("button", name="New compute resource")).to_be_focused()
+    expect(value(page, "resources.mem.requests")).to_contain_text("64Mi")
+    assert site.api("GET", "/compute-resources/tiny")["scope"] == "project/forest"
+    run = submit(page, site)
+    assert (run["function"], run["compute_resource"]) == ("count", "tiny")
+    assert request_of(site, run)["resources"] == {"cpu": {"requests": "50m"}}
+
+
+def test_every_violation_stands_at_its_field(page: Page, site: Site) -> None:
+    open_form(page, "?project=forest")
+    page.get_by_role("button", name="Submit run").click()
+    missing = page.get_by_role("combobox", name="Function")
+    expect(missing).to_have_accessible_description("Choose what to run.")
+    expect(missing).to_be_focused()
+    choose(page, "Function", "train")
+    amount(page, "CPU memory per pod").fill("plenty")
+    page.get_by_label("Deadline").fill("3h")
+    page.get_by_label("Inputs").fill("[1, 2]")
+    expect(page.get_by_label("Inputs")).to_have_accessible_description(re.compile("Must be names with values"))
+    page.get_by_label("Inputs").fill("epochs: 1")
+    expect(amount(page, "CPU memory per pod")).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_role("group", name="CPU memory per pod", exact=True)).to_contain_text("is no amount")
+    amount(page, "CPU memory per pod").fill("")
+    expect(page.get_by_text("The policy of department/vision allows at most").first).to_be_visible()
+    page.get_by_role("button", name="Submit run").click()
+    expect(page.get_by_label("Deadline")).to_have_attribute("aria-invalid", "true")
+    assert page.url.endswith("/new/run?project=forest")
+
+
+def copied(page: Page, title: str) -> str:
+    page.get_by_role("button", name="Copy as").click()
+    page.get_by_role("menuitem", name=title).click()
+    expect(page.get_by_text(f"Copied as {title}")).to_be_visible()
+    text: str = page.evaluate("navigator.clipboard.readText()")
+    return text
+
+
+def fill_everything(page: Page) -> dict[str, Any]:
+    """Ask for something of each sort; what that is as a request."""
+    choose(page, "Compute resource", "small")
+    page.get_by_label("Inputs").fill("epochs: 4\nnote: it's $HOME")
+    page.get_by_label("Deadline").fill("90m")
+    page.get_by_role("button", name="More settings").click()
+    page.get_by_text("As much as the memory", exact=True).click()
+    page.get_by_role("button", name="Add variable").click()
+    page.get_by_label("variable 1: name").fill("GREETING")
+    page.get_by_label("variable 1: value").fill('"hi" $USER')
+    page.get_by_role("combobox", name="Secrets").click()
+    page.get_by_role("option", name="HF_TOKEN").click()
+    page.keyboard.press("Escape")
+    return {
+        "function": "train",
+        "profile": "small",
+        "resources": {"shm": True},
+        "secrets": ["HF_TOKEN"],
+        "envs": [{"name": "GREETING", "value": '"hi" $USER'}],
+        "inputs": {"epochs": 4, "note": "it's $HOME"},
+        "deadline": "90m",
+    }
+
+
+def test_what_is_copied_asks_for_the_same_when_it_is_pasted(browsing: Browsing, site: Site, tmp_path: Path) -> None:
+    site.api("PUT", "/projects/meadow/functions/train", {"kind": "python", "text": NOTED, "handler": "main"})
+    page = browsing.open(site, permissions=CLIPBOARD)
+    open_form(page, "?project=meadow&function=train")
+    site.api("PUT", "/projects/meadow/secrets/HF_TOKEN", {"value": "secret"})
+    page.reload()
+    expect(verdict(page)).to_have_text("Fits now")
+    wanted = fill_everything(page)
+    expect(verdict(page)).to_have_text("Fits now")
+    texts = {title: copied(page, title) for title in ("Python", "Command line", "YAML", "curl")}
+    assert yaml.safe_load(texts["YAML"]) == wanted
+    commands = {
+        "Python": [sys.executable, "-c", texts["Python"]],
+        "Command line": ["bash", "-euc", texts["Command line"].rstrip() + " --detach"],
+        "curl": ["bash", "-euc", texts["curl"]],
+    }
+    asked = [paste(site, command, tmp_path) for command in commands.values()]
+    kept = {**wanted, "action": "job", "function": asked[0]["function"], "deadline": 5400}
+    assert asked == [kept] * 3
+
+
+def test_a_function_of_an_earlier_run_is_copied_as_far_as_it_can_be_said(
+    browsing: Browsing, site: Site, tmp_path: Path
+) -> None:
+    function = {"name": "sh", "command": ["bash", "-c", "echo $0", "it's"]}
+    asked = {"action": "job", "function": function, "resources": {"mem": {"requests": "64Mi"}}}
+    before = site.api("POST", "/projects/meadow/runs", asked)
+    page = browsing.open(site, permissions=CLIPBOARD)
+    open_form(page, f"?from={before['id']}")
+    assert paste(site, [sys.executable, "-c", copied(page, "Python")], tmp_path) == asked
+    page.get_by_role("button", name="Copy as").click()
+    item = page.get_by_role("menuitem", name="Command line")
+    expect(item).to_be_disabled()
+    expect(item).to_contain_text("A command names a function that is kept")
+
+
+def paste(site: Site, command: list[str], folder: Path) -> Any:
+    """Run what was copied; what the run that it made asked for."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "FAIRLEAD_URL": site.url,
+        "FAIRLEAD_TOKEN": site.token,
+    }
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stdout.strip()
+    run = json.loads(said)["id"] if said.startswith("{") else said
+    return {"action": "job", **site.api("GET", f"/runs/{run}/request")}
+
+
+def test_leaving_asks_only_where_something_was_typed(page: Page, site: Site) -> None:
+    open_form(page)
+    page.get_by_label("Deadline").fill("1h")
+    page.get_by_role("link", name="Functions").click()
+    expect(page.get_by_role("dialog", name="Leave without saving?")).to_be_visible()
+    page.get_by_role("button", name="Cancel").last.click()
+    expect(page.get_by_label("Deadline")).to_have_value("1h")
+
+
+def test_a_run_is_asked_for_with_the_keyboard_alone(page: Page, site: Site) -> None:
+    open_form(page, "?project=forest")
+    page.get_by_role("combobox", name="Function").focus()
+    page.keyboard.type("tra")
+    expect(page.get_by_role("option", name="train")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("combobox", name="Function")).to_have_value("train")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="New function")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.type("small")
+    expect(page.get_by_role("option", name="small")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("combobox", name="Compute resource")).to_have_value("small")
+    page.get_by_label("Deadline").focus()
+    page.keyboard.type("30m")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/*")
+    run = site.api("GET", f"/runs/{page.url.rpartition('/')[2]}")
+    assert (run["function"], run["compute_resource"]) == ("train", "small")
+
+
+def test_a_double_click_submits_once(page: Page, site: Site) -> None:
+    site.make_project("once")
+    site.api("PUT", "/projects/once/functions/train", {"kind": "python", "text": CODE, "handler": "main"})
+    open_form(page, "?project=once&function=train")
+    page.get_by_role("button", name="Submit run").dblclick()
+    page.wait_for_url("**/runs/*")
+    assert len(site.api("GET", "/projects/once/runs")["items"]) == 1
+
+
+def test_whoever_is_a_member_of_no_project_is_told_so(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, token=site.make_token("vera", viewer="project/forest"))
+    page.goto("/new/run")
+    expect(page.get_by_text("You are a member of no project yet")).to_be_visible()
+
+
+def test_a_member_is_offered_no_new_compute_resource(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, token=site.make_token("max", member="project/forest"))
+    open_form(page, "?function=train")
+    expect(page.get_by_role("combobox", name="Project")).to_have_value("forest")
+    expect(page.get_by_role("button", name="New compute resource")).to_have_count(0)
+
+
+def test_a_phone_shows_it_all_without_scrolling_sideways(browsing: Browsing, site: Site) -> None:
+    page = browsing.open(site, size=PHONE)
+    open_form(page)
+    choose(page, "Compute resource", "small")
+    amount(page, "CPU memory per pod").fill("2")
+    expect(page.get_by_text("it wins over 2Gi")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+    expect(page.get_by_text("Fits now", exact=True).last).to_be_visible()

@@ -1,0 +1,333 @@
+"""The table of runs: what it shows as they change, what is done to them there, and what an address shares."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from fairlead.model.records import RunRecord
+from tests.processes.machines import Launcher, Machine
+from tests.ui.browsing import PHONE, Browsing, check_accessibility
+from tests.ui.running import finish, hide, name_of, show, stop, submit, submit_like, wait
+from tests.ui.sites import Site
+
+MANY = 10_000
+MANY_LIVE = 1100  # six pages
+PAGE_SIZE = 200
+MOST_DRAWN = 100
+MOST_HEADS = 10  # the beginning of the list, once a second at most
+LISTED = "/api/v1/runs?"
+# It keeps 150 MB for a second: the supervisor looks ten times in that.
+HUNGRY = """exec python3 -c 'import time; kept = b"x" * 150_000_000; time.sleep(1); print(len(kept))'"""
+
+
+def open_runs(page: Page, query: str = "") -> None:
+    page.goto(f"/runs{query}")
+    expect(page.get_by_role("status").filter(has_text=re.compile(r"^[\d,]+ (of [\d,]+ )?runs?\b"))).to_be_visible()
+
+
+def row(page: Page, run: dict[str, Any]) -> Locator:
+    return page.get_by_role("row").filter(has=page.get_by_role("link", name=name_of(run)))
+
+
+def cell(page: Page, run: dict[str, Any], column: str) -> Locator:
+    titles = [title.strip() for title in page.get_by_role("columnheader").all_inner_texts()]
+    return row(page, run).get_by_role("cell").nth(titles.index(column))
+
+
+def select(page: Page, run: dict[str, Any]) -> Locator:
+    """The toolbar of a run."""
+    page.get_by_role("checkbox", name=f"Select {name_of(run)}").check()
+    return page.get_by_role("toolbar", name=f"Actions for {name_of(run)}")
+
+
+def status(page: Page) -> Locator:
+    return page.get_by_role("status").filter(has_text="runs")
+
+
+def test_a_row_says_what_a_run_is_how_far_and_what_it_asked_for(page: Page, site: Site) -> None:
+    resources = {"cpu": "250m", "mem": {"requests": "64Mi", "limits": "1536Mi"}}
+    run = finish(site, "told", "exit 3", "failed", resources=resources)
+    open_runs(page, "?function==told")
+    shown = {
+        "State": "Failed",
+        "Reason": "ExitCode",
+        "Project": "project/default",
+        "Type": "Training",
+        "Compute resource": "–",
+        "GPUs": "–",
+        "CPU": "0.25",
+        "Memory": "64 MiB",
+        "Created by": run["created_by"],
+        "Creation time": "just now",
+    }
+    for column, text in shown.items():
+        expect(cell(page, run, column)).to_have_text(text)
+    expect(cell(page, run, "Duration")).to_have_text(re.compile(r"\d\.\d s$"))
+    row(page, run).get_by_role("link").first.click()
+    expect(page).to_have_url(f"{site.url}/runs/{run['id']}")
+
+
+def test_a_shared_address_opens_the_same_view_in_another_browser(page: Page, site: Site, browsing: Browsing) -> None:
+    bad, good = finish(site, "shared-bad", "exit 1", "failed"), finish(site, "shared-good")
+    open_runs(page)
+    page.get_by_role("navigation", name="Usual views").get_by_role("link", name="Failed").click()
+    expect(page).to_have_url(f"{site.url}/runs?state=failed")
+    page.get_by_role("textbox", name="Search").fill("shared")
+    page.get_by_role("button", name="Reason").click()
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("checkbox", name="Message").check()
+    expect(page).to_have_url(re.compile("columns="))
+    expect(row(page, good)).to_have_count(0)
+
+    other = browsing.open(site)
+    other.goto(page.url)
+    expect(other.get_by_role("status").filter(has_text=re.compile("^1 run$"))).to_be_visible()
+    expect(row(other, bad)).to_be_visible()
+    expect(other.get_by_role("list", name="Filters").get_by_role("listitem")).to_have_text("State is failed")
+    expect(other.get_by_role("columnheader", name="Reason")).to_have_attribute("aria-sort", "ascending")
+    expect(cell(other, bad, "Message")).to_contain_text("1")
+    failed = other.get_by_role("navigation", name="Usual views").get_by_role("link", name="Failed")
+    expect(failed).to_have_attribute("aria-current", "true")
+
+
+def test_the_usual_views_set_one_filter_and_leave_the_others(page: Page, site: Site) -> None:
+    token = site.make_token("mia", member="project/default")
+    mine, hers = finish(site, "usual-mine"), finish(site, "usual-hers", token=token)
+    alive = wait(site, submit(site, "usual-alive", "sleep 600"), "running")
+    usual = page.get_by_role("navigation", name="Usual views")
+    open_runs(page, "?search=usual-")
+    expect(page.get_by_role("status").filter(has_text="3 runs")).to_be_visible()
+    usual.get_by_role("link", name="Mine").click()
+    expect(row(page, hers)).to_have_count(0)
+    expect(row(page, mine)).to_be_visible()
+    usual.get_by_role("link", name="Live").click()
+    expect(row(page, mine)).to_have_count(0)
+    expect(row(page, alive)).to_be_visible()
+    expect(page).to_have_url(f"{site.url}/runs?search=usual-&live=true")
+    expect(page.get_by_role("list", name="Filters")).to_have_text("Live yes")
+    usual.get_by_role("link", name="All").click()
+    expect(page.get_by_role("status").filter(has_text="3 runs")).to_be_visible()
+    stop(site, alive)
+
+
+def test_rows_come_and_change_by_themselves(page: Page, site: Site) -> None:
+    before = finish(site, "alive-before")
+    open_runs(page, "?search=alive-")
+    expect(row(page, before)).to_be_visible()
+    run = submit(site, "alive-now", "sleep 600")
+    expect(cell(page, run, "State")).to_have_text("Running")
+    expect(page.get_by_role("status").filter(has_text="2 runs")).to_be_visible()
+    stop(site, run)
+    expect(cell(page, run, "State")).to_have_text("Stopped")
+    expect(cell(page, run, "Reason")).to_have_text("Stopped")
+    wait(site, run, "stopped")
+    site.api("DELETE", f"/runs/{run['id']}")
+    expect(row(page, run)).to_have_count(0)
+    expect(row(page, before)).to_be_visible()
+
+
+def test_a_run_is_stopped_and_forgotten_with_the_keyboard(page: Page, site: Site) -> None:
+    run = wait(site, submit(site, "by-keys", "sleep 600"), "running")
+    open_runs(page, "?search=by-keys")
+    page.get_by_role("checkbox", name="Select by-keys").press("Space")
+    toolbar = page.get_by_role("toolbar", name="Actions for by-keys")
+    expect(toolbar.get_by_role("button", name="Delete")).to_have_count(0)
+    toolbar.get_by_role("button", name="Stop").press("Enter")
+    dialog = page.get_by_role("dialog", name="Stop by-keys")
+    expect(dialog).to_contain_text("killed if that takes too long")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    check_accessibility(page)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(f"Asked by-keys {run['id'][-8:]} to stop")).to_be_visible()
+    expect(cell(page, run, "State")).to_have_text("Stopped")
+    expect(toolbar.get_by_role("button", name="Stop")).to_have_count(0)
+    toolbar.get_by_role("button", name="Delete").press("Enter")
+    page.get_by_role("dialog", name="Delete by-keys").get_by_role("button", name="Delete").press("Enter")
+    expect(row(page, run)).to_have_count(0)
+    expect(page.get_by_text(f"Deleted by-keys {run['id'][-8:]}")).to_be_visible()
+
+
+def test_up_and_down_go_from_row_to_row(page: Page, site: Site) -> None:
+    one, two = finish(site, "steps"), finish(site, "steps")
+    open_runs(page, "?function==steps")
+    page.get_by_role("checkbox", name=f"Select steps {two['id'][-8:]}").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("checkbox", name=f"Select steps {one['id'][-8:]}")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_role("checkbox", name=f"Select steps {two['id'][-8:]}")).to_be_focused()
+
+
+def test_what_ran_out_of_memory_is_run_again_with_twice_as_much_and_completes(page: Page, site: Site) -> None:
+    resources = {"mem": {"requests": "64Mi", "limits": "100Mi"}}
+    run = finish(site, "hungry", HUNGRY, "failed", resources=resources)
+    assert run["reason"] == "OOMKilled"
+    open_runs(page, "?search=hungry")
+    toolbar = select(page, run)
+    expect(toolbar.get_by_role("link", name="Run again")).to_have_attribute("href", f"/new/run?from={run['id']}")
+    check_accessibility(page)
+    toolbar.get_by_role("link", name="Rerun with more memory").click()
+    expect(page).to_have_url(f"{site.url}/new/run?from={run['id']}&mem=200Mi")
+    memory = page.get_by_role("group", name="CPU memory per pod", exact=True)
+    expect(memory.get_by_label("Request", exact=True)).to_have_value("200")
+    page.get_by_role("button", name="Submit run").click()
+    page.wait_for_url("**/runs/*")
+    again = site.api("GET", f"/runs/{page.url.rpartition('/')[2]}")
+    assert wait(site, again, "completed")["exit_code"] == 0
+    asked = site.api("GET", f"/runs/{again['id']}/request")
+    assert asked["resources"]["mem"] == {"requests": "200Mi", "limits": "200Mi"}
+    assert asked["function"]["command"] == ["bash", "-c", HUNGRY]
+
+
+def test_whoever_may_only_look_is_offered_no_deeds(browsing: Browsing, site: Site) -> None:
+    run = finish(site, "only-seen")
+    page = browsing.open(site, token=site.make_token("vera", viewer="project/default"))
+    open_runs(page, "?search=only-seen")
+    expect(row(page, run)).to_be_visible()
+    expect(page.get_by_role("checkbox")).to_have_count(0)
+    expect(page.get_by_role("link", name="New run")).to_have_count(0)
+
+
+def test_members_of_another_project_are_told_who_stops_it(browsing: Browsing, site: Site) -> None:
+    site.make_project("elsewhere")
+    run = finish(site, "not-theirs")
+    token = site.make_token("olga", viewer="project/default", member="project/elsewhere")
+    page = browsing.open(site, token=token)
+    open_runs(page, "?search=not-theirs")
+    toolbar = select(page, run)
+    expect(toolbar).to_contain_text("Only members of project/default stop runs there")
+    expect(page.get_by_role("link", name="New run")).to_be_visible()
+
+
+def test_where_nothing_ran_it_is_told_how_to_begin(browsing: Browsing, site: Site) -> None:
+    site.make_project("unused")
+    page = browsing.open(site, token=site.make_token("nora", member="project/unused"))
+    page.goto("/")
+    expect(page.get_by_text("No runs yet")).to_be_visible()
+    table = page.get_by_role("region", name="Runs")
+    expect(table).to_contain_text("train.run()")
+    expect(table).to_contain_text("fairlead run train.py:main")
+    table.get_by_role("link", name="New run").click()
+    expect(page).to_have_url(f"{site.url}/new/run")
+
+
+@pytest.fixture(scope="module")
+def long_site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Site]:
+    """A server with ten thousand runs. The oldest of them wait for a cluster that nobody reaches."""
+    site = Site(Machine(tmp_path_factory.mktemp("long"), launcher))
+    site.api("POST", "/clusters", {"name": "elsewhere"})
+    site.make_project("unreached", "cluster/elsewhere")
+    asked = {"function": {"name": "patient", "image": "hub.example.org/a:1"}, "resources": {"mem": "64Mi"}}
+    began = datetime.fromisoformat(submit_like(site, asked, project="unreached")["created_at"])
+
+    def multiply(name: str, first: int, count: int) -> None:
+        site.multiply(
+            RunRecord,
+            count,
+            function=lambda number: f"{name}-{first + number:05}",
+            created_at=lambda number: began - timedelta(seconds=first + number),
+        )
+
+    multiply("live", MANY - MANY_LIVE - 1, MANY_LIVE)
+    finish(site, "ended")
+    multiply("ended", 0, MANY - MANY_LIVE - 2)
+    yield site
+    site.close()
+
+
+def test_ten_thousand_runs_are_scrolled_through_and_searched(long_site: Site, browsing: Browsing) -> None:
+    page = browsing.open(long_site)
+    asked = note_lists(page)
+    open_runs(page)
+    expect(status(page)).to_have_text("200 of 10,000 runs, scroll for more")
+    scroll_to_end(page)
+    expect(status(page)).to_have_text("10,000 runs")
+    expect(page.get_by_role("link", name=re.compile("^live-09999 "))).to_be_visible()
+    assert page.get_by_role("row").count() < MOST_DRAWN
+    assert len(asked) < MANY / PAGE_SIZE + MOST_HEADS
+
+    # What comes meanwhile is shown without reading all of them again, and what goes is gone.
+    asked.clear()
+    run = finish(long_site, "newcomer")
+    expect(status(page)).to_have_text("10,001 runs")
+    page.get_by_role("region", name="Runs").evaluate("frame => frame.scrollTo(0, 0)")
+    expect(cell(page, run, "State")).to_have_text("Completed")
+    long_site.api("DELETE", f"/runs/{run['id']}")
+    expect(status(page)).to_have_text("10,000 runs")
+    expect(row(page, run)).to_have_count(0)
+    assert len(asked) < MOST_HEADS, asked
+
+    page.get_by_role("textbox", name="Search").fill("ended-04711")
+    expect(page.get_by_role("status").filter(has_text=re.compile("^1 run$"))).to_be_visible()
+    expect(page.get_by_role("link", name=re.compile("^ended-04711 "))).to_be_visible()
+
+
+def test_a_long_list_of_live_runs_changes_without_being_read_again(long_site: Site, browsing: Browsing) -> None:
+    page = browsing.open(long_site)
+    asked = note_lists(page)
+    open_runs(page, "?live=true&search=live-")
+    expect(status(page)).to_have_text("200 of 1,100 runs, scroll for more")
+    scroll_to_end(page)
+    expect(status(page)).to_have_text("1,100 runs")
+    last = page.get_by_role("link", name=re.compile("^live-09999 "))
+    expect(last).to_be_visible()
+    asked.clear()
+    stop_last(page, long_site)
+    expect(last).to_have_count(0)
+    expect(status(page)).to_have_text("1,099 runs")
+    assert len(asked) < MANY_LIVE / PAGE_SIZE, asked
+
+    # Whoever looks away and back sees what changed meanwhile, of which only the beginning is read.
+    asked.clear()
+    hide(page)
+    with page.expect_response(re.compile(re.escape(LISTED))):
+        show(page)
+    stop_last(page, long_site)
+    expect(page.get_by_role("link", name=re.compile("^live-09998 "))).to_have_count(0)
+    expect(status(page)).to_have_text("1,098 runs")
+    assert len(asked) < MANY_LIVE / PAGE_SIZE, asked
+
+
+def test_on_a_phone_a_long_table_is_not_drawn_as_a_whole(long_site: Site, browsing: Browsing) -> None:
+    page = browsing.open(long_site, size=PHONE)
+    open_runs(page)
+    expect(status(page)).to_contain_text("200 of 10,000 runs")
+    assert page.get_by_role("row").count() < MOST_DRAWN
+
+
+def note_lists(page: Page) -> list[str]:
+    """The addresses of the lists of runs that a page reads from now on."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if LISTED in request.url else None)
+    return asked
+
+
+def stop_last(page: Page, site: Site) -> None:
+    """Stop the run in the last row, past the page."""
+    href = page.locator("tbody tr td[data-first] a").last.get_attribute("href")
+    assert href is not None
+    site.api("POST", f"{href}/stop")
+
+
+def scroll_to_end(page: Page) -> None:
+    """Scroll until no more rows come."""
+    page.get_by_role("region", name="Runs").evaluate(
+        """frame => new Promise(done => {
+            const status = document.querySelector('main [role=status].number');
+            const timer = setInterval(() => go(), 250);
+            const watch = new MutationObserver(() => go());
+            const go = () => {
+                frame.scrollTo(0, frame.scrollHeight);
+                if (/scroll for more/.test(status.textContent)) return;
+                clearInterval(timer);
+                watch.disconnect();
+                done();
+            };
+            watch.observe(status, {childList: true, characterData: true, subtree: true});
+            go();
+        })"""
+    )

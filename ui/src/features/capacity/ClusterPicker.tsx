@@ -1,0 +1,64 @@
+/** The clusters that there are, each with the little that tells which one to look at; where there is one, nothing. */
+import { Badge, Group, Text, UnstyledButton } from "@mantine/core";
+import type { Capacity } from "../../api/capacities";
+import classes from "./Capacity.module.css";
+import type { Choices } from "./choices";
+import { listResources, showAmount } from "./shares";
+
+interface Props {
+  capacities: Capacity[];
+  value: string;
+  choices: Choices;
+}
+
+export function ClusterPicker({ capacities, value, choices }: Props) {
+  if (capacities.length < 2) return null;
+  return (
+    <section className={classes.clusters} aria-label="Clusters">
+      {capacities.map((one) => (
+        <UnstyledButton
+          key={one.cluster}
+          className={classes.cluster}
+          aria-pressed={one.cluster === value}
+          onClick={() => choices.choose({ cluster: one.cluster, project: null, node: null })}
+        >
+          <Group gap={6} wrap="nowrap">
+            <Text span fw={600} truncate>
+              {one.cluster}
+            </Text>
+            <ClusterBadges capacity={one} />
+          </Group>
+          <Text size="xs" c="dimmed" className="number" lineClamp={2}>
+            {one.total ? tellPool(one.total) : one.trouble}
+          </Text>
+        </UnstyledButton>
+      ))}
+    </section>
+  );
+}
+
+export function ClusterBadges({ capacity }: { capacity: Capacity }) {
+  return (
+    <>
+      {!capacity.reachable && <Badge color="red">not reachable</Badge>}
+      {capacity.autoscaled && <Badge>autoscaled</Badge>}
+    </>
+  );
+}
+
+/** "12 nodes, 1 of them closed", and what is free of the scarcest kind. */
+function tellPool(total: NonNullable<Capacity["total"]>): string {
+  const [first] = listResources(total.capacity);
+  const free = first ? ` · ${tellFree(first, total)}` : "";
+  return `${tellNodes(total)}${free}`;
+}
+
+function tellFree({ name, title }: { name: string; title: string }, total: NonNullable<Capacity["total"]>) {
+  const [free, has] = [total.free[name]!, total.capacity[name]!].map((amount) => showAmount(name, amount));
+  return `${free} of ${has} ${title === "GPUs" ? "GPUs" : "cores"} free`;
+}
+
+export function tellNodes({ nodes, closed }: { nodes: number; closed: number }): string {
+  const count = `${nodes.toLocaleString("en")} ${nodes === 1 ? "node" : "nodes"}`;
+  return closed > 0 ? `${count}, ${closed.toLocaleString("en")} of them closed` : count;
+}

@@ -1,0 +1,94 @@
+/** How many more of each compute resource fit on a cluster now, and why none does. */
+import { Anchor, Select, Table, Text } from "@mantine/core";
+import { Link } from "wouter";
+import type { Offer } from "../../api/capacities";
+import { usePlaces } from "../../api/places";
+import { showOffer } from "../../offers/FitsNow";
+import { ScopeLink } from "../../scopes/ScopeLink";
+import { Card } from "../../shell/Page";
+import { sentence } from "../../shell/Problem";
+import { NONE } from "../../table/columns";
+import type { Choices } from "./choices";
+
+interface Props {
+  offers: Offer[];
+  choices: Choices;
+}
+
+export function Offers({ offers, choices }: Props) {
+  const places = usePlaces();
+  const projects = (places.data ?? []).filter((place) => place.kind === "project").map((place) => place.name);
+  return (
+    <Card
+      title="What fits now"
+      about="How many more runs get a place at this moment that ask for a compute resource and nothing else."
+      actions={
+        <Select
+          size="xs"
+          w={220}
+          aria-label="For project"
+          placeholder="For every project"
+          searchable
+          clearable
+          data={projects.sort()}
+          value={choices.project}
+          onChange={(project) =>
+            choices.choose({ project, ...(project !== null && { cluster: null, node: null }) })
+          }
+        />
+      }
+    >
+      {offers.length > 0 ? (
+        <OfferTable offers={offers} />
+      ) : (
+        <Text size="sm" c="dimmed">
+          {choices.project
+            ? `No compute resource reaches project ${choices.project}.`
+            : "No compute resource is offered here."}
+        </Text>
+      )}
+    </Card>
+  );
+}
+
+function OfferTable({ offers }: { offers: Offer[] }) {
+  return (
+    <Table.ScrollContainer minWidth={620} type="native">
+      <Table fz="sm">
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>Compute resource</Table.Th>
+            <Table.Th>Fits now</Table.Th>
+            <Table.Th>Why none</Table.Th>
+            <Table.Th>Scope</Table.Th>
+            <Table.Th>Types of workload</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {offers.map((offer) => (
+            <Table.Tr key={offer.name}>
+              <Table.Td>
+                <Anchor component={Link} href={`/compute-resources/${offer.name}`} fz="inherit" fw={550}>
+                  {offer.name}
+                </Anchor>
+              </Table.Td>
+              <Table.Td className="number" fw={550}>
+                {showOffer(offer)}
+              </Table.Td>
+              <Table.Td maw={420}>{offer.message ? sentence(offer.message) : NONE}</Table.Td>
+              <Table.Td>
+                <ScopeLink scope={offer.scope} />
+              </Table.Td>
+              <Table.Td>{offer.workload_types?.map(capitalize).join(", ") ?? "Every type"}</Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}
+
+/** "training" as everywhere in the page. */
+function capitalize(type: string): string {
+  return type.charAt(0).toUpperCase() + type.slice(1);
+}

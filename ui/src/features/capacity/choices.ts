@@ -1,0 +1,35 @@
+/** What somebody looks at on the page: all of it is in the address, so that it can be shared. */
+import { useSearchParams } from "wouter";
+import { type By, VIEWS } from "./shares";
+
+export interface Choices {
+  cluster: string | null;
+  project: string | null;
+  node: string | null;
+  by: By | null;
+  /** What is null is no longer chosen; what is left out stays. */
+  choose: (next: Partial<Record<"cluster" | "project" | "node" | "by", string | null>>) => void;
+}
+
+export function useChoices(): Choices {
+  const [params, setParams] = useSearchParams();
+  const by = VIEWS.find(({ value }) => value === params.get("by"));
+  return {
+    cluster: params.get("cluster"),
+    project: params.get("project"),
+    node: params.get("node"),
+    by: by?.value ?? null,
+    choose: (next) =>
+      setParams(
+        (before) => {
+          const changed = new URLSearchParams(before);
+          for (const [name, value] of Object.entries(next)) {
+            if (value === null || value === undefined) changed.delete(name);
+            else changed.set(name, value);
+          }
+          return changed;
+        },
+        { replace: true },
+      ),
+  };
+}

@@ -1,0 +1,51 @@
+/** What is known of a function, beside its code. */
+import { Card } from "../../shell/Page";
+import { NONE } from "../../table/columns";
+import { showBytes } from "../../words/amounts";
+import { joinWords } from "../../words/commands";
+import { Facts } from "../../words/Facts";
+import { Time } from "../../words/Time";
+import { showKind } from "./kinds";
+import { type FunctionRecord, useCode } from "./requests";
+
+export function About({ item }: { item: FunctionRecord }) {
+  const {
+    source,
+    handler,
+    command = [],
+    args = [],
+    image,
+    pull_policy,
+    pull_secrets = [],
+    port,
+  } = item.content;
+  const code = useCode(item).data;
+  const said: [string, string | number | undefined | null][] = [
+    ["Kind", showKind(item)],
+    ["File", source],
+    ["Handler", handler],
+    ["Command", joinWords(command)],
+    ["Arguments", joinWords(args)],
+    ["Image", image],
+    ["Pulled", pull_policy],
+    ["Pull secrets", pull_secrets.join(", ")],
+    ["Port", port],
+    ["Code", code && `${showBytes(code.size)} packed, ${code.digest}`],
+  ];
+  return (
+    <Card>
+      <Facts
+        facts={[
+          ...said.filter(([, value]) => value),
+          ["Revision", item.revision],
+          ["Created by", item.created_by],
+          ["Created", <Time key="created" at={item.created_at} />],
+          ["Updated by", item.updated_by],
+          ["Updated", <Time key="updated" at={item.updated_at} />],
+          ["Last run", item.last_run_at ? <Time key="run" at={item.last_run_at} /> : NONE],
+          ["Id", item.id],
+        ]}
+      />
+    </Card>
+  );
+}

@@ -1,0 +1,119 @@
+/** The code of a function, file by file. */
+import { Group, Stack, Text, UnstyledButton } from "@mantine/core";
+import { useState } from "react";
+import { CopyButton } from "../../shell/CopyButton";
+import { DownloadButton } from "../../shell/DownloadButton";
+import { Card } from "../../shell/Page";
+import { ProblemAlert } from "../../shell/Problem";
+import { Waiting } from "../../shell/Waiting";
+import { showBytes } from "../../words/amounts";
+import classes from "./Code.module.css";
+import { CodeText } from "./CodeText";
+import { formOf } from "./drafts";
+import { summarise } from "./kinds";
+import { type Code, type FunctionRecord, useCode } from "./requests";
+
+type CodeFile = Code["files"][number];
+
+export function CodePart({ item }: { item: FunctionRecord }) {
+  const code = useCode(item);
+  if (code.error && !code.data) {
+    return (
+      <ProblemAlert error={code.error} title="Its code cannot be shown" onRetry={() => void code.refetch()} />
+    );
+  }
+  if (code.data === undefined) return <Waiting />;
+  if (code.data === null) return <NoCode item={item} />;
+  return <Files key={code.data.digest} code={code.data} main={mainOf(item)} />;
+}
+
+/** An image or a command is all there is to it. */
+function NoCode({ item }: { item: FunctionRecord }) {
+  const isImage = formOf(item) === "container";
+  return (
+    <Card title={isImage ? "Container image" : "Command"}>
+      <Group justify="space-between" wrap="nowrap" align="flex-start">
+        <Text ff="monospace" size="sm" style={{ overflowWrap: "anywhere" }}>
+          {summarise(item) || "It says nothing."}
+        </Text>
+        <CopyButton text={summarise(item)} />
+      </Group>
+      <Text size="sm" c="dimmed">
+        It has no code of its own here.
+      </Text>
+    </Card>
+  );
+}
+
+/** The file that is run: of a folder, the module of the handler. */
+function mainOf({ content: { source = "", handler = "" } }: FunctionRecord): string {
+  const [module, name] = handler.split(":");
+  return name ? `${source}/${module}.py` : source;
+}
+
+function Files({ code, main }: { code: Code; main: string }) {
+  const first = code.files.find((file) => file.path === main) ?? code.files[0];
+  const [path, setPath] = useState(first?.path);
+  const shown = code.files.find((file) => file.path === path);
+  if (!shown) {
+    return (
+      <Text size="sm" c="dimmed">
+        It has no files.
+      </Text>
+    );
+  }
+  return (
+    <div className={classes.code}>
+      {code.files.length > 1 && (
+        <nav aria-label="Files" className={classes.files}>
+          {code.files.map((file) => (
+            <UnstyledButton
+              key={file.path}
+              className={classes.file}
+              aria-current={file.path === shown.path || undefined}
+              onClick={() => setPath(file.path)}
+            >
+              {file.path}
+            </UnstyledButton>
+          ))}
+        </nav>
+      )}
+      <FileView key={shown.path} file={shown} />
+    </div>
+  );
+}
+
+function FileView({ file }: { file: CodeFile }) {
+  return (
+    <Card>
+      <Group justify="space-between">
+        <Text size="sm" ff="monospace" style={{ overflowWrap: "anywhere" }}>
+          {file.path}{" "}
+          <Text span size="xs" c="dimmed" ff="text">
+            {showBytes(file.size)}
+          </Text>
+        </Text>
+        {file.text !== null && (
+          <Group gap="xs">
+            <CopyButton text={file.text} />
+            <DownloadButton text={file.text} name={file.path.split("/").at(-1)!} />
+          </Group>
+        )}
+      </Group>
+      {file.text === null ? <NoText path={file.path} /> : <CodeText path={file.path} text={file.text} />}
+    </Card>
+  );
+}
+
+function NoText({ path }: { path: string }) {
+  return (
+    <Stack gap={4}>
+      <Text size="sm">There is no text to show.</Text>
+      <Text size="sm" c="dimmed">
+        {/\.(pkl|pickle)$/.test(path)
+          ? "It is a Python function as it was in the memory of whoever sent it, such as from a notebook. Its text stayed there."
+          : "It is no text, or too long to be shown."}
+      </Text>
+    </Stack>
+  );
+}

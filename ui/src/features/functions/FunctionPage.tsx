@@ -1,0 +1,67 @@
+/** One function: its code, its runs, and what else is known of it. */
+import { Badge, Group } from "@mantine/core";
+import { ScopeLink } from "../../scopes/ScopeLink";
+import { functionAddress, useNames } from "../../shell/addresses";
+import { useGo } from "../../shell/going";
+import { NoSuchPage } from "../../shell/NoSuchPage";
+import { Page } from "../../shell/Page";
+import { ProblemPage } from "../../shell/Problem";
+import { type Part, TabLinks } from "../../shell/TabLinks";
+import { Waiting } from "../../shell/Waiting";
+import { Time } from "../../words/Time";
+import { About } from "./About";
+import { CodePart } from "./CodePart";
+import { FunctionActions } from "./FunctionActions";
+import { FunctionRuns } from "./FunctionRuns";
+import { showKind } from "./kinds";
+import { useFunction } from "./requests";
+
+const ALL = "/functions";
+
+export default function FunctionPage() {
+  const { project = "", name = "", part } = useNames<"project" | "name" | "part">();
+  const go = useGo();
+  const found = useFunction(project, name);
+  if (found.error && !found.data) {
+    return (
+      <ProblemPage
+        error={found.error}
+        onRetry={() => void found.refetch()}
+        way={{ title: "All functions", href: ALL }}
+      />
+    );
+  }
+  if (!found.data) return <Waiting />;
+  const item = found.data;
+  const parts: Part[] = [
+    { name: "code", title: "Code", render: () => <CodePart item={item} /> },
+    { name: "runs", title: "Runs", render: () => <FunctionRuns item={item} /> },
+    { name: "about", title: "About", render: () => <About item={item} /> },
+  ];
+  if (part && !parts.some((known) => known.name === part)) return <NoSuchPage />;
+  return (
+    <Page
+      title={item.name}
+      within={{ title: "Functions", href: ALL, here: item.name }}
+      badges={<Badge color="gray">{showKind(item)}</Badge>}
+      about={
+        <>
+          <ScopeLink scope={item.scope} /> · revision {item.revision}, saved by {item.updated_by}{" "}
+          <Time at={item.updated_at} />
+        </>
+      }
+      actions={
+        <Group gap="xs">
+          <FunctionActions item={item} onDeleted={() => go(ALL)} />
+        </Group>
+      }
+    >
+      <TabLinks
+        label={`Parts of ${item.name}`}
+        parts={parts}
+        chosen={part ?? "code"}
+        address={functionAddress(project, name)}
+      />
+    </Page>
+  );
+}

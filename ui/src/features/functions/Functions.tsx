@@ -1,0 +1,66 @@
+/** The table of functions: what can be run by its name. */
+import { Button } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { IconPlus } from "@tabler/icons-react";
+import { useState } from "react";
+import { useList } from "../../api/lists";
+import { useOwnProjects } from "../../api/people";
+import { functionAddress } from "../../shell/addresses";
+import { useGo } from "../../shell/going";
+import { TablePage } from "../../table/TablePage";
+import { useView } from "../../table/views";
+import { COLUMNS } from "./columns";
+import { FunctionActions } from "./FunctionActions";
+import { FunctionDialog } from "./FunctionDialog";
+import { FUNCTIONS, type FunctionRecord } from "./requests";
+
+export default function Functions() {
+  const go = useGo();
+  const view = useView("functions", COLUMNS, "name");
+  const list = useList(FUNCTIONS, view.query);
+  const items: FunctionRecord[] = list.items;
+  const isMember = (useOwnProjects() ?? []).length > 0;
+  const [isNew, { open, close }] = useDisclosure();
+  const [selectedId, setSelectedId] = useState<string | null>(null);
+  const selected = items.find((item) => item.id === selectedId) ?? null;
+  return (
+    <>
+      <TablePage<FunctionRecord>
+        title="Functions"
+        about="Code, commands and images that are run by their names. What is submitted with a run is kept here, too."
+        nouns="functions"
+        none={{
+          title: "No functions yet",
+          hint: isMember
+            ? "Write one here, or submit a run from Python or a terminal: its function is kept under its name, and can be run again."
+            : "Functions of your projects will stand here. Only members of a project write them.",
+        }}
+        columns={COLUMNS}
+        view={view}
+        list={{ ...list, items }}
+        keyOf={(item) => item.id}
+        nameOf={(item) => item.name}
+        selected={selected}
+        onSelect={isMember ? (item) => setSelectedId(item?.id ?? null) : undefined}
+        actions={
+          isMember && (
+            <Button leftSection={<IconPlus size={16} />} onClick={open}>
+              New function
+            </Button>
+          )
+        }
+        // Another function, other dialogs.
+        selection={selected && <FunctionActions key={selected.id} item={selected} />}
+      />
+      {isNew && (
+        <FunctionDialog
+          onClose={close}
+          onSaved={(name, project) => {
+            close();
+            go(functionAddress(project, name));
+          }}
+        />
+      )}
+    </>
+  );
+}

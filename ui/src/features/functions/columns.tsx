@@ -1,0 +1,94 @@
+/** The columns of the table of functions. */
+import { Anchor, Text } from "@mantine/core";
+import { Link } from "wouter";
+import { splitScope } from "../../api/places";
+import { ScopeLink } from "../../scopes/ScopeLink";
+import { functionAddress } from "../../shell/addresses";
+import { type Column, NONE } from "../../table/columns";
+import { CREATED_AT, CREATED_BY, REVISION, UPDATED_AT, UPDATED_BY } from "../../table/stamps";
+import { Time } from "../../words/Time";
+import { showKind, summarise } from "./kinds";
+import type { FunctionRecord } from "./requests";
+
+export const COLUMNS: Column<FunctionRecord>[] = [
+  {
+    key: "name",
+    title: "Function",
+    width: 190,
+    kind: "text",
+    render: (item) => (
+      <Anchor
+        component={Link}
+        href={functionAddress(splitScope(item.scope).name, item.name)}
+        fz="inherit"
+        fw="inherit"
+      >
+        {item.name}
+      </Anchor>
+    ),
+  },
+  {
+    key: "kind",
+    title: "Kind",
+    width: 105,
+    kind: "word",
+    options: ["python", "container"],
+    render: showKind,
+  },
+  {
+    key: "content",
+    title: "What it is",
+    width: 270,
+    isUnsorted: true,
+    render: (item) => (
+      <Text span ff="monospace" fz="xs" title={summarise(item)}>
+        {summarise(item) || NONE}
+      </Text>
+    ),
+  },
+  {
+    key: "scope",
+    title: "Project",
+    width: 150,
+    kind: "word",
+    render: (item) => <ScopeLink scope={item.scope} />,
+  },
+  {
+    key: "runs",
+    title: "Runs",
+    width: 80,
+    kind: "number",
+    align: "right",
+    render: (item) => <RunsLink item={item} />,
+  },
+  {
+    key: "last_run_at",
+    title: "Last run",
+    width: 125,
+    kind: "time",
+    render: (item) => <Time at={item.last_run_at} />,
+  },
+  CREATED_BY,
+  CREATED_AT,
+  UPDATED_AT,
+  REVISION,
+  { ...UPDATED_BY, isExtra: true },
+];
+
+/** How many there were; a click lists them among all runs. */
+function RunsLink({ item }: { item: FunctionRecord }) {
+  return (
+    <Anchor
+      component={Link}
+      href={runsAddress(item)}
+      fz="inherit"
+      aria-label={`${item.runs} runs of ${item.name}`}
+    >
+      {item.runs.toLocaleString("en")}
+    </Anchor>
+  );
+}
+
+export function runsAddress(item: FunctionRecord): string {
+  return `/runs?${new URLSearchParams({ function: `=${item.name}`, scope: item.scope })}`;
+}

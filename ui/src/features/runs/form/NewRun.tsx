@@ -1,0 +1,30 @@
+/** A new run: from nothing, from a function, from a template, or from an earlier run. */
+import { Anchor } from "@mantine/core";
+import { Link, useSearch } from "wouter";
+import { Page } from "../../../shell/Page";
+import { ProblemPage } from "../../../shell/Problem";
+import { Waiting } from "../../../shell/Waiting";
+import { RunForm } from "./RunForm";
+import { useStart } from "./starts";
+
+export default function NewRun() {
+  const address = useSearch();
+  const { error, retry, projects, start } = useStart();
+  if (error) {
+    return <ProblemPage error={error} onRetry={retry} way={{ title: "All runs", href: "/runs" }} />;
+  }
+  if (!projects || !start) return <Waiting />;
+  if (projects.length === 0) {
+    return (
+      <Page
+        title="New run"
+        about="You are a member of no project yet: somebody who manages one makes you one."
+      >
+        <Anchor component={Link} href="/organisation">
+          See the organisation
+        </Anchor>
+      </Page>
+    );
+  }
+  return <RunForm key={address} start={start} projects={projects} />;
+}

@@ -1,0 +1,22 @@
+/** What can be made where one is chosen. */
+import { Box, Button, Group } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+
+/** A button beside the input of a field, above what is wrong with it. */
+export function beside(button: ReactNode) {
+  return (input: ReactNode) => (
+    <Group gap="xs" align="flex-end">
+      <Box flex="1 1 12rem">{input}</Box>
+      {button}
+    </Group>
+  );
+}
+
+export function NewButton({ title, onClick }: { title: string; onClick: () => void }) {
+  return (
+    <Button variant="default" leftSection={<IconPlus size={15} />} onClick={onClick} flex="none">
+      {title}
+    </Button>
+  );
+}

@@ -1,0 +1,46 @@
+/** All that happened to a run, the oldest first. */
+import { Table } from "@mantine/core";
+import type { Run } from "../../../api/runs";
+import { StateBadge } from "../../../runs/StateBadge";
+import { Card } from "../../../shell/Page";
+import { ProblemAlert, sentence } from "../../../shell/Problem";
+import { Waiting } from "../../../shell/Waiting";
+import { ScrolledTable } from "../../../words/ScrolledTable";
+import { showMoment } from "../../../words/times";
+import { useEvents } from "./requests";
+
+export function Events({ run }: { run: Run }) {
+  const events = useEvents(run.id);
+  if (!events.data) {
+    if (events.error) return <ProblemAlert error={events.error} onRetry={() => void events.refetch()} />;
+    return <Waiting />;
+  }
+  return (
+    <Card title="Events" about="Every change of its state, and of the reason for it.">
+      <ScrolledTable minWidth={560} aria-label="Events">
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th w={190}>When</Table.Th>
+            <Table.Th w={110}>State</Table.Th>
+            <Table.Th w={150}>Reason</Table.Th>
+            <Table.Th>What happened</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {events.data.map((event) => (
+            <Table.Tr key={event.id}>
+              <Table.Td className="number">
+                <time dateTime={event.at}>{showMoment(event.at)}</time>
+              </Table.Td>
+              <Table.Td>
+                <StateBadge state={event.state} />
+              </Table.Td>
+              <Table.Td>{event.reason}</Table.Td>
+              <Table.Td style={{ overflowWrap: "anywhere" }}>{sentence(event.message)}</Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </ScrolledTable>
+    </Card>
+  );
+}

@@ -1,0 +1,101 @@
+/** One run: what it does and why, what it writes, uses and leaves. Each part has an address. */
+import { Alert, Anchor, Group, Text } from "@mantine/core";
+import { IconTrash } from "@tabler/icons-react";
+import { Link, useParams } from "wouter";
+import { isProblem } from "../../../api/problems";
+import { type Run, useRun } from "../../../api/runs";
+import { RunActions } from "../../../runs/RunActions";
+import { StateBadge } from "../../../runs/StateBadge";
+import { runAddress } from "../../../shell/addresses";
+import { useGo } from "../../../shell/going";
+import { NoSuchPage } from "../../../shell/NoSuchPage";
+import { Page } from "../../../shell/Page";
+import { ProblemPage } from "../../../shell/Problem";
+import { type Part, TabLinks } from "../../../shell/TabLinks";
+import { Waiting } from "../../../shell/Waiting";
+import { useLast } from "../../../words/last";
+import { shortName } from "../../../words/runs";
+import { About } from "./About";
+import { Events } from "./Events";
+import { Files } from "./Files";
+import { Logs } from "./logs/Logs";
+import { Overview } from "./overview/Overview";
+import { PlanManifests, PlanValues } from "./PlanParts";
+import { UsageCharts } from "./usage/UsageCharts";
+
+export default function RunPage() {
+  const { id = "", part } = useParams<{ id: string; part?: string }>();
+  // What is known of one run is nothing of the next.
+  return <RunView key={id} id={id} part={part ?? "overview"} />;
+}
+
+function RunView({ id, part }: { id: string; part: string }) {
+  const found = useRun(id);
+  const run = useLast(found.data);
+  if (!run) {
+    if (found.error) return <ProblemPage error={found.error} way={{ title: "All runs", href: "/runs" }} />;
+    return <Waiting />;
+  }
+  const parts = partsOf(run);
+  if (!parts.some(({ name }) => name === part)) return <NoSuchPage />;
+  const isDeleted = isProblem(found.error, "not_found");
+  return (
+    <Page
+      title={shortName(run)}
+      within={{ title: "Runs", href: "/runs", here: run.id }}
+      badges={<Standing run={run} />}
+      about={<About run={run} />}
+      actions={!isDeleted && <Actions run={run} />}
+    >
+      {isDeleted && <Deleted />}
+      <TabLinks label="Parts of the run" parts={parts} chosen={part} address={runAddress(id)} />
+    </Page>
+  );
+}
+
+function partsOf(run: Run): Part[] {
+  return [
+    { name: "overview", title: "Overview", render: () => <Overview run={run} /> },
+    { name: "logs", title: "Logs", render: () => <Logs run={run} /> },
+    { name: "usage", title: "Usage", render: () => <UsageCharts run={run} /> },
+    { name: "values", title: "Values", render: () => <PlanValues run={run} /> },
+    { name: "manifests", title: "Manifests", render: () => <PlanManifests run={run} /> },
+    { name: "events", title: "Events", render: () => <Events run={run} /> },
+    { name: "files", title: "Files", render: () => <Files run={run} /> },
+  ];
+}
+
+function Standing({ run }: { run: Run }) {
+  // The state alone says as much where its reason is the same word.
+  const says = run.reason.toLowerCase() !== run.state && run.reason;
+  return (
+    <>
+      <StateBadge state={run.state} role="status" />
+      {says && (
+        <Text span size="sm" c="dimmed">
+          {says}
+        </Text>
+      )}
+    </>
+  );
+}
+
+function Actions({ run }: { run: Run }) {
+  const go = useGo();
+  return (
+    <Group gap="xs" role="toolbar" aria-label={`Actions for ${shortName(run)}`}>
+      <RunActions run={run} onDeleted={() => go("/runs")} />
+    </Group>
+  );
+}
+
+function Deleted() {
+  return (
+    <Alert role="alert" color="orange" icon={<IconTrash size={18} />} title="This run was deleted">
+      What you see is what was last known of it.{" "}
+      <Anchor component={Link} underline="always" href="/runs" fz="sm">
+        All runs
+      </Anchor>
+    </Alert>
+  );
+}

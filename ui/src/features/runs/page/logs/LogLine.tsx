@@ -1,0 +1,97 @@
+/** One line of a log: whose it is, when it came, its colours, and what was searched for in it. */
+import { memo, type Ref } from "react";
+import { showClock } from "../../../../words/times";
+import { type Span, splitColours } from "./colours";
+import classes from "./Logs.module.css";
+import type { Line } from "./lines";
+
+/** A browser takes a second to lay out a line of a megabyte. */
+const SHOWN = 4000;
+const LABELS: Record<Line["stream"], string> = { stdout: "", stderr: "err", platform: "fairlead" };
+
+interface Props {
+  ref?: Ref<HTMLDivElement>;
+  index: number;
+  number: number;
+  at: string | null;
+  stream: Line["stream"];
+  text: string;
+  cut: number;
+  search: string;
+  isCurrent: boolean;
+}
+
+export const LogLine = memo(function LogLine({
+  ref,
+  index,
+  number,
+  at,
+  stream,
+  text,
+  cut,
+  search,
+  isCurrent,
+}: Props) {
+  const rest = Math.max(0, text.length - SHOWN) + cut;
+  return (
+    <div
+      ref={ref}
+      className={classes.line}
+      data-index={index}
+      data-stream={stream}
+      data-current={isCurrent || undefined}
+    >
+      <span className={classes.number} aria-hidden>
+        {number}
+      </span>
+      {at && (
+        <time className={classes.time} dateTime={at}>
+          {showClock(at, true)}
+        </time>
+      )}
+      <span className={classes.label}>{LABELS[stream]}</span>
+      <span className={classes.text}>
+        {splitColours(text.slice(0, SHOWN)).map((span, place) => (
+          <ColouredSpan key={place} span={span} search={search} />
+        ))}
+        {rest > 0 && (
+          <span className={classes.rest}>
+            {" "}
+            … {rest.toLocaleString("en")} more characters are in the download
+          </span>
+        )}
+      </span>
+    </div>
+  );
+});
+
+function ColouredSpan({ span, search }: { span: Span; search: string }) {
+  const marked = search ? mark(span.text, search) : span.text;
+  if (span.colour === undefined && !span.isBold && !span.isFaint && !span.isUnderlined) return marked;
+  return (
+    <span
+      data-colour={span.colour}
+      data-bold={span.isBold || undefined}
+      data-faint={span.isFaint || undefined}
+      data-underlined={span.isUnderlined || undefined}
+    >
+      {marked}
+    </span>
+  );
+}
+
+function mark(text: string, search: string) {
+  const parts = [];
+  const [lower, wanted] = [text.toLowerCase(), search.toLowerCase()];
+  let from = 0;
+  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, from)) {
+    parts.push(text.slice(from, at), <mark key={at}>{text.slice(at, at + search.length)}</mark>);
+    from = at + search.length;
+  }
+  return (
+    <>
+      {parts}
+      {text.slice(from)}
+    </>
+  );
+}

@@ -1,0 +1,57 @@
+/** What a run asked for and may use, and the most that it used. */
+import { Table } from "@mantine/core";
+import { type Run, usePlanOf } from "../../../../api/runs";
+import { Card } from "../../../../shell/Page";
+import { NONE } from "../../../../table/columns";
+import { useUsage } from "../requests";
+import { boundsOf, type Measure } from "../usage/bounds";
+import { isWorthTelling, MEASURES, showMeasure } from "../usage/measures";
+
+export function Amounts({ run }: { run: Run }) {
+  const plan = usePlanOf(run.id);
+  const usage = useUsage(run);
+  if (!plan.data) return null;
+  const rows = MEASURES.map(({ key, title }) => ({
+    key,
+    title,
+    bounds: boundsOf(plan.data.settings, key),
+    peak: usage.data?.peaks[key],
+  })).filter(({ bounds, peak }) => isWorthTelling(bounds, peak));
+  if (rows.length === 0) return null;
+  return (
+    <Card title="Asked for and used">
+      <Table fz="sm" aria-label="Asked for and used">
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th />
+            <Table.Th fw={400} c="dimmed" ta="right">
+              Request
+            </Table.Th>
+            <Table.Th fw={400} c="dimmed" ta="right">
+              Limit
+            </Table.Th>
+            <Table.Th fw={400} c="dimmed" ta="right">
+              Peak
+            </Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {rows.map(({ key, title, bounds, peak }) => (
+            <Table.Tr key={key} className="number">
+              <Table.Th fw={400} c="dimmed" scope="row">
+                {title}
+              </Table.Th>
+              <Table.Td ta="right">{show(key, bounds.request)}</Table.Td>
+              <Table.Td ta="right">{show(key, bounds.limit)}</Table.Td>
+              <Table.Td ta="right">{show(key, peak)}</Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Card>
+  );
+}
+
+function show(measure: Measure, amount: number | null | undefined): string {
+  return amount === null || amount === undefined ? NONE : showMeasure(measure, amount);
+}

@@ -1,0 +1,61 @@
+/** What a run returned. In passing, only where it returned something. */
+import { Anchor, Code, Text } from "@mantine/core";
+import type { Run } from "../../../../api/runs";
+import { CopyButton } from "../../../../shell/CopyButton";
+import { Card } from "../../../../shell/Page";
+import { ProblemAlert } from "../../../../shell/Problem";
+import { showBytes } from "../../../../words/amounts";
+import { downloadAddress, type Result, useOutcome } from "../requests";
+import classes from "./Overview.module.css";
+
+export function ResultCard({ run, isInPassing }: { run: Run; isInPassing?: boolean }) {
+  const outcome = useOutcome(run);
+  if (run.state !== "completed") return null;
+  if (!outcome.data) {
+    return outcome.error ? (
+      <Card title="Result">
+        <ProblemAlert error={outcome.error} onRetry={() => void outcome.refetch()} />
+      </Card>
+    ) : null;
+  }
+  const { result } = outcome.data;
+  if (!result && isInPassing) return null;
+  const text = result?.kind === "json" ? JSON.stringify(result.value, null, 2) : null;
+  return (
+    <Card title="Result" actions={text !== null && <CopyButton text={text} />}>
+      <ResultView run={run} result={result} text={text} />
+    </Card>
+  );
+}
+
+function ResultView({ run, result, text }: { run: Run; result: Result | null; text: string | null }) {
+  if (text !== null) {
+    return (
+      <Code block className={classes.text} tabIndex={0} role="region" aria-label="What it returned">
+        {text}
+      </Code>
+    );
+  }
+  if (result?.kind === "file") {
+    return (
+      <Text size="sm">
+        It is in the file{" "}
+        <Anchor
+          underline="always"
+          fz="sm"
+          ff="monospace"
+          href={downloadAddress(run.id, `files/${result.path}`)}
+          download
+        >
+          {result.path}
+        </Anchor>
+        , {showBytes(result.size)}.
+      </Text>
+    );
+  }
+  return (
+    <Text size="sm" c="dimmed">
+      It returned nothing.
+    </Text>
+  );
+}

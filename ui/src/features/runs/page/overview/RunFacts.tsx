@@ -1,0 +1,70 @@
+/** What a run is, where it runs, and what it asked for. */
+import { Anchor } from "@mantine/core";
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import { splitScope } from "../../../../api/places";
+import type { Run } from "../../../../api/runs";
+import { Card } from "../../../../shell/Page";
+import { NONE } from "../../../../table/columns";
+import { Facts } from "../../../../words/Facts";
+import { showType } from "../../../../words/runs";
+import { showMoment } from "../../../../words/times";
+import { downloadAddress } from "../requests";
+import { Amounts } from "./Amounts";
+
+export function RunFacts({ run }: { run: Run }) {
+  return (
+    <>
+      <Card title="Run">
+        <Facts facts={listFacts(run)} />
+      </Card>
+      <Amounts run={run} />
+    </>
+  );
+}
+
+function listFacts(run: Run): [string, ReactNode][] {
+  const facts: [string, ReactNode][] = [
+    ["Id", <code key="id">{run.id}</code>],
+    ["Type", showType(run.action)],
+    ["Cluster", run.cluster ? splitScope(run.cluster).name : NONE],
+    ["Compute resource", run.compute_resource ? <ComputeResource run={run} /> : NONE],
+    ["Template", run.template ? <Named path="templates" name={run.template} /> : NONE],
+    ["Code", run.code ? <Code run={run} digest={run.code} /> : "none of its own"],
+    ["Submitted", moment(run.created_at)],
+    ["Started", moment(run.started_at)],
+    ["Ended", moment(run.finished_at)],
+  ];
+  if (run.stopped_by) facts.push(["Stopped by", run.stopped_by]);
+  if (run.exit_code !== null) facts.push(["Exit code", run.exit_code]);
+  return facts;
+}
+
+function ComputeResource({ run }: { run: Run }) {
+  return (
+    <>
+      <Named path="compute-resources" name={run.compute_resource!} />, revision{" "}
+      {run.compute_resource_revision}
+    </>
+  );
+}
+
+function Named({ path, name }: { path: string; name: string }) {
+  return (
+    <Anchor component={Link} underline="always" href={`/${path}/${encodeURIComponent(name)}`} fz="sm">
+      {name}
+    </Anchor>
+  );
+}
+
+function Code({ run, digest }: { run: Run; digest: string }) {
+  return (
+    <Anchor fz="sm" href={downloadAddress(run.id, "code")} download title={`Download ${digest}`}>
+      {digest.replace(/^sha256:/, "").slice(0, 12)} as tar.gz
+    </Anchor>
+  );
+}
+
+function moment(at: string | null): ReactNode {
+  return at ? <time dateTime={at}>{showMoment(at)}</time> : NONE;
+}

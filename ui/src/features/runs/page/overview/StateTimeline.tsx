@@ -1,0 +1,97 @@
+/** The states of a run in the order in which it had them: when, for how long, and why. */
+import { Text, ThemeIcon } from "@mantine/core";
+import {
+  IconAlertTriangle,
+  IconCheck,
+  IconHourglass,
+  IconPlayerPlay,
+  IconPlayerStop,
+  IconRocket,
+} from "@tabler/icons-react";
+import type { Run } from "../../../../api/runs";
+import { Card } from "../../../../shell/Page";
+import { ProblemAlert, sentence } from "../../../../shell/Problem";
+import { Waiting } from "../../../../shell/Waiting";
+import { showSpan } from "../../../../words/durations";
+import { useNow } from "../../../../words/now";
+import { showState } from "../../../../words/runs";
+import { showClock, showMoment } from "../../../../words/times";
+import { type RunEvent, useEvents } from "../requests";
+import classes from "./Overview.module.css";
+
+const ICONS: Record<string, typeof IconCheck> = {
+  queued: IconHourglass,
+  pending: IconRocket,
+  starting: IconRocket,
+  running: IconPlayerPlay,
+  degraded: IconAlertTriangle,
+  stopping: IconPlayerStop,
+  completed: IconCheck,
+  failed: IconAlertTriangle,
+  stopped: IconPlayerStop,
+};
+
+export function StateTimeline({ run }: { run: Run }) {
+  const events = useEvents(run.id);
+  const now = useNow(run.live);
+  return (
+    <Card title="What happened">
+      {events.data ? (
+        <ol className={classes.timeline}>
+          {events.data.map((event, index) => (
+            <Step
+              key={event.id}
+              event={event}
+              lasted={tellLasted(run, event, events.data[index + 1], now)}
+              isLast={index === events.data.length - 1}
+            />
+          ))}
+        </ol>
+      ) : events.error ? (
+        <ProblemAlert error={events.error} onRetry={() => void events.refetch()} />
+      ) : (
+        <Waiting />
+      )}
+    </Card>
+  );
+}
+
+/** How long a state lasted, or lasts; what is final lasts. */
+function tellLasted(run: Run, event: RunEvent, next: RunEvent | undefined, now: number): string | null {
+  if (next) return `for ${showSpan(event.at, next.at, now)}`;
+  return run.live ? `for ${showSpan(event.at, null, now)} so far` : null;
+}
+
+interface StepProps {
+  event: RunEvent;
+  lasted: string | null;
+  isLast: boolean;
+}
+
+function Step({ event, lasted, isLast }: StepProps) {
+  const { label, color } = showState(event.state);
+  const Icon = ICONS[event.state] ?? IconHourglass;
+  const hasReason = event.reason.toLowerCase() !== event.state;
+  return (
+    <li className={classes.step} aria-current={isLast ? "step" : undefined}>
+      <ThemeIcon size={26} radius="xl" variant={isLast ? "filled" : "light"} color={color} aria-hidden>
+        <Icon size={15} />
+      </ThemeIcon>
+      <div className={classes.what}>
+        <Text size="sm" component="div">
+          <b>{label}</b>
+          {hasReason && ` · ${event.reason}`}
+        </Text>
+        <Text size="sm" c="dimmed">
+          {sentence(event.message)}
+        </Text>
+      </div>
+      <Text size="sm" c="dimmed" component="div" className={`${classes.when} number`}>
+        <time dateTime={event.at} title={showMoment(event.at)}>
+          {showClock(event.at)}
+        </time>
+        {lasted && <div>{lasted}</div>}
+      </Text>
+    </li>
+  );
+}

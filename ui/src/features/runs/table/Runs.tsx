@@ -1,0 +1,57 @@
+/** The table of all runs that one sees, as they change. */
+import { Button, Text } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
+import { useState } from "react";
+import { Link } from "wouter";
+import { useList } from "../../../api/lists";
+import { useMay, useOwnProjects } from "../../../api/people";
+import type { Run } from "../../../api/runs";
+import { COLUMNS } from "../../../runs/columns";
+import { RunActions } from "../../../runs/RunActions";
+import { TablePage } from "../../../table/TablePage";
+import { useView } from "../../../table/views";
+import { shortName } from "../../../words/runs";
+import { HowToStart } from "./HowToStart";
+import { Usual } from "./Usual";
+
+export default function Runs() {
+  const view = useView("runs", COLUMNS, "-created_at");
+  const list = useList("/api/v1/runs", view.query);
+  const isMember = (useOwnProjects() ?? []).length > 0;
+  const [selectedId, setSelectedId] = useState<string | null>(null);
+  const selected = list.items.find((run) => run.id === selectedId) ?? null;
+  return (
+    <TablePage<Run>
+      title="Runs"
+      about="What was submitted, how far it is and why. Rows change as the runs do."
+      nouns="runs"
+      none={{ title: "No runs yet", hint: <HowToStart isMember={isMember} /> }}
+      usual={<Usual />}
+      columns={COLUMNS}
+      view={view}
+      list={list}
+      keyOf={(run) => run.id}
+      nameOf={shortName}
+      selected={selected}
+      onSelect={isMember ? (run) => setSelectedId(run?.id ?? null) : undefined}
+      actions={
+        isMember && (
+          <Button component={Link} href="/new/run" leftSection={<IconPlus size={16} />}>
+            New run
+          </Button>
+        )
+      }
+      // Another run, other dialogs.
+      selection={selected && <Selection key={selected.id} run={selected} />}
+    />
+  );
+}
+
+function Selection({ run }: { run: Run }) {
+  if (useMay()("member", run.scope)) return <RunActions run={run} />;
+  return (
+    <Text size="xs" c="dimmed">
+      Only members of {run.scope} stop runs there
+    </Text>
+  );
+}

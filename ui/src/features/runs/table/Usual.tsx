@@ -1,0 +1,52 @@
+/** The views of runs that people want again and again. Each only sets filters, which stand in the address. */
+import { Button, Group } from "@mantine/core";
+import { Link, useSearchParams } from "wouter";
+import { useMe } from "../../../api/people";
+
+interface Choice {
+  title: string;
+  filter?: [column: string, text: string];
+}
+
+export function Usual() {
+  const [params] = useSearchParams();
+  const user = useMe().data?.user ?? "";
+  const choices: Choice[] = [
+    { title: "All" },
+    { title: "Live", filter: ["live", "true"] },
+    { title: "Mine", filter: ["created_by", `=${user}`] },
+    { title: "Failed", filter: ["state", "failed"] },
+  ];
+  const filters = choices.flatMap(({ filter }) => (filter ? [filter] : []));
+  const has = ([column, text]: [string, string]) => params.getAll(column).includes(text);
+  return (
+    <Group gap={2} component="nav" aria-label="Usual views">
+      {choices.map(({ title, filter }) => {
+        const isCurrent = filter ? has(filter) : !filters.some(has);
+        return (
+          <Button
+            key={title}
+            component={Link}
+            href={addressOf(params, filters, filter)}
+            size="sm"
+            px="sm"
+            variant={isCurrent ? "light" : "subtle"}
+            color={isCurrent ? undefined : "gray"}
+            c={isCurrent ? undefined : "var(--mantine-color-text)"}
+            aria-current={isCurrent || undefined}
+          >
+            {title}
+          </Button>
+        );
+      })}
+    </Group>
+  );
+}
+
+/** The same address with one of the filters and none of the others; what else narrows the table stays. */
+function addressOf(params: URLSearchParams, others: [string, string][], filter: Choice["filter"]): string {
+  const next = new URLSearchParams(params);
+  for (const [column, text] of others) next.delete(column, text);
+  if (filter) next.append(...filter);
+  return next.size > 0 ? `/runs?${next}` : "/runs";
+}

@@ -1,0 +1,27 @@
+import { type Run, useDeleteRun } from "../api/runs";
+import { ConfirmDialog } from "../shell/ConfirmDialog";
+import { thenSay } from "../shell/notices";
+import { shortName } from "../words/runs";
+
+interface Props {
+  run: Run;
+  onClose: () => void;
+  onDeleted: () => void;
+}
+
+export function DeleteRunDialog({ run, onClose, onDeleted }: Props) {
+  const deleting = useDeleteRun();
+  const name = shortName(run);
+  return (
+    <ConfirmDialog
+      title={`Delete ${name}?`}
+      deed="Delete"
+      change={deleting}
+      onClose={onClose}
+      onConfirm={() => deleting.mutate(run, thenSay(`Deleted ${name}`, onDeleted))}
+    >
+      Its log, files, result and history are forgotten at once, and nobody can bring them back. Its function
+      stays.
+    </ConfirmDialog>
+  );
+}

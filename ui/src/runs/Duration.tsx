@@ -1,0 +1,11 @@
+import type { Run } from "../api/runs";
+import { NONE } from "../table/columns";
+import { showSpan } from "../words/durations";
+import { useNow } from "../words/now";
+
+/** How long a run has run; of a live one, until now. */
+export function Duration({ run }: { run: Run }) {
+  const now = useNow(run.live && run.started_at !== null);
+  if (!run.started_at) return NONE;
+  return <span className="number">{showSpan(run.started_at, run.finished_at, now)}</span>;
+}

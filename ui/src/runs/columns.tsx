@@ -1,0 +1,139 @@
+/** The columns of runs: what it is, how far, what it asks for, whose it is and when. */
+import { Anchor } from "@mantine/core";
+import { Link } from "wouter";
+import { splitScope } from "../api/places";
+import type { Run } from "../api/runs";
+import { ScopeLink } from "../scopes/ScopeLink";
+import { type Column, NONE } from "../table/columns";
+import { CREATED_AT, CREATED_BY } from "../table/stamps";
+import { showBytes } from "../words/amounts";
+import { ACTIONS, REASONS, STATES, showType } from "../words/runs";
+import { Time } from "../words/Time";
+import { Duration } from "./Duration";
+import { RunLink } from "./RunLink";
+import { StateBadge } from "./StateBadge";
+
+export const COLUMNS: Column<Run>[] = [
+  {
+    key: "function",
+    title: "Run",
+    width: 215,
+    kind: "text",
+    render: (run) => <RunLink run={run} />,
+  },
+  {
+    key: "state",
+    title: "State",
+    width: 110,
+    kind: "word",
+    options: STATES,
+    render: (run) => <StateBadge state={run.state} />,
+  },
+  {
+    key: "reason",
+    title: "Reason",
+    width: 130,
+    kind: "word",
+    options: REASONS,
+    render: (run) => <span title={run.message}>{run.reason || NONE}</span>,
+  },
+  {
+    key: "duration",
+    title: "Duration",
+    width: 105,
+    isUnsorted: true,
+    render: (run) => <Duration run={run} />,
+  },
+  CREATED_AT,
+  {
+    key: "scope",
+    title: "Project",
+    width: 140,
+    kind: "word",
+    render: (run) => <ScopeLink scope={run.scope} />,
+  },
+  {
+    key: "action",
+    title: "Type",
+    width: 95,
+    kind: "word",
+    options: ACTIONS,
+    render: (run) => showType(run.action),
+  },
+  linked("compute_resource", "Compute resource", "/compute-resources"),
+  asked("gpus", "GPUs", 75, (run) => run.gpus || NONE),
+  asked("cpu_millicores", "CPU", 75, (run) => (run.cpu_millicores ? run.cpu_millicores / 1000 : NONE)),
+  asked("mem_bytes", "Memory", 95, (run) => (run.mem_bytes ? showBytes(run.mem_bytes) : NONE)),
+  CREATED_BY,
+  {
+    key: "finished_at",
+    title: "Finished",
+    width: 125,
+    kind: "time",
+    render: (run) => <Time at={run.finished_at} />,
+  },
+  {
+    key: "started_at",
+    title: "Started",
+    width: 125,
+    isUnsorted: true,
+    isExtra: true,
+    render: (run) => <Time at={run.started_at} />,
+  },
+  { ...linked("template", "Template", "/templates"), isExtra: true },
+  {
+    key: "cluster",
+    title: "Cluster",
+    width: 120,
+    isUnsorted: true,
+    isExtra: true,
+    render: (run) => (run.cluster ? splitScope(run.cluster).name : NONE),
+  },
+  {
+    key: "message",
+    title: "Message",
+    width: 340,
+    isUnsorted: true,
+    isExtra: true,
+    render: (run) => <span title={run.message}>{run.message || NONE}</span>,
+  },
+  {
+    key: "live",
+    title: "Live",
+    width: 80,
+    kind: "flag",
+    isExtra: true,
+    render: (run) => (run.live ? "yes" : "no"),
+  },
+  {
+    key: "id",
+    title: "Id",
+    width: 290,
+    kind: "word",
+    isExtra: true,
+    render: (run) => run.id,
+  },
+];
+
+/** A name of something that has a page. */
+function linked(key: "compute_resource" | "template", title: string, path: string): Column<Run> {
+  return {
+    key,
+    title,
+    width: 155,
+    kind: "word",
+    render: ({ [key]: name }) =>
+      name ? (
+        <Anchor component={Link} href={`${path}/${encodeURIComponent(name)}`} fz="inherit">
+          {name}
+        </Anchor>
+      ) : (
+        NONE
+      ),
+  };
+}
+
+/** What is requested of all pods together. The server does not sort by it. */
+function asked(key: string, title: string, width: number, render: Column<Run>["render"]): Column<Run> {
+  return { key, title, width, isUnsorted: true, align: "right", render };
+}

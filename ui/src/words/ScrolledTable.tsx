@@ -1,0 +1,12 @@
+import { Table, type TableProps } from "@mantine/core";
+
+const KEYBOARD = { viewportProps: { tabIndex: 0 } };
+
+/** A table that scrolls where it has less room than it needs, with the keyboard too. */
+export function ScrolledTable({ minWidth, ...table }: TableProps & { minWidth: number }) {
+  return (
+    <Table.ScrollContainer minWidth={minWidth} scrollAreaProps={KEYBOARD}>
+      <Table fz="sm" {...table} />
+    </Table.ScrollContainer>
+  );
+}
