@@ -3,14 +3,12 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Any
-
-import msgspec
 
 from fairlead.errors import FairleadError
 from fairlead.model.records import RunRecord
 from fairlead.server.changes import Changes, wait
 from fairlead.server.doors import OpenDoor
+from fairlead.server.streaming import write_event
 from fairlead.services.feeds import News
 
 LOOK_EVERY_SECONDS = 2.0  # another server may have changed something, and nobody here heard of it
@@ -24,7 +22,7 @@ async def feed(door: OpenDoor, scope: str | None, begun: News, seconds: float) -
     changes: Changes = door.request.app.state.changes
     feeds, told = door.services.feeds, _Told()
     with changes.listening() as heard:
-        yield _event("ready", {})
+        yield write_event("ready", {})
         until, looked_at, at, spoke_at = time.monotonic() + seconds, time.monotonic(), begun.at, time.monotonic()
         while (left := until - time.monotonic()) > 0 and not door.request.app.state.is_ending():
             await wait(heard, min(left, NOTICE_SECONDS))
@@ -38,7 +36,7 @@ async def feed(door: OpenDoor, scope: str | None, begun: News, seconds: float) -
                     at, looked_at = seen.at, time.monotonic()
                     news += told.tell_all(seen)
             except FairleadError as error:  # the answer has begun: what goes wrong now is told in it
-                yield _event("error", {"code": error.code, "detail": str(error)})
+                yield write_event("error", {"code": error.code, "detail": str(error)})
                 return
             if not news and time.monotonic() - spoke_at >= BEAT_SECONDS:
                 news = [b": still there\n\n"]  # or whoever stands between would think that nobody is
@@ -58,18 +56,14 @@ class _Told:
         """The runs that are other than they were told."""
         news = [run for run in runs if self._revisions.get(run.id, 0) < run.revision]
         self._revisions |= {run.id: run.revision for run in news}
-        return [_event("run", run) for run in news]
+        return [write_event("run", run) for run in news]
 
     def tell_all(self, seen: News) -> list[bytes]:
         """The same, and what is gone. What a look no longer finds will not be found by the next one either."""
         if seen.many:
-            return [_event("many", {})]
+            return [write_event("many", {})]
         news = self.tell(seen.runs)
         self._revisions = {run.id: self._revisions[run.id] for run in seen.runs}
         fresh = [run_id for run_id in seen.gone if run_id not in self._gone]
         self._gone = set(seen.gone)
-        return [*news, *(_event("gone", {"id": run_id}) for run_id in fresh)]
-
-
-def _event(name: str, data: Any) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
+        return [*news, *(write_event("gone", {"id": run_id}) for run_id in fresh)]

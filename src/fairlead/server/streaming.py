@@ -1,4 +1,4 @@
-"""Logs as they are sent: as JSON, as the bytes themselves, or as events that come while the run runs."""
+"""Streams: logs as JSON, as the bytes themselves, or as events that come while the run runs; and events as such."""
 
 import asyncio
 import base64
@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+from fastapi.responses import StreamingResponse
 
 from fairlead.errors import FairleadError
 from fairlead.model.observations import LogEntry, LogPage
@@ -32,14 +33,14 @@ async def follow(door: OpenDoor, run_id: str, cursor: int, stream: str | None) -
         try:
             page: LogPage = await door.perform(door.services.executions.log, run_id, cursor, AT_ONCE)
         except FairleadError as error:  # the answer has begun: what goes wrong now is told in it
-            yield _event("error", msgspec.json.encode({"code": error.code, "detail": str(error)}), cursor)
+            yield write_event("error", {"code": error.code, "detail": str(error)}, cursor)
             return
         for entry in page.entries:
             if stream in (None, entry.stream):
-                yield _event("log", msgspec.json.encode(show_entry(entry)), entry.end)
+                yield write_event("log", show_entry(entry), entry.end)
         cursor = page.cursor
         if page.complete:
-            yield _event("end", b"{}", cursor)
+            yield write_event("end", {}, cursor)
             return
         silent = 0.0 if page.entries else silent + LOOK_EVERY_SECONDS
         if silent >= BEAT_SECONDS:
@@ -61,5 +62,12 @@ async def read_raw(door: OpenDoor, run_id: str, cursor: int, stream: str | None)
         cursor = page.cursor
 
 
-def _event(name: str, data: bytes, cursor: int) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (cursor, name.encode(), data)
+def write_event(name: str, data: Any, cursor: int | None = None) -> bytes:
+    """A server-sent event; who comes back with its cursor goes on after it."""
+    told = b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
+    return told if cursor is None else b"id: %d\n%s" % (cursor, told)
+
+
+def send_events(events: AsyncIterator[bytes]) -> StreamingResponse:
+    """Events as an answer, which no proxy is to hold back until there are more."""
+    return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

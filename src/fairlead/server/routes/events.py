@@ -9,6 +9,7 @@ from fairlead.server import feeding
 from fairlead.server.doors import Door
 from fairlead.server.gates import is_head
 from fairlead.server.routing import answers, make_router
+from fairlead.server.streaming import send_events
 
 # One server-sent event: a run as it is now, or that one is gone.
 EVENT: dict[str, Any] = {
@@ -36,4 +37,4 @@ async def watch(door: Door, project: str | None = None) -> Response:
     begun = await door.perform(door.services.feeds.begin, scope)  # what is wrong is told now, not in the middle
     # Who only asks for the headers waits for no event.
     seconds: float = 0.0 if is_head(door.request) else door.request.app.state.stream_seconds
-    return StreamingResponse(feeding.feed(door, scope, begun, seconds), media_type="text/event-stream")
+    return send_events(feeding.feed(door, scope, begun, seconds))

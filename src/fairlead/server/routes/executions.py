@@ -80,7 +80,7 @@ async def read_logs(
         await door.perform(runs.log, run_id, cursor, 1)  # what is wrong is told now, not in the middle
         if is_head(door.request):
             return Response(media_type="text/event-stream")
-        return StreamingResponse(streaming.follow(door, run_id, cursor, stream), media_type="text/event-stream")
+        return streaming.send_events(streaming.follow(door, run_id, cursor, stream))
     page = await door.perform(runs.log, run_id, cursor, streaming.AT_ONCE)
     if format == "raw":
         body = streaming.read_raw(door, run_id, cursor, stream)
