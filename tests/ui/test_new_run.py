@@ -377,3 +377,23 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(browsing: Browsing, sit
     expect(page.get_by_text("it wins over 2Gi")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
     expect(page.get_by_text("Fits now", exact=True).last).to_be_visible()
+
+
+def test_inputs_arrive_as_they_are_typed_or_are_refused_at_their_field(page: Page, site: Site) -> None:
+    open_form(page)
+    inputs = page.get_by_label("Inputs")
+    for typed, told in (
+        ("n: .nan", "a number that JSON does not know"),
+        ("n: 9007199254740993", "a number that a browser would round"),
+        ("a: &x [*x]", "refers to itself"),
+        ("? [1]\n: 2", "a name that is no text"),
+        ("n: !!binary aGk=", "has bytes"),
+        ("n: !odd 1", "neither YAML nor JSON"),
+        ("- 1", "must be names with values"),
+    ):
+        inputs.fill(typed)
+        expect(page.get_by_text(told).first).to_be_visible()
+        expect(verdict(page)).to_have_text("Cannot be told")
+    inputs.fill("<<: {epochs: 2}")
+    expect(verdict(page)).to_have_text("Fits now")
+    assert request_of(site, submit(page, site))["inputs"] == {"epochs": 2}
