@@ -19,6 +19,7 @@ from fairlead.model.records import RunRecord
 from tests.processes.machines import Launcher, Machine
 from tests.ui import chromium
 from tests.ui.browsing import ARGUMENTS, LAPTOP
+from tests.ui.running import submit_like, wait_for_end
 from tests.ui.sites import Site
 
 OPENINGS = 7
@@ -72,9 +73,9 @@ def main() -> None:
             first = _measure_openings(browser, site, RESOURCES)
             site.make_resources(RESOURCES.many - RESOURCES.few)
             _print_openings(RESOURCES, first, _measure_openings(browser, site, RESOURCES))
-            written = _run_to_its_end(site, WRITER)
+            written = wait_for_end(site, submit_like(site, WRITER))["id"]
             for _ in range(RUNS.few - 1):
-                _run_to_its_end(site, SLEEPER)
+                wait_for_end(site, submit_like(site, SLEEPER))
             first = _measure_openings(browser, site, RUNS)
             site.multiply(RunRecord, RUNS.many - RUNS.few)
             _print_openings(RUNS, first, _measure_openings(browser, site, RUNS))
@@ -90,14 +91,6 @@ def _open(browser: Browser, site: Site) -> BrowserContext:
     answer = context.request.post("/api/v1/sessions", data={"token": site.token})
     assert answer.status == 204, answer.text()
     return context
-
-
-def _run_to_its_end(site: Site, asked: dict[str, object]) -> str:
-    """The id of a run that has ended."""
-    run_id: str = site.api("POST", "/projects/default/runs", asked)["id"]
-    while site.api("GET", f"/runs/{run_id}")["live"]:
-        time.sleep(0.05)
-    return run_id
 
 
 def _measure_sizes(browser: Browser, site: Site) -> dict[str, int]:

@@ -6,7 +6,6 @@ and ask axe of each page; of the rest they take the light ones alone.
 
 import os
 import re
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,6 +24,7 @@ from fairlead.model.records import (
     TokenRecord,
 )
 from tests.ui.browsing import LAPTOP, PHONE, Browsing, Scheme, check_accessibility, take_screenshot
+from tests.ui.running import submit_like, wait_for_end
 from tests.ui.sites import Site
 from tests.ui.test_accessibility import settle
 
@@ -95,11 +95,7 @@ def fill_with_one(site: Site) -> None:
 
 def run_to_its_end(site: Site, **asked: Any) -> str:
     """The id of a run that has ended."""
-    run_id: str = site.api("POST", "/projects/forest/runs", ASKED | asked)["id"]
-    until = time.monotonic() + 60
-    while site.api("GET", f"/runs/{run_id}")["live"]:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    run_id: str = wait_for_end(site, submit_like(site, ASKED | asked, project="forest"))["id"]
     return run_id
 
 

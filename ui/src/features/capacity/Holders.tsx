@@ -1,6 +1,7 @@
 /** Who holds what of a cluster: its runs that have a place, those that hold the most first. */
 import { Anchor, Button, Group, Table, Text } from "@mantine/core";
 import { Fragment, useMemo, useState } from "react";
+import { Link } from "wouter";
 import type { ClusterNode } from "../../api/capacities";
 import { splitScope } from "../../api/places";
 import { RunLink } from "../../runs/RunLink";
@@ -13,7 +14,7 @@ import { round, showBytes } from "../../words/amounts";
 import { Time } from "../../words/Time";
 import type { Choices } from "./choices";
 import { type Holder, listHolders } from "./holding";
-import type { useHolders } from "./requests";
+import { MOST_HOLDERS, type useHolders } from "./requests";
 
 const FIRST = 50;
 
@@ -26,6 +27,8 @@ interface Props {
 export function Holders({ nodes, holders, choices }: Props) {
   const [isLong, setLong] = useState(false);
   const found = useMemo(() => listHolders(nodes, holders.data ?? {}), [nodes, holders.data]);
+  // Of what was not read, the nodes know the ids alone.
+  const isCut = Object.keys(holders.data ?? {}).length >= MOST_HOLDERS;
   const others = nodes.reduce((sum, node) => sum + node.others, 0);
   return (
     <Card title="Who holds what" about="The runs that have a place, with what is set aside for each.">
@@ -43,6 +46,14 @@ export function Holders({ nodes, holders, choices }: Props) {
             Show all {found.length.toLocaleString("en")} runs
           </Button>
         </Group>
+      )}
+      {isCut && (
+        <Text size="sm" c="dimmed">
+          Of the runs that you see, the newest {MOST_HOLDERS.toLocaleString("en")} with a place are looked at.{" "}
+          <Anchor component={Link} href="/runs?live=true" fz="inherit" underline="always">
+            All that are live
+          </Anchor>
+        </Text>
       )}
       {others > 0 && (
         <Text size="sm" c="dimmed">
