@@ -44,6 +44,10 @@ test-cluster: $(VENV)/.project-installed ## Test on a real Kubernetes: built onc
 	@$(BIN)/python -m tests.cluster.binaries
 	@$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile tests/cluster $(ARGS)
 
+.PHONY: test-faults
+test-faults: $(VENV)/.project-installed ## Test faults at length: kill -9 at every line, full disks, clocks, databases, a crowd; in twenty minutes
+	@FAULTS=all $(BIN)/python -m pytest --quiet --numprocesses 2 tests/faults $(ARGS)
+
 .PHONY: check
 check: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Check format, lint, types and the layers of the code
 	@$(BIN)/ruff format --quiet --check --output-format concise . || { echo "try: make format" >&2; exit 1; }
@@ -69,6 +73,10 @@ golden: $(VENV)/.project-installed ## Write anew what tests and pages show of th
 screenshots: $(VENV)/.project-installed ui ## Write docs/screenshots anew, with a real browser
 	@$(BIN)/python -m tests.ui.chromium
 	@SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest --quiet tests/ui/test_screenshots.py $(ARGS)
+
+.PHONY: fuzz
+fuzz: $(VENV)/.project-installed ## Fuzz the requirements language and the API, in ten minutes; ARGS="--help" says what can be chosen
+	@$(BIN)/python -m tests.fuzzing $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/.project-installed ## Measure planning, fitting, serving and running, the last beside peers from PyPI, in half an hour

@@ -30,10 +30,12 @@ from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import describe_runs, find_machine
 from fairlead.adapters.local.specifying import find_runtime
 from fairlead.composing import Entrance, Execution, build_services, make_id, now
+from fairlead.controllers.clocks import WaryClock
 from fairlead.controllers.fleets import Fleet
 from fairlead.controllers.folders import WatchedFolder
 from fairlead.controllers.retention import Retention
 from fairlead.controllers.runs import Keeper, RunController
+from fairlead.controllers.schedules import Scheduler
 from fairlead.controllers.works import open_secrets
 from fairlead.errors import FairleadError
 from fairlead.model.records import PlaceRecord
@@ -41,6 +43,7 @@ from fairlead.model.scopes import PLATFORM
 from fairlead.ports import Principal, Safe, Store
 from fairlead.server.applications import create_application
 from fairlead.server.changes import Changes
+from fairlead.server.proxying.conversations import LARGEST_MESSAGE
 from fairlead.services.applying import FOLDER, Apply
 from fairlead.services.calls import Call
 from fairlead.services.founding import Founding
@@ -98,6 +101,7 @@ def build_server(settings: Settings, url: str) -> Server:
         clock=now,
         make_id=make_id,
         tell=changes.tell,
+        wary=WaryClock(now),
     )
 
     def tell(run_id: str) -> None:
@@ -109,7 +113,8 @@ def build_server(settings: Settings, url: str) -> Server:
     execution = Execution(fleet, tell, server_id)
     services, founding = build_services(store, safe, _open_entrance(settings), describe, execution)
     keep = {"keep_runs": timedelta(days=settings.keep_runs_days), "keep_logs": timedelta(days=settings.keep_logs_days)}
-    retention = Retention(store, fleet, clock=now, **keep)
+    retention = Retention(store, fleet, clock=WaryClock(now), **keep)
+    scheduler = Scheduler(store, services.schedules.occur, now)
     if settings.folder is not None:
         if not settings.folder.is_dir():
             raise FairleadError(f"there is no folder {settings.folder}", "make it, or set folder to another one")
@@ -125,9 +130,10 @@ def build_server(settings: Settings, url: str) -> Server:
         make_id=make_id,
         url=url,
         reads_are_local=store.dialect == "sqlite",
-        background=lambda: background.beside(folder, controller, retention),
+        background=lambda: background.beside(folder, controller, retention, scheduler),
         changes=changes,
         page=PAGE,
+        served_host=settings.served_host,
     )
     return Server(app, store, token, word if settings.auth == "local" else None, executor, fleet)
 
@@ -142,7 +148,13 @@ def up(settings: Settings) -> int:
         hosting.write_private(found, json.dumps({"url": url, "pid": os.getpid()}))
         _greet(settings, server, url)
         configuration = uvicorn.Config(
-            server.app, log_config=None, access_log=False, timeout_graceful_shutdown=5, server_header=False
+            server.app,
+            ws="wsproto",
+            ws_max_size=LARGEST_MESSAGE,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=5,
+            server_header=False,
         )
         # Uvicorn ends by the signal that it was sent, once more; what is below must still be done.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

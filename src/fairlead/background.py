@@ -1,4 +1,4 @@
-"""What a server does beside serving: it looks after runs, forgets old ones, follows its folder, and ends when idle."""
+"""What a server does beside serving: it looks after runs and schedules, follows its folder, forgets, ends when idle."""
 
 import contextlib
 import threading
@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Callable
 
 import anyio
 
+from fairlead.controllers import schedules
 from fairlead.controllers.folders import WatchedFolder
 from fairlead.controllers.retention import EVERY_SECONDS, Retention
 from fairlead.controllers.runs import RunController
+from fairlead.controllers.schedules import Scheduler
 from fairlead.model.queries import Condition
-from fairlead.model.records import RunRecord
+from fairlead.model.records import RunRecord, ScheduleRecord
 from fairlead.ports import Store
 
 LOOK_SECONDS = 5.0
@@ -19,7 +21,9 @@ SOON_SECONDS = 1.0
 
 
 @contextlib.asynccontextmanager
-async def beside(folder: WatchedFolder | None, controller: RunController, retention: Retention) -> AsyncIterator[None]:
+async def beside(
+    folder: WatchedFolder | None, controller: RunController, retention: Retention, scheduler: Scheduler
+) -> AsyncIterator[None]:
     """Everything that goes on while the server serves, and ends with it. Runs go on."""
     looking_after = threading.Thread(target=controller.live, name="runs", daemon=True)
     looking_after.start()
@@ -29,6 +33,7 @@ async def beside(folder: WatchedFolder | None, controller: RunController, retent
                 await anyio.to_thread.run_sync(folder.apply)
                 tasks.start_soon(folder.watch)
             tasks.start_soon(_sweep, retention)
+            tasks.start_soon(_look, scheduler)
             yield
             tasks.cancel_scope.cancel()
     finally:
@@ -37,7 +42,7 @@ async def beside(folder: WatchedFolder | None, controller: RunController, retent
 
 
 def end_when_idle(end: Callable[[], None], silent_seconds: Callable[[], float], store: Store, seconds: float) -> None:
-    """End the server once nothing runs and nobody has asked for a while."""
+    """End the server once nothing runs, nothing is scheduled, and nobody has asked for a while."""
 
     def look() -> None:
         while True:
@@ -58,6 +63,14 @@ async def _sweep(retention: Retention) -> None:
         soon = SOON_SECONDS if worked else min(soon * 2, EVERY_SECONDS)
 
 
+async def _look(scheduler: Scheduler) -> None:
+    while True:
+        await anyio.to_thread.run_sync(scheduler.look)
+        await anyio.sleep(schedules.EVERY_SECONDS)
+
+
 def _count_live(store: Store) -> int:
+    """How many runs have not ended, and how many schedules wait for their time."""
     with store.reading() as tx:
-        return tx.count(RunRecord, Condition("live", "=", True))
+        waiting = tx.count(ScheduleRecord, Condition("next_at", "!=", None))
+        return tx.count(RunRecord, Condition("live", "=", True)) + waiting

@@ -1,9 +1,9 @@
 """Runs a Python function in any container that has Python: unpacks its code, calls it, keeps what it returns.
 
-Standard library only, for Python 3.8 and later, and one file: it runs in images that know nothing of Fairlead.
+Standard library only, for Python 3.8 and later: it runs in images that know nothing of Fairlead.
 Beside it lie call.json (what to call) and code.tar.gz (the code). In its home it leaves result.json (what the function
 returned, or which file of the output has it) or error.json (why it failed). In a pod handover.py lies there too, which
-fetches code that is not there and hands over what was left.
+fetches code that is not there and hands over what was left; where a function is served answering.py, which listens.
 Imports stand where they are needed: all of them at the top would cost every start 60 ms.
 """
 
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOME = os.environ.get("FAIRLEAD_HOME") or "/fairlead"
 OUTPUT = os.path.abspath(os.environ.get("FAIRLEAD_OUTPUT") or os.path.join(HOME, "output"))
+SOCKET = os.environ.get("FAIRLEAD_SOCKET")  # where to listen, on a machine whose ports others could call
 PATH = list(sys.path)
+LOADED: dict[str, Any] = {}  # of Python's own modules
 LARGEST_VALUE = 256 * 1024
 LARGEST_TRACEBACK = 64 * 1024
 LARGEST_MESSAGE = 8 * 1024
+LONGEST_HOME = 16  # with which the address of a kernel's socket is short enough
 LIBRARY = os.path.dirname(os.__file__)
 LEADING_HERE = (__file__, "<frozen ", os.path.join(LIBRARY, "runpy.py"), os.path.join(LIBRARY, "asyncio", ""))
 
@@ -144,22 +147,37 @@ def execute(command: list[str]) -> None:
 
 
 def work(port: int) -> None:
-    """Become a notebook server, in the folder of the code."""
+    """Become a notebook server, which shows all that the run sees, and begins in the folder of the code."""
     from importlib.util import find_spec
 
     if find_spec("jupyterlab") is None:
-        message = "JupyterLab is not in this image: use an image that has it, or say the function's command"
-        raise Failure("CommandMissing", message)
-    execute([sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=0.0.0.0", f"--port={port}", *sys.argv[1:]])
+        missing = "JupyterLab is not in this image: use an image that has it"
+        if SOCKET:
+            missing = f"JupyterLab is not installed for {sys.executable}: install it there (pip install jupyterlab)"
+        raise Failure("CommandMissing", f"{missing}, or say the function's command")
+    options = ["--no-browser", "--ServerApp.root_dir=/", f"--ServerApp.preferred_dir={os.getcwd()}"]
+    if SOCKET:
+        # Nobody else can get to the socket, and whoever comes through the server was asked there who they are.
+        options += [f"--ServerApp.sock={os.path.relpath(SOCKET)}", "--ServerApp.sock_mode=0600"]
+        options += ["--IdentityProvider.token=", "--ServerApp.password=", "--ServerApp.allow_remote_access=True"]
+        if len(HOME) <= LONGEST_HOME:  # what kernels tell on ports, everybody on this machine can listen to
+            options.append("--KernelManager.transport=ipc")
+    else:
+        options += ["--ip=0.0.0.0", f"--port={port}"]
+    if os.getuid() == 0:
+        options.append("--allow-root")
+    execute([sys.executable, "-m", "jupyterlab", *options, *sys.argv[1:]])
 
 
 def standard(name: str) -> Any:
     """A module of the standard library, also where the code has a file of that name."""
-    kept, sys.path = sys.path, PATH
-    try:
-        return __import__(name)
-    finally:
-        sys.path = kept
+    if name not in LOADED:
+        kept, sys.path = sys.path, PATH
+        try:
+            LOADED[name] = __import__(name)
+        finally:
+            sys.path = kept
+    return LOADED[name]
 
 
 def find(call: dict[str, Any]) -> tuple[Any, Callable[..., Any]]:
@@ -304,17 +322,27 @@ def report(error: BaseException) -> NoReturn:
         sys.stderr.write(f"{error}\n")
         write_error(error.kind, str(error), "")
         sys.exit(1)
+    lines = list_trace(error)
+    sys.excepthook(type(error), error, error.__traceback__)
+    write_error(type(error).__name__, tell(error, lines), "".join(lines))
+    sys.exit(1)
+
+
+def list_trace(error: BaseException) -> list[str]:
+    """The lines of a traceback, from here on less the frames that lead to the function."""
     frames = error.__traceback__
     while frames and frames.tb_frame.f_code.co_filename.startswith(LEADING_HERE):
         frames = frames.tb_next
-    told = standard("traceback").format_exception(type(error), error.with_traceback(frames), frames)
-    sys.excepthook(type(error), error, frames)
+    lines: list[str] = standard("traceback").format_exception(type(error), error.with_traceback(frames), frames)
+    return lines
+
+
+def tell(error: BaseException, lines: list[str]) -> str:
+    """What an error says; where it cannot, what Python says of it."""
     try:
-        message = str(error)
+        return str(error)
     except Exception:
-        message = told[-1].strip()
-    write_error(type(error).__name__, message, "".join(told))
-    sys.exit(1)
+        return lines[-1].strip()
 
 
 def write_error(kind: str, message: str, trace: str) -> None:
@@ -329,7 +357,10 @@ def write_error(kind: str, message: str, trace: str) -> None:
 
 def serve(call: dict[str, Any]) -> None:
     """Answer each POST of a JSON object by calling the handler with it; call init() once before."""
-    server, print_exception = standard("http.server").server, standard("traceback").print_exc
+    answering = standard("answering")
+    del sys.modules["answering"]
+    for name in ("asyncio", "inspect", "traceback"):  # or calls that come at once would change sys.path at once
+        standard(name)
     module, handler = find(call)
     init = getattr(module, "init", None)
     if callable(init):
@@ -337,38 +368,21 @@ def serve(call: dict[str, Any]) -> None:
     elif call["inputs"]:
         message = "inputs are for init(), and there is no such function beside the handler"
         raise Failure("InputsMismatch", message)
+    answering.listen(lambda inputs: respond(handler, inputs), call["port"], SOCKET)
 
-    class Requests(server.BaseHTTPRequestHandler):  # type: ignore[misc, name-defined]
-        def do_GET(self) -> None:  # noqa: N802
-            self.answer(200, b'{"status": "ready"}')
 
-        def do_POST(self) -> None:  # noqa: N802
-            try:
-                length = int(self.headers.get("Content-Length") or 0)
-                if length < 0:
-                    raise ValueError("a length is not negative")
-                inputs = json.loads(self.rfile.read(length) or b"{}")
-                if not isinstance(inputs, dict):
-                    raise ValueError("a JSON object is expected")
-            except ValueError as error:
-                self.answer(400, json.dumps({"error": str(error)}).encode())
-                return
-            try:
-                status, body = 200, encode(invoke(handler, inputs))
-            except Exception as error:
-                print_exception()
-                kind = error.kind if isinstance(error, Failure) else type(error).__name__
-                status, body = 500, json.dumps({"error": f"{kind}: {error}"}).encode()
-            self.answer(status, body)
-
-        def answer(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    server.ThreadingHTTPServer(("0.0.0.0", call["port"]), Requests).serve_forever()
+def respond(handler: Callable[..., Any], inputs: dict[str, Any]) -> tuple[int, bytes]:
+    """The status and body of an answer. Whatever a call does, it does not end the others."""
+    try:
+        return 200, encode(invoke(handler, inputs))
+    except Failure as failure:
+        sys.stderr.write(f"{failure}\n")
+        status, told = 400 if failure.kind == "InputsMismatch" else 500, f"{failure.kind}: {failure}"
+    except BaseException as error:
+        lines = list_trace(error)
+        sys.stderr.write("".join(lines))
+        status, told = 500, f"{type(error).__name__}: {tell(error, lines)}"
+    return status, json.dumps({"error": told[:LARGEST_MESSAGE]}).encode(errors="replace")
 
 
 if __name__ == "__main__":

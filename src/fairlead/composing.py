@@ -28,7 +28,9 @@ from fairlead.services.logins import Logins
 from fairlead.services.places import Places
 from fairlead.services.policies import Policies
 from fairlead.services.runs import Runs
+from fairlead.services.schedules import Schedules
 from fairlead.services.secrets import Secrets
+from fairlead.services.serving import Serving
 from fairlead.services.settings import PlatformSettings
 from fairlead.services.snapshots import Snapshots
 from fairlead.services.templates import Templates
@@ -80,6 +82,7 @@ def build_services(
     executions = Executions(units, execution.executors, execution.server_id)
     places, policies, tokens = Places(units), Policies(units), Tokens(units)
     compute_resources, templates, codes = ComputeResources(units), Templates(units), Codes(units)
+    runs = Runs(units, snapshots, execution.executors, execution.tell)
     services = Services(
         units=units,
         places=places,
@@ -88,9 +91,10 @@ def build_services(
         policies=policies,
         secrets=Secrets(units, safe),
         volumes=Volumes(units),
-        runs=Runs(units, snapshots, execution.executors, execution.tell),
+        runs=runs,
         fits=Fits(units, snapshots, execution.executors),
         executions=executions,
+        serving=Serving(units, executions, safe),
         whys=Whys(executions, snapshots),
         feeds=Feeds(units),
         capacities=Capacities(units, execution.executors, snapshots),
@@ -98,6 +102,7 @@ def build_services(
         connections=Connections(units, safe, execution.executors),
         codes=codes,
         functions=Functions(units, codes),
+        schedules=Schedules(units, runs, execution.tell),
         grants=Grants(units),
         tokens=tokens,
         logins=Logins(tokens, entrance.login, link=entrance.link),

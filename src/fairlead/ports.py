@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
 from fairlead.core.fitting.grids import Grid
-from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Work
+from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Reach, Work
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.model.scopes import Cluster
 
@@ -40,8 +40,8 @@ class Transaction(Protocol):
     def get(self, kind: type[Kept], **key: Any) -> Kept | None:
         """The one record whose fields have these values."""
 
-    def find(self, kind: type[Kept], *conditions: Condition, limit: int | None = None) -> list[Kept]:
-        """Records for which all conditions hold, oldest first."""
+    def find(self, kind: type[Kept], *conditions: Condition, by: str = "id", limit: int | None = None) -> list[Kept]:
+        """Records for which all conditions hold, in the order of one of their texts; without one, oldest first."""
 
     def page(self, kind: type[Kept], query: Query) -> Page[Kept]:
         """One page of a list; its cursor is left for the caller to make."""
@@ -133,6 +133,12 @@ class Executor(Protocol):
     def open_file(self, run_id: str, path: str) -> BinaryIO:
         """One of those files. Raise `NotFound` where there is none."""
 
+    def reach(self, run_id: str) -> Reach:
+        """How to speak to what a run serves, also while it is not ready.
+
+        Raise `Unavailable` where nothing listens yet, `NotFound` where the run serves nothing or is not there.
+        """
+
     def check(self, projects: Sequence[str]) -> list[Check]:
         """Look at all that runs of these projects need here: what is there, what is not, and what to do about it."""
 
@@ -163,6 +169,7 @@ class Principal:
     user: str
     groups: tuple[str, ...] = ()
     via: str = ""
+    until: datetime | None = field(default=None, compare=False)  # for how long the provider says so
 
 
 class Identity(Protocol):

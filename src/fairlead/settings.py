@@ -17,7 +17,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from fairlead.model.hosts import is_loopback
+from fairlead.model.hosts import is_host, is_loopback
 from fairlead.model.numbers import parse_bytes, parse_count, parse_cpu
 from fairlead.model.parsing import collect, nearest, show
 from fairlead.model.quantities import Quantity
@@ -50,6 +50,11 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="the address to listen on")
     port: int = Field(8470, ge=0, le=65535, description="the port to listen on; 0 for any free one")
     public_url: str | None = Field(None, description="the address under which others reach the server")
+    served_host: str | None = Field(
+        None,
+        description="the name below which each run that serves something has a host of its own for browsers, such as "
+        "apps.example.com; every name below it must lead to the server",
+    )
     data: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("fairlead")),
         description="the folder for the database, the token of this machine and the key of the secrets",
@@ -102,6 +107,14 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("served_host")
+    @classmethod
+    def _read_served_host(cls, value: str | None) -> str | None:
+        name = None if value is None else value.lower().removesuffix(".")
+        if name is not None and not is_host(f"{'0' * 32}.{name}"):  # as the host of a run would be
+            raise ValueError(f"{show(value)} is no name of hosts: write it without a scheme, a port and a star")
+        return name
 
     @field_validator("capacity", mode="before")
     @classmethod

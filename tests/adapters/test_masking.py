@@ -1,5 +1,6 @@
 """Secrets never reach a log, however a run writes them; everything else does."""
 
+import json
 import time
 
 import pytest
@@ -91,6 +92,12 @@ def test_no_character_is_torn(chunks: list[bytes]) -> None:
         (["  padded  "], "[padded]", "[***]"),
         (["aaaa"], "aaaaaaa", "***"),
         (["abcdefgh", "efghijkl"], "abcdefghijkl", "***"),  # one reaches into the other
+        (["a'b\"c\\d"], str(["a'b\"c\\d"]), "['***']"),  # as a traceback shows it
+        (["a'b\"c\\d"], json.dumps({"a": "a'b\"c\\d"}), '{"a": "***"}'),
+        (["pässwörd"], json.dumps(["pässwörd"]), '["***"]'),
+        (["pässwörd"], str("pässwörd".encode()), "b'***'"),
+        (['{"key":\n"-a\\nb-"}'], repr({"KEY": '{"key":\n"-a\\nb-"}'}), "{'KEY': '***'}"),  # of several lines, in one
+        (["é\nabcd"], "\\xe9 \\xe9", "\\xe9 \\xe9"),  # a part that is too short stays so, however it is written
     ],
 )
 def test_what_is_shown(secrets: list[str], text: str, shown: str) -> None:

@@ -20,6 +20,7 @@ PUBLIC = [
 ENTRY_POINTS = {"fairlead", "fairlead.app", "fairlead.cli", "fairlead.bootstrap", "fairlead.errors"} | {
     "fairlead.adapters.local.supervisor",
     "fairlead.handover",
+    "fairlead.answering",
 }
 NAMES_OF_NOTHING = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers", "misc"}
 LONGEST_FILE = 400

@@ -12,7 +12,7 @@ IMPURE_CALLS = {
     "getenv", "monotonic", "now", "perf_counter", "sleep", "time_ns", "today", "token_hex", "urlopen", "utcnow",
     "uuid1", "uuid4", "uuid7", "read_bytes", "read_text", "write_bytes", "write_text",
 }  # fmt: skip
-IMPURE_MODULES = {"datetime", "uuid", "calendar", "gc", "inspect", "atexit", "weakref", "contextvars"}
+IMPURE_MODULES = {"uuid", "calendar", "gc", "inspect", "atexit", "weakref", "contextvars"}
 
 
 @pytest.mark.parametrize("name", PURE)

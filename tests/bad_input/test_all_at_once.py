@@ -25,8 +25,8 @@ def paths_said(said: str) -> list[str]:
             "volumes: [{volume_type: empty_dir, name: v, mount_path: data}, {volume_type: empty_dir, mount_path: /x}]",
             ["volumes.v.mount_path", "volumes.1.name"],
         ),
-        ("retries: 3\non_oom: grow\nresources: {cpu: 5foo}", ["retries", "on_oom", "resources.cpu.requests"]),
-        ("retries: 3\nfoo: 1", ["retries", "foo"]),
+        ("retries: x\non_oom: grow\nresources: {cpu: 5foo}", ["retries", "on_oom", "resources.cpu.requests"]),
+        ("retries: x\nfoo: 1", ["retries", "foo"]),
         ("args: [a, true, null, [b]]", ["args.1", "args.2", "args.3"]),
         ("resources: [{resource_type: cpuu}, {resource_type: mem, requests: x}, 5]", 3),
         (

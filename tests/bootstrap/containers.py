@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fairlead.answering
 import fairlead.bootstrap
 from fairlead.packing import pack_path
 from tests.cli.terminal import write
 
 BOOTSTRAP = Path(fairlead.bootstrap.__file__)
+ANSWERING = Path(fairlead.answering.__file__)
 MOUNTED = "mounted"
 
 
@@ -28,7 +30,8 @@ def mount(folder: Path, archive: bytes, **call: Any) -> Path:
     """The same, with code that is packed already."""
     mounted = folder / MOUNTED
     mounted.mkdir()
-    shutil.copy(BOOTSTRAP, mounted / "bootstrap.py")
+    for part in (BOOTSTRAP, ANSWERING):
+        shutil.copy(part, mounted / part.name)
     (mounted / "code.tar.gz").write_bytes(archive)
     whole: dict[str, Any] = {"action": "job", "source": None, "handler": None, "command": [], "inputs": {}}
     whole |= {"port": None, "digest": f"sha256:{hashlib.sha256(archive).hexdigest()}", **call}

@@ -105,7 +105,7 @@ def test_code_that_cannot_be_fetched_is_said(tmp_path: Path) -> None:
 
 
 def test_the_function_has_no_token(tmp_path: Path) -> None:
-    show = "import os\ndef main():\n    return [key for key, value in os.environ.items() if 'secret' in value + key]\n"
+    show = f"import os\ndef main():\n    return [key for key in os.environ if {TOKEN!r} in os.environ[key]]\n"
     bootstrap = make_pod(tmp_path, {"a.py": show}, "a.py", handler="main")
     assert execute(tmp_path, bootstrap, **envs_of(tmp_path, silent_url())) == (0, "", "")
     assert message_of(tmp_path)["result"]["value"] == []
@@ -244,7 +244,7 @@ def test_a_served_function_fetches_its_code_and_is_one_process(tmp_path: Path) -
         assert process.stdout.readline() == f"{process.pid} False\n"
         process.terminate()
         process.communicate(timeout=10)
-    assert process.returncode == -signal.SIGTERM
+    assert process.returncode in (0, -signal.SIGTERM)  # it served by then, or was about to
     assert message_of(tmp_path) is None
 
 

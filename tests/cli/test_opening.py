@@ -89,7 +89,7 @@ def test_the_browser_that_somebody_chose_is_opened(server: Running, tmp_path: Pa
     assert follow(server, told.read_text()) == ("/settings", "session:browser")
 
 
-@pytest.mark.parametrize("path", ["policies", "//evil.example", "https://evil.example/"])
+@pytest.mark.parametrize("path", ["policies/", "//evil.example", "https://evil.example/"])
 def test_what_is_no_path_of_the_page_is_refused(terminal: Terminal, opened: list[str], path: str) -> None:
     told = terminal.fail("open", path)
     assert f"next: is {path!r}, where nobody is sent" in told

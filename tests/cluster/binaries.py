@@ -1,10 +1,13 @@
 """The programs of a Kubernetes control plane: those that KUBEBUILDER_ASSETS names, the others built from Go modules.
 
+Beside them Kueue, which is always built.
+
 A build takes minutes, so what was built is kept in the user's cache, under a name that says what it was built from.
 As a program: builds what is missing, and says so.
 """
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -13,9 +16,10 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-MODULE = Path(__file__).with_name("control_plane")
-PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+HERE = Path(__file__).parent
+PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl")
 ASKED_OF_ASSETS = ("etcd", "kube-apiserver")  # envtest ships no more than these and kubectl
 STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
@@ -26,6 +30,20 @@ class Missing(Exception):
     """There is no control plane to be had. Says what to do about it."""
 
 
+class Program(NamedTuple):
+    """What is built of a Go module: a package of it, called after the version of the source that it is made from."""
+
+    title: str
+    module: Path
+    package: str
+    source: str
+    takes: str
+
+
+KUBERNETES = Program("Kubernetes", HERE / "control_plane", ".", "k8s.io/kubernetes", "3 to 10 minutes")
+KUEUE = Program("Kueue", HERE / "queueing", "sigs.k8s.io/kueue/cmd/kueue", "sigs.k8s.io/kueue", "1 to 5 minutes")
+
+
 def find(variables: Mapping[str, str] = os.environ) -> Commands:
     """How each part is started. Builds what is neither given nor built."""
     ready = _assets(variables)
@@ -34,22 +52,24 @@ def find(variables: Mapping[str, str] = os.environ) -> Commands:
     return {part: (str(ready[part]),) if part in ready else (str(built), part) for part in PARTS}
 
 
-def build(variables: Mapping[str, str] = os.environ) -> Path:
-    """The one program that is every part, built where it is not there yet."""
-    program = cached(variables)
-    if program.exists():
-        return program
-    go = _find_go(variables)
-    print(f"building Kubernetes {version()} for the tests, once (3 to 10 minutes): {program}", flush=True)
-    program.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=program.parent) as aside:
-        made = Path(aside) / program.name
-        words = [go, "build", "-trimpath", "-ldflags", " ".join(_flags()), "-o", str(made), "."]
-        ended = _run(words, cwd=MODULE, env={**variables, "CGO_ENABLED": "0"})
+def build(variables: Mapping[str, str] = os.environ, program: Program = KUBERNETES) -> Path:
+    """A program, built where it is not there yet. That of Kubernetes is every part in one."""
+    kept = cached(variables, program)
+    if kept.exists():
+        return kept
+    go = _find_go(variables, program)
+    title = f"{program.title} {version(program)}"
+    print(f"building {title} for the tests, once ({program.takes}): {kept}", flush=True)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as aside:
+        made = Path(aside) / kept.name
+        words = [go, "build", "-trimpath", "-ldflags", " ".join(_flags()), "-o", str(made), program.package]
+        ended = _run(words, cwd=program.module, env={**variables, "CGO_ENABLED": "0"})
         if ended.returncode:
-            raise Missing(f"Kubernetes was not built: {' '.join(words[:2])} in {MODULE} said\n{ended.stderr[-4000:]}")
-        made.replace(program)
-    return program
+            where = f"{' '.join(words[:2])} in {program.module}"
+            raise Missing(f"{program.title} was not built: {where} said\n{ended.stderr[-4000:]}")
+        made.replace(kept)
+    return kept
 
 
 def filter_command(variables: Mapping[str, str] = os.environ) -> tuple[str, ...]:
@@ -57,18 +77,30 @@ def filter_command(variables: Mapping[str, str] = os.environ) -> tuple[str, ...]
     return (str(build(variables)), "filter")
 
 
-def cached(variables: Mapping[str, str] = os.environ) -> Path:
+def source_of(program: Program, variables: Mapping[str, str] = os.environ) -> Path:
+    """The folder of the source that a program is built from, fetched where it is not there yet."""
+    go = _find_go(variables, program)
+    fetched = _run([go, "mod", "download", "-json", program.source], cwd=program.module, env=variables)
+    if fetched.returncode:
+        raise Missing(
+            f"the source of {program.title} was not fetched: {fetched.stdout[-4000:]}{fetched.stderr[-4000:]}"
+        )
+    return Path(json.loads(fetched.stdout)["Dir"])
+
+
+def cached(variables: Mapping[str, str] = os.environ, program: Program = KUBERNETES) -> Path:
     """Where the program is kept that is built from what the module says now."""
-    digest = hashlib.sha256()
-    for file in sorted([*MODULE.glob("*.go"), MODULE / "go.mod", MODULE / "go.sum"]):
+    digest, module = hashlib.sha256(), program.module
+    for file in sorted([*module.glob("*.go"), module / "go.mod", module / "go.sum"]):
         digest.update(f"{file.name}\0".encode() + file.read_bytes() + b"\0")
     cache = variables.get("XDG_CACHE_HOME") or Path(variables.get("HOME") or Path.home()) / ".cache"
-    return Path(cache) / "fairlead" / f"control-plane-{version()}-{digest.hexdigest()[:12]}"
+    name = f"{module.name.replace('_', '-')}-{version(program)}-{digest.hexdigest()[:12]}"
+    return Path(cache) / "fairlead" / name
 
 
-def version() -> str:
-    """The Kubernetes that is built, such as v1.35.8."""
-    return _said(r"^require k8s\.io/kubernetes (v\S+)")
+def version(program: Program = KUBERNETES) -> str:
+    """What is built, such as v1.35.8."""
+    return _said(program, rf"^require {re.escape(program.source)} (v\S+)")
 
 
 def _assets(variables: Mapping[str, str]) -> dict[str, Path]:
@@ -84,21 +116,21 @@ def _assets(variables: Mapping[str, str]) -> dict[str, Path]:
     return found
 
 
-def _find_go(variables: Mapping[str, str]) -> str:
-    needed = _said(r"^go (\S+)")
+def _find_go(variables: Mapping[str, str], program: Program) -> str:
+    needed, title = _said(program, r"^go (\S+)"), f"{program.title} {version(program)}"
     way_out = f"install Go {needed} or newer, or name a folder of ready programs in KUBEBUILDER_ASSETS"
     go = shutil.which("go", path=variables.get("PATH"))
     if go is None:
-        raise Missing(f"there is no Go to build Kubernetes {version()} with: {way_out}")
+        raise Missing(f"there is no Go to build {title} with: {way_out}")
     asked = _run([go, "env", "GOVERSION"], cwd=Path("/"), env=variables)
     found = asked.stdout.strip().removeprefix("go")
     if _numbers(found) < _numbers(needed):
-        raise Missing(f"Go {found or '?'} is too old to build Kubernetes {version()}: {way_out}")
+        raise Missing(f"Go {found or '?'} is too old to build {title}: {way_out}")
     return go
 
 
 def _flags() -> list[str]:
-    """Without these, the server says that it is v0.0.0."""
+    """Without these, whatever of Kubernetes is in a program says that it is v0.0.0."""
     major, minor, _ = version().removeprefix("v").split(".", 2)
     stamps = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
     return ["-s", "-w", *(f"-X {package}.{key}={value}" for package in STAMPED for key, value in stamps.items())]
@@ -108,8 +140,8 @@ def _run(words: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> subproce
     return subprocess.run(words, check=False, cwd=cwd, env=dict(env), capture_output=True, text=True)
 
 
-def _said(pattern: str) -> str:
-    found = re.search(pattern, (MODULE / "go.mod").read_text("utf-8"), re.MULTILINE)
+def _said(program: Program, pattern: str) -> str:
+    found = re.search(pattern, (program.module / "go.mod").read_text("utf-8"), re.MULTILINE)
     assert found, f"go.mod says nothing like {pattern}"
     return found[1]
 
@@ -121,5 +153,6 @@ def _numbers(text: str) -> tuple[int, ...]:
 if __name__ == "__main__":
     try:
         find()
+        build(program=KUEUE)
     except Missing as missing:
         sys.exit(f"error: {missing}")

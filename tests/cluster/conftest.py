@@ -11,11 +11,21 @@ from tests.cluster.control_planes import ControlPlane
 from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.platforms import Platform
 from tests.cluster.proxies import Proxy
+from tests.cluster.real_nodes import NOT_TESTED
 from tests.processes.conftest import launcher, machine, shared_machine  # noqa: F401
 from tests.processes.machines import Machine
 
 PLAIN, GPUS = "plain", "gpus"  # the nodes that are there
 GPU_LABELS = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.memory": "81559"}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly what this machine could not test, however quiet the rest is."""
+    reports = terminalreporter.getreports("skipped")
+    reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in reports if isinstance(report.longrepr, tuple)}
+    for reason in sorted(reasons):
+        if reason.startswith(NOT_TESTED):
+            terminalreporter.write_line(reason, yellow=True, bold=True)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import signal
 import socket
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,7 @@ from typing import Any
 
 import uvicorn
 
+from fairlead.core.manifests.names import RUN_LABEL
 from tests.cluster import nodes
 from tests.cluster.clients import Object, Refused, until
 from tests.cluster.control_planes import KUBELET, ControlPlane, running, take_ports
@@ -53,6 +55,7 @@ class FakeKubelet:
         (self.port,) = take_ports(1)
         self.folder = Path(tempfile.mkdtemp(prefix="kubelet-", dir=plane.folder))
         self.outcomes: dict[str, Outcome] = {}  # by image: for tests to add to
+        self.executed: dict[str, set[str]] = defaultdict(set)  # by run: the pods that were ever begun
         self._host: Host
         self._server: uvicorn.Server
 
@@ -197,6 +200,7 @@ class FakeKubelet:
                 await self._host.api.ask("DELETE", pod_path(pod), {"gracePeriodSeconds": 0})
         elif phase not in BEGUN:
             self._pods[uid] = Pod(self._host, pod)
+            self.executed[pod["metadata"].get("labels", {}).get(RUN_LABEL, "")].add(uid)
         elif phase not in ENDED:
             await self._host.api.report(pod, lost_status(pod))
 

@@ -76,16 +76,21 @@ class Platform:
         said = self.api("POST", "/projects/forest/runs", asked)
         return Run(self.project._connection, said)
 
-    def shell(self, text: str) -> Run:
+    def pretend(self, image: str, **asked: Any) -> Run:
+        """Submit a run of an image that only pretends."""
+        return self.run(function={"name": image, "kind": "container", "image": f"example.test/{image}"}, **asked)
+
+    def shell(self, text: str, **asked: Any) -> Run:
         """Submit a run of a shell script."""
         function = {"name": "shell", "kind": "container", "image": "busybox", "command": ["sh", "-c", text]}
-        return self.run(function=function)
+        return self.run(function=function, **asked)
 
     def call(self, source: str, name: str = "train", image: str | None = None, **asked: Any) -> Run:
         """Submit a run of the Python function main of a file."""
         file = self.machine.folder / f"{name}_{uuid.uuid4().hex[:8]}.py"
         file.write_text(source, "utf-8")
-        return self.project.function(name, source=str(file), handler="main", image=image).run(**asked)
+        run: Run = self.project.function(name, source=str(file), handler="main", image=image).run(**asked)
+        return run
 
     def show(self, run: Run | str) -> dict[str, Any]:
         """A run as the server tells of it."""

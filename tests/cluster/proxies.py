@@ -21,7 +21,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +37,7 @@ REASONS = {403: "Forbidden", 409: "Conflict", 410: "Expired", 429: "TooManyReque
 }
 OF_ONE_CONNECTION = ("connection", "transfer-encoding", "host", "keep-alive")
 ALWAYS = 1 << 30
+SAID = "said by the proxy of the tests"
 
 
 class Dropped(Exception):
@@ -44,7 +45,7 @@ class Dropped(Exception):
 
 
 Moment = Literal["before", "after", "during"]
-Deed = Callable[["_Handler"], None]  # it answers, or raises `Dropped`; where it does neither, the request goes on
+Deed = Callable[["Proxied"], None]  # it answers, or raises `Dropped`; where it does neither, the request goes on
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Fault:
     skip: int = 0
     times: int = 1
     words: bytes = b""  # what is to be said, for what is done while the API server answers
-    met: list[str] = field(default_factory=list)  # the requests so far, those that were skipped, too
+    met: list[float] = field(default_factory=list)  # when requests came so far, those that were skipped, too
 
     @property
     def befell(self) -> int:
@@ -71,18 +72,22 @@ class Fault:
             return False
         if self.words not in said:
             return False
-        self.met.append(address)
+        self.met.append(time.monotonic())
         return self.skip < len(self.met) <= self.skip + self.times
 
 
-def answer(status: int, message: str = "said by the proxy of the tests") -> Deed:
-    """Say that the API server has refused."""
-    reason = REASONS.get(status, "Unknown")
-    body = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": reason, "message": message}
-    return lambda handler: handler.say(status, json.dumps({**body, "code": status}).encode())
+def answer(status: int, message: str = SAID, *, retry_after: int | None = None) -> Deed:
+    """Say that the API server has refused, and after how many seconds it is to be asked again."""
+    headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    return lambda handler: handler.say(status, json.dumps(_make_status(status, message)).encode(), headers)
 
 
-def drop(_handler: "_Handler") -> None:
+def lose_thread(handler: "Proxied") -> None:
+    """Answer a watch as an API server does that no longer knows what happened since: well, and then with an error."""
+    handler.say(200, json.dumps({"type": "ERROR", "object": _make_status(410, SAID)}).encode() + b"\n")
+
+
+def drop(_handler: "Proxied") -> None:
     """Close the connection."""
     raise Dropped
 
@@ -90,7 +95,7 @@ def drop(_handler: "_Handler") -> None:
 def send(pid: int, number: signal.Signals, ready: threading.Event) -> Deed:
     """Send a signal to whoever asks, once the test is ready for that. One that is killed hears nothing more."""
 
-    def deed(_handler: "_Handler") -> None:
+    def deed(_handler: "Proxied") -> None:
         ready.wait(PATIENCE)
         os.kill(pid, number)
         if number == signal.SIGKILL:
@@ -102,7 +107,7 @@ def send(pid: int, number: signal.Signals, ready: threading.Event) -> Deed:
 def hang(seconds: float) -> Deed:
     """Say nothing for a while, then close the connection."""
 
-    def deed(handler: "_Handler") -> None:
+    def deed(handler: "Proxied") -> None:
         handler.proxy.closed.wait(seconds)
         raise Dropped
 
@@ -112,7 +117,7 @@ def hang(seconds: float) -> Deed:
 def break_after(seconds: float) -> Deed:
     """Let the answer begin, and break it off after a while."""
 
-    def deed(handler: "_Handler") -> None:
+    def deed(handler: "Proxied") -> None:
         timer = threading.Timer(seconds, handler.hang_up)
         timer.daemon = True
         timer.start()
@@ -129,8 +134,8 @@ class Proxy:
         self.requests: list[str] = []  # each as METHOD path?query
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
-        self._handlers: set[_Handler] = set()
-        self._server = _Server(("127.0.0.1", 0), functools.partial(_Handler, self))
+        self._handlers: set[Proxied] = set()
+        self._server = _Server(("127.0.0.1", 0), functools.partial(Proxied, self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="proxy", daemon=True)
         self.context: ssl.SSLContext = make_context(plane.authority)
 
@@ -192,12 +197,12 @@ class Proxy:
                 self.requests.append(f"{method} {address}")
             return [fault for fault in self._faults if fault.befalls(method, address, moment, said)]
 
-    def enter(self, handler: "_Handler") -> None:
+    def enter(self, handler: "Proxied") -> None:
         """Know a connection."""
         with self._lock:
             self._handlers.add(handler)
 
-    def leave(self, handler: "_Handler") -> None:
+    def leave(self, handler: "Proxied") -> None:
         """Know it no more."""
         with self._lock:
             self._handlers.discard(handler)
@@ -211,7 +216,7 @@ class _Server(http.server.ThreadingHTTPServer):
         """Whoever asked has gone."""
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class Proxied(http.server.BaseHTTPRequestHandler):
     """One connection, and one to the API server for it."""
 
     protocol_version = "HTTP/1.1"
@@ -241,10 +246,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
 
-    def say(self, status: int, body: bytes) -> None:
+    def say(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         """Answer with this, in the place of the API server."""
         self._answered = True
         self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -296,3 +303,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(piece if whole else b"%x\r\n%b\r\n" % (len(piece), piece))
         if not whole:
             self.wfile.write(b"0\r\n\r\n")
+
+
+def _make_status(code: int, message: str) -> dict[str, Any]:
+    """What an API server says where it refuses."""
+    reason = REASONS.get(code, "Unknown")
+    said = {"status": "Failure", "reason": reason, "message": message, "code": code}
+    return {"apiVersion": "v1", "kind": "Status", **said}

@@ -209,13 +209,14 @@ def bench(
         bench.close()
 
 
-def measure(bench: KubernetesBench, run_id: str) -> None:
-    """Let what a run uses be asked for often, until something is known."""
+def measure(bench: KubernetesBench, run_id: str, *, most: int = 0) -> None:
+    """Let what a run uses be asked for often, until something is known, and so much memory was seen."""
     executor = bench.executor
     sampler = Sampler(executor.api, executor.view, executor.sampler.folder, lambda: datetime.now(UTC), 0.1)
     thread = threading.Thread(target=sampler.live)
     thread.start()
-    wait_until(lambda: len(executor.read_usage(run_id)) > 2, seconds=20)
+    wait_until(lambda: len(executor.read_usage(run_id)) > 2, seconds=60)
+    wait_until(lambda: any(sample["mem"] > most for sample in executor.read_usage(run_id)), seconds=60)
     sampler.end()
     thread.join()
 
@@ -224,7 +225,7 @@ def test_what_a_run_uses_is_asked_of_the_cluster(bench: KubernetesBench, metrics
     program = "def main():\n    held = bytearray(50_000_000)\n    while True:\n        held[0] = 1\n"
     bench.start("r1", program)
     bench.until("r1", Phase.RUNNING)
-    measure(bench, "r1")
+    measure(bench, "r1", most=50_000_000)
     samples = bench.executor.read_usage("r1")
     assert all(before["at"] < after["at"] for before, after in itertools.pairwise(samples))
     assert max(sample["mem"] for sample in samples) > 50_000_000

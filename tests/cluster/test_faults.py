@@ -1,6 +1,8 @@
 """A cluster that refuses, breaks down and loses the thread: no run fails for that, and none starts twice."""
 
+import threading
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,12 +10,25 @@ import pytest
 from fairlead.sdk.runs import Run
 from tests.cluster.clients import until
 from tests.cluster.platforms import Platform
-from tests.cluster.proxies import ALWAYS, Deed, Fault, Moment, Proxy, answer, break_after, drop, hang
+from tests.cluster.proxies import (
+    ALWAYS,
+    Deed,
+    Dropped,
+    Fault,
+    Moment,
+    Proxied,
+    Proxy,
+    answer,
+    break_after,
+    drop,
+    hang,
+)
 from tests.cluster.trials import Trial
 
 END = r"(\?|$)"
 WATCHES = "[?&]watch=true"
 FORBIDDEN = 'secrets is forbidden: User "me" cannot create resource "secrets" in API group "" in the namespace "mine"'
+BUSY, BUSY_SECONDS = "too many requests, for a while", 8  # longer than the first pauses between tries
 # What is done to the requests of one start each: the method, the address, what is done, when, and how often.
 STARTS: dict[str, tuple[str, str, Deed, Moment, int]] = {
     "namespace made, answered 500": ("POST", f"/api/v1/namespaces{END}", answer(500), "after", 1),
@@ -24,7 +39,7 @@ STARTS: dict[str, tuple[str, str, Deed, Moment, int]] = {
     "released, answered 500": ("PATCH", "/{}/jobs/", answer(500), "after", 1),
     "job made, and the connection broken": ("POST", f"/{{}}/jobs{END}", drop, "after", 1),
     "job not made, and the connection broken": ("POST", f"/{{}}/jobs{END}", drop, "before", 1),
-    "too many requests, for a while": ("POST", f"/{{}}/jobs{END}", answer(429), "before", 2),
+    BUSY: ("POST", f"/{{}}/jobs{END}", answer(429, retry_after=BUSY_SECONDS), "before", 2),
     "code not made, with 503": ("POST", f"/{{}}/configmaps{END}", answer(503), "before", 1),
     "release not done, with 409": ("PATCH", "/{}/jobs/", answer(409), "before", 1),
 }
@@ -60,6 +75,7 @@ def test_whatever_befalls_the_requests_of_a_start_the_run_starts_once(platform: 
         for name, run in runs.items():
             trials[name].complete(run)
     assert {name: fault.befell for name, fault in faults.items()} == {name: STARTS[name][-1] for name in STARTS}
+    assert all(later - sooner >= BUSY_SECONDS for sooner, later in pairwise(faults[BUSY].met))
     for name, run in runs.items():
         assert "StartDelayed" in reasons_of(platform, run), name
         trials[name].check_all(run)
@@ -150,3 +166,51 @@ def test_a_cluster_that_does_not_answer_changes_no_state(platform: Platform, pro
     for run in (running, waiting):
         assert platform.until(run, "completed", "failed")["state"] == "completed"
     assert Counter(ran.read_text("utf-8").split()) == Counter([running.id, waiting.id])
+
+
+def test_how_a_run_ended_is_told_once_its_pods_may_be_seen(platform: Platform, proxy: Proxy) -> None:
+    """Its Job has ended, and of its pods nothing is heard."""
+    trial = Trial(platform, waits=True)
+    run = trial.submit()
+    platform.until(run, "running")
+    refused = Fault("GET", f"/namespaces/{trial.namespace}/pods[?]", answer(403), times=ALWAYS)
+    with proxy.doing(Fault("GET", "/api/v1/pods[?]", drop, times=ALWAYS), refused):
+        proxy.hang_up()
+        trial.go.touch()
+        until(lambda: refused.befell)
+        with platform.server.client() as client:
+            answered = client.get(f"/runs/{run.id}/logs")
+        assert (answered.status_code, answered.json()["code"]) == (503, "unavailable")
+        assert platform.show(run)["state"] == "running"
+    trial.complete(run)
+    assert trial.read_log(run) == "begun\n"
+    trial.check_all(run)
+
+
+def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(platform: Platform, proxy: Proxy) -> None:
+    """It was released, nobody heard of that, it is stopped, and the cluster refuses to remove it for a while."""
+    trial, unseen = Trial(platform, waits=True), threading.Event()
+
+    def lose_sight(_request: Proxied) -> None:
+        unseen.set()
+        proxy.hang_up()
+        raise Dropped
+
+    def hide(_request: Proxied) -> None:
+        if unseen.is_set():
+            raise Dropped
+
+    jobs = f"/namespaces/{trial.namespace}/jobs/"
+    refused = Fault("DELETE", jobs, answer(403), times=ALWAYS)
+    released = Fault("PATCH", jobs, drop, "after")
+    begun = Fault("POST", f"/namespaces/{trial.namespace}/configmaps", lose_sight, "after")
+    with proxy.doing(refused):
+        with proxy.doing(begun, released, Fault("GET", "/apis/batch/v1/jobs[?]", hide, times=ALWAYS)):
+            run = trial.submit()
+            until(lambda: released.befell)
+            run.stop()
+            until(lambda: refused.befell)
+        until(trial.count_runs)
+        assert platform.until(run, "StopDelayed", "stopped")["state"] == "stopping"
+    assert platform.until(run, "stopped", "completed", "failed")["state"] == "stopped"
+    until(lambda: not trial.list_objects())

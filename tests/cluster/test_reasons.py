@@ -1,6 +1,7 @@
 """What is seen of runs on the real control plane, and what is said of it: a reason to match, a sentence to act on."""
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,7 +31,8 @@ def image(name: str) -> dict[str, str]:
 def history_of(platform: Platform, run: Run) -> list[str]:
     """The states and reasons that a run went through, less those of which it depends on the moment whether they are."""
     told = [(event["state"], event["reason"]) for event in platform.api("GET", f"/runs/{run.id}/events")]
-    return [f"{state} {reason}" for state, reason in told if reason not in ("Starting", "Claimed")]
+    lasting = [f"{state} {reason}" for state, reason in told if reason not in ("Starting", "Claimed")]
+    return [said for said, _ in itertools.groupby(lasting)]
 
 
 @contextlib.contextmanager
@@ -220,7 +222,7 @@ def test_a_served_run_that_fails_is_degraded_and_goes_on(platform: Platform) -> 
     run = platform.run(function=function, action="serve")
     said = platform.until(run, "degraded")
     assert said["reason"] == "CrashLoopBackOff"
-    assert "times so far: exited with code 3: going to exit with 3" in said["message"]
+    assert "exited with code 3: going to exit with 3" in said["message"]
     run.stop()
     platform.until(run, "stopped")
 

@@ -10,11 +10,12 @@ from typing import Any, BinaryIO, Protocol
 
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import Machine
+from fairlead.core.attempts import run_of
 from fairlead.core.fitting.asking import read_ask
 from fairlead.core.fitting.grids import Grid
-from fairlead.errors import NotFound
+from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Phase, Work
+from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Phase, Reach, Work
 from fairlead.ports import Executor
 from tests.adapters.local.making import make_work, runtime
 from tests.contracts.samples import NOW
@@ -48,6 +49,14 @@ def main():
     time.sleep(60)
 """
 
+SERVES = """
+import os
+def main(code=None):
+    if code is not None:
+        os._exit(code)
+    return os.getpid()
+"""
+
 
 @dataclass
 class Kept:
@@ -71,6 +80,8 @@ class MemoryExecutor:
         self.clock: Callable[[], datetime] = lambda: NOW
         self.calls: list[tuple[str, str]] = []  # what was asked for that changes something
         self.broken: dict[str, Exception] = {}  # what cannot be told about runs, and why
+        self.reaches: dict[str, Reach] = {}  # where runs listen
+        self.cores = 0.5  # that each run uses
 
     # The port
 
@@ -127,7 +138,7 @@ class MemoryExecutor:
     def nodes(self) -> Grid:
         """The one node, with what the runs hold that have not ended."""
         holdings = tuple(
-            Holding(kept.work.run_id, kept.work.name, read_ask(kept.work.manifests).amounts, kept.work.project)
+            Holding(run_of(kept.work.run_id), kept.work.name, read_ask(kept.work.manifests).amounts, kept.work.project)
             for kept in self.kept.values()
             if kept.seen.phase not in ENDED
         )
@@ -148,7 +159,7 @@ class MemoryExecutor:
 
     def read_usage(self, run_id: str) -> list[dict[str, Any]]:
         """One sample of each run."""
-        return [{"at": NOW, "cpu": 0.5, "mem": 1000}] if run_id in self.kept else []
+        return [{"at": NOW, "cpu": self.cores, "mem": 1000}] if run_id in self.kept else []
 
     def list_files(self, run_id: str) -> list[OutputFile]:
         """The files that a run left."""
@@ -160,6 +171,15 @@ class MemoryExecutor:
         if run_id not in self.kept or path not in self.kept[run_id].files:
             raise NotFound(f"run {run_id} left no file {path!r}")
         return io.BytesIO(self.kept[run_id].files[path])
+
+    def reach(self, run_id: str) -> Reach:
+        """Where a run listens, once a test has said so."""
+        kept = self.kept.get(run_id)
+        if kept is None or kept.seen.phase in ENDED or kept.work.manifests[0]["kind"] == "Job":
+            raise NotFound(f"run {run_id} serves nothing")
+        if run_id not in self.reaches:
+            raise Unavailable(f"run {run_id} does not answer yet")
+        return self.reaches[run_id]
 
     def check(self, projects: Sequence[str]) -> list[Check]:
         """Memory is always there."""
@@ -250,6 +270,9 @@ class MemoryBench:
         self.executor.go(run_id)
         if self.programs[run_id] == WAITS:
             self.executor.write(run_id, b"up\n")
+        elif self.programs[run_id] == SERVES:
+            self.executor.reaches[run_id] = Reach("http://pretended")
+            self.executor.kept[run_id].seen = Observation(Phase.RUNNING, "Ready", "answers", started_at=NOW)
         elif self.programs[run_id] == FAILS:
             error = {"type": "ValueError", "message": "bad", "traceback": "Traceback: ValueError"}
             told = {"reason": "ExitCode", "message": "ValueError: bad", "exit_code": 1, "error": error}

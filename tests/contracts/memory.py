@@ -34,6 +34,8 @@ UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
     records.GrantRecord: (("subject", "role", "scope"),),
     records.TokenRecord: (("digest",),),
     records.RunRecord: (),
+    records.AttemptRecord: (),
+    records.ScheduleRecord: (("scope", "name"),),
     records.PlanRecord: (),
     records.EventRecord: (),
     records.OutcomeRecord: (),
@@ -54,6 +56,7 @@ REFERENCES: Mapping[type, tuple[str, ...]] = {
 } | {records.PlaceRecord: ("parent",), records.AuditRecord: ()}
 # What is part of another record, of which kind that is, and the field that names it.
 PARTS: Mapping[type, tuple[type, str]] = {
+    records.AttemptRecord: (records.RunRecord, "run_id"),
     records.PlanRecord: (records.RunRecord, "id"),
     records.EventRecord: (records.RunRecord, "run_id"),
     records.OutcomeRecord: (records.RunRecord, "id"),
@@ -115,9 +118,9 @@ class MemoryTransaction:
         """The one record whose fields have these values."""
         return next(iter(self.find(kind, *(Condition(name, "=", value) for name, value in key.items()))), None)
 
-    def find(self, kind: type[Kept], *conditions: Condition, limit: int | None = None) -> list[Kept]:
-        """Records for which all conditions hold, oldest first."""
-        return sorted(self._matching(kind, conditions), key=operator.attrgetter("id"))[:limit]
+    def find(self, kind: type[Kept], *conditions: Condition, by: str = "id", limit: int | None = None) -> list[Kept]:
+        """Records for which all conditions hold, in the order of one of their texts; without one, oldest first."""
+        return sorted(self._matching(kind, conditions), key=operator.attrgetter(by, "id"))[:limit]
 
     def page(self, kind: type[Kept], query: Query) -> Page[Kept]:
         """One page of a list; its cursor is left for the caller to make."""
@@ -277,6 +280,8 @@ def _holds(record: Any, condition: Condition) -> bool:
             return _contains(value, condition.value)
         case "in":
             return value is not None and value in condition.value
+        case "until":
+            return value is None or bool(value <= condition.value)
         case sign:
             return value is not None and condition.value is not None and bool(SIGNS[sign](value, condition.value))
 

@@ -33,6 +33,27 @@ _NEEDED: Mapping[type, dict[str, Any]] = {
         "reason": "waiting",
         "message": "",
     },
+    records.AttemptRecord: {
+        "run_id": "run-1",
+        "number": 1,
+        "state": "failed",
+        "reason": "ExitCode",
+        "message": "",
+        "started_at": NOW,
+        "finished_at": None,
+        "usage": {"memory": 1},
+    },
+    records.ScheduleRecord: {
+        **_STAMPS,
+        "scope": "platform",
+        "function": "train",
+        "cron": "0 6 * * *",
+        "timezone": "UTC",
+        "missed": "once",
+        "overlap": "allow",
+        "request": {"function": {"name": "train"}},
+        "user": "ada",
+    },
     records.PlanRecord: {"request": {}, "plan": {}},
     records.EventRecord: {"run_id": "run-1", "at": NOW, "state": "queued", "reason": "", "message": ""},
     records.OutcomeRecord: {"result": None, "error": None, "usage": {}},
@@ -65,13 +86,14 @@ _OWN: Mapping[type, tuple[str, ...]] = {
     records.SecretRecord: ("name",),
     records.VolumeRecord: ("name",),
     records.FunctionRecord: ("name",),
+    records.ScheduleRecord: ("name",),
     records.GrantRecord: ("subject",),
     records.TokenRecord: ("name", "digest"),
     records.AuditRecord: ("name",),
 }
 # What is part of another record is nothing without it.
 PARTS = (
-    *(records.PlanRecord, records.EventRecord, records.OutcomeRecord),
+    *(records.PlanRecord, records.EventRecord, records.OutcomeRecord, records.AttemptRecord),
     *(records.RunFileRecord, records.FilePartRecord),
 )
 KINDS = tuple(kind for kind in _NEEDED if kind not in PARTS)
@@ -136,6 +158,17 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
         "template": _WORDS,
         "template_id": (None, "templaterecord-03", "templaterecord-01", "templaterecord-03", "gone"),
         "finished_at": (None, None, *_MOMENTS),
+        "priority": (0, 5, -5),
+        "schedule": _WORDS,
+    },
+    records.ScheduleRecord: {
+        **_STAMPED,
+        "name": _TEXTS,
+        "scope": _SCOPES,
+        "function": _TEXTS,
+        "paused": (False, True),
+        "next_at": (None, *_MOMENTS),
+        "last_at": (None, None, *_MOMENTS),
     },
     records.AuditRecord: {
         "at": _MOMENTS,

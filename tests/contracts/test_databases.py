@@ -18,7 +18,7 @@ OPERATORS: dict[str, tuple[Operator, ...]] = {
     "word": ("=", "!=", "contains", "in"),
     "flag": ("=", "!=", "in"),
     "number": ("=", "!=", "<", "<=", ">", ">=", "in"),
-    "moment": ("=", "!=", "<", "<=", ">", ">=", "in"),
+    "moment": ("=", "!=", "<", "<=", ">", ">=", "until", "in"),
 }
 MOST = 3  # values of a column: each costs a query for each operator
 SEARCHED = ("a", "APPLE", "äp", "Äp", "ÄP", "%", "_", "\\", "/", "platform", "twin", "日", "none")
@@ -42,7 +42,8 @@ def test_every_condition_finds_the_same(database_store: DatabaseStore, memory: M
         for column in COLUMNS[kind].values():
             values = _distinct(column.of(item) for item in everything)[:MOST]
             for operator in OPERATORS[column.kind]:
-                asked = {"in": [tuple(values[::2])], "contains": values}.get(operator, [None, *values])
+                plain = {"contains": values, "until": values}
+                asked = {"in": [tuple(values[::2])], **plain}.get(operator, [None, *values])
                 for condition in (Condition(column.name, operator, value) for value in asked):
                     assert tx.find(kind, condition) == expected.find(kind, condition), condition
 

@@ -1,18 +1,20 @@
 """What every executor does: it starts each run once, tells what it sees of it, ends it, and forgets it when told to."""
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fairlead.errors import NotFound
+from fairlead.errors import NotFound, Unavailable
 from fairlead.model.observations import Phase
 from tests.adapters.local.making import this_machine
 from tests.contracts.executors import (
     ENDED,
     FAILS,
     RETURNS,
+    SERVES,
     WAITS,
     Bench,
     LocalBench,
@@ -49,6 +51,8 @@ def test_nothing_is_there_of_a_run_that_was_never_started(bench: Bench) -> None:
         executor.read_log("none", 0, 100)
     with pytest.raises(NotFound):
         executor.open_file("none", "model.bin")
+    with pytest.raises(NotFound):
+        executor.reach("none")
 
 
 def test_what_was_started_is_seen_at_once(bench: Bench) -> None:
@@ -223,6 +227,22 @@ def test_a_run_holds_what_it_asked_for_until_it_has_ended(bench: Bench) -> None:
     wait_until(lambda: not find_holdings(bench.executor))
 
 
+def test_tries_of_a_run_are_apart_and_what_the_last_one_holds_is_held_by_the_run(bench: Bench) -> None:
+    bench.start("r1", FAILS)
+    first = bench.until("r1", *ENDED)
+    bench.start("r1-2", WAITS, resources={"cpu": 1})
+    assert bench.until("r1-2", Phase.RUNNING).phase is Phase.RUNNING
+    assert bench.executor.list_runs() == ["r1", "r1-2"]
+    assert [holding.run_id for holding in find_holdings(bench.executor)] == ["r1"]
+    assert bench.executor.observe("r1") == first
+    wait_until(lambda: read_all(bench.executor, "r1-2")["stdout"] == b"up\n")
+    assert b"up" not in read_all(bench.executor, "r1")["stdout"]
+    bench.executor.forget("r1")
+    seen = bench.executor.observe("r1-2")
+    assert seen is not None
+    assert seen.phase is Phase.RUNNING
+
+
 def test_another_executor_on_the_same_machine_takes_over_what_runs(bench: Bench) -> None:
     bench.start("r1", WAITS, resources={"cpu": 1})
     bench.until("r1", Phase.RUNNING)
@@ -265,6 +285,27 @@ def test_a_shared_volume_is_there_until_it_is_removed(bench: Bench) -> None:
     for _ in range(2):
         bench.executor.remove_volume("v1")
     assert bench.executor.list_volumes() == []
+
+
+def test_what_serves_nothing_cannot_be_reached(bench: Bench) -> None:
+    bench.start("r1", WAITS)
+    bench.until("r1", Phase.RUNNING)
+    with pytest.raises(NotFound):
+        bench.executor.reach("r1")
+
+
+def test_what_serves_is_ready_once_it_can_be_reached_until_it_is_stopped(bench: Bench) -> None:
+    bench.start("r1", SERVES, action="serve")
+    with contextlib.suppress(Unavailable):
+        bench.executor.reach("r1")
+    seen = bench.until("r1", Phase.RUNNING)
+    assert (seen.phase, seen.reason) == (Phase.RUNNING, "Ready")
+    assert seen.started_at is not None
+    assert bench.executor.reach("r1").url.startswith("http")
+    bench.executor.stop("r1")
+    wait_until(lambda: (ended := bench.executor.observe("r1")) is not None and ended.stopped, seconds=60)
+    with pytest.raises(NotFound):
+        bench.executor.reach("r1")
 
 
 def test_secrets_are_not_in_the_log(bench: Bench) -> None:

@@ -92,6 +92,8 @@ def test_a_condition_on_a_number_finds(kept: Store, operator: Operator, value: A
         ("<", NOW + timedelta(microseconds=1), ["t1"]),
         (">", NOW, ["t2"]),
         (">=", NOW, ["t1", "t2"]),
+        ("until", NOW, ["t1", "t3"]),
+        ("until", NOW - timedelta(microseconds=1), ["t3"]),
         ("=", None, ["t3"]),
         ("!=", NOW, ["t2", "t3"]),
         ("<", None, []),

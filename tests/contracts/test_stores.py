@@ -87,6 +87,13 @@ def test_records_are_found_oldest_first_and_no_more_than_asked_for(kept: Store) 
         assert tx.find(VolumeRecord, limit=0) == []
 
 
+def test_records_are_found_in_the_order_of_one_of_their_texts(kept: Store) -> None:
+    turns = {"r1": "c", "r2": "a", "r3": "b", "r4": "a"}
+    keep(kept, *(make(RunRecord, id, turn=turn) for id, turn in turns.items()))
+    with kept.reading() as tx:
+        assert [run.id for run in tx.find(RunRecord, by="turn", limit=3)] == ["r2", "r4", "r3"]
+
+
 @pytest.mark.parametrize("text", ["", " ", "naïve Ünïcode", "日本語 🦊", "a'b\"c", "%_\\/", "line\nline\ttab", "\x7f"])
 def test_any_text_comes_back(kept: Store, text: str) -> None:
     details = {"text": text, text: [text, {"deep": text}]}

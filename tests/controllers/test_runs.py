@@ -179,6 +179,47 @@ def test_a_run_is_stopped_wherever_it_is(platform: Platform, far: str) -> None:
     assert platform.events(run.id)[-2:] == [("stopping", "StopRequested"), ("stopped", "Stopped")]
 
 
+def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, controller = platform.submit(), platform.control()
+    controller.look(set())
+    del platform.executor.kept[run.id]  # nothing is seen of it, for it has not begun
+
+    def refuse(_run_id: str) -> None:
+        raise Unavailable("not now")
+
+    platform.stop(run.id)
+    with monkeypatch.context() as refusing:
+        refusing.setattr(platform.executor, "stop", refuse)
+        controller.look({run.id})
+    assert platform.state(run.id) == ("stopping", "StopDelayed")
+    controller.look({run.id})
+    assert platform.state(run.id) == ("stopped", "Stopped")
+
+
+def test_what_could_not_be_tidied_up_is_tidied_up_with_a_later_look(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, controller = platform.submit(), platform.control()
+    controller.look(set())
+    troubles, tidy = [Unavailable("not now")] * 2, platform.executor.tidy
+
+    def try_to_tidy(run_id: str) -> None:
+        if troubles:
+            raise troubles.pop()
+        tidy(run_id)
+
+    monkeypatch.setattr(platform.executor, "tidy", try_to_tidy)
+    platform.executor.end(run.id)
+    controller.look({run.id})
+    assert platform.state(run.id) == ("completed", "Completed")
+    for _ in range(4):
+        platform.world.clock.pass_by(seconds=runs.LOOK_EVERY_SECONDS + 1)
+        controller.look(set())
+    assert (troubles, platform.executor.count("tidy", run.id)) == ([], 1)
+
+
 def test_what_completed_before_the_stop_arrived_has_completed(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.look(set())

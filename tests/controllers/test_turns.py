@@ -50,12 +50,12 @@ def test_a_quota_holds_a_run_with_the_reason_until_another_one_has_ended(kept_pl
     controller.look(set())
     assert states(platform, *submitted) == ["pending", "pending", "queued"]
     waiting = platform.run(third.id)
-    assert (waiting.reason, waiting.live, waiting.held_by) == ("Quota", True, None)
+    assert (waiting.reason, waiting.live, waiting.held_by) == ("QuotaExceeded", True, None)
     assert waiting.message == "waits for its turn: the quota of cluster/here is 2 runs at once"
     platform.executor.end(second.id)
     controller.look({second.id})
     assert states(platform, *submitted) == ["pending", "completed", "pending"]
-    assert platform.events(third.id)[1:3] == [("queued", "Quota"), ("pending", "Claimed")]
+    assert platform.events(third.id)[1:3] == [("queued", "QuotaExceeded"), ("pending", "Claimed")]
 
 
 def test_quotas_of_all_scopes_above_a_run_hold_it(platform: Platform) -> None:
@@ -84,7 +84,7 @@ def test_a_later_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(pl
     assert states(platform, going, large, small, other) == ["pending", "queued", "queued", "pending"]
     late = platform.submit(resources={"cpu": 1})
     controller.look({late.id})
-    assert platform.state(late.id) == ("queued", "Quota")
+    assert platform.state(late.id) == ("queued", "QuotaExceeded")
     platform.executor.end(going.id)
     controller.look({going.id})
     assert states(platform, large, small, late) == ["pending", "queued", "queued"]
@@ -128,7 +128,7 @@ def test_why_a_run_waits_is_written_once_and_names_no_run(platform: Platform) ->
         controller.look(set())
         pass_by(platform)
     kept = platform.run(second.id)
-    assert platform.events(second.id) == [("queued", "Queued"), ("queued", "Quota")]
+    assert platform.events(second.id) == [("queued", "Queued"), ("queued", "QuotaExceeded")]
     assert (kept.revision, first.id in kept.message) == (2, False)
     platform.control("s2", MemoryExecutor()).look(set())  # another server writes nothing new
     assert platform.run(second.id).revision == 2
@@ -165,7 +165,7 @@ def test_a_quota_that_is_lowered_stops_nobody(platform: Platform) -> None:
     for ended in submitted[:2]:
         pass_by(platform)
         controller.look(set())
-        assert platform.state(late.id) == ("queued", "Quota")
+        assert platform.state(late.id) == ("queued", "QuotaExceeded")
         platform.executor.end(ended.id)
     pass_by(platform)
     controller.look(set())
@@ -185,13 +185,13 @@ def test_a_run_that_passes_its_quota_and_finds_no_room_is_told_of_the_room(platf
     small = platform.submit(HOME)  # which passes them, and takes what the quota had left
     controller.look({small.id})
     controller.look(set())
-    assert {platform.run(run.id).reason for run in large} == {"Quota"}
+    assert {platform.run(run.id).reason for run in large} == {"QuotaExceeded"}
     before = [platform.run(run.id).revision for run in large]
     for _ in range(2):
         platform.executor.end(small.id)
         controller.look({small.id})
         after = [platform.run(run.id) for run in large]
-        assert [run.reason for run in after] == ["Unschedulable", "Quota", "Quota"]
+        assert [run.reason for run in after] == ["Unschedulable", "QuotaExceeded", "QuotaExceeded"]
         assert [run.revision for run in after[1:]] == before[1:]  # not each of them, with each run that ends
         small = platform.submit(HOME)
         controller.look({small.id})
@@ -212,7 +212,7 @@ def test_however_many_a_quota_holds_they_hide_nobody(platform: Platform, monkeyp
     for _ in range(4):
         controller.look(set())
         pass_by(platform)
-    assert {platform.run(run.id).reason for run in sweep[1:]} == {"Quota"}
+    assert {platform.run(run.id).reason for run in sweep[1:]} == {"QuotaExceeded"}
     other = platform.submit(OTHER)
     controller.look(set())
     assert platform.state(other.id)[0] == "pending"
@@ -234,7 +234,7 @@ def test_a_quota_of_which_a_server_does_not_know_yet_is_counted_with_the_next_lo
     first, second = (platform.submit() for _ in range(2))
     assert controller.ledger.claim(platform.run(first.id)) is None  # others may be claiming, as it was not alone
     controller.look({first.id, second.id})
-    assert [platform.state(run.id) for run in (first, second)] == [("pending", "Claimed"), ("queued", "Quota")]
+    assert [platform.state(run.id) for run in (first, second)] == [("pending", "Claimed"), ("queued", "QuotaExceeded")]
 
 
 def test_where_no_quota_is_said_nothing_is_counted_and_nobody_waits(
@@ -272,11 +272,11 @@ def test_a_cluster_is_given_a_run_when_it_is_its_turn(servers: Servers) -> None:
     submitted = [platform.submit(FAR) for _ in range(4)]
     servers.look("one", "two")
     assert states(platform, *submitted) == ["pending", "pending", "queued", "queued"]
-    assert [platform.run(run.id).reason for run in submitted[2:]] == ["Quota", "Quota"]
+    assert [platform.run(run.id).reason for run in submitted[2:]] == ["QuotaExceeded", "QuotaExceeded"]
     assert [servers.starts_of(run) for run in submitted] == [1, 1, 0, 0]
     late = platform.submit(FAR)
     servers.controllers["one"].look({late.id})
-    assert platform.state(late.id) == ("queued", "Quota")
+    assert platform.state(late.id) == ("queued", "QuotaExceeded")
     servers.end(submitted[1])
     servers.controllers["one"].look({submitted[1].id})
     servers.controllers["one"].look(set())  # which it was woken for: no time has passed

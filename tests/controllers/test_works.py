@@ -5,13 +5,17 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.safes import KeySafe, parse_keys
-from fairlead.controllers.works import Incomplete, load_work
+from fairlead.controllers.works import Incomplete, load_work, open_secrets
+from fairlead.core import explaining
+from fairlead.core.fitting.asking import read_ask
 from fairlead.core.manifests.functions import RUN_TOKEN
 from fairlead.model.observations import Work
+from fairlead.model.quantities import Quantity
 from fairlead.model.records import PlanRecord, RunRecord, SecretRecord
 from fairlead.run_tokens import open_run_token
 from tests.contracts.memory import MemoryStore
 from tests.contracts.samples import keep, make, make_places
+from tests.making import PYTHON, make_cluster, make_request, plan
 from tests.services.worlds import KEY
 
 SAFE = KeySafe(parse_keys(KEY))
@@ -56,3 +60,19 @@ def test_a_secret_of_the_name_is_not_taken_for_the_token() -> None:
 def test_a_secret_that_is_gone_is_still_missed() -> None:
     with pytest.raises(Incomplete, match="HF_TOKEN"):
         load([RUN_TOKEN, "HF_TOKEN"])
+
+
+def test_a_later_try_has_a_token_and_objects_of_its_own() -> None:
+    store, run_id = MemoryStore(), "0198c0de" * 4
+    asked = {"function": PYTHON, "resources": {"mem": "4Gi"}, "secrets": ["HF_TOKEN"]}
+    planned = explaining.to_data(plan(asked, make_cluster(server_url="https://fairlead.example"), run_id=run_id))
+    run = make(RunRecord, run_id, scope=HOME, attempt=2, mem_bytes=6 * 2**30)
+    kept = PlanRecord(id=run_id, request=make_request(**asked).to_data(), plan=planned)
+    keep(store, *make_places(), run, kept, make_secret("HF_TOKEN", b"hf"))
+    with store.reading() as tx:
+        work = load_work(tx, SAFE, run)
+    assert (work.run_id, work.name) == (f"{run_id}-2", f"train-{run_id}try2")
+    assert open_run_token(SAFE, work.run_token) == f"{run_id}-2"
+    assert work.secrets == {"HF_TOKEN": "hf"}
+    assert read_ask(work.manifests).amounts["memory"] == Quantity.parse("6Gi").nanos
+    assert open_secrets(store, SAFE, work.run_id) == ["hf"]  # which its log must not show

@@ -78,7 +78,10 @@ def test_queues_are_looked_at_where_they_are_used() -> None:
     def groups(cluster: Cluster) -> set[str]:
         return {permission.group for permission in list_permissions(cluster)}
 
-    assert "kueue.x-k8s.io" in groups(Cluster(name="main", queueing="kueue"))
+    kueue = [each for each in list_permissions(Cluster(name="main", queueing="kueue")) if "kueue" in each.group]
+    assert {each.resource: (set(each.verbs), each.where) for each in kueue} == dict.fromkeys(
+        ("workloads", "localqueues", "clusterqueues"), ({"get", "list", "watch"}, "everywhere")
+    )
     assert "scheduling.run.ai" in groups(Cluster(name="main", gpu_sharing="kai"))
     assert {"kueue.x-k8s.io", "scheduling.run.ai"} & groups(Cluster(name="main")) == set()
 

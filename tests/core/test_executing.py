@@ -8,7 +8,7 @@ import pytest
 from fairlead.core.fitting.grids import Grid
 from fairlead.core.planning import plan_run
 from fairlead.model.nodes import Node
-from fairlead.model.plans import Plan
+from fairlead.model.plans import Layer, Plan
 from tests.core.nodes import make_holding, make_node
 from tests.making import CONTAINER, PYTHON, RUN_ID, SERVED, broken, make_cluster, make_request, make_snapshot, warned
 
@@ -32,10 +32,10 @@ def test_a_job_of_a_python_function_is_taken(asked: dict[str, Any]) -> None:
 REFUSED: Mapping[str, tuple[dict[str, Any], tuple[str, str]]] = {
     "a container": ({"function": CONTAINER}, ("function.kind", "local")),
     "more than one replica": ({"replicas": 2}, ("replicas", "local")),
-    "serving": ({"action": "serve"}, ("action", "local")),
-    "a workspace": ({"action": "workspace"}, ("action", "local")),
+    "several replicas that serve": ({"action": "serve", "replicas": 2}, ("replicas", "local")),
     "nothing to run": ({"function": {"name": "train"}}, ("function.source", "required")),
     "a handler without a source": ({"function": {"name": "t", "handler": "main"}}, ("function.source", "required")),
+    "nothing to serve": ({"function": {"name": "t"}, "action": "serve"}, ("function.source", "required")),
 }
 
 
@@ -50,9 +50,64 @@ def test_what_one_machine_cannot_do_is_refused_with_a_way_out(what: str) -> None
     assert violation.hint
 
 
+def find_container(planned: Plan) -> dict[str, Any]:
+    container: dict[str, Any] = planned.manifests[0]["spec"]["template"]["spec"]["containers"][0]
+    return container
+
+
+def find_envs(planned: Plan) -> dict[str, str]:
+    return {env["name"]: env["value"] for env in find_container(planned)["env"]}
+
+
+@pytest.mark.parametrize("action", ["serve", "workspace"])
+@pytest.mark.parametrize("function", [PYTHON, COMMANDED])
+def test_what_goes_on_until_it_is_stopped_is_taken_without_a_port(action: str, function: dict[str, Any]) -> None:
+    planned = plan_here(action=action, function=function)
+    assert (broken(planned), warned(planned)) == ([], [])
+    assert [manifest["kind"] for manifest in planned.manifests] == ["Deployment", "ConfigMap"]
+    assert "PORT" not in find_envs(planned)
+    assert "ports" not in find_container(planned)
+
+
+def test_a_workspace_needs_no_source() -> None:
+    assert broken(plan_here(action="workspace", function={"name": "lab"})) == []
+
+
+def test_a_command_is_told_the_port_that_it_is_to_listen_on() -> None:
+    planned = plan_here(action="serve", function={**COMMANDED, "port": 9000})
+    assert (broken(planned), warned(planned)) == ([], [])
+    assert find_envs(planned)["PORT"] == "9000"
+    assert find_container(planned)["ports"] == [{"name": "http", "containerPort": 9000}]
+
+
+@pytest.mark.parametrize(
+    ("action", "function", "port"),
+    [("serve", PYTHON, "8080"), ("workspace", PYTHON, "8888"), ("serve", SERVED, "8000"), ("job", PYTHON, None)],
+)
+def test_on_a_cluster_whatever_serves_is_told_its_port(action: str, function: dict[str, Any], port: str | None) -> None:
+    planned = plan_run(make_request(action=action, function=function), make_snapshot(), RUN_ID)
+    assert find_envs(planned).get("PORT") == port
+    sources = [setting.source.layer for setting in planned.settings if setting.path == "envs.PORT"]
+    assert sources == ([] if port is None else [Layer.IMPOSED])
+
+
+def test_a_port_in_the_variables_that_is_not_the_one_of_the_function_loses_and_that_is_told() -> None:
+    planned = plan_run(make_request(action="serve", function=PYTHON, envs={"PORT": "1"}), make_snapshot(), RUN_ID)
+    assert find_envs(planned)["PORT"] == "8080"
+    assert ("envs.PORT", "overridden") in warned(planned)
+
+
+@pytest.mark.parametrize("said", [{"envs": {"PORT": "1"}}, {"secrets": ["PORT"]}])
+def test_where_the_port_is_chosen_here_a_variable_cannot_say_another(said: dict[str, Any]) -> None:
+    planned = plan_here(action="serve", function=COMMANDED, **said)
+    assert (f"{next(iter(said))}.PORT", "local") in broken(planned)
+    assert broken(plan_here(action="job", function=COMMANDED, envs={"PORT": "1"})) == []
+    assert broken(plan_here(action="serve", envs={"PORT": "1"})) == []
+
+
 def test_all_that_is_refused_is_told_at_once() -> None:
     planned = plan_here(function=SERVED, action="serve", replicas=3)
-    assert broken(planned) == [("action", "local"), ("function.kind", "local"), ("replicas", "local")]
+    assert broken(planned) == [("function.kind", "local"), ("replicas", "local")]
     assert all("cluster/here" in violation.message for violation in planned.violations)
 
 
@@ -76,6 +131,7 @@ POD_AFFINITY = {
         ({"function": {**PYTHON, "image": "registry.example/lab/torch:1"}}, "function.image"),
         ({"function": {**PYTHON, "pull_policy": "Always"}}, "function.pull_policy"),
         ({"function": {**PYTHON, "pull_secrets": ["REGISTRY"]}}, "function.pull_secrets.REGISTRY"),
+        ({"function": {**PYTHON, "port": 9000}, "action": "serve"}, "function.port"),
         ({"runtime_class": "nvidia"}, "runtime_class"),
         ({"priority_class": "high"}, "priority_class"),
         ({"affinity": {"podAffinity": POD_AFFINITY}}, "affinity"),

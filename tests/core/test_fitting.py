@@ -1,5 +1,6 @@
 """Whether a run would run now, later or never on a node, and why not."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -126,6 +127,12 @@ def test_without_nodes_nothing_ever_fits() -> None:
     assert judging.judge(make_ask(), Grid()).verdict == "never"
     (violation,) = judging.refuse(make_ask(), Grid())
     assert (violation.path, violation.rule) == ("", "never_fits")
+
+
+def test_too_many_pods_are_told_to_be_fewer() -> None:
+    (violation,) = judging.refuse(replace(make_ask(cpu=5), count=3), Grid([make_node(cpu=8)]))
+    assert violation.message == "has 3 pods; if nothing else ran, 1 of them would fit"
+    assert (violation.path, violation.hint) == ("replicas", "ask for fewer replicas")
 
 
 def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:

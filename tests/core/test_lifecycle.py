@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.core import lifecycle
+from fairlead.core.attempts import Terms, Tried
 from fairlead.core.lifecycle import Act, Decision
 from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import RunRecord
@@ -72,7 +73,7 @@ def test_what_is_stopped_before_anything_was_there_is_stopped() -> None:
     decision = decide(State.STOPPING, None)
     assert (decision.state, decision.reason) == (State.STOPPED, "Stopped")
     assert decision.message == "stopped by mia, before it had started"
-    assert decision.act is not Act.START
+    assert decision.act is Act.STOP  # or what is there of it, and was not seen to begin, could begin afterwards
 
 
 @pytest.mark.parametrize("state", [*GOING, State.STOPPING])
@@ -131,3 +132,55 @@ def test_what_is_stopped_again_says_the_same_again() -> None:
 @pytest.mark.parametrize("degraded", [None, *Phase])
 def test_a_degraded_run_goes_on_like_a_running_one(degraded: Phase | None) -> None:
     assert decide(State.DEGRADED, degraded).act is Act.NONE
+
+
+# Tries
+
+
+RETRIES = Tried(Terms(retries=2))
+
+
+def test_what_failed_and_has_tries_left_waits_to_be_tried_again() -> None:
+    seen = Observation(Phase.FAILED, reason="ExitCode", message="ValueError: bad", exit_code=1)
+    decision = lifecycle.decide(make_run(State.RUNNING), seen, RETRIES)
+    assert (decision.state, decision.act, decision.reason) == (State.QUEUED, Act.NONE, "Retrying")
+    assert decision.message == "attempt 1 failed (ExitCode): ValueError: bad; attempt 2 of 3 begins in 10 s"
+    failure = decision.failure
+    assert failure is not None
+    assert (failure.reason, failure.message, failure.retry.pause_seconds) == ("ExitCode", "ValueError: bad", 10)
+
+
+def test_the_last_try_fails_as_any_run_does_and_says_that_it_was_the_last() -> None:
+    seen = Observation(Phase.FAILED, reason="ExitCode", message="ValueError: bad")
+    decision = lifecycle.decide(make_run(State.RUNNING, attempt=3), seen, Tried(RETRIES.terms, [0, 0]))
+    message = "ValueError: bad; that was attempt 3 of 3"
+    assert decision == Decision(State.FAILED, Act.NONE, "ExitCode", message)
+
+
+@pytest.mark.parametrize("seen", [Observation(Phase.SUCCEEDED), None])
+def test_what_has_completed_or_is_lost_is_not_tried_again(seen: Observation | None) -> None:
+    decision = lifecycle.decide(make_run(State.RUNNING, started_at=NOW), seen, RETRIES)
+    assert (decision.state in FINAL, decision.failure) == (True, None)
+
+
+def test_what_failed_before_its_stop_arrived_is_not_tried_again() -> None:
+    seen = Observation(Phase.FAILED, reason="ExitCode", message="exited with 1")
+    decision = lifecycle.decide(make_run(State.STOPPING), seen, RETRIES)
+    message = "exited with 1; it had ended before mia stopped it"
+    assert decision == Decision(State.FAILED, Act.NONE, "ExitCode", message)
+
+
+@pytest.mark.parametrize(("attempt", "it"), [(1, "it"), (2, "attempt 2")])
+def test_what_is_stopped_while_it_waits_says_what_had_not_started(attempt: int, it: str) -> None:
+    waiting = make_run(State.QUEUED, attempt=attempt)
+    decision = lifecycle.decide_stop(waiting, "mia")
+    assert (decision.state, decision.message) == (State.STOPPED, f"stopped by mia, before {it} had started")
+    gone = lifecycle.decide(make_run(State.STOPPING, attempt=attempt), None, RETRIES)
+    assert (gone.state, gone.message) == (State.STOPPED, f"stopped by mia, before {it} had started")
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.DEGRADED])
+def test_a_served_run_of_which_nothing_answers_any_more_is_degraded(state: State) -> None:
+    found = lifecycle.decide(make_run(state, action="serve"), Observation(Phase.STARTING))
+    assert (found.state, found.act, found.reason) == (State.DEGRADED, Act.NONE, "NotReady")
+    assert decide(state, Phase.STARTING).reason != "NotReady"

@@ -43,9 +43,11 @@ def test_what_policies_say_where_nobody_else_does_is_asked_for_too() -> None:
     assert ask(make_compute_resource(resources={"cpu": 2}), policy).amounts == make_amounts(cpu=2, mem="2Gi", pods=1)
 
 
+@pytest.mark.parametrize("cluster", [make_cluster(), LOCAL], ids=["kubernetes", "local"])
 @pytest.mark.parametrize("types", [["inference"], ["workspace"], ["inference", "training"], None])
-def test_it_is_tried_with_an_action_that_it_is_for(types: list[str] | None) -> None:
-    assert ask(make_compute_resource(resources={"cpu": 2}, workload_types=types)).amounts["cpu"] == 2 * 10**9
+def test_it_is_tried_with_an_action_that_it_is_for(types: list[str] | None, cluster: Cluster) -> None:
+    resource = make_compute_resource(resources={"cpu": 2}, workload_types=types)
+    assert ask(resource, cluster).amounts["cpu"] == 2 * 10**9
 
 
 def test_an_action_that_a_policy_forbids_is_passed_over() -> None:
@@ -75,7 +77,7 @@ def test_what_each_user_has_to_settle_keeps_nobody_from_using_it(policy: dict[st
         ({"resources": {"gpu": {"devices": 1, "memory": "50%"}}}, make_cluster(), "resources.gpu.memory"),
         ({"resources": {"gpu": {"devices": 1, "memory": "50%"}}}, LOCAL, "resources.gpu.memory"),
         ({"run_as_user": 0}, make_policy(), "run_as_user"),
-        ({"workload_types": ["inference"]}, LOCAL, "action"),
+        ({"workload_types": ["inference"]}, make_policy(rules={"action": {"options": ["job"]}}), "action"),
     ],
 )
 def test_what_is_forbidden_or_impossible_is_told(resource: dict[str, Any], more: Policy | Cluster, path: str) -> None:
@@ -84,4 +86,5 @@ def test_what_is_forbidden_or_impossible_is_told(resource: dict[str, Any], more:
 
 def test_what_is_wrong_with_it_is_told_before_what_is_wrong_with_the_action() -> None:
     shared = {"gpu": {"devices": 1, "memory": "50%"}}
-    assert refuse(make_compute_resource(resources=shared, workload_types=["inference"]), LOCAL).rule == "gpu_sharing"
+    resource = make_compute_resource(resources=shared, workload_types=["inference"])
+    assert refuse(resource, LOCAL, make_policy(rules={"action": {"options": ["job"]}})).rule == "gpu_sharing"

@@ -95,13 +95,13 @@ HELD = (Holder("id-41", "train-41", Load(2, 0, 0, 1)), Holder("id-42", "train-42
         (
             make_load(gpu=1),
             make_allowance(Load(6, 0, 0, 2), aside=Load(gpu=4, runs=1), gpu=8, holders=HELD),
-            "quota of department/vision: 8 GPUs, of which 6 are held; this run asks for 1, and one that has waited"
-            " longer comes first",
+            "quota of department/vision: 8 GPUs, of which 6 are held; this run asks for 1, and one before it in"
+            " the queue comes first",
         ),
         (
             make_load(),
             make_allowance(Load(0, 0, 0, 1), aside=Load(runs=1), runs=2),
-            "quota of department/vision: 2 runs at once, and 1 has a place; one that has waited longer comes first",
+            "quota of department/vision: 2 runs at once, and 1 has a place; one before it in the queue comes first",
         ),
         (
             make_load(gpu=1),

@@ -6,6 +6,7 @@ import pytest
 
 from fairlead.core.fitting import sharing
 from fairlead.model.nodes import Device, Share
+from tests.core.test_sharing import make_kai_node, make_share_ask, make_sharer, tell
 
 REGISTER = "hami.io/node-nvidia-register"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
@@ -127,3 +128,10 @@ def test_what_a_pod_was_given_is_read_off_its_annotations_and_labels(
     annotations: dict[str, str], labels: dict[str, str], shares: tuple[Share, ...]
 ) -> None:
     assert sharing.read_shares(annotations, labels) == shares
+
+
+def test_however_many_gpus_nobody_has_one_is_enough_to_look_at() -> None:
+    node = make_kai_node(make_sharer(Share("group", memory=40960)), gpu=10**15)
+    ask = make_share_ask("kai", percent=50)
+    assert tell(ask, node) == ""
+    assert sharing.deal(ask, node) == (Share("new-1", 20480),)

@@ -40,10 +40,13 @@ VOLATILE = (
     (r"(?m)^[0-9a-f]{32}(?=  )", RUN_ID),  # in a table, whose columns stay in line
     (rf"\b(?!{RUN_ID})[0-9a-f]{{32}}\b", "01a1dde4816c"),
     (r"\bfl_[\w-]{43}(?![\w-])", "fl_4U8tnZO"),
+    (r"\bword=[0-9a-f]{16}\.[\w-]+", "word=5e318f8c.AbxDYNRi"),
+    (r"(?<=\.localhost):\d+", ":8470"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-11-15T08:30:00Z"),
     (r"(?m)(?<=  )\d+[sm]$", "3s"),  # the age at the end of a table's row
     (r'("next_cursor": ?)"[^"]+"', r'\1"WyJuYW1l"'),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-11-15 08:30:00"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "2026-11-17 05:00 UTC"),
     (r"\b\d\.\d s\b", "0.4 s"),
     (r'("kubernetes.io/arch": ?)"\w+"', r'\1"amd64"'),
     (

@@ -32,7 +32,7 @@ MODELS: tuple[tuple[str, type[Strict]], ...] = (
     *((ADMINISTRATION, model) for model in (Department, Project, ComputeResource, Template)),
 )
 WRITTEN = [
-    *((page, field) for page, model in MODELS for field in (*model.model_fields, *model.NOT_BUILT)),
+    *((page, field) for page, model in MODELS for field in model.model_fields),
     *((REQUIREMENTS, word) for word in (*SPEC_FIELDS, *WORKLOAD_TYPES)),
     *((ADMINISTRATION, word) for word in (*fields.KNOWN, *KINDS)),
     *((ADMINISTRATION, word) for word in WORKLOAD_TYPES.values()),

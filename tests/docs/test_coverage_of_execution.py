@@ -14,8 +14,9 @@ SOURCES = ROOT / "src" / "fairlead"
 TELLING = (
     *("core/lifecycle.py", "core/turns.py", "core/fitting/admission.py"),
     *(f"controllers/{name}.py" for name in ("ledgers", "runs", "works")),
-    *(f"adapters/local/{name}.py" for name in ("executors", "outcomes", "sampling", "supervisor")),
-    "services/runs.py",
+    *(f"adapters/local/{name}.py" for name in ("executors", "outcomes", "sampling", "serving", "supervisor")),
+    *(f"services/{name}.py" for name in ("runs", "submissions")),
+    "core/idleness.py",
 )
 REASON = re.compile(r'(?<!== )"((?:[A-Z]+[a-z]+)+)"')
 REASONS = sorted({reason for file in TELLING for reason in REASON.findall((SOURCES / file).read_text("utf-8"))})

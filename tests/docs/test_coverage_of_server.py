@@ -112,6 +112,6 @@ def _errors(kind: type[errors.FairleadError]) -> Iterator[type[errors.FairleadEr
 
 def _door_codes() -> Iterator[tuple[str, str]]:
     """The codes that only the server itself gives, with their statuses, as they stand in its text."""
-    text = "".join(file.read_text("utf-8") for file in (SOURCES / "server").glob("*.py"))
+    text = "".join(file.read_text("utf-8") for file in (SOURCES / "server").rglob("*.py"))
     for status, code in re.findall(r'(?:Problem|render)\(\s*([\w.]+),\s*"(\w+)"', text):
         yield code, status if status.isdigit() else "any"

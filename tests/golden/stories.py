@@ -24,6 +24,7 @@ CODE = Code(
     archive=b"the packed code",
     digest="sha256:c0de",
     handover="# the handover program\n",
+    answering="# the answering program\n",
 )
 
 

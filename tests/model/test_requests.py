@@ -39,12 +39,13 @@ REFUSED: list[tuple[Any, str, str]] = [
     ({"function": "a", "deadline": "soon"}, "deadline", "duration"),
     ({"function": "a", "deadline": "1h1x"}, "deadline", "duration"),
     ({"function": "a", "strict": "yes"}, "strict", "type"),
-    ({"function": "a", "retries": 3}, "retries", "not_built"),
-    ({"function": "a", "on_oom": {}}, "on_oom", "not_built"),
-    ({"function": "a", "schedule": "daily"}, "schedule", "not_built"),
-    ({"function": "a", "priority": 5}, "priority", "not_built"),
+    ({"function": "a", "retries": 21}, "retries", "range"),
+    ({"function": "a", "on_oom": {"grow": 1}}, "on_oom.grow", "range"),
+    ({"function": "a", "schedule": {}}, "schedule.cron", "required"),
+    ({"function": "a", "priority": 101}, "priority", "range"),
     ({"function": "a", "plan_token": "x" * 201}, "plan_token", "too_long"),
     ({"function": "a", "replica": 5}, "replica", "unknown_field"),
+    ({"function": "a", "": 5}, "''", "unknown_field"),
 ]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
+from fairlead.model.requests import Action
 from fairlead.sdk.connections import Connection
 from fairlead.sdk.functions import Asked
 from fairlead.sdk.projects import Project
@@ -41,13 +42,13 @@ class Platform:
         """Submit a run of a shell script."""
         return self.project.function("shell", command=["bash", "-c", text]).run(**asked)
 
-    def python(self, text: str, handler: str | None = None, **asked: Unpack[Asked]) -> Run:
+    def python(self, text: str, handler: str | None = None, action: Action = "job", **asked: Unpack[Asked]) -> Run:
         """Submit a run of a Python file, or of a function in it. The file is sent as it is, unchecked."""
         folder = Path(tempfile.mkdtemp(dir=self.shared))
         (folder / "main.py").write_text(text)
         function = self.project.function("python", source=str(folder / "main.py"))
         function._said |= {} if handler is None else {"handler": handler}
-        return function.run(**asked)
+        return function.run(action, **asked)
 
     def folder_of(self, run: Run) -> Path:
         """Where the server keeps what belongs to a run."""

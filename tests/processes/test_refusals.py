@@ -27,6 +27,9 @@ SETTINGS: dict[str, Case] = {
     "unknown variable": (USAGE, [], {"FAIRLEAD_PROT": "1"}, "FAIRLEAD_PROT: did you mean FAIRLEAD_PORT"),
     "unknown level": (USAGE, [], {"FAIRLEAD_LOG_LEVEL": "loud"}, "loud"),
     "no kind of administrator": (USAGE, [], {"FAIRLEAD_ADMINS": "user:ada,bob"}, "user:<name> or group:<name>"),
+    "served host with a star": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "*.apps.example.org"}, "is no name of hosts"),
+    "served host with a scheme": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "https://a.example.org"}, "without a scheme"),
+    "served host of numbers": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "10.0.0.1"}, "served_host: '10.0.0.1' is no name"),
     "OIDC without issuer": (USAGE, ["--auth", "oidc"], {}, "oidc_issuer"),
     "issuer without OIDC": (USAGE, [], {"FAIRLEAD_OIDC_ISSUER": "https://a.example.org"}, "set auth to oidc"),
     "client without OIDC": (

@@ -49,7 +49,7 @@ def test_a_quota_of_two_holds_the_third_with_a_true_reason_until_one_ends(platfo
     for run in running:
         reach(run, "running")
     third = submit(platform, "echo here")
-    until(lambda: third.refresh().data["reason"] == "Quota")
+    until(lambda: third.refresh().data["reason"] == "QuotaExceeded")
     assert (str(third.state), third.data["held_by"]) == ("queued", None)
     assert third.data["message"] == "waits for its turn: the quota of department/vision is 2 runs at once"
     why = ask(platform, f"/runs/{third.id}/why")
@@ -71,7 +71,7 @@ def test_a_quota_of_two_holds_the_third_with_a_true_reason_until_one_ends(platfo
 
 def test_a_quota_that_is_raised_lets_runs_go(platform: Platform) -> None:
     runs = [submit(platform, "sleep 60") for _ in range(4)]
-    until(lambda: [run.refresh().data["reason"] for run in runs].count("Quota") == 2)
+    until(lambda: [run.refresh().data["reason"] for run in runs].count("QuotaExceeded") == 2)
     platform.project._connection.put("/policies/department/vision", {"quota": {"runs": 3}}, revision=1)
     until(lambda: [str(run.refresh().state) for run in runs].count("running") == 3, 15)
     assert [str(run.state) for run in runs] == ["running"] * 3 + ["queued"]

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
+import httpx2
 import pytest
 
+from fairlead.sdk.runs import Run
 from tests.architecture.modules import ROOT
 from tests.processes import execution
 from tests.processes.execution import Platform, end, find_processes, hear, until
-from tests.processes.machines import Launcher, Machine
+from tests.processes.machines import PLAIN, Launcher, Machine
 
 NOBODY = 65534
 PYTHON = "/usr/bin/python3"  # the one of the virtual environment may lie where nobody else gets to
@@ -97,6 +99,45 @@ def test_limits_hold(platform: Platform) -> None:
     assert end(hungry)["reason"] == "OOMKilled"
     assert end(slow)["reason"] == "DeadlineExceeded"
     assert find_processes(hungry.id) == find_processes(slow.id) == []
+
+
+def test_a_served_function_answers_and_is_started_again_when_it_ends(platform: Platform) -> None:
+    text = "import os\ndef f(code=None):\n    return os.getpid() if code is None else os._exit(code)"
+    run = platform.python(text, "f", action="serve")
+    until(lambda: run.refresh().data["reason"] == "Ready", 120)
+    assert ask(platform, run, {})[0] == 200
+    assert ask(platform, run, {"code": 3})[0] == 502
+    until(lambda: run.refresh().data["reason"] == "CrashLoopBackOff", 120)
+    until(lambda: run.refresh().data["reason"] == "Ready", 120)
+    assert ask(platform, run, {})[0] == 200
+    run.stop()
+    assert end(run)["state"] == "stopped"
+    assert find_processes(run.id) == []
+
+
+def test_a_served_command_listens_on_its_port_and_is_killed_over_its_memory(platform: Platform) -> None:
+    text = (
+        "import http.server, os\nclass Eats(http.server.SimpleHTTPRequestHandler):\n    def do_POST(self):\n"
+        "        bytearray(300 << 20)[:] = os.urandom(300 << 20)\n"
+        "http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), Eats).serve_forever()\n"
+    )
+    function = platform.project.function("web", command=["python3", "-c", text])
+    run = function.run(action="serve", resources={"mem": {"limits": "128Mi"}})
+    until(lambda: run.refresh().data["reason"] == "Ready", 120)
+    assert ask(platform, run, {})[0] == 502
+    until(lambda: run.refresh().data["reason"] == "OOMKilled", 120)
+    assert run.data["state"] == "degraded"
+    until(lambda: run.refresh().data["reason"] == "Ready", 120)
+    run.stop()
+    assert end(run)["state"] == "stopped"
+    assert find_processes(run.id) == []
+
+
+def ask(platform: Platform, run: Run, inputs: dict[str, int]) -> tuple[int, str]:
+    """What a run answers, through the server."""
+    headers = {"Authorization": f"Bearer {platform.server.token}"}
+    answer = httpx2.post(f"{platform.server.url}/served/{run.id}/", json=inputs, headers=headers, **PLAIN)
+    return answer.status_code, answer.text
 
 
 def test_a_run_is_stopped_with_all_that_it_started(platform: Platform) -> None:

@@ -9,8 +9,13 @@ import pytest
 import structlog
 
 from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.model.observations import Reach
+from fairlead.server.proxying.connections import Connections
+from fairlead.server.proxying.exchanges import Means
 from tests.server.samples import fill
 from tests.server.sites import Operation, Site, open_site, operations_of
+from tests.server.stages import Stage, open_stage
+from tests.server.upstreams import Program, serving
 
 Lines = list[MutableMapping[str, Any]]
 
@@ -64,3 +69,55 @@ def two(any_site: Site) -> Site:
     """A server on every database, with things in it."""
     fill(any_site, "alpha")
     return any_site
+
+
+@pytest.fixture
+def stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
+    """A server on a port of this machine, with runs that serve something."""
+    with open_stage(sqlite_store) as opened:
+        yield opened
+
+
+@pytest.fixture
+def hasty_stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
+    """The same, which waits for a second, asks ten times a second who may go on, and has two connections to a run."""
+    with open_stage(sqlite_store, Means(Connections(2), patience_seconds=1, renewed_every_seconds=0.1)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def program() -> Program:
+    """What a run serves."""
+    return Program()
+
+
+@pytest.fixture
+def reach(program: Program) -> Iterator[Reach]:
+    """How that is reached, by a port."""
+    with serving(program) as reached:
+        yield reached
+
+
+@pytest.fixture(scope="module")
+def common_stage(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A server that all tests of a file share: each has runs of its own."""
+    file = tmp_path_factory.mktemp("stage") / "fairlead.db"
+    shutil.copy(sqlite_template, file)
+    store = DatabaseStore(f"sqlite:///{file}")
+    with open_stage(store) as opened:
+        yield opened
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def common_program() -> Program:
+    """What all runs serve."""
+    return Program()
+
+
+@pytest.fixture(scope="module")
+def reaches(common_program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Reach]]:
+    """How it is reached: by a Unix socket, and by a port."""
+    path = tmp_path_factory.mktemp("run") / "run.sock"
+    with serving(common_program, path=path) as by_socket, serving(common_program) as by_port:
+        yield {"socket": by_socket, "port": by_port}

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from fairlead.core.fitting.grids import Grid
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Work
+from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Reach, Work
 from fairlead.model.quantities import NANOS
 from fairlead.model.records import RunRecord
 from fairlead.ports import Store
@@ -29,6 +29,7 @@ class Machine:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.held: dict[str, Holding] = {}
+        self.reaches: dict[str, Reach] = {}
 
     def hear_of(self, run_id: str) -> None:
         """Note what has become of a run."""
@@ -64,6 +65,12 @@ class Machine:
         if path != FILE:
             raise NotFound(f"run {run_id} left no such file")
         return io.BytesIO(CONTENT)
+
+    def reach(self, run_id: str) -> Reach:
+        """Where a run listens, once a test has said so."""
+        if run_id not in self.reaches:
+            raise NotFound(f"run {run_id} serves nothing")
+        return self.reaches[run_id]
 
     def check(self, projects: Sequence[str]) -> list[Check]:
         """All is well, and something is missing."""

@@ -58,6 +58,8 @@ BODIES: Mapping[str, Data | bytes] = {
     "POST /projects/{project}/runs/preview": {"function": CONTAINER},
     "POST /fit": {"project": "alpha", "request": {"function": CONTAINER}, "without": []},
     "POST /projects/{project}/runs": {"function": CONTAINER, "envs": {"EPOCHS": "3"}},
+    "POST /projects/{project}/schedules": {"function": CONTAINER, "schedule": "0 6 * * *"},
+    "PATCH /projects/{project}/schedules/{name}": {"cron": "0 7 * * *", "timezone": "Europe/Rome"},
     "POST /runs/{run_id}/change": {"change": {"resources": {"cpu": "1"}}},
     "PUT /projects/{project}/code/{digest}": CODE,
     "PUT /runs/{run_id}/handover/{path}": b"what a run left",
@@ -123,7 +125,11 @@ def fill(site: Site, name: str) -> dict[str, str]:
     site.put(f"/projects/{name}/code/{DIGEST}", CODE)
     ended = site.make(f"/projects/{name}/runs", {"function": SCRIPT | {"name": f"{name}-ended", "code": DIGEST}})
     site.make(f"/runs/{ended['id']}/stop", None)
+    served = {"function": CONTAINER | {"name": f"{name}-served", "port": 8000}, "action": "serve"}
+    serves = site.make(f"/projects/{name}/runs", served)
     run = site.make(f"/projects/{name}/runs", {**asked, "volumes": [mounted]})
+    daily = {"function": CONTAINER | {"name": f"{name}-daily"}, "schedule": "0 6 * * *"}
+    schedule = site.make(f"/projects/{name}/schedules", daily)
     role = site.make("/roles", {"subject": f"user:{name}-user", "role": "admin", "scope": scope})
     token = site.make("/tokens", {"name": f"{name} laptop", "user": f"{name}-user"})
     return {
@@ -138,8 +144,10 @@ def fill(site: Site, name: str) -> dict[str, str]:
         "secret": secret,
         "volume": volume,
         "function": f"{name}-written",
+        "schedule": schedule["name"],
         "run": run["id"],
         "ended": ended["id"],
+        "served": serves["id"],
         "role": role["id"],
         "token": token["id"],
         "token_text": token["token"],
@@ -148,6 +156,14 @@ def fill(site: Site, name: str) -> dict[str, str]:
 
 # What only a run that has ended has, or what would be read for as long as it runs.
 OF_ENDED_RUNS = ("/result", "/code", "/logs")
+OF_SERVED_RUNS = ("/url", "/open")
+
+
+def _run_of(operation: Operation) -> str:
+    """Which of the runs an operation is about."""
+    if operation.path.endswith(OF_SERVED_RUNS):
+        return "served"
+    return "ended" if operation.path.endswith(OF_ENDED_RUNS) else "run"
 
 
 def names_of(operation: Operation, things: Mapping[str, str], kind: str = "project") -> dict[str, str]:
@@ -155,13 +171,13 @@ def names_of(operation: Operation, things: Mapping[str, str], kind: str = "proje
     first = operation.path.split("/")[3]
     nouns = {"compute-resources": "compute_resource", "policies": kind}
     name = nouns.get(first, first.rstrip("s"))
-    held = next((noun for noun in ("secret", "volume", "function") if f"/{noun}s/" in operation.path), None)
+    held = next((noun for noun in ("secret", "volume", "function", "schedule") if f"/{noun}s/" in operation.path), None)
     name = held or name
     known = {
         "name": things.get(name, ""),
         "kind": kind,
         "project": things["project"],
-        "run_id": things["ended" if operation.path.endswith(OF_ENDED_RUNS) else "run"],
+        "run_id": things[_run_of(operation)],
         "path": FILE,
         "digest": DIGEST,
         "role_id": things["role"],

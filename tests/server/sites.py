@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
-from httpx2 import Response
+from httpx2 import Client, Response
 from starlette.testclient import TestClient
 
 from fairlead.adapters import safes
@@ -41,7 +41,7 @@ class Site:
     """An application over a store, with somebody who governs it."""
 
     app: FastAPI
-    client: TestClient
+    client: Client
     services: Services
     founding: Founding
     store: Store
@@ -161,18 +161,23 @@ def open_site(
     store: Store, url: str = URL, entrance: Entrance | None = None, page: Path | None = None
 ) -> Iterator[Site]:
     """A server over an empty store."""
+    site, _ = build_site(store, url, entrance, page=page)
+    with site.client:
+        yield site
+
+
+def build_site(store: Store, url: str = URL, entrance: Entrance | None = None, **options: Any) -> tuple[Site, Machine]:
+    """A server over an empty store that was not started yet, and what pretends to execute its runs."""
     machine = Machine(store)
     execution = Execution(Fleet({"kubernetes": machine}), machine.hear_of)
     services, founding = build_services(store, safes.KeySafe(safes.parse_keys(KEY)), entrance, execution=execution)
     founding.found([f"user:{ADMIN}"])
     token, _ = founding.let_in(ADMIN, MACHINE, None)
     app = create_application(
-        services, check_ready=lambda: None, make_id=make_id, url=url, page=page, stream_seconds=0.0
+        services, check_ready=lambda: None, make_id=make_id, url=url, stream_seconds=0.0, **options
     )
-    client = TestClient(app, base_url=url, raise_server_exceptions=False, follow_redirects=False)
-    with client:
-        site = Site(app, client, services, founding, store, token)
-        yield site
+    client: Any = TestClient(app, base_url=url, raise_server_exceptions=False, follow_redirects=False)
+    return Site(app, client, services, founding, store, token), machine
 
 
 def told(answer: Response) -> Any:
@@ -210,7 +215,7 @@ def within(seconds: float) -> Iterator[None]:
     assert took < seconds, f"took {took:.2f} s of the processor"
 
 
-def cookie_in(answer: Response) -> Any:
-    """The session that an answer sets."""
+def cookie_in(answer: Response, name: str = COOKIE) -> Any:
+    """The session that an answer sets, or another cookie."""
     jar: SimpleCookie = SimpleCookie(answer.headers["set-cookie"])
-    return jar[COOKIE]
+    return jar[name]

@@ -64,6 +64,23 @@ def test_a_parameter_that_means_nothing_is_refused_everywhere(
         assert paths_of(problem) == ["colour"], item.key
 
 
+@pytest.mark.parametrize(
+    ("asked", "path", "hint"),
+    [
+        ("logs?cursor=none", "cursor", "write a whole number in digits"),
+        ("logs?follow=maybe", "follow", "write true or false"),
+        ("logs?format=xml", "format", "write 'json' or 'raw'"),
+        ("logs?cursor=-1", "cursor", "/api/v1/openapi.json says what it may be"),
+        ("usage?=1", "''", "known: attempt"),
+    ],
+)
+def test_a_parameter_that_is_not_understood_says_what_to_write(
+    common_site: Site, things: dict[str, str], asked: str, path: str, hint: str
+) -> None:
+    problem = problem_of(common_site.ask("GET", f"/runs/{things['ended']}/{asked}"), 422)
+    assert [(found["path"], found["hint"]) for found in problem["violations"]] == [(path, hint)]
+
+
 def test_too_much_in_an_address_is_refused(common_site: Site) -> None:
     for query in (
         "search=" + "x" * 20_000,

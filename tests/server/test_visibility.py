@@ -312,7 +312,7 @@ def queries(item: Operation) -> Iterator[str]:
         match parameter["name"]:
             case "sort":
                 yield from (f"?sort={value}&limit=500" for value in parameter["schema"]["enum"][::5])
-            case "archived" | "live":
+            case "archived" | "live" | "paused":
                 yield from (f"?{parameter['name']}={value}&total=true&limit=500" for value in ("true", "false"))
             case "search" | "cursor" | "limit" | "total":
                 pass

@@ -130,6 +130,8 @@ def test_a_log_is_read_on_from_its_cursor(platform: Platform) -> None:
     first = executions.log(root, run, 0, 100)
     assert ([entry.data for entry in first.entries], first.complete) == ([b"hello\n"], False)
     platform.executor.end(run)
+    assert not executions.log(root, run, first.cursor, 100).complete  # it may be tried again, for all that is kept yet
+    platform.control().look({run})
     assert executions.log(root, run, first.cursor, 100).complete
 
 

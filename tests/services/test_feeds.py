@@ -24,6 +24,13 @@ def test_a_look_finds_what_changed_and_what_is_gone(world: World) -> None:
     assert (later.runs, later.gone) == ([], [])
 
 
+def test_what_changed_is_told_also_after_the_clock_was_set_back(world: World) -> None:
+    begun = world.services.feeds.begin(world.root)
+    world.clock.pass_by(hours=-3)
+    new = world.submit()
+    assert [run.id for run in world.services.feeds.look(world.root, None, begun.at).runs] == [new.id]
+
+
 def test_nobody_hears_of_what_they_do_not_see(world: World) -> None:
     viewer, begun = world.grant("vera", "viewer", LAKE), world.services.feeds.begin(world.root)
     hidden, seen = world.submit(FOREST), world.submit(LAKE)

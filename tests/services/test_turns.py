@@ -39,7 +39,7 @@ def wait(platform: Platform, scope: str = HOME, **asked: Any) -> str:
     """The id of a run that is told what it waits for."""
     run = platform.submit(scope, **asked)
     platform.control().look(set())
-    assert platform.state(run.id) == ("queued", "Quota")
+    assert platform.state(run.id) == ("queued", "QuotaExceeded")
     return run.id
 
 
@@ -99,7 +99,7 @@ def test_what_no_node_takes_is_refused_with_a_hint_that_quotas_allow(platform: P
 def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform: Platform) -> None:
     run_id, holder = wait(platform, resources={"cpu": 2}), holder_of(platform)
     told = why(platform, run_id)
-    assert (told.state, told.reason) == ("queued", "Quota")
+    assert (told.state, told.reason) == ("queued", "QuotaExceeded")
     quota = "quota of platform: 4 CPU, of which 3 are held; this run asks for 2"
     assert told.message == f"{quota}; next: run {holder} holds 3"
     assert told.fit.verdict == "later"
@@ -114,11 +114,19 @@ def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform:
 def test_who_is_behind_others_is_told_so(platform: Platform) -> None:
     first, second = (wait(platform, resources={"cpu": cpu}) for cpu in (4, 1))
     told = why(platform, second)
-    assert told.message.endswith("this run asks for 1, and one that has waited longer comes first")
+    assert told.message.endswith("this run asks for 1, and one before it in the queue comes first")
     assert told.fit.ways_out == ()  # the end of the one that runs helps the one before it
     # Another run in the place of the first would let the second pass.
     assert [kind for kind, _ in list_ways(why(platform, first).fit.ways_out)] == ["wait"]
     assert preview(platform, resources={"cpu": 1})["reasons"] == [told.message]
+
+
+def test_why_and_a_preview_mind_priorities(platform: Platform) -> None:
+    first, second = (wait(platform, resources={"cpu": 4}, priority=priority) for priority in (0, 3))
+    assert [why(platform, run_id).position for run_id in (first, second)] == [2, 1]
+    assert "it is number 1 in the queue for the quota of platform, with priority 3" in why(platform, second).details
+    told = [preview(platform, resources={"cpu": 1}, priority=priority) for priority in (0, 5)]
+    assert [found["verdict"] for found in told] == ["later", "now"]
 
 
 def test_a_way_out_of_one_that_waits_holds_for_the_last_in_line(platform: Platform) -> None:

@@ -72,7 +72,8 @@ def test_why_says_who_is_before_it_and_what_would_help(platform: Platform) -> No
     first, second = wait(platform), wait(platform)
     whys = [platform.world.services.whys.why(platform.world.root, run_id) for run_id in (first, second)]
     assert [why.ahead for why in whys] == [0, 1]
-    assert "1 run has waited longer for the same machines" in whys[1].details
+    assert whys[1].position == 2
+    assert "it is number 2 in the queue of cluster/here" in whys[1].details
     assert [way.kind for way in whys[1].fit.ways_out] == ["lower", "wait"]
     explained = platform.world.services.whys.explain(platform.world.root, second)
     assert explained["fit"] == explaining.fit_data(whys[1].fit)

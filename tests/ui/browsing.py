@@ -20,7 +20,7 @@ GRAVE = ("serious", "critical")
 # Chromium calls these mistakes of the page. They are what the server answers to people: who are you, not this, not now.
 ANSWERS = re.compile(r"Failed to load resource: the server responded with a status of (401|409|412|422) ")
 # A name is never looked up: whatever the page asks for elsewhere, nobody hears of it.
-ARGUMENTS = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+ARGUMENTS = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE *.localhost"]
 
 # What is half faded in has half of its contrast.
 AT_REST = """() => Promise.all(document.getAnimations()
@@ -129,14 +129,13 @@ def check_accessibility(page: Page, *, ignored: Sequence[str] = (), only: Sequen
 
 
 def take_screenshot(page: Page, name: str, *, full: bool = False) -> None:
-    """A picture of a page, or of all that it scrolls to. `make screenshots` keeps it in docs/screenshots."""
+    """A picture of a page, or of all that it scrolls to, where `make screenshots` wants it in docs/screenshots."""
     page.evaluate("document.fonts.ready.then(() => null)")
-    picture = page.screenshot(type="webp", quality=90, animations="disabled", caret="hide", full_page=full)
-    kept = os.environ.get("SCREENSHOTS")
-    if kept:
+    if kept := os.environ.get("SCREENSHOTS"):
         file = ROOT / kept / f"{name}.webp"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(picture)
+        how: Any = {"type": "webp", "quality": 90, "animations": "disabled", "caret": "hide"}
+        file.write_bytes(page.screenshot(**how, full_page=full))
 
 
 def keep_evidence(page: Page, name: str) -> Path:

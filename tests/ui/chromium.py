@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-INSTALL = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", "chromium", "fonts-dejavu-core"]
+# The first has no windows, which even hidden ones are drawn for: with it, tests take three quarters of the time.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PACKAGES = ["chromium-headless-shell", "fonts-dejavu-core"]
+INSTALL = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *PACKAGES]
 UPDATE = ["apt-get", "update", "--quiet"]
 HOW_TO_GET_IT = (
-    "there is no Chromium for the tests of the web page: install it (on Debian: apt install chromium "
-    "fonts-dejavu-core), or name one: make test CHROMIUM=/path/to/chromium"
+    f"there is no Chromium for the tests of the web page: install it (on Debian: apt install {' '.join(PACKAGES)}), "
+    "or name one: make test CHROMIUM=/path/to/chromium"
 )
 
 

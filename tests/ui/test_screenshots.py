@@ -33,6 +33,7 @@ MANY = 1000
 PAGES = {
     "runs": "/runs",
     "functions": "/functions",
+    "schedules": "/schedules",
     "capacity": "/capacity",
     "compute-resources": "/compute-resources",
     "templates": "/templates",

@@ -12,6 +12,7 @@ const Run = lazy(() => import("./features/runs/page/RunPage"));
 const NewRun = lazy(() => import("./features/runs/form/NewRun"));
 const Functions = lazy(() => import("./features/functions/Functions"));
 const FunctionPage = lazy(() => import("./features/functions/FunctionPage"));
+const Schedules = lazy(() => import("./features/schedules/Schedules"));
 const Capacity = lazy(() => import("./features/capacity/Capacity"));
 const ComputeResources = lazy(() => import("./features/compute-resources/ComputeResources"));
 const ComputeResourceForm = lazy(() => import("./features/compute-resources/FormPage"));
@@ -43,6 +44,7 @@ export function Pages() {
             <Route path="/runs/:id/:part?" component={Run} />
             <Route path="/functions" component={Functions} />
             <Route path="/functions/:project/:name/:part?" component={FunctionPage} />
+            <Route path="/schedules" component={Schedules} />
             <Route path="/capacity" component={Capacity} />
             <Route path="/compute-resources" component={ComputeResources} />
             <Route path="/new/compute-resource" component={ComputeResourceForm} />

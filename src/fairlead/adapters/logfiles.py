@@ -4,8 +4,10 @@ A record is a header (a mark, nanoseconds, stream, length) and that many bytes. 
 file.
 """
 
+import contextlib
 import os
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -16,6 +18,7 @@ STREAMS = ("stdout", "stderr", "platform")
 LARGEST_RECORD = 1 << 20
 LARGEST_LOG = 1 << 30
 FULL = b"the log has reached its largest size: what follows is not kept\n"
+NO_ROOM = b"the disk was full: %d bytes are not kept\n"
 
 
 class Piece(NamedTuple):
@@ -28,11 +31,13 @@ class Piece(NamedTuple):
 
 
 class LogWriter:
-    """Appends to a log, up to its largest size; then says once that the rest is not kept."""
+    """Appends to a log, up to its largest size; then says once that the rest is not kept. So it does of gaps."""
 
     def __init__(self, file: Path, largest: int = LARGEST_LOG) -> None:
         self._file: BinaryIO = file.open("ab", buffering=0)
         self._left = largest - self._file.tell()
+        self._lost = 0  # bytes, for want of room, and not told yet
+        self.has_gaps = False
 
     def write(self, stream: str, data: bytes, nanoseconds: int) -> None:
         """Keep what a stream wrote."""
@@ -47,15 +52,25 @@ class LogWriter:
             self._append(stream, piece, nanoseconds)
 
     def _append(self, stream: str, data: bytes, nanoseconds: int) -> None:
+        if self._lost and self._put("platform", NO_ROOM % self._lost, nanoseconds):
+            self._lost = 0
+        if self._lost or not self._put(stream, data, nanoseconds):
+            self._lost, self.has_gaps = self._lost + len(data), True
+
+    def _put(self, stream: str, data: bytes, nanoseconds: int) -> bool:
+        """Write a record, whole or not at all: half of one would hide what follows. False where the disk is full."""
         record = HEADER.pack(MARK, nanoseconds, STREAMS.index(stream), len(data)) + data
-        try:
-            if self._file.write(record) != len(record):
-                self._left = -1
-        except OSError:  # the disk is full: the run goes on without its log
-            self._left = -1
+        end = os.fstat(self._file.fileno()).st_size
+        with contextlib.suppress(OSError):  # the run goes on without this part of its log
+            if self._file.write(record) == len(record):
+                return True
+            self._file.truncate(end)
+        return False
 
     def close(self) -> None:
         """Keep all of it."""
+        if self._lost:
+            self._put("platform", NO_ROOM % self._lost, time.time_ns())
         self._file.close()
 
 

@@ -1,5 +1,6 @@
 """Secrets are taken out of what a run writes, also where a secret comes in two pieces. Standard library only."""
 
+import json
 from collections.abc import Iterable, Iterator
 
 MASK = b"***"
@@ -84,7 +85,17 @@ def _overlap(data: bytes, word: bytes) -> int:
 def _words_of(secret: str) -> list[bytes]:
     """A secret as a whole; one of several lines also line by line, as a log may show it."""
     parts = {secret, secret.strip(), *secret.splitlines()}
-    return [part.encode("utf-8", "replace") for part in parts if len(part) >= SHORTEST]
+    spelled = {word for part in parts if len(part) >= SHORTEST for word in _spell(part)}
+    return [word.encode("utf-8", "replace") for word in spelled]
+
+
+def _spell(part: str) -> Iterator[str]:
+    """A text as it is, and as Python and JSON show it in quotes: tracebacks and printed mappings do."""
+    yield part
+    yield from (
+        shown[1:-1] for shown in (repr(part), ascii(part), json.dumps(part), json.dumps(part, ensure_ascii=False))
+    )
+    yield repr(part.encode("utf-8", "replace"))[2:-1]
 
 
 def _unfinished_character(data: bytes) -> int:

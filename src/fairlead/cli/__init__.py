@@ -21,7 +21,7 @@ app.command("fairlead.cli.running:run", name="run", help="Run a program with the
 app.command("fairlead.cli.runs:why", name="why", help="Why a run is where it is, and what would help.")
 app.command("fairlead.cli.fit:fit", name="fit", help="Would it run now, later or never, and why not.")
 app.command("fairlead.cli.servers:up", name="up", help="Serve on this machine.")
-app.command("fairlead.cli.opening:open_", name="open", help="Open the web page in a browser, signed in.")
+app.command("fairlead.cli.opening:open_", name="open", help="Open the web page, or what a run serves, in a browser.")
 app.command("fairlead.cli.documents:apply", name="apply", help="Make the server as files say.")
 app.command("fairlead.cli.documents:export", name="export", help="Write what the server keeps as files.")
 
@@ -36,6 +36,7 @@ NOUNS = {
     "templates": ("fairlead.cli.assets:templates", "Templates: starting points that users may change."),
     "policy": ("fairlead.cli.policies:policy", "Policies: what is allowed at a scope."),
     "functions": ("fairlead.cli.holdings:functions", "Functions that a project keeps."),
+    "schedules": ("fairlead.cli.schedules:schedules", "Schedules: what a project submits again and again."),
     "secrets": ("fairlead.cli.holdings:secrets", "Secrets of a project."),
     "volumes": ("fairlead.cli.holdings:volumes", "Volumes that the runs of a project may share."),
     "projects": ("fairlead.cli.places:projects", "Projects: where functions, secrets and runs live."),

@@ -58,7 +58,22 @@ class Wanted:
             help="A YAML file with more of the request; options win over it.",
         ),
     ] = None
+    action: Annotated[Amount, Parameter(help="What it does: job, serve or workspace. Left out, job.")] = None
+    idle_timeout: Annotated[
+        Amount, Parameter(help="When to stop a workspace that nobody uses, and that does nothing: 30m.")
+    ] = None
     deadline: Annotated[Amount, Parameter(help="When to end it at the latest: 90, 30m or 2h.")] = None
+    retries: Annotated[Amount, Parameter(help="How often to try it again after a failure: 2.")] = None
+    on_oom_grow: Annotated[
+        Amount, Parameter(help="After it ran out of memory, try it again with so much more: 1.5 times.")
+    ] = None
+    on_oom_max: Annotated[Amount, Parameter(help="The most memory that it is given then: 64Gi.")] = None
+    priority: Annotated[Amount, Parameter(help="How far before others it waits: -100 to 100, in hours.")] = None
+    schedule: Annotated[Amount, Parameter(help='When to run it, again and again: "0 6 * * *" or @daily.')] = None
+    timezone: Annotated[Amount, Parameter(help="The time zone of the schedule, such as Europe/Rome.")] = None
+    missed: Annotated[Amount, Parameter(help="What becomes of missed times: skip, once or all.")] = None
+    overlap: Annotated[Amount, Parameter(help="Whether runs of the schedule may overlap: allow or skip.")] = None
+    schedule_name: Annotated[Amount, Parameter(help="What the schedule is called. Left out, as the function.")] = None
     name: Annotated[Amount, Parameter(help="The name of the function. Left out, that of the file.")] = None
     image: Annotated[Amount, Parameter(help="A container image to run instead of code.")] = None
     pull_policy: Annotated[Amount, Parameter(help="When the image is pulled: Always, IfNotPresent or Never.")] = None
@@ -94,10 +109,26 @@ class Wanted:
             "envs": {**_envs_of(fields), **dict(map(_parse_env, self.env))},
             "inputs": {**_mapping_of(fields, "inputs"), **dict(map(_parse_input, self.input))},
             "args": list(args),
+            "action": self.action,
+            "idle_timeout": self.idle_timeout,
             "deadline": self.deadline,
+            "retries": self.retries,
+            "on_oom": {**_mapping_of(fields, "on_oom"), **_on_oom(self.on_oom_grow, self.on_oom_max)},
+            "priority": self.priority,
+            "schedule": self._schedule(fields),
             "strict": self.strict,
         }
         return fields | {key: value for key, value in said.items() if value not in (None, [], {}, (), False)}
+
+    def _schedule(self, fields: dict[str, Any]) -> dict[str, Any] | None:
+        said = {"cron": self.schedule, "timezone": self.timezone, "missed": self.missed, "overlap": self.overlap}
+        said = {part: value for part, value in {**said, "name": self.schedule_name}.items() if value is not None}
+        asked = fields.get("schedule")
+        before = {"cron": asked} if isinstance(asked, str) else dict(asked or {})
+        if said and "cron" not in {**before, **said}:
+            option = f"--{next(iter(said)).replace('name', 'schedule-name')}"
+            raise Unreadable(f"{option} is said, and no schedule", 'say when: --schedule "0 6 * * *"')
+        return {**before, **said} if said else None
 
 
 Wanting = Annotated[Wanted | None, Parameter(name="*")]
@@ -131,6 +162,11 @@ def _amount(request: str | None, limit: str | None) -> str | dict[str, str] | No
     if limit is None:
         return request
     return {"limits": limit} | ({"requests": request} if request is not None else {})
+
+
+def _on_oom(grow: str | None, most: str | None) -> dict[str, str]:
+    said = {"grow": grow, "max": most}
+    return {part: value for part, value in said.items() if value is not None}
 
 
 def _mapping_of(asked: dict[str, Any], name: str) -> Mapping[str, Any]:

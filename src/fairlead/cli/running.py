@@ -11,6 +11,7 @@ from fairlead.cli.nouns import Json, Project
 from fairlead.cli.places import PROJECTS
 from fairlead.cli.printing import write_log
 from fairlead.cli.requesting import Arguments, Wanted, Wanting, name_program
+from fairlead.cli.schedules import tell_kept
 from fairlead.errors import Unreadable
 from fairlead.model.states import State
 from fairlead.sdk import showing
@@ -59,6 +60,10 @@ def run(
         plan = found.preview(**asked)
         print(json.dumps(plan.data, indent=2) if as_json else plan)
         return 1 if plan.violations else 0
+    if "schedule" in asked:
+        kept = found.run(**asked)
+        print(json.dumps(kept.data, indent=2) if as_json else tell_kept(kept))
+        return 0
     started = found.run(**asked)
     if detach:
         print(json.dumps(started.data, indent=2) if as_json else started.id)
@@ -70,7 +75,8 @@ def follow(run: Run, *, as_json: bool = False) -> int:
     """Show what a run does until it ends; its exit code."""
     try:
         run.wait_for_start()
-        for line in run.read_logs(follow=True):
+        _tell_url(run)
+        for line in run.read_logs(follow=True, cursor=0):
             write_log(line.data, aside=as_json or line.stream != "stdout")
         run.wait(progress=False)
     except KeyboardInterrupt:
@@ -78,6 +84,13 @@ def follow(run: Run, *, as_json: bool = False) -> int:
         print(f"  -> fairlead runs stop {run.id}", file=sys.stderr)
         return INTERRUPTED
     return _tell_outcome(run, as_json=as_json)
+
+
+def _tell_url(run: Run) -> None:
+    """Say where a run answers that serves something, once it does."""
+    if run.data["action"] != "job" and run.data["live"]:
+        print(f"{run.function} {run.id[-8:]}: answers at {run.url}", file=sys.stderr)
+        print(f"  -> fairlead open {run.id[-8:]}", file=sys.stderr)
 
 
 def _tell_outcome(run: Run, *, as_json: bool) -> int:

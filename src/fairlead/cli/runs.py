@@ -11,8 +11,9 @@ from cyclopts import Parameter
 from fairlead.cli.nouns import Asked, Asking, Json, Noun, connect, gather, print_item, print_items, print_list
 from fairlead.cli.printing import count, print_done, write_log
 from fairlead.cli.running import follow
-from fairlead.cli.tables import Columns, print_table
-from fairlead.errors import Conflict, NotFound, Unreadable
+from fairlead.cli.tables import Columns, Item, print_table
+from fairlead.errors import Conflict, Forbidden, NotFound, Unreadable
+from fairlead.model.quantities import NANOS, Form, Quantity
 from fairlead.sdk import showing
 from fairlead.sdk.plans import choose
 from fairlead.sdk.projects import get_run
@@ -28,12 +29,25 @@ COLUMNS: Columns = {
     "AGE": "created_at",
 }
 FILES = {"PATH": "path", "BYTES": "size", "AGE": "modified_at"}
+ATTEMPTS: Columns = {
+    "ATTEMPT": "number",
+    "STATE": "state",
+    "REASON": "reason",
+    "EXIT": "exit_code",
+    "MEMORY": lambda attempt: str(Quantity(attempt["mem_bytes"] * NANOS, Form.BINARY)) if attempt["mem_bytes"] else "",
+    "TOOK": showing.show_duration,
+    "MESSAGE": "message",
+}
 EVENTS = {"AGE": "at", "STATE": "state", "REASON": "reason", "MESSAGE": "message"}
 RUNS = Noun("run", "/runs", COLUMNS)
 WHOLE_ID = 32
 
 InProject = Annotated[
     str | None, Parameter(env_var="FAIRLEAD_PROJECT", show_env_var=True, help="Only of this project.")
+]
+
+Attempt = Annotated[
+    int | None, Parameter(show_default=False, help="Which try of it, from 1 on. Left out, the last one.")
 ]
 
 
@@ -61,6 +75,7 @@ def ls(*, project: InProject = None, asked: Asking = None, as_json: Json = False
 def show(run_id: str, /, *, as_json: Json = False) -> int:
     """Show all of a run, with what happened to it."""
     run, events = connect().get(RUNS.at(find_id(run_id))), connect().get(RUNS.at(find_id(run_id), "events"))
+    run |= _find_url(run)
     if as_json:
         print(json.dumps({**run, "events": events}, indent=2))
         return 0
@@ -70,26 +85,37 @@ def show(run_id: str, /, *, as_json: Json = False) -> int:
     return 0
 
 
+def _find_url(run: Item) -> dict[str, str]:
+    """Where a run is reached that serves something; nothing where one may not, or where it has ended."""
+    if run["action"] == "job" or not run["live"]:
+        return {}
+    try:
+        return {"url": connect().get(RUNS.at(run["id"], "url"))["url"]}
+    except (Conflict, Forbidden):
+        return {}
+
+
 def logs(
     run_id: str,
     /,
     *,
     follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative=(), show_default=False)] = False,
-    cursor: int = 0,
+    cursor: Annotated[int | None, Parameter(show_default=False)] = None,
+    attempt: Attempt = None,
     as_json: Json = False,
 ) -> int:
-    """Print what a run wrote.
+    """Print what a run wrote, at its last try where no other is said.
 
     Parameters
     ----------
     follow
         Go on until the run ends.
     cursor
-        Where to begin, as --json tells it.
+        Where to begin, as --json tells it; 0 for its first try.
     as_json
         Print each piece as a line of JSON, with its time and stream.
     """
-    for line in get_run(find_id(run_id)).read_logs(follow=follow, cursor=cursor):
+    for line in get_run(find_id(run_id)).read_logs(follow=follow, cursor=cursor, attempt=attempt):
         if as_json:
             print(json.dumps({"at": line.at.isoformat(), "stream": line.stream, "text": line.text, "cursor": line.end}))
             continue
@@ -177,20 +203,25 @@ def result(run_id: str, /, *, as_json: Json = False) -> int:
     return 0
 
 
-def usage(run_id: str, /, *, as_json: Json = False) -> int:
+def attempts(run_id: str, /, *, as_json: Json = False) -> int:
+    """List the tries of a run: how each ended, and how far the last one is."""
+    return print_items(get_run(find_id(run_id)).attempts(), ATTEMPTS, "attempts", as_json)
+
+
+def usage(run_id: str, /, *, attempt: Attempt = None, as_json: Json = False) -> int:
     """Show the most that a run used."""
-    found = connect().get(RUNS.at(find_id(run_id), "usage"))
+    found = get_run(find_id(run_id)).usage(attempt=attempt)
     return print_item(found if as_json else found["peaks"], as_json)
 
 
-def files(run_id: str, /, *, as_json: Json = False) -> int:
+def files(run_id: str, /, *, attempt: Attempt = None, as_json: Json = False) -> int:
     """List the files that a run left in $FAIRLEAD_OUTPUT."""
-    return print_items(connect().get(RUNS.at(find_id(run_id), "files")), FILES, "files", as_json)
+    return print_items(get_run(find_id(run_id)).files(attempt=attempt), FILES, "files", as_json)
 
 
-def download(run_id: str, path: str, to: Path | None = None, /) -> int:
+def download(run_id: str, path: str, to: Path | None = None, /, *, attempt: Attempt = None) -> int:
     """Copy a file that a run left to this machine."""
-    file = get_run(find_id(run_id)).download(path, to)
+    file = get_run(find_id(run_id)).download(path, to, attempt=attempt)
     print(f"{file}: {file.stat().st_size} bytes")
     return 0
 
@@ -210,4 +241,4 @@ def again(run_id: str, /, *, detach: Annotated[bool, Parameter(name=["--detach",
     return follow(run)
 
 
-runs = gather("runs", ls, show, logs, stop, rm, explain, why, change, result, usage, files, download, again)
+runs = gather("runs", ls, show, attempts, logs, stop, rm, explain, why, change, result, usage, files, download, again)

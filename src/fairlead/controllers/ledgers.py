@@ -2,18 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from fairlead.controllers.fleets import load_clusters
 from fairlead.controllers.turns import has_room, load_bounds
 from fairlead.core import lifecycle
+from fairlead.core.attempts import ONCE, Terms, Tried, execution_of
 from fairlead.core.fitting.admission import Verdict
-from fairlead.core.lifecycle import Act, Decision
+from fairlead.core.lifecycle import Act, Decision, Failure
 from fairlead.core.quotas import Short
 from fairlead.core.turns import QUOTA, Bounds
 from fairlead.errors import Changed
 from fairlead.model.observations import Observation
-from fairlead.model.records import EventRecord, OutcomeRecord, RunRecord
+from fairlead.model.queries import Condition
+from fairlead.model.records import AttemptRecord, EventRecord, OutcomeRecord, PlanRecord, RunRecord
 from fairlead.model.scopes import Cluster
 from fairlead.model.states import FINAL, State
 from fairlead.ports import Clock, MakeId, Store, Tell, Transaction
@@ -57,7 +60,7 @@ class Ledger:
     def claim(self, run: RunRecord) -> RunRecord | None:
         """Take a run; None where another server was quicker, it was stopped, or a quota has no room for it."""
         decision = Decision(State.PENDING, Act.NONE, "Claimed", lifecycle.CLAIMED)
-        taken = self.save(run, decision, None, claims=True, held_by=self.server_id)
+        taken = self.save(run, decision, None, claims=True, held_by=self.server_id, due_at=None)
         if taken is None or run.reason == QUOTA:
             self.free(run.scope)  # for those behind it
         return taken
@@ -82,6 +85,8 @@ class Ledger:
         if seen is not None and seen.started_at is not None and run.started_at is None:
             changed["started_at"] = seen.started_at
         changed |= more
+        if decision.failure is not None:
+            changed |= self._begin_anew(run, decision.failure)
         if all(getattr(run, name) == value for name, value in changed.items()):
             return run
         now = self.clock()
@@ -89,7 +94,8 @@ class Ledger:
         if final:
             ended_at = None if seen is None else seen.finished_at
             code = None if seen is None else seen.exit_code
-            changed |= {"live": False, "finished_at": ended_at or now, "exit_code": code}
+            finished_at = _after(changed.get("started_at", run.started_at), ended_at or now)
+            changed |= {"live": False, "finished_at": finished_at, "exit_code": code}
         after = replace(run, **changed, revision=run.revision + 1, updated_by=AUTHOR, updated_at=now)
         # What quotas bound is counted and claimed alone: no other claim, of whichever server, comes in between.
         alone = claims and bool(self.known.bounds.on(run.scope))
@@ -103,15 +109,58 @@ class Ledger:
                 if final and seen is not None:
                     outcome = OutcomeRecord(id=run.id, result=seen.result, error=seen.error, usage=seen.usage)
                     tx.add(outcome)
+                if decision.failure is not None and seen is not None:
+                    tx.add(_record_attempt(run, decision.failure, seen, now))
         except Changed:  # by its user, or by another server: look again
             self.wake(run.id)
             return None
         self.tell(run.id)
-        if final:
+        if final or decision.failure is not None:
             self.free(run.scope)
+        if decision.failure is not None and not decision.failure.retry.pause_seconds:
+            self.wake(run.id)
         return after
+
+    def load_tried(self, run: RunRecord) -> Tried:
+        """On which terms a run is tried again, and what its tries so far held of memory."""
+        with self.store.reading() as tx:
+            kept = tx.get(PlanRecord, id=run.id)
+            past = tx.find(AttemptRecord, Condition("run_id", "=", run.id)) if run.attempt > 1 else []
+        held = {attempt.number: attempt.mem_bytes for attempt in past}
+        return ONCE if kept is None else Tried(Terms.of(kept), [held[number] for number in sorted(held)])
+
+    def _begin_anew(self, run: RunRecord, failure: Failure) -> dict[str, Any]:
+        """What is different of a run that waits to be tried again: it has no place, and nothing of it has begun."""
+        due_at = self.clock() + timedelta(seconds=failure.retry.pause_seconds)
+        fresh = {"attempt": run.attempt + 1, "mem_bytes": failure.retry.mem_bytes, "due_at": due_at}
+        return {**fresh, "held_by": None, "started_at": None}
 
     def _may_claim(self, tx: Transaction, run: RunRecord, *, alone: bool) -> bool:
         """Whether quotas have room. One that is there since a moment ago is counted with the next look, alone."""
         bounds = self.know(tx).bounds
         return not bounds.on(run.scope) or (alone and has_room(tx, bounds, run))
+
+
+def _after(start: datetime | None, end: datetime) -> datetime:
+    """The end, which is not before the start, also where the clock was set back in between."""
+    return end if start is None else max(start, end)
+
+
+def _record_attempt(run: RunRecord, failure: Failure, seen: Observation, now: datetime) -> AttemptRecord:
+    """What is kept of a try that another one follows."""
+    started_at = run.started_at or seen.started_at
+    return AttemptRecord(
+        id=execution_of(run.id, run.attempt),
+        run_id=run.id,
+        number=run.attempt,
+        state=str(State.FAILED),
+        reason=failure.reason,
+        message=failure.message,
+        exit_code=seen.exit_code,
+        started_at=started_at,
+        finished_at=_after(started_at, seen.finished_at or now),
+        mem_bytes=run.mem_bytes,
+        held_by=run.held_by,
+        error=seen.error,
+        usage=seen.usage,
+    )

@@ -6,16 +6,19 @@ from functools import partial
 
 import structlog
 
+from fairlead.core.attempts import number_of, run_of
 from fairlead.errors import FairleadError
 from fairlead.model.observations import Phase
 from fairlead.model.queries import Condition
 from fairlead.model.records import (
+    AttemptRecord,
     AuditRecord,
     BlobRecord,
     CodeRecord,
     FunctionRecord,
     RunFileRecord,
     RunRecord,
+    ScheduleRecord,
     VolumeRecord,
 )
 from fairlead.ports import Clock, Executor, Executors, Store
@@ -78,7 +81,7 @@ class Retention:
         with self.store.recording(alone=True) as tx:  # or a run that is submitted meanwhile would miss its code
             for code in tx.find(CodeRecord, Condition("created_at", "<", now - UNUSED_CODE)):
                 needed = Condition("code", "=", code.digest)
-                if not tx.find(RunRecord, needed, limit=1) and not tx.find(FunctionRecord, needed, limit=1):
+                if not any(tx.find(kind, needed, limit=1) for kind in (RunRecord, FunctionRecord, ScheduleRecord)):
                     tx.remove(code)
                     if not tx.find(CodeRecord, Condition("digest", "=", code.digest), limit=1):
                         tx.remove_all(BlobRecord, Condition("id", "=", code.digest))
@@ -86,8 +89,8 @@ class Retention:
     def _sweep_executor(self, executor: Executor, now: datetime) -> None:
         for volume_id in executor.list_volumes():
             self._attempt(partial(self._sweep_volume, executor, volume_id))
-        for run_id in executor.list_runs():
-            self._attempt(partial(self._sweep_run, executor, run_id, now))
+        for execution in executor.list_runs():
+            self._attempt(partial(self._sweep_run, executor, execution, now))
 
     def _sweep_volume(self, executor: Executor, volume_id: str) -> None:
         """Remove a shared volume that was deleted. That a database does not know it is no proof of that."""
@@ -97,20 +100,32 @@ class Retention:
         if gone:
             executor.remove_volume(volume_id)
 
-    def _sweep_run(self, executor: Executor, run_id: str, now: datetime) -> None:
-        """Remove what nobody needs of a run: all where it is gone, its log and files where it is old."""
+    def _sweep_run(self, executor: Executor, execution: str, now: datetime) -> None:
+        """Remove what nobody needs of a try: all where its run is gone, its log and files where it is old."""
         with self.store.reading() as tx:
-            run = tx.get(RunRecord, id=run_id)
+            run = tx.get(RunRecord, id=run_of(execution))
+            is_past = run is not None and number_of(execution) < run.attempt
+            past = tx.get(AttemptRecord, id=execution) if is_past else None
         if run is None:
-            forget_ended(executor, run_id)
-        elif run.finished_at is not None and run.finished_at < now - self.keep_logs:
-            executor.forget(run_id)
-        elif not run.live:
-            executor.tidy(run_id)
+            forget_ended(executor, execution)
+            return
+        finished_at = run.finished_at if past is None else past.finished_at
+        if finished_at is not None and finished_at < now - self.keep_logs:
+            executor.forget(execution)
+        elif past is not None or not run.live:
+            executor.tidy(execution)
 
 
-def forget_ended(executor: Executor, run_id: str) -> None:
-    """Remove everything of a run that nobody knows any more, unless it still goes on."""
-    seen = executor.observe(run_id)
+def forget_tries(executor: Executor, run_id: str) -> None:
+    """Remove everything of all tries of a run that nobody knows any more, save what still goes on."""
+    forget_ended(executor, run_id)
+    for execution in executor.list_runs():
+        if execution != run_id and run_of(execution) == run_id:
+            forget_ended(executor, execution)
+
+
+def forget_ended(executor: Executor, execution: str) -> None:
+    """Remove everything of a try, unless it still goes on."""
+    seen = executor.observe(execution)
     if seen is None or seen.phase in (Phase.SUCCEEDED, Phase.FAILED):
-        executor.forget(run_id)
+        executor.forget(execution)

@@ -1,7 +1,7 @@
 """What time does to runs: claim, observe, decide, act, save. Nothing is decided here."""
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -9,26 +9,25 @@ from typing import Any
 
 import structlog
 
+from fairlead.controllers.admissions import Admissions
 from fairlead.controllers.hands import Hands
 from fairlead.controllers.ledgers import AUTHOR, Ledger
-from fairlead.controllers.retention import forget_ended
-from fairlead.controllers.turns import Round, open_round
+from fairlead.controllers.retention import forget_tries
 from fairlead.controllers.works import Incomplete, load_work
-from fairlead.core import lifecycle
-from fairlead.core.fitting.admission import Door, Waiting
-from fairlead.core.fitting.asking import Ask, read_ask
+from fairlead.core import attempts, idleness, lifecycle
 from fairlead.core.fitting.counting import PODS
 from fairlead.core.lifecycle import Act, Decision
-from fairlead.core.turns import QUOTA
 from fairlead.errors import FairleadError, Unavailable
+from fairlead.model.observations import Phase
 from fairlead.model.queries import Condition
-from fairlead.model.records import PlanRecord, RunRecord, ServerRecord
+from fairlead.model.records import RunRecord, ServerRecord
 from fairlead.model.states import FINAL, State
 from fairlead.ports import Clock, Executor, Executors, MakeId, Safe, Store, Tell, Transaction
 
 log = structlog.get_logger()
 
 LOOK_EVERY_SECONDS = 5.0
+LOOK_EVERY = timedelta(seconds=LOOK_EVERY_SECONDS)
 LOOKS_AT_WATCHED = 6  # each so many of those looks, also at runs that are watched
 LEASE = timedelta(seconds=60)  # after so long without a word, another server looks after a server's runs
 MOST_WAITING, FEW_WAITING = 1000, 50
@@ -57,26 +56,29 @@ class RunController:
         clock: Clock,
         make_id: MakeId,
         tell: Tell,
+        wary: Clock | None = None,
     ) -> None:
         self.store, self.safe, self.executors = store, safe, executors
-        self.keeper, self.clock = keeper, clock
+        self.keeper, self.clock, self.wary = keeper, clock, wary or clock
+        self._began_at = self.wary()
         self.ledger = Ledger(store, keeper.id, clock, make_id, tell, self.wake, self.free)
+        self.admissions = Admissions(store, self.ledger, executors, self._start_claimed, self._hand_on)
         self._woken = threading.Condition()
         self._dirty: set[str] = set()
         self._freed: set[str] = set()  # scopes with a quota, at which something ended or arrived
         self._ended = False
-        self._asks: dict[str, tuple[str, Ask]] = {}
         self._looked_at: datetime | None = None
         self._looks = 0
         self._watched: dict[str, Executor] = {}  # by run, what takes several of them at once
         self._fresh: dict[str, RunRecord] = {}  # those that were read a moment ago, to be handed on
         self._failed: set[str] = set()  # the runs that could not be looked after, for the next thorough look
+        self._untidy: dict[str, str] = {}  # by run, the try that is over and could not be tidied up yet
         self._hands: dict[Executor, Hands] = {}  # of each executor that takes several runs at once
 
     def wake(self, run_id: str) -> None:
-        """Say that something happened to a run."""
+        """Say that something happened to a run, or to a try of one."""
         with self._woken:
-            self._dirty.add(run_id)
+            self._dirty.add(attempts.run_of(run_id))
             self._woken.notify()
 
     def free(self, scope: str) -> None:
@@ -106,7 +108,8 @@ class RunController:
     def look(self, woken: set[str]) -> None:
         """One round: the runs that something happened to, now and then all of them, then those that wait."""
         now = self.clock()
-        thorough = self._looked_at is None or now - self._looked_at > timedelta(seconds=LOOK_EVERY_SECONDS)
+        # Also where the clock was set back.
+        thorough = self._looked_at is None or not timedelta(0) <= now - self._looked_at <= LOOK_EVERY
         if thorough:
             self._looked_at, self._looks = now, self._looks + 1
             failed, self._failed = self._failed, set()
@@ -115,6 +118,8 @@ class RunController:
             self._attempt("saying that it lives", lambda: self._say_alive(now))
             self._attempt("taking over runs", lambda: woken.update(self._take_over(now)))
             self._attempt("listing runs", lambda: woken.update(self._list_mine()))
+            self._attempt("stopping what is idle", lambda: woken.update(self._stop_idle(self.wary())))
+            self._attempt("shortening pauses", lambda: self._shorten_pauses(now))
         here: list[str] = []
         for run_id in sorted(woken):
             self._attempt(f"looking after run {run_id}", partial(self._see_to, run_id, here))
@@ -123,8 +128,8 @@ class RunController:
         # Between thorough looks only the first in the queue, and only where there may be a place: each of many runs
         # that are submitted at once wakes this three times.
         if thorough or freed or ((here or not woken) and self._has_room()):
-            most = MOST_WAITING if thorough else FEW_WAITING
-            self._attempt("giving places to runs", lambda: self.admit(now, most, None if thorough else freed))
+            asked = (MOST_WAITING, None) if thorough else (FEW_WAITING, freed)
+            self._attempt("giving places to runs", lambda: self.admissions.admit(now, *asked))
 
     def _follow_clusters(self) -> None:
         self.executors.refresh()
@@ -148,10 +153,13 @@ class RunController:
                 here.append(run_id)
                 self.tend(run_id)
                 return
-            if _waits(run) and self.ledger.known.bounds.on(run.scope):
+            if self._waits(run) and self.ledger.known.bounds.on(run.scope):
                 self.free(run.scope)  # it is given a place when it is its turn
                 return
             self._watched[run_id], self._fresh[run_id] = executor, run
+        self._hand_on(executor, run_id)
+
+    def _hand_on(self, executor: Executor, run_id: str) -> None:
         self._hands_of(executor).take(run_id)
 
     def _hands_of(self, executor: Executor) -> Hands:
@@ -184,90 +192,51 @@ class RunController:
         if run is None or not run.live:
             self._watched.pop(run_id, None)
         if run is None:
+            self._untidy.pop(run_id, None)
             for each in self.executors.all():
-                forget_ended(each, run_id)
+                self._attempt(f"forgetting run {run_id}", partial(forget_tries, each, run_id))
             return
-        if executor is not None and executor.schedules and _waits(run):
+        if executor is not None and (left := self._untidy.get(run_id)) is not None:
+            self._tidy(executor, run_id, left)
+        if executor is not None and executor.schedules and self._waits(run):
             run = self.ledger.claim(run)
         if run is None or executor is None or not run.live or run.held_by != self.keeper.id:
             return
+        execution = attempts.execution_of(run_id, run.attempt)
         try:
-            seen = executor.observe(run_id)
+            seen = executor.observe(execution)
         except Unavailable as error:
             # Or it would be told to be about to start for as long as its cluster does not answer.
             if executor.schedules and run.reason == "Claimed":
                 self.ledger.save(run, _delay(error), None)
             raise
-        decision = lifecycle.decide(run, seen)
+        failed = seen is not None and seen.phase is Phase.FAILED
+        decision = lifecycle.decide(run, seen, self.ledger.load_tried(run) if failed else attempts.ONCE)
         if decision.act is Act.START:
             decision = self._start(executor, run, decision)
         elif decision.act is Act.STOP:
-            decision = self._stop(executor, run_id, decision)
+            decision = self._stop(executor, execution, decision)
+        if decision.failure is not None:
+            self._watched.pop(run_id, None)  # it is given a place when it is its turn, as any that waits
         self.ledger.save(run, decision, seen)
-        if decision.state in FINAL:
-            executor.tidy(run_id)
+        if decision.state in FINAL or decision.failure is not None:
+            self._tidy(executor, run_id, execution)
+
+    def _tidy(self, executor: Executor, run_id: str, execution: str) -> None:
+        """Keep what came of a try that is over, and let its objects go; what fails, with the next thorough look."""
+        self._untidy[run_id] = execution
+        if self._attempt(f"tidying up after {attempts.tell(execution)}", partial(executor.tidy, execution)):
+            del self._untidy[run_id]
+        else:
+            self._failed.add(run_id)
 
     def _load(self, run_id: str) -> tuple[RunRecord | None, Executor | None]:
         with self.store.reading() as tx:
             run = tx.get(RunRecord, id=run_id)
             return run, self._executor_of(tx, run)
 
-    def admit(self, now: datetime, most: int = MOST_WAITING, freed: Collection[str] | None = None) -> None:
-        """Give a place to those that wait, as far as there is one and quotas allow it; the oldest first.
-
-        Of so many of them; of those that quotas hold, where freed scopes are said, only what may have changed there.
-        """
-        with self.store.reading() as tx:
-            executors = {
-                scope: executor
-                for scope, cluster in self.ledger.know(tx).clusters.items()
-                if (executor := self.executors.find(cluster)) is not None
-            }
-            turns = open_round(tx, self.ledger.known.bounds, executors, most, freed)
-            local = [run for run in turns.waiting if not executors[run.cluster or ""].schedules]
-            asks = {
-                run.id: Waiting(run.id, name, ask, (now - run.created_at).total_seconds())
-                for run, name, ask in self._read_asks(tx, local)
-            }
-        here = {run.id for run in local}
-        self._asks = {run_id: ask for run_id, ask in self._asks.items() if run_id in here}
-        for run in turns.waiting:
-            if run.id not in here and not turns.is_bound(run):
-                self._hands_of(executors[run.cluster or ""]).take(run.id)
-        doors = {on: Door(*on.nodes()) for on in set(executors.values()) if not on.schedules}
-        for run in turns.waiting:
-            executor = executors[run.cluster or ""]
-            if run.id in asks:
-                self._admit_here(run, turns, asks[run.id], doors[executor])
-            elif run.id not in here and turns.is_bound(run):
-                self._admit_there(run, turns, executor)
-
-    def _admit_here(self, run: RunRecord, turns: Round, waiting: Waiting, door: Door) -> None:
-        """Start a run on this machine, where it is its turn and there is room."""
-        lacking = turns.find_short(run)
-        if lacking and door.could_take(waiting):
-            turns.turn_away(run, lacking)
-            self.ledger.note_turn(run, lacking)
-        elif lacking:
-            if run.reason != QUOTA:  # another machine may be larger
-                self.ledger.note(run, door.judge(waiting))
-        elif not turns.comes_later(run):
-            verdict = door.judge(waiting)
-            if not verdict.admitted:
-                if turns.leave(run):
-                    self.ledger.note(run, verdict)
-            elif self.ledger.claim(run) is not None:
-                turns.let_in(run)
-                self._attempt(f"starting run {run.id}", partial(self.tend, run.id))
-
-    def _admit_there(self, run: RunRecord, turns: Round, executor: Executor) -> None:
-        """Hand a run to a cluster, which has the room or waits for it, where it is its turn."""
-        if lacking := turns.find_short(run):
-            turns.turn_away(run, lacking)
-            self.ledger.note_turn(run, lacking)
-        elif not turns.comes_later(run):
-            turns.let_in(run)
-            self._hands_of(executor).take(run.id)
+    def _start_claimed(self, run_id: str) -> None:
+        self._attempt(f"starting run {run_id}", partial(self.tend, run_id))
 
     def _start(self, executor: Executor, run: RunRecord, decision: Decision) -> Decision:
         try:
@@ -283,9 +252,9 @@ class RunController:
             return _delay(error)
         return decision
 
-    def _stop(self, executor: Executor, run_id: str, decision: Decision) -> Decision:
+    def _stop(self, executor: Executor, execution: str, decision: Decision) -> Decision:
         try:
-            executor.stop(run_id)
+            executor.stop(execution)
         except FairleadError as error:
             return Decision(State.STOPPING, Act.NONE, "StopDelayed", f"{error}; it is tried again")
         return decision
@@ -299,6 +268,38 @@ class RunController:
         # Who stops a run may have said so to another server; and what could not be started is tried again.
         due = [run for run in mine if run.state == State.STOPPING or run.reason == DELAYED]
         return [run.id for run in mine if all_of_them or run.id not in watched or run in due]
+
+    def _stop_idle(self, now: datetime) -> list[str]:
+        """Stop what nobody uses, where that was asked for; which runs these are."""
+        with self.store.reading() as tx:
+            bounded = (Condition("live", "=", True), Condition("held_by", "=", self.keeper.id))
+            found = tx.find(RunRecord, *bounded, Condition("idle_seconds", "!=", None))
+            executors = [self._executor_of(tx, run) for run in found]
+        stopped: list[str] = []
+        for run, executor in zip(found, executors, strict=True):
+            if executor is not None and run.started_at is not None and run.state != State.STOPPING:
+                since = max(run.started_at, self._began_at)  # before that, nobody could use it
+                doing = f"looking whether run {run.id} is idle"
+                self._attempt(doing, partial(self._stop_if_idle, run, executor, since, now, stopped))
+        return stopped
+
+    def _stop_if_idle(
+        self, run: RunRecord, executor: Executor, since: datetime, now: datetime, stopped: list[str]
+    ) -> None:
+        used = (run.idle_seconds or 0, run.used_at, since)
+        if not idleness.is_unused(*used, now):
+            return
+        if idleness.is_idle(*used, executor.read_usage(attempts.execution_of(run.id, run.attempt)), now):
+            self.ledger.save(run, lifecycle.decide_idle_stop(run), None, stopped_by=idleness.BY)
+            stopped.append(run.id)
+
+    def _shorten_pauses(self, now: datetime) -> None:
+        """Where the clock was set back, a run that is to be tried again would wait until it has caught up."""
+        too_late = now + timedelta(seconds=attempts.LONGEST_PAUSE)
+        with self.store.reading() as tx:
+            paused = tx.find(RunRecord, Condition("live", "=", True), Condition("due_at", ">", too_late))
+        for run in paused:
+            self.ledger.save(run, Decision(State(run.state), Act.NONE, run.reason, run.message), None, due_at=now)
 
     def _take_over(self, now: datetime) -> list[str]:
         """Look after runs of servers that have not been heard of for long, where any server can."""
@@ -320,22 +321,17 @@ class RunController:
                 taken.append(run.id)
         return taken
 
-    def _read_asks(self, tx: Transaction, runs: list[RunRecord]) -> Iterator[tuple[RunRecord, str, Ask]]:
-        for run in runs:
-            if run.id not in self._asks:
-                kept = tx.get(PlanRecord, id=run.id)
-                if kept is None:
-                    continue
-                manifests = kept.plan["manifests"]
-                self._asks[run.id] = manifests[0]["metadata"]["name"], read_ask(manifests)
-            yield (run, *self._asks[run.id])
-
     def _executor_of(self, tx: Transaction, run: RunRecord | None) -> Executor | None:
         return (
             None
             if run is None or run.cluster is None
             else self.executors.find(self.ledger.know(tx).clusters.get(run.cluster))
         )
+
+    def _waits(self, run: RunRecord) -> bool:
+        """Whether a run may be given a place now."""
+        paused = attempts.is_paused(run, self.clock())
+        return run.held_by is None and run.state == State.QUEUED and not paused
 
     def _say_alive(self, now: datetime) -> None:
         """Keep where this server is, and that it is there: others point to it for what only it can tell."""
@@ -351,7 +347,3 @@ class RunController:
 
 def _delay(error: Unavailable) -> Decision:
     return Decision(State.PENDING, Act.NONE, DELAYED, f"{error}; it is tried again")
-
-
-def _waits(run: RunRecord) -> bool:
-    return run.held_by is None and run.state == State.QUEUED

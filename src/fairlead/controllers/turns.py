@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from fairlead.core import quotas
 from fairlead.core.quotas import Short
@@ -39,7 +40,7 @@ class Round:
         """Whether older ones may be next that were not looked at yet: those behind them are for the next look."""
         if not self._moved:
             return False
-        return any(run.id > self.more.get(scope, run.id) for scope in self._moved.intersection(self._path(run)))
+        return any(run.turn > self.more.get(scope, run.turn) for scope in self._moved.intersection(self._path(run)))
 
     def turn_away(self, run: RunRecord, lacking: Sequence[Short]) -> None:
         """Let nobody in before a run that waits for a quota."""
@@ -76,30 +77,38 @@ def load_bounds(tx: Transaction) -> Bounds:
 
 
 def open_round(
-    tx: Transaction, bounds: Bounds, clusters: Collection[str], most: int, freed: Collection[str] | None
+    tx: Transaction,
+    bounds: Bounds,
+    clusters: Collection[str],
+    *,
+    now: datetime,
+    most: int,
+    freed: Collection[str] | None,
 ) -> Round:
     """Those that wait on some clusters, of so many of them the oldest, and what quotas have left for them.
 
-    Those that a quota holds are apart, so that a thousand of them hide nobody else: they are looked at where something
-    ended or arrived at the freed scopes; everywhere, where none are said.
+    Not those that are to be tried again after a pause that is not over. Those that a quota holds are apart, so that a
+    thousand of them hide nobody else: they are looked at where something ended or arrived at the freed scopes;
+    everywhere, where none are said.
     """
-    here = (*WAITING, Condition("cluster", "in", tuple(clusters)))
+    here = (*WAITING, Condition("due_at", "until", now), Condition("cluster", "in", tuple(clusters)))
     if not bounds.limits:
-        return Round(tx.find(RunRecord, *here, limit=most), bounds, Line({}))
+        return Round(tx.find(RunRecord, *here, by="turn", limit=most), bounds, Line({}))
     held = (*here, Condition("reason", "=", QUOTA))
-    waiting = tx.find(RunRecord, *here, Condition("reason", "!=", QUOTA), limit=most)
+    waiting = tx.find(RunRecord, *here, Condition("reason", "!=", QUOTA), by="turn", limit=most)
     held_at = set() if freed is not None else {scope for (scope,) in tx.tally(RunRecord, ("scope",), *held)}
     scopes = {run.scope for run in waiting}.union(freed or (), held_at)
     found, more = {run.id: run for run in waiting}, dict[str, str]()
     for place in sorted({place for scope in scopes for place in bounds.on(scope)}):
-        oldest = tx.find(RunRecord, *held, *bounds.within(place), limit=MOST_HELD)
+        oldest = tx.find(RunRecord, *held, *bounds.within(place), by="turn", limit=MOST_HELD)
         found |= {run.id: run for run in oldest}
         if len(oldest) == MOST_HELD:
-            more[place] = oldest[-1].id
+            more[place] = oldest[-1].turn
     if unbound := tuple(scope for scope in held_at if not bounds.on(scope)):  # the quota is there no more
-        found |= {run.id: run for run in tx.find(RunRecord, *held, Condition("scope", "in", unbound), limit=most)}
+        freely = tx.find(RunRecord, *held, Condition("scope", "in", unbound), by="turn", limit=most)
+        found |= {run.id: run for run in freely}
     line = Line(bounds.measure(tx.tally(RunRecord, COUNTED_BY, *HOLDING, *bounds.within(*bounds.limits))))
-    return Round([found[run_id] for run_id in sorted(found)], bounds, line, more)
+    return Round(sorted(found.values(), key=lambda run: run.turn), bounds, line, more)
 
 
 def has_room(tx: Transaction, bounds: Bounds, run: RunRecord) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from fairlead.core.attempts import execution_of, run_of
+from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.manifests.functions import RUN_TOKEN, read_names
 from fairlead.core.manifests.names import SECRET_NAME
 from fairlead.errors import FairleadError
@@ -25,24 +27,25 @@ def load_work(tx: Transaction, safe: Safe, run: RunRecord) -> Work:
     kept = tx.get(PlanRecord, id=run.id)
     if kept is None:
         raise Incomplete("PlanMissing", "its plan is gone")
-    manifests = tuple(kept.plan["manifests"])
+    manifests, execution = manifests_of(run, kept), execution_of(run.id, run.attempt)
     blob = None if run.code is None else tx.get(BlobRecord, id=run.code)
     if run.code is not None and blob is None:
         raise Incomplete("CodeMissing", f"its code {run.code} is gone")
     return Work(
-        run_id=run.id,
+        run_id=execution,
         project=run.scope.partition("/")[2],
         name=manifests[0]["metadata"]["name"],
         manifests=manifests,
         code=b"" if blob is None else blob.content,
         volumes=dict(_find_volumes(tx, run, manifests)),
         secrets=dict(_open_secrets(tx, safe, run, manifests)),
-        run_token=seal_run_token(safe, run.id) if RUN_TOKEN in _secrets_of(manifests) else "",
+        run_token=seal_run_token(safe, execution) if RUN_TOKEN in _secrets_of(manifests) else "",
     )
 
 
-def open_secrets(store: Store, safe: Safe, run_id: str) -> list[str]:
-    """The values of the secrets that a run was given, as far as they are still there: what its log must not show."""
+def open_secrets(store: Store, safe: Safe, execution: str) -> list[str]:
+    """The values of the secrets that a try was given, as far as they are still there: what its log must not show."""
+    run_id = run_of(execution)
     with store.reading() as tx:
         run, kept = tx.get(RunRecord, id=run_id), tx.get(PlanRecord, id=run_id)
         names = [] if run is None or kept is None else sorted(read_names(kept.plan["manifests"]))

@@ -48,6 +48,14 @@ EVERYWHERE = (
 )
 CREATE_NAMESPACES = Permission("", "namespaces", ("create",), "a namespace for each project", "everywhere")
 KAI_QUEUES = Permission("scheduling.run.ai", "queues", ("get",), "whether the queue of KAI is there", "everywhere")
+KUEUE_VERBS, QUEUES_OF_KUEUE = ("get", "list", "watch"), "which queues of Kueue there are, and what they have"
+KUEUE = (
+    Permission(
+        "kueue.x-k8s.io", "workloads", KUEUE_VERBS, "why Kueue holds a run, and what is before it", "everywhere"
+    ),
+    Permission("kueue.x-k8s.io", "localqueues", KUEUE_VERBS, QUEUES_OF_KUEUE, "everywhere"),
+    Permission("kueue.x-k8s.io", "clusterqueues", KUEUE_VERBS, QUEUES_OF_KUEUE, "everywhere"),
+)
 # In the namespaces of projects. Secrets are only ever made: they go with the run that owns them.
 IN_PROJECTS = (
     Permission("batch", "jobs", ("create", "delete", "get", "patch"), "runs that end"),
@@ -59,7 +67,8 @@ IN_PROJECTS = (
     Permission("", "pods", ("create", "delete", "get"), "the pod with which `fairlead clusters check` looks around"),
     Permission("", "pods/log", ("get",), "logs"),
 )
-KUEUE_QUEUES = Permission("kueue.x-k8s.io", "localqueues", ("get",), "whether the queue of Kueue is there")
+ALL_METHODS = ("create", "delete", "get", "patch", "update")  # as Kubernetes calls those of HTTP
+SERVED = Permission("", "services/proxy", ALL_METHODS, "calls of runs that serve, from outside the cluster")
 
 
 def list_permissions(cluster: Cluster) -> list[Permission]:
@@ -69,8 +78,9 @@ def list_permissions(cluster: Cluster) -> list[Permission]:
         *EVERYWHERE,
         *([CREATE_NAMESPACES] if cluster.create_namespaces else []),
         *([KAI_QUEUES] if needs_kai else []),
+        *(KUEUE if cluster.queueing == "kueue" else []),
         *IN_PROJECTS,
-        *([KUEUE_QUEUES] if cluster.queueing == "kueue" else []),
+        *([SERVED] if cluster.connection == "kubeconfig" else []),
     ]
 
 

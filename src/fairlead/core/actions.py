@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairlead.core.drafts import Draft
+from fairlead.core.idleness import LEAST_IDLE
 from fairlead.core.manifests import functions
 from fairlead.core.manifests.functions import LARGEST_CONFIG_MAP
 from fairlead.model.plans import Manifest, Violation
@@ -17,6 +18,13 @@ def check_action(draft: Draft) -> Iterator[Violation]:
     if action != "job" and draft.request.deadline is not None:
         message = f"a deadline ends a job, found {draft.request.deadline}; {action} runs until it is stopped"
         yield Violation("deadline", "action", message, "leave it out")
+    if action != "workspace" and draft.request.idle_timeout is not None:
+        message = f"idle_timeout stops a workspace that nobody uses, found {draft.request.idle_timeout} for {action}"
+        yield Violation("idle_timeout", "action", message, "leave it out, or submit a workspace")
+    idle = draft.resolution.value("idle_timeout")
+    if action == "workspace" and idle is not None and idle < LEAST_IDLE:
+        message = f"use is noted to the minute, so a workspace is idle after {LEAST_IDLE} at the soonest, found {idle}"
+        yield Violation("idle_timeout", "minimum", message, f"say {LEAST_IDLE} or more")
 
 
 def check_serving(draft: Draft) -> Iterator[Violation]:
@@ -24,7 +32,7 @@ def check_serving(draft: Draft) -> Iterator[Violation]:
     function = draft.function
     if draft.request.action == "job":
         return
-    if draft.port is None:
+    if draft.port is None and function.kind == "container":
         message = f"{draft.request.action} of a container needs the port it listens on, found none for {function.name}"
         yield Violation("function.port", "required", message, "say port, such as 8080")
     if draft.request.action == "serve" and function.source and not (function.handler or function.command):

@@ -4,7 +4,7 @@ import marshal
 import math
 from collections.abc import Callable, Iterator
 
-from fairlead.core import actions, clusters, executing, placement
+from fairlead.core import actions, clusters, executing, placement, scheduling
 from fairlead.core.drafts import Draft
 from fairlead.core.folders import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.core.policies import switches
@@ -189,6 +189,7 @@ CHECKS: tuple[Check, ...] = (
     check_plan_token,
     actions.check_action,
     actions.check_serving,
+    scheduling.check_schedule,
     executing.check_local,
     check_mounts,
     check_variables,

@@ -29,6 +29,7 @@ class Code:
     archive: bytes = b""
     digest: str = ""
     handover: str = ""  # the part of that program by which a pod hands over what it leaves
+    answering: str = ""  # the part by which a served function listens
 
 
 @dataclass(frozen=True)

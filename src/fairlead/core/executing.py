@@ -6,24 +6,24 @@ from fairlead.core.drafts import Draft
 from fairlead.model.plans import Violation, Warning
 
 ELSEWHERE = "run it on a Kubernetes cluster"
+PORT = "PORT"  # the variable that says where to listen
 
 
 def check_local(draft: Draft) -> Iterator[Violation]:
-    """A local cluster executes jobs of Python functions, each as one process."""
+    """A local cluster executes Python functions, each as one process."""
     if draft.cluster.executor != "local":
         return
     function, action, replicas = draft.function, draft.request.action, draft.resolution.value("replicas")
     where = f"cluster/{draft.cluster.name}"
-    if action != "job":
-        message = f"{where} is one machine and executes jobs, found {action}"
-        yield Violation("action", "local", message, f"use action: job, or {ELSEWHERE}")
     if function.kind == "container":
         message = f"{where} is one machine without containers, found image {function.image}"
         yield Violation("function.kind", "local", message, f"use kind: python, which runs any command, or {ELSEWHERE}")
     if replicas > 1:
         message = f"{where} is one machine and executes a run as one process, found {replicas} replicas"
         yield Violation("replicas", "local", message, f"submit {replicas} runs, or {ELSEWHERE}")
-    if function.kind == "python" and function.source is None and not function.command:
+    if action != "job" and function.command and draft.port is None:
+        yield from _check_port(draft, where)
+    if action != "workspace" and function.kind == "python" and function.source is None and not function.command:
         message = f"function {function.name} has neither a source nor a command: there is nothing to run"
         yield Violation("function.source", "required", message, "say function: {name: ..., source: train.py}")
 
@@ -35,6 +35,11 @@ def warn_of_no_effect(draft: Draft) -> Iterator[Warning]:
     if draft.function.kind == "python" and draft.function.image is not None:
         message = f"image {draft.function.image} has no effect on cluster/{draft.cluster.name}, which has no containers"
         yield Warning("function.image", "no_effect", message, "leave it out: the Python of the server is used")
+    if draft.function.kind == "python" and draft.port is not None and not draft.function.command:
+        message = (
+            f"port {draft.port} has no effect on cluster/{draft.cluster.name}: only commands listen on ports there"
+        )
+        yield Warning("function.port", "no_effect", message, "leave it out: it is reached by its URL")
     for path, value in _pulls(draft):
         message = f"{value} has no effect on cluster/{draft.cluster.name}, which pulls no images"
         yield Warning(path, "no_effect", message, "leave it out")
@@ -46,6 +51,14 @@ def warn_of_no_effect(draft: Draft) -> Iterator[Warning]:
         if any(path.startswith(part) for path in draft.resolution.values("affinity")):
             message = f"{part} has no effect on cluster/{draft.cluster.name}, which is one machine"
             yield Warning("affinity", "no_effect", message, "leave it out")
+
+
+def _check_port(draft: Draft, where: str) -> Iterator[Violation]:
+    """What listens on a port that nobody says is given a free one: a variable cannot say another."""
+    for field in ("envs", "secrets"):
+        if draft.resolution.value(field, PORT) is not None:
+            message = f"{PORT} is where the run is to listen, and {where} chooses it where function.port says nothing"
+            yield Violation(f"{field}.{PORT}", "local", message, "leave it out, or say function.port in its place")
 
 
 def _pulls(draft: Draft) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
+from fractions import Fraction
 from typing import Any
 
 from fairlead.model.plans import Finding, Fit, Layer, Plan, Said, Setting, Source, Warning
@@ -53,6 +54,8 @@ def to_json(value: Any) -> Any:
             return str(value)
         case Duration():
             return int(value)
+        case Fraction():
+            return float(value)
         case tuple() | list():
             return [to_json(item) for item in value]
         case _:
@@ -122,6 +125,8 @@ def _show(setting: Setting) -> str:
 
 def _text(value: Any) -> str:
     value = to_json(value)
+    if isinstance(value, float):
+        return f"{value:g}"
     return value if isinstance(value, str) and value and value.isprintable() else json.dumps(value)
 
 

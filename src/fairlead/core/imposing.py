@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from fairlead.core.drafts import Snapshot
 from fairlead.core.folders import HOME
 from fairlead.core.manifests import names
+from fairlead.core.manifests.attempts import ATTEMPT
 from fairlead.core.manifests.names import PREFIX, RUN_LABEL
 from fairlead.core.resolution import Resolution, Statement, Thing, single
 from fairlead.model.plans import Layer, Source
@@ -22,6 +23,7 @@ def state_imposed(resolution: Resolution, request: RunRequest, snapshot: Snapsho
         *_always(resolution),
         *_labels(resolution, request, snapshot, run_id),
         *_server(request, snapshot.cluster),
+        *_port(resolution, request, snapshot.cluster),
     )
     return Statement(IMPOSED, things)
 
@@ -61,9 +63,17 @@ def _labels(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run
         yield single("labels", key, names.label_value(value))
     yield single("envs", "FAIRLEAD_PROJECT", snapshot.project)
     yield single("envs", "FAIRLEAD_RUN", run_id)
+    yield single("envs", ATTEMPT, "1")
 
 
 def _server(request: RunRequest, cluster: Cluster) -> Iterator[Thing]:
     """Where the pods of a Python function find the server, to fetch code from it and hand over what they leave."""
     if request.function.kind == "python" and cluster.executor == "kubernetes" and cluster.server_url is not None:
         yield single("envs", "FAIRLEAD_SERVER", cluster.server_url)
+
+
+def _port(resolution: Resolution, request: RunRequest, cluster: Cluster) -> Iterator[Thing]:
+    """Where a program is to listen. A Python handler on one machine listens on no port."""
+    port = resolution.value("function", "port")
+    if request.action != "job" and port is not None and (request.function.command or cluster.executor != "local"):
+        yield single("envs", "PORT", str(port))

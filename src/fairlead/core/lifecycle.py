@@ -1,14 +1,17 @@
 """What happens next to a run: decided from what is kept, what its executor sees, and nothing else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from fairlead.core import idleness
+from fairlead.core.attempts import ONCE, Retry, Tried, decide_next
 from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import RunRecord
 from fairlead.model.states import FINAL, State
 
 LAST = {Phase.SUCCEEDED: State.COMPLETED, Phase.FAILED: State.FAILED}
-UNSTARTED = "stopped by {by}, before it had started"
+RETRYING = "Retrying"
+UNSTARTED = "stopped by {by}, before {it} had started"
 STOPPED = "stopped by {by}"
 LOST = "it is gone without a trace: somebody or something has removed it"
 CLAIMED = "has a place, and is about to start"
@@ -37,6 +40,15 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True)
+class Failure:
+    """How a try failed that another one follows."""
+
+    reason: str
+    message: str
+    retry: Retry
+
+
+@dataclass(frozen=True)
 class Decision:
     """The state that a run comes to, with a reason to match and a sentence to read, and what is to be done."""
 
@@ -44,19 +56,22 @@ class Decision:
     act: Act
     reason: str
     message: str
+    failure: Failure | None = None  # of the try that is over, where the run goes on with another one
 
 
-def decide(run: RunRecord, seen: Observation | None) -> Decision:
-    """What to do next about a run, given what its executor sees of it (None: nothing is there)."""
+def decide(run: RunRecord, seen: Observation | None, tried: Tried = ONCE) -> Decision:
+    """What to do next about a run, given what its executor sees of its present try (None: nothing is there)."""
     state = State(run.state)
     if state in FINAL:
         return Decision(state, Act.NONE, run.reason, run.message)
     if seen is not None and seen.phase in LAST:
-        return _end(run, seen)
+        return _try_again(run, _end(run, seen), tried)
     match state, seen:
         case State.STOPPING, None:
-            told = UNSTARTED if run.started_at is None else STOPPED
-            return Decision(State.STOPPED, Act.NONE, "Stopped", told.format(by=run.stopped_by))
+            if run.started_at is not None:
+                return _tell_stopped(run)
+            # What is there of it and was not seen to begin is removed first: afterwards nobody can begin it any more.
+            return Decision(State.STOPPED, Act.STOP, "Stopped", _tell_unstarted(run, run.stopped_by or ""))
         case State.STOPPING, _:
             return Decision(State.STOPPING, Act.STOP, run.reason, run.message)
         case State.QUEUED, None:
@@ -66,6 +81,9 @@ def decide(run: RunRecord, seen: Observation | None) -> Decision:
             return Decision(State.PENDING, Act.START, "Claimed", CLAIMED)
         case _, None:
             return Decision(State.FAILED, Act.NONE, "Lost", LOST)
+        case State.RUNNING | State.DEGRADED, Observation(phase=Phase.STARTING) if run.action != "job":
+            message = f"nothing of it answers any more: {seen.message or 'it is being started anew'}"
+            return Decision(State.DEGRADED, Act.NONE, seen.reason or "NotReady", message)
         case State.RUNNING, Observation(phase=Phase.STARTING) | Observation(phase=Phase.PENDING, reason=""):
             return Decision(State.RUNNING, Act.NONE, run.reason, run.message)
         case _, _:
@@ -77,16 +95,43 @@ def decide(run: RunRecord, seen: Observation | None) -> Decision:
 def decide_stop(run: RunRecord, by: str) -> Decision:
     """What becomes of a run that somebody stops: one that no server holds was not started, and will not be."""
     if run.held_by is None:
-        return Decision(State.STOPPED, Act.NONE, "Stopped", UNSTARTED.format(by=by))
+        return Decision(State.STOPPED, Act.NONE, "Stopped", _tell_unstarted(run, by))
     return Decision(State.STOPPING, Act.STOP, "StopRequested", f"{by} stops it")
+
+
+def decide_idle_stop(run: RunRecord) -> Decision:
+    """What becomes of a run that nobody uses."""
+    return Decision(State.STOPPING, Act.STOP, idleness.REASON, idleness.tell_idle(run.idle_seconds or 0))
+
+
+def _tell_stopped(run: RunRecord) -> Decision:
+    if run.stopped_by == idleness.BY and run.idle_seconds is not None:
+        return Decision(State.STOPPED, Act.NONE, idleness.REASON, idleness.tell_idle(run.idle_seconds))
+    return Decision(State.STOPPED, Act.NONE, "Stopped", STOPPED.format(by=run.stopped_by))
 
 
 def _end(run: RunRecord, seen: Observation) -> Decision:
     if seen.stopped and run.stopped_by:
-        return Decision(State.STOPPED, Act.NONE, "Stopped", STOPPED.format(by=run.stopped_by))
+        return _tell_stopped(run)
     if seen.stopped and seen.phase is Phase.FAILED:
         message = "it was told to end, and nobody had asked for that here: perhaps the machine was shut down"
         return Decision(State.FAILED, Act.NONE, "Terminated", message)
     late = f"; it had ended before {run.stopped_by} stopped it" if run.stopped_by else ""
     reason, message = seen.reason or TOLD[seen.phase][0], seen.message or TOLD[seen.phase][1]
     return Decision(LAST[seen.phase], Act.NONE, reason, message + late)
+
+
+def _try_again(run: RunRecord, ended: Decision, tried: Tried) -> Decision:
+    """The end of a run, or of one try of it where another one follows. What somebody has stopped is not tried again."""
+    if ended.state is not State.FAILED or run.stopped_by:
+        return ended
+    after = decide_next(run, ended.reason, tried)
+    if isinstance(after, Retry):
+        message = f"attempt {run.attempt} failed ({ended.reason}): {ended.message}; {after.told}"
+        failure = Failure(ended.reason, ended.message, after)
+        return Decision(State.QUEUED, Act.NONE, RETRYING, message, failure)
+    return replace(ended, message=f"{ended.message}; {after.told}") if after.told else ended
+
+
+def _tell_unstarted(run: RunRecord, by: str) -> str:
+    return UNSTARTED.format(by=by, it="it" if run.attempt == 1 else f"attempt {run.attempt}")

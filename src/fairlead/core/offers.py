@@ -15,7 +15,7 @@ from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 # Programs in name only: a plan needs one, and nobody looks at it.
 PROGRAMS: Mapping[str, Mapping[str, Any]] = {
     "kubernetes": {"name": "offer", "kind": "container", "image": "offer", "port": 80},
-    "local": {"name": "offer", "source": "offer.py"},
+    "local": {"name": "offer", "source": "offer.py", "handler": "offer"},
 }
 ABOUT_PROGRAMS = ("function", "replicas", "deadline")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fairlead.core import checking, imposing, warning
+from fairlead.core import checking, growing, imposing, warning
 from fairlead.core.drafts import Draft, Snapshot
 from fairlead.core.fitting import judging
 from fairlead.core.fitting.asking import read_ask
@@ -34,6 +34,7 @@ def plan_run(
     if (named := snapshot.compute_resources.get(Resolution(settings).value("profile"))) is not None:
         add(settings, snapshot.statement_of(Layer.COMPUTE_RESOURCE, named))
     _complete(settings, snapshot)
+    growing.bound_growth(settings, snapshot)
     add(settings, imposing.state_imposed(Resolution(settings), request, snapshot, run_id))
     resolution = Resolution(settings)
     draft = Draft(request, snapshot, resolution, run_id)
@@ -96,6 +97,16 @@ def _asked(request: RunRequest) -> Iterator[Thing]:
         yield single("replicas", "", request.replicas)
     if request.deadline is not None:
         yield single("deadline", "", request.deadline)
+    if request.idle_timeout is not None:
+        yield single("idle_timeout", "", request.idle_timeout)
+    if request.retries is not None:
+        yield single("retries", "", request.retries)
+    if request.on_oom is not None:
+        yield single("on_oom", "grow", request.on_oom.grow)
+        if request.on_oom.max is not None:
+            yield single("on_oom", "max", request.on_oom.max)
+    if request.priority is not None:
+        yield single("priority", "", request.priority)
 
 
 def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[Thing]:
@@ -108,7 +119,8 @@ def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[Thing]:
     yield single("replicas", "", 1)
     if function.kind == "python" and cluster.executor != "local":
         yield single("function", "image", cluster.python_image)
-    if (port := PORTS.get((function.kind, request.action))) is not None:
+    # On one machine runs would be in each other's way: what listens on a port there is given a free one.
+    if cluster.executor != "local" and (port := PORTS.get((function.kind, request.action))) is not None:
         yield single("function", "port", port)
 
 

@@ -116,7 +116,7 @@ class Short(NamedTuple):
             held = f"{_show_bare(part, used)} {_are(part, used)} held" if used else "none is held"
             told = f"{quota}, of which {held}; this run asks for {tell_apart(RESOURCES[part], *self._compared)[0]}"
         if used + self.asked <= limit:
-            return f"{told}{';' if part == 'runs' else ', and'} one that has waited longer comes first"
+            return f"{told}{';' if part == 'runs' else ', and'} one before it in the queue comes first"
         return f"{told}{self._tell_next()}"
 
     def tell_turn(self) -> str:

@@ -1,4 +1,4 @@
-"""Whose turn it is where quotas bound what runs hold together: the oldest first, quota by quota."""
+"""Whose turn it is: by priority, then by age; where quotas bound what runs hold together, quota by quota."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,13 +12,26 @@ from fairlead.model.queries import Condition
 from fairlead.model.scopes import PLATFORM
 from fairlead.model.states import State
 
-QUOTA = "Quota"  # the reason of those that wait for their turn
+HOUR = 3_600_000  # in milliseconds, by which ids begin: what one point of priority is worth
+TIME = 12  # how many hex digits of an id are its time
+QUOTA = "QuotaExceeded"  # the reason of those that wait for their turn
 # Which runs count: those that have a place until they end, and not those that wait for one.
 HOLDING = (Condition("live", "=", True), Condition("held_by", "!=", None))
 WAITING = (Condition("live", "=", True), Condition("held_by", "=", None), Condition("state", "=", str(State.QUEUED)))
 COUNTED_BY = ("scope", *Held._fields)
 
 Tallies = Mapping[tuple[Any, ...], int]  # how many runs there are of each scope and what one of them holds
+
+
+def turn_of(run_id: str, priority: int) -> str:
+    """Where a run stands among those that wait: as if it had been submitted an hour earlier for each point.
+
+    So who comes first with a higher priority does so for a bounded time alone, and nobody waits for ever.
+    """
+    if not priority:
+        return run_id
+    moved = max(int(run_id[:TIME], 16) - priority * HOUR, 0)
+    return f"{moved:0{TIME}x}{run_id[TIME:]}"
 
 
 @dataclass(frozen=True)

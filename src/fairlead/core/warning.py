@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fairlead.core import executing
+from fairlead.core import executing, growing
 from fairlead.core.drafts import Draft
 from fairlead.core.resolution import Resolution
 from fairlead.model.plans import Layer, Said, Setting, Warning, show_value
@@ -121,6 +121,9 @@ def _lost(setting: Setting, lost: Said) -> Warning:
         hint = f"leave it out of the request to get what the {lost.source} says"
     elif layer is Layer.COMPUTE_RESOURCE and setting.value is not None:
         hint = f"ask for {show_value(setting.value)}, or leave it out"
+    if setting.path == growing.MOST:
+        outcome = f"the {winner} allows at most {show_value(setting.value)}"
+        hint = f"ask for {show_value(setting.value)}, or leave it out"
     message = f"the {lost.source} asks for {show_value(lost.value)}; {outcome}"
     return Warning(setting.path, "overridden", message, hint, winner, asked=lost)
 
@@ -134,4 +137,6 @@ LOOKS = (
     warn_of_shared_memory,
     warn_of_quota,
     executing.warn_of_no_effect,
+    growing.warn_of_no_growth,
+    growing.warn_of_no_retries,
 )

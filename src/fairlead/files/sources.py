@@ -18,6 +18,7 @@ def load_program() -> Code:
     return Code(
         bootstrap=folder.joinpath("bootstrap.py").read_text("utf-8"),
         handover=folder.joinpath("handover.py").read_text("utf-8"),
+        answering=folder.joinpath("answering.py").read_text("utf-8"),
     )
 
 

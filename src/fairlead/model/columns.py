@@ -19,11 +19,13 @@ from fairlead.model.records import (
     PolicyRecord,
     Record,
     RunRecord,
+    ScheduleRecord,
     SecretRecord,
     TemplateRecord,
     TokenRecord,
     VolumeRecord,
 )
+from fairlead.model.requests import parse_priority
 
 LARGEST = 2**63 - 1
 MOST_LISTED = 500
@@ -118,7 +120,7 @@ _STAMPS = (
     Column("revision", "number", parse_whole),
 )
 _MANAGED = Column("managed_by", "word")
-_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG_AGO, _NOT_YET = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 _LAST_USED = Column("last_used_at", "moment", parse_moment, missing=_LONG_AGO)
 _WORKLOADS = Column("workloads", "number", parse_whole)
 _CPU, _MEM = _steps(parse_cpu, MILLICORE), _steps(parse_bytes, NANOS)
@@ -160,7 +162,7 @@ _LISTED: Mapping[type, tuple[Column, ...]] = {
         _NAME,
         Column("user", "word", searched=True),
         Column("purpose", "word"),
-        Column("expires_at", "moment", parse_moment, missing=datetime(9999, 1, 1, tzinfo=UTC)),
+        Column("expires_at", "moment", parse_moment, missing=_NOT_YET),
         *_STAMPS,
     ),
     RunRecord: (
@@ -173,7 +175,18 @@ _LISTED: Mapping[type, tuple[Column, ...]] = {
         Column("live", "flag", parse_flag_text),
         Column("compute_resource", "word", searched=True),
         Column("template", "word", searched=True),
-        Column("finished_at", "moment", parse_moment, missing=datetime(9999, 1, 1, tzinfo=UTC)),
+        Column("schedule", "word"),
+        Column("priority", "number", parse_priority),
+        Column("finished_at", "moment", parse_moment, missing=_NOT_YET),
+        *_STAMPS,
+    ),
+    ScheduleRecord: (
+        _NAME,
+        _SCOPE,
+        Column("function", "text", searched=True),
+        Column("paused", "flag", parse_flag_text),
+        Column("next_at", "moment", parse_moment, missing=_NOT_YET),
+        Column("last_at", "moment", parse_moment, missing=_LONG_AGO),
         *_STAMPS,
     ),
     AuditRecord: (

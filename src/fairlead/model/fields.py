@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, get_args
 
+from fairlead.model.attempts import parse_growth
 from fairlead.model.names import LABEL_VALUE
 from fairlead.model.numbers import (
     parse_bytes,
@@ -16,7 +17,7 @@ from fairlead.model.numbers import (
     parse_whole,
 )
 from fairlead.model.parsing import nearest, parse_flag, parse_text, show, wrong
-from fairlead.model.requests import Action, Kind, PullPolicy
+from fairlead.model.requests import Action, Kind, PullPolicy, parse_priority
 from fairlead.model.resources import parse_devices, parse_mig
 from fairlead.model.volumes import VolumeType
 
@@ -54,6 +55,11 @@ ORDERED: Mapping[str, Parse] = {
     "run_as_group": parse_id,
     "replicas": parse_whole,
     "deadline": parse_duration,
+    "idle_timeout": parse_duration,
+    "retries": parse_whole,
+    "on_oom.grow": parse_growth,
+    "on_oom.max": parse_bytes,
+    "priority": parse_priority,
 }
 
 # Values that are only equal or not.
@@ -82,6 +88,7 @@ PLAIN: Mapping[str, Parse] = {
 
 # Places with something below them: these can be required and locked as a whole.
 SECTIONS: tuple[str, ...] = (
+    "on_oom",
     "function.pull_secrets",
     "function.pull_secrets.*",
     "resources",

@@ -1,12 +1,13 @@
 """What an executor sees of a run, and what it is asked to do."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
 from fairlead.model.plans import Manifest
+from fairlead.model.queues import Standing
 from fairlead.model.records import VolumeRecord
 
 JSON = dict[str, Any]
@@ -25,7 +26,10 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Observation:
-    """What an executor sees of a run. `stopped`: it ended because that was asked for."""
+    """What an executor sees of a run. `stopped`: it ended because that was asked for.
+
+    `standing`: tells where it stands in a queue of its cluster, whenever that is asked.
+    """
 
     phase: Phase
     reason: str = ""
@@ -37,6 +41,7 @@ class Observation:
     result: JSON | None = None
     error: JSON | None = None
     usage: JSON = field(default_factory=dict)
+    standing: Callable[[], Standing] | None = None
 
 
 @dataclass(frozen=True)
@@ -89,3 +94,21 @@ class Check:
     state: Literal["ok", "warning", "problem"]
     message: str
     hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How the server speaks to what a run serves.
+
+    `url` is where its paths begin, without a slash at the end. `socket`: a Unix socket to connect to, in place of the
+    host that the url names. `headers` go with each request, in place of any of these names, and are told nobody.
+    `verify`: the TLS context, for the name of the url or for `server_name`. `prefix`: what a proxy on the way puts
+    before the links of HTML pages and redirections, to be taken off again.
+    """
+
+    url: str
+    socket: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    verify: Any = field(default=None, repr=False)
+    server_name: str | None = None
+    prefix: str = ""

@@ -46,7 +46,6 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     SPELLINGS: ClassVar[Mapping[str, str]] = {}
-    NOT_BUILT: ClassVar[Mapping[str, str]] = {}
     MAY_BE_EMPTY: ClassVar[bool] = True  # whether null says nothing, or is a mistake
     SHORT_FORM: ClassVar[Any] = None  # the JSON schema of what may be written in place of a mapping
     EXAMPLE: ClassVar[Any] = None  # what somebody may write
@@ -225,7 +224,7 @@ def _translate(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Mistak
             yield Mistake(path, "required", "is missing", f"say {parts[-1]}")
         case "string_type":
             yield from collect(path, parse_text, details["input"])
-        case "literal_error":
+        case "literal_error" | "enum":
             expected = details["ctx"]["expected"]
             hint = nearest(str(details["input"]), re.findall(r"'([^']*)'", expected), "write one of {known}")
             yield Mistake(path, "options", f"must be {expected}, found {found}", hint)
@@ -244,8 +243,6 @@ def _translate(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Mistak
 
 
 def _refuse_field(owner: type[Strict] | None, path: str, key: Any) -> Mistake:
-    if owner is not None and key in owner.NOT_BUILT:
-        return Mistake(path, "not_built", f"{owner.NOT_BUILT[key]} is not built yet", "leave it out")
     hint = _suggest_field(owner, str(key)) if owner else None
     return Mistake(path, "unknown_field", f"unknown field {show(key)}", hint)
 
@@ -291,7 +288,7 @@ def _model_in(annotation: Any) -> type[Strict] | None:
 def printable(part: object) -> str:
     """A part of a path as a message shows it."""
     text = str(part)
-    return text if text.isprintable() and len(text) <= LONGEST_SHOWN else show(text)
+    return text if text and text.isprintable() and len(text) <= LONGEST_SHOWN else show(text)
 
 
 Flag = Annotated[bool, PlainValidator(parse_flag), WithJsonSchema({"type": "boolean"})]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
 Manifest = dict[str, Any]
@@ -58,6 +59,8 @@ class Setting(NamedTuple):
 
 def show_value(value: Any) -> str:
     """A value in a sentence, as people write it."""
+    if isinstance(value, Fraction):
+        return f"{float(value):g}"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

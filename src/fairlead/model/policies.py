@@ -1,6 +1,7 @@
 """What an administrator allows at a scope: defaults, rules, switches and quota."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema, field_validator, model_serializer
@@ -113,6 +114,8 @@ class Policy(Strict):
 def _print_value(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_print_value(item) for item in value]
+    if isinstance(value, Fraction):
+        return float(value)
     return value if isinstance(value, bool | int | str) and not isinstance(value, Duration) else str(value)
 
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-Operator = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "in"]
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "until", "contains", "in"]
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of a column. None is equal to nothing but None."""
+    """What must hold of a column. None is equal to nothing but None; `until`: at most a value, or None."""
 
     column: str
     operator: Operator

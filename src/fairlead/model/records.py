@@ -183,6 +183,61 @@ class RunRecord(Record):
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    priority: int = 0
+    turn: str = ""  # where it stands among those that wait: runs with a lesser one come first
+    attempt: int = 1  # which try of it this is
+    due_at: datetime | None = None  # before when it is not tried again
+    idle_seconds: int | None = None  # after how long without use it is stopped
+    used_at: datetime | None = None  # when somebody last used its URL
+    schedule: str | None = None  # the name of the schedule that submitted it
+
+    def __post_init__(self) -> None:
+        """Without a priority, it stands where it was submitted: ids sort by time."""
+        if not self.turn:
+            object.__setattr__(self, "turn", self.id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptRecord:
+    """One try of a run that has ended, under the id by which its executor knows it. Never changed."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    id: str
+    run_id: str
+    number: int
+    state: str
+    reason: str
+    message: str
+    exit_code: int | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    mem_bytes: int = 0  # what it held of memory, which may be more than the try before
+    held_by: str | None = None  # the server that looked after it; of a local cluster, the one with its log and files
+    error: JSON | None = None
+    usage: JSON = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleRecord(Record):
+    """A request that is submitted again and again, on behalf of whoever wrote it last."""
+
+    scope: str
+    name: str
+    function: str
+    cron: str
+    timezone: str
+    missed: str
+    overlap: str
+    request: JSON
+    code: str | None = None  # the digest of the code that the request names
+    user: str
+    groups: list[str] = field(default_factory=list)
+    paused: bool = False
+    next_at: datetime | None = None  # None: it is paused, or never comes
+    last_at: datetime | None = None  # when it was last due
+    last_run_id: str | None = None  # the run that was submitted then
+    last_problem: str | None = None  # why none was
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,11 +263,13 @@ class EventRecord:
     state: str
     reason: str
     message: str
+    revision: int = 0  # of the run: the order of its events, also where the clock was set
 
     @classmethod
     def of(cls, run: RunRecord, id: str, at: datetime) -> "EventRecord":
         """That a run came to the state that it is in."""
-        return cls(id=id, run_id=run.id, at=at, state=run.state, reason=run.reason, message=run.message)
+        told = {"state": run.state, "reason": run.reason, "message": run.message}
+        return cls(id=id, run_id=run.id, at=at, revision=run.revision, **told)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,16 +9,19 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 
+from fairlead.model.attempts import OnOom, Retries, RetryReason
 from fairlead.model.names import Image, Name, VariableName
 from fairlead.model.numbers import Seconds, parse_whole
 from fairlead.model.parsing import Flag, Mistake, Strict, collect, refuse, show, wrong
 from fairlead.model.requirements import Requirements, parse_variable
+from fairlead.model.schedules import Schedule
 
 Action = Literal["job", "serve", "workspace"]
 Kind = Literal["python", "container"]
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 WORKLOAD_TYPES: Mapping[str, str] = {"job": "training", "serve": "inference", "workspace": "workspace"}
 MOST_REPLICAS = 10_000
+HIGHEST_PRIORITY = 100
 DEEPEST_INPUT = 50
 LONGEST_TOKEN = 200
 LONGEST_FILE_NAME = 255  # of most file systems
@@ -53,6 +56,19 @@ def parse_source(value: Any) -> str:
     return posixpath.normpath(value)
 
 
+def parse_priority(value: Any) -> int:
+    """How far before others a run is: a whole number, which may be less than nothing."""
+    if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,4}", value, re.ASCII):
+        value = int(value)
+    hint = f"write a whole number from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}, more for what comes first"
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong("whole_number", f"must be a whole number, found {show(value)}", hint)
+    if abs(value) > HIGHEST_PRIORITY:
+        message = f"must be from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}, found {show(value)}"
+        raise wrong("range", message, hint)
+    return value
+
+
 def parse_digest(value: Any) -> str:
     """The digest under which code is kept."""
     if not isinstance(value, str) or not DIGEST.fullmatch(value):
@@ -75,6 +91,11 @@ Port = Annotated[
     int,
     PlainValidator(lambda value: parse_whole(value, least=1, most=65535)),
     WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": 65535}),
+]
+Priority = Annotated[
+    int,
+    PlainValidator(parse_priority),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": -HIGHEST_PRIORITY, "maximum": HIGHEST_PRIORITY}),
 ]
 SourcePath = Annotated[
     str, PlainValidator(parse_source), WithJsonSchema({"type": "string", "maxLength": 500, "examples": ["train.py"]})
@@ -101,6 +122,7 @@ class FunctionContent(Strict):
     command: Words = ()
     args: Words = ()
     port: Port | None = None
+    retry_on: tuple[RetryReason, ...] | None = None  # None: after every failure after which a run can be tried again
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
@@ -138,12 +160,6 @@ class RunRequest(Requirements):
         "profile": "1xa100",
         "resources": {"mem": "6Gi"},
     }
-    NOT_BUILT: ClassVar[Mapping[str, str]] = {
-        "retries": "retrying",
-        "on_oom": "growing after running out of memory",
-        "schedule": "running on a schedule",
-        "priority": "a queue with priorities",
-    }
 
     action: Action = "job"
     function: Function
@@ -151,6 +167,11 @@ class RunRequest(Requirements):
     args: Words | None = None
     replicas: Replicas = 1
     deadline: Seconds | None = None
+    idle_timeout: Seconds | None = None
+    retries: Retries | None = None
+    on_oom: OnOom | None = None
+    priority: Priority | None = None
+    schedule: Schedule | None = None
     strict: Flag = False
     plan_token: Annotated[str, Field(max_length=LONGEST_TOKEN)] | None = None
 

@@ -27,6 +27,7 @@ SIZED = ("persistent_volume_claim", "ephemeral")
 NAMED = ("config_map", "secret")
 NAMED_BY: Mapping[str, str] = {"shared_volume": "claim_name", "config_map": "name", "secret": "name"}
 EXISTING = ("shared_volume", "config_map")
+OF_PROCESSES = ("/proc", "/dev/fd")  # where container runtimes mount nothing, and paths mean another thing to each
 
 
 def parse_mount_path(value: Any) -> str:
@@ -38,7 +39,12 @@ def parse_mount_path(value: Any) -> str:
     path = posixpath.normpath(value)
     if path in ("/", "//"):
         raise wrong("path", "must not be the root folder", "mount it at a folder such as /data")
-    return path.replace("//", "/")
+    path = path.replace("//", "/")
+    if any(path == folder or path.startswith(f"{folder}/") for folder in OF_PROCESSES):
+        raise wrong(
+            "path", f"tells of processes, and takes no volume: {show(path)}", "mount it at a folder such as /data"
+        )
+    return path
 
 
 def parse_sub_path(value: Any) -> str:

@@ -28,8 +28,10 @@ from fairlead.model.plans import Layer, Source, Violation
 from fairlead.sdk import starting
 
 SECONDS = 60.0
+MOST_REDIRECTS = 10
 STREAM_SECONDS = 45.0  # of silence: a stream that goes on says so every fifteen
 NOT_MODIFIED = 304
+PROBLEM, PROBLEM_TYPE = "application/problem+json", "urn:fairlead:problem:"
 ERRORS: Mapping[str, type[FairleadError]] = {
     error.code: error
     for error in (Unauthenticated, Forbidden, NotFound, Conflict, Changed, RevisionMissing, Unavailable)
@@ -92,6 +94,25 @@ class Connection:
                     raise _error_of(answer)
                 yield answer
 
+    def call(self, run_id: str, path: str, method: str, **options: Any) -> httpx2.Response:
+        """What a run answers that serves something. Raise where it refuses, or is not there to answer."""
+        with self._translated():
+            below = httpx2.URL(f"{self.url}/served/{quote(run_id, safe='')}/")
+            answer = self._client.request(method, f"{below}{path.removeprefix('/')}", **options)
+            for _ in range(MOST_REDIRECTS):
+                if (onward := answer.next_request) is None:
+                    break
+                # Elsewhere on that host, whatever the run likes would be done with the token of its caller.
+                if _is_beside(onward.url, below):
+                    message = f"run {run_id} sends its caller to {onward.url}, which is not its own"
+                    raise FairleadError(message, "tell whoever wrote it")
+                answer = self._client.send(onward)
+        if answer.is_success:
+            return answer
+        if answer.headers.get("content-type") == PROBLEM and PROBLEM_TYPE in answer.text:
+            raise _error_of(answer)  # the server's own word
+        raise FairleadError(f"run {run_id} answered {answer.status_code}: {answer.text[:500]}", "see its log")
+
     @cached_property
     def _client(self) -> httpx2.Client:
         # A proxy is for other machines: on this one it would only see the token.
@@ -149,12 +170,28 @@ def path_of(*parts: str) -> str:
     return "/" + "/".join([*(quote(part, safe="") for part in above), quote(last)])
 
 
+def read_content(answer: httpx2.Response) -> Any:
+    """What an answer says: data where it is JSON, text where it is text, else bytes; nothing where it says nothing."""
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not answer.content:
+        return None
+    if kind == "application/json" or kind.endswith("+json"):
+        return answer.json()
+    return answer.text if kind.startswith("text/") else answer.content
+
+
 def renew(connection: Connection) -> Connection:
     """The same server, where it is now: one that was started anew may have another port."""
     if os.environ.get("FAIRLEAD_URL"):
         return connection
     running = starting.find_running(starting.find_data(os.environ))
     return connection if running is None else Connection(running[0], connection.token)
+
+
+def _is_beside(url: httpx2.URL, below: httpx2.URL) -> bool:
+    """Whether an address is on the same host as another one, and not below it."""
+    same = (url.scheme, url.host, url.port) == (below.scheme, below.host, below.port)
+    return same and not url.path.startswith(below.path)
 
 
 def _error_of(answer: httpx2.Response) -> FairleadError:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from pydantic import ValidationError
 
@@ -16,6 +16,7 @@ from fairlead.sdk.connections import Connection, path_of
 from fairlead.sdk.packing import Packed
 from fairlead.sdk.plans import Preview
 from fairlead.sdk.runs import Run
+from fairlead.sdk.schedules import Schedule
 
 Amount = str | int | float | Mapping[str, Any]
 Pairs = Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -42,6 +43,10 @@ class Asked(TypedDict, total=False):
     priority_class: str
     replicas: int
     deadline: int | str
+    idle_timeout: int | str
+    retries: int
+    on_oom: Mapping[str, Any]
+    priority: int
     strict: bool
     plan_token: str
 
@@ -65,17 +70,20 @@ class Function:
         self._calls = calls
         self.name: str = self._said["name"]
 
-    def run(self, action: Action = "job", **asked: Unpack[Asked]) -> Run:
-        """Submit a run of it; return as soon as the server has kept it, before it starts."""
-        path = path_of("projects", self.project, "runs")
-        try:
-            data = self._connection.post(path, self._request(action, asked))
-        except RequestRejected as error:
-            if [violation.rule for violation in error.violations] != ["unknown_code"]:
-                raise
-            self._sent = ""  # it was forgotten since it was sent
-            data = self._connection.post(path, self._request(action, asked))
-        return Run(self._connection, data)
+    @overload
+    def run(self, action: Action = "job", *, schedule: str | Mapping[str, Any], **asked: Unpack[Asked]) -> Schedule: ...
+    @overload
+    def run(self, action: Action = "job", **asked: Unpack[Asked]) -> Run: ...
+    def run(
+        self, action: Action = "job", *, schedule: str | Mapping[str, Any] | None = None, **asked: Unpack[Asked]
+    ) -> Run | Schedule:
+        """Submit a run of it; return as soon as the server has kept it, before it starts.
+
+        With a schedule, such as "0 6 * * *", it is submitted at each of its times, and what is returned is that.
+        """
+        if schedule is not None:
+            return Schedule(self._connection, self._submit("schedules", action, {**asked, "schedule": schedule}))
+        return Run(self._connection, self._submit("runs", action, asked))
 
     def preview(self, action: Action = "job", **asked: Unpack[Asked]) -> Preview:
         """What would run, with which values and why. No run is created."""
@@ -89,6 +97,17 @@ class Function:
             return Run(self._connection, self._connection.post(place, merge(request, way.change)))
 
         return Preview(f"{action} {self.name} in project {self.project}", data, submit)
+
+    def _submit(self, noun: str, action: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        path = path_of("projects", self.project, noun)
+        try:
+            data: dict[str, Any] = self._connection.post(path, self._request(action, asked))
+        except RequestRejected as error:
+            if [violation.rule for violation in error.violations] != ["unknown_code"]:
+                raise
+            self._sent = ""  # it was forgotten since it was sent
+            data = self._connection.post(path, self._request(action, asked))
+        return data
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
         """Call the Python function itself, in this process."""

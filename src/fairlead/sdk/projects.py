@@ -6,11 +6,13 @@ from itertools import islice
 from typing import Any, overload
 
 from fairlead.errors import Conflict, NotFound, Unreadable
+from fairlead.model.attempts import RetryReason
 from fairlead.model.requests import PullPolicy
 from fairlead.sdk import connections, packing
 from fairlead.sdk.connections import Connection, path_of
 from fairlead.sdk.functions import Function, pack_source
 from fairlead.sdk.runs import Run, Runs
+from fairlead.sdk.schedules import Schedule
 
 MOST_LISTED = 50
 
@@ -36,6 +38,7 @@ class Project:
         command: Sequence[str] | str | None = ...,
         args: Sequence[str] | str | None = ...,
         port: int | None = ...,
+        retry_on: Sequence[RetryReason] | None = ...,
         kind: str | None = ...,
     ) -> Function: ...
     @overload
@@ -45,6 +48,7 @@ class Project:
         image: str | None = ...,
         pull_policy: PullPolicy | None = ...,
         pull_secrets: Sequence[str] | None = ...,
+        retry_on: Sequence[RetryReason] | None = ...,
     ) -> Callable[[Callable[..., Any]], Function]: ...
     def function(
         self,
@@ -66,8 +70,8 @@ class Project:
             return self._decorate(name, said)
         if name is None:
             return lambda function: self._decorate(function, said)
-        if source is None and "image" not in said and "command" not in said:
-            if handler is not None or kind is not None or said:
+        if source is None and "image" not in said and "command" not in said and kind is None:
+            if handler is not None or said:
                 message = f"function {name} has neither a source, nor an image, nor a command: there is nothing to run"
                 raise Unreadable(message, "say source='train.py', or image=..., or decorate a Python function")
             self._connection.get(path_of("projects", self.name, "functions", name))  # or it is told here what there is
@@ -90,6 +94,15 @@ class Project:
     def get_run(self, run_id: str) -> Run:
         """A run by its id."""
         return Run(self._connection, self._connection.get(path_of("runs", run_id)))
+
+    def schedules(self) -> list[Schedule]:
+        """Its schedules, by name."""
+        found = self._connection.list(path_of("projects", self.name, "schedules"))
+        return [Schedule(self._connection, data) for data in found]
+
+    def schedule(self, name: str) -> Schedule:
+        """A schedule by its name."""
+        return Schedule(self._connection, self._connection.get(path_of("projects", self.name, "schedules", name)))
 
     def capacity(self) -> dict[str, Any]:
         """What is free where its runs are executed, and how many more of each compute resource fit there now."""

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,12 +15,13 @@ from typing import Any, overload
 from fairlead.errors import Conflict, RunFailed, Unavailable
 from fairlead.model.plans import Fit, WayOut
 from fairlead.model.states import State
-from fairlead.sdk import connections, showing
-from fairlead.sdk.connections import Connection, path_of
+from fairlead.sdk import connections, opening, showing
+from fairlead.sdk.connections import Connection, path_of, read_content
 from fairlead.sdk.plans import Text, choose, explain, read_fit, read_plan, tell_fit, tell_ways_out
 
 WAITING = (State.QUEUED, State.PENDING, State.STARTING)
 LONGEST_WAIT = 30
+CALL_SECONDS = 90.0  # of silence: for longer, no server waits for a run
 PATIENCE_SECONDS = 60.0  # a server that is started anew is back by then
 
 
@@ -131,32 +133,65 @@ class Run:
         return self
 
     @overload
-    def logs(self) -> Text: ...
+    def logs(self, *, attempt: int | None = None) -> Text: ...
     @overload
-    def logs(self, *, follow: bool) -> Text | None: ...
-    def logs(self, *, follow: bool = False) -> Text | None:
-        """What it wrote so far. With `follow`, print it as it comes until the run ends."""
+    def logs(self, *, follow: bool, attempt: int | None = None) -> Text | None: ...
+    def logs(self, *, follow: bool = False, attempt: int | None = None) -> Text | None:
+        """What its last try wrote so far, or another one. With `follow`, print it as it comes until the run ends."""
         if not follow:
-            return Text("".join(line.text for line in self.read_logs()))
-        for line in self.read_logs(follow=True):
+            return Text("".join(line.text for line in self.read_logs(attempt=attempt)))
+        for line in self.read_logs(follow=True, attempt=attempt):
             stream = sys.stderr if line.stream == "stderr" else sys.stdout
             stream.write(line.text)
             stream.flush()
         return None
 
-    def read_logs(self, *, follow: bool = False, cursor: int = 0) -> Iterator[LogLine]:
-        """What it wrote, piece by piece; with `follow`, until it ends, also when the server is started anew."""
+    def read_logs(
+        self, *, follow: bool = False, cursor: int | None = None, attempt: int | None = None
+    ) -> Iterator[LogLine]:
+        """What it wrote, piece by piece; with `follow`, until it ends, also when the server is started anew.
+
+        It begins with the last try, and goes on with those that follow it; at 0, with the first one.
+        """
         complete = False
         while not complete:
-            page = self._connection.get(path_of("runs", self.id, "logs"), cursor=cursor)
+            page = self._connection.get(path_of("runs", self.id, "logs"), **_said(cursor=cursor, attempt=attempt))
             yield from map(_read_line, page["entries"])
             cursor, complete = page["cursor"], page["complete"] or not (follow or page["entries"])
             if follow and not complete:
-                for entry in self._follow(cursor):
+                for entry in self._follow(page["cursor"], attempt):
                     cursor = entry["cursor"]
                     yield _read_line(entry)
-        if follow:
-            self.wait(progress=False)  # the log is complete a moment before the run is said to have ended
+        if follow and attempt is None:
+            self.wait(progress=False)
+
+    def attempts(self) -> list[dict[str, Any]]:
+        """Its tries, the first one first: how each ended, and how far the last one is."""
+        found: list[dict[str, Any]] = self._connection.get(path_of("runs", self.id, "attempts"))
+        return found
+
+    @property
+    def url(self) -> str:
+        """Where programs reach what it serves, with a token. Raise `Conflict` where it serves nothing."""
+        return str(self._connection.get(path_of("runs", self.id, "url"))["url"])
+
+    def call(
+        self, path: str = "", json: Any = None, *, method: str = "POST", timeout: float = CALL_SECONDS, **options: Any
+    ) -> Any:
+        """What it answers at a path: data where that is JSON, text, or bytes. One that starts is waited for.
+
+        What else httpx2 takes can be said as well: `params`, `headers`, `content`, `files`.
+        """
+        if self._data["state"] in WAITING:
+            self.wait_for_start()
+        said = options if json is None else {**options, "json": json}
+        return read_content(self._connection.call(self.id, path, method, timeout=timeout, **said))
+
+    def open(self) -> str:
+        """Open it in a browser, where one can be opened here; the address, which works once and within a minute."""
+        url = str(self._connection.post(path_of("runs", self.id, "open"), None)["url"])
+        opening.show(url)
+        return url
 
     def stop(self) -> "Run":
         """Say that it is to end. One that has ended stays as it is."""
@@ -187,26 +222,27 @@ class Run:
         found: list[dict[str, Any]] = self._connection.get(path_of("runs", self.id, "events"))
         return found
 
-    def usage(self) -> dict[str, Any]:
-        """What it uses: the most of each resource in `peaks`, samples over time in `series`."""
-        found: dict[str, Any] = self._connection.get(path_of("runs", self.id, "usage"))
+    def usage(self, *, attempt: int | None = None) -> dict[str, Any]:
+        """What its last try uses, or another one: the most of each resource in `peaks`, samples in `series`."""
+        found: dict[str, Any] = self._connection.get(path_of("runs", self.id, "usage"), **_said(attempt=attempt))
         return found
 
-    def files(self) -> list[dict[str, Any]]:
-        """The files that it left in $FAIRLEAD_OUTPUT."""
-        found: list[dict[str, Any]] = self._connection.get(path_of("runs", self.id, "files"))
+    def files(self, *, attempt: int | None = None) -> list[dict[str, Any]]:
+        """The files that its last try left in $FAIRLEAD_OUTPUT, or another one."""
+        found: list[dict[str, Any]] = self._connection.get(path_of("runs", self.id, "files"), **_said(attempt=attempt))
         return found
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, attempt: int | None = None) -> bytes:
         """A file that it left, in memory."""
-        with self._connection.stream(path_of("runs", self.id, "files", path)) as answer:
-            return answer.read()
+        with self._open(path, attempt) as answer:
+            content: bytes = answer.read()
+            return content
 
-    def download(self, path: str, to: str | os.PathLike[str] | None = None) -> Path:
+    def download(self, path: str, to: str | os.PathLike[str] | None = None, *, attempt: int | None = None) -> Path:
         """A file that it left, on this machine; under its own name where no other is said."""
         file = Path(to if to is not None else Path(path).name)
         aside = file.with_name(f".{file.name}.part")
-        with self._connection.stream(path_of("runs", self.id, "files", path)) as answer, aside.open("wb") as opened:
+        with self._open(path, attempt) as answer, aside.open("wb") as opened:
             for chunk in answer.iter_bytes():
                 opened.write(chunk)
         return aside.replace(file)
@@ -230,9 +266,13 @@ class Run:
                 time.sleep(0.5)
                 self._connection = connections.renew(self._connection)
 
-    def _follow(self, cursor: int) -> Iterator[dict[str, Any]]:
+    def _open(self, path: str, attempt: int | None) -> AbstractContextManager[Any]:
+        return self._connection.stream(path_of("runs", self.id, "files", path), **_said(attempt=attempt))
+
+    def _follow(self, cursor: int, attempt: int | None) -> Iterator[dict[str, Any]]:
+        said = _said(cursor=cursor, attempt=attempt, follow=True)
         try:
-            with self._connection.stream(path_of("runs", self.id, "logs"), cursor=cursor, follow=True) as answer:
+            with self._connection.stream(path_of("runs", self.id, "logs"), **said) as answer:
                 for line in answer.iter_lines():
                     if line == "event: error":
                         return  # who asks again is told what it is
@@ -300,6 +340,11 @@ class Runs(Sequence[Run]):
 
     def _repr_html_(self) -> str:
         return showing.render_table(run.data for run in self._runs)
+
+
+def _said(**parameters: Any) -> dict[str, Any]:
+    """Those parameters that are not left out."""
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def _read_line(entry: Mapping[str, Any]) -> LogLine:

@@ -15,6 +15,8 @@ from fairlead.server import describing, failures, pages
 from fairlead.server.changes import Changes
 from fairlead.server.doors import THREADS, THREADS_ASIDE, THREADS_PATIENT, Services
 from fairlead.server.gates import Gate, Measures
+from fairlead.server.proxying.exchanges import Means
+from fairlead.server.proxying.proxies import Proxy
 from fairlead.server.routes import (
     access,
     capacity,
@@ -30,15 +32,19 @@ from fairlead.server.routes import (
     places,
     policies,
     runs,
+    schedules,
+    serving,
     sessions,
     templates,
 )
 from fairlead.server.routing import API
+from fairlead.services.serving import ServedHosts
 
 ROUTERS: tuple[APIRouter, ...] = (
     runs.router,  # first, because they are asked for most
     fit.router,
     executions.router,
+    serving.router,
     events.router,
     capacity.router,
     handovers.router,
@@ -48,6 +54,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     templates.router,
     policies.router,
     holdings.router,
+    schedules.router,
     access.router,
     files.router,
     sessions.router,
@@ -73,19 +80,23 @@ def create_application(
     changes: Changes | None = None,
     page: Path | None = None,
     stream_seconds: float = 300.0,
+    served_host: str | None = None,
+    means: Means | None = None,
 ) -> FastAPI:
     """The HTTP door to services. `background` runs beside it; reads that are local wait for no other machine.
 
-    `page` is the folder of the web page; a stream of events lasts `stream_seconds`.
+    `page` is the folder of the web page; a stream of events lasts `stream_seconds`. Below `served_host` each run that
+    serves something has a host of its own, and `means` are what it is spoken to with.
     """
 
-    measures = Measures()
+    measures, means = Measures(), means or Means()
 
     @asynccontextmanager
     async def live(_app: FastAPI) -> AsyncIterator[None]:
         async with background():
             measures.last_at = time.monotonic()  # nobody could ask before
             yield
+            means.connections.close()
 
     app = FastAPI(
         title="Fairlead",
@@ -104,9 +115,12 @@ def create_application(
     app.state.measures, app.state.limiter = measures, CapacityLimiter(THREADS)
     app.state.limiter_aside = CapacityLimiter(THREADS_ASIDE)
     app.state.limiter_patient = CapacityLimiter(THREADS_PATIENT)
+    app.state.hosts = hosts = ServedHosts.of(url, served_host)
     pages.install(app, page)
     app.state.routes = [route for route in app.routes if isinstance(route, APIRoute)]
     app.openapi = lambda: describing.describe(app, app.state.routes)  # type: ignore[method-assign]
     failures.install(app)
     app.add_middleware(Gate, measures=measures, make_id=make_id)
+    means.is_ending = lambda: bool(app.state.is_ending())
+    app.add_middleware(Proxy, services=services, hosts=hosts, means=means, measures=measures, make_id=make_id)
     return app

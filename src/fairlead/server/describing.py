@@ -16,7 +16,7 @@ from fairlead.server.routing import BYTES, calls_of
 from fairlead.server.schemas import COMPONENTS, REFERENCE, complete, refer
 
 CONDITIONAL = ("archive_", "restore_", "stop_")
-REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in")  # done twice, they do no more than once
+REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in", "open_")  # done twice, they do no more than once
 PUBLIC = ("show_ways_to_sign_in",)  # who asks it has no token yet
 UNCONDITIONAL = ("put_code", "hand_over_file")  # what never changes, or has one author: nobody can be too late
 PARAMETERS = {
@@ -26,7 +26,9 @@ PARAMETERS = {
     "kind": "what kind of scope it is",
     "run_id": "the id of the run",
     "wait": "how many seconds to wait for the run to be another than the ETag in If-None-Match says",
-    "cursor": "where to go on: the cursor of what was read before, or 0",
+    "cursor": "where to go on: the cursor of what was read before, or 0 for the beginning; left out, where the attempt "
+    "begins",
+    "attempt": "which try of the run, from 1 on; left out, the last that was given a place",
     "follow": "whether to stream what comes, until the run ends",
     "format": "entries as JSON, or the bytes themselves",
     "stream": "of which stream; left out, of both",

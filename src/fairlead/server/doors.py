@@ -30,7 +30,9 @@ from fairlead.services.logins import Logins
 from fairlead.services.places import Places
 from fairlead.services.policies import Policies
 from fairlead.services.runs import Runs
+from fairlead.services.schedules import Schedules
 from fairlead.services.secrets import Secrets
+from fairlead.services.serving import Serving
 from fairlead.services.settings import PlatformSettings
 from fairlead.services.templates import Templates
 from fairlead.services.tokens import Tokens
@@ -63,12 +65,14 @@ class Services:
     runs: Runs
     fits: Fits
     executions: Executions
+    serving: Serving
     whys: Whys
     feeds: Feeds
     capacities: Capacities
     handovers: Handovers
     codes: Codes
     functions: Functions
+    schedules: Schedules
     grants: Grants
     tokens: Tokens
     logins: Logins

@@ -53,7 +53,9 @@ TITLES = {
     422: "The request breaks rules",
     428: "The revision is missing",
     500: "A mistake of the server",
+    502: "The run broke off",
     503: "Not now",
+    504: "The run does not answer",
 }
 
 
@@ -92,8 +94,8 @@ def render(status: int, code: str, detail: str, request_id: str, **more: Any) ->
     return Response(msgspec.json.encode(body), status, headers, media_type=PROBLEM)
 
 
-async def _answer_known(request: Request, error: Exception) -> Response:
-    assert isinstance(error, FairleadError)
+def render_known(error: FairleadError, request_id: str) -> Response:
+    """An error of ours as a response."""
     status = error.status if isinstance(error, Problem) else STATUSES.get(type(error), 500)
     violations, detail = None, ""
     if isinstance(error, RequestRejected):
@@ -105,12 +107,17 @@ async def _answer_known(request: Request, error: Exception) -> Response:
         status,
         error.code,
         detail or str(error),
-        _request_id(request),
+        request_id,
         hint=error.hint,
         violations=violations,
         used_by=(error.used_by or None) if isinstance(error, Conflict) else None,
         retry_after_seconds=error.retry_after_seconds if isinstance(error, Unavailable) else None,
     )
+
+
+async def _answer_known(request: Request, error: Exception) -> Response:
+    assert isinstance(error, FairleadError)
+    return render_known(error, _request_id(request))
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:
@@ -135,10 +142,26 @@ async def _answer_invalid(request: Request, error: Exception) -> Response:
             ".".join(map(str, found["loc"][1:])),
             "required" if found["type"] == "missing" else "type",
             f"{found['msg'][:1].lower()}{found['msg'][1:]}, found {show(found.get('input'))}",
+            _suggest(found),
         )
         for found in error.errors()
     ]
     return await _answer_known(request, RequestRejected(violations))
+
+
+def _suggest(found: Mapping[str, Any]) -> str:
+    """What to write in place of a parameter that FastAPI does not understand."""
+    match found["type"]:
+        case "missing":
+            return f"say {found['loc'][-1]}"
+        case "bool_parsing":
+            return "write true or false"
+        case "literal_error":
+            return f"write {found['ctx']['expected']}"
+        case kind if kind.startswith("int_"):
+            return "write a whole number in digits"
+        case _:
+            return "/api/v1/openapi.json says what it may be"
 
 
 def render_unknown(request_id: str, path: str, error: Exception) -> Response:

@@ -1,7 +1,10 @@
 """What every request passes: an id, limits on its size and form, headers of safety, a line in the log, a measure."""
 
+import contextlib
 import re
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -20,7 +23,7 @@ LARGEST_CODE = 16 * 1024 * 1024
 LONGEST_ADDRESS = 16 * 1024
 CODE = re.compile(rf"{API}/projects/[^/]+/code/[^/]+")
 HANDOVER = re.compile(rf"{API}/runs/[^/]+/handover/.+", re.DOTALL)
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # What every answer has, unless it brings its own.
 HEADERS = [
@@ -32,6 +35,19 @@ HEADERS = [
 ]
 
 log = structlog.get_logger()
+
+
+@dataclass
+class Noted:
+    """What is noted of a request when it has been answered."""
+
+    request_id: str
+    method: str
+    path: str
+    address: str
+    route: str = "none"
+    status: int = 500
+    run_id: str | None = None  # of one that a run answered
 
 
 class Measures:
@@ -53,6 +69,36 @@ class Measures:
         """For how long nobody has asked anything."""
         return 0.0 if self.waiting else time.monotonic() - self.last_at
 
+    @contextlib.contextmanager
+    def noting(self, noted: Noted) -> Iterator[Noted]:
+        """Count a request while it waits, and say in the log how it was answered."""
+        started = time.perf_counter()
+        self.underway.inc()
+        self.waiting += 1
+        try:
+            yield noted
+        finally:
+            self.underway.dec()
+            self.waiting -= 1
+            self.last_at = time.monotonic()
+            self._note(noted, time.perf_counter() - started)
+
+    def _note(self, noted: Noted, seconds: float) -> None:
+        method = noted.method if noted.method in METHODS else "other"
+        self.requests.labels(method, noted.route, noted.status).inc()
+        self.seconds.labels(method, noted.route).observe(seconds)
+        # The path alone: a query may hold the word of a sign-in link.
+        log.info(
+            "answered",
+            request_id=noted.request_id,
+            method=method,
+            path=noted.path[:500],
+            status=noted.status,
+            milliseconds=round(seconds * 1000, 1),
+            address=noted.address,
+            **({} if noted.run_id is None else {"run": noted.run_id}),
+        )
+
 
 class TooLarge(Exception):  # never seen outside: it ends the reading of a body
     """A body has more bytes than are taken."""
@@ -69,40 +115,33 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, asked = time.perf_counter(), scope["method"]
+        asked = scope["method"]
         if asked == "HEAD":
             scope = {
                 **scope,
                 "method": "GET",
                 "asked": "HEAD",
             }  # the same answer, of which the server then leaves the body out
-        scope["request_id"] = _request_id(scope) or self.make_id()
-        status = 500
+        scope["request_id"] = read_request_id(scope) or self.make_id()
+        noted = Noted(scope["request_id"], asked, scope["path"], read_address(scope))
 
         async def send_marked(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
-                brought = {name.lower() for name, _ in message["headers"]}
-                own = [pair for pair in HEADERS if pair[0] not in brought]
-                message["headers"] = [*message["headers"], (b"x-request-id", scope["request_id"].encode()), *own]
+                noted.status = message["status"]
+                message["headers"] = mark(message["headers"], scope["request_id"])
             if asked == "HEAD" and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             await send(message)
 
-        self.measures.underway.inc()
-        self.measures.waiting += 1
-        try:
-            turned_away = _look_at(scope)
-            if turned_away is not None:
-                await turned_away(scope, receive, send_marked)
-                return
-            await self._let_through(scope, receive, send_marked)
-        finally:
-            self.measures.underway.dec()
-            self.measures.waiting -= 1
-            self.measures.last_at = time.monotonic()
-            self._note({**scope, "method": asked}, status, time.perf_counter() - started)
+        with self.measures.noting(noted):
+            try:
+                turned_away = _look_at(scope)
+                if turned_away is not None:
+                    await turned_away(scope, receive, send_marked)
+                    return
+                await self._let_through(scope, receive, send_marked)
+            finally:
+                noted.route = getattr(scope.get("route"), "path", "none")
 
     async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
         most, seen, answered = _largest(scope), 0, False
@@ -130,24 +169,20 @@ class Gate:
             if not answered:
                 await answer(scope, receive, send)
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "none")
-        method = scope["method"] if scope["method"] in METHODS else "other"
-        self.measures.requests.labels(method, route, status).inc()
-        self.measures.seconds.labels(method, route).observe(seconds)
-        # The path alone: a query may hold the word of a sign-in link.
-        log.info(
-            "answered",
-            request_id=scope["request_id"],
-            method=method,
-            path=scope["path"][:500],
-            status=status,
-            milliseconds=round(seconds * 1000, 1),
-            address=(scope.get("client") or ("",))[0],
-        )
+
+def mark(headers: Any, request_id: str) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer, with its id and with those of safety that it does not bring itself."""
+    brought = {name.lower() for name, _ in headers}
+    own = [pair for pair in HEADERS if pair[0] not in brought]
+    return [*headers, (b"x-request-id", request_id.encode()), *own]
 
 
-def _request_id(scope: Scope) -> str | None:
+def read_address(scope: Scope) -> str:
+    """Where a request comes from."""
+    return str((scope.get("client") or ("",))[0])
+
+
+def read_request_id(scope: Scope) -> str | None:
     """The id that the caller gave, where it is fit for logs."""
     given = dict(scope["headers"]).get(b"x-request-id", b"")
     return given.decode() if REQUEST_ID.fullmatch(given) else None

@@ -9,7 +9,7 @@ from fairlead.core.listing import parse_conditions, parse_sort
 from fairlead.errors import RequestRejected
 from fairlead.model.columns import COLUMNS, MOST_LISTED
 from fairlead.model.numbers import parse_whole
-from fairlead.model.parsing import collect, nearest, show
+from fairlead.model.parsing import collect, nearest, printable, show
 from fairlead.model.plans import Violation
 from fairlead.services.listing import Listing
 
@@ -80,7 +80,7 @@ def refuse_unknown(request: Request, known: set[str]) -> None:
     unknown = dict.fromkeys(name for name in request.query_params if name not in known)
     if unknown:
         raise RequestRejected(
-            Violation(name[:80], "unknown_parameter", f"unknown parameter {show(name)}", nearest(name, known))
+            Violation(printable(name), "unknown_parameter", f"unknown parameter {show(name)}", nearest(name, known))
             for name in list(unknown)[:MOST_ASKED]
         )
 

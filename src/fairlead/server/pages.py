@@ -36,7 +36,7 @@ POLICY = (
 FOR_EVER = "public, max-age=31536000, immutable"
 ASK_AGAIN = "no-cache"
 # Below these, what is not there is a problem to everybody.
-RESERVED = ("api", "assets", "healthz", "login", "metrics", "readyz")
+RESERVED = ("api", "assets", "healthz", "login", "metrics", "readyz", "served")
 NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Fairlead</title></head>
 <body><h1>Fairlead</h1><p>The server runs. Its web page was not built in this checkout:

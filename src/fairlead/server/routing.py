@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from fairlead.server.failures import PROBLEM, TITLES
 from fairlead.server.listings import refuse_unknown
@@ -14,6 +15,15 @@ API = "/api/v1"
 BYTES: dict[str, Any] = {"type": "string", "format": "binary"}
 READING = (400, 401, 403, 404, 422, 503)
 WRITING = (400, 401, 403, 404, 409, 412, 413, 415, 422, 428, 503)
+
+
+class FilePathConvertor(PathConvertor):
+    """`{path:file}`: the rest of an address, which may name a file with line breaks. Those of `path` must not."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("file", FilePathConvertor())
 
 
 class StrictRoute(APIRoute):

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -11,10 +11,13 @@ from fastapi.responses import StreamingResponse
 from fairlead.errors import FairleadError
 from fairlead.model.observations import LogEntry, LogPage
 from fairlead.server.doors import OpenDoor
+from fairlead.services.calls import Call
 
 AT_ONCE = 256 * 1024
 LOOK_EVERY_SECONDS = 0.1
 BEAT_SECONDS = 15.0
+
+Read = Callable[[Call, int | None, int], LogPage]  # part of a log, from a cursor on, up to so many bytes
 
 
 def show_entry(entry: LogEntry) -> dict[str, Any]:
@@ -26,12 +29,12 @@ def show_entry(entry: LogEntry) -> dict[str, Any]:
         return shown | {"base64": base64.b64encode(entry.data).decode("ascii")}
 
 
-async def follow(door: OpenDoor, run_id: str, cursor: int, stream: str | None) -> AsyncIterator[bytes]:
-    """Every entry from a cursor on as a server-sent event, until the run has ended and all of it was sent."""
+async def follow(door: OpenDoor, read: Read, cursor: int | None, stream: str | None) -> AsyncIterator[bytes]:
+    """Every entry from a cursor on as a server-sent event, until the log is complete and all of it was sent."""
     silent = 0.0
     while not door.request.app.state.is_ending():
         try:
-            page: LogPage = await door.perform(door.services.executions.log, run_id, cursor, AT_ONCE)
+            page: LogPage = await door.perform(read, cursor, AT_ONCE)
         except FairleadError as error:  # the answer has begun: what goes wrong now is told in it
             yield write_event("error", {"code": error.code, "detail": str(error)}, cursor)
             return
@@ -50,10 +53,10 @@ async def follow(door: OpenDoor, run_id: str, cursor: int, stream: str | None) -
             await asyncio.sleep(LOOK_EVERY_SECONDS)
 
 
-async def read_raw(door: OpenDoor, run_id: str, cursor: int, stream: str | None) -> AsyncIterator[bytes]:
+async def read_raw(door: OpenDoor, read: Read, cursor: int | None, stream: str | None) -> AsyncIterator[bytes]:
     """What the run wrote so far, byte by byte."""
     while True:
-        page: LogPage = await door.perform(door.services.executions.log, run_id, cursor, AT_ONCE)
+        page: LogPage = await door.perform(read, cursor, AT_ONCE)
         for entry in page.entries:
             if stream is None or entry.stream == stream:
                 yield entry.data

@@ -1,28 +1,32 @@
 """What a run is doing and what came of it: logs, usage, files, result and history."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from typing import BinaryIO
 
+from fairlead.core import attempts, cursors
 from fairlead.core.fitting import capacity
 from fairlead.core.fitting.grids import Grid, kind_of
 from fairlead.core.fitting.wording import show_amount
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unavailable
 from fairlead.model.nodes import Node
-from fairlead.model.observations import LogPage, OutputFile
+from fairlead.model.observations import LogEntry, LogPage, OutputFile
 from fairlead.model.parsing import show
 from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition
-from fairlead.model.records import JSON, BlobRecord, EventRecord, OutcomeRecord, RunRecord, ServerRecord
+from fairlead.model.records import JSON, AttemptRecord, BlobRecord, EventRecord, OutcomeRecord, RunRecord
 from fairlead.model.roles import Deed
 from fairlead.model.scopes import Cluster
 from fairlead.model.states import State
 from fairlead.ports import Executor, Executors
+from fairlead.services.attempts import AttemptView, Try, find_try, list_attempts
 from fairlead.services.calls import Call
 from fairlead.services.units import Unit, Units
 
 # What is said of a run that is in a cluster's hands, and of which a pod has no node.
+EPOCH = datetime.fromtimestamp(0, UTC)
 UNPLACED = ("Unschedulable", "SchedulerError", "Preempted", "Evicted", "NodeLost", "ProvisioningFailed")
 
 
@@ -76,41 +80,56 @@ class Executions:
     def __init__(self, units: Units, executors: Executors, server_id: str = "") -> None:
         self.units, self.executors, self.server_id = units, executors, server_id
 
-    def log(self, call: Call, run_id: str, cursor: int, most: int) -> LogPage:
-        """Part of a run's log."""
-        executor, run = self.find_executor(call, run_id)
-        if executor is None or run.held_by is None:
-            return LogPage([], cursor, complete=not run.live)
-        try:
-            page = executor.read_log(run_id, cursor, most)
-        except NotFound:
-            if run.live:  # it has a place, and nothing is there yet
-                return LogPage([], cursor, complete=False)
-            raise
-        except ValueError as error:
-            violation = Violation("cursor", "cursor", f"{cursor}: {error}", "use the cursor of the page before, or 0")
-            raise RequestRejected([violation]) from None
-        return page
+    def log(self, call: Call, run_id: str, cursor: int | None, most: int, attempt: int | None = None) -> LogPage:
+        """Part of a run's log from a cursor on; without one, from where the try begins that is said, or else the last.
 
-    def usage(self, call: Call, run_id: str) -> Usage:
-        """What a run used, over time and at most."""
-        executor, _ = self.find_executor(call, run_id)
-        series = [] if executor is None else executor.read_usage(run_id)
+        Of a try that is said, its log alone; otherwise the tries follow one another, and it is complete when the run
+        has ended. Each cursor tells of which try it is.
+        """
         with self.units.reading(call) as unit:
-            kept = unit.tx.get(OutcomeRecord, id=run_id)
+            run = find_run(unit, run_id)
+            number, position = _find_place(run, cursor, attempt)
+            tried = self._find_try(unit, run, number)
+        page = _read_log(tried, position, most, follows=attempt is None)
+        entries = [replace(entry, end=cursors.join(number, entry.end)) for entry in page.entries]
+        if attempt is not None or not page.complete:
+            return LogPage(entries, cursors.join(number, page.cursor), page.complete)
+        if tried.record is None:
+            return LogPage(entries, cursors.join(number, page.cursor), complete=not run.live)
+        after = cursors.join(number + 1, 0)
+        return LogPage([*entries, _tell_next(tried.record, after)], after, complete=False)
+
+    def usage(self, call: Call, run_id: str, attempt: int | None = None) -> Usage:
+        """What a try of a run used, over time and at most; of the last one where none is said."""
+        tried = self._open_try(call, run_id, attempt)
+        series = [] if tried.executor is None else tried.executor.read_usage(tried.execution)
+        kept: AttemptRecord | OutcomeRecord | None = tried.record
+        if kept is None:
+            with self.units.reading(call) as unit:
+                kept = unit.tx.get(OutcomeRecord, id=run_id)
         return Usage(find_peaks(series) if kept is None else kept.usage, series)
 
-    def files(self, call: Call, run_id: str) -> list[OutputFile]:
-        """The files that a run left."""
-        executor, _ = self.find_executor(call, run_id)
-        return [] if executor is None else executor.list_files(run_id)
+    def files(self, call: Call, run_id: str, attempt: int | None = None) -> list[OutputFile]:
+        """The files that a try of a run left; the last one where none is said."""
+        tried = self._open_try(call, run_id, attempt)
+        return [] if tried.executor is None else tried.executor.list_files(tried.execution)
 
-    def open_file(self, call: Call, run_id: str, path: str) -> BinaryIO:
-        """One file that a run left."""
-        executor, _ = self.find_executor(call, run_id)
-        if executor is None:
-            raise NotFound(f"run {run_id} left no file {show(path)}", "list its files to see what it left")
-        return executor.open_file(run_id, path)
+    def open_file(self, call: Call, run_id: str, path: str, attempt: int | None = None) -> BinaryIO:
+        """One file that a try of a run left; the last one where none is said."""
+        tried = self._open_try(call, run_id, attempt)
+        hint = "list its files to see what it left"
+        missing = NotFound(f"{attempts.tell(tried.execution)} left no file {show(path)}", hint)
+        if tried.executor is None:
+            raise missing
+        try:
+            return tried.executor.open_file(tried.execution, path)
+        except NotFound:
+            raise missing from None
+
+    def attempts(self, call: Call, run_id: str) -> list[AttemptView]:
+        """The tries of a run, the first one first."""
+        with self.units.reading(call) as unit:
+            return list_attempts(unit, find_run(unit, run_id))
 
     def outcome(self, call: Call, run_id: str) -> Outcome:
         """What came of a run. Raise `Conflict` where it has not ended."""
@@ -126,7 +145,7 @@ class Executions:
         """What happened to a run, the oldest first."""
         with self.units.reading(call) as unit:
             find_run(unit, run_id)
-            return unit.tx.find(EventRecord, Condition("run_id", "=", run_id))
+            return unit.tx.find(EventRecord, Condition("run_id", "=", run_id), by="revision")
 
     def code(self, call: Call, run_id: str) -> bytes:
         """The packed code that a run executes, so that it can be looked at again."""
@@ -154,13 +173,54 @@ class Executions:
         """Who executes a run. Raise `Conflict` where that is another machine, and say which."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
-            cluster = None if run.cluster is None else unit.organisation.clusters.get(run.cluster)
-            local = cluster is not None and cluster.executor == "local"
-            if local and run.held_by not in (None, self.server_id):
-                other = unit.tx.get(ServerRecord, id=run.held_by)
-                where = f"{other.name}, at {other.url}" if other is not None else "another machine"
-                raise Conflict(f"run {run_id} is executed by {where}", "ask that server")
-        return self.executors.find(cluster), run
+            return self._find_try(unit, run, run.attempt).executor, run
+
+    def _open_try(self, call: Call, run_id: str, attempt: int | None) -> Try:
+        with self.units.reading(call) as unit:
+            return self._find_try(unit, find_run(unit, run_id), attempt)
+
+    def _find_try(self, unit: Unit, run: RunRecord, attempt: int | None) -> Try:
+        return find_try(unit, self.executors, self.server_id, run, attempt)
+
+
+def _find_place(run: RunRecord, cursor: int | None, attempt: int | None) -> tuple[int, int]:
+    """From where a log is read: the try, and the place in its log."""
+    if cursor is None:
+        return attempts.last_of(run) if attempt is None else attempt, 0
+    number, position = cursors.split(cursor)
+    if attempt not in (None, number) and cursor != 0:
+        raise _refuse_cursor(cursor, f"it is of attempt {number}, and attempt {attempt} was asked for")
+    if not 1 <= number <= run.attempt:
+        raise _refuse_cursor(cursor, "the log is not that long")
+    return number if attempt is None else attempt, position
+
+
+def _read_log(tried: Try, position: int, most: int, *, follows: bool) -> LogPage:
+    """Part of the log of a try. Of one whose log is not kept any more: nothing, where others follow it."""
+    if tried.executor is None or not tried.has_place:
+        return LogPage([], position, complete=not tried.run.live)
+    try:
+        return tried.executor.read_log(tried.execution, position, most)
+    except NotFound:
+        # It has a place, and nothing is there yet; or nothing ever was.
+        if tried.record is None and (tried.run.live or tried.run.started_at is None):
+            return LogPage([], position, complete=not tried.run.live)
+        if tried.record is not None and follows:
+            return LogPage([], position, complete=True)
+        raise NotFound(f"the log of {attempts.tell(tried.execution)} is not kept any more") from None
+    except ValueError as error:
+        raise _refuse_cursor(cursors.join(tried.number, position), str(error)) from None
+
+
+def _tell_next(ended: AttemptRecord, end: int) -> LogEntry:
+    """The line between the logs of two tries."""
+    told = f"attempt {ended.number} failed ({ended.reason}): {ended.message}; attempt {ended.number + 1} follows\n"
+    return LogEntry(ended.finished_at or EPOCH, "platform", told.encode(), end)
+
+
+def _refuse_cursor(cursor: int, why: str) -> RequestRejected:
+    violation = Violation("cursor", "cursor", f"{cursor}: {why}", "use the cursor of the page before, or leave it out")
+    return RequestRejected([violation])
 
 
 def known_nodes(unit: Unit, executor: Executor) -> Grid | None:

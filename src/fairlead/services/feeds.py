@@ -60,6 +60,7 @@ class Feeds:
 
 def _find_since(unit: Unit, kind: type[Kept], column: str, since: datetime, *more: Condition) -> list[Kept]:
     """What changed, by its time alone: with the scopes of the caller, databases would look at all that is there."""
+    since = min(since, unit.now)  # the clock may have been set back meanwhile
     conditions = (Condition(column, ">", since - OVERLAP), *more)
     return unit.tx.page(kind, Query(conditions, sort=column, limit=MOST_AT_ONCE + 1)).items
 

@@ -190,7 +190,8 @@ def _read_files(name: str, archive: bytes) -> Iterator[CodeFile]:
                 if file is not None:
                     path = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
                     yield CodeFile(path, entry.size, _read_text(file.read(LARGEST_SHOWN + 1)))
-    except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, LookupError) as error:
+    # Recursion: tarfile goes one call deeper for each header that is about another header.
+    except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, LookupError, RecursionError) as error:
         raise NotFound(f"the code of function {name} cannot be read: it is no archive of ours") from error
 
 

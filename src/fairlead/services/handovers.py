@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
+from fairlead.core import attempts
+from fairlead.core.attempts import execution_of, number_of, run_of
 from fairlead.core.outcomes import LARGEST_LEFT, parse_left, read_result
 from fairlead.errors import Forbidden, NotFound, RequestRejected, Unauthenticated
 from fairlead.model.parsing import show
@@ -58,27 +60,32 @@ class Handovers:
         check_path(path)
         if path in LEFT:
             _check_left(path, content)
-        with self._opened(self.units.recording, call, run_id) as (unit, _):
+        with self._opened(self.units.recording, call, run_id) as (unit, run):
+            execution = execution_of(run_id, run.attempt)
             if path not in LEFT:
-                _check_room(unit, run_id, path, _measure(content))
-            kept = save_file(unit.tx, run_id, path, content, unit.now)
+                _check_room(unit, execution, path, _measure(content))
+            kept = save_file(unit.tx, execution, path, content, unit.now)
             return Handed(kept.path, kept.size)
 
     @contextlib.contextmanager
     def _opened(
         self, opening: Callable[[Call], AbstractContextManager[Unit]], call: Call, run_id: str
     ) -> Iterator[tuple[Unit, RunRecord]]:
-        """A use case of a run. Who has another token gets what they would get anywhere else for a run."""
+        """A use case of a run's present try. Who has another token gets what they would get anywhere else for a run."""
         if not is_run_token(call.bearer):
             with self.units.reading(call) as unit:
                 find_run(unit, run_id)
             raise Forbidden(f"only run {run_id} itself hands over what it leaves", "read its files instead")
-        if open_run_token(self.safe, call.bearer or "") != run_id:
+        execution = open_run_token(self.safe, call.bearer or "")
+        if run_of(execution) != run_id:
             raise NotFound(f"there is no run {show(run_id)}")
         with opening(replace(call, principal=Principal(f"run/{run_id}", via="run-token"))) as unit:
             run = unit.tx.get(RunRecord, id=run_id)
             if run is None:
                 raise NotFound(f"there is no run {show(run_id)}")
+            if number_of(execution) != run.attempt:
+                message = f"attempt {number_of(execution)} of run {run_id} is over: its token is good only until then"
+                raise Unauthenticated(message, "there is nothing more to hand over")
             if not run.live or run.held_by is None:
                 message = f"run {run_id} is {run.state}: its token is good only while it is executed"
                 raise Unauthenticated(message, "there is nothing more to hand over")
@@ -115,16 +122,16 @@ def _check_left(path: str, content: BinaryIO) -> None:
         raise RequestRejected([Violation("body", "json", message, "hand over files below output/ instead")])
 
 
-def _check_room(unit: Unit, run_id: str, path: str, size: int) -> None:
-    """Raise where a run leaves more than is kept. Files that come at once may go past that, each once."""
-    before = load_size(unit.tx, run_id, path)
-    count, total = measure_files(unit.tx, run_id, OUTPUT)
+def _check_room(unit: Unit, execution: str, path: str, size: int) -> None:
+    """Raise where a try leaves more than is kept. Files that come at once may go past that, each once."""
+    before, whose = load_size(unit.tx, execution, path), attempts.tell(execution)
+    count, total = measure_files(unit.tx, execution, OUTPUT)
     total -= before or 0
     if before is None and count >= MOST_FILES:
-        message = f"run {run_id} has handed over {count:,} files; at most {MOST_FILES:,} are kept"
+        message = f"{whose} has handed over {count:,} files; at most {MOST_FILES:,} are kept"
         raise RequestRejected([Violation("path", "max", message, "pack them into one, or write them to a volume")])
     if total + size > LARGEST_OUTPUT:
-        message = f"has {size:,} bytes, and run {run_id} has handed over {total:,}; at most {LARGEST_OUTPUT:,} are kept"
+        message = f"has {size:,} bytes, and {whose} has handed over {total:,}; at most {LARGEST_OUTPUT:,} are kept"
         raise RequestRejected([Violation("body", "max", message, TO_A_VOLUME)])
 
 

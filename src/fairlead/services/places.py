@@ -21,6 +21,7 @@ from fairlead.model.records import (
     PlaceRecord,
     PolicyRecord,
     RunRecord,
+    ScheduleRecord,
     SecretRecord,
     TemplateRecord,
     VolumeRecord,
@@ -41,6 +42,7 @@ INHABITANTS: Mapping[str, type[Any]] = {
     "secret": SecretRecord,
     "volume": VolumeRecord,
     "role": GrantRecord,
+    "schedule": ScheduleRecord,
 }
 MOST_TOLD = 50
 

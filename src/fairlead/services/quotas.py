@@ -19,7 +19,7 @@ def load_allowances(
 ) -> tuple[Allowance, ...]:
     """The quotas that bound a run at a scope, with those who hold them where they leave less than it asks for.
 
-    Behind all that wait for the same, or those before one of them; as if one that is to be replaced were not there.
+    Behind all that wait for the same, or those before somebody's turn; as if one that is to be replaced were not there.
     """
     bounds = unit.organisation.bounds
     path = bounds.on(scope)
@@ -27,8 +27,10 @@ def load_allowances(
         return ()
     within = (*bounds.within(path[0]), *([Condition("id", "!=", besides)] if besides else []))
     line = Line(bounds.measure(unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *within)))
-    older = [Condition("id", "<", before)] if before else []
-    waiting = unit.tx.find(RunRecord, *WAITING, Condition("reason", "=", QUOTA), *within, *older, limit=MOST_WAITING)
+    older = [Condition("turn", "<", before)] if before else []
+    waiting = unit.tx.find(
+        RunRecord, *WAITING, Condition("reason", "=", QUOTA), *within, *older, by="turn", limit=MOST_WAITING
+    )
     for run in waiting:
         load, above = quotas.load_of(run), bounds.on(run.scope)
         if lacking := line.find_short(load, above):

@@ -13,28 +13,30 @@ from pydantic import ValidationError
 from fairlead.core import explaining, lifecycle, quotas
 from fairlead.core.actions import check_kept_code
 from fairlead.core.fitting.grids import Grid
+from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.planning import plan_run
 from fairlead.core.quotas import Load
+from fairlead.core.turns import turn_of
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
 from fairlead.model.parsing import show, violations_of
 from fairlead.model.plans import Fit, Plan, Violation, WayOut
 from fairlead.model.queries import Condition, Page
-from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord
+from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord, ScheduleRecord
 from fairlead.model.requests import Function, RunRequest, merge
 from fairlead.model.roles import Deed
 from fairlead.model.states import FINAL, State
 from fairlead.ports import Executors, Tell
-from fairlead.services.calls import Call
+from fairlead.services.calls import Call, insist
 from fairlead.services.codes import find_code, lend_code
 from fairlead.services.executions import find_run, has_no_place
 from fairlead.services.functions import content_of, find_function, is_news, keep_function, name_whole, suggest
 from fairlead.services.listing import Listing, load_page
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Ground, Snapshots
+from fairlead.services.submissions import make_record
 from fairlead.services.units import Unit, Units
 from fairlead.services.ways_out import WaysOut
 
-WAITING = "waits for its turn"
 TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)
 
 
@@ -77,6 +79,7 @@ class Runs:
                 if (before := unit.recall(RunRecord)) is not None:
                     return before
                 unit.require(Deed.WORK, scope, scope)
+                refuse_schedule(scope, request)
                 request = name_whole(unit, scope, request)
                 record = self._keep(unit, scope, request, self._plan_as_previewed(unit, scope, request))
                 unit.remember(record)
@@ -87,6 +90,22 @@ class Runs:
         if news:
             self._keep_function(call, scope, request.function)
         return record
+
+    def check(self, unit: Unit, scope: str, request: RunRequest) -> RunRequest:
+        """A request with the function that it names, where a run of it could be kept now; else `RequestRejected`."""
+        unit.require(Deed.WORK, scope, scope)
+        whole = name_whole(unit, scope, request)
+        planned = self._plan(unit, scope, whole, unit.make_id())
+        if planned.plan.violations:
+            raise RequestRejected(planned.plan.violations)
+        return whole
+
+    def submit_for(self, unit: Unit, schedule: ScheduleRecord) -> RunRecord:
+        """Keep a queued run for a schedule, as whoever wrote it would submit it now."""
+        unit.require(Deed.WORK, schedule.scope, schedule.scope)
+        request = name_whole(unit, schedule.scope, _read(schedule.request))
+        planned = self._plan(unit, schedule.scope, request, unit.make_id())
+        return self._keep(unit, schedule.scope, request, planned, schedule=schedule.name)
 
     def change(self, call: Call, run_id: str, change: JSON, project: str | None = None) -> RunRecord:
         """Put a run with another request in the place of one that waits: both happen, or nothing."""
@@ -105,7 +124,9 @@ class Runs:
             request = _read(merge(asked, change))
             _check_change(asked, change, request, moves=scope != before.scope)
             lend_code(unit, before.scope, scope, request.function.code)
-            record = self._keep(unit, scope, request, self._plan(unit, scope, request, unit.make_id()))
+            schedule = before.schedule if scope == before.scope else None
+            planned = self._plan(unit, scope, request, unit.make_id())
+            record = self._keep(unit, scope, request, planned, schedule=schedule)
             self._end(unit, before, f"run {record.id} is in its place")
             unit.remember(record)
         self.tell(run_id)
@@ -131,16 +152,15 @@ class Runs:
                 raise NotFound(f"there is no run {show(run_id)}")
             return kept
 
+    def manifests(self, call: Call, run_id: str) -> list[JSON]:
+        """The objects of the present try of a run."""
+        with self.units.reading(call) as unit:
+            run = find_run(unit, run_id)
+        return list(manifests_of(run, self.plan(call, run_id)))
+
     def stop(self, call: Call, run_id: str) -> RunRecord:
         """Say that a run is to end. One that has ended, or is about to, stays as it is."""
-        with self.units.recording(call) as unit:
-            record = find_run(unit, run_id, Deed.WORK)
-            unit.check_revision(record)
-            if not record.live or record.state == State.STOPPING:
-                return record
-            after = self._end(unit, record)
-        self.tell(run_id)
-        return after
+        return insist(call, lambda: self._stop(call, run_id))
 
     def delete(self, call: Call, run_id: str) -> None:
         """Forget a run that has ended."""
@@ -152,6 +172,16 @@ class Runs:
             unit.remove(record, "run", record.id, record.scope)
         self.tell(run_id)
 
+    def _stop(self, call: Call, run_id: str) -> RunRecord:
+        with self.units.recording(call) as unit:
+            record = find_run(unit, run_id, Deed.WORK)
+            unit.check_revision(record)
+            if not record.live or record.state == State.STOPPING:
+                return record
+            after = self._end(unit, record)
+        self.tell(run_id)
+        return after
+
     def _keep_function(self, call: Call, scope: str, function: Function) -> None:
         """Keep the function that a run brought with it, where that works: if not, the next run of it tries again.
 
@@ -160,11 +190,16 @@ class Runs:
         with contextlib.suppress(FairleadError), self.units.recording(replace(call, key=None), alone=True) as unit:
             keep_function(unit, scope, function, find_function(unit, scope, function.name))
 
-    def _keep(self, unit: Unit, scope: str, request: RunRequest, planned: Planned) -> RunRecord:
+    def _keep(
+        self, unit: Unit, scope: str, request: RunRequest, planned: Planned, *, schedule: str | None = None
+    ) -> RunRecord:
         """Keep a run as it was planned. Raise `RequestRejected` where it cannot be."""
         if planned.plan.violations:
             raise RequestRejected(planned.plan.violations)
-        record = self._tell_wait(_record_of(unit, scope, request, planned), planned)
+        record = self._tell_wait(
+            make_record(unit, planned.run_id, scope, request, planned.plan, planned.ground), planned
+        )
+        record = replace(record, schedule=schedule)
         unit.add(record, "run", record.id, scope)
         unit.tx.add(PlanRecord(id=record.id, request=request.to_data(), plan=_without_nodes(planned.data)))
         _note(unit, record)
@@ -200,9 +235,9 @@ class Runs:
         self, unit: Unit, scope: str, request: RunRequest, plan: Plan, ground: Ground, nodes: Grid | None
     ) -> Plan:
         """The plan with what quotas make of its fit, and with what would make it run now."""
-        asked = Load.of(quotas.count(plan.settings))
-        allowances = load_allowances(unit, scope, asked)
-        fit = self.ways_out.hold_back(unit, ground, quotas.hold(plan.fit, asked, allowances))
+        asked, turn = Load.of(quotas.count(plan.settings)), turn_of(unit.make_id(), request.priority or 0)
+        allowances = load_allowances(unit, scope, asked, before=turn)
+        fit = self.ways_out.hold_back(unit, ground, quotas.hold(plan.fit, asked, allowances), turn)
         if fit.verdict == "now":
             return plan
         ways = self.ways_out.find(unit, scope, request, ground, nodes, allowances=allowances)
@@ -249,6 +284,14 @@ class Runs:
         return replace(record, reason="NoExecutor", message=message)
 
 
+def refuse_schedule(scope: str, request: RunRequest) -> None:
+    """A run is submitted once; what is submitted again and again is kept elsewhere."""
+    if request.schedule is not None:
+        path = f"/projects/{scope.partition('/')[2]}/schedules"
+        message = f"is no part of one run, found {show(request.schedule.cron)}"
+        raise RequestRejected([Violation("schedule", "schedule", message, f"send it to {path}, or leave it out")])
+
+
 def _check_change(asked: JSON, change: JSON, request: RunRequest, *, moves: bool) -> None:
     """Raise `RequestRejected` where nothing would be different, or what is left out is not there."""
     missing = [
@@ -289,37 +332,6 @@ def _hint(violations: Sequence[Violation], ways: Sequence[WayOut]) -> tuple[Viol
     )
 
 
-def _record_of(unit: Unit, scope: str, request: RunRequest, planned: Planned) -> RunRecord:
-    values = {setting.path: setting.value for setting in planned.plan.settings}
-    profile, template = values.get("profile"), values.get("template")
-    resource = planned.ground.records.get(("profile", profile)) if profile else None
-    started_from = planned.ground.records.get(("template", template)) if template else None
-    return RunRecord(
-        **{**unit.stamps(), "id": planned.run_id},
-        scope=scope,
-        function=request.function.name,
-        action=request.action,
-        state=str(State.QUEUED),
-        reason="Queued",
-        message=WAITING,
-        code=request.function.code,
-        cluster=_cluster_of(unit, planned.ground),
-        compute_resource=profile,
-        compute_resource_id=None if resource is None else resource.id,
-        compute_resource_revision=None if resource is None else resource.revision,
-        template=template,
-        template_id=None if started_from is None else started_from.id,
-        uses=sorted(_uses_of(values)),
-        **quotas.count(planned.plan.settings)._asdict(),
-    )
-
-
-def _cluster_of(unit: Unit, ground: Ground) -> str | None:
-    """Whose executor executes the run: the cluster that it was planned for, where that is one."""
-    scope = ground.snapshot.cluster.scope
-    return scope if scope in unit.organisation.clusters else None
-
-
 def _check_code(unit: Unit, scope: str, request: RunRequest, plan: Plan, ground: Ground) -> Iterator[Violation]:
     digest = request.function.code
     kept = None if digest is None else find_code(unit, scope, digest)
@@ -342,19 +354,6 @@ def _name_function(unit: Unit, scope: str, request: RunRequest, found: Violation
 def _note(unit: Unit, run: RunRecord) -> None:
     """Keep in the run's history that it came to a state."""
     unit.tx.add(EventRecord.of(run, unit.make_id(), unit.now))
-
-
-def _uses_of(values: dict[str, Any]) -> set[str]:
-    """The project's volumes and secrets that a run is given."""
-    named = ("secrets.", "function.pull_secrets.")
-    used = {f"secret/{value}" for path, value in values.items() if path.startswith(named)}
-    for path, value in values.items():
-        section, _, part = path.partition(".")
-        if section == "volumes" and part.endswith(".spec.claim_name"):
-            used.add(f"volume/{value}")
-        elif section == "volumes" and value == "secret" and part.endswith(".volume_type"):
-            used.add(f"secret/{values[path.removesuffix('volume_type') + 'spec.name']}")
-    return used
 
 
 def _without_nodes(plan: JSON) -> JSON:

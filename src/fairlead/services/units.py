@@ -231,7 +231,8 @@ class Units:
     def _recall(self, bearer: str) -> Principal | None:
         """Who a provider said that the bearer is, a moment ago."""
         principal, until = self._identified.get(digest_of(bearer), (None, None))
-        if until is not None and until <= self._clock():
+        now = self._clock()
+        if until is not None and not now < until <= now + IDENTIFIED_FOR:  # later only where the clock was set back
             self._identified.pop(digest_of(bearer), None)
             return None
         return principal

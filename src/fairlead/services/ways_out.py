@@ -66,13 +66,12 @@ class WaysOut:
         executor = self.executors.find(ground.snapshot.cluster)
         return None if executor is None else known_nodes(unit, executor)
 
-    def hold_back(self, unit: Unit, ground: Ground, fit: Fit, run_id: str | None = None) -> Fit:
-        """A fit where one that has waited for long comes first: on a machine without a scheduler of its own."""
+    def hold_back(self, unit: Unit, ground: Ground, fit: Fit, turn: str) -> Fit:
+        """A fit where one before it has waited for long: on a machine without a scheduler, that comes first."""
         cluster = ground.snapshot.cluster
         executor = self.executors.find(cluster)
         if fit.verdict != NOW or executor is None or executor.schedules:
             return fit
-        older = [Condition("id", "<", run_id)] if run_id else []
         long_ago = unit.now - timedelta(seconds=PATIENCE_SECONDS)
         waiting = unit.tx.find(
             RunRecord,
@@ -80,7 +79,8 @@ class WaysOut:
             Condition("cluster", "=", cluster.scope),
             Condition("reason", "=", "Unschedulable"),
             Condition("created_at", "<", long_ago),
-            *older,
+            Condition("due_at", "until", long_ago),  # it may have run since, and wait to be tried again
+            Condition("turn", "<", turn),
             limit=1,
         )
         return replace(fit, verdict=LATER, reasons=(HELD_BACK,)) if waiting else fit

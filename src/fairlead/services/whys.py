@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fairlead.core import explaining, quotas
+from fairlead.core.attempts import is_paused
 from fairlead.core.fitting import judging
 from fairlead.core.fitting.asking import read_ask
+from fairlead.core.manifests.attempts import manifests_of
+from fairlead.core.turns import QUOTA, WAITING, turn_of
 from fairlead.errors import NotFound
 from fairlead.model.parsing import show
 from fairlead.model.plans import Fit
@@ -13,10 +17,12 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, EventRecord, PlanRecord, RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.states import State
+from fairlead.services import standings
 from fairlead.services.calls import Call
 from fairlead.services.executions import Executions, find_run, has_no_place
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Snapshots
+from fairlead.services.standings import find_standing
 from fairlead.services.units import Unit
 from fairlead.services.ways_out import WaysOut
 
@@ -28,7 +34,8 @@ MOST_NODES = 5
 class Why:
     """One sentence, then what else is known, whether it would fit now, what would help, and what happened to it.
 
-    `ahead`: how many runs have waited longer for the same machines, of one that is in no cluster's hands yet.
+    `ahead`: how many runs are before it in the queue of the quota that it waits for, or of the machines, of one that is
+    in no cluster's hands yet; `position`: its own place there, from 1 on; 0 where it does not queue.
     """
 
     state: str
@@ -36,6 +43,7 @@ class Why:
     message: str
     details: list[str]
     ahead: int
+    position: int
     fit: Fit
     events: list[EventRecord]
 
@@ -49,14 +57,22 @@ class Whys:
 
     def why(self, call: Call, run_id: str) -> Why:
         """Why a run is where it is; of one that waits, with the numbers of this moment and what would help."""
-        _, run = self.executions.find_executor(call, run_id)
+        executor, run = self.executions.find_executor(call, run_id)
+        standing = find_standing(executor, run)
         with self.units.reading(call) as unit:
-            fit = self._judge(unit, run)
-            ahead = _count_ahead(unit, run)
-            events = unit.tx.find(EventRecord, Condition("run_id", "=", run_id))
+            fit = Fit() if standing is not None else self._judge(unit, run)  # no node helps before its queue lets it go
+            queue = _find_queue(unit, run)
+            ahead = (
+                0 if queue is None else unit.tx.count(RunRecord, *WAITING, *queue.of, Condition("turn", "<", run.turn))
+            )
+            events = unit.tx.find(EventRecord, Condition("run_id", "=", run_id), by="revision")
+            told = standings.tell(unit, standing)
         message = "; ".join(fit.reasons) or run.message
-        details = list(_tell_details(run, fit, message, ahead))
-        return Why(run.state, run.reason, message, details, ahead, fit, events)
+        position = 0 if queue is None else ahead + 1
+        details = list(_tell_details(run, fit, message, "" if queue is None else f"number {position} {queue.name}"))
+        if standing is not None and standing.waits:
+            ahead, position = len(standing.ahead), len(standing.ahead) + 1
+        return Why(run.state, run.reason, message, [*details, *told], ahead, position, fit, events)
 
     def explain(self, call: Call, run_id: str) -> JSON:
         """What was decided for a run; of one that waits, with its fit as of now."""
@@ -70,7 +86,7 @@ class Whys:
     def _judge(self, unit: Unit, run: RunRecord) -> Fit:
         """Whether a run that has no place yet would get one now."""
         kept = unit.tx.get(PlanRecord, id=run.id)
-        if kept is None or not has_no_place(run):
+        if kept is None or not has_no_place(run) or is_paused(run, unit.now):
             return Fit()
         request = RunRequest.model_validate(kept.request)
         ground = self.snapshots.load(unit, run.scope, request)
@@ -78,37 +94,45 @@ class Whys:
         fit, load = Fit(), quotas.load_of(run)
         if nodes is not None:
             nodes = nodes.without(run.id)  # some of its pods may have a place already
-            fit = judging.judge(read_ask(kept.plan["manifests"]), nodes, autoscaled=ground.snapshot.cluster.autoscaled)
+            ask = read_ask(manifests_of(run, kept))
+            fit = judging.judge(ask, nodes, autoscaled=ground.snapshot.cluster.autoscaled)
         # What has a place counts in the quotas already. What takes the place of one that waits is the last in line.
-        turn = () if run.held_by is not None else load_allowances(unit, run.scope, load, before=run.id)
-        last = load_allowances(unit, run.scope, besides=run.id)
-        fit = self.ways_out.hold_back(unit, ground, quotas.hold(fit, load, turn), run.id)
+        turn = () if run.held_by is not None else load_allowances(unit, run.scope, load, before=run.turn)
+        last = load_allowances(unit, run.scope, before=turn_of(unit.make_id(), run.priority), besides=run.id)
+        fit = self.ways_out.hold_back(unit, ground, quotas.hold(fit, load, turn), run.turn)
         if fit.verdict == judging.NOW:
             return fit
         ways = self.ways_out.find(unit, run.scope, request, ground, nodes, allowances=last, turn=turn)
         return replace(fit, ways_out=ways)
 
 
-def _count_ahead(unit: Unit, run: RunRecord) -> int:
-    if run.state != State.QUEUED or run.held_by is not None:
-        return 0
-    return unit.tx.count(
-        RunRecord,
-        Condition("live", "=", True),
-        Condition("held_by", "=", None),
-        Condition("state", "=", str(State.QUEUED)),
-        Condition("cluster", "=", run.cluster),
-        Condition("id", "<", run.id),
-    )
+class _Queue(NamedTuple):
+    """Those among whom a run waits for its turn: what is true of them, and how that is told."""
+
+    of: tuple[Condition, ...]
+    name: str
 
 
-def _tell_details(run: RunRecord, fit: Fit, message: str, ahead: int) -> Iterator[str]:
-    """What the cluster's own scheduler says, who is before it, and the nodes that come nearest."""
+def _find_queue(unit: Unit, run: RunRecord) -> _Queue | None:
+    """Where a run waits: for the first quota that lacks something for it, or for the machines of its cluster."""
+    if run.state != State.QUEUED or run.held_by is not None or is_paused(run, unit.now):
+        return None
+    load = quotas.load_of(run)
+    lacking = quotas.find_short(load, load_allowances(unit, run.scope, load, before=run.turn))
+    if run.reason == QUOTA and lacking:
+        scope = lacking[0].allowance.scope
+        within = unit.organisation.bounds.within(scope)
+        return _Queue((Condition("reason", "=", QUOTA), *within), f"in the queue for the quota of {scope}")
+    return _Queue((Condition("cluster", "=", run.cluster),), f"in the queue of {run.cluster or 'no cluster'}")
+
+
+def _tell_details(run: RunRecord, fit: Fit, message: str, place: str) -> Iterator[str]:
+    """What the cluster's own scheduler says, where it stands in line, and the nodes that come nearest."""
     if run.state == State.PENDING and run.message != message:
         theirs = run.message.partition(THEIRS)[2]
         yield f"{THEIRS}{theirs}" if theirs else run.message
-    if ahead:
-        yield f"{ahead} run{'s have' if ahead > 1 else ' has'} waited longer for the same machines"
+    if place:
+        yield f"it is {place}" + (f", with priority {run.priority}" if run.priority else "")
     if fit.verdict in (judging.LATER, judging.NEVER) and sum(fit.counts.values()) > 1 and not fit.counts["now"]:
         counts = fit.counts
         yield f"{counts['later']} of {sum(counts.values())} nodes could take it, if what is there were over"

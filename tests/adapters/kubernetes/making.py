@@ -18,7 +18,9 @@ def make_main(
 ) -> JSON:
     """The Job or Deployment of the run."""
     own: JSON = {"completions": 1, "suspend": False} if kind == "Job" else {"replicas": 1, "selector": {}}
-    own["template"] = {"spec": {} if deadline is None else {"activeDeadlineSeconds": deadline}}
+    ports = {} if kind == "Job" else {"ports": [{"name": "http", "containerPort": 8080}]}
+    limit = {} if deadline is None else {"activeDeadlineSeconds": deadline}
+    own["template"] = {"spec": {"containers": [{"name": "main", **ports}], **limit}}
     status = {"conditions": list(conditions), "startTime": THEN}
     meta = make_meta("train-1", LABELS, {"fairlead.dev/released": "true"} if released else {})
     version = "batch/v1" if kind == "Job" else "apps/v1"

@@ -11,6 +11,7 @@ from fairlead.errors import Unavailable
 from fairlead.model.observations import Check
 from fairlead.model.scopes import Cluster
 from tests.adapters.kubernetes.apis import ScriptedApi, make_groups, make_named, make_node
+from tests.adapters.kubernetes.making import condition, make_meta
 
 STORAGE, RUNTIMES, NODES = (
     "list /apis/storage.k8s.io/v1/storageclasses",
@@ -246,10 +247,22 @@ def test_kueue_and_its_queues_are_there_or_it_is_told() -> None:
     api, kueue = ScriptedApi(WELL), {"queueing": "kueue", "kueue_queue": "team"}
     assert one(api, "queueing", **kueue).message == "queueing is kueue, and Kueue is not there"
     api.said["/apis"] = make_groups("kueue.x-k8s.io")
-    api.said["/apis/kueue.x-k8s.io/v1/namespaces/forest/localqueues/team"] = make_named("team")
+    local = "/apis/kueue.x-k8s.io/v1/namespaces/forest/localqueues/team"
+    api.said[local] = {"metadata": make_meta("team"), "spec": {"clusterQueue": "shared"}}
+    assert "there is no ClusterQueue shared" in one(api, "queueing", **kueue).message
+    pool = {"metadata": make_meta("shared"), "spec": {}, "status": {}}
+    api.said["/apis/kueue.x-k8s.io/v1/clusterqueues/shared"] = pool
     assert one(api, "queueing", **kueue).state == "ok"
     check = look(api, "forest", "lake", **kueue)["queueing"][0]
     assert (check.state, "no LocalQueue team in lake" in check.message) == ("problem", True)
+    pool["status"]["conditions"] = [condition("Active", "False", message="no flavor large")]
+    assert one(api, "queueing", **kueue).message == "ClusterQueue shared lets nothing go: no flavor large"
+    pool["spec"]["stopPolicy"] = "Hold"
+    assert one(api, "queueing", **kueue).message == "ClusterQueue shared is stopped: runs there wait"
+    del pool["spec"]["stopPolicy"], pool["status"]["conditions"]
+    api.said[local]["spec"]["stopPolicy"] = "Hold"
+    check = one(api, "queueing", **kueue)
+    assert (check.state, check.message) == ("warning", "LocalQueue team is stopped in forest: runs there wait")
 
 
 def test_where_nobody_measures_that_is_told() -> None:

@@ -33,13 +33,14 @@ class Kubelet:
         self.asked: list[dict[str, Any]] = []
         self.break_after: int | None = None
         self.refused: Exception | None = None
+        self.refusals = 1 << 30  # how often it refuses
         self.open = threading.Event()  # whoever follows is let go once this is set
         self.open.set()
 
     @contextlib.contextmanager
     def read(self, path: str, **params: Any) -> Iterator[Iterator[bytes]]:
         self.asked.append(params)
-        if self.refused is not None:
+        if self.refused is not None and len(self.asked) <= self.refusals:
             raise self.refused
         yield self._send(path.split("/")[-2], params)
 
@@ -224,6 +225,39 @@ def test_what_is_forgotten_leaves_no_file(open_logs: Open, kubelet: Kubelet, tmp
     assert (reading.list_left(), reading.is_left(RUN)) == ([RUN], True)
     reading.forget(RUN)
     assert (reading.list_left(), reading.is_left(RUN), list((tmp_path / "own").iterdir())) == ([], False, [])
+
+
+@pytest.mark.parametrize("refused", [Unavailable("not now"), Refused(403, "Forbidden", "no")], ids=str)
+def test_what_is_about_to_go_is_asked_for_again_where_it_cannot_be_followed_at_first(
+    open_logs: Open, kubelet: Kubelet, refused: Exception
+) -> None:
+    kubelet.lines["a"] = [(0.1, "one\n")]
+    kubelet.refused, kubelet.refusals = refused, 2
+    reading = open_logs()
+    reading.follow_all([running()])
+    wait_until(lambda: reading.read(RUN, [], 0, 100, over=True).complete)
+    assert read(reading) == "one\n"
+
+
+def test_what_there_is_no_place_to_follow_is_read_as_far_as_it_is_written(
+    open_logs: Open, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MOST_FOLLOWED", 0)
+    kubelet.lines["a"] = [(0.1, "one\n")]
+    reading = open_logs()
+    reading.follow_all([running()])
+    kubelet.lines.clear()  # it is gone
+    assert read(reading) == "one\n"
+
+
+def test_of_a_run_whose_pods_are_gone_nothing_is_remembered_once_its_log_is_saved(
+    open_logs: Open, kubelet: Kubelet
+) -> None:
+    kubelet.lines["a"] = [(0.1, "one\n")]
+    reading = open_logs()
+    reading.follow_all([running()])
+    wait_until(lambda: reading.save(RUN, []))
+    assert not reading._readings
 
 
 def test_not_more_are_followed_at_once_than_is_good(

@@ -77,7 +77,6 @@ def test_of_what_was_not_released_nothing_is_seen() -> None:
             (Phase.STARTING, "", ""),
         ),
         (make_main(), [make_pod(**RUNNING)], (Phase.RUNNING, "", "")),
-        (make_main("Deployment"), [make_pod(**RUNNING)], (Phase.RUNNING, "", "")),
         (
             make_main(completions=2),
             [make_pod("a", **RUNNING), make_pod("b", phase="Pending", index=1, waiting={})],
@@ -214,14 +213,6 @@ def test_a_pod_that_may_not_be_made_is_told_without_the_name_that_it_did_not_get
         assert told(main, warnings=(warning,)) == (Phase.PENDING, "FailedCreate", ours)
     warning = make_warning(main, "FailedCreate", "something else")
     assert told(main, warnings=(warning,))[2] == "its pod cannot be made: something else; it is tried again"
-
-
-def test_a_served_run_that_ends_again_and_again_is_degraded() -> None:
-    pod = make_pod(waiting={"reason": "CrashLoopBackOff"}, last=terminated(3, message="no model\n"))
-    seen = (Phase.DEGRADED, "CrashLoopBackOff", "ends again and again, 2 times so far: exited with code 3: no model")
-    assert told(make_main("Deployment"), pod) == seen
-    well = make_pod("b", **RUNNING)
-    assert told(make_main("Deployment", replicas=2), well, pod)[0] is Phase.DEGRADED
 
 
 def test_a_node_that_is_lost_says_nothing_of_the_run() -> None:

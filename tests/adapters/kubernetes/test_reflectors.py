@@ -260,6 +260,18 @@ def test_pauses_grow_while_nothing_works_and_are_short_again_afterwards(monkeypa
     assert len(set(pauses)) == len(pauses)  # not all that wait come back at once
 
 
+def test_after_an_outage_that_was_too_long_it_lists_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflectors, "SHORTEST_PAUSE", 1.0)
+    monkeypatch.setattr(reflectors, "LONGEST_PAUSE", 10.0)
+    pauses: list[float] = []
+    script = Script(("10",), *[Unavailable("no answer")] * 6, GONE, ("20",))
+    monkeypatch.setattr(script.reflector._ended, "wait", pauses.append)
+    script.play()
+    assert script.asked == ["list", *["watch 10"] * 7, "list", "watch 20"]
+    assert 5 <= pauses[5] <= 15  # nobody answers
+    assert 0.5 <= pauses[6] <= 1.5  # there is somebody
+
+
 @pytest.mark.parametrize(
     "end", [(), (Unavailable("the connection broke"),), (GONE,)], ids=["ends", "breaks", "is lost"]
 )
@@ -273,3 +285,22 @@ def test_a_watch_that_is_over_at_once_again_and_again_is_no_reason_to_hurry(
     monkeypatch.setattr(script.reflector._ended, "wait", pauses.append)
     script.play()
     assert all(5 <= pause <= 15 for pause in pauses[3:6])
+
+
+def test_a_kind_that_is_not_there_yet_is_looked_for_before_each_list() -> None:
+    script = Script(("10", thing("a", 5)), [Refused(404, "NotFound", "no such kind")], ("20", thing("a", 15, "a2")), [])
+    paths: list[Refused | str] = [Refused(404, "NotFound", "not there yet"), PATH, PATH]
+
+    def find() -> str:
+        found = paths.pop(0)
+        if isinstance(found, Refused):
+            raise found
+        return found
+
+    listed: list[bool] = []
+    script.reflector = Reflector(cast(Api, script), find, read, script.hear, labelSelector="fairlead.dev/run")
+    script.reflector.on_list = lambda: listed.append(script.reflector.ready.is_set())
+    script.play()
+    assert script.asked[:4] == ["list", "watch 10", "list", "watch 20"]
+    assert script.heard == ["- a@5", "a@5 a2@15"]
+    assert (paths, listed) == ([], [True, True])

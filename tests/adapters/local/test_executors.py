@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import select
 import signal
 import stat
 import subprocess
@@ -57,8 +58,12 @@ def kill_supervisor(bench: LocalBench, run_id: str) -> None:
 def test_a_run_whose_supervisor_is_killed_has_failed_and_is_gone(bench: LocalBench) -> None:
     bench.start("r-lost", WAITS)
     bench.until("r-lost", Phase.RUNNING)
+    pidfd = os.pidfd_open(read_json(bench.data / "runs" / "r-lost" / STATE)["pid"])
     kill_supervisor(bench, "r-lost")
-    seen = bench.until("r-lost", *ENDED)
+    select.select([pidfd], [], [])
+    os.close(pidfd)
+    seen = bench.executor.observe("r-lost")  # at once: nobody tells of it a second time
+    assert seen is not None
     assert (seen.phase, seen.reason, seen.stopped) == (Phase.FAILED, "SupervisorLost", False)
     assert seen.started_at is not None
     assert seen.finished_at is not None

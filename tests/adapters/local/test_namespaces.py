@@ -201,3 +201,11 @@ def test_runs_of_a_project_share_a_volume_as_different_users(bench: LocalBench) 
     ask(bench, "os.mkdir('/data/d'); open('/data/d/x', 'w').write('1')", volumes=volumes, shared=SHARED)
     body = "open('/data/d/x', 'a').write('2'); open('/data/d/y', 'w'); return open('/data/d/x').read()"
     assert ask(bench, body, "r2", volumes=volumes, shared=SHARED) == "12"
+
+
+def test_a_part_of_a_volume_that_was_made_for_one_run_is_written_to_by_the_next(bench: LocalBench) -> None:
+    part = [{**CLAIM, "mount_path": "/data", "sub_path": "models/base"}]
+    above = [{**CLAIM, "mount_path": "/data", "sub_path": "models"}]
+    ask(bench, "open('/data/x', 'w').write('1')", volumes=part, shared=SHARED)
+    ask(bench, "open('/data/y', 'w').write('2')", "r2", volumes=part, shared=SHARED)
+    ask(bench, "open('/data/z', 'w').write('3')", "r3", volumes=above, shared=SHARED)

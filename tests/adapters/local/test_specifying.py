@@ -128,6 +128,8 @@ def test_a_group_is_the_same_for_a_project_and_another_for_others() -> None:
     assert gid_of("forest", 1000) == gid_of("forest", 1000)
     assert len({gid_of("forest", 1000), gid_of("forest", 1001), gid_of("meadow", 1000)}) == 3
     assert gid_of("forest", 0) > 100_000
+    theirs = gid_of("meadow", 1000)
+    assert all(gid_of("forest", gid) != theirs for gid in (*range(300_000), *range(2**31 - 300_000, 2**31)))
 
 
 SIZED = {"spec": {"size": "1Gi"}}
@@ -236,3 +238,37 @@ def test_what_is_no_interpreter_is_refused(python: str) -> None:
 def test_a_machine_without_a_library_for_gpus_says_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specifying, "find_spec", lambda _name: None)
     assert make_spec(place={"devices": ("GPU-1",)}).nvml is None
+
+
+@pytest.mark.parametrize("action", ["serve", "workspace"])
+def test_what_listens_on_a_port_is_told_which(action: str) -> None:
+    function = {"name": "web", "command": ["serve"]}
+    spec = make_spec(place={"port": 20_001}, action=action, function=function)
+    assert (spec.serves, spec.port, spec.env["PORT"]) == (True, 20_001, "20001")
+    assert "FAIRLEAD_SOCKET" not in spec.env
+
+
+@pytest.mark.parametrize(
+    ("machine", "home"), [({}, "/fairlead"), ({"obstacle": "no namespaces"}, str(HERE / "home"))], ids=["own", "shared"]
+)
+def test_a_handler_that_serves_is_told_where_its_socket_is(machine: dict[str, Any], home: str) -> None:
+    spec = make_spec(machine=machine, action="serve")
+    assert (spec.serves, spec.port, spec.env["FAIRLEAD_SOCKET"]) == (True, None, f"{home}/serve.sock")
+    assert "PORT" not in spec.env
+
+
+def test_a_job_listens_nowhere() -> None:
+    spec = make_spec()
+    assert (spec.serves, spec.port) == (False, None)
+    assert not {"PORT", "FAIRLEAD_SOCKET"} & spec.env.keys()
+
+
+def test_a_notebook_needs_jupyterlab_in_the_python_of_runs(tmp_path: Path) -> None:
+    work, place = make_work(action="workspace"), make_place(FOLDER)
+    with pytest.raises(Unfit, match="JupyterLab is not installed for /opt/py/bin/python3"):
+        specify(work, place, make_machine(), RUNTIME)
+    (tmp_path / "jupyterlab").mkdir()
+    there = replace(RUNTIME, needed=("/opt/py", str(tmp_path)))
+    assert specify(work, place, make_machine(), there).serves
+    mine = make_work(action="workspace", envs={"PATH": "/mine/bin"})  # whose Python it is, nobody here knows
+    assert specify(mine, place, make_machine(), RUNTIME).serves

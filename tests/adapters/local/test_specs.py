@@ -29,6 +29,8 @@ WHOLE = Spec(
     devices=["GPU-1"],
     deadline=1.5,
     grace=2.0,
+    serves=True,
+    port=20_001,
     nvml="/site",
     amounts={"cpu": 10**9},
 )

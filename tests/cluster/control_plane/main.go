@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -10,6 +11,7 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
@@ -30,6 +32,8 @@ func main() {
 		os.Exit(cli.Run(controllermanager.NewControllerManagerCommand()))
 	case "kube-scheduler":
 		os.Exit(cli.Run(scheduler.NewSchedulerCommand()))
+	case "kubelet":
+		os.Exit(cli.Run(kubelet.NewKubeletCommand(context.Background())))
 	case "kubectl":
 		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 			os.Exit(1)
@@ -37,7 +41,7 @@ func main() {
 	case "filter":
 		runFilter()
 	default:
-		fmt.Fprintf(os.Stderr, "control-plane: %q is no part: say etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl or filter\n", part)
+		fmt.Fprintf(os.Stderr, "control-plane: %q is no part: say etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl or filter\n", part)
 		os.Exit(2)
 	}
 }

@@ -182,7 +182,9 @@ def test_a_verdict_and_its_numbers_agree(ask: Ask, grid: Grid) -> None:
     assert bool(fit.reasons) == (fit.verdict != NOW)
     assert all(fit.reasons)
     assert {node["name"] for node in fit.nodes if node["fits"]} == names(grid, sieve.now)
-    assert bool(list(judging.refuse(ask, grid))) or fit.verdict != NEVER
+    refused = list(judging.refuse(ask, grid))
+    assert refused or fit.verdict != NEVER
+    assert all(violation.hint for violation in refused)
 
 
 @given(asks(), grids())

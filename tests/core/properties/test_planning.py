@@ -138,15 +138,16 @@ def _without_labels(planned: Plan) -> Any:
     for manifest in manifests:
         for part in (manifest, pod_of(manifest) or {"metadata": {}}):
             part["metadata"].get("labels", {}).pop("fairlead.dev/compute-resource", None)
-    return _with_amounts(manifests)
+    return with_amounts(manifests)
 
 
-def _with_amounts(data: Any) -> Any:
+def with_amounts(data: Any) -> Any:
+    """Manifests with amounts in the place of their texts."""
     # A binary amount that is no multiple of 1024 has no suffix, and is another text when it is read and printed again.
     if isinstance(data, dict):
-        return {key: _with_amounts(value) for key, value in data.items()}
+        return {key: with_amounts(value) for key, value in data.items()}
     if isinstance(data, list):
-        return [_with_amounts(value) for value in data]
+        return [with_amounts(value) for value in data]
     try:
         return parse_quantity(data) if isinstance(data, str) else data
     except ValueError:

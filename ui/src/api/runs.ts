@@ -69,6 +69,18 @@ export function useSubmit() {
   );
 }
 
+/** Keeps a request with a schedule, which is submitted at each of its times. */
+export function useSchedule() {
+  return useChange(({ project, request }: { project: string; request: Request }) =>
+    take(
+      client.POST("/api/v1/projects/{project}/schedules", {
+        params: { path: { project } },
+        body: request as Body,
+      }),
+    ),
+  );
+}
+
 export function useStop() {
   return useChange((id: string) => take(client.POST(`${RUN}/stop`, { params: of(id) })));
 }

@@ -82,6 +82,23 @@ export const COLUMNS: Column<Run>[] = [
   },
   { ...linked("template", "Template", "/templates"), isExtra: true },
   {
+    key: "schedule",
+    title: "Schedule",
+    width: 130,
+    kind: "word",
+    isExtra: true,
+    render: (run) => run.schedule || NONE,
+  },
+  {
+    key: "priority",
+    title: "Priority",
+    width: 90,
+    kind: "number",
+    align: "right",
+    isExtra: true,
+    render: (run) => run.priority || NONE,
+  },
+  {
     key: "cluster",
     title: "Cluster",
     width: 120,

@@ -1,6 +1,7 @@
 /** Where one can go, in the order of the bar. */
 import {
   IconBoxMultiple,
+  IconClock,
   IconCode,
   IconCpu,
   IconGauge,
@@ -27,6 +28,7 @@ export const NAVIGATION: { title: string; places: Destination[] }[] = [
     places: [
       { path: "/runs", title: "Runs", icon: IconPlayerPlay, also: "/new/run" },
       { path: "/functions", title: "Functions", icon: IconCode },
+      { path: "/schedules", title: "Schedules", icon: IconClock },
       { path: "/capacity", title: "Capacity", icon: IconGauge },
     ],
   },

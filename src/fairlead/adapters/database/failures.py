@@ -1,6 +1,7 @@
 """The only module that knows how databases fail: their errors in our words, chained."""
 
 import contextlib
+import sqlite3
 from collections.abc import Iterator
 
 import structlog
@@ -15,6 +16,13 @@ log = structlog.get_logger()
 # What SQLite says of a moment or of the disk, not of a statement; and PostgreSQL, by class.
 PASSING = tuple(f"SQLITE_{word}" for word in ("BUSY", "LOCKED", "IOERR", "CANTOPEN", "FULL", "READONLY"))
 PASSING_STATES = ("08", "40", "53", "55", "57", "58")
+# What people can do something about, in words, with what that is.
+SILENT = "the database does not answer", "try again in a moment"
+TOLD = {
+    "SQLITE_BUSY": ("another program has locked the database", "try again in a moment"),
+    "SQLITE_FULL": ("the disk of the database is full", "make room on it, then try again"),
+    "53100": ("the disk of the database is full", "make room on it, then try again"),
+}
 
 
 @contextlib.contextmanager
@@ -22,12 +30,13 @@ def translated(doing: str) -> Iterator[None]:
     """Raise our errors in place of the library's, so that no other layer knows it."""
     try:
         yield
-    except (OperationalError, PoolTimeout) as error:
+    except (OperationalError, PoolTimeout, sqlite3.OperationalError) as error:
         if not _is_passing(error):
             raise
         # Why is for the log: it names hosts, users and files.
         log.warning("database failed", doing=doing, reason=_reason(error))
-        raise Unavailable(f"{doing}: the database does not answer", "try again in a moment") from error
+        problem, hint = TOLD.get(_code_of(error), SILENT)
+        raise Unavailable(f"{doing}: {problem}", hint) from error
     except DataError as error:
         violation = Violation(
             "", "value", "a value is one that the database cannot hold", "write a smaller or plainer one"
@@ -43,11 +52,20 @@ def translated(doing: str) -> Iterator[None]:
 
 def _is_passing(error: Exception) -> bool:
     """Whether it may be better in a moment: types do not tell that from a mistake in a statement, codes do."""
-    cause = getattr(error, "orig", None)
-    name, state = getattr(cause, "sqlite_errorname", None), getattr(cause, "sqlstate", None)
-    return str(name or "SQLITE_BUSY").startswith(PASSING) and (state is None or state[:2] in PASSING_STATES)
+    code = _code_of(error)
+    return code.startswith(PASSING if code.startswith("SQLITE") else PASSING_STATES)
+
+
+def _code_of(error: Exception) -> str:
+    """The name that SQLite gives an error, or the state that PostgreSQL does; where there is none, that of silence."""
+    cause = _cause_of(error)
+    return str(getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or "08000")
 
 
 def _reason(error: Exception) -> str:
-    cause = getattr(error, "orig", None) or error
-    return (str(cause).strip().splitlines() or ["no answer"])[0]
+    return (str(_cause_of(error)).strip().splitlines() or ["no answer"])[0]
+
+
+def _cause_of(error: Exception) -> BaseException:
+    """What the database said: the error of its driver, which the library mostly wraps."""
+    return getattr(error, "orig", None) or error

@@ -6,7 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fairlead.adapters.database.tables import DERIVED, TABLES, order_of
+from fairlead.adapters.database.orders import DERIVED, order_of
+from fairlead.adapters.database.tables import TABLES
 from fairlead.model.columns import COLUMNS, fold
 from fairlead.model.queries import Condition, Query
 
@@ -67,6 +68,8 @@ def _clauses(kind: type, condition: Condition, dialect: str, in_order: bool) -> 
             yield column.in_(tuple(value) if len(value) <= MOST_PARAMETERS else _as_rows(value, dialect))
         case "!=":
             yield column.is_distinct_from(value)
+        case "until":
+            yield sa.or_(column.is_(None), column <= value)
         case "=" if value is None:
             yield column.is_(None)
         case "=" if value is False:

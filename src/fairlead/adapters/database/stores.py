@@ -1,7 +1,6 @@
 """The store on a database: transactions over tables, and the library's errors in our words."""
 
 import contextlib
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Literal
@@ -11,7 +10,9 @@ from sqlalchemy.exc import IntegrityError
 
 from fairlead.adapters.database import engines, queries
 from fairlead.adapters.database.failures import translated
-from fairlead.adapters.database.tables import TABLES, generations, order_of, places
+from fairlead.adapters.database.orders import order_of
+from fairlead.adapters.database.tables import TABLES, generations, places
+from fairlead.adapters.database.waiting import Line
 from fairlead.errors import Changed, Conflict
 from fairlead.model import columns
 from fairlead.model.queries import Condition, Page, Query
@@ -26,8 +27,9 @@ class DatabaseStore:
     """Records in SQLite or PostgreSQL. The row of generations is the lock on the configuration."""
 
     def __init__(self, url: str) -> None:
-        self._writer, self._reader = engines.open_engines(url)
-        self._one_writer = threading.Lock() if self.dialect == "sqlite" else contextlib.nullcontext()
+        line = Line()
+        self._writer, self._reader = engines.open_engines(url, line)
+        self._one_writer = line if self.dialect == "sqlite" else contextlib.nullcontext()
 
     @property
     def dialect(self) -> str:
@@ -82,9 +84,10 @@ class DatabaseTransaction:
         found = self.find(kind, *(Condition(name, "=", value) for name, value in key.items()), limit=1)
         return found[0] if found else None
 
-    def find(self, kind: type[Kept], *conditions: Condition, limit: int | None = None) -> list[Kept]:
-        """Records for which all conditions hold, oldest first."""
-        statement = queries.select_of(kind).where(*self._clauses(kind, conditions)).order_by(TABLES[kind].c.id)
+    def find(self, kind: type[Kept], *conditions: Condition, by: str = "id", limit: int | None = None) -> list[Kept]:
+        """Records for which all conditions hold, in the order of one of their texts; without one, oldest first."""
+        order = (TABLES[kind].c[by], TABLES[kind].c.id)
+        statement = queries.select_of(kind).where(*self._clauses(kind, conditions)).order_by(*dict.fromkeys(order))
         return self._load(kind, statement.limit(limit) if limit is not None else statement)
 
     def page(self, kind: type[Kept], query: Query) -> Page[Kept]:

@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from fairlead.model import records
-from fairlead.model.columns import COLUMNS, Column
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -162,6 +161,7 @@ tokens = _record(
     _column("expires_at", Moment, nullable=True),
     _column("made_with", Text, nullable=True),
 )
+_scheduled: Any = dict.fromkeys(("sqlite_where", "postgresql_where"), sa.text("schedule IS NOT NULL"))
 runs = _record(
     "runs",
     _scope(),
@@ -187,12 +187,57 @@ runs = _record(
     _column("exit_code", sa.Integer, nullable=True),
     _column("started_at", Moment, nullable=True),
     _column("finished_at", Moment, nullable=True, index=True),
-    sa.Index("ix_runs_live", "live", "held_by", "id"),
+    _column("priority", sa.Integer, server_default="0"),
+    _column("turn", Text, server_default=""),
+    _column("attempt", sa.Integer, server_default="1"),
+    _column("due_at", Moment, nullable=True),
+    _column("idle_seconds", sa.Integer, nullable=True),
+    _column("used_at", Moment, nullable=True),
+    _column("schedule", Text, nullable=True),
+    sa.Index("ix_runs_live", "live", "held_by", "turn", "id"),
     sa.Index("ix_runs_compute_resource", "compute_resource_id", "live"),
     sa.Index("ix_runs_template", "template_id", "live"),
     sa.Index("ix_runs_scope_live", "scope", "live"),
     sa.Index("ix_runs_scope_function", "scope", "function", "created_at"),
+    sa.Index("ix_runs_scope_schedule", "scope", "schedule", "created_at", **_scheduled),
     sa.Index("ix_runs_updated_at", "updated_at", "id"),
+)
+attempts = sa.Table(
+    "attempts",
+    metadata,
+    sa.Column("id", Text, primary_key=True),
+    _column("run_id", Text, sa.ForeignKey("runs.id", ondelete="CASCADE"), index=True),
+    _column("number", sa.Integer),
+    _column("state", Text),
+    _column("reason", Text),
+    _column("message", Text),
+    _column("exit_code", sa.Integer, nullable=True),
+    _column("started_at", Moment, nullable=True),
+    _column("finished_at", Moment, nullable=True),
+    _column("mem_bytes", sa.BigInteger),
+    _column("held_by", Text, nullable=True),
+    _column("error", Json, nullable=True),
+    _column("usage", Json),
+)
+schedules = _record(
+    "schedules",
+    _scope(),
+    _column("name", Text),
+    _column("function", Text),
+    _column("cron", Text),
+    _column("timezone", Text),
+    _column("missed", Text),
+    _column("overlap", Text),
+    _column("request", Json),
+    _column("code", Text, nullable=True, index=True),
+    _column("user", Text),
+    _column("groups", Json),
+    _column("paused", sa.Boolean(create_constraint=False)),
+    _column("next_at", Moment, nullable=True, index=True),
+    _column("last_at", Moment, nullable=True),
+    _column("last_run_id", Text, nullable=True),
+    _column("last_problem", Text, nullable=True),
+    sa.UniqueConstraint("scope", "name"),
 )
 plans = sa.Table(
     "plans",
@@ -210,6 +255,7 @@ events = sa.Table(
     _column("state", Text),
     _column("reason", Text),
     _column("message", Text),
+    _column("revision", sa.Integer, server_default="0"),
 )
 outcomes = sa.Table(
     "outcomes",
@@ -306,6 +352,8 @@ TABLES: Mapping[type, sa.Table] = {
     records.GrantRecord: grants,
     records.TokenRecord: tokens,
     records.RunRecord: runs,
+    records.AttemptRecord: attempts,
+    records.ScheduleRecord: schedules,
     records.PlanRecord: plans,
     records.EventRecord: events,
     records.OutcomeRecord: outcomes,
@@ -318,69 +366,3 @@ TABLES: Mapping[type, sa.Table] = {
     records.AnswerRecord: answers,
     records.SettingsRecord: settings,
 }
-
-
-def _uses(column: sa.Column[Any], table: sa.Table) -> Mapping[str, sa.ScalarSelect[Any]]:
-    """How many runs that are not finished use what is in a table, and when one did so last."""
-    of_row = column == table.c.id
-    return {"workloads": _count(of_row, runs.c.live.is_(True)), "last_used_at": _newest(of_row)}
-
-
-def _count(*of_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    return sa.select(sa.func.count()).select_from(runs).where(*of_row).scalar_subquery()
-
-
-def _newest(of_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    return sa.select(sa.func.max(runs.c.created_at)).where(of_row).scalar_subquery()
-
-
-_OF_FUNCTION = sa.and_(runs.c.scope == functions.c.scope, runs.c.function == functions.c.name)
-
-
-DERIVED: Mapping[type, Mapping[str, Any]] = {
-    records.ComputeResourceRecord: {
-        **_uses(runs.c.compute_resource_id, compute_resources),
-        "templates": sa.select(sa.func.count())
-        .where(templates.c.compute_resource == compute_resources.c.name)
-        .scalar_subquery(),
-    },
-    records.TemplateRecord: _uses(runs.c.template_id, templates),
-    records.FunctionRecord: {"runs": _count(_OF_FUNCTION), "last_run_at": _newest(_OF_FUNCTION)},
-}
-
-
-def order_of(kind: type, name: str) -> Any:
-    """What a list of a kind is sorted by, as an expression that has an index where it is no derived one."""
-    if name == "id":
-        return TABLES[kind].c.id
-    expression = DERIVED.get(kind, {}).get(name)
-    return _order(TABLES[kind].c[name] if expression is None else expression, COLUMNS[kind][name])
-
-
-def _order(expression: Any, column: Column) -> Any:
-    # What stands for nothing is written into the statement: an index is not found by a parameter.
-    if column.kind in ("text", "word"):
-        return sa.func.lower(sa.func.coalesce(expression, sa.literal_column("''")))
-    if column.kind == "number" and _may_be_null(expression):
-        return sa.func.coalesce(expression, sa.literal_column(str(column.missing)))
-    if column.kind == "moment" and _may_be_null(expression):
-        return sa.func.coalesce(expression, sa.literal(column.missing, Moment))
-    return expression
-
-
-def _may_be_null(expression: Any) -> bool:
-    return not isinstance(expression, sa.Column) or bool(expression.nullable)
-
-
-# A page of a long list is read off an index, in whatever order it is asked for. Descriptions may be longer than an
-# index takes; runs are added all day and are asked for in few orders.
-_INDEXED: Mapping[type, tuple[str, ...]] = {
-    records.ComputeResourceRecord: tuple(COLUMNS[records.ComputeResourceRecord]),
-    records.TemplateRecord: tuple(COLUMNS[records.TemplateRecord]),
-    records.RunRecord: ("created_at", "function", "state"),
-}
-for _kind, _names in _INDEXED.items():
-    for _name in _names:
-        if _name not in DERIVED.get(_kind, {}) and _name != "description":
-            sa.Index(f"ix_{TABLES[_kind].name}_by_{_name}", order_of(_kind, _name), TABLES[_kind].c.id)
-sa.Index("ix_templates_compute_resource", templates.c.compute_resource)

@@ -58,11 +58,17 @@ def check_login(claims: Claims, client: str, nonce: str) -> None:
         raise Unauthenticated(message, ASK_ADMINISTRATOR)
 
 
-def check_times(claims: Claims, now: datetime) -> None:
-    """A token is good from when it says until when it says, and it must say until when."""
+def parse_end(claims: Claims) -> datetime:
+    """Until when a token is good, which it must say."""
     expires = _moment(claims, "exp")
     if expires is None:
         raise Unauthenticated("the token does not say when it expires (exp)", ASK_ADMINISTRATOR)
+    return expires
+
+
+def check_times(claims: Claims, now: datetime) -> None:
+    """A token is good from when it says until when it says."""
+    expires = parse_end(claims)
     if now >= expires + LEEWAY:
         raise Unauthenticated(f"the token expired at {_show(expires)}; it is {_show(now)}", LOG_IN)
     for name, doing in (("nbf", "is not good before"), ("iat", "was issued at")):

@@ -80,6 +80,7 @@ class OidcIdentity:
             user=claims.parse_user(proven, self.user_claim),
             groups=claims.parse_groups(proven, self.groups_claim),
             via=VIA,
+            until=claims.parse_end(proven),
         )
 
     def _choose_keys(self, key_id: str | None, algorithm: str) -> list[Key]:

@@ -8,13 +8,14 @@ import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
 
 from fairlead.errors import FairleadError, Unavailable
 from fairlead.model.connections import Connection
-from fairlead.model.observations import JSON
+from fairlead.model.observations import JSON, Reach
 
 OF_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MANAGER = "fairlead"
@@ -23,6 +24,7 @@ READ_SECONDS, CONNECT_SECONDS = 15.0, 5.0
 SILENT_SECONDS = 100.0  # after so long without a word, not even a bookmark, a watch is lost
 LONGEST_LINE = 1 << 20  # what is longer comes in pieces
 TOKEN_SECONDS = 60.0
+LONGEST_WAIT_SECONDS = 60  # that a cluster may ask for, which has more to do than it can
 AT_ONCE = 500
 MERGE = "application/merge-patch+json"
 
@@ -48,11 +50,13 @@ class Api:
     """One API server. Threads may share it."""
 
     def __init__(self, connection: Connection) -> None:
+        self._server, self._bearer = connection.server.rstrip("/"), _Bearer(connection)
         with _telling():
+            self._trusted = _trust(connection)
             self._client = httpx2.Client(
                 base_url=connection.server,
-                verify=_trust(connection),
-                auth=_Bearer(connection),
+                verify=self._trusted,
+                auth=self._bearer,
                 headers={"User-Agent": MANAGER, "Accept": "application/json"},
                 timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
                 limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
@@ -109,6 +113,19 @@ class Api:
         with self._stream(path, params, SILENT_SECONDS if params.get("follow") else READ_SECONDS) as response:
             yield _split(response)
 
+    def reach(self, path: str) -> Reach:
+        """How others speak to what is behind a path of the server, as who this is."""
+        with _telling():
+            token = self._bearer.read()
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return Reach(
+            self._server + path,
+            headers=headers,
+            verify=self._trusted,
+            server_name=self._extensions.get("sni_hostname"),
+            prefix=urlsplit(self._server).path + path,
+        )
+
     @contextlib.contextmanager
     def _stream(self, path: str, params: JSON, silence: float | None) -> Iterator[httpx2.Response]:
         timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS, read=silence)
@@ -145,11 +162,15 @@ class _Bearer(httpx2.Auth):
         self._token, self._file = connection.token, connection.token_file
         self._read_at = 0.0
 
-    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+    def read(self) -> str:
+        """The token; empty where there is none."""
         if self._file is not None and time.monotonic() - self._read_at > TOKEN_SECONDS:
             self._token, self._read_at = Path(self._file).read_text("utf-8").strip(), time.monotonic()
-        if self._token:
-            request.headers["Authorization"] = f"Bearer {self._token}"
+        return self._token
+
+    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+        if token := self.read():
+            request.headers["Authorization"] = f"Bearer {token}"
         yield request
 
 
@@ -196,13 +217,15 @@ def _check(response: httpx2.Response, content: bytes) -> None:
         status = msgspec.json.decode(content)
     except msgspec.DecodeError:
         status = {"message": content[:500].decode("utf-8", "replace").strip()}
-    raise _refusal(response.status_code, status if isinstance(status, dict) else {})
+    wait = response.headers.get("Retry-After", "")
+    raise _refusal(response.status_code, status if isinstance(status, dict) else {}, wait)
 
 
-def _refusal(code: int, status: JSON) -> FairleadError:
+def _refusal(code: int, status: JSON, wait: str = "") -> FairleadError:
     message = status.get("message") or f"answered {code}"
     if code in PASSING:
-        return Unavailable(f"the cluster cannot answer now: {message}")
+        seconds = min(int(wait), LONGEST_WAIT_SECONDS) if wait.isdecimal() and len(wait) < 6 else 1
+        return Unavailable(f"the cluster cannot answer now: {message}", retry_after_seconds=seconds)
     return Refused(code, status.get("reason", ""), message)
 
 

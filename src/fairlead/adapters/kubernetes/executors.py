@@ -11,13 +11,15 @@ from typing import Any, BinaryIO
 
 import structlog
 
-from fairlead.adapters.kubernetes import objects, observing
+from fairlead.adapters.kubernetes import claims, objects, observing
 from fairlead.adapters.kubernetes.checking import check_cluster
-from fairlead.adapters.kubernetes.clients import Api, connect_from_within, path_of
+from fairlead.adapters.kubernetes.clients import Api, Refused, connect_from_within, path_of
 from fairlead.adapters.kubernetes.logs import Logs
 from fairlead.adapters.kubernetes.objects import Main, Pod
 from fairlead.adapters.kubernetes.observing import Surroundings
 from fairlead.adapters.kubernetes.outcomes import Outcomes
+from fairlead.adapters.kubernetes.queues import Queues
+from fairlead.adapters.kubernetes.reaching import find_reach
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.adapters.kubernetes.sampling import Sampler
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter, Unfit
@@ -32,7 +34,7 @@ from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import FairleadError, NotFound, Unavailable
 from fairlead.model.connections import Connection
-from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Work
+from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Reach, Work
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Clock, Store, Tell
 from fairlead.run_files import OUTPUT, list_files, open_file, remove_files
@@ -94,7 +96,8 @@ class KubernetesExecutor:
         ]
         self._needed = self._reflectors[:-1]  # without warnings a run can be told of, too
         self.around = Around(api)
-        self._reflectors += self.around.reflectors
+        self.queues = Queues(api, view.tell_owner, view.main_of) if cluster.queueing == "kueue" else None
+        self._reflectors += [*self.around.reflectors, *(self.queues.reflectors if self.queues is not None else ())]
         self._closed = False
         self._stopping: set[str] = set()
         self._forgotten: set[str] = set()  # those whose objects are on their way out
@@ -137,7 +140,7 @@ class KubernetesExecutor:
         except Unfit as error:
             self._fail(work.run_id, str(error))
         except Unavailable as error:
-            self._delay(work.run_id, str(error))
+            self._delay(work.run_id, error)
             raise
         else:
             self._delayed.pop(work.run_id, None)
@@ -165,7 +168,7 @@ class KubernetesExecutor:
         if view is None or view.main is None:
             return self._observe_gone(run_id, view)
         warnings = self.view.warnings_about(view)
-        seen = observing.observe(view, Surroundings(warnings, self._explain, self._tell_lost))
+        seen = observing.observe(view, Surroundings(warnings, self._explain, self._tell_lost, self.queues))
         if seen is None or seen.phase not in ENDED:
             return seen
         if (known := self.outcomes.load(run_id)) is not None:  # by a server that measured what it used
@@ -205,15 +208,11 @@ class KubernetesExecutor:
 
     def list_volumes(self) -> list[str]:
         """The ids of shared volumes of which something is there."""
-        there = [claim["metadata"] for claim in self._list_claims() if "deletionTimestamp" not in claim["metadata"]]
-        return sorted(meta["labels"][objects.VOLUME_LABEL] for meta in there)
+        return claims.list_volumes(self.api, self.keeping.platform)
 
     def remove_volume(self, volume_id: str) -> None:
         """Remove a shared volume with all that is on it."""
-        for claim in self._list_claims(volume_id):
-            meta = claim["metadata"]
-            path = path_of("v1", PLURALS["PersistentVolumeClaim"], meta["namespace"], meta["name"])
-            self.api.delete(path, uid=meta["uid"])
+        claims.remove_volume(self.api, self.keeping.platform, volume_id)
 
     def list_runs(self) -> list[str]:
         """The runs of which something is there."""
@@ -252,6 +251,11 @@ class KubernetesExecutor:
         """One of those files. Raise `NotFound` where there is none."""
         return open_file(self.keeping.store, run_id, f"{OUTPUT}{path}")
 
+    def reach(self, run_id: str) -> Reach:
+        """How to speak to what a run serves. Raise `Unavailable` where nothing is ready, `NotFound` where it is not."""
+        self._need_ready()
+        return find_reach(self.api, self.cluster, run_id, self.view.of(run_id))
+
     def check(self, projects: Sequence[str]) -> list[Check]:
         """Whether the cluster has what runs of these projects need, and what to do where not."""
         return check_cluster(self.api, self.cluster, projects)
@@ -271,7 +275,10 @@ class KubernetesExecutor:
         if view is None or view.main is None or not observing.lacks_pods(view):
             return view
         path = path_of("v1", "pods", view.main.namespace)
-        found = self.api.list(path, labelSelector=f"{RUN_LABEL}={run_id}")["items"]
+        try:
+            found = self.api.list(path, labelSelector=f"{RUN_LABEL}={run_id}")["items"]
+        except Refused as refused:
+            raise Unavailable(f"the pods of {view.main.name} cannot be seen: {refused}") from refused
         pods = [pod for raw in found if (pod := objects.read_pod(self.keeping.platform, raw)) is not None]
         return replace(view, pods={pod.uid: pod for pod in pods if belongs(pod, view.main)})
 
@@ -321,10 +328,10 @@ class KubernetesExecutor:
         if time.monotonic() < again_at:
             raise Unavailable(why)
 
-    def _delay(self, run_id: str, why: str) -> None:
+    def _delay(self, run_id: str, error: Unavailable) -> None:
         _, pause, _ = self._delayed.get(run_id, (0.0, FIRST_PAUSE / 2, ""))
-        pause = min(pause * 2, LONGEST_PAUSE)
-        self._delayed[run_id] = time.monotonic() + pause, pause, why
+        pause = min(max(pause * 2, error.retry_after_seconds), LONGEST_PAUSE)
+        self._delayed[run_id] = time.monotonic() + pause, pause, str(error)
 
     def _mask(self, seen: Observation, run_id: str) -> Observation:
         """What is told of how a run ended, without its secrets, and as any database keeps it."""
@@ -374,14 +381,6 @@ class KubernetesExecutor:
     def _remove(self, main: Main, propagation: str) -> None:
         path = path_of(VERSIONS[main.kind], PLURALS[main.kind], main.namespace, main.name)
         self.api.delete(path, uid=main.uid, propagation=propagation)
-
-    def _list_claims(self, volume_id: str | None = None) -> list[dict[str, Any]]:
-        of_one = objects.VOLUME_LABEL + ("" if volume_id is None else f"={volume_id}")
-        selector = f"{of_one},{objects.PLATFORM_LABEL}={self.keeping.platform}"
-        found: list[dict[str, Any]] = self.api.list(
-            path_of("v1", PLURALS["PersistentVolumeClaim"]), labelSelector=selector
-        )["items"]
-        return found
 
     def _secrets_of(self, run_id: str) -> Iterable[str]:
         return self._secrets.get(run_id) or self.keeping.secrets_of(run_id)

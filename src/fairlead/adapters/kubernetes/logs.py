@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -30,9 +31,18 @@ ENDING = ".log"
 COPY_SECONDS = 600.0
 MOST_FOLLOWED = 100
 OPEN_SECONDS = 10.0
+AGAIN_SECONDS = (0.1, 0.4, 1.0)  # between tries to follow: a pod that is about to go cannot be read later
 STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
 
 SecretsOf = Callable[[str], Iterable[str]]
+
+
+@dataclass
+class _Reading:
+    """How the log of a pod is read: by one thread at a time; and whether all of it was, after its end."""
+
+    one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
+    whole: bool = False
 
 
 class Logs:
@@ -44,8 +54,7 @@ class Logs:
         self._lock = threading.Lock()
         self._spools: dict[str, Spool] = {}
         self._followed: dict[str, str] = {}  # the pods that are being read, and of which runs they are
-        self._pulled: dict[str, threading.Lock] = {}
-        self._read: set[str] = set()  # the pods that have ended, and of which all was read
+        self._readings: dict[str, dict[str, _Reading]] = {}  # by run and pod
         self._saved: set[str] = set()
         self._copied: set[str] = set()  # those of which all that is in the store is on this machine, too
         self._closed = False
@@ -61,24 +70,30 @@ class Logs:
                 raise troubles[0]
         return read_page(self._file(run_id), cursor, most, ended=over and self._is_whole(run_id, pods))
 
-    def follow(self, pod: Pod, pods: Sequence[Pod]) -> threading.Event:
-        """Read what a pod writes until it ends; what is set once the cluster has begun to send it."""
+    def follow(self, pod: Pod, pods: Sequence[Pod]) -> threading.Event | None:
+        """Read what a pod writes until it ends; what is set once the cluster has begun to send it, or cannot.
+
+        None where so many are followed that there is no place for it.
+        """
         begun = threading.Event()
         with self._lock:
-            known = not pod.began or pod.uid in self._read or pod.uid in self._followed
-            if not known and len(self._followed) < MOST_FOLLOWED:
+            if not pod.began or pod.uid in self._followed or self._reading(pod).whole:
+                begun.set()
+            elif len(self._followed) >= MOST_FOLLOWED:
+                return None
+            else:
                 self._followed[pod.uid] = pod.run_id
-                follow = threading.Thread(target=self._follow, args=(pod, pods, begun), daemon=True)
-                follow.start()
-                return begun
-        begun.set()
+                threading.Thread(target=self._follow, args=(pod, pods, begun), daemon=True).start()
         return begun
 
     def follow_all(self, pods: Sequence[Pod]) -> None:
         """Read what all pods write until they end. When this returns, the cluster has begun to send it, or cannot."""
         until = time.monotonic() + OPEN_SECONDS
-        for begun in [self.follow(pod, pods) for pod in pods]:
-            begun.wait(max(until - time.monotonic(), 0))
+        for pod, begun in [(pod, self.follow(pod, pods)) for pod in pods]:
+            if begun is None:
+                self._read_on(pod, pods, over=True)  # at least what there is by now
+            else:
+                begun.wait(max(until - time.monotonic(), 0))
 
     def is_left(self, run_id: str) -> bool:
         """Whether something of it is on this machine."""
@@ -113,9 +128,7 @@ class Logs:
                 return True
         self._saved.add(run_id)
         self._copied.add(run_id)
-        for pod in pods:
-            self._read.discard(pod.uid)
-            self._pulled.pop(pod.uid, None)
+        self._readings.pop(run_id, None)
         return True
 
     def forget(self, run_id: str) -> None:
@@ -125,6 +138,7 @@ class Logs:
                 spool.close()
         self._saved.discard(run_id)
         self._copied.discard(run_id)
+        self._readings.pop(run_id, None)
         for file in (self._file(run_id), first_pod_file(self._file(run_id))):
             file.unlink(missing_ok=True)
 
@@ -160,34 +174,46 @@ class Logs:
     def _is_whole(self, run_id: str, pods: Sequence[Pod]) -> bool:
         with self._lock:
             on_its_way = run_id in self._followed.values()
-        return not on_its_way and (run_id in self._saved or all(pod.uid in self._read or not pod.began for pod in pods))
+        if on_its_way:
+            return False
+        return run_id in self._saved or all(self._reading(pod).whole or not pod.began for pod in pods)
 
     def _follow(self, pod: Pod, pods: Sequence[Pod], begun: threading.Event) -> None:
         try:
-            with self._one_at_a_time(pod):
-                self._receive(pod, pods, begun, follow="true")
-        except (FairleadError, OSError) as error:  # whoever reads on begins where this ended
-            log.info("log lost", pod=pod.name, problem=str(error))
+            for pause in AGAIN_SECONDS:
+                if self._try_to_follow(pod, pods, begun):
+                    return
+                time.sleep(pause)
+            self._try_to_follow(pod, pods, begun)
         finally:
             begun.set()
             with self._lock:
                 self._followed.pop(pod.uid, None)
             self.on_end(pod.run_id)
 
+    def _try_to_follow(self, pod: Pod, pods: Sequence[Pod], begun: threading.Event) -> bool:
+        """Read what a pod writes until it ends; False where that broke. Whoever reads on begins where this ended."""
+        try:
+            with self._reading(pod).one_at_a_time:
+                self._receive(pod, pods, begun, follow="true")
+        except (FairleadError, OSError) as error:
+            log.info("log lost", pod=pod.name, problem=str(error))
+            return False
+        return True
+
     def _pull(self, pod: Pod, pods: Sequence[Pod]) -> None:
         """Read what is there now of a pod's log; of one that has ended, once."""
         if pod.uid in self._followed:
             return
-        with self._one_at_a_time(pod):
-            if pod.uid in self._read or not pod.began:
+        reading = self._reading(pod)
+        with reading.one_at_a_time:
+            if reading.whole or not pod.began:
                 return
             self._receive(pod, pods, threading.Event())
-            if pod.is_over:
-                self._read.add(pod.uid)
+            reading.whole = pod.is_over
 
-    def _one_at_a_time(self, pod: Pod) -> threading.Lock:
-        with self._lock:
-            return self._pulled.setdefault(pod.uid, threading.Lock())
+    def _reading(self, pod: Pod) -> _Reading:
+        return self._readings.setdefault(pod.run_id, {}).setdefault(pod.uid, _Reading())
 
     def _receive(self, pod: Pod, pods: Sequence[Pod], begun: threading.Event, **params: str) -> None:
         spool = self._spool(pod, pods)

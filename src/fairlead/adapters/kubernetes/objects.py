@@ -1,6 +1,6 @@
 """What is kept of the objects of a cluster: little, for there may be very many."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -61,6 +61,7 @@ class Main:
     conditions: Mapping[str, Condition]
     deadline: int | None = None
     queue: str = ""  # of Kueue, which then says when it goes on
+    port: int | None = None  # where its pods listen
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,11 @@ class Pod:
     def is_over(self) -> bool:
         """Whether nothing of it runs any more."""
         return self.phase in ENDED
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it answers, as far as its node can tell."""
+        return not self.deleting and (ready := self.conditions.get("Ready")) is not None and ready.status == "True"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +144,10 @@ def read_main(platform: str, raw: JSON) -> Main | None:
         suspended=bool(spec.get("suspend")),
         deleting="deletionTimestamp" in meta,
         wanted=spec.get("replicas", 1) if serves else spec.get("completions", 1),
-        conditions=_read_conditions(status),
+        conditions=read_conditions(status),
         deadline=spec["template"]["spec"].get("activeDeadlineSeconds"),
         queue=meta["labels"].get(QUEUE_LABEL, ""),
+        port=next((said["containerPort"] for said in spec["template"]["spec"]["containers"][0].get("ports", ())), None),
     )
 
 
@@ -170,7 +177,7 @@ def read_pod(platform: str, raw: JSON) -> Pod | None:
         created_at=read_time(meta.get("creationTimestamp")),
         reason=status.get("reason", ""),
         message=status.get("message", ""),
-        conditions=_read_conditions(status),
+        conditions=read_conditions(status),
         waiting=(waiting.get("reason", ""), waiting.get("message", "")),
         began="running" in state or ended is not None,
         restarts=container.get("restartCount", 0),
@@ -184,7 +191,7 @@ def read_pod(platform: str, raw: JSON) -> Pod | None:
 def read_node(raw: JSON) -> NodeSeen:
     """A node."""
     meta = raw["metadata"]
-    ready = _read_conditions(raw.get("status", {})).get("Ready")
+    ready = read_conditions(raw.get("status", {})).get("Ready")
     return NodeSeen(
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
@@ -215,6 +222,17 @@ def read_time(text: str | None) -> datetime | None:
     return None if not text else datetime.fromisoformat(text)
 
 
+def read_conditions(status: JSON, told: Collection[str] = TOLD) -> dict[str, Condition]:
+    """What is said of an object, of what is of interest."""
+    return {
+        said["type"]: Condition(
+            said["status"], said.get("reason", ""), said.get("message", ""), read_time(said.get("lastTransitionTime"))
+        )
+        for said in status.get("conditions", ())
+        if said["type"] in told
+    }
+
+
 def _identify(meta: JSON) -> JSON:
     return {
         "uid": meta["uid"],
@@ -232,16 +250,6 @@ def _run_of(meta: JSON, platform: str) -> str:
 def _project_of(meta: JSON) -> str:
     in_full = meta.get("annotations", {}).get(PROJECT_NAME)
     return str(in_full or meta.get("labels", {}).get(PROJECT_LABEL, ""))
-
-
-def _read_conditions(status: JSON) -> dict[str, Condition]:
-    return {
-        said["type"]: Condition(
-            said["status"], said.get("reason", ""), said.get("message", ""), read_time(said.get("lastTransitionTime"))
-        )
-        for said in status.get("conditions", ())
-        if said["type"] in TOLD
-    }
 
 
 def _read_ended(said: JSON) -> Ended:

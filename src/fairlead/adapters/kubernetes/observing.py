@@ -4,10 +4,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from functools import partial
 
-from fairlead.adapters.exits import tell_exit
+from fairlead.adapters.exits import tell_exit, tell_times
 from fairlead.adapters.kubernetes.objects import Ended, Main, Pod, Warned
+from fairlead.adapters.kubernetes.queueing import tell_held
+from fairlead.adapters.kubernetes.queues import Queues
+from fairlead.adapters.kubernetes.readying import Trouble, find_silence, find_worst, judge_served, name_end
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.core.outcomes import parse_left, read_result
 from fairlead.model.observations import JSON, Observation, Phase
@@ -33,31 +36,21 @@ NO_VOLUME, CLAIM = "ProvisioningFailed", "PersistentVolumeClaim"
 PULLING = re.compile(r"^Back-off pulling image .*?: ErrImagePull: ")  # which stands before what was said at first
 OF_OTHERS = re.compile(r" (no new claims to deallocate, )?preemption: .*", re.DOTALL)
 NEW_NAME = re.compile(r'^Error creating: (pods "[^"]*" is forbidden: )?')  # another one with each try
-SEVERITY = (
-    Phase.STARTING,
-    Phase.RUNNING,
-    Phase.PENDING,
-    Phase.DEGRADED,
-)  # the worst last
 OVER = ("Complete", "Failed")
 ABOUT_TO_END = ("FailureTarget", "SuccessCriteriaMet")
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What else is known while a run is observed: warnings, why a pod fits nowhere, and whether its node is there."""
+    """What else is known while a run is observed: warnings, why a pod fits nowhere, whether its node is there.
+
+    `queues`: those of Kueue, where it decides who goes on.
+    """
 
     warnings: Sequence[Warned] = ()
     explain: Callable[[Pod], str] = lambda _pod: ""
     tell_lost: Callable[[Pod], str] = lambda _pod: ""
-
-
-class Trouble(NamedTuple):
-    """What keeps a pod from running."""
-
-    phase: Phase
-    reason: str
-    message: str
+    queues: Queues | None = None
 
 
 def observe(view: RunView, around: Surroundings) -> Observation | None:
@@ -104,7 +97,9 @@ def read_handed(pods: Sequence[Pod]) -> JSON:
 def _go_on(view: RunView, main: Main, pods: list[Pod], around: Surroundings) -> Observation:
     alive = [pod for pod in pods if not pod.is_over]
     if main.suspended:
-        return Observation(Phase.PENDING, *_tell_suspended(main))
+        return _observe_suspended(main, around.queues)
+    if main.kind == "Deployment":
+        return _observe_served(view, main, alive, around)
     if (not alive and pods and view.disrupted is None) or any(_holds(main, name) for name in ABOUT_TO_END):
         return Observation(Phase.RUNNING)  # its pods have ended, and the Job is about to say what came of it
     if not alive:
@@ -112,12 +107,27 @@ def _go_on(view: RunView, main: Main, pods: list[Pod], around: Surroundings) -> 
     troubles = [trouble for pod in alive if (trouble := _find_trouble(pod, view, around)) is not None]
     if not troubles:
         return Observation(Phase.RUNNING)
-    worst = max(troubles, key=lambda trouble: SEVERITY.index(trouble.phase) if trouble.reason else -1)
-    running = len(alive) - len(troubles)
-    if running and worst.phase is not Phase.DEGRADED:
+    worst, running = find_worst(troubles), len(alive) - len(troubles)
+    if running:
         told = f"{running} of {main.wanted} pods run; {worst.message or 'the others are being started'}"
         return Observation(Phase.RUNNING, worst.reason, told)
     return Observation(*worst)
+
+
+def _observe_served(view: RunView, main: Main, alive: list[Pod], around: Surroundings) -> Observation:
+    pods = [pod for pod in alive if not pod.deleting]
+    if not pods:
+        return Observation(Phase.PENDING, *_tell_missing(view, around))
+    found = [_find_silence(pod, main, view, around) for pod in pods]
+    return judge_served(main, found.count(None), [trouble for trouble in found if trouble is not None])
+
+
+def _find_silence(pod: Pod, main: Main, view: RunView, around: Surroundings) -> Trouble | None:
+    """What keeps a pod from answering; None where it answers."""
+    trouble = _find_trouble(pod, view, around)
+    if trouble is not None and (trouble.reason or not pod.began):
+        return trouble._replace(phase=Phase.DEGRADED) if trouble.phase is Phase.RUNNING else trouble
+    return find_silence(main, pod, _explain_end(pod, pod.ended)[1] if pod.ended is not None else "")
 
 
 def _find_trouble(pod: Pod, view: RunView, around: Surroundings) -> Trouble | None:
@@ -139,8 +149,9 @@ def _find_trouble(pod: Pod, view: RunView, around: Surroundings) -> Trouble | No
         told = f"{ours}; the scheduler says: {theirs}" if ours else theirs
         return Trouble(Phase.PENDING, why or missing or scheduled.reason, told)
     if reason == "CrashLoopBackOff":
-        told = "" if pod.ended is None else f": {_explain_end(pod, pod.ended)[1]}"
-        return Trouble(Phase.DEGRADED, reason, f"ends again and again, {pod.restarts} times so far{told}")
+        told = "" if pod.ended is None else f"{_explain_end(pod, pod.ended)[1]}; "
+        message = f"{told}it has ended {tell_times(pod.restarts + 1)}, and is started again after a pause"
+        return Trouble(Phase.DEGRADED, name_end(pod), message)
     if reason in NO_IMAGE:
         return Trouble(
             Phase.STARTING, "ImagePullBackOff", f"its image cannot be pulled: {PULLING.sub('', words) or reason}"
@@ -153,10 +164,14 @@ def _find_trouble(pod: Pod, view: RunView, around: Surroundings) -> Trouble | No
     return Trouble(Phase.STARTING, "", "")
 
 
-def _tell_suspended(main: Main) -> tuple[str, str]:
-    if main.queue:
-        return "Queued", f"waits in queue {main.queue} of the cluster"
-    return "Suspended", f"somebody has suspended {main.kind} {main.name}: it goes on once that is taken back"
+def _observe_suspended(main: Main, queues: Queues | None) -> Observation:
+    """A Job that is held: by Kueue, which is to let it go, or by somebody."""
+    if not main.queue:
+        message = f"somebody has suspended {main.kind} {main.name}: it goes on once that is taken back"
+        return Observation(Phase.PENDING, "Suspended", message)
+    if queues is None:
+        return Observation(Phase.PENDING, "Queued", f"waits in queue {main.queue} of the cluster")
+    return Observation(Phase.PENDING, *tell_held(main, queues.find(main)), standing=partial(queues.stand, main))
 
 
 def _tell_missing(view: RunView, around: Surroundings) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
+from fairlead.adapters.kubernetes.queues import GROUP, read_local, read_pool
 from fairlead.model.observations import JSON, Check
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.scopes import Cluster
@@ -76,7 +77,7 @@ def check_queues(api: Api, cluster: Cluster, namespaces: Sequence[str], groups: 
         if getattr(cluster, field) == "kai":
             yield _check_kai(api, cluster, field, groups)
     if cluster.queueing == "kueue":
-        yield _check_kueue(api, cluster, namespaces, groups)
+        yield from _check_kueue(api, cluster, namespaces, groups)
 
 
 def check_usage(groups: Groups) -> Iterator[Check]:
@@ -132,15 +133,39 @@ def _check_kai(api: Api, cluster: Cluster, field: str, groups: Groups) -> Check:
     return Check(name, "ok", f"KAI is there, with the queue {cluster.kai_queue}")
 
 
-def _check_kueue(api: Api, cluster: Cluster, namespaces: Sequence[str], groups: Groups) -> Check:
-    if "kueue.x-k8s.io" not in groups:
-        return Check("queueing", "problem", "queueing is kueue, and Kueue is not there", "install Kueue")
-    version, queue = f"kueue.x-k8s.io/{groups['kueue.x-k8s.io']}", cluster.kueue_queue
-    without = [place for place in namespaces if find_object(api, path_of(version, "localqueues", place, queue)) is None]
-    if without:
+def _check_kueue(api: Api, cluster: Cluster, namespaces: Sequence[str], groups: Groups) -> Iterator[Check]:
+    if GROUP not in groups:
+        yield Check("queueing", "problem", "queueing is kueue, and Kueue is not there", "install Kueue")
+        return
+    version, queue = f"{GROUP}/{groups[GROUP]}", cluster.kueue_queue
+    found = {place: find_object(api, path_of(version, "localqueues", place, queue)) for place in namespaces}
+    if without := [place for place, said in found.items() if said is None]:
         message = f"there is no LocalQueue {queue} in {_list(without)}: runs there wait"
-        return Check("queueing", "problem", message, "make one that leads to a ClusterQueue, or set kueue_queue")
-    return Check("queueing", "ok", f"Kueue is there, with the queue {queue} in all {len(namespaces)} namespaces")
+        yield Check("queueing", "problem", message, "make one that leads to a ClusterQueue, or set kueue_queue")
+    there = {place: read_local(said) for place, said in found.items() if said is not None}
+    if stopped := [place for place, local in there.items() if local.stopped]:
+        message = f"LocalQueue {queue} is stopped in {_list(stopped)}: runs there wait"
+        yield Check("queueing", "warning", message, "set its stopPolicy to None where that is not meant")
+    troubled = False
+    for name in sorted({local.leads_to for local in there.values()}):
+        for check in _check_pool(name, find_object(api, path_of(version, "clusterqueues", name=name))):
+            troubled = True
+            yield check
+    if not (without or stopped or troubled):
+        yield Check("queueing", "ok", f"Kueue is there, with the queue {queue} in all {len(namespaces)} namespaces")
+
+
+def _check_pool(name: str, said: JSON | None) -> Iterator[Check]:
+    """Whether a ClusterQueue that runs are led to lets them go."""
+    pool = None if said is None else read_pool(said)
+    if pool is None:
+        message = f"there is no ClusterQueue {name}, which queues of projects lead to: runs there wait"
+        yield Check("queueing", "problem", message, "make it, or let the LocalQueues lead to another")
+    elif pool.stopped:
+        message = f"ClusterQueue {name} is stopped: runs there wait"
+        yield Check("queueing", "warning", message, "set its stopPolicy to None where that is not meant")
+    elif pool.trouble:
+        yield Check("queueing", "problem", f"ClusterQueue {name} lets nothing go: {pool.trouble}", "mend what it says")
 
 
 def _devices_of(node: JSON) -> dict[str, int]:

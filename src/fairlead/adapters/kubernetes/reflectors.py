@@ -16,10 +16,11 @@ from fairlead.model.observations import JSON
 
 log = structlog.get_logger()
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # so long after a cluster is back, runs may still wait for that
 WATCH_SECONDS = (240, 480)  # how long one watch lasts; not all of them end at once
 MOST_REMEMBERED = 1000
-GONE = 410  # the server no longer knows what happened since: only a new list tells
+# The server no longer knows what happened since, or the kind of object: only a new list tells.
+GONE = (404, 410)
 
 
 class Known(Protocol):
@@ -44,10 +45,19 @@ class Reflector(Generic[Kept]):
     """Lists once, then watches. After a gap it resumes where it was; where it cannot, it lists again and compares."""
 
     def __init__(
-        self, api: Api, path: str, read: Callable[[JSON], Kept | None], heard: Heard[Kept], **params: Any
+        self,
+        api: Api,
+        path: str | Callable[[], str],
+        read: Callable[[JSON], Kept | None],
+        heard: Heard[Kept],
+        **params: Any,
     ) -> None:
-        self.api, self.path, self.read, self.heard, self.params = api, path, read, heard, params
+        self.api, self.read, self.heard, self.params = api, read, heard, params
+        # Where they are, or how that is found before each list: a kind may come later, or in another version.
+        self._find_path = path if callable(path) else None
+        self.path = "" if callable(path) else path
         self.ready = threading.Event()  # all that was there has been seen
+        self.on_list: Callable[[], None] = lambda: None  # told each time that it has
         self.trouble = ""  # why nothing is heard at the moment
         self._version = ""  # up to where all has been seen
         self._kept: dict[str, Kept] = {}
@@ -60,10 +70,13 @@ class Reflector(Generic[Kept]):
         """Follow until told to end."""
         pause = SHORTEST_PAUSE
         while not self._ended.is_set():
+            resumes = bool(self._version)
             self._follow()
-            # A watch that was open for longer than the last pause has done its work, however it ended.
+            # A watch that was open for longer than the last pause has done its work, however it ended. One that cannot
+            # be resumed, as after an outage, has had its answer: only a new list is missing.
             lasted = 0.0 if self._opened_at is None else time.monotonic() - self._opened_at
-            pause = SHORTEST_PAUSE if lasted > pause else min(pause * 2, LONGEST_PAUSE)
+            answered = lasted > pause or (resumes and not self._version)
+            pause = SHORTEST_PAUSE if answered else min(pause * 2, LONGEST_PAUSE)
             self._ended.wait(pause * random.uniform(0.5, 1.5))
 
     def end(self) -> None:
@@ -84,7 +97,7 @@ class Reflector(Generic[Kept]):
                 self._list()
             self._watch()
         except Refused as refused:
-            if refused.status == GONE:
+            if refused.status in GONE:
                 self._version = ""
             self._note(str(refused))
         except Unavailable as error:
@@ -95,6 +108,8 @@ class Reflector(Generic[Kept]):
             self._version = ""
 
     def _list(self) -> None:
+        if self._find_path is not None:
+            self.path = self._find_path()
         found = self.api.list(self.path, **self.params)
         self._note("")  # before anybody is told: what is not in it is not there
         seen = {raw["metadata"]["uid"] for raw in found["items"]}
@@ -108,6 +123,7 @@ class Reflector(Generic[Kept]):
             self._drop(uid)
         self._version = at
         self.ready.set()
+        self.on_list()
 
     def _watch(self) -> None:
         seconds = random.randint(*WATCH_SECONDS)

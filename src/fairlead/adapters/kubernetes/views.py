@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from fairlead.adapters.kubernetes.objects import Condition, Main, NodeSeen, Pod, Warned
+from fairlead.core.attempts import run_of
 from fairlead.core.fitting.grids import Grid
 from fairlead.model.nodes import Holding, Node, Surroundings
 
@@ -87,6 +88,19 @@ class View:
         grid.surroundings = around or grid.surroundings
         return grid
 
+    def main_of(self, uid: str) -> Main | None:
+        """The Job or Deployment of a run, by its uid."""
+        with self._lock:
+            run = self._runs.get(self._owners.get(uid, ""))
+            return None if run is None or run.main is None or run.main.uid != uid else run.main
+
+    def tell_owner(self, uid: str) -> None:
+        """Something happened that concerns an object: its run is told, where it is of one."""
+        with self._lock:
+            owner = self._owners.get(uid)
+        if owner is not None:
+            self.tell(owner)
+
     def hear_main(self, before: Main | None, after: Main | None) -> None:
         """A Job or Deployment is new, changed or gone."""
         self.note_main(before, after)
@@ -163,9 +177,7 @@ class View:
             self._warnings.move_to_end(about)
             if len(self._warnings) > MOST_WARNINGS:
                 self._warnings.popitem(last=False)
-            owner = self._owners.get(after.about)
-        if owner is not None:
-            self.tell(owner)
+        self.tell_owner(after.about)
 
     def _settle(self, run_id: str, uid: str, *, there: bool) -> None:
         """Know whose object it is, for as long as it is there."""
@@ -185,7 +197,7 @@ class View:
         if not pod.run_id:
             return pod.holding
         name, project = (None, pod.project) if main is None else (main.name, main.project)
-        return replace(pod.holding, run_id=pod.run_id, name=name, project=project)
+        return replace(pod.holding, run_id=run_of(pod.run_id), name=name, project=project)
 
 
 def belongs(pod: Pod, main: Main) -> bool:

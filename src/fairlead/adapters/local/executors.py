@@ -17,12 +17,13 @@ from fairlead.adapters.local import checking, outputs, placing, sweeping
 from fairlead.adapters.local.folders import RunFolder, observe_ended, observe_going
 from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.specifying import Runtime, Unfit
-from fairlead.adapters.local.specs import ERRORS, Spec
+from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
 from fairlead.adapters.local.watching import Watch
+from fairlead.core.attempts import run_of
 from fairlead.core.fitting.grids import Grid
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Work
+from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Reach, Work
 
 SOON_SECONDS = 0.2
 SUPERVISOR = "fairlead.adapters.local.supervisor"
@@ -42,6 +43,7 @@ class LocalExecutor:
             placing.make_passable(folder)
         if self.is_root and machine.obstacle is not None:
             placing.make_passable(data)  # a run with an id of its own must get to its home; files stay closed
+        self._opened = os.open(self.runs, os.O_PATH | os.O_DIRECTORY)
         self._lock = threading.Lock()
         self._spawned: dict[str, subprocess.Popen[bytes]] = {}
         self._live: dict[str, Spec] = {}
@@ -57,6 +59,7 @@ class LocalExecutor:
     def close(self) -> None:
         """Look after nothing any more. Runs go on."""
         self._watch.close()
+        os.close(self._opened)
 
     def start(self, work: Work) -> None:
         """See to it that a run executes, unless it does or did. What keeps it from starting is observed."""
@@ -69,6 +72,7 @@ class LocalExecutor:
                 spec = placing.prepare(work, place, self.machine, self.runtime)
                 self._spawned[work.run_id] = self._spawn(folder.path, dict(work.secrets))
                 self._live[work.run_id] = spec
+                self._follow(work.run_id, spec)
             except Unfit as error:
                 folder.fail("StartFailed", f"{error}" + (f": {error.hint}" if error.hint else ""))
                 self._watch.tell(work.run_id)
@@ -132,7 +136,7 @@ class LocalExecutor:
         """This machine, with what the runs hold that have not ended."""
         with self._lock:
             live = list(self._live.values())
-        holdings = tuple(Holding(spec.run_id, spec.name, spec.amounts, spec.project) for spec in live)
+        holdings = tuple(Holding(run_of(spec.run_id), spec.name, spec.amounts, spec.project) for spec in live)
         return Grid([Node(self.machine.name, self.machine.capacity, self.machine.labels, holdings)])
 
     def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
@@ -153,6 +157,19 @@ class LocalExecutor:
             return outputs.open_output(self.runs / run_id / "home" / "output", path)
         except OSError:
             raise NotFound(f"run {run_id} left no file {path!r}", "list its files to see what it left") from None
+
+    def reach(self, run_id: str) -> Reach:
+        """How to speak to what a run serves, on a path that the run cannot have put a link into."""
+        folder = self._folder(run_id)
+        spec = self._live.get(run_id)
+        if spec is None or not spec.serves or folder.has_ended:
+            raise NotFound(f"run {run_id} serves nothing, or is not there any more")
+        address = (folder.state or {}).get("address")
+        if address is None:
+            raise Unavailable(f"run {run_id} does not answer yet")
+        if address == SOCKET:  # through the folder that is open here: the address of a socket has at most 107 bytes
+            return Reach("http://localhost", f"/proc/self/fd/{self._opened}/{run_id}/{SOCKET}")
+        return Reach(f"http://{address}")
 
     def check(self, projects: Sequence[str]) -> list[Check]:  # noqa: ARG002
         """What this machine has, and how it keeps runs apart: the same for all projects."""
@@ -187,9 +204,15 @@ class LocalExecutor:
             return
         state, run_id = folder.state, folder.path.name
         if state is not None or folder.is_held:
-            self._live[run_id] = Spec.load(folder.path)
+            self._live[run_id] = spec = Spec.load(folder.path)
+            self._follow(run_id, spec)
         if state is not None:
             self._watch_once(run_id, state["pid"])
+
+    def _follow(self, run_id: str, spec: Spec) -> None:
+        """Hear of what becomes of a run that serves, which is told time and again."""
+        if spec.serves:
+            self._watch.add_folder(run_id, self.runs / run_id)
 
     def _watch_once(self, run_id: str, pid: int) -> None:
         """Hear of the end of a supervisor."""
@@ -207,7 +230,7 @@ class LocalExecutor:
             return Observation(Phase.STARTING)
         if folder.state is not None:
             return self.observe(run_id)
-        if spawned is None or spawned.returncode in (0, -signal.SIGTERM):
+        if spawned is None or spawned.returncode in (0, -signal.SIGTERM, os.EX_TEMPFAIL):
             self._let_go(run_id)
             return None
         told = folder.last_words or f"it exited with {spawned.returncode}"
@@ -216,7 +239,7 @@ class LocalExecutor:
 
     def _bury(self, folder: RunFolder, state: dict[str, Any]) -> dict[str, Any]:
         """A run whose supervisor is gone and has not told how it ended: end what is left of it, and say so."""
-        sweeping.kill_processes_of(folder.path.name)
+        sweeping.kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
         reason, message = "SupervisorLost", "the process that looked after it was killed, and it was ended with it"
         if state["boot_id"] != self.machine.boot_id:
             reason, message = "NodeLost", "this machine was started anew while it ran"
@@ -225,6 +248,7 @@ class LocalExecutor:
         return folder.fail(reason, message, state["started_at"])
 
     def _let_go(self, run_id: str) -> None:
+        self._watch.drop_folder(run_id)
         with self._lock:
             self._live.pop(run_id, None)
             self._watched.discard(run_id)

@@ -14,7 +14,7 @@ from fairlead.adapters.logpages import read_page
 from fairlead.errors import NotFound
 from fairlead.model.observations import LogPage, Observation, Phase
 
-PHASES = {"starting": Phase.STARTING, "running": Phase.RUNNING}
+PHASES = {"starting": Phase.STARTING, "running": Phase.RUNNING, "degraded": Phase.DEGRADED}
 KEPT = "output"  # of a run's home, after its end
 
 JSON = dict[str, Any]
@@ -84,7 +84,10 @@ class RunFolder:
             lines = (self.path / USAGE).read_text("utf-8").splitlines(keepends=True)
         except FileNotFoundError:
             return []
-        samples = [json.loads(line) for line in lines if line.endswith("\n")]  # the last may be half written
+        samples = []
+        for line in lines:
+            with contextlib.suppress(ValueError):  # it is half written: now, or once when the disk was full
+                samples.append(json.loads(line))
         return [{**sample, "at": _moment(sample["at"])} for sample in samples]
 
     def tidy(self) -> None:
@@ -105,7 +108,8 @@ class RunFolder:
 def observe_going(state: JSON) -> Observation:
     """What a supervisor says of a run that goes on."""
     phase = PHASES[state["phase"]]
-    return Observation(phase, started_at=_moment(state["started_at"]) if phase is Phase.RUNNING else None)
+    started_at = None if phase is Phase.STARTING else _moment(state["started_at"])
+    return Observation(phase, state.get("reason", ""), state.get("message", ""), started_at=started_at)
 
 
 def observe_ended(outcome: JSON) -> Observation:

@@ -18,6 +18,7 @@ KEPT = {os.ST_NOSUID: NO_SUID, os.ST_NODEV: NO_DEVICES, os.ST_NOEXEC: NO_EXEC}
 DETACH = 2
 DROP_FROM_BOUND, LAST_CAPABILITY = 24, 63
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+SHARED = 0o2770  # as the volume itself: the group, which folders pass on, is that of the project
 NO_NEW_PRIVILEGES, DEATH_SIGNAL, SUBREAPER = 38, 1, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -181,7 +182,7 @@ class _View:
             for part in Path(path).parts:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=here)
-                    self._give(os.open(part, FOLDER, dir_fd=here))
+                    self._give(os.open(part, FOLDER, dir_fd=here), SHARED)
                 below = os.open(part, FOLDER, dir_fd=here)
                 os.close(here)
                 here = below
@@ -189,11 +190,13 @@ class _View:
         finally:
             os.close(here)
 
-    def _give(self, opened: int) -> None:
-        """Let the run own what was made for it."""
+    def _give(self, opened: int, mode: int | None = None) -> None:
+        """Let the run own what was made for it, and others of its group too where a mode says so."""
         identity = self.spec.identity
         if identity.outer_uid is not None and identity.outer_gid is not None:
-            os.fchown(opened, identity.outer_uid, identity.outer_gid)
+            os.fchown(opened, identity.outer_uid, os.fstat(opened).st_gid if mode else identity.outer_gid)
+        if mode is not None:
+            os.fchmod(opened, mode)
         os.close(opened)
 
 

@@ -42,13 +42,18 @@ class Ending:
         return self.reason is None and self.exit_code == 128 + signal.SIGKILL
 
 
-def describe_ending(ending: Ending, home: Path, log: Path, masker: Masker) -> dict[str, Any]:
-    """What came of a run: reason, message, exit code, and what it returned or how it failed."""
-    told = _describe(ending, home, log, masker)
+def describe_ending(ending: Ending, home: Path, log: Path, masker: Masker, *, log_from: int = 0) -> dict[str, Any]:
+    """What came of a run: reason, message, exit code, and what it returned or how it failed.
+
+    What it wrote is looked for from a cursor of its log on.
+    """
+    told = _describe(ending, home, masker)
+    if told["reason"] == "ExitCode":
+        told["message"] = _explain(told["exit_code"], told["error"], log, log_from)
     return {**told, "message": told["message"].replace("\0", "\N{SYMBOL FOR NULL}")}
 
 
-def _describe(ending: Ending, home: Path, log: Path, masker: Masker) -> dict[str, Any]:
+def _describe(ending: Ending, home: Path, masker: Masker) -> dict[str, Any]:
     code = ending.exit_code
     error = read_left(home / "error.json")
     if error is not None:
@@ -64,7 +69,7 @@ def _describe(ending: Ending, home: Path, log: Path, masker: Masker) -> dict[str
     if code == 0:
         result = read_result(read_left(home / "result.json"))
         return {**told, "phase": "succeeded", "reason": "", "message": "", "result": result}
-    return {**told, "phase": "failed", "reason": "ExitCode", "message": _explain(code, error, log)}
+    return {**told, "phase": "failed", "reason": "ExitCode", "message": ""}
 
 
 def read_left(file: Path) -> dict[str, Any] | None:
@@ -80,17 +85,17 @@ def _open_plain(file: str, flags: int) -> int:
     return os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
-def _explain(code: int, error: dict[str, Any] | None, log: Path) -> str:
+def _explain(code: int, error: dict[str, Any] | None, log: Path, log_from: int) -> str:
     if error is not None and error.get("message"):
         return f"{error.get('type', 'error')}: {error['message']}"
-    ended, last = tell_exit(code), _last_line(log)
+    ended, last = tell_exit(code), _last_line(log, log_from)
     return f"{ended}: {last}" if last else ended
 
 
-def _last_line(log: Path) -> str:
+def _last_line(log: Path, start: int) -> str:
     """The last line that the run wrote, errors before other output."""
     tails: dict[str, deque[bytes]] = {"stdout": deque(maxlen=8), "stderr": deque(maxlen=8)}
-    for piece in read_pieces(log, 0, 1 << 62):
+    for piece in read_pieces(log, start, 1 << 62):
         if piece.stream in tails:
             tails[piece.stream].append(piece.data[-TAIL_BYTES:])
     for stream in ("stderr", "stdout"):

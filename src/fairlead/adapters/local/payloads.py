@@ -16,6 +16,8 @@ from fairlead.adapters.local.specs import Identity, Spec
 
 NICENESS = 5
 MAP_MY_IDS = b"?"
+AGAIN = b"again"
+KILL_ALL = signal.SIGUSR1  # asks the keeper, who is the first process there, to end all others
 FIRST_TO_GO = 500  # where the machine has no memory left, the kernel ends runs before anything else
 
 
@@ -27,6 +29,7 @@ class Payload:
     streams: dict[str, int]
     report: int
     isolated: bool
+    orders: int = -1  # to the keeper: whether it starts the run again when it has ended
 
     @property
     def proc(self) -> str:
@@ -43,23 +46,42 @@ class Payload:
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it and all that it started."""
-        if not self.isolated:
-            for process in reversed(measuring.list_tree("/proc", self.keeper)):
-                if process.pid != self.keeper:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(process.pid, signal.SIGKILL)
-            return  # the keeper reaps them, tells of it, and ends
-        self._signal(signal.SIGKILL)
+        """End it and all that it started, for good."""
+        if self.isolated:
+            self._signal(signal.SIGKILL)
+        else:
+            self.kill_processes()  # the keeper reaps them, tells of it, and ends when told to
+
+    def kill_processes(self) -> None:
+        """End all its processes, so that it can be started again."""
+        if self.isolated:
+            self._signal(KILL_ALL)
+            return
+        for process in reversed(measuring.list_tree("/proc", self.keeper)):
+            if process.pid != self.keeper:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
+
+    def start_again(self) -> None:
+        """Start it again, after it told that it has ended."""
+        with contextlib.suppress(BrokenPipeError):  # the keeper was killed, which is heard of
+            os.write(self.orders, AGAIN)
+
+    def release(self) -> None:
+        """Let the keeper end once the run has."""
+        if self.orders >= 0:
+            os.close(self.orders)
+            self.orders = -1
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.keeper, number)
 
 
-def start(spec: Spec, folder: Path, secrets: dict[str, str]) -> Payload:
-    """Start a run. What goes wrong on the way is told in the report."""
+def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> Payload:
+    """Start a run. What goes wrong on the way is told in the report. The lock is the supervisor's alone."""
     pipes = {name: os.pipe() for name in ("stdout", "stderr", "report")}
+    orders = os.pipe()
     if spec.isolated:
         flags = namespaces.NEW_PROCESSES | (0 if os.getuid() == 0 else namespaces.NEW_USERS)
         namespaces.unshare(flags)
@@ -71,22 +93,24 @@ def start(spec: Spec, folder: Path, secrets: dict[str, str]) -> Payload:
     keeper = os.fork()
     if keeper == 0:
         writing = {name: ends[1] for name, ends in pipes.items()}
+        os.close(orders[1])
+        os.close(lock)
         try:
             if _die_with(parent, isolated=spec.isolated):
-                _keep(spec, folder, secrets, writing)
+                _keep(spec, folder, secrets, writing, orders[0])
         except BaseException as error:
             _tell(writing["report"], f"trouble {_describe(error)}")
         finally:
             os._exit(0)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    for _, end in pipes.values():
+    for end in (*(ends[1] for ends in pipes.values()), orders[0]):
         os.close(end)
     streams = {name: pipes[name][0] for name in ("stdout", "stderr")}
-    return Payload(keeper, streams, pipes["report"][0], spec.isolated)
+    return Payload(keeper, streams, pipes["report"][0], spec.isolated, orders[1])
 
 
-def _keep(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, int]) -> None:
-    """Start the run and wait for its end, as its parent."""
+def _keep(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, int], orders: int) -> None:
+    """Start the run and wait for its end, as its parent; again as often as told."""
     signal.set_wakeup_fd(-1)
     os.umask(0o022)
     namespaces.prctl(namespaces.SUBREAPER, 1)
@@ -96,7 +120,16 @@ def _keep(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, in
     if spec.isolated:
         namespaces.unshare(namespaces.NEW_MOUNTS | namespaces.NEW_IPC)
         namespaces.enter_root(spec, str(folder / "root"), secrets)
+        signal.signal(KILL_ALL, lambda *_: _kill_all())
+    while True:
+        _keep_once(spec, secrets, pipes["report"])
+        if not os.read(orders, len(AGAIN)):
+            return
+
+
+def _keep_once(spec: Spec, secrets: dict[str, str], report: int) -> None:
     asks, answers = os.pipe(), os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     payload = os.fork()
     if payload == 0:
         try:
@@ -113,13 +146,16 @@ def _keep(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, in
         namespaces.map_ids(payload, spec.identity)
         os.write(answers[1], b"!")
         trouble = os.read(asks[0], 4096)
-    _tell(pipes["report"], f"trouble {trouble.decode('utf-8', 'replace').strip()}" if trouble else "running")
+    for end in (asks[0], *answers):
+        os.close(end)
+    _tell(report, f"trouble {trouble.decode('utf-8', 'replace').strip()}" if trouble else "running")
     status = _reap_until(payload)
-    if not spec.isolated:
+    signal.signal(signal.SIGTERM, lambda *_: None)  # its number may be that of another one from now on
+    if not spec.isolated or spec.serves:
         _reap_rest()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    _tell(pipes["report"], f"used {used.ru_utime + used.ru_stime:.3f} {used.ru_maxrss * 1024}")
-    _tell(pipes["report"], f"ended {status}")
+    _tell(report, f"used {used.ru_utime + used.ru_stime:.3f} {used.ru_maxrss * 1024}")
+    _tell(report, f"ended {status}")
 
 
 def _become(spec: Spec, secrets: dict[str, str], asked: int, answered: int) -> None:
@@ -187,6 +223,12 @@ def _pass_on(payload: int) -> None:
     except ProcessLookupError:
         with contextlib.suppress(ProcessLookupError):
             os.kill(payload, signal.SIGTERM)
+
+
+def _kill_all() -> None:
+    """End all processes of this namespace but this one, which is its first."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
 
 
 def _reap_until(payload: int) -> int:

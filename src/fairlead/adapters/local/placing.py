@@ -4,8 +4,9 @@ import os
 import zlib
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
-from fairlead.adapters.local import specifying
+from fairlead.adapters.local import ports, specifying
 from fairlead.adapters.local.machines import GPU, Machine
 from fairlead.adapters.local.specifying import Place, Runtime, gid_of
 from fairlead.adapters.local.specs import Spec
@@ -19,7 +20,7 @@ PASSABLE, OWN, SHARED = 0o711, 0o700, 0o2770
 
 
 def find_place(work: Work, folder: Path, volumes: Path, machine: Machine, live: Collection[Spec]) -> Place:
-    """Cores and GPUs that are free, and an id that nobody has. Who asks for less than all cores gets the idle ones."""
+    """Cores, GPUs and a port that are free, and an id that nobody has. Who asks for few cores gets the idle ones."""
     pod = work.manifests[0]["spec"]["template"]["spec"]
     limit = pod["containers"][0].get("resources", {}).get("limits", {}).get("cpu")
     cores = len(machine.cpus) if limit is None else -(-Quantity.parse(limit).nanos // NANOS)
@@ -32,7 +33,7 @@ def find_place(work: Work, folder: Path, volumes: Path, machine: Machine, live: 
         raise Unavailable(f"asks for {wanted} GPUs; {len(free)} of {len(machine.gpus)} are free")
     devices = free[:wanted]
     uid = _choose_uid(work.run_id, live) if os.getuid() == 0 else None
-    return Place(folder, volumes, uid, tuple(sorted(cpus)), tuple(devices))
+    return Place(folder, volumes, uid, tuple(sorted(cpus)), tuple(devices), _find_port(work, pod, live))
 
 
 def prepare(work: Work, place: Place, machine: Machine, runtime: Runtime) -> Spec:
@@ -58,6 +59,14 @@ def make_passable(folder: Path) -> None:
     """Make a folder that others can pass through and not look into."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(PASSABLE)
+
+
+def _find_port(work: Work, pod: dict[str, Any], live: Collection[Spec]) -> int | None:
+    """Where a command is to listen; None for whatever does not, or listens on its socket."""
+    if not specifying.serves(work) or not specifying.read_call(work)["command"]:
+        return None
+    said = next((port["containerPort"] for port in pod["containers"][0].get("ports", ())), None)
+    return ports.choose_port(work, said, live)
 
 
 def _choose_uid(run_id: str, live: Collection[Spec]) -> int:

@@ -30,14 +30,14 @@ class Sampler:
         self.samples: list[Sample] = []
         self.ended_cpu = 0.0  # of processes that are gone
         self.cpu_of: dict[int, float] = {}
-        self.disk, self.disk_at = 0, 0.0
+        self.disk, self.disk_due = 0, 0.0
         self.most = {"mem": 0, "disk": 0, "cpu_seconds": 0.0}
-        self.next_sample = 0.0
+        self.sampled, self.next_sample = 0.0, 0.0  # not by the clock, which may be set
         self.gpus = _open_gpus(spec)
 
-    def look(self, now: float) -> tuple[str, str] | None:
+    def look(self) -> tuple[str, str] | None:
         """Look at the run; the reason and message where it is over a limit."""
-        due = now >= self.next_sample
+        due = time.monotonic() >= self.next_sample
         if not due and self.spec.memory is None:
             return None
         processes, memory = self._measure()
@@ -48,7 +48,7 @@ class Sampler:
         if self.spec.memory is not None and memory > self.spec.memory:
             return "OOMKilled", f"its memory was {_over(memory, self.spec.memory)}"
         if due:
-            self._sample(now, processes, memory)
+            self._sample(processes, memory)
             if self.spec.disk is not None and self.disk > self.spec.disk:
                 return "Evicted", f"its files were {_over(self.disk, self.spec.disk)}"
         return None
@@ -72,19 +72,19 @@ class Sampler:
         in_memory = [mount for mount in self.spec.mounts if mount.source is None]
         return sum(measuring.measure_mount(f"/proc/{self.payload.keeper}/root{mount.target}") for mount in in_memory)
 
-    def _sample(self, now: float, processes: list[measuring.Process], memory: int) -> None:
+    def _sample(self, processes: list[measuring.Process], memory: int) -> None:
+        now = time.monotonic()
         cpu = self._count_cpu(processes)
-        before = self.samples[-1] if self.samples else {"at": now - self.every, "cpu_seconds": 0.0}
-        elapsed = max(now - before["at"], 0.001)
-        self._look_at_disk(now)
-        cores = max(cpu - before["cpu_seconds"], 0.0) / elapsed if self.samples else 0.0
-        sample: Sample = {"at": now, "cpu_seconds": round(cpu, 2), "cpu": round(cores, 3), "mem": memory}
+        self._look_at_disk()
+        before, elapsed = self.samples[-1] if self.samples else None, max(now - self.sampled, 0.001)
+        cores = 0.0 if before is None else max(cpu - before["cpu_seconds"], 0.0) / elapsed
+        sample: Sample = {"at": time.time(), "cpu_seconds": round(cpu, 2), "cpu": round(cores, 3), "mem": memory}
         sample |= {"disk": self.disk} | self._look_at_gpus()
         for name in ("cpu_seconds", "cpu", "disk", "gpu", "gpu_mem"):
             if name in sample:
                 self.most[name] = max(self.most.get(name, 0), sample[name])
         self.samples.append(sample)
-        self.next_sample = now + self.every
+        self.sampled, self.next_sample = now, now + self.every
         with contextlib.suppress(OSError):  # where the disk is full, the run goes on
             self._keep(sample)
 
@@ -104,12 +104,12 @@ class Sampler:
         self.cpu_of = now
         return self.ended_cpu + sum(now.values())
 
-    def _look_at_disk(self, now: float) -> None:
-        if now < self.disk_at:
-            return
+    def _look_at_disk(self) -> None:
         began = time.monotonic()
+        if began < self.disk_due:
+            return
         self.disk = measuring.measure_disk(self.spec.home)
-        self.disk_at = now + (time.monotonic() - began) * DISK_SHARE
+        self.disk_due = began + (time.monotonic() - began) * DISK_SHARE
 
     def _look_at_gpus(self) -> Sample:
         if not self.gpus:

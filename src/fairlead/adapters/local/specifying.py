@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.adapters.local.machines import Machine
-from fairlead.adapters.local.specs import Identity, Mount, Spec
+from fairlead.adapters.local.specs import SOCKET, Identity, Mount, Spec
 from fairlead.core.fitting.asking import read_ask
 from fairlead.core.folders import BOOTSTRAP, HOME
 from fairlead.core.manifests.functions import COMMAND
@@ -23,7 +23,7 @@ from fairlead.model.quantities import NANOS, Quantity
 
 # Of the server's environment a run sees these: they say where programs and libraries are, and how text is written.
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
-FIRST_GID, GIDS = 800_000, 100_000
+FIRST_GID, PROJECTS, GIDS = 800_000, 20_000, 100_000
 
 Json = dict[str, Any]
 
@@ -41,6 +41,7 @@ class Place:
     uid: int | None
     cpus: tuple[int, ...]
     devices: tuple[str, ...]
+    port: int | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,10 @@ class Runtime:
     python: Path
     needed: tuple[str, ...]
     environment: Mapping[str, str]
+
+    def has(self, module: str) -> bool:
+        """Whether a package is installed there."""
+        return any(os.path.isdir(os.path.join(folder, module)) for folder in self.needed)
 
 
 def find_runtime(python: Path, environment: Mapping[str, str]) -> Runtime:
@@ -78,6 +83,7 @@ def specify(work: Work, place: Place, machine: Machine, runtime: Runtime) -> Spe
     own_path = any(env["name"] == "PATH" for env in container.get("env", ()))
     if words[:1] == [COMMAND[0]] and not own_path:  # who says where programs are says which Python it is
         words[0] = str(runtime.python)
+        _need_notebook(work, runtime)
     deadline = job["spec"]["template"]["spec"].get("activeDeadlineSeconds")
     return Spec(
         run_id=work.run_id,
@@ -85,7 +91,7 @@ def specify(work: Work, place: Place, machine: Machine, runtime: Runtime) -> Spe
         name=work.name,
         boot_id=machine.boot_id,
         command=[_placed(_unescape(word), folder, isolated) for word in words],
-        env=_environment(container, place, runtime, isolated=isolated),
+        env=_environment(container, place, runtime, isolated=isolated) | _listen(work, place, isolated=isolated),
         secret_envs=[env["name"] for env in container.get("env", ()) if "valueFrom" in env],
         cwd=HOME if isolated else str(folder / "home"),
         home=str(folder / "home"),
@@ -99,6 +105,8 @@ def specify(work: Work, place: Place, machine: Machine, runtime: Runtime) -> Spe
         cpus=list(place.cpus),
         devices=list(place.devices),
         deadline=deadline,
+        serves=serves(work),
+        port=place.port,
         nvml=_find_nvml() if place.devices else None,
         amounts=dict(ask.amounts),
     )
@@ -118,9 +126,22 @@ def write_code(work: Work, folder: Path) -> None:
         (folder / name).chmod(0o644)
 
 
+def serves(work: Work) -> bool:
+    """Whether a run goes on until it is stopped."""
+    return bool(work.manifests[0]["kind"] == "Deployment")
+
+
+def read_call(work: Work) -> Json:
+    """What a run of a Python function executes."""
+    program = next(item for item in work.manifests if item["kind"] == "ConfigMap")
+    call: Json = json.loads(program["data"]["call.json"])
+    return call
+
+
 def gid_of(project: str, gid: int) -> int:
     """The group that a group of a project's runs is outside, the same for all of them."""
-    return FIRST_GID + zlib.crc32(f"{project}/{gid}".encode()) % GIDS
+    # By its project first: who chooses a group freely must not come to one of another project.
+    return FIRST_GID + zlib.crc32(project.encode()) % PROJECTS * GIDS + gid % GIDS
 
 
 def _environment(container: Json, place: Place, runtime: Runtime, *, isolated: bool) -> dict[str, str]:
@@ -135,6 +156,22 @@ def _environment(container: Json, place: Place, runtime: Runtime, *, isolated: b
     env.setdefault("TMPDIR", f"{home}/tmp")  # which goes with the run, and counts as its disk
     # A run sees the GPUs that it asked for and no others.
     return env | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(place.devices)}
+
+
+def _listen(work: Work, place: Place, *, isolated: bool) -> dict[str, str]:
+    """The variables that say where a run is to listen: on a port, or on a socket that nobody else can get to."""
+    if not serves(work):
+        return {}
+    if place.port is not None:
+        return {"PORT": str(place.port)}
+    return {"FAIRLEAD_SOCKET": f"{HOME if isolated else place.folder / 'home'}/{SOCKET}"}
+
+
+def _need_notebook(work: Work, runtime: Runtime) -> None:
+    call = read_call(work)
+    if call["action"] == "workspace" and not call["command"] and not runtime.has("jupyterlab"):
+        message = f"JupyterLab is not installed for {runtime.python}"
+        raise Unfit(message, "install it there (pip install jupyterlab), or say the function's command")
 
 
 def _identity(security: Json, uid: int | None, project: str) -> Identity:

@@ -7,6 +7,7 @@ from typing import Any
 
 SPEC, STATE, OUTCOME, LOCK = "spec.json", "state.json", "outcome.json", "lock"
 LOG, USAGE, ERRORS = "log", "usage.jsonl", "supervisor.err"
+SOCKET = "serve.sock"  # of what is served: at the run's home, and in its folder once it was looked at
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Spec:
     devices: list[str] = field(default_factory=list)
     deadline: float | None = None
     grace: float = 10.0
+    serves: bool = False  # so it is started again when it ends
+    port: int | None = None  # where it is to listen; None: on its socket
     nvml: str | None = None  # where the library for GPUs is installed
     amounts: dict[str, int] = field(default_factory=dict)  # what the run holds of the machine
 

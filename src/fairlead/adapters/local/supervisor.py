@@ -4,6 +4,7 @@ A program of its own, so that a run outlives the server: `python -m fairlead.ada
 run's secrets on its standard input. Standard library only, so that it is small and starts at once.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -14,10 +15,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.local import measuring, payloads
+from fairlead.adapters.exits import tell_exit, tell_times
+from fairlead.adapters.local import listening, measuring, payloads
 from fairlead.adapters.local.lines import Lines
 from fairlead.adapters.local.outcomes import Ending, describe_ending
 from fairlead.adapters.local.sampling import Sampler
+from fairlead.adapters.local.serving import Served
 from fairlead.adapters.local.specs import LOCK, LOG, OUTCOME, STATE, Spec, write_json
 from fairlead.adapters.logfiles import LogWriter
 from fairlead.adapters.masking import Masker
@@ -26,21 +29,30 @@ CHUNK = 1 << 16
 LOOK_SECONDS = 0.1  # how often memory is looked at: in that time a process takes half a gigabyte at most
 DRAIN_SECONDS = 5.0
 ATTEMPTS = 10
+FULL = "the disk was full while it ran"
 
 
 class Supervisor:
-    """One run, from its start to its end."""
+    """One run, from its start to its end. One that serves is started again until it is stopped."""
 
-    def __init__(self, folder: Path, spec: Spec, secrets: dict[str, str]) -> None:
-        self.folder, self.spec, self.secrets = folder, spec, secrets
+    def __init__(self, folder: Path, spec: Spec, secrets: dict[str, str], lock: int) -> None:
+        self.folder, self.spec, self.secrets, self.lock = folder, spec, secrets, lock
         self.log = LogWriter(folder / LOG)
         self.masker = Masker(secrets.values())
         self.selector = selectors.DefaultSelector()
         self.ending = Ending()
         self.started_at = time.time()
-        self.running, self.running_since = False, 0.0  # not by the clock, which may be set
+        self.began, self.alive, self.stopping = False, True, False
+        self.untold: str | None = None  # a phase that could not be written, because the disk was full
+        self.lacked_room = False
+        self.running_since = 0.0  # not by the clock, which may be set
         self.kill_at: float | None = None
         self.out_of_memory = measuring.count_out_of_memory()
+        self.log_from = 0  # where in the log that begins which the process of now has written
+        self.served: Served | None = None
+        if spec.serves:
+            place = listening.describe_place(spec)
+            self.served = Served(lambda: listening.find_address(spec, folder), place, time.monotonic())
 
     def run(self) -> None:
         """All of it."""
@@ -51,90 +63,179 @@ class Supervisor:
             signal.signal(number, lambda *_: None)
         self.selector.register(wake, selectors.EVENT_READ, None)
         self._write_state("starting")
-        self.payload = payloads.start(self.spec, self.folder, self.secrets)
+        self.payload = payloads.start(self.spec, self.folder, self.secrets, self.lock)
         self.sampler = Sampler(self.folder, self.spec, self.payload)
-        lines = {name: Lines(name, Masker(self.secrets.values()), self.log) for name in self.payload.streams}
+        self.lines = {name: Lines(name, Masker(self.secrets.values()), self.log) for name in self.payload.streams}
         for name, stream in self.payload.streams.items():
+            os.set_blocking(stream, False)  # what it wrote may have been read by the time that its turn comes
             self.selector.register(stream, selectors.EVENT_READ, name)
         self.selector.register(self.payload.report, selectors.EVENT_READ, "report")
-        self._watch(wake, lines)
-        for each in lines.values():
+        self._watch(wake)
+        for each in self.lines.values():
             each.finish()
         self.log.close()
         self._write_outcome()
 
-    def _watch(self, wake: int, lines: dict[str, Lines]) -> None:
+    def _watch(self, wake: int) -> None:
         """Until the run has ended and everything that it wrote is kept."""
-        open_streams, ended_at = set(lines), None
+        open_streams, ended_at = set(self.lines), None
         while ended_at is None or (open_streams and time.monotonic() < ended_at + DRAIN_SECONDS):
             for key, _ in self.selector.select(LOOK_SECONDS):
-                data = os.read(key.fd, CHUNK)
                 if key.fd == wake:
+                    os.read(wake, CHUNK)
                     self._end("Stopped", "")
                 elif key.data == "report":
-                    if not self._hear(data):
+                    if not self._hear(os.read(key.fd, CHUNK)):
                         self.selector.unregister(key.fd)
                         ended_at = time.monotonic()
                         self.payload.kill()  # whatever it left behind
-                elif data:
-                    lines[key.data].feed(data)
-                else:
-                    self.selector.unregister(key.fd)
+                elif not self._feed(key):
                     open_streams.discard(key.data)
-            for stream in lines.values():
+            for stream in self.lines.values():
                 stream.flush_old()
             if ended_at is None:
                 self._hold_to_limits()
+                self._tend()
+
+    def _feed(self, key: selectors.SelectorKey) -> bool:
+        """Keep what a stream has written; False at its end."""
+        try:
+            data = os.read(key.fd, CHUNK)
+        except BlockingIOError:
+            return True
+        if data:
+            self.lines[key.data].feed(data)
+        else:
+            self.selector.unregister(key.fd)
+        return bool(data)
 
     def _hear(self, data: bytes) -> bool:
         """What the process next to the run tells; False once it tells nothing more."""
         for line in data.decode("utf-8", "replace").splitlines():
             word, _, rest = line.partition(" ")
             if word == "running":
-                self.running, self.started_at, self.running_since = True, time.time(), time.monotonic()
-                self._write_state("running")
+                self._begin()
             elif word == "used":
                 self.sampler.hear(*map(float, rest.split()))
             elif word == "ended":
-                self.ending.status = int(rest)
+                self.alive, self.ending.status = False, int(rest)
+                if self.served is None or self.stopping or not self.began:
+                    self.payload.release()
+                else:
+                    self._pause(self.served)
             else:
                 self.ending.trouble = self.masker.mask(rest)
         return bool(data)
 
+    def _begin(self) -> None:
+        if self.served is not None:
+            again = f" again, after it had ended {tell_times(self.served.ends)}" if self.served.ends else ""
+            self._say(f"is started{again}")
+        if not self.began:
+            self.began, self.started_at, self.running_since = True, time.time(), time.monotonic()
+            if self.served is None:
+                self._write_state("running")
+
+    def _pause(self, served: Served) -> None:
+        """Tell how the process of a run that serves ended; it is started again after a while."""
+        while keys := [key for key, _ in self.selector.select(0) if key.data in self.lines]:
+            for key in keys:  # nobody is left who could write more
+                self._feed(key)
+        for stream in self.lines.values():
+            stream.finish()
+        told, status = self._describe(), self.ending.status
+        served.end(told["reason"], told["message"] or tell_exit(0), time.monotonic())
+        self.ending, self.out_of_memory = Ending(status), measuring.count_out_of_memory()
+        listening.clear(self.spec, self.folder)
+        self._say(served.message)
+        self._write_state(served.phase)
+
+    def _tend(self) -> None:
+        """Start a run that serves again when it is time, and look whether it answers."""
+        served, now = self.served, time.monotonic()
+        if self.untold is not None:
+            self._write_state(self.untold)
+        if served is None or self.stopping:
+            return
+        if served.is_due(now):
+            self.ending, self.alive = Ending(), True
+            self.log_from = (self.folder / LOG).stat().st_size
+            served.begin(now)
+            self.payload.start_again()
+            self._write_state(served.phase)
+        elif self.began and self.alive and served.look(now):
+            self._write_state(served.phase)
+
     def _hold_to_limits(self) -> None:
-        now = time.time()
         if self.kill_at is not None and time.monotonic() >= self.kill_at:
             self.kill_at = None
             self.payload.kill()
-        if not self.running:
+        if not self.began:
             return
-        exceeded = self.sampler.look(now)
-        if exceeded is not None and self.ending.reason is None:
+        exceeded = self.sampler.look()
+        if exceeded is not None and self.ending.reason is None and self.alive:
             self.ending.reason, self.ending.message = exceeded
-            self.payload.kill()
+            if self.served is None:
+                self.payload.kill()
+            else:
+                self.payload.kill_processes()
         if self.spec.deadline is not None and time.monotonic() - self.running_since > self.spec.deadline:
             self._end("DeadlineExceeded", f"ran for longer than its deadline of {self.spec.deadline:g} s")
 
     def _end(self, reason: str, message: str) -> None:
         """Ask the run to end; what does not is killed after a while."""
-        if self.ending.reason is None and self.ending.status is None:
-            self.ending.reason, self.ending.message = reason, message
-            self.kill_at = time.monotonic() + self.spec.grace
+        if self.stopping or (self.served is None and (self.ending.reason or self.ending.status) is not None):
+            return
+        self.stopping = True
+        self.ending.reason, self.ending.message = reason, message
+        self.kill_at = time.monotonic() + self.spec.grace
+        if self.alive:
             self.payload.terminate()
+        else:
+            self.payload.release()
+
+    def _say(self, text: str) -> None:
+        self.log.write("platform", f"{text}\n".encode("utf-8", "replace"), time.time_ns())
 
     def _write_state(self, phase: str) -> None:
         state = {"phase": phase, "pid": os.getpid(), "boot_id": self.spec.boot_id, "started_at": self.started_at}
-        write_json(self.folder / STATE, state)
-        if phase == "running":
+        if (served := self.served) is not None:
+            state |= {"reason": served.reason, "message": served.message, "address": served.address}
+            state |= {"ends": served.ends}
+        try:
+            write_json(self.folder / STATE, state)
+            self.untold = None
+        except OSError:  # the disk is full: a run that goes on does so, and this is told later
+            if not self.began:
+                raise
+            self.untold, self.lacked_room = phase, True
+        if phase != "starting":
             # The server waits for the end of this.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, sys.stdout.fileno())
+            os.close(nothing)
 
     def _write_outcome(self) -> None:
+        """As soon as there is room for it: with nothing to tell how it ended, a run would count as lost."""
+        outcome = self._describe()
+        outcome |= {"started_at": self.started_at, "finished_at": time.time(), "usage": self.sampler.peaks()}
+        while self.folder.exists():
+            if outcome["phase"] == "failed" and (self.lacked_room or self.log.has_gaps):
+                outcome["message"] = f"{outcome['message']}; {FULL}".removeprefix("; ")
+                self.lacked_room = self.log.has_gaps = False
+            try:
+                write_json(self.folder / OUTCOME, outcome)
+                return
+            except OSError:
+                self.lacked_room = True
+                time.sleep(LOOK_SECONDS)
+
+    def _describe(self) -> dict[str, Any]:
+        """How the process of now ended."""
         if self.ending.killed and measuring.count_out_of_memory() > self.out_of_memory:
             self.ending.reason, self.ending.message = "OOMKilled", "this machine had no memory left"
-        outcome: dict[str, Any] = describe_ending(self.ending, Path(self.spec.home), self.folder / LOG, self.masker)
-        outcome |= {"started_at": self.started_at, "finished_at": time.time(), "usage": self.sampler.peaks()}
-        write_json(self.folder / OUTCOME, outcome)
+        log = self.folder / LOG
+        return describe_ending(self.ending, Path(self.spec.home), log, self.masker, log_from=self.log_from)
 
 
 def main() -> int:
@@ -148,7 +249,12 @@ def main() -> int:
             return 0  # it has run, or was running: nothing runs twice
         spec = Spec.load(folder)
         secrets = json.loads(sys.stdin.buffer.read())
-        Supervisor(folder, spec, secrets).run()
+        try:
+            Supervisor(folder, spec, secrets, lock.fileno()).run()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            return os.EX_TEMPFAIL
     return 0
 
 

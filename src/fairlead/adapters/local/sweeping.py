@@ -5,10 +5,15 @@ import os
 import signal
 from pathlib import Path
 
+from fairlead.core.attempts import run_of
 
-def kill_processes_of(run_id: str) -> None:
-    """End every process that was started by a run, known by the run's id in its environment."""
-    mark = f"FAIRLEAD_RUN={run_id}".encode()
+
+def kill_processes_of(execution: str) -> None:
+    """End every process that was started by a run, known by the run's id in its environment.
+
+    Of its tries only one goes on at a time: the next one begins when all of this is over.
+    """
+    mark = f"FAIRLEAD_RUN={run_of(execution)}".encode()
     for pid in list_processes_of(mark):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

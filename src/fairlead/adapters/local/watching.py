@@ -1,10 +1,18 @@
-"""Hears of the end of processes, and of what they tell, without asking time and again."""
+"""Hears of the end of processes, and of what they tell, without asking time and again. Linux only."""
 
 import contextlib
+import ctypes
 import os
 import selectors
+import struct
 import threading
 from collections.abc import Callable
+from pathlib import Path
+
+MOVED_THERE = 0x80  # a file that is written aside and put in its place is whole
+EVENT = struct.Struct("iIII")
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Watch:
@@ -16,6 +24,10 @@ class Watch:
         self._lock = threading.Lock()
         self._wake, self._waker = os.pipe()
         self._selector.register(self._wake, selectors.EVENT_READ, None)
+        self._folders: dict[int, str] = {}  # runs, by what the kernel calls their folders
+        self._notes = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)  # -1 where there are too many of them
+        if self._notes >= 0:
+            self._selector.register(self._notes, selectors.EVENT_READ, None)
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
         self._thread.start()
 
@@ -31,6 +43,23 @@ class Watch:
             pidfd = os.pidfd_open(pid)
             self.add(run_id, pidfd, lambda: os.close(pidfd))
 
+    def add_folder(self, run_id: str, folder: Path) -> None:
+        """Tell of a run each time that a file in a folder is replaced, for as long as the folder is there.
+
+        Where the kernel does not tell, whoever looks from time to time finds it later.
+        """
+        with self._lock:
+            number = _libc.inotify_add_watch(self._notes, os.fsencode(folder), MOVED_THERE)
+            if number >= 0:
+                self._folders[number] = run_id
+
+    def drop_folder(self, run_id: str) -> None:
+        """Tell no more of a folder."""
+        with self._lock:
+            for number in [number for number, known in self._folders.items() if known == run_id]:
+                del self._folders[number]
+                _libc.inotify_rm_watch(self._notes, number)
+
     def close(self) -> None:
         """Hear of nothing any more."""
         os.write(self._waker, b"x")
@@ -39,12 +68,17 @@ class Watch:
             if key.data is not None:
                 key.data[1]()
         self._selector.close()
+        if self._notes >= 0:
+            os.close(self._notes)
         os.close(self._wake)
         os.close(self._waker)
 
     def _look(self) -> None:
         while True:
             for key, _ in self._selector.select():
+                if key.fd == self._notes:
+                    self._read_notes()
+                    continue
                 if key.data is None:
                     if b"x" in os.read(self._wake, 4096):
                         return
@@ -54,3 +88,14 @@ class Watch:
                     self._selector.unregister(key.fd)
                 close()
                 self.tell(run_id)
+
+    def _read_notes(self) -> None:
+        data, at, found = os.read(self._notes, 1 << 16), 0, set()
+        while at < len(data):
+            number, _, _, length = EVENT.unpack_from(data, at)
+            at += EVENT.size + length
+            found.add(number)
+        with self._lock:
+            known = [self._folders[number] for number in found & self._folders.keys()]
+        for run_id in known:
+            self.tell(run_id)

@@ -22,7 +22,12 @@ HINTS = {
     Cause.AMOUNT: "leave it out: no node has any",
     Cause.LABELS: "leave it out, or ask for what a node has",
     Cause.TAINT: "tolerate it",
+    Cause.NEAR: "leave it out, or ask for what is there",
+    Cause.VOLUME: "mount one that a node reaches",
+    Cause.ZONE: "mount one that a node reaches",
+    Cause.SHARE: "ask for less of a GPU, or for a whole one",
 }
+OTHERWISE = "ask an administrator for a node that takes it"
 
 
 def judge(ask: Ask, grid: Grid, *, autoscaled: bool = False) -> Fit:
@@ -81,17 +86,19 @@ def refuse(ask: Ask, grid: Grid) -> Iterator[Violation]:
     nearest = min((_find_lasting(sieve, node) for node in _find_nearest(sieve)), key=len, default=[])
     if not nearest and len(grid):
         message = f"has {ask.count} pods; if nothing else ran, {sieve.count_best(ask.count)} of them would fit"
-        nearest = [Reason(Cause.AMOUNT, "replicas", message)]
+        nearest = [Reason(Cause.AMOUNT, "replicas", message, PODS)]
     for reason in nearest or [Reason(Cause.LABELS, "", "there is no node on which it could run")]:
         yield Violation(reason.path, "never_fits", reason.message, _hint(sieve, reason))
 
 
-def _hint(sieve: Sieve, reason: Reason) -> str | None:
+def _hint(sieve: Sieve, reason: Reason) -> str:
     """What to do about a reason that lasts: the most that could be asked for, where it is an amount."""
     resource = reason.resource if reason.cause is Cause.AMOUNT else ""
     column = sieve.grid.capacity.get(resource)
-    if column is None or resource == PODS:
-        return HINTS.get(reason.cause)
+    if resource == PODS:
+        return "ask for fewer replicas" if reason.path == "replicas" else OTHERWISE
+    if column is None:
+        return HINTS.get(reason.cause, OTHERWISE)
     rest = Sieve(replace(sieve.ask, amounts={**sieve.ask.amounts, resource: 0}), sieve.grid)
     most = max((column[at] for at in rest.best or sieve.suited), default=0)
     if not most:

@@ -228,7 +228,7 @@ def _find_rooms_on_devices(node: Node) -> list[Room]:
 
 @_keep
 def _find_rooms_in_groups(node: Node) -> list[Room]:
-    """The GPUs that are shared already, unless all who share them leave; and those that nobody has."""
+    """The GPUs that are shared already, unless all who share them leave; and one for all those that nobody has."""
     memory = _read_memory(node) or UNKNOWN_MEMORY
     taken: dict[str, int] = {}
     staying, held_for = set[str](), set[str]()
@@ -242,7 +242,7 @@ def _find_rooms_in_groups(node: Node) -> list[Room]:
     unused = node.free(GPU) // NANOS - len(taken.keys() - held_for)
     return [
         *(Room(group, memory, memory - taken[group]) for group in taken if group in staying),
-        *(Room(f"new-{len(taken) + at}", memory, memory, pods=2) for at in range(unused)),
+        *([Room(f"new-{len(taken)}", memory, memory, pods=2)] if unused > 0 else []),
     ]
 
 

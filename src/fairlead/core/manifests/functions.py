@@ -132,6 +132,8 @@ def _render_program(draft: Draft) -> dict[str, str]:
     program = {"bootstrap.py": code.bootstrap if code else "", "call.json": render_call(draft)}
     if code and code.handover and draft.cluster.executor == "kubernetes":
         program["handover.py"] = code.handover
+    if code and code.answering and draft.request.action == "serve" and not draft.function.command:
+        program["answering.py"] = code.answering
     return program
 
 

@@ -56,7 +56,8 @@ def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, 
     }
     if draft.request.action != "job" and draft.port is not None:
         container["ports"] = [{"name": "http", "containerPort": draft.port}]
-        container["readinessProbe"] = {"tcpSocket": {"port": draft.port}}
+        # That it takes connections, and no answer: a model that is busy for long is not to lose its only address.
+        container["readinessProbe"] = {"tcpSocket": {"port": draft.port}, "periodSeconds": 2, "failureThreshold": 5}
     return container
 
 

@@ -9,6 +9,8 @@ from fairlead.core.manifests.metadata import name_of, render_metadata
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import Quantity
 
+SHARED = "fairlead-shm"
+
 Parts = Mapping[str, Any]
 Json = dict[str, Any]
 
@@ -50,8 +52,8 @@ def _own(draft: Draft) -> Iterator[tuple[Json, Json]]:
     if shm:
         size = shm if isinstance(shm, Quantity) else limit
         bound = {"sizeLimit": str(size)} if isinstance(size, Quantity) else {}
-        memory = {"name": "fairlead-shm", "emptyDir": {"medium": "Memory", **bound}}
-        yield memory, {"name": "fairlead-shm", "mountPath": SHARED_MEMORY}
+        memory = {"name": SHARED, "emptyDir": {"medium": "Memory", **bound}}
+        yield memory, {"name": SHARED, "mountPath": SHARED_MEMORY}
 
 
 def _render_mount(name: str, parts: Parts) -> Json:

@@ -59,14 +59,15 @@ def _required_at(path: str, settings: Mapping[str, Setting]) -> list[str]:
 def _find_broken(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violation]:
     """The bounds and options that a value breaks; each message begins after what was asked for."""
     for bound in rule.max.values():
-        endless = value is UNLIMITED or (value is None and path in LIMITS)
+        endless, most = value is UNLIMITED or (value is None and path in LIMITS), show_value(bound.value)
         if endless or (_is_comparable(value, bound) and value > bound.value):
-            hint = f"set {path} to {bound.value} or less" if str(bound.value) != "0" else f"leave {path} out"
-            yield Violation(path, "max", f"the {bound.source} allows at most {bound.value}", hint, bound.source)
+            hint = f"set {path} to {most} or less" if most != "0" else f"leave {path} out"
+            yield Violation(path, "max", f"the {bound.source} allows at most {most}", hint, bound.source)
     for bound in rule.min.values():
         if _is_comparable(value, bound) and value < bound.value:
-            hint = f"set {path} to {bound.value} or more"
-            yield Violation(path, "min", f"the {bound.source} asks for at least {bound.value}", hint, bound.source)
+            least = show_value(bound.value)
+            hint = f"set {path} to {least} or more"
+            yield Violation(path, "min", f"the {bound.source} asks for at least {least}", hint, bound.source)
     for bound in (*rule.max.values(), *rule.min.values()):
         if value is not None and value is not UNLIMITED and not _is_comparable(value, bound):
             message = f"the {bound.source} bounds it by {bound.value}, and the two cannot be compared"
@@ -79,8 +80,8 @@ def _check_options(path: str, value: Any, options: Sequence[Said]) -> Iterator[V
     broken = [bound for bound in options if value is not None and value not in bound.value]
     if not broken:
         return
-    allowed = "; ".join(f"the {bound.source} allows {', '.join(map(str, bound.value))}" for bound in broken)
-    common = [str(option) for option in options[0].value if all(option in bound.value for bound in options)]
+    allowed = "; ".join(f"the {bound.source} allows {', '.join(map(show_value, bound.value))}" for bound in broken)
+    common = [show_value(option) for option in options[0].value if all(option in bound.value for bound in options)]
     hint = f"set it to {' or '.join(common)}" if common else "nothing suits all scopes: ask an administrator"
     yield Violation(path, "options", allowed, hint, broken[0].source)
 

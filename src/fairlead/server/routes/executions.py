@@ -9,7 +9,7 @@ from fastapi import Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
 from fairlead.errors import RequestRejected
-from fairlead.model.observations import OutputFile
+from fairlead.model.observations import LogPage, OutputFile
 from fairlead.model.plans import Violation
 from fairlead.model.records import EventRecord
 from fairlead.run_tokens import is_run_token
@@ -18,12 +18,15 @@ from fairlead.server.bodies import Raw
 from fairlead.server.doors import Door, DoorForRunToo
 from fairlead.server.gates import is_head
 from fairlead.server.routing import BYTES, answers, make_router
+from fairlead.services.attempts import AttemptView
+from fairlead.services.calls import Call
 from fairlead.services.codes import KeptCode
 from fairlead.services.executions import NodeView, Outcome, Usage
 from fairlead.services.whys import Why
 
 CHUNK = 256 * 1024
 LARGEST_CURSOR = 2**62
+LARGEST_ATTEMPT = 2**31 - 1
 
 # One server-sent event: an entry of the log as `text` or `base64`, or its end.
 EVENT: dict[str, Any] = {
@@ -37,13 +40,14 @@ EVENT: dict[str, Any] = {
 }
 
 router = make_router("runs")
-Cursor = Annotated[int, Query(ge=0, le=LARGEST_CURSOR)]
+Cursor = Annotated[int | None, Query(ge=0, le=LARGEST_CURSOR)]
+Attempt = Annotated[int | None, Query(ge=1, le=LARGEST_ATTEMPT)]
 Archive = Annotated[bytes, Depends(Raw("application/octet-stream", "application/gzip"))]
 
 
 @dataclass(frozen=True)
 class LogView:
-    """Part of a log. `cursor` asks for what follows; once `complete`, nothing will."""
+    """Part of a log. `cursor` asks for what follows, also of the next try; once `complete`, nothing will."""
 
     entries: list[dict[str, Any]]
     cursor: int
@@ -64,35 +68,48 @@ _LOG = _answers({"text/event-stream": EVENT, "application/octet-stream": BYTES},
 async def read_logs(
     door: Door,
     run_id: str,
-    cursor: Cursor = 0,
+    cursor: Cursor = None,
     follow: bool = False,
     format: Literal["json", "raw"] = "json",
     stream: Literal["stdout", "stderr"] | None = None,
+    attempt: Attempt = None,
 ) -> Response:
-    """Read what a run wrote, from a cursor on. `follow=true` streams it as server-sent events until the run ends."""
-    runs = door.services.executions
+    """Read what a run wrote, from a cursor on. `follow=true` streams it as server-sent events until the run ends.
+
+    Tries follow one another, with a line of the platform between them; of one that is said, its log alone.
+    """
+
+    def read(call: Call, cursor: int | None, most: int) -> LogPage:
+        return door.services.executions.log(call, run_id, cursor, most, attempt)
+
     if follow and format == "raw":
         violation = Violation("format", "contradiction", "what is followed comes as events, found raw", "leave it out")
         raise RequestRejected([violation])
     if follow:
         last = door.request.headers.get("last-event-id", "")
         cursor = int(last) if last.isdecimal() and last.isascii() and len(last) < 19 else cursor
-        await door.perform(runs.log, run_id, cursor, 1)  # what is wrong is told now, not in the middle
+        await door.perform(read, cursor, 1)  # what is wrong is told now, not in the middle
         if is_head(door.request):
             return Response(media_type="text/event-stream")
-        return streaming.send_events(streaming.follow(door, run_id, cursor, stream))
-    page = await door.perform(runs.log, run_id, cursor, streaming.AT_ONCE)
+        return streaming.send_events(streaming.follow(door, read, cursor, stream))
+    page = await door.perform(read, cursor, streaming.AT_ONCE)
     if format == "raw":
-        body = streaming.read_raw(door, run_id, cursor, stream)
+        body = streaming.read_raw(door, read, cursor, stream)
         return StreamingResponse(body, media_type="application/octet-stream")
     entries = [streaming.show_entry(entry) for entry in page.entries if stream in (None, entry.stream)]
     return await door.answer(lambda _call: LogView(entries, page.cursor, page.complete))
 
 
 @router.get("/runs/{run_id}/usage", name="show_run_usage", **answers(Usage, conflicts=True))
-async def usage(door: Door, run_id: str) -> Response:
+async def usage(door: Door, run_id: str, attempt: Attempt = None) -> Response:
     """Show what a run uses: the most of each resource, and samples over time."""
-    return await door.answer(door.services.executions.usage, run_id)
+    return await door.answer(door.services.executions.usage, run_id, attempt)
+
+
+@router.get("/runs/{run_id}/attempts", name="list_run_attempts", **answers(list[AttemptView]))
+async def list_attempts(door: Door, run_id: str) -> Response:
+    """List the tries of a run, the first one first; the present one is the last."""
+    return await door.answer(door.services.executions.attempts, run_id)
 
 
 @router.get("/runs/{run_id}/events", name="list_run_events", **answers(list[EventRecord]))
@@ -114,15 +131,15 @@ async def result(door: Door, run_id: str) -> Response:
 
 
 @router.get("/runs/{run_id}/files", name="list_run_files", **answers(list[OutputFile], conflicts=True))
-async def files(door: Door, run_id: str) -> Response:
+async def files(door: Door, run_id: str, attempt: Attempt = None) -> Response:
     """List the files that a run left in its output folder."""
-    return await door.answer(door.services.executions.files, run_id)
+    return await door.answer(door.services.executions.files, run_id, attempt)
 
 
-@router.get("/runs/{run_id}/files/{path:path}", name="read_run_file", **_answers({"application/octet-stream": BYTES}))
-async def read_file(door: Door, run_id: str, path: str) -> Response:
+@router.get("/runs/{run_id}/files/{path:file}", name="read_run_file", **_answers({"application/octet-stream": BYTES}))
+async def read_file(door: Door, run_id: str, path: str, attempt: Attempt = None) -> Response:
     """Download a file that a run left."""
-    file = await door.perform(door.services.executions.open_file, run_id, path)
+    file = await door.perform(door.services.executions.open_file, run_id, path, attempt)
     name = quote(path.rpartition("/")[2], safe="")
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
     return StreamingResponse(_chunks(file), media_type="application/octet-stream", headers=headers)

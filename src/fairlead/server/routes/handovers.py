@@ -13,7 +13,7 @@ router = make_router("runs")
 Left = Annotated[IO[bytes], Depends(Spooled("application/octet-stream"))]
 
 
-@router.put("/runs/{run_id}/handover/{path:path}", name="hand_over_file", **answers(Handed, writing=True))
+@router.put("/runs/{run_id}/handover/{path:file}", name="hand_over_file", **answers(Handed, writing=True))
 async def hand_over(door: RunDoor, run_id: str, path: str, left: Left) -> Response:
     """Keep what a run leaves: `result.json`, `error.json`, or a file of its output. Only the run itself may do so."""
     return await door.answer(door.services.handovers.put, run_id, path, left)

@@ -125,5 +125,5 @@ async def request_of(door: Door, run_id: str) -> Response:
 
 @router.get("/runs/{run_id}/manifests", name="list_run_manifests", **answers(list[dict[str, Any]]))
 async def manifests(door: Door, run_id: str) -> Response:
-    """Show the Kubernetes objects of a run."""
-    return await door.answer(lambda call: door.services.runs.plan(call, run_id).plan["manifests"])
+    """Show the Kubernetes objects of a run; of one that was tried again, those of its present attempt."""
+    return await door.answer(door.services.runs.manifests, run_id)

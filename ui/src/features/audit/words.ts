@@ -14,10 +14,11 @@ const ACTIONS: Record<string, string[]> = {
   secret: ["create", "edit", "reseal", "delete"],
   kubeconfig: ["create", "edit", "delete"],
   function: ["create", "edit", "delete"],
+  schedule: ["create", "edit", "pause", "resume", "refuse", "delete"],
   volume: ["create", "delete"],
   role: ["create", "delete"],
   token: ["create", "delete"],
-  run: ["create", "stop", "delete"],
+  run: ["create", "stop", "open", "delete"],
 };
 
 export const KINDS = Object.keys(ACTIONS);

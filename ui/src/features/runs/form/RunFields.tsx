@@ -54,6 +54,70 @@ export function RunFields({ draft, onChange }: Props) {
           path="deadline"
         />
       </SimpleGrid>
+      <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="md">
+        <TextField
+          label="Retries"
+          description="How often it is tried again after a failure"
+          placeholder="0"
+          inputMode="numeric"
+          value={draft.retries}
+          onChange={(retries) => change({ retries })}
+          path="retries"
+        />
+        <TextField
+          label="Priority"
+          description="Before others that wait: -100 to 100"
+          placeholder="0"
+          value={draft.priority}
+          onChange={(priority) => change({ priority })}
+          path="priority"
+        />
+        <TextField
+          label="Grow after out of memory"
+          description="Tried again with so many times the memory"
+          placeholder="not"
+          value={draft.growth}
+          onChange={(growth) => change({ growth })}
+          path="on_oom.grow"
+        />
+        <TextField
+          label="Grow up to"
+          description="The most memory that it grows to"
+          placeholder="64Gi"
+          value={draft.mostMemory}
+          onChange={(mostMemory) => change({ mostMemory })}
+          path="on_oom.max"
+        />
+        {draft.action === "workspace" && (
+          <TextField
+            label="Stop when idle"
+            description="After how long without use: 30m, 8h"
+            placeholder="never"
+            value={draft.idleTimeout}
+            onChange={(idleTimeout) => change({ idleTimeout })}
+            path="idle_timeout"
+          />
+        )}
+        <TextField
+          label="Schedule"
+          description="Again and again, in place of once: 0 6 * * *"
+          placeholder="once, now"
+          isCode
+          value={draft.cron}
+          onChange={(cron) => change({ cron })}
+          path="schedule.cron"
+        />
+        {draft.cron.trim() && (
+          <TextField
+            label="Time zone"
+            description="Whose clocks count, such as Europe/Rome"
+            placeholder="UTC"
+            value={draft.timezone}
+            onChange={(timezone) => change({ timezone })}
+            path="schedule.timezone"
+          />
+        )}
+      </SimpleGrid>
       <Switch
         label="Strict"
         description="Refuse to run with other values than were asked for"

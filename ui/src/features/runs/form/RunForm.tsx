@@ -106,7 +106,7 @@ export function RunForm({ start, projects }: Props) {
                 Cancel
               </Button>
               <Button type="submit" loading={form.isSubmitting}>
-                Submit run
+                {form.isScheduled ? "Keep schedule" : "Submit run"}
               </Button>
             </Group>
           </Foot>

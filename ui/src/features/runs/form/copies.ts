@@ -31,7 +31,7 @@ export function writePython(project: string, request: Request): Copied {
 project = fl.project(${literal(project)})
 function = project.function(${called.join(", ")})
 run = function.${run}
-print(run.id)
+print(${asked.schedule ? "run" : "run.id"})
 `,
   };
 }
@@ -51,7 +51,8 @@ export function writeYaml(_: string, request: Request): Copied {
 }
 
 export function writeCurl(project: string, request: Request): Copied {
-  const address = `${window.location.origin}/api/v1/projects/${encodeURIComponent(project)}/runs`;
+  const noun = (request as Tree).schedule ? "schedules" : "runs";
+  const address = `${window.location.origin}/api/v1/projects/${encodeURIComponent(project)}/${noun}`;
   return {
     text: `curl --fail-with-body -sS -X POST ${joinWords([address])} \\
   -H "Authorization: Bearer $FAIRLEAD_TOKEN" -H "Content-Type: application/json" \\
@@ -64,7 +65,7 @@ EOF
 
 /** What options can say, and what is left for a file. */
 function splitOptions(asked: Tree): { options: string[]; rest: Tree } {
-  const { profile, template, deadline, strict, secrets, envs, inputs, resources, ...rest } = asked;
+  const { profile, template, deadline, priority, strict, secrets, envs, inputs, resources, ...rest } = asked;
   const amounts = splitResources(resources ?? {});
   const isPlain = (names: string[]) => names.every((name) => PLAIN_NAME.test(name));
   const variables: Tree[] = Array.isArray(envs) ? envs : [];
@@ -82,6 +83,7 @@ function splitOptions(asked: Tree): { options: string[]; rest: Tree } {
         )
       : []),
     ...option("--deadline", deadline),
+    ...option("--priority", priority),
     ...(strict ? ["--strict"] : []),
   ];
   return {

@@ -20,13 +20,24 @@ export interface RunDraft {
   args: string;
   replicas: string;
   deadline: string;
+  idleTimeout: string;
+  retries: string;
+  growth: string;
+  mostMemory: string;
+  priority: string;
+  /** Empty: once, now. */
+  cron: string;
+  timezone: string;
   strict: boolean;
   requirements: RequirementsDraft;
   /** What it began with, without the requirements. */
   read: Tree;
 }
 
-const OWN = ["function", "action", "template", "inputs", "args", "replicas", "deadline", "strict"];
+const OWN = [
+  ...["function", "action", "template", "inputs", "args", "replicas", "deadline", "idle_timeout"],
+  ...["retries", "on_oom", "priority", "schedule", "strict"],
+];
 
 export function readRun(request: Request = {}): RunDraft {
   // A token is of one preview.
@@ -42,6 +53,13 @@ export function readRun(request: Request = {}): RunDraft {
     args: Array.isArray(read.args) ? joinWords(read.args.map(String)) : text(read.args),
     replicas: text(read.replicas),
     deadline: writeDuration(read.deadline),
+    idleTimeout: writeDuration(read.idle_timeout),
+    retries: text(read.retries),
+    growth: text(read.on_oom?.grow),
+    mostMemory: text(read.on_oom?.max),
+    priority: text(read.priority),
+    cron: text(read.schedule?.cron),
+    timezone: text(read.schedule?.timezone),
     strict: read.strict ?? false,
     // A run that says nothing of a limit leaves it to whoever does.
     requirements: readDraft(requirements, "policy"),
@@ -69,6 +87,7 @@ export function follow(draft: RunDraft, before: Request, after: Request): RunDra
   if (isSame("inputs")) next.inputs = draft.inputs;
   if (isSame("args")) next.args = draft.args;
   if (isSame("deadline")) next.deadline = draft.deadline;
+  if (isSame("idle_timeout")) next.idleTimeout = draft.idleTimeout;
   if (isSame("affinity")) next.requirements.affinity = draft.requirements.affinity;
   return next;
 }
@@ -96,6 +115,11 @@ function writeOwn(draft: RunDraft): Tree {
     args: draft.args.trim(),
     replicas: draft.replicas.trim(),
     deadline: draft.deadline.trim(),
+    idle_timeout: draft.idleTimeout.trim(),
+    retries: draft.retries.trim(),
+    on_oom: said({ grow: draft.growth.trim(), max: draft.mostMemory.trim() }),
+    priority: draft.priority.trim(),
+    schedule: said({ cron: draft.cron.trim(), timezone: draft.timezone.trim() }),
     strict: draft.strict || undefined,
   });
 }

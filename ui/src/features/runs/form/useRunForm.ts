@@ -2,7 +2,7 @@
 import { useState } from "react";
 import type { WayOut } from "../../../api/plans";
 import { violationsOf } from "../../../api/problems";
-import { useSubmit } from "../../../api/runs";
+import { useSchedule, useSubmit } from "../../../api/runs";
 import { runAddress } from "../../../shell/addresses";
 import { useGo } from "../../../shell/going";
 import { notify } from "../../../shell/notices";
@@ -22,7 +22,10 @@ export function useRunForm(start: Start) {
   const [, rememberProject] = useLastProject();
   // How often it could not be sent.
   const [missed, setMissed] = useState(0);
-  const submitting = useSubmit();
+  const isScheduled = draft.cron.trim() !== "";
+  const once = useSubmit();
+  const again = useSchedule();
+  const submitting = isScheduled ? again : once;
 
   const { written, mistakes } = tryWritingRun(draft);
   const name = nameOf(draft);
@@ -54,15 +57,22 @@ export function useRunForm(start: Start) {
       return;
     }
     rememberProject(project);
-    submitting.mutate(
-      { project, request: written },
-      {
-        onSuccess: (run) => {
-          notify(`Submitted ${name}`);
-          go(runAddress(run.id));
+    const sent = { project, request: written };
+    if (isScheduled) {
+      again.mutate(sent, {
+        onSuccess: (kept) => {
+          notify(`Kept the schedule ${kept.name}`);
+          go("/schedules");
         },
+      });
+      return;
+    }
+    once.mutate(sent, {
+      onSuccess: (run) => {
+        notify(`Submitted ${name}`);
+        go(runAddress(run.id));
       },
-    );
+    });
   };
   return {
     draft,
@@ -76,6 +86,7 @@ export function useRunForm(start: Start) {
     findings: [...mistakes, ...look.violations, ...refused, ...missing],
     takeWayOut,
     submit,
+    isScheduled,
     isSubmitting: submitting.isPending,
     error: submitting.error,
     missed,

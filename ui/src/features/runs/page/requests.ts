@@ -1,5 +1,6 @@
 /** What is read of one run beside its record: what happened to it, why, and what came of it. */
 import { useQuery } from "@tanstack/react-query";
+import { useChange } from "../../../api/changes";
 import { client, type Schemas, take } from "../../../api/client";
 import { isProblem } from "../../../api/problems";
 import { RUN, type Run } from "../../../api/runs";
@@ -42,6 +43,29 @@ export function useEvents(id: string) {
   });
 }
 
+/** The tries of a run, the first one first; the present one is the last. */
+export function useAttempts(run: Run) {
+  return useQuery({
+    queryKey: [RUN, run.id, "attempts", run.attempt, run.state],
+    queryFn: () => take(client.GET(`${RUN}/attempts`, { params: of(run.id) })),
+    placeholderData: (before) => before,
+  });
+}
+
+/** Where a run is reached that serves something. */
+export function useServed(run: Run) {
+  return useQuery({
+    queryKey: [RUN, run.id, "url", run.state, run.reason],
+    queryFn: () => take(client.GET(`${RUN}/url`, { params: of(run.id) })),
+    placeholderData: (before) => before,
+  });
+}
+
+/** Makes an address that lets this browser in at a run, once. */
+export function useOpening() {
+  return useChange((id: string) => take(client.POST(`${RUN}/open`, { params: of(id) })));
+}
+
 /** Why a run waits, with the numbers of this moment. */
 export function useWhy(id: string) {
   return useQuery({
@@ -64,10 +88,14 @@ export function useOutcome(run: Run) {
   });
 }
 
-export function useUsage(run: Run) {
+/** What it uses, or what one of its tries used. */
+export function useUsage(run: Run, attempt?: number) {
   return useQuery({
-    queryKey: [RUN, run.id, "usage"],
-    queryFn: () => take(client.GET(`${RUN}/usage`, { params: of(run.id) })) as unknown as Promise<Usage>,
+    queryKey: [RUN, run.id, "usage", attempt],
+    queryFn: () =>
+      take(
+        client.GET(`${RUN}/usage`, { params: { ...of(run.id), query: { attempt } } }),
+      ) as unknown as Promise<Usage>,
     refetchInterval: ({ state }) =>
       run.live && run.started_at && mayRecover(state.error) ? USAGE_EVERY_MS : false,
   });

@@ -4,6 +4,7 @@ import { IconPlugConnectedX } from "@tabler/icons-react";
 import { useRef, useState } from "react";
 import type { Run } from "../../../../api/runs";
 import { ProblemAlert } from "../../../../shell/Problem";
+import { useAttempt } from "../attempts";
 import type { Following } from "./following";
 import classes from "./Logs.module.css";
 import { LogView, type LogViewHandle } from "./LogView";
@@ -14,7 +15,13 @@ import { useLog } from "./useLog";
 const EVERYTHING: Wanted = { stream: "all", search: "", isOnlyMatches: false };
 
 export function Logs({ run }: { run: Run }) {
-  const log = useLog(run.id);
+  const attempt = useAttempt(run);
+  // Another try, another log.
+  return <Log key={attempt} run={run} attempt={attempt} />;
+}
+
+function Log({ run, attempt }: { run: Run; attempt: number | undefined }) {
+  const log = useLog(run.id, attempt);
   const [wanted, setWanted] = useState(EVERYTHING);
   const [look, setLook] = useState<Look>({ hasTimes: false, isWrapped: false });
   const [isFollowing, setFollowing] = useState(true);
@@ -39,6 +46,7 @@ export function Logs({ run }: { run: Run }) {
     <section className={classes.logs} aria-label="Log">
       <Toolbar
         run={run}
+        attempt={attempt}
         wanted={wanted}
         onWant={want}
         look={look}

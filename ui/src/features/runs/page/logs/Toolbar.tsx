@@ -4,6 +4,7 @@ import { useHotkeys } from "@mantine/hooks";
 import { IconChevronDown, IconChevronUp, IconDownload, IconSearch } from "@tabler/icons-react";
 import { type KeyboardEvent, useRef } from "react";
 import type { Run } from "../../../../api/runs";
+import { AttemptPicker } from "../attempts";
 import { downloadAddress } from "../requests";
 import classes from "./Logs.module.css";
 import type { Stream } from "./lines";
@@ -16,6 +17,8 @@ export interface Look {
 
 interface Props {
   run: Run;
+  /** The try that is shown alone. */
+  attempt: number | undefined;
   wanted: Wanted;
   onWant: (change: Partial<Wanted>) => void;
   look: Look;
@@ -32,9 +35,10 @@ const STREAMS: { value: Wanted["stream"]; label: string }[] = [
   { value: "stderr", label: "stderr" },
 ];
 
-export function Toolbar({ run, wanted, onWant, look, onLook, ...search }: Props) {
+export function Toolbar({ run, attempt, wanted, onWant, look, onLook, ...search }: Props) {
   return (
     <div className={classes.toolbar} role="toolbar" aria-label="Log">
+      <AttemptPicker run={run} none="All attempts" />
       <Search wanted={wanted} onWant={onWant} {...search} />
       <Checkbox
         size="xs"
@@ -68,7 +72,7 @@ export function Toolbar({ run, wanted, onWant, look, onLook, ...search }: Props)
         size="xs"
         variant="default"
         leftSection={<IconDownload size={15} />}
-        href={`${downloadAddress(run.id, "logs")}?format=raw`}
+        href={`${downloadAddress(run.id, "logs")}?format=raw&${attempt ? `attempt=${attempt}` : "cursor=0"}`}
         download={`${run.function}-${run.id}.log`}
       >
         Download

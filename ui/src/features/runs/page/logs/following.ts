@@ -27,6 +27,8 @@ export class Following {
 
   constructor(
     private readonly id: string,
+    /** The try whose log it is; left out, all of them one after the other. */
+    private readonly attempt: number | undefined,
     /** Called at most once per frame, however much comes. */
     private readonly onChange: () => void,
   ) {}
@@ -61,7 +63,8 @@ export class Following {
   private connect(phase: Phase): void {
     this.disconnect();
     this.enter(phase);
-    const source = new EventSource(`/api/v1/runs/${this.id}/logs?follow=true&cursor=${this.cursor}`);
+    const one = this.attempt === undefined ? "" : `&attempt=${this.attempt}`;
+    const source = new EventSource(`/api/v1/runs/${this.id}/logs?follow=true&cursor=${this.cursor}${one}`);
     source.addEventListener("open", () => {
       noteAnswer();
       this.pause = FIRST_PAUSE_MS;
@@ -86,7 +89,7 @@ export class Following {
     this.enter("reconnecting");
     let refused: unknown = null;
     try {
-      const query = { cursor: this.cursor };
+      const query = { cursor: this.cursor, attempt: this.attempt };
       await take(client.GET(`${RUN}/logs`, { params: { path: { run_id: this.id }, query } }));
     } catch (error) {
       if (isProblem(error) && FINAL.includes(error.problem.status)) refused = error;

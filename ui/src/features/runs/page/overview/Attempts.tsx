@@ -1,18 +1,20 @@
-import { Table } from "@mantine/core";
+import { Anchor, Table, Text } from "@mantine/core";
+import { Link } from "wouter";
 import type { Run } from "../../../../api/runs";
+import { runAddress } from "../../../../shell/addresses";
 import { Card } from "../../../../shell/Page";
+import { NONE } from "../../../../table/columns";
+import { showBytes } from "../../../../words/amounts";
 import { showSpan } from "../../../../words/durations";
 import { useNow } from "../../../../words/now";
 import { Time } from "../../../../words/Time";
-import { useEvents } from "../requests";
-import { listAttempts } from "./history";
+import { useAttempts } from "../requests";
 
-/** Each time that a run had a place, and how that ended. */
+/** Each try of a run that was tried more than once: how it ended, what it wrote and used. */
 export function Attempts({ run }: { run: Run }) {
-  const events = useEvents(run.id);
+  const attempts = useAttempts(run).data ?? [];
   const now = useNow(run.live);
-  const attempts = listAttempts(events.data ?? []);
-  if (attempts.length === 0) return null;
+  if (attempts.length < 2) return null;
   return (
     <Card title="Attempts">
       <Table fz="sm" aria-label="Attempts">
@@ -21,7 +23,9 @@ export function Attempts({ run }: { run: Run }) {
             <Table.Th w={80}>Attempt</Table.Th>
             <Table.Th>Started</Table.Th>
             <Table.Th>Took</Table.Th>
+            <Table.Th>Memory</Table.Th>
             <Table.Th>How it ended</Table.Th>
+            <Table.Th />
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
@@ -29,14 +33,42 @@ export function Attempts({ run }: { run: Run }) {
             <Table.Tr key={attempt.number}>
               <Table.Td>{attempt.number}</Table.Td>
               <Table.Td>
-                <Time at={attempt.started} />
+                <Time at={attempt.started_at} />
               </Table.Td>
-              <Table.Td className="number">{showSpan(attempt.started, attempt.ended?.at, now)}</Table.Td>
-              <Table.Td>{attempt.ended ? attempt.ended.reason : "goes on"}</Table.Td>
+              <Table.Td className="number">
+                {attempt.started_at ? showSpan(attempt.started_at, attempt.finished_at, now) : NONE}
+              </Table.Td>
+              <Table.Td className="number">
+                {attempt.mem_bytes ? showBytes(attempt.mem_bytes) : NONE}
+              </Table.Td>
+              <Table.Td>
+                {attempt.reason}
+                <Text span c="dimmed" size="xs" display="block" lineClamp={2}>
+                  {attempt.message}
+                </Text>
+              </Table.Td>
+              <Table.Td style={{ whiteSpace: "nowrap" }}>
+                <PartLink run={run} part="logs" attempt={attempt.number} title="Log" />{" "}
+                <PartLink run={run} part="usage" attempt={attempt.number} title="Usage" />
+              </Table.Td>
             </Table.Tr>
           ))}
         </Table.Tbody>
       </Table>
     </Card>
+  );
+}
+
+function PartLink({ run, part, attempt, title }: { run: Run; part: string; attempt: number; title: string }) {
+  return (
+    <Anchor
+      component={Link}
+      href={`${runAddress(run.id)}/${part}?attempt=${attempt}`}
+      fz="inherit"
+      underline="always"
+      aria-label={`${title} of attempt ${attempt}`}
+    >
+      {title}
+    </Anchor>
   );
 }

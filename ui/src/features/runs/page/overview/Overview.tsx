@@ -4,6 +4,7 @@ import { Columns } from "../../../../shell/Page";
 import { Attempts } from "./Attempts";
 import { ResultCard } from "./ResultCard";
 import { RunFacts } from "./RunFacts";
+import { ServedCard } from "./ServedCard";
 import { StateTimeline } from "./StateTimeline";
 import { WhyItFailed } from "./WhyItFailed";
 import { useWaysOut, WhyItWaits } from "./WhyItWaits";
@@ -15,6 +16,7 @@ export function Overview({ run }: { run: Run }) {
   const ways = useWaysOut(run);
   return (
     <Columns side={<RunFacts run={run} />}>
+      {run.action !== "job" && run.live && <ServedCard run={run} />}
       {WAITING.includes(run.state) && <WhyItWaits run={run} ways={ways} />}
       {run.state === "failed" && <WhyItFailed run={run} />}
       <ResultCard run={run} isInPassing />

@@ -35,6 +35,10 @@ function listFacts(run: Run): [string, ReactNode][] {
     ["Started", moment(run.started_at)],
     ["Ended", moment(run.finished_at)],
   ];
+  if (run.priority) facts.push(["Priority", run.priority]);
+  if (run.schedule) facts.push(["Schedule", run.schedule]);
+  if (run.attempt > 1) facts.push(["Attempt", run.attempt]);
+  if (run.used_at) facts.push(["Last used", moment(run.used_at)]);
   if (run.stopped_by) facts.push(["Stopped by", run.stopped_by]);
   if (run.exit_code !== null) facts.push(["Exit code", run.exit_code]);
   return facts;

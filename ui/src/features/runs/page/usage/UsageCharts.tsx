@@ -1,11 +1,12 @@
 /** What a run used over time, against what it asked for and may use at most. */
-import { SimpleGrid, Table, Text } from "@mantine/core";
+import { SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { type Run, usePlanOf } from "../../../../api/runs";
 import { Folded } from "../../../../plans/Folded";
 import { Card } from "../../../../shell/Page";
 import { ProblemAlert } from "../../../../shell/Problem";
 import { Waiting } from "../../../../shell/Waiting";
 import { showDuration } from "../../../../words/durations";
+import { AttemptPicker, useAttempt } from "../attempts";
 import { type Sample, type Usage, useUsage } from "../requests";
 import { type Bounds, boundsOf, type Measure } from "./bounds";
 import { Chart, type Point } from "./Chart";
@@ -15,7 +16,16 @@ import { isWorthTelling, MEASURES, showMeasure, tellPeak } from "./measures";
 const UNITS: Partial<Record<Measure, string>> = { cpu: "cores", gpu: "devices" };
 
 export function UsageCharts({ run }: { run: Run }) {
-  const usage = useUsage(run);
+  return (
+    <Stack>
+      <AttemptPicker run={run} none="Last attempt" />
+      <Charts run={run} />
+    </Stack>
+  );
+}
+
+function Charts({ run }: { run: Run }) {
+  const usage = useUsage(run, useAttempt(run));
   const plan = usePlanOf(run.id);
   if (!usage.data) {
     if (usage.error) return <ProblemAlert error={usage.error} onRetry={() => void usage.refetch()} />;

@@ -1,0 +1,76 @@
+"""What lists are sorted by and what is worked out when they are read, as SQL; and the indexes for that."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from fairlead.adapters.database.tables import TABLES, Moment, compute_resources, functions, runs, templates
+from fairlead.model import records
+from fairlead.model.columns import COLUMNS, Column
+
+
+def _uses(column: sa.Column[Any], table: sa.Table) -> Mapping[str, sa.ScalarSelect[Any]]:
+    """How many runs that are not finished use what is in a table, and when one did so last."""
+    of_row = column == table.c.id
+    return {"workloads": _count(of_row, runs.c.live.is_(True)), "last_used_at": _newest(of_row)}
+
+
+def _count(*of_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    return sa.select(sa.func.count()).select_from(runs).where(*of_row).scalar_subquery()
+
+
+def _newest(of_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    return sa.select(sa.func.max(runs.c.created_at)).where(of_row).scalar_subquery()
+
+
+_OF_FUNCTION = sa.and_(runs.c.scope == functions.c.scope, runs.c.function == functions.c.name)
+
+
+DERIVED: Mapping[type, Mapping[str, Any]] = {
+    records.ComputeResourceRecord: {
+        **_uses(runs.c.compute_resource_id, compute_resources),
+        "templates": sa.select(sa.func.count())
+        .where(templates.c.compute_resource == compute_resources.c.name)
+        .scalar_subquery(),
+    },
+    records.TemplateRecord: _uses(runs.c.template_id, templates),
+    records.FunctionRecord: {"runs": _count(_OF_FUNCTION), "last_run_at": _newest(_OF_FUNCTION)},
+}
+
+
+def order_of(kind: type, name: str) -> Any:
+    """What a list of a kind is sorted by, as an expression that has an index where it is no derived one."""
+    if name == "id":
+        return TABLES[kind].c.id
+    expression = DERIVED.get(kind, {}).get(name)
+    return _order(TABLES[kind].c[name] if expression is None else expression, COLUMNS[kind][name])
+
+
+def _order(expression: Any, column: Column) -> Any:
+    # What stands for nothing is written into the statement: an index is not found by a parameter.
+    if column.kind in ("text", "word"):
+        return sa.func.lower(sa.func.coalesce(expression, sa.literal_column("''")))
+    if column.kind == "number" and _may_be_null(expression):
+        return sa.func.coalesce(expression, sa.literal_column(str(column.missing)))
+    if column.kind == "moment" and _may_be_null(expression):
+        return sa.func.coalesce(expression, sa.literal(column.missing, Moment))
+    return expression
+
+
+def _may_be_null(expression: Any) -> bool:
+    return not isinstance(expression, sa.Column) or bool(expression.nullable)
+
+
+# A page of a long list is read off an index, in whatever order it is asked for. Descriptions may be longer than an
+# index takes; runs are added all day and are asked for in few orders.
+_INDEXED: Mapping[type, tuple[str, ...]] = {
+    records.ComputeResourceRecord: tuple(COLUMNS[records.ComputeResourceRecord]),
+    records.TemplateRecord: tuple(COLUMNS[records.TemplateRecord]),
+    records.RunRecord: ("created_at", "function", "state"),
+}
+for _kind, _names in _INDEXED.items():
+    for _name in _names:
+        if _name not in DERIVED.get(_kind, {}) and _name != "description":
+            sa.Index(f"ix_{TABLES[_kind].name}_by_{_name}", order_of(_kind, _name), TABLES[_kind].c.id)
+sa.Index("ix_templates_compute_resource", templates.c.compute_resource)

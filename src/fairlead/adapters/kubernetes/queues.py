@@ -1,0 +1,286 @@
+"""The queues of Kueue, as far as the cluster tells of them: what is in them, in which order, and who holds what."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
+from fairlead.adapters.kubernetes.objects import Condition, Main, read_conditions, read_time
+from fairlead.adapters.kubernetes.reflectors import Reflector
+from fairlead.model.observations import JSON
+from fairlead.model.quantities import Quantity
+from fairlead.model.queues import Party, Share, Standing
+
+GROUP = "kueue.x-k8s.io"
+ABSENT = "Kueue is not there"
+RESERVED, ADMITTED, EVICTED, PREEMPTED, FINISHED, ACTIVE = (
+    *("QuotaReserved", "Admitted", "Evicted", "Preempted", "Finished", "Active"),
+)
+TOLD = {RESERVED, ADMITTED, EVICTED, PREEMPTED, FINISHED, ACTIVE}
+BACK_OF_THE_LINE = ("PodsReadyTimeout", "AdmissionCheck")  # evicted so, it waits as if it had come then
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+Kind = tuple[str, str]  # a resource, and a flavor of it
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What Kueue knows of a Job: what it asks for, and what it holds."""
+
+    uid: str
+    version: int
+    namespace: str
+    name: str
+    job: str  # the uid of its owner
+    queue: str
+    priority: int
+    created_at: datetime
+    active: bool
+    conditions: Mapping[str, Condition]
+    asks: Mapping[str, int]
+    holds: Mapping[Kind, int]
+    pool: str  # that it holds something of
+    checks: tuple[str, ...]  # that are still to be passed
+
+    def holds_true(self, name: str) -> bool:
+        """Whether a condition is true of it."""
+        return name in self.conditions and self.conditions[name].status == "True"
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for quota."""
+        return self.active and not self.holds_true(RESERVED) and not self.holds_true(FINISHED)
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether it has quota."""
+        return self.holds_true(RESERVED) and not self.holds_true(FINISHED)
+
+    @property
+    def turn(self) -> tuple[int, datetime, str]:
+        """What puts it before others, as Kueue orders them: the smallest is the first."""
+        evicted = self.conditions.get(EVICTED)
+        late = evicted is not None and self.holds_true(EVICTED) and evicted.reason in BACK_OF_THE_LINE
+        since = evicted.since if late and evicted is not None else None
+        return -self.priority, since or self.created_at, self.uid
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueue:
+    """A queue in a namespace."""
+
+    uid: str
+    version: int
+    key: tuple[str, str]
+    leads_to: str
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A ClusterQueue: whose quota it is that queues of namespaces lead to."""
+
+    uid: str
+    version: int
+    key: str
+    cohort: str
+    quotas: Mapping[Kind, int]
+    stopped: bool
+    strict: bool
+    trouble: str  # why it lets nothing go, though nobody has stopped it
+
+
+class Held(NamedTuple):
+    """A Job that Kueue holds, with what is known of its queue. None: it is not there, or was not seen yet."""
+
+    workload: Workload | None
+    local: LocalQueue | None
+    pool: Pool | None
+    seen: bool  # all queues have been seen
+    absent: bool  # Kueue itself is not there
+
+
+class Queues:
+    """All of them, by watches that need not work: where something may not be seen, less is told."""
+
+    def __init__(self, api: Api, tell: Callable[[str], None], who: Callable[[str], Main | None]) -> None:
+        self._tell, self._who = tell, who  # whoever has a Job of this uid is told, or named
+        self._lock = threading.RLock()
+        self._workloads: dict[str, Workload] = {}
+        self._of_jobs: dict[str, Workload] = {}
+        self._locals: dict[tuple[str, str], LocalQueue] = {}
+        self._pools: dict[str, Pool] = {}
+        watch: Any = partial(Reflector, api)
+        self.reflectors: list[Reflector[Any]] = [
+            watch(partial(find_path, api, "workloads"), read_workload, self.hear_workload),
+            watch(partial(find_path, api, "localqueues"), read_local, partial(self._hear, self._locals)),
+            watch(partial(find_path, api, "clusterqueues"), read_pool, partial(self._hear, self._pools)),
+        ]
+        for reflector in self.reflectors:
+            reflector.on_list = self._tell_waiting  # what was told before all was seen was not all there is to tell
+
+    def find(self, main: Main) -> Held:
+        """What holds a Job, as far as it is known."""
+        with self._lock:
+            local = self._locals.get((main.namespace, main.queue))
+            pool = None if local is None else self._pools.get(local.leads_to)
+            workload = self._of_jobs.get(main.uid)
+        seen = all(each.ready.is_set() for each in self.reflectors)
+        return Held(workload, local, pool, seen, any(each.trouble == ABSENT for each in self.reflectors))
+
+    def stand(self, main: Main) -> Standing:
+        """Where a Job stands in its queue at this moment, with who is before it and who holds the quota."""
+        held = self.find(main)
+        blind = next((each.trouble for each in self.reflectors if each.trouble), "")
+        if held.local is None:
+            return Standing(blind=blind)
+        named = f"ClusterQueue {held.local.leads_to}"
+        if held.pool is None:
+            return Standing(named, blind=blind)
+        own, holding = held.workload, self._holding(held.pool.key)
+        waits = own is not None and own.is_waiting
+        ahead = [each for each in self._waiting(held.pool.key) if own is not None and waits and each.turn < own.turn]
+        reserved = None if own is None else own.conditions.get(RESERVED)
+        return Standing(
+            named,
+            held.pool.cohort,
+            held.pool.strict,
+            {} if own is None else own.asks,
+            tuple(
+                Share(*kind, quota, sum(each.holds.get(kind, 0) for each in holding))
+                for kind, quota in held.pool.quotas.items()
+            ),
+            tuple(map(self._name, ahead)),
+            tuple(map(self._name, holding)),
+            waits=waits,
+            says=reserved.message if reserved is not None and reserved.status == "False" else "",
+            blind=blind,
+        )
+
+    def hear_workload(self, before: Workload | None, after: Workload | None) -> None:
+        """A Workload is new, changed or gone."""
+        known = after or before
+        assert known is not None
+        with self._lock:
+            if after is not None:
+                self._workloads[after.uid] = self._of_jobs[after.job] = after
+            else:
+                self._workloads.pop(known.uid, None)
+                if self._of_jobs.get(known.job) is before:  # not one that was made anew since
+                    del self._of_jobs[known.job]
+        self._tell(known.job)
+
+    def _hear(self, kept: dict[Any, Any], before: Any, after: Any) -> None:
+        """A queue is new, changed or gone: whoever may wait in it is told."""
+        known: Any = after or before
+        with self._lock:
+            if after is not None:
+                kept[known.key] = after
+            elif kept.get(known.key) is before:  # not one that was made anew since
+                del kept[known.key]
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        with self._lock:
+            waiting = [each.job for each in self._workloads.values() if each.is_waiting or not each.active]
+        for job in waiting:
+            self._tell(job)
+
+    def _waiting(self, pool: str) -> list[Workload]:
+        """Those that wait for the quota of a pool, through whichever queue, the first in line first."""
+        with self._lock:
+            leading = {key for key, local in self._locals.items() if local.leads_to == pool}
+            found = [each for each in self._workloads.values() if (each.namespace, each.queue) in leading]
+        return sorted((each for each in found if each.is_waiting), key=lambda each: each.turn)
+
+    def _holding(self, pool: str) -> list[Workload]:
+        """Those that hold some of it, by name."""
+        with self._lock:
+            found = [each for each in self._workloads.values() if each.pool == pool and each.is_holding]
+        return sorted(found, key=lambda each: (each.namespace, each.name))
+
+    def _name(self, workload: Workload) -> Party:
+        main, holds = self._who(workload.job), dict[str, int]()
+        for (resource, _), amount in workload.holds.items():
+            holds[resource] = holds.get(resource, 0) + amount
+        return Party(holds=holds) if main is None else Party(main.name, main.project, holds)
+
+
+def find_path(api: Api, plural: str) -> str:
+    """Where the objects of a kind are, in the version that the cluster prefers. Raise `Refused` where Kueue is not."""
+    try:
+        group = api.get(f"/apis/{GROUP}")
+    except Refused as refused:
+        raise Refused(404, refused.reason, ABSENT) if refused.status == 404 else refused from refused
+    return path_of(group["preferredVersion"]["groupVersion"], plural)
+
+
+def read_workload(raw: JSON) -> Workload:
+    """A Workload."""
+    meta, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
+    admission = status.get("admission") or {}
+    owners = [owner["uid"] for owner in meta.get("ownerReferences", ()) if owner.get("controller")]
+    holds: dict[Kind, int] = {}
+    for part in admission.get("podSetAssignments", ()):
+        for resource, amount in part.get("resourceUsage", {}).items():
+            kind = resource, part.get("flavors", {}).get(resource, "")
+            holds[kind] = holds.get(kind, 0) + Quantity.parse(str(amount)).nanos
+    return Workload(
+        uid=meta["uid"],
+        version=int(meta["resourceVersion"]),
+        namespace=meta["namespace"],
+        name=meta["name"],
+        job=next(iter(owners), ""),
+        queue=spec.get("queueName", ""),
+        priority=spec.get("priority") or 0,
+        created_at=read_time(meta.get("creationTimestamp")) or EARLIEST,
+        active=spec.get("active", True),
+        conditions=read_conditions(status, TOLD),
+        asks=_add_up(part.get("resources", {}) for part in status.get("resourceRequests", ())),
+        holds=holds,
+        pool=admission.get("clusterQueue", ""),
+        checks=tuple(check["name"] for check in status.get("admissionChecks", ()) if check.get("state") != "Ready"),
+    )
+
+
+def read_local(raw: JSON) -> LocalQueue:
+    """A LocalQueue."""
+    meta, spec = raw["metadata"], raw["spec"]
+    key = meta["namespace"], meta["name"]
+    return LocalQueue(meta["uid"], int(meta["resourceVersion"]), key, spec.get("clusterQueue", ""), _is_stopped(spec))
+
+
+def read_pool(raw: JSON) -> Pool:
+    """A ClusterQueue."""
+    meta, spec = raw["metadata"], raw["spec"]
+    active = read_conditions(raw.get("status", {}), TOLD).get(ACTIVE)
+    flavors = [flavor for group in spec.get("resourceGroups", ()) for flavor in group["flavors"]]
+    return Pool(
+        uid=meta["uid"],
+        version=int(meta["resourceVersion"]),
+        key=meta["name"],
+        cohort=spec.get("cohortName") or spec.get("cohort") or "",
+        quotas={
+            (quota["name"], flavor["name"]): Quantity.parse(str(quota["nominalQuota"])).nanos
+            for flavor in flavors
+            for quota in flavor["resources"]
+        },
+        stopped=_is_stopped(spec),
+        strict=spec.get("queueingStrategy") == "StrictFIFO",
+        trouble="" if active is None or active.status == "True" else active.message,
+    )
+
+
+def _is_stopped(spec: JSON) -> bool:
+    return str(spec.get("stopPolicy") or "None") != "None"
+
+
+def _add_up(parts: Iterator[Mapping[str, Any]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for resource, amount in part.items():
+            total[resource] = total.get(resource, 0) + Quantity.parse(str(amount)).nanos
+    return total

@@ -1,0 +1,107 @@
+"""Gives places to runs that wait, as far as there is one and quotas allow it. Whose turn it is, the core decides."""
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+
+import structlog
+
+from fairlead.controllers.ledgers import Ledger
+from fairlead.controllers.turns import Round, open_round
+from fairlead.core.attempts import execution_of
+from fairlead.core.fitting.admission import Door, Waiting
+from fairlead.core.fitting.asking import Ask, read_ask
+from fairlead.core.manifests.attempts import manifests_of
+from fairlead.core.turns import QUOTA
+from fairlead.model.records import PlanRecord, RunRecord
+from fairlead.ports import Executor, Executors, Store, Tell, Transaction
+
+log = structlog.get_logger()
+
+HandOn = Callable[[Executor, str], None]  # says that an executor is to be given a run, beside others
+
+
+class Admissions:
+    """The way from the queue to an executor: here one run after the other, to a cluster beside each other."""
+
+    def __init__(self, store: Store, ledger: Ledger, executors: Executors, start: Tell, hand_on: HandOn) -> None:
+        self.store, self.ledger, self.executors = store, ledger, executors
+        self._start, self._hand_on = start, hand_on
+        self._asks: dict[str, tuple[str, Ask]] = {}  # by try: the next one may ask for more
+
+    def admit(self, now: datetime, most: int, freed: Collection[str] | None = None) -> None:
+        """Give a place to those that wait, the first in the queue first.
+
+        Of so many of them; of those that quotas hold, where freed scopes are said, only what may have changed there.
+        """
+        with self.store.reading() as tx:
+            executors = {
+                scope: executor
+                for scope, cluster in self.ledger.know(tx).clusters.items()
+                if (executor := self.executors.find(cluster)) is not None
+            }
+            turns = open_round(tx, self.ledger.known.bounds, executors, now=now, most=most, freed=freed)
+            local = [run for run in turns.waiting if not executors[run.cluster or ""].schedules]
+            asks = {
+                run.id: Waiting(run.id, name, ask, (now - (run.due_at or run.created_at)).total_seconds())
+                for run, name, ask in self._read_asks(tx, local)
+            }
+        here = {run.id for run in local}
+        for run in turns.waiting:
+            if run.id not in here and not turns.is_bound(run):
+                self._hand_on(executors[run.cluster or ""], run.id)
+        doors = {on: Door(*on.nodes()) for on in set(executors.values()) if not on.schedules}
+        for run in turns.waiting:
+            executor = executors[run.cluster or ""]
+            if run.id in asks:
+                self._admit_here(run, turns, asks[run.id], doors[executor])
+            elif run.id not in here and turns.is_bound(run):
+                self._admit_there(run, turns, executor)
+
+    def _admit_here(self, run: RunRecord, turns: Round, waiting: Waiting, door: Door) -> None:
+        """Start a run on this machine, where it is its turn and there is room."""
+        lacking = turns.find_short(run)
+        if lacking and door.could_take(waiting):
+            turns.turn_away(run, lacking)
+            self.ledger.note_turn(run, lacking)
+        elif lacking:
+            if run.reason != QUOTA:  # another machine may be larger
+                self.ledger.note(run, door.judge(waiting))
+        elif not turns.comes_later(run):
+            verdict = door.judge(waiting)
+            if not verdict.admitted:
+                if turns.leave(run):
+                    self.ledger.note(run, verdict)
+            elif self.ledger.claim(run) is not None:
+                turns.let_in(run)
+                self._start(run.id)
+
+    def _admit_there(self, run: RunRecord, turns: Round, executor: Executor) -> None:
+        """Hand a run to a cluster, which has the room or waits for it, where it is its turn."""
+        if lacking := turns.find_short(run):
+            turns.turn_away(run, lacking)
+            self.ledger.note_turn(run, lacking)
+        elif not turns.comes_later(run):
+            turns.let_in(run)
+            self._hand_on(executor, run.id)
+
+    def _read_asks(self, tx: Transaction, runs: list[RunRecord]) -> Iterator[tuple[RunRecord, str, Ask]]:
+        """What each try asks for, read once for as long as it waits."""
+        known, self._asks = self._asks, {}
+        for run in runs:
+            execution = execution_of(run.id, run.attempt)
+            try:
+                found = known.get(execution) or _read_ask(tx, run)
+            except Exception as error:  # or nobody else would be given a place either
+                log.error(f"reading what run {run.id} asks for failed", problem=str(error), exc_info=error)
+                continue
+            if found is not None:
+                self._asks[execution] = found
+                yield (run, *found)
+
+
+def _read_ask(tx: Transaction, run: RunRecord) -> tuple[str, Ask] | None:
+    kept = tx.get(PlanRecord, id=run.id)
+    if kept is None:
+        return None
+    manifests = manifests_of(run, kept)
+    return manifests[0]["metadata"]["name"], read_ask(manifests)

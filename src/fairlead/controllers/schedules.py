@@ -1,0 +1,49 @@
+"""What time does to schedules: those that are due are submitted. What that means is not decided here."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import structlog
+
+from fairlead.core.scheduling import LATE, find_due
+from fairlead.errors import FairleadError
+from fairlead.model.queries import Condition
+from fairlead.model.records import ScheduleRecord
+from fairlead.ports import Clock, Store
+
+log = structlog.get_logger()
+
+EVERY_SECONDS = 1.0
+
+
+class Scheduler:
+    """Looks for schedules that are due, every second. Several servers may: each time is submitted once."""
+
+    def __init__(self, store: Store, occur: Callable[[str], None], clock: Clock) -> None:
+        self.store, self.occur, self.clock = store, occur, clock
+        self._looked_at: datetime | None = None
+
+    def look(self) -> None:
+        """Submit what is due by now. What fails keeps nothing else from being done, and is tried again."""
+        now = self.clock()
+        # Where the clock may have been set back, a next time may be too far away.
+        set_back = self._looked_at is None or now < self._looked_at - LATE
+        asked = Condition("next_at", "!=", None) if set_back else Condition("next_at", "<=", now)
+        try:
+            with self.store.reading() as tx:
+                found = tx.find(ScheduleRecord, asked)
+        except Exception as error:
+            _tell("looking for schedules", error)
+            return
+        self._looked_at = now
+        for schedule in found:
+            try:
+                if find_due(schedule, now).next_at != schedule.next_at:
+                    self.occur(schedule.id)
+            except Exception as error:
+                _tell(f"submitting a run of schedule {schedule.name}", error)
+
+
+def _tell(doing: str, error: Exception) -> None:
+    expected = isinstance(error, FairleadError)
+    log.error(f"{doing} failed", problem=str(error), exc_info=None if expected else error)

@@ -1,0 +1,62 @@
+"""A run as it is kept when it is submitted: what it executes, what it uses and holds, and where it stands in line."""
+
+from typing import Any
+
+from fairlead.core import quotas
+from fairlead.core.turns import turn_of
+from fairlead.model.plans import Plan
+from fairlead.model.records import RunRecord
+from fairlead.model.requests import RunRequest
+from fairlead.model.states import State
+from fairlead.services.snapshots import Ground
+from fairlead.services.units import Unit
+
+WAITING = "waits for its turn"
+
+
+def make_record(unit: Unit, run_id: str, scope: str, request: RunRequest, plan: Plan, ground: Ground) -> RunRecord:
+    """The record of a run that was planned."""
+    values = {setting.path: setting.value for setting in plan.settings}
+    profile, template = values.get("profile"), values.get("template")
+    resource = ground.records.get(("profile", profile)) if profile else None
+    started_from = ground.records.get(("template", template)) if template else None
+    return RunRecord(
+        **{**unit.stamps(), "id": run_id},
+        scope=scope,
+        function=request.function.name,
+        action=request.action,
+        state=str(State.QUEUED),
+        reason="Queued",
+        message=WAITING,
+        code=request.function.code,
+        cluster=_cluster_of(unit, ground),
+        compute_resource=profile,
+        compute_resource_id=None if resource is None else resource.id,
+        compute_resource_revision=None if resource is None else resource.revision,
+        template=template,
+        template_id=None if started_from is None else started_from.id,
+        uses=sorted(_uses_of(values)),
+        priority=request.priority or 0,
+        turn=turn_of(run_id, request.priority or 0),
+        idle_seconds=None if (idle := values.get("idle_timeout")) is None else int(idle),
+        **quotas.count(plan.settings)._asdict(),
+    )
+
+
+def _cluster_of(unit: Unit, ground: Ground) -> str | None:
+    """Whose executor executes the run: the cluster that it was planned for, where that is one."""
+    scope = ground.snapshot.cluster.scope
+    return scope if scope in unit.organisation.clusters else None
+
+
+def _uses_of(values: dict[str, Any]) -> set[str]:
+    """The project's volumes and secrets that a run is given."""
+    named = ("secrets.", "function.pull_secrets.")
+    used = {f"secret/{value}" for path, value in values.items() if path.startswith(named)}
+    for path, value in values.items():
+        section, _, part = path.partition(".")
+        if section == "volumes" and part.endswith(".spec.claim_name"):
+            used.add(f"volume/{value}")
+        elif section == "volumes" and value == "secret" and part.endswith(".volume_type"):
+            used.add(f"secret/{values[path.removesuffix('volume_type') + 'spec.name']}")
+    return used

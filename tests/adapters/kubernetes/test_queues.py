@@ -1,0 +1,292 @@
+"""Queues of Kueue: why a Job is held, who is before it and who holds the quota, also where little can be seen."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.kubernetes.clients import Refused
+from fairlead.adapters.kubernetes.objects import Main
+from fairlead.adapters.kubernetes.queueing import tell_held
+from fairlead.adapters.kubernetes.queues import Queues, find_path, read_local, read_pool, read_workload
+from fairlead.model.observations import Phase
+from fairlead.model.quantities import NANOS
+from fairlead.model.queues import Party, Share
+from tests.adapters.kubernetes.apis import ScriptedApi
+from tests.adapters.kubernetes.making import JSON, NAMESPACE, condition, make_main, make_meta, read_main
+from tests.adapters.kubernetes.test_observing import look
+
+GPU = "nvidia.com/gpu"
+LATER = "2026-11-15T09:00:00Z"
+RESERVED, ADMITTED = condition("QuotaReserved"), condition("Admitted")
+PENDING = condition("QuotaReserved", "False", "Pending", "4 more needed")
+
+
+def make_job(name: str = "train-1", project: str = "forest") -> Main:
+    """A Job that is held in a queue."""
+    main = make_main(suspend=True)
+    labels = {**main["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "gpus", "fairlead.dev/project": project}
+    main["metadata"] = {**main["metadata"], "name": name, "uid": f"uid-{name}", "labels": labels}
+    return read_main(main)
+
+
+def make_workload(
+    job: str = "train-1", *conditions: JSON, asks: str = "4", holds: str = "", at: str = "", **spec: Any
+) -> JSON:
+    """The Workload of a Job, which asks for GPUs or holds some."""
+    meta = {**make_meta(f"job-{job}"), "ownerReferences": [{"uid": f"uid-{job}", "controller": True}]}
+    meta["creationTimestamp"] = at or meta["creationTimestamp"]
+    status: JSON = {"conditions": list(conditions), "resourceRequests": [{"name": "main", "resources": {GPU: asks}}]}
+    if holds:
+        part = {"name": "main", "flavors": {GPU: "large"}, "resourceUsage": {GPU: holds}}
+        status["admission"] = {"clusterQueue": "shared", "podSetAssignments": [part]}
+    return {"metadata": meta, "spec": {"queueName": "gpus", **spec}, "status": status}
+
+
+def make_local(**spec: Any) -> JSON:
+    """A queue in the namespace."""
+    return {"metadata": make_meta("gpus"), "spec": {"clusterQueue": "shared", **spec}}
+
+
+def make_pool(*conditions: JSON, quota: str = "8", **spec: Any) -> JSON:
+    """What it leads to."""
+    flavors = [{"name": "large", "resources": [{"name": GPU, "nominalQuota": quota}]}]
+    group = {"coveredResources": [GPU], "flavors": flavors}
+    return {
+        "metadata": make_meta("shared"),
+        "spec": {"resourceGroups": [group], **spec},
+        "status": {"conditions": list(conditions)},
+    }
+
+
+class Seen:
+    """Queues as they are seen, and who was told of a change."""
+
+    def __init__(self, *workloads: JSON, local: JSON | None = None, pool: JSON | None = None) -> None:
+        self.told: list[str] = []
+        self.jobs: dict[str, Main] = {}
+        self.queues = Queues(ScriptedApi().api, self.told.append, self.jobs.get)
+        self.workloads, self.locals, self.pools = self.queues.reflectors
+        for reflector, objects in ((self.workloads, workloads), (self.locals, [local]), (self.pools, [pool])):
+            for raw in objects:
+                if raw is not None:
+                    reflector.put(raw)
+            reflector.ready.set()
+
+    def tell(self) -> tuple[str, str]:
+        """Why the Job of the tests is held."""
+        return tell_held(make_job(), self.queues.find(make_job()))
+
+
+@pytest.mark.parametrize(
+    ("workload", "local", "pool", "words"),
+    [
+        (make_workload(), None, None, "waits for queue gpus, which is not in namespace forest: it goes on once"),
+        (
+            make_workload(),
+            make_local(),
+            None,
+            "waits in queue gpus, which leads to ClusterQueue shared, and that is not",
+        ),
+        (None, make_local(), make_pool(), "waits in queue gpus, which leads to ClusterQueue shared"),
+        (make_workload("train-1", PENDING), make_local(), make_pool(), "waits in queue gpus, which leads to ClusterQ"),
+        (make_workload(), make_local(stopPolicy="Hold"), make_pool(), "waits in queue gpus, which is stopped: nothing"),
+        (make_workload(), make_local(), make_pool(stopPolicy="Hold"), "waits in queue gpus: ClusterQueue shared is st"),
+        (make_workload(active=False), make_local(), make_pool(), "waits in queue gpus: Workload job-train-1 was deact"),
+        (
+            make_workload(),
+            make_local(),
+            make_pool(condition("Active", "False", "FlavorNotFound", "no flavor")),
+            "waits in queue gpus: ClusterQueue shared lets nothing go: no flavor",
+        ),
+        (
+            make_workload(asks="16"),
+            make_local(),
+            make_pool(),
+            "asks for 16 GPUs, and ClusterQueue shared has a quota of 8: it never goes on unless that grows",
+        ),
+        (make_workload(asks="16"), make_local(), make_pool(cohort="all"), "waits in queue gpus, which leads to"),
+        (make_workload(asks="16"), make_local(), make_pool(cohortName="all"), "waits in queue gpus, which leads to"),
+        (
+            make_workload(),
+            make_local(),
+            {**make_pool(), "spec": {}},
+            "asks for GPUs, of which ClusterQueue shared has no quota: it never goes on",
+        ),
+        (
+            make_workload("train-1", RESERVED),
+            make_local(),
+            make_pool(),
+            "has what it asks for in ClusterQueue shared, ",
+        ),
+    ],
+)
+def test_why_it_is_held(workload: JSON | None, local: JSON | None, pool: JSON | None, words: str) -> None:
+    seen = Seen(*([workload] if workload else []), local=local, pool=pool)
+    reason, message = seen.tell()
+    assert (reason, message[: len(words)]) == ("Queued", words)
+
+
+def test_checks_of_a_queue_are_named_that_are_not_passed_yet() -> None:
+    workload = make_workload("train-1", RESERVED, holds="4")
+    workload["status"]["admissionChecks"] = [{"name": "paid", "state": "Ready"}, {"name": "nodes", "state": "Pending"}]
+    assert Seen(workload, local=make_local(), pool=make_pool()).tell() == (
+        "Queued",
+        "has what it asks for in ClusterQueue shared, and waits for nodes",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "more", "told"),
+    [
+        (
+            "Preempted",
+            [condition("Preempted", reason="InClusterQueue")],
+            ("Preempted", "it made room for one with a higher"),
+        ),
+        ("Preempted", [], ("Preempted", "it made room for another; waits in queue gpus")),
+        ("ClusterQueueStopped", [], ("Evicted", "its queue was stopped; waits in queue gpus")),
+        ("SomethingNew", [], ("Evicted", "Kueue has ended it (in its words); waits in queue gpus")),
+    ],
+)
+def test_what_had_to_leave_says_why_and_waits_again(reason: str, more: list[JSON], told: tuple[str, str]) -> None:
+    evicted = condition("Evicted", reason=reason, message="in its words")
+    for still in ([RESERVED], []):  # Kueue takes the quota back a moment later
+        seen = Seen(make_workload("train-1", evicted, *more, *still), local=make_local(), pool=make_pool()).tell()
+        assert (seen[0], seen[1][: len(told[1])]) == told
+
+
+def test_what_has_come_back_from_an_eviction_says_nothing_of_it() -> None:
+    workload = make_workload("train-1", condition("Evicted", "False", "QuotaReserved"), RESERVED, ADMITTED)
+    seen = Seen(workload, local=make_local(), pool=make_pool())
+    assert seen.tell() == ("Queued", "has what it asks for in ClusterQueue shared")
+
+
+# Where it stands
+
+
+def test_those_with_more_priority_then_those_who_waited_longer_are_before_it() -> None:
+    evicted = condition("Evicted", reason="PodsReadyTimeout", at=LATER)
+    seen = Seen(
+        make_workload("train-1", PENDING, at="2026-11-15T08:31:00Z"),
+        make_workload("older", PENDING, at="2026-11-15T08:30:00Z"),
+        make_workload("younger", PENDING, at="2026-11-15T08:32:00Z"),
+        make_workload("urgent", PENDING, at="2026-11-15T08:33:00Z", priority=5),
+        make_workload("tired", PENDING, evicted, at="2026-11-15T08:00:00Z"),
+        make_workload("asleep", at="2026-11-15T08:00:00Z", active=False),
+        make_workload("elsewhere", PENDING, at="2026-11-15T08:00:00Z", queueName="other"),
+        make_workload("over", condition("Finished"), at="2026-11-15T08:00:00Z"),
+        local=make_local(),
+        pool=make_pool(),
+    )
+    for name in ("older", "urgent"):
+        seen.jobs[f"uid-{name}"] = make_job(name)
+    standing = seen.queues.stand(make_job())
+    assert [party.name for party in standing.ahead] == ["urgent", "older"]
+    assert (standing.waits, standing.says, standing.blind) == (True, "4 more needed", "")
+
+
+def test_who_holds_the_quota_is_known_and_of_strangers_only_how_much() -> None:
+    seen = Seen(
+        make_workload("train-1", PENDING),
+        make_workload("ours", RESERVED, ADMITTED, holds="5"),
+        make_workload("theirs", RESERVED, holds="3"),
+        make_workload("done", RESERVED, condition("Finished"), holds="8"),
+        local=make_local(),
+        pool=make_pool(queueingStrategy="StrictFIFO", cohortName="all"),
+    )
+    seen.jobs["uid-ours"] = make_job("ours", "lake")
+    standing = seen.queues.stand(make_job())
+    assert standing.holders == (Party("ours", "lake", {GPU: 5 * NANOS}), Party(holds={GPU: 3 * NANOS}))
+    assert standing.shares == (Share(GPU, "large", 8 * NANOS, 8 * NANOS),)
+    assert (standing.pool, standing.cohort, standing.strict) == ("ClusterQueue shared", "all", True)
+    assert standing.asks == {GPU: 4 * NANOS}
+
+
+def test_what_is_observed_of_a_held_job_tells_where_it_stands_when_it_is_asked() -> None:
+    seen = Seen(make_workload("train-1", PENDING), local=make_local(), pool=make_pool())
+    main = make_main(suspend=True)
+    main["metadata"]["labels"] = {**main["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "gpus"}
+    found = look(main, queues=seen.queues)
+    assert found is not None
+    assert (found.phase, found.reason) == (Phase.PENDING, "Queued")
+    assert found.standing is not None
+    assert found.standing().ahead == ()
+    seen.workloads.put(make_workload("first", PENDING, priority=1))
+    assert len(found.standing().ahead) == 1
+
+
+# Watching
+
+
+def test_until_all_queues_were_seen_nobody_says_that_one_is_missing() -> None:
+    seen = Seen(make_workload())
+    seen.locals.ready.clear()
+    assert seen.tell() == ("Queued", "waits in queue gpus of the cluster")
+    seen.told.clear()
+    seen.locals.on_list()
+    assert seen.told == ["uid-train-1"]  # to look again
+
+
+def test_without_kueue_it_is_told_that_nobody_will_let_it_go() -> None:
+    seen = Seen()
+    with pytest.raises(Refused, match="Kueue is not there") as refused:
+        find_path(ScriptedApi().api, "workloads")
+    seen.workloads.trouble = str(refused.value)
+    assert seen.tell()[1] == "waits in queue gpus of Kueue, which is not on the cluster: somebody has to install it"
+    assert seen.queues.stand(make_job()).blind == "Kueue is not there"
+
+
+def test_who_may_not_look_learns_why_and_nothing_breaks() -> None:
+    seen = Seen()
+    for reflector in seen.queues.reflectors:
+        reflector.ready.clear()
+        reflector.trouble = "workloads is forbidden"
+    assert seen.tell() == ("Queued", "waits in queue gpus of the cluster")
+    assert seen.queues.stand(make_job()).blind == "workloads is forbidden"
+    with pytest.raises(Refused, match="no"):
+        find_path(ScriptedApi({"/apis/kueue.x-k8s.io": Refused(403, "Forbidden", "no")}).api, "workloads")
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1"])
+def test_the_version_is_the_one_that_the_cluster_prefers(version: str) -> None:
+    group = {"preferredVersion": {"groupVersion": f"kueue.x-k8s.io/{version}", "version": version}}
+    api = ScriptedApi({"/apis/kueue.x-k8s.io": group}).api
+    assert find_path(api, "localqueues") == f"/apis/kueue.x-k8s.io/{version}/localqueues"
+
+
+def test_whoever_waits_hears_of_its_queue_and_of_its_own_workload() -> None:
+    seen = Seen(make_workload("train-1", PENDING), make_workload("other", RESERVED, ADMITTED))
+    seen.told.clear()
+    seen.pools.put(make_pool())
+    seen.locals.put(make_local())
+    assert seen.told == ["uid-train-1", "uid-train-1"]
+    seen.workloads.put(make_workload("other", RESERVED))
+    assert seen.told[2:] == ["uid-other"]
+
+
+def test_one_that_was_made_anew_stays_when_the_old_one_is_told_to_be_gone() -> None:
+    seen = Seen(make_workload("train-1", PENDING), local=make_local(), pool=make_pool())
+    renewed = make_workload("train-1", RESERVED)
+    renewed["metadata"]["uid"] = "another"
+    seen.workloads.put(renewed)
+    for reflector, make in ((seen.locals, make_local), (seen.pools, make_pool)):
+        again = make()
+        again["metadata"]["uid"] = "another"
+        reflector.put(again)
+    for reflector in seen.queues.reflectors:
+        reflector._drop(next(iter(reflector._kept)))
+    held = seen.queues.find(make_job())
+    assert held.workload is not None
+    assert [held.workload.uid, held.local and held.local.uid, held.pool and held.pool.uid] == ["another"] * 3
+    seen.workloads._drop("another")
+    assert seen.queues.find(make_job()).workload is None
+
+
+def test_objects_that_say_little_are_read_too() -> None:
+    meta = make_meta("bare")
+    workload = read_workload({"metadata": meta, "spec": {}})
+    assert (workload.job, workload.queue, workload.priority, workload.is_waiting) == ("", "", 0, True)
+    assert (read_local({"metadata": meta, "spec": {}}).key, read_pool({"metadata": meta, "spec": {}}).quotas) == (
+        (NAMESPACE, "bare"),
+        {},
+    )

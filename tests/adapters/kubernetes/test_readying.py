@@ -1,0 +1,179 @@
+"""A run that serves runs while one of its pods answers, and is degraded where none does any more."""
+
+import pytest
+
+from fairlead.adapters.kubernetes.clients import Api
+from fairlead.adapters.kubernetes.reaching import find_reach
+from fairlead.adapters.kubernetes.views import RunView
+from fairlead.errors import NotFound, Unavailable
+from fairlead.model.connections import Connection
+from fairlead.model.observations import Phase
+from tests.adapters.kubernetes.making import (
+    JSON,
+    condition,
+    make_main,
+    make_pod,
+    read_main,
+    read_pod,
+    terminated,
+)
+from tests.adapters.kubernetes.test_observing import UNSCHEDULED, disrupted, told
+from tests.making import make_cluster
+
+BEFORE, START, AFTER = "2026-11-15T08:29:00Z", "2026-11-15T08:30:00Z", "2026-11-15T08:45:00Z"
+RUNNING: JSON = {"running": {"startedAt": START}}
+READY, NOT_YET = condition("Ready", "True", at=AFTER), condition("Ready", "False", at=BEFORE)
+NO_MORE = condition("Ready", "False", reason="ContainersNotReady", at=AFTER)
+STARTING = "is being started: nothing listens on port 8080 yet"
+SERVED = make_main("Deployment")
+
+
+def make_ready(name: str = "a") -> JSON:
+    return make_pod(name, READY, **RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("pod", "seen"),
+    [
+        (
+            make_pod("a", UNSCHEDULED, phase="Pending", node=""),
+            (Phase.PENDING, "Unschedulable", UNSCHEDULED["message"]),
+        ),
+        (make_pod("a", phase="Pending", waiting={"reason": "ContainerCreating"}), (Phase.STARTING, "", "")),
+        (
+            make_pod("a", phase="Pending", waiting={"reason": "ErrImagePull", "message": "no route"}),
+            (Phase.STARTING, "ImagePullBackOff", "its image cannot be pulled: no route"),
+        ),
+        (make_pod("a", **RUNNING), (Phase.STARTING, "", STARTING)),
+        (make_pod("a", NOT_YET, **RUNNING), (Phase.STARTING, "", STARTING)),
+        (make_pod("a", condition("Ready", "False", at=START), **RUNNING), (Phase.STARTING, "", STARTING)),
+        (make_ready(), (Phase.RUNNING, "Ready", "answers")),
+        (
+            make_pod("a", NO_MORE, **RUNNING),
+            (Phase.DEGRADED, "NotReady", "its process runs, and nothing answers on port 8080 any more"),
+        ),
+        (
+            make_pod("a", NO_MORE, terminated=terminated(3, message="no model\n")),
+            (
+                Phase.DEGRADED,
+                "CrashLoopBackOff",
+                "exited with code 3: no model; it has ended once, and is started again",
+            ),
+        ),
+        (
+            make_pod("a", NO_MORE, waiting={"reason": "CrashLoopBackOff"}, last=terminated(3, message="no model\n")),
+            (
+                Phase.DEGRADED,
+                "CrashLoopBackOff",
+                "exited with code 3: no model; it has ended 3 times, and is started again after a pause",
+            ),
+        ),
+        (
+            make_pod("a", NO_MORE, waiting={"reason": "CrashLoopBackOff"}, last=terminated(137, "OOMKilled")),
+            (
+                Phase.DEGRADED,
+                "OOMKilled",
+                "used more memory than its node could give; it has ended 3 times, and is started again after a pause",
+            ),
+        ),
+        (
+            make_pod("a", NOT_YET, last=terminated(137, "OOMKilled"), limits={"memory": "1Gi"}, **RUNNING),
+            (
+                Phase.DEGRADED,
+                "OOMKilled",
+                "used more memory than its limit of 1Gi; it has ended twice, and was started again: "
+                "nothing listens on port 8080 yet",
+            ),
+        ),
+        (make_pod("a", READY, last=terminated(3), **RUNNING), (Phase.RUNNING, "Ready", "answers")),
+    ],
+)
+def test_a_run_that_serves_is_as_ready_as_its_pod(pod: JSON, seen: tuple[Phase, str, str]) -> None:
+    assert told(SERVED, pod) == seen
+
+
+@pytest.mark.parametrize(
+    ("others", "seen"),
+    [
+        ([], ("Ready", "2 of 3 replicas answer; the others are being started")),
+        ([make_pod("c", NOT_YET, **RUNNING)], ("Ready", "2 of 3 replicas answer; the others are being started")),
+        (
+            [make_pod("c", UNSCHEDULED, phase="Pending", node="")],
+            ("Unschedulable", f"2 of 3 replicas answer; {UNSCHEDULED['message']}"),
+        ),
+        (
+            [make_pod("c", NO_MORE, waiting={"reason": "CrashLoopBackOff"}, last=terminated(3))],
+            (
+                "CrashLoopBackOff",
+                "2 of 3 replicas answer; exited with code 3; it has ended 3 times, and is started again after a pause",
+            ),
+        ),
+        ([make_ready("c")], ("Ready", "all 3 replicas answer")),
+    ],
+)
+def test_a_run_of_which_some_replicas_answer_runs_and_says_how_many(others: list[JSON], seen: tuple[str, str]) -> None:
+    main = make_main("Deployment", replicas=3)
+    assert told(main, make_ready("a"), make_ready("b"), *others) == (Phase.RUNNING, *seen)
+
+
+def test_where_no_replica_answers_the_worst_is_told() -> None:
+    main = make_main("Deployment", replicas=2)
+    loop = make_pod("b", NO_MORE, waiting={"reason": "CrashLoopBackOff"}, last=terminated(3))
+    assert told(main, make_pod("a", NOT_YET, **RUNNING), loop)[:2] == (Phase.DEGRADED, "CrashLoopBackOff")
+
+
+def test_a_pod_that_leaves_does_not_answer_any_more() -> None:
+    leaving, new = make_ready("a"), make_pod("b", NOT_YET, **RUNNING)
+    leaving["metadata"]["deletionTimestamp"] = AFTER
+    assert told(SERVED, leaving, new) == (Phase.STARTING, "", STARTING)
+    assert told(SERVED, leaving) == (Phase.PENDING, "", "")
+
+
+def test_a_pod_that_had_to_leave_is_replaced_and_the_run_waits_meanwhile() -> None:
+    seen = told(SERVED, disrupted("PreemptionByScheduler"))
+    assert seen[:2] == (Phase.PENDING, "Preempted")
+
+
+def test_a_node_that_is_lost_takes_what_it_serves_with_it() -> None:
+    seen = told(SERVED, make_ready(), tell_lost=lambda pod: f"{pod.node} does not answer")
+    assert seen[:2] == (Phase.DEGRADED, "NodeLost")
+
+
+# How it is reached
+
+OUTSIDE = make_cluster(name="main", executor="kubernetes")
+INSIDE = make_cluster(name="main", executor="kubernetes", connection="in_cluster")
+API = Api(Connection("https://cluster.test:6443/k8s/", token="hunter2", tls_server_name="inner.test"))
+
+
+def make_view(main: JSON, *pods: JSON) -> RunView:
+    found = [read_pod(pod) for pod in pods]
+    return RunView(read_main(main), {pod.uid: pod for pod in found})
+
+
+def test_from_outside_a_cluster_the_api_server_passes_on_what_is_said_to_a_run() -> None:
+    reach = find_reach(API, OUTSIDE, "r1", make_view(SERVED, make_ready()))
+    path = "/k8s/api/v1/namespaces/forest/services/http:train-1:8080/proxy"
+    assert (reach.url, reach.prefix) == (f"https://cluster.test:6443{path}", path)
+    assert (reach.headers, reach.server_name) == ({"Authorization": "Bearer hunter2"}, "inner.test")
+    assert reach.verify is not None
+    assert "hunter2" not in repr(reach)
+
+
+def test_from_within_a_cluster_a_run_is_spoken_to_directly_and_without_who_the_server_is() -> None:
+    reach = find_reach(API, INSIDE, "r1", make_view(SERVED, make_ready()))
+    assert (reach.url, reach.headers, reach.prefix) == ("http://train-1.forest.svc:8080", {}, "")
+
+
+@pytest.mark.parametrize("pods", [[], [make_pod("a", NOT_YET, **RUNNING)], [make_pod("a", NO_MORE, **RUNNING)]])
+def test_what_does_not_answer_cannot_be_reached_now(pods: list[JSON]) -> None:
+    with pytest.raises(Unavailable):
+        find_reach(API, OUTSIDE, "r1", make_view(SERVED, *pods))
+
+
+def test_what_serves_nothing_cannot_be_reached_at_all() -> None:
+    leaving = make_main("Deployment")
+    leaving["metadata"]["deletionTimestamp"] = AFTER
+    for view in (None, RunView(), make_view(make_main(), make_ready()), make_view(leaving, make_ready())):
+        with pytest.raises(NotFound):
+            find_reach(API, OUTSIDE, "r1", view)

@@ -1,0 +1,42 @@
+"""What is read off a run's folder."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.local.folders import RunFolder, observe_going
+from fairlead.adapters.local.specs import USAGE
+from fairlead.model.observations import Observation, Phase
+
+STATE: dict[str, Any] = {"pid": 1, "boot_id": "b1", "started_at": 0.0}
+BEGAN = datetime.fromtimestamp(0, UTC)
+
+
+@pytest.mark.parametrize(
+    ("told", "seen"),
+    [
+        ({"phase": "starting"}, Observation(Phase.STARTING)),
+        ({"phase": "running"}, Observation(Phase.RUNNING, started_at=BEGAN)),
+        (
+            {"phase": "starting", "reason": "", "message": "nothing listens yet"},
+            Observation(Phase.STARTING, message="nothing listens yet"),
+        ),
+        (
+            {"phase": "running", "reason": "Ready", "message": "answers", "address": "serve.sock", "ends": 0},
+            Observation(Phase.RUNNING, "Ready", "answers", started_at=BEGAN),
+        ),
+        (
+            {"phase": "degraded", "reason": "OOMKilled", "message": "too much", "address": None, "ends": 2},
+            Observation(Phase.DEGRADED, "OOMKilled", "too much", started_at=BEGAN),
+        ),
+    ],
+)
+def test_what_a_supervisor_says_of_a_run_that_goes_on_is_what_is_seen(told: dict[str, Any], seen: Observation) -> None:
+    assert observe_going({**STATE, **told}) == seen
+
+
+def test_a_sample_that_is_half_written_hides_no_other(tmp_path: Path) -> None:
+    (tmp_path / USAGE).write_text('{"at": 0, "mem": 1}\n{"at": 1, "m{"at": 2, "mem": 3}\n{"at": 3, "mem": 4}\n{"at": 4')
+    assert [sample["mem"] for sample in RunFolder(tmp_path).read_usage()] == [1, 4]

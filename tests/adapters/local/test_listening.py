@@ -1,0 +1,138 @@
+"""Whether a run takes connections: only what is its own counts, whatever it puts in the way."""
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.local import listening, ports
+from fairlead.adapters.local.specs import SOCKET, Identity, Spec
+from fairlead.errors import Unavailable
+from tests.adapters.local.making import make_work
+
+OTHERS = 54_321
+HOSTS = {"127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::1": "[::1]", "::": "127.0.0.1"}
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be another user")
+
+
+def make_spec(home: Path, port: int | None = None, uid: int | None = None, **more: Any) -> Spec:
+    """What is known of a run that serves."""
+    identity = Identity(1000, 1000, outer_uid=uid)
+    return Spec("r1", "forest", "t-r1", "b1", [], {}, "/", str(home), identity, serves=True, port=port, **more)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home of a run, in its folder; longer than the address of a socket may be."""
+    made = tmp_path / ("long" * 30) / "home"
+    made.mkdir(parents=True)
+    return made
+
+
+@contextlib.contextmanager
+def opened(folder: Path, *, listens: bool = True) -> Iterator[None]:
+    """A socket in a folder."""
+    here = os.open(folder, os.O_PATH)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"/proc/self/fd/{here}/{SOCKET}")
+        if listens:
+            server.listen()
+        yield
+    os.close(here)
+
+
+def find(home: Path, **more: Any) -> str | None:
+    return listening.find_address(make_spec(home, **more), home.parent)
+
+
+def test_a_socket_that_takes_connections_is_taken_out_of_the_runs_reach(home: Path) -> None:
+    with opened(home):
+        assert find(home) == SOCKET
+        assert os.listdir(home) == []
+        assert find(home) == SOCKET, "as often as is looked"
+    assert find(home) is None, "its process is gone"
+
+
+def test_a_socket_at_which_nobody_listens_yet_is_left_alone(home: Path) -> None:
+    """Whoever made it may be about to change its mode, by its path."""
+    with opened(home, listens=False):
+        assert find(home) is None
+        assert os.listdir(home) == [SOCKET]
+
+
+def test_another_process_of_the_run_takes_the_place_of_the_one_before(home: Path) -> None:
+    with opened(home):
+        assert find(home) == SOCKET
+    with opened(home):
+        assert find(home) == SOCKET
+    listening.clear(make_spec(home), home.parent)
+    assert (os.listdir(home), os.listdir(home.parent)) == ([], ["home"])
+
+
+def test_a_link_to_somebody_elses_socket_is_not_followed(home: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with opened(elsewhere):
+        (home / SOCKET).symlink_to(elsewhere / SOCKET)
+        assert find(home) is None
+        (home.parent / SOCKET).symlink_to(elsewhere / SOCKET)
+        assert find(home) is None
+
+
+@needs_root
+def test_a_socket_of_another_user_is_none_of_the_run(home: Path) -> None:
+    with opened(home):
+        assert find(home, uid=OTHERS) is None
+        os.chown(home / SOCKET, OTHERS, OTHERS)
+        assert find(home, uid=OTHERS) == SOCKET
+        assert find(home) is None
+
+
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, os.mkfifo], ids=["file", "folder", "pipe"])
+def test_what_is_no_socket_is_not_connected_to(home: Path, make: Callable[[Path], None]) -> None:
+    make(home / SOCKET)
+    assert find(home) is None
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_port_counts_at_whichever_address_of_this_machine_it_is_listened_on(home: Path, host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family, dualstack_ipv6=host == "::") as server:
+        port = server.getsockname()[1]
+        assert find(home, port=port) == f"{HOSTS[host]}:{port}"
+    assert find(home, port=port) is None
+
+
+@needs_root
+def test_a_port_that_another_user_listens_on_is_not_that_of_the_run(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert find(home, port=server.getsockname()[1], uid=OTHERS) is None
+
+
+# Ports for runs that say none, and for those that do
+
+
+def test_a_run_that_says_no_port_is_given_a_free_one_of_its_own(tmp_path: Path) -> None:
+    first = ports.choose_port(make_work("r1"), None, [])
+    assert ports.FIRST_PORT <= first < ports.FIRST_PORT + ports.PORTS
+    taken = make_spec(tmp_path, port=first)
+    second = ports.choose_port(make_work("r1"), None, [taken])
+    assert second != first
+    with socket.create_server(("127.0.0.1", second)):
+        assert ports.choose_port(make_work("r1"), None, [taken]) not in (first, second)
+
+
+def test_a_port_that_is_said_is_given_or_waited_for(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(Unavailable, match=f"^port {port} of this machine is taken by another program$"):
+            ports.choose_port(make_work("r2"), port, [])
+    assert ports.choose_port(make_work("r2"), port, []) == port
+    with pytest.raises(Unavailable, match=r"is taken by run r1$"):
+        ports.choose_port(make_work("r2"), port, [make_spec(tmp_path, port=port)])
+    with pytest.raises(Unavailable, match=r"is taken by another run$"):  # of people whom it does not know
+        ports.choose_port(make_work("r2", project="meadow"), port, [make_spec(tmp_path, port=port)])

@@ -1,0 +1,307 @@
+"""Runs that serve on this machine, as real processes: reached by the server alone, started again when they end."""
+
+import json
+import os
+import shutil
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.local.executors import LocalExecutor
+from fairlead.adapters.local.specifying import find_runtime
+from fairlead.adapters.local.specs import SOCKET, STATE, Spec, read_json
+from fairlead.errors import NotFound, Unavailable
+from fairlead.model.observations import Observation, Phase, Reach
+from tests.adapters.local.making import make_work, runtime, this_machine
+from tests.contracts.executors import ENDED, SERVES, WAITS, LocalBench, read_all
+from tests.databases import wait_until
+
+PATIENCE = 120.0
+COMMAND = {"name": "web", "source": "train.py", "command": ["python3", "train.py"]}
+WEB = """
+import http.server, os
+class Pages(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(os.environ["PORT"].encode())
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Pages).serve_forever()
+"""
+NEVER = """
+def init():
+    raise RuntimeError("no weights")
+def main():
+    pass
+"""
+HUNGRY = """
+import time
+def main(size=0):
+    kept = bytearray(size * 2**20)
+    time.sleep(5 if size else 0)
+    return len(kept)
+"""
+LINK = """
+import os, time
+os.symlink("{there}", os.environ["FAIRLEAD_SOCKET"])
+print("linked", flush=True)
+time.sleep(600)
+def main():
+    pass
+"""
+# Ends when it is told to, and leaves somebody behind who holds its socket.
+LEAVES = """
+import os, time
+def main():
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(600)
+    os._exit(3)
+"""
+
+
+@pytest.fixture
+def bench() -> Iterator[LocalBench]:
+    """An executor without any runs, in a folder that is longer than the address of a socket may be."""
+    above = Path(tempfile.mkdtemp(prefix="fairlead-test-"))
+    above.chmod(0o755)
+    data = above / ("long" * 25)
+    made = LocalBench(data, this_machine())
+    yield made
+    made.close()
+    shutil.rmtree(above)
+
+
+def ask(executor: LocalExecutor, run_id: str, body: Any = None) -> Any:
+    """What a run answers."""
+    return call(executor.reach(run_id), body)
+
+
+def call(reach: Reach, body: Any = None, path: str = "/") -> Any:
+    """What somebody answers: to a call, or without one whether it is ready."""
+    connection = HTTPConnection(reach.url.removeprefix("http://"), timeout=PATIENCE)
+    if reach.socket is not None:
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(PATIENCE)
+        connection.sock.connect(reach.socket)
+    try:
+        connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body))
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def until(bench: LocalBench, run_id: str, *told: str) -> Observation:
+    """What is seen of a run once that is what is told of it: a phase, or a reason."""
+    found: list[Observation] = []
+
+    def look() -> bool:
+        seen = bench.executor.observe(run_id)
+        found[:] = [seen] if seen is not None else []
+        return seen is not None and bool({str(seen.phase), seen.reason} & {*told, *map(str, ENDED)})
+
+    wait_until(look, seconds=PATIENCE)
+    assert {str(found[0].phase), found[0].reason} & set(told), found[0]
+    return found[0]
+
+
+def break_off(bench: LocalBench, run_id: str, **inputs: Any) -> None:
+    """Call a run that ends without an answer."""
+    with pytest.raises((HTTPException, OSError)):
+        ask(bench.executor, run_id, inputs)
+
+
+def test_a_served_function_answers_on_a_socket_that_only_the_server_gets_to(bench: LocalBench) -> None:
+    bench.start("r1", SERVES, action="serve")
+    until(bench, "r1", "Ready")
+    reach = bench.executor.reach("r1")
+    assert (reach.url, dict(reach.headers), reach.prefix) == ("http://localhost", {}, "")
+    assert reach.socket is not None
+    assert len(reach.socket) < 108
+    assert call(reach) == {"status": "ready"}
+    assert isinstance(call(reach, {}), int)
+    folder = bench.data / "runs" / "r1"
+    assert stat.S_IMODE((folder / SOCKET).stat().st_mode) == 0o600
+    assert not (folder / "home" / SOCKET).exists(), "what the run cannot reach it cannot exchange"
+
+
+def test_what_ends_is_started_again_and_says_why_it_was_away(bench: LocalBench) -> None:
+    bench.start("r1", SERVES, action="serve")
+    started_at = until(bench, "r1", "Ready").started_at
+    break_off(bench, "r1", code=3)
+    seen = until(bench, "r1", "degraded")
+    assert (seen.reason, seen.started_at) == ("CrashLoopBackOff", started_at)
+    assert seen.message.startswith("exited with code 3; it has ended once, and ")
+    with pytest.raises(Unavailable):
+        bench.executor.reach("r1")
+    until(bench, "r1", "Ready")
+    assert isinstance(ask(bench.executor, "r1", {}), int)
+    log = read_all(bench.executor, "r1")["platform"].decode().splitlines()
+    assert log == [
+        "is started",
+        "exited with code 3; it has ended once, and is started again after 1 s",
+        "is started again, after it had ended once",
+    ]
+
+
+def test_what_cannot_begin_is_degraded_with_its_reason_and_tried_again(bench: LocalBench) -> None:
+    bench.start("r1", NEVER, action="serve")
+    wait_until(lambda: "ended twice" in (until(bench, "r1", "degraded").message), seconds=PATIENCE)
+    seen = until(bench, "r1", "CrashLoopBackOff")
+    assert seen.message.startswith("RuntimeError: no weights; it has ended ")
+    bench.executor.stop("r1")
+    ended = until(bench, "r1", "failed")
+    assert (ended.reason, ended.stopped) == ("Stopped", True)
+
+
+def test_what_takes_too_much_memory_is_killed_and_started_again(bench: LocalBench) -> None:
+    bench.start("r1", HUNGRY, action="serve", resources={"mem": {"requests": "16Mi", "limits": "150Mi"}})
+    until(bench, "r1", "Ready")
+    break_off(bench, "r1", size=500)
+    seen = until(bench, "r1", "degraded")
+    assert seen.reason == "OOMKilled"
+    assert "over its limit of 150 MiB; it has ended once" in seen.message
+    until(bench, "r1", "Ready")
+    assert ask(bench.executor, "r1", {"size": 1}) == 2**20
+    assert len(bench.executor.read_usage("r1")) >= 2, "what it uses is looked at all the time"
+
+
+def test_nothing_of_a_process_that_ended_is_left_when_it_is_started_again(bench: LocalBench) -> None:
+    bench.start("r1", LEAVES, action="serve")
+    until(bench, "r1", "Ready")
+    break_off(bench, "r1")
+    until(bench, "r1", "degraded")
+    until(bench, "r1", "Ready")
+    assert ask(bench.executor, "r1") == {"status": "ready"}
+    bench.executor.stop("r1")
+    assert until(bench, "r1", "failed").stopped
+
+
+def test_a_run_that_waits_to_be_started_again_can_be_stopped_at_once(bench: LocalBench) -> None:
+    bench.start("r1", NEVER, action="serve")
+    wait_until(lambda: "after 4 s" in until(bench, "r1", "degraded", "starting").message, seconds=PATIENCE)
+    bench.executor.stop("r1")
+    seen = until(bench, "r1", "failed")
+    assert (seen.stopped, seen.exit_code) == (True, 1)
+    with pytest.raises(NotFound):
+        bench.executor.reach("r1")
+
+
+def test_another_server_takes_over_what_serves_and_hears_what_becomes_of_it(bench: LocalBench) -> None:
+    bench.start("r1", SERVES, action="serve")
+    until(bench, "r1", "Ready")
+    told: list[str] = []
+    other = bench.again()
+    other.on_change(told.append)
+    seen = other.observe("r1")
+    assert seen is not None
+    assert (seen.phase, seen.reason) == (Phase.RUNNING, "Ready")
+    before = ask(other, "r1", {})
+    break_off(bench, "r1", code=3)
+    wait_until(lambda: len(told) >= 3, seconds=PATIENCE)  # that it ended, was started again, and answers
+    until(bench, "r1", "Ready")
+    assert ask(other, "r1", {}) != before
+    assert set(told) == {"r1"}
+
+
+def test_whoever_listens_is_told_of_every_change(bench: LocalBench) -> None:
+    told: list[str] = []
+    bench.executor.on_change(told.append)
+    bench.start("r1", SERVES, action="serve")
+    wait_until(lambda: (seen := bench.executor.observe("r1")) is not None and seen.reason == "Ready", seconds=PATIENCE)
+    wait_until(lambda: "r1" in told, seconds=PATIENCE)
+    told.clear()
+    break_off(bench, "r1", code=3)
+    wait_until(lambda: len(told) >= 3, seconds=PATIENCE)
+
+
+def test_a_link_to_another_socket_is_not_followed(bench: LocalBench) -> None:
+    """The server can get to sockets that a run cannot."""
+    bench.start("r1", SERVES, action="serve")
+    until(bench, "r1", "Ready")
+    bench.start("r2", LINK.format(there=bench.data / "runs" / "r1" / SOCKET), action="serve")
+    wait_until(lambda: b"linked" in read_all(bench.executor, "r2")["stdout"], seconds=PATIENCE)
+    looks = read_json(bench.data / "runs" / "r2" / STATE)
+    assert (looks["phase"], looks["address"]) == ("starting", None)
+    with pytest.raises(Unavailable):
+        bench.executor.reach("r2")
+
+
+@pytest.mark.parametrize("action", ["serve", "workspace"])
+def test_a_command_is_given_a_free_port_and_listens_there(bench: LocalBench, action: str) -> None:
+    for run_id in ("r1", "r2"):
+        bench.start(run_id, WEB, action=action, function=COMMAND)
+    for run_id in ("r1", "r2"):
+        until(bench, run_id, "Ready")
+        reach = bench.executor.reach(run_id)
+        assert (reach.url, reach.socket) == (f"http://127.0.0.1:{call(reach)}", None)
+    assert bench.executor.reach("r1") != bench.executor.reach("r2")
+
+
+def test_a_command_that_does_not_listen_where_it_is_told_is_said_to_be_awaited(bench: LocalBench) -> None:
+    bench.start("r1", WAITS.replace("def main():", "if True:"), action="serve", function=COMMAND)
+    wait_until(lambda: b"up" in read_all(bench.executor, "r1")["stdout"], seconds=PATIENCE)
+    seen = until(bench, "r1", "starting")
+    port = Spec.load(bench.data / "runs" / "r1").port
+    assert seen.message == f"is being started: nothing listens on port {port} ($PORT) yet"
+
+
+def test_a_port_that_is_said_is_waited_for_where_another_run_has_it(bench: LocalBench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    function = {**COMMAND, "port": port}
+    bench.start("r1", WEB, action="serve", function=function)
+    until(bench, "r1", "Ready")
+    assert bench.executor.reach("r1").url == f"http://127.0.0.1:{port}"
+    with pytest.raises(Unavailable, match=f"port {port} of this machine is taken by run r1"):
+        bench.start("r2", WEB, action="serve", function=function)
+    assert bench.executor.observe("r2") is None
+    bench.executor.stop("r1")
+    until(bench, "r1", "failed")
+    bench.start("r2", WEB, action="serve", function=function)
+    until(bench, "r2", "Ready")
+
+
+def test_where_runs_have_no_view_of_their_own_they_serve_too(bench: LocalBench) -> None:
+    python = Path("/usr/bin/python3")
+    if not python.exists():
+        pytest.skip("there is no Python that every user can run")
+    machine = replace(this_machine(), obstacle="pretended")
+    bench.executor = LocalExecutor(bench.data, machine, find_runtime(python, os.environ))
+    bench.opened.append(bench.executor)
+    bench.start("r1", SERVES, action="serve")
+    until(bench, "r1", "Ready")
+    break_off(bench, "r1", code=3)
+    until(bench, "r1", "degraded")
+    until(bench, "r1", "Ready")
+    bench.executor.stop("r1")
+    assert until(bench, "r1", "failed").stopped
+
+
+def test_a_notebook_where_there_is_none_fails_at_once_and_says_what_to_install(bench: LocalBench) -> None:
+    bare = replace(runtime(), needed=())
+    executor = LocalExecutor(bench.data / "bare", this_machine(), bare)
+    executor.start(make_work("r1", action="workspace"))
+    seen = executor.observe("r1")
+    executor.close()
+    assert seen is not None
+    assert (seen.phase, seen.reason) == (Phase.FAILED, "StartFailed")
+    hint = "install it there (pip install jupyterlab), or say the function's command"
+    assert seen.message == f"JupyterLab is not installed for {bare.python}: {hint}"
+
+
+def test_a_notebook_answers_on_its_socket(bench: LocalBench) -> None:
+    if not runtime().has("jupyterlab"):
+        pytest.skip("JupyterLab is not installed for the Python of these tests: NOT TRIED")
+    bench.start("r1", WAITS, action="workspace", function={"name": "lab", "source": "train.py"})
+    until(bench, "r1", "Ready")
+    reach = replace(bench.executor.reach("r1"), url="http://r1.localhost:8000")  # a host that it does not know
+    assert "version" in call(reach, path="/api")
+    listed = call(reach, path="/api/contents/fairlead/code")["content"]
+    assert [file["name"] for file in listed] == ["train.py"]

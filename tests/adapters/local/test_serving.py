@@ -1,0 +1,143 @@
+"""When a run that serves is ready, degraded, and started again: told from what is seen, by a clock of the test."""
+
+import pytest
+
+from fairlead.adapters.local.serving import LOOK_SECONDS, STEADY_SECONDS, Served
+
+
+class Trial:
+    """A run that answers where the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.address: str | None = None
+        self.looks = 0
+        self.served = Served(self._find, "port 9000", self.now)
+
+    def _find(self) -> str | None:
+        self.looks += 1
+        return self.address
+
+    def look(self, seconds: float = 0.0) -> bool:
+        """Look after a while."""
+        self.now += seconds
+        return self.served.look(self.now)
+
+    def end(self, reason: str = "ExitCode", message: str = "exited with code 1") -> float:
+        """End its process; the seconds until it is started again."""
+        self.served.end(reason, message, self.now)
+        assert self.served.again_at is not None
+        return self.served.again_at - self.now
+
+    def begin(self) -> None:
+        """Start it again when it is time."""
+        assert self.served.again_at is not None
+        self.now = self.served.again_at
+        assert self.served.is_due(self.now)
+        self.served.begin(self.now)
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """What is told of it."""
+        return self.served.phase, self.served.reason
+
+
+def test_it_is_being_started_until_it_answers_and_then_runs() -> None:
+    trial = Trial()
+    assert not trial.look()
+    assert (trial.told, trial.served.address) == (("starting", ""), None)
+    assert "port 9000" in trial.served.message
+    trial.address = "127.0.0.1:9000"
+    assert trial.look(1)
+    assert (trial.told, trial.served.address) == (("running", "Ready"), "127.0.0.1:9000")
+    assert not trial.look(LOOK_SECONDS), "nothing is new"
+
+
+def test_what_takes_long_to_start_is_looked_at_more_and_more_seldom_but_always_soon() -> None:
+    trial = Trial()
+    for _ in range(6000):  # ten minutes
+        trial.look(0.1)
+    assert 100 < trial.looks < 400
+    trial.address = "serve.sock"
+    assert any(trial.look(0.1) for _ in range(int(LOOK_SECONDS * 10) + 2))
+
+
+def test_a_process_that_lives_and_answers_no_more_is_not_ready_once_that_is_certain() -> None:
+    trial = Trial()
+    trial.address = "serve.sock"
+    trial.look()
+    trial.address = None
+    assert not trial.look(LOOK_SECONDS)
+    assert trial.told == ("running", "Ready"), "once may be by chance"
+    assert trial.look(LOOK_SECONDS)
+    assert trial.told == ("degraded", "NotReady")
+    assert trial.served.address is None
+    trial.address = "serve.sock"
+    assert trial.look(LOOK_SECONDS)
+    assert trial.told == ("running", "Ready")
+
+
+def test_nobody_is_sent_to_a_port_on_which_somebody_else_may_listen_by_now() -> None:
+    trial = Trial()
+    trial.address = "127.0.0.1:8080"
+    trial.look()
+    trial.address = None
+    assert trial.look(LOOK_SECONDS)
+    assert (trial.told, trial.served.address) == (("running", "Ready"), None)
+
+
+def test_pauses_grow_to_a_minute() -> None:
+    trial, pauses = Trial(), []
+    for _ in range(9):
+        pauses.append(trial.end())
+        trial.begin()
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+@pytest.mark.parametrize(("steady", "pause"), [(STEADY_SECONDS, 1), (STEADY_SECONDS - LOOK_SECONDS, 8)])
+def test_pauses_begin_anew_after_it_was_ready_for_a_minute(steady: float, pause: int) -> None:
+    trial = Trial()
+    for _ in range(3):
+        trial.end()
+        trial.begin()
+    trial.address = "serve.sock"
+    trial.look()
+    trial.look(steady)
+    assert trial.end() == pause
+
+
+def test_what_ended_is_degraded_until_it_answers_again_and_says_why_and_how_often() -> None:
+    trial = Trial()
+    trial.address = "serve.sock"
+    trial.look()
+    trial.address = None
+    trial.end(message="exited with code 3: no weights")
+    assert (trial.told, trial.served.address) == (("degraded", "CrashLoopBackOff"), None)
+    words = "exited with code 3: no weights; it has ended once, and is started again after 1 s"
+    assert trial.served.message == words
+    assert not trial.look(0.5), "there is nothing to look at"
+    trial.begin()
+    assert trial.told == ("degraded", "CrashLoopBackOff")
+    assert trial.served.message.startswith("exited with code 3: no weights; it has ended once, and was started again")
+    trial.end(message="exited with code 4")
+    assert trial.served.message == "exited with code 4; it has ended twice, and is started again after 2 s"
+    trial.begin()
+    trial.address = "serve.sock"
+    assert trial.look()
+    assert (trial.told, trial.served.message) == (("running", "Ready"), "answers")
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("OOMKilled", "OOMKilled"),
+        ("Evicted", "Evicted"),
+        ("ExitCode", "CrashLoopBackOff"),
+        ("", "CrashLoopBackOff"),
+        ("StartFailed", "CrashLoopBackOff"),
+    ],
+)
+def test_why_it_was_ended_is_told_and_that_it_ended_by_itself(reason: str, told: str) -> None:
+    trial = Trial()
+    trial.end(reason)
+    assert trial.told == ("degraded", told)

@@ -1,0 +1,87 @@
+"""Images for a real node, made by hand of Debian's packages: one with Python, and one that pods stand on.
+
+They are kept in the user's cache as one archive, in the form in which containerd imports images.
+"""
+
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.real_node import packages
+
+PYTHON, PAUSE = "fairlead.test/python:3", "fairlead.test/pause:1"
+PACKAGES = ("python3", "busybox-static")
+SHELL = ("sh", "sleep", "cat", "ls", "id")  # what busybox is called as
+PAUSED = ["/bin/sleep", "1000000000"]
+OCI = "application/vnd.oci.image"
+PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def build() -> Path:
+    """The archive of both images, made where it is not there yet."""
+    return packages.keep("images", __file__, _write)
+
+
+def write_archive(layer: Path, file: Path) -> None:
+    """Write the images, which have the same files and differ in what is executed."""
+    with tarfile.open(file, "w") as archive:
+        digest = f"sha256:{hashlib.sha256(layer.read_bytes()).hexdigest()}"
+        archive.add(layer, _place(digest))
+        described = {"mediaType": f"{OCI}.layer.v1.tar", "digest": digest, "size": layer.stat().st_size}
+        manifests = [
+            {
+                **_add(archive, f"{OCI}.manifest.v1+json", _manifest(archive, described, entrypoint)),
+                "annotations": {"io.containerd.image.name": name},
+            }
+            for name, entrypoint in ((PYTHON, []), (PAUSE, PAUSED))
+        ]
+        _add_file(archive, "oci-layout", {"imageLayoutVersion": "1.0.0"})
+        _add_file(archive, "index.json", {"schemaVersion": 2, "manifests": manifests})
+
+
+def _write(archive: Path) -> None:
+    layer = archive.with_suffix(".layer")
+    packages.write_tree(PACKAGES, layer, _additions())
+    write_archive(layer, archive)
+
+
+def _additions() -> list[tarfile.TarInfo]:
+    everybodys = tarfile.TarInfo("tmp")
+    everybodys.type, everybodys.mode = tarfile.DIRTYPE, 0o1777
+    return [everybodys, *(packages.make_link(f"usr/bin/{name}", "busybox") for name in SHELL)]
+
+
+def _manifest(archive: tarfile.TarFile, layer: Mapping[str, Any], entrypoint: list[str]) -> dict[str, Any]:
+    machine = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True)
+    config = {
+        "architecture": machine.stdout.strip(),
+        "os": "linux",
+        "config": {"Env": [PATH], "Entrypoint": entrypoint},
+        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
+    }
+    described = _add(archive, f"{OCI}.config.v1+json", config)
+    return {"schemaVersion": 2, "config": described, "layers": [layer]}
+
+
+def _add(archive: tarfile.TarFile, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Add a document under its digest; what is said where it is referred to."""
+    data = json.dumps(content).encode()
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    _add_file(archive, _place(digest), content)
+    return {"mediaType": kind, "digest": digest, "size": len(data)}
+
+
+def _add_file(archive: tarfile.TarFile, name: str, content: Mapping[str, Any]) -> None:
+    data = json.dumps(content).encode()
+    member = tarfile.TarInfo(name)
+    member.size = len(data)
+    archive.addfile(member, io.BytesIO(data))
+
+
+def _place(digest: str) -> str:
+    return f"blobs/{digest.replace(':', '/')}"

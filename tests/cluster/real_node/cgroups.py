@@ -1,0 +1,112 @@
+"""The cgroups of a real node: one in each hierarchy, in which all that runs there stays."""
+
+import contextlib
+import ctypes
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+NAME = "fairlead-node-"
+CPUSETS = ("cpuset.cpus", "cpuset.mems")
+NEW_NAMESPACE = 0x02000000  # CLONE_NEWCGROUP
+LEAF = "node"
+NEEDED = ("memory", "pids", "cpu", "cpuset", "io")
+PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """One tree of cgroups."""
+
+    kind: str  # cgroup, or cgroup2
+    controllers: tuple[str, ...]
+    place: Path
+
+    @property
+    def options(self) -> str:
+        """What another mount of it is asked for with."""
+        named = [name for name in self.controllers if name.startswith("name=")]
+        return ",".join(["none", *named] if named else self.controllers)
+
+
+def find() -> list[Hierarchy]:
+    """Those of this machine with which memory is limited: of version 1 all, of version 2 the one; none where none."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
+    ours = [line.split(":")[1] for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines()]
+    first = [
+        Hierarchy("cgroup", names, Path(mount[1]))
+        for names in (tuple(controllers.split(",")) for controllers in ours if controllers)
+        for mount in mounts
+        if mount[2] == "cgroup" and set(names) <= set(mount[3].split(","))
+    ]
+    second = [
+        Hierarchy("cgroup2", tuple((Path(mount[1]) / "cgroup.controllers").read_text("utf-8").split()), Path(mount[1]))
+        for mount in mounts
+        if mount[2] == "cgroup2"
+    ]
+    found = (first, second[:1])
+    return next((version for version in found if any("memory" in each.controllers for each in version)), [])
+
+
+def make(name: str, hierarchies: Sequence[Hierarchy]) -> None:
+    """Make a cgroup in every hierarchy; OSError where that may not be."""
+    for hierarchy in hierarchies:
+        own = hierarchy.place / name
+        own.mkdir(exist_ok=True)
+        if hierarchy.kind == "cgroup2":
+            _hand_down(hierarchy.place)
+        elif "cpuset" in hierarchy.controllers:  # without them nobody may enter
+            for setting in CPUSETS:
+                (own / setting).write_text((hierarchy.place / setting).read_text("utf-8"), "utf-8")
+
+
+def enter(name: str, hierarchies: Sequence[Hierarchy]) -> None:
+    """Let this process live in that cgroup, and see nothing above it."""
+    for hierarchy in hierarchies:
+        (hierarchy.place / name / "cgroup.procs").write_text("0", "utf-8")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(NEW_NAMESPACE):
+        raise OSError(ctypes.get_errno(), "no namespace of cgroups")
+    for hierarchy in hierarchies:
+        if hierarchy.kind == "cgroup2":  # where one has processes of its own, those below it have no limits
+            leaf = hierarchy.place / name / LEAF
+            leaf.mkdir(exist_ok=True)
+            (leaf / "cgroup.procs").write_text("0", "utf-8")
+            _hand_down(leaf.parent)
+
+
+def remove(name: str, hierarchies: Sequence[Hierarchy]) -> None:
+    """Remove it with all below it, once the last process has gone."""
+    end = time.monotonic() + PATIENCE
+    for hierarchy in hierarchies:
+        while (hierarchy.place / name).exists():
+            for folder, _, _ in os.walk(hierarchy.place / name, topdown=False):
+                with contextlib.suppress(OSError):  # somebody is about to leave it
+                    os.rmdir(folder)
+            assert time.monotonic() < end, f"somebody is still in {hierarchy.place / name}"
+            time.sleep(0.02)
+
+
+def remove_left(hierarchies: Sequence[Hierarchy]) -> None:
+    """Remove those of nodes whose maker was killed: its process is in their names."""
+    for hierarchy in hierarchies:
+        for own in hierarchy.place.glob(f"{NAME}*"):
+            if not is_alive(own.name.removeprefix(NAME)):
+                remove(own.name, [hierarchy])
+
+
+def is_alive(process: str) -> bool:
+    """Whether there is a process of this number."""
+    return Path(f"/proc/{process}").exists()
+
+
+def _hand_down(parent: Path) -> None:
+    """Let those below have controllers of version 2, as far as they have them not."""
+    there, given = (
+        (parent / f"cgroup.{name}").read_text("utf-8").split() for name in ("controllers", "subtree_control")
+    )
+    for name in NEEDED:
+        if name in there and name not in given:
+            (parent / "cgroup.subtree_control").write_text(f"+{name}", "utf-8")

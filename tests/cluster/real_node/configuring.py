@@ -1,0 +1,83 @@
+"""What containerd, its network plugins and the kubelet of a real node are told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.cluster import images
+from tests.cluster.real_node.networks import Network
+
+SOCKET = "/run/containerd/containerd.sock"
+HERE = "/node"  # the folder of these files, as the node sees it
+PLUGINS = "/usr/lib/cni"
+# Root may be without CAP_SYS_RESOURCE, in a container say, and AppArmor's profiles would be the machine's.
+CONTAINERD = """
+version = 2
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs",
+]
+[grpc]
+address = "{socket}"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{pause}"
+restrict_oom_score_adj = true
+disable_apparmor = true
+stream_server_address = "{address}"
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "{plugins}"
+conf_dir = "{here}/cni"
+"""
+
+
+def write_configuration(folder: Path, network: Network, port: int) -> None:
+    """Write all of it into a folder that has ca.crt, kubelet.crt and kubelet.key."""
+    said = {"socket": SOCKET, "pause": images.PAUSE, "plugins": PLUGINS, "here": HERE, "address": network.there}
+    (folder / "containerd.toml").write_text(CONTAINERD.format(**said), "utf-8")
+    (folder / "cni").mkdir()
+    (folder / "cni" / "pods.conflist").write_text(json.dumps(_network(network)), "utf-8")
+    (folder / "kubelet.json").write_text(json.dumps(_kubelet(network, port)), "utf-8")
+
+
+def _network(network: Network) -> dict[str, Any]:
+    bridge = {
+        "type": "bridge",
+        "bridge": "pods",
+        "isGateway": True,
+        "ipam": {"type": "host-local", "ranges": [[{"subnet": str(network.pods)}]], "routes": [{"dst": "0.0.0.0/0"}]},
+    }
+    return {"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge]}
+
+
+def _kubelet(network: Network, port: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": network.here,
+        "port": port,
+        "readOnlyPort": 0,
+        "healthzPort": 0,
+        "tlsCertFile": f"{HERE}/kubelet.crt",
+        "tlsPrivateKeyFile": f"{HERE}/kubelet.key",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": False},
+            "x509": {"clientCAFile": f"{HERE}/ca.crt"},
+        },
+        "authorization": {"mode": "AlwaysAllow"},
+        "containerRuntimeEndpoint": f"unix://{SOCKET}",
+        "clusterDNS": [network.here],  # nobody answers there; without one, each pod has a warning
+        "resolvConf": "",
+        "nodeStatusUpdateFrequency": "1s",
+        "nodeStatusReportFrequency": "5m",
+        # What a machine of cgroups of version 1, or one whose disk is almost full, can do nevertheless.
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "cgroupDriver": "cgroupfs",
+        "cgroupsPerQOS": False,
+        "enforceNodeAllocatable": [],
+        "localStorageCapacityIsolation": False,
+        "makeIPTablesUtilChains": False,
+        "evictionHard": {"memory.available": "1Mi"},
+        "imageGCHighThresholdPercent": 100,
+    }

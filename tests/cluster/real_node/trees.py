@@ -1,0 +1,20 @@
+"""The files of a real node: a small Debian with containerd, runc and network plugins, kept in the user's cache."""
+
+import subprocess
+from pathlib import Path
+
+from tests.cluster.real_node import packages
+
+PACKAGES = ("containerd", "runc", "containernetworking-plugins", "iproute2", "mount")
+
+
+def build() -> Path:
+    """The folder that is the root of a node, made where it is not there yet. Nodes do not change it."""
+    return packages.keep("node", __file__, _write)
+
+
+def _write(tree: Path) -> None:
+    tree.mkdir()
+    archive = tree.with_suffix(".tar")
+    packages.write_tree(PACKAGES, archive)
+    subprocess.run(["tar", "-xf", str(archive), "-C", str(tree)], check=True)

@@ -1,0 +1,105 @@
+"""Projects whose runs go through queues of Kueue, and the rights of the server that looks after them."""
+
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from fairlead.core.access import ACCOUNT, SYSTEM, render_access
+from fairlead.model.scopes import Cluster
+from tests.cluster.clients import Client, Object
+from tests.cluster.control_planes import ControlPlane
+from tests.cluster.kueues import Kueue
+from tests.cluster.platforms import CLUSTER, Platform, wait_for
+
+QUEUE = "default"
+GPUS = 8
+CHANGES = ("create", "patch", "update")
+
+
+class Team:
+    """A project whose runs go through a queue, into a ClusterQueue of its own unless it shares another one's."""
+
+    def __init__(self, platform: Platform, kueue: Kueue, pool: str = "", cluster: str = CLUSTER, **spec: Any) -> None:
+        self.platform, self.kueue = platform, kueue
+        self.name = f"t{uuid.uuid4().hex[:6]}"
+        self.pool = pool or self.name
+        self.namespace = f"{platform.name}-{self.name}"
+        platform.api("POST", "/projects", {"name": self.name, "parent": f"cluster/{cluster}"})
+        labels = {"fairlead.dev/project": self.name}
+        meta = {"name": self.namespace, "labels": labels}
+        platform.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+        if not pool:
+            kueue.add_queue(self.pool, GPUS, **spec)
+
+    def open_queue(self) -> "Team":
+        """Make its queue."""
+        self.kueue.open_queue(self.namespace, QUEUE, leads_to=self.pool)
+        return self
+
+    def submit(self, gpus: int = 4, name: str = "train", **asked: Any) -> str:
+        """Submit a run that goes on until it is stopped."""
+        function = {"name": name, "kind": "container", "image": "example.test/sleep"}
+        said = {"function": function, "resources": {"gpu": gpus}, **asked}
+        return str(self.platform.api("POST", f"/projects/{self.name}/runs", said)["id"])
+
+    def why(self, run: str) -> dict[str, Any]:
+        """Why a run is where it is."""
+        found: dict[str, Any] = self.platform.api("GET", f"/runs/{run}/why")
+        return found
+
+    def until_told(self, run: str, *words: str) -> list[str]:
+        """What else is told of a run, once each of these words is in it."""
+        return wait_for(  # type: ignore[no-any-return]
+            lambda: self.why(run)["details"], lambda told: all(any(word in line for line in told) for word in words)
+        )
+
+    def stop(self, *runs: str) -> None:
+        """Stop runs, and wait until they are."""
+        for run in runs:
+            self.platform.api("POST", f"/runs/{run}/stop")
+        for run in runs:
+            self.platform.until(run, "stopped")
+
+    def job_name(self, run: str) -> str:
+        """How the Job of a run is called, and so the run in what is told."""
+        return str(self.platform.job_of(run)["metadata"]["name"])
+
+    def history(self, run: str) -> list[str]:
+        """The states and reasons that a run went through, less those that depend on the moment."""
+        told = [(event["state"], event["reason"]) for event in self.platform.api("GET", f"/runs/{run}/events")]
+        return [f"{state} {reason}" for state, reason in told if reason not in ("Starting", "Claimed")]
+
+    def written(self) -> Counter[str]:
+        """How often the server has made or changed a Job of this project."""
+        account = f"system:serviceaccount:{SYSTEM}:{ACCOUNT}"
+        done = [event for event in self.platform.plane.requests(account) if event["responseStatus"]["code"] < 300]
+        refs = [(event["verb"], event.get("objectRef", {})) for event in done]
+        return Counter(
+            verb
+            for verb, ref in refs
+            if verb in CHANGES and (ref.get("resource"), ref.get("namespace")) == ("jobs", self.namespace)
+        )
+
+
+def make_kubeconfig(plane: ControlPlane, admin: Client, file: Path, *, without: str = "") -> Path:
+    """What `fairlead clusters rbac` prints, given to a service account; without the rules of one API group."""
+    cluster = Cluster(name=CLUSTER, queueing="kueue")
+    space, _, *roles = render_access(cluster, [])
+    if admin.find(f"/api/v1/namespaces/{SYSTEM}") is None:
+        admin.create(space)
+    if without:
+        rules = [rule for rule in roles[0]["rules"] if without not in rule["apiGroups"]]
+        name = f"{ACCOUNT}-without"
+        roles = [{**roles[0], "rules": rules}, *roles[1:]]
+        roles = [renamed(role, name) for role in roles]
+    return plane.write_kubeconfig(file, plane.make_account(SYSTEM, name if without else ACCOUNT, roles))
+
+
+def renamed(role: Object, account: str) -> Object:
+    """The same of another service account."""
+    named = {**role, "metadata": {**role["metadata"], "name": f"{role['metadata']['name']}-{account}"}}
+    if "roleRef" in role:
+        named["roleRef"] = {**role["roleRef"], "name": f"{role['roleRef']['name']}-{account}"}
+        named["subjects"] = [{**role["subjects"][0], "name": account}]
+    return named

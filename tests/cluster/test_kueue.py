@@ -1,0 +1,312 @@
+"""Runs in the queues of a real Kueue: it holds them and lets them go, and each says what it waits for, behind whom."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster import control_planes, kueues
+from tests.cluster.clients import Client, Object, until
+from tests.cluster.control_planes import ControlPlane
+from tests.cluster.kubelets import FakeKubelet
+from tests.cluster.kueues import Kueue
+from tests.cluster.platforms import CLUSTER, Platform, wait_for
+from tests.cluster.teams import GPUS, Team, make_kubeconfig
+from tests.processes.machines import Machine
+
+LOW, HIGH = "low-of-kueue", "high-of-kueue"
+FIRST = "it is number 1 in ClusterQueue"
+ONE_START = {"create": 1, "patch": 1}  # made, then released
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """A control plane of these tests alone: Kueue looks at all Jobs of one."""
+    with control_planes.running(audit=True) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def admin(control_plane: ControlPlane) -> Iterator[Client]:
+    """Somebody who may do everything."""
+    with control_plane.client() as admin:
+        yield admin
+
+
+@pytest.fixture(scope="module")
+def kubelet(control_plane: ControlPlane) -> Iterator[FakeKubelet]:
+    """The kubelet of a node that has room for all, so that nobody waits for anything but a queue."""
+    with FakeKubelet(control_plane) as kubelet:
+        kubelet.add_node("large", gpus=500)
+        yield kubelet
+
+
+@pytest.fixture(scope="module")
+def kueue(control_plane: ControlPlane, admin: Client) -> Iterator[Kueue]:
+    """Kueue, beside the control plane."""
+    with kueues.running(control_plane, admin) as kueue:
+        for name, value in {LOW: 10, HIGH: 1000}.items():
+            kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+            admin.create({**kind, "value": value})
+        yield kueue
+
+
+@pytest.fixture(scope="module")
+def platform(
+    shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, kueue: Kueue
+) -> Platform:
+    """A server that may do no more on the cluster than what it asks for."""
+    kubeconfig = make_kubeconfig(control_plane, admin, shared_machine.folder / "kueue.kubeconfig")
+    return Platform(shared_machine, control_plane, admin, kubeconfig, queueing="kueue")
+
+
+@pytest.fixture
+def team(platform: Platform, kueue: Kueue) -> Iterator[Team]:
+    """A project with a queue, whose runs are ended with the test."""
+    made = Team(platform, kueue).open_queue()
+    yield made
+    live = platform.api("GET", f"/runs?scope=project/{made.name}&live=true&limit=100")
+    items = live["items"] if isinstance(live, dict) else live
+    made.stop(*(run["id"] for run in items))
+
+
+# Waiting for quota
+
+
+def test_as_many_run_as_the_quota_allows_and_the_next_says_what_it_waits_for(team: Team) -> None:
+    first, second = team.submit(), team.submit()
+    team.platform.until(first, "running")
+    team.platform.until(second, "running")
+    third = team.submit(name="third")
+    waits = f"waits in queue default, which leads to ClusterQueue {team.pool}"
+    said = wait_for(lambda: team.platform.show(third), lambda now: now["message"] == waits)
+    assert (said["state"], said["reason"]) == ("pending", "Queued")
+    one, other = sorted((team.job_name(first), team.job_name(second)))  # of those of one second
+    told = team.until_told(third, "Kueue says: ")
+    assert told == [
+        f"asks for 4 GPUs; 8 of 8 are taken in ClusterQueue {team.pool}",
+        f"who holds GPUs there: run {one} (4) and run {other} (4)",
+        f"it is number 1 in ClusterQueue {team.pool}",
+        "Kueue says: couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor "
+        "default, 4 more needed",
+    ]
+    printed = team.platform.terminal("runs", "why", third).out
+    assert all(line in printed for line in told), printed
+    team.stop(first)
+    team.platform.until(third, "running")
+    assert team.history(third) == ["queued Queued", "pending Queued", "running Running"]
+    assert team.written() == {"create": 3, "patch": 3}
+
+
+def test_those_before_it_and_those_who_hold_are_named_to_whoever_may_see_them(team: Team, kueue: Kueue) -> None:
+    other = Team(team.platform, kueue, pool=team.pool).open_queue()
+    held = team.submit(8, "large")
+    team.platform.until(held, "running")
+    # Of those that came in the same second, Kueue takes any first.
+    before = [team.submit(4, "before", priority_class=HIGH), other.submit(2, "between", priority_class=LOW)]
+    for run in before:
+        team.until_told(run, "Kueue says: ")
+    last = other.submit(8, "last")
+    behind = f"behind run {team.job_name(before[0])} and run {other.job_name(before[1])}; what fits may go before"
+    told = other.until_told(last, behind, f"run {team.job_name(held)} (8)")
+    assert f"it is number 3 in ClusterQueue {team.pool}, {behind} what does not" in told
+    assert (other.why(last)["ahead"], other.why(last)["position"]) == (2, 3)
+    vera = {"subject": "user:vera", "role": "viewer", "scope": f"project/{other.name}"}
+    team.platform.api("POST", "/roles", vera)
+    token = team.platform.api("POST", "/tokens", {"name": f"vera-{other.name}", "user": "vera"})["token"]
+    with team.platform.server.client(token) as seer:
+        shown = seer.get(f"/runs/{last}/why").json()
+    assert "who holds GPUs there: 1 of others (8)" in shown["details"]
+    known = f"behind run {other.job_name(before[1])} and 1 other"
+    assert any(known in line for line in shown["details"]), shown["details"]
+    assert "large" not in str(shown)
+    assert team.namespace not in str(shown)
+    other.stop(last, before[1])
+
+
+def test_of_those_that_wait_the_one_with_the_higher_priority_goes_first(team: Team) -> None:
+    held = team.submit(8)
+    team.platform.until(held, "running")
+    low = team.submit(8, "low", priority_class=LOW)
+    team.until_told(low, FIRST)
+    high = team.submit(8, "high", priority_class=HIGH)
+    team.until_told(high, FIRST)
+    team.until_told(low, f"it is number 2 in ClusterQueue {team.pool}, behind run {team.job_name(high)}")
+    team.stop(held)
+    team.platform.until(high, "running")
+    assert team.platform.show(low)["state"] == "pending"
+    team.stop(high)
+    team.platform.until(low, "running")
+
+
+def test_one_that_asks_for_more_than_there_ever_is_says_so(team: Team, kueue: Kueue) -> None:
+    run = team.submit(16)
+    words = f"asks for 16 GPUs, and ClusterQueue {team.pool} has a quota of 8: it never goes on unless that grows"
+    said = wait_for(lambda: team.platform.show(run), lambda now: words in now["message"])
+    assert (said["state"], said["reason"]) == ("pending", "Queued")
+    (workload,) = kueue.workloads(team.namespace)
+    assert workload["status"]["conditions"][0]["status"] == "False"
+    team.stop(run)
+
+
+# Queues that let nothing go
+
+
+def test_a_queue_that_is_not_there_is_named_and_waited_for(platform: Platform, kueue: Kueue) -> None:
+    team = Team(platform, kueue, pool=f"late-{uuid.uuid4().hex[:6]}")
+    run = team.submit()
+    missing = f"waits for queue default, which is not in namespace {team.namespace}: it goes on once an administrator"
+    wait_for(lambda: platform.show(run), lambda now: missing in now["message"])
+    team.open_queue()
+    leads = f"waits in queue default, which leads to ClusterQueue {team.pool}, and that is not there"
+    wait_for(lambda: platform.show(run), lambda now: now["message"] == leads)
+    kueue.add_queue(team.pool, GPUS)
+    platform.until(run, "running")
+    assert team.history(run) == ["queued Queued", "pending Queued", "running Running"]
+    assert team.written() == ONE_START
+    team.stop(run)
+
+
+def test_a_queue_that_is_held_lets_nothing_go_until_that_is_taken_back(team: Team, kueue: Kueue) -> None:
+    first = team.submit()
+    team.platform.until(first, "running")
+    kueue.change_queue(team.pool, stopPolicy="Hold")
+    second = team.submit()
+    words = f"ClusterQueue {team.pool} is stopped, and nothing goes on there until that is taken back"
+    wait_for(lambda: team.platform.show(second), lambda now: words in now["message"])
+    checks = team.platform.api("POST", f"/clusters/{CLUSTER}/check")
+    told = [check for check in checks if check["name"] == "queueing" and team.pool in check["message"]]
+    assert [(check["state"], check["message"]) for check in told] == [
+        ("warning", f"ClusterQueue {team.pool} is stopped: runs there wait")
+    ]
+    assert team.platform.show(first)["state"] == "running"
+    kueue.change_queue(team.pool, stopPolicy="None")
+    team.platform.until(second, "running")
+
+
+# What Kueue takes back
+
+
+def test_one_that_has_to_leave_waits_again_and_is_the_same_job_all_along(team: Team, kueue: Kueue) -> None:
+    run = team.submit()
+    team.platform.until(run, "running")
+    job = team.platform.job_of(run)["metadata"]["uid"]
+    kueue.change_queue(team.pool, stopPolicy="HoldAndDrain")
+    said = team.platform.until(run, "Evicted")
+    words = f"its queue was stopped; waits in queue default: ClusterQueue {team.pool} is stopped"
+    assert (said["state"], said["message"].startswith(words)) == ("pending", True)
+    until(lambda: not team.platform.pods_of(run))
+    kueue.change_queue(team.pool, stopPolicy="None")
+    team.platform.until(run, "running")
+    assert team.platform.job_of(run)["metadata"]["uid"] == job
+    assert team.history(run)[:3] == ["queued Queued", "pending Queued", "running Running"]
+    assert team.history(run)[-1] == "running Running"
+    assert team.written() == ONE_START
+
+
+def test_one_with_a_lower_priority_makes_room_and_comes_back(platform: Platform, kueue: Kueue) -> None:
+    team = Team(platform, kueue, preemption={"withinClusterQueue": "LowerPriority"}).open_queue()
+    low = team.submit(8, "low", priority_class=LOW)
+    platform.until(low, "running")
+    high = team.submit(8, "high", priority_class=HIGH)
+    said = platform.until(low, "Preempted")
+    words = "it made room for one with a higher priority; waits in queue default"
+    assert (said["state"], said["message"].startswith(words)) == ("pending", True)
+    platform.until(high, "running")
+    team.until_told(low, f"who holds GPUs there: run {team.job_name(high)} (8)", FIRST)
+    team.stop(high)
+    platform.until(low, "running")
+    assert "pending Preempted" in team.history(low)
+    assert team.written() == {"create": 2, "patch": 2}
+    team.stop(low)
+
+
+def test_a_workload_that_is_removed_is_made_again_and_the_run_goes_on(team: Team, kueue: Kueue) -> None:
+    running = team.submit(8, "running")
+    team.platform.until(running, "running")
+    waiting = team.submit(8, "waiting")
+    team.until_told(waiting, FIRST)
+    before = {item["metadata"]["uid"] for item in kueue.workloads(team.namespace)}
+    for item in kueue.workloads(team.namespace):
+        team.platform.admin.delete(f"{kueues.PATH}/namespaces/{team.namespace}/workloads/{item['metadata']['name']}")
+    until(lambda: len({item["metadata"]["uid"] for item in kueue.workloads(team.namespace)} - before) == 2)
+    states = wait_for(
+        lambda: sorted(team.platform.show(run)["state"] for run in (running, waiting)),
+        lambda found: found == ["pending", "running"],
+    )
+    assert states == ["pending", "running"]
+    assert team.written() == {"create": 2, "patch": 2}
+
+
+# What is done to runs that wait
+
+
+def test_a_server_that_starts_again_finds_those_that_wait(team: Team) -> None:
+    held = team.submit(8)
+    team.platform.until(held, "running")
+    waiting = team.submit(8)
+    team.until_told(waiting, FIRST)
+    team.platform.restart()
+    team.until_told(waiting, f"who holds GPUs there: run {team.job_name(held)} (8)", FIRST)
+    team.stop(held)
+    team.platform.until(waiting, "running")
+    assert team.history(waiting) == ["queued Queued", "pending Queued", "running Running"]
+    assert team.written() == {"create": 2, "patch": 2}
+
+
+def test_one_that_is_stopped_while_it_waits_leaves_nothing_behind(team: Team, kueue: Kueue) -> None:
+    held = team.submit(8)
+    team.platform.until(held, "running")
+    waiting = team.submit(8)
+    team.until_told(waiting, FIRST)
+    team.stop(waiting)
+    assert len(until(lambda: _only(kueue.workloads(team.namespace)))) == 1
+    team.stop(held)
+    until(lambda: not kueue.workloads(team.namespace))
+
+
+def test_while_kueue_is_away_runs_wait_and_go_on_when_it_is_back(team: Team, kueue: Kueue) -> None:
+    running, unwanted = team.submit(4), team.submit(8, "unwanted")
+    team.platform.until(running, "running")
+    team.until_told(unwanted, FIRST)
+    kueue.stop()
+    try:
+        waiting = team.submit(4)
+        team.platform.until(waiting, "pending")
+        team.platform.api("POST", f"/runs/{unwanted}/stop")
+        team.platform.until(unwanted, "Ending", "stopping")
+        assert team.platform.show(running)["state"] == "running"
+    finally:
+        kueue.start()
+    team.platform.until(waiting, "running")
+    team.platform.until(unwanted, "stopped")
+    assert team.written() == {"create": 3, "patch": 3}
+
+
+def test_who_may_not_look_at_the_queues_is_told_so_and_its_runs_go_on(
+    platform: Platform, control_plane: ControlPlane, admin: Client, kueue: Kueue
+) -> None:
+    file = platform.machine.folder / "blind.kubeconfig"
+    kubeconfig = make_kubeconfig(control_plane, admin, file, without=kueues.GROUP)
+    details = {"namespace": f"{platform.name}-{{project}}", "queueing": "kueue"}
+    platform.api("POST", "/clusters", {"name": "blind", **details})
+    told = platform.terminal("clusters", "connect", "blind", "--kubeconfig", str(kubeconfig), code=1)
+    assert "missing: get workloads.kueue.x-k8s.io" in told.out
+    team = Team(platform, kueue, cluster="blind").open_queue()
+    held = team.submit(8)
+    platform.until(held, "running")
+    waiting = team.submit(8)
+    wait_for(lambda: platform.show(waiting), lambda now: now["message"] == "waits in queue default of the cluster")
+    (trouble,) = team.until_told(waiting, "what is in its queue cannot be seen: ")
+    assert "cannot list resource" in trouble
+    checks = {check["name"]: check for check in platform.api("POST", "/clusters/blind/check")}
+    assert checks["permissions"]["state"] == "problem"
+    assert "list workloads.kueue.x-k8s.io" in checks["permissions"]["message"]
+    assert checks["queueing"]["state"] == "warning"
+    team.stop(held)
+    platform.until(waiting, "running")
+    team.stop(waiting)
+
+
+def _only(items: list[Object]) -> list[Object] | None:
+    return items if len(items) == 1 else None

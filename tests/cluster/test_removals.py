@@ -1,0 +1,141 @@
+"""What somebody takes from runs by hand while they live, and what a namespace has no room for."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fairlead.sdk.runs import Run
+from tests.cluster.clients import Client, Object, until
+from tests.cluster.control_planes import ControlPlane
+from tests.cluster.kubelets import FakeKubelet
+from tests.cluster.ledgers import AT_MOST_ONCE, SETTLE_SECONDS, Ledger
+from tests.cluster.platforms import Platform, wait_for
+from tests.cluster.test_reasons import adding
+from tests.cluster.test_storms import WHOLE
+from tests.processes.machines import Machine
+
+ALL_GPUS = {"resources": {"gpu": 8}}
+PLURALS = {"job": "apis/batch/v1/{}/jobs", "pod": "api/v1/{}/pods", "claim": "api/v1/{}/persistentvolumeclaims"}
+# How runs end of which such an object is removed: while they run, and while they wait for a node.
+RUNNING = {"job": "failed Lost", "pod": "failed PodRemoved", "claim": "completed"}
+WAITING = {"job": "completed", "pod": "failed PodRemoved", "claim": "stopped"}
+# Of each too little for all, and of some less than of others: each run meets most of these limits on its way.
+FEW = {"pods": "2", "count/jobs.batch": "6", "persistentvolumeclaims": "4", "secrets": "3"}
+
+
+@pytest.fixture(scope="module")
+def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client) -> Platform:
+    """A server that removes the objects of a run as soon as it has ended."""
+    made = Platform(shared_machine, control_plane, admin)
+    made.variables = {"FAIRLEAD_KEEP_OBJECTS_MINUTES": "0"}
+    made.restart()
+    until(lambda: made.api("GET", "/nodes"))
+    made.project.set_secret("TOKEN", "hunter2hunter2")
+    return made
+
+
+@pytest.fixture(scope="module")
+def ledger(platform: Platform, kubelet: FakeKubelet) -> Ledger:
+    """What is to become of the runs of these tests."""
+    return Ledger(platform, kubelet)
+
+
+@pytest.fixture(scope="module")
+def gate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What keeps a run until somebody opens it to write."""
+    made = tmp_path_factory.mktemp("gates") / "gate"
+    os.mkfifo(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def moved(platform: Platform, kubelet: FakeKubelet, ledger: Ledger, gate: Path) -> Run:
+    """A run whose node is taken away. It takes Kubernetes a minute to notice: the others do not wait for that."""
+    with adding(platform, kubelet, "doomed") as there:
+        run = ledger.note(platform.shell(f": < {gate}", **WHOLE, **there), "completed", pods=(2,))
+        platform.until(run, "running")
+    return run
+
+
+def remove(platform: Platform, kind: str, run: Run) -> None:
+    """Remove an object of a run, as somebody does with kubectl."""
+    path = f"/{PLURALS[kind]}"
+    (found,) = platform.admin.items(path.replace("{}/", ""), labelSelector=f"fairlead.dev/run={run.id}")
+    meta = found["metadata"]
+    where = path.format(f"namespaces/{meta['namespace']}")
+    platform.admin.delete(f"{where}/{meta['name']}", propagationPolicy="Background")
+
+
+def test_what_is_removed_of_runs_by_hand_ends_them_as_the_documentation_says(
+    moved: Run, platform: Platform, ledger: Ledger, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    holder = ledger.note(platform.pretend("sleep", **ALL_GPUS), "stopped")
+    running = {kind: ledger.note(platform.shell(f": < {gate}", **WHOLE), RUNNING[kind]) for kind in RUNNING}
+    for run in (holder, *running.values()):
+        platform.until(run, "running")
+    waiting = {
+        kind: ledger.note(platform.pretend("succeed", **ALL_GPUS, **WHOLE), WAITING[kind], pods=AT_MOST_ONCE, jobs=jobs)
+        for kind, jobs in {"job": (2,), "pod": (1,), "claim": (1,)}.items()
+    }
+    for run in waiting.values():
+        platform.until(run, "Unschedulable")
+    for kind in PLURALS:
+        remove(platform, kind, running[kind])
+        remove(platform, kind, waiting[kind])
+
+    for kind in ("job", "pod"):
+        platform.until(running[kind], "failed")
+    assert platform.show(running["claim"])["state"] == "running"
+    os.close(os.open(gate, os.O_WRONLY))
+    platform.until(running["claim"], "completed")
+    holder.stop()
+    platform.until(waiting["job"], "completed")
+    until(lambda: "persistentvolumeclaim" in platform.show(waiting["claim"])["message"])
+    told = platform.show(waiting["claim"])
+    assert (told["state"], told["reason"]) == ("pending", "Unschedulable")
+    assert told["message"].endswith('-data" not found. not found'), told["message"]
+    waiting["claim"].stop()
+
+
+def test_what_a_namespace_has_no_room_for_waits_until_there_is_some(
+    platform: Platform, admin: Client, ledger: Ledger
+) -> None:
+    platform.api("POST", "/projects", {"name": "narrow", "parent": "cluster/main"})
+    platform.api("PUT", "/projects/narrow/secrets/TOKEN", {"value": "hunter2hunter2"})
+    namespace = f"{platform.name}-narrow"
+    labels = {"fairlead.dev/project": "narrow"}
+    admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})
+    meta = {"name": "few", "namespace": namespace}
+    admin.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": FEW}})
+    where = f"/api/v1/namespaces/{namespace}/resourcequotas/few"
+    until(lambda: set(FEW) <= set(admin.get(where).get("status", {}).get("used", {})))
+    function = {"name": "train", "kind": "container", "image": "example.test/succeed"}
+    said = [platform.api("POST", "/projects/narrow/runs", {"function": function, **WHOLE}) for _ in range(12)]
+    runs = [ledger.note(Run(platform.project._connection, each), "completed") for each in said]
+    told = dict[str, set[str]]()
+
+    def look() -> list[Object]:
+        seen = [platform.show(run) for run in runs]
+        for run in seen:
+            told.setdefault(run["reason"], set()).add(run["message"])
+        return seen
+
+    wait_for(look, lambda seen: not any(run["live"] for run in seen), SETTLE_SECONDS)
+    words = told["StartDelayed"] | told["FailedCreate"]
+    assert all("exceeded quota: few, requested: " in each for each in words)
+    assert all(any(f"requested: {resource}=1, used: " in each for each in words) for resource in FEW)
+    assert {run["state"] for run in look()} == {"completed"}
+
+
+def test_one_whose_node_is_removed_runs_on_another(
+    platform: Platform, kubelet: FakeKubelet, ledger: Ledger, moved: Run, gate: Path
+) -> None:
+    assert platform.until(moved, "pending", seconds=120)["reason"] == "NodeLost"
+    with adding(platform, kubelet, "doomed"):
+        platform.until(moved, "running")
+        os.close(os.open(gate, os.O_WRONLY))
+        platform.until(moved, "completed")
+    ledger.check()

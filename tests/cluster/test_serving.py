@@ -1,0 +1,51 @@
+"""What serves on a cluster: as ready as its pods, and reached through the API server."""
+
+from typing import Any
+
+import httpx2
+
+from fairlead.errors import Unavailable
+from fairlead.model.observations import Observation, Phase
+from tests.cluster.benches import KubernetesBench
+from tests.cluster.test_executors import bench  # noqa: F401
+from tests.contracts.executors import SERVES
+from tests.databases import wait_until
+
+PATIENCE = 120.0
+
+
+def ask(bench: KubernetesBench, **inputs: Any) -> httpx2.Response:  # noqa: F811
+    """What the run answers."""
+    reach = bench.executor.reach("r1")
+    headers = dict(reach.headers)
+    return httpx2.post(f"{reach.url}/", json=inputs, headers=headers, verify=reach.verify, trust_env=False, timeout=60)
+
+
+def answers(bench: KubernetesBench) -> bool:  # noqa: F811
+    """Whether it does. That it is ready is known a moment before the API server knows where it is."""
+    try:
+        return ask(bench).status_code == 200
+    except Unavailable:
+        return False
+
+
+def until(bench: KubernetesBench, reason: str) -> Observation:  # noqa: F811
+    """What is seen of the run once it has a reason."""
+    wait_until(lambda: (seen := bench.executor.observe("r1")) is not None and seen.reason == reason, seconds=PATIENCE)
+    seen = bench.executor.observe("r1")
+    assert seen is not None
+    return seen
+
+
+def test_what_serves_is_reached_and_is_degraded_until_it_is_back_where_it_ends(
+    bench: KubernetesBench,  # noqa: F811
+) -> None:
+    bench.start("r1", SERVES, action="serve")
+    until(bench, "Ready")
+    wait_until(lambda: answers(bench), seconds=PATIENCE)
+    ask(bench, code=3)
+    seen = until(bench, "CrashLoopBackOff")
+    assert seen.phase is Phase.DEGRADED
+    assert seen.message.startswith("exited with code 3; it has ended ")
+    until(bench, "Ready")
+    wait_until(lambda: answers(bench), seconds=PATIENCE)

@@ -1,0 +1,165 @@
+"""Tries of runs when servers are killed, and by several servers: none is lost, and none is made twice."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.controllers import ledgers, runs
+from fairlead.errors import Unavailable
+from fairlead.model.observations import Phase
+from fairlead.ports import Store
+from tests.contracts.executors import MemoryExecutor
+from tests.controllers.test_attempts import begin, fail, pass_by, records
+from tests.controllers.test_retention import make_retention
+from tests.controllers.test_taking_over import Now, Servers
+from tests.services.executing import FAR, SERVER, Platform, found_platform
+
+
+class Killed(BaseException):
+    """The server was killed."""
+
+
+def kill(*_args: Any, **_more: Any) -> None:
+    """What happens instead of a step."""
+    raise Killed
+
+
+@pytest.mark.parametrize("step", ["load_tried", "save", "tidy"])
+def test_a_server_that_is_killed_at_the_end_of_a_try_loses_none_and_tries_none_twice(
+    kept_platform: Platform, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    platform, controller = kept_platform, kept_platform.control()
+    run = begin(platform, controller, retries=2)
+    fail(platform, run, "NodeLost")
+    with monkeypatch.context() as killing:
+        killing.setattr(platform.executor if step == "tidy" else controller.ledger, step, kill)
+        with pytest.raises(Killed):
+            controller.tend(run)
+    after = platform.control()
+    for _ in range(3):
+        after.look({run})
+    platform.executor.go(f"{run}-2")
+    after.look({run})
+    again = platform.run(run)
+    assert (again.state, again.attempt) == ("running", 2)
+    assert [attempt.id for attempt in records(platform, run)] == [run]
+    assert platform.events(run).count(("queued", "Retrying")) == 1
+    assert platform.executor.count("start", f"{run}-2") == 1
+    make_retention(platform).sweep()
+    assert platform.executor.count("tidy", run) >= 1
+
+
+def test_what_is_kept_of_a_try_and_what_comes_next_are_kept_together(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = platform.control()
+    run = begin(platform, controller, retries=1)
+    before = platform.run(run)
+    fail(platform, run, "NodeLost")
+    with monkeypatch.context() as killing:
+        killing.setattr(ledgers, "_record_attempt", kill)
+        with pytest.raises(Killed):
+            controller.tend(run)
+    assert platform.run(run) == before
+    assert records(platform, run) == []
+
+
+@pytest.mark.parametrize("step", ["claimed", "loaded", "started"])
+def test_a_server_that_is_killed_while_it_starts_a_try_starts_it_once(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    controller = platform.control()
+    run = begin(platform, controller, retries=1)
+    fail(platform, run, "NodeLost")
+    controller.look({run})
+    start = platform.executor.start
+
+    def start_and_die(work: Any) -> None:
+        start(work)
+        raise Killed
+
+    with monkeypatch.context() as killing:
+        if step == "claimed":
+            killing.setattr(platform.executor, "observe", kill)
+        elif step == "loaded":
+            killing.setattr(platform.executor, "start", kill)
+        else:
+            killing.setattr(platform.executor, "start", start_and_die)
+        with pytest.raises(Killed):
+            controller.look({run})
+    assert platform.state(run) == ("pending", "Claimed")
+    after = platform.control()
+    after.look(set())
+    after.look({run})
+    assert platform.state(run)[0] == "starting"
+    assert sorted(platform.executor.list_runs()) == [run, f"{run}-2"]
+    assert platform.run(run).attempt == 2
+
+
+def test_a_try_that_cannot_be_told_of_now_is_not_taken_for_one_that_failed(platform: Platform) -> None:
+    controller = platform.control()
+    run = begin(platform, controller, retries=1)
+    platform.executor.broken[run] = Unavailable("no answer")
+    pass_by(platform, controller)
+    assert (platform.run(run).state, platform.run(run).attempt) == ("running", 1)
+
+
+def test_another_server_may_try_it_next(platform: Platform) -> None:
+    controller, other = platform.control(), MemoryExecutor()
+    run = begin(platform, controller, retries=1)
+    fail(platform, run)
+    controller.look({run})
+    pass_by(platform, platform.control("s2", other), 20)
+    again = platform.run(run)
+    assert (again.held_by, again.attempt, other.list_runs()) == ("s2", 2, [f"{run}-2"])
+    assert [attempt.held_by for attempt in records(platform, run)] == [SERVER]
+
+
+# Clusters
+
+
+@pytest.fixture
+def servers(store: Store, monkeypatch: pytest.MonkeyPatch) -> Servers:
+    """Two servers before one cluster, on every kind of store in turn."""
+    monkeypatch.setattr(runs, "Hands", Now)
+    made = Servers(found_platform(store, monkeypatch))
+    for name in ("one", "two"):
+        made.start(name)
+    return made
+
+
+def test_on_a_cluster_a_run_is_tried_again_once_by_whichever_server(servers: Servers) -> None:
+    platform = servers.platform
+    run = platform.submit(FAR, retries=2)
+    servers.look("one", "two")
+    for number, reason in ((1, "ExitCode"), (2, "NodeLost")):
+        execution = run.id if number == 1 else f"{run.id}-{number}"
+        servers.executors["one"].end(execution, Phase.FAILED, reason=reason, message="bad")
+        for controller in servers.controllers.values():
+            controller.look({run.id})
+        for _ in range(9):
+            servers.look("two", "one")
+    found = platform.run(run.id)
+    assert (found.attempt, found.state) == (3, "starting")
+    assert sorted(servers.kept) == [run.id, f"{run.id}-2", f"{run.id}-3"]
+    assert [attempt.reason for attempt in records(platform, run.id)] == ["ExitCode", "NodeLost"]
+    started = [execution for on in servers.executors.values() for call, execution in on.calls if call == "start"]
+    assert sorted(started) == sorted(servers.kept)
+
+
+def test_on_a_cluster_the_pause_and_the_quota_hold_too(servers: Servers) -> None:
+    platform = servers.platform
+    platform.world.put_policy(FAR, quota={"runs": 1})
+    run, behind = platform.submit(FAR, retries=1), platform.submit(FAR)
+    servers.look("one")
+    servers.executors["one"].end(run.id, Phase.FAILED, reason="ExitCode", message="bad")
+    servers.controllers["one"].look({run.id})
+    servers.controllers["one"].look({run.id})
+    assert platform.state(run.id) == ("queued", "Retrying")
+    assert platform.state(behind.id)[0] == "pending"
+    for _ in range(4):
+        servers.look("one")
+    assert platform.state(run.id) == ("queued", "QuotaExceeded")
+    servers.executors["one"].end(behind.id)
+    servers.controllers["one"].look({behind.id})
+    assert platform.state(run.id)[0] == "pending"

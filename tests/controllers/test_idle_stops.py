@@ -1,0 +1,81 @@
+"""Workspaces that nobody uses are stopped, where that was asked for."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead.controllers.runs import RunController
+from fairlead.core import idleness
+from fairlead.model.observations import Observation, Phase
+from tests.services.executing import Platform
+
+NOTEBOOK = {"name": "notebook", "command": ["sleep", "infinity"], "port": 8888}
+
+
+def start(platform: Platform, **asked: Any) -> str:
+    """A workspace that runs."""
+    platform.executor.cores = 0.0
+    run = platform.submit(function=NOTEBOOK, action="workspace", **asked)
+    controller = platform.control()
+    controller.look(set())
+    platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=platform.world.clock())
+    controller.look({run.id})
+    return run.id
+
+
+def pass_by(platform: Platform, controller: RunController, minutes: float) -> None:
+    """Let time pass, and look."""
+    platform.world.clock.pass_by(minutes=minutes)
+    controller.look(set())
+
+
+def use(platform: Platform, run_id: str) -> None:
+    """What a request at its URL leaves."""
+    with platform.world.store.recording() as tx:
+        run = platform.run(run_id)
+        tx.save(replace(run, used_at=platform.world.clock(), revision=run.revision + 1))
+
+
+def test_what_nobody_uses_is_stopped_with_the_reason(platform: Platform) -> None:
+    controller, run_id = platform.control(), start(platform, idle_timeout="30m")
+    pass_by(platform, controller, 29)
+    assert platform.state(run_id)[0] == "running"
+    use(platform, run_id)
+    pass_by(platform, controller, 29)
+    assert platform.state(run_id)[0] == "running"
+    pass_by(platform, controller, 2)
+    assert platform.state(run_id) == ("stopping", "Idle")
+    platform.executor.kept[run_id].seen = Observation(Phase.FAILED, "Stopped", stopped=True)
+    platform.control().look({run_id})
+    stopped = platform.run(run_id)
+    assert (stopped.state, stopped.reason, stopped.message) == ("stopped", "Idle", "nobody used it for 30m")
+    assert stopped.stopped_by == idleness.BY
+
+
+def test_a_server_that_was_away_does_not_count_that_time(platform: Platform) -> None:
+    run_id = start(platform, idle_timeout="30m")
+    platform.world.clock.pass_by(hours=2)
+    controller = platform.control()
+    controller.look(set())
+    assert platform.state(run_id)[0] == "running"
+    platform.world.clock.pass_by(minutes=31)
+    controller.look(set())
+    assert platform.state(run_id) == ("stopping", "Idle")
+
+
+def test_one_whose_usage_cannot_be_read_keeps_no_other_from_being_stopped(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, idle = (start(platform, idle_timeout="30m") for _ in range(2))
+    controller, read = platform.control(), platform.executor.read_usage
+    monkeypatch.setattr(platform.executor, "read_usage", lambda run_id: read(run_id) if run_id != broken else 1 / 0)
+    platform.world.clock.pass_by(minutes=31)
+    controller.look(set())
+    assert [platform.state(run_id)[0] for run_id in (broken, idle)] == ["running", "stopping"]
+
+
+def test_without_a_time_it_stays(platform: Platform) -> None:
+    controller, run_id = platform.control(), start(platform)
+    pass_by(platform, controller, 60 * 24 * 30)
+    assert platform.state(run_id)[0] == "running"

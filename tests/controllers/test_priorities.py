@@ -1,0 +1,34 @@
+"""Who is given a place first: by priority, then by age."""
+
+from tests.controllers.test_turns import pass_by, states
+from tests.services.executing import HOME, Platform
+
+
+def test_a_higher_priority_comes_first_and_then_the_older_one(kept_platform: Platform) -> None:
+    platform = kept_platform
+    platform.world.put_policy(HOME, quota={"runs": 1})
+    going = platform.submit()
+    controller = platform.control()
+    controller.look(set())
+    plain, low, high, later = (platform.submit(priority=priority) for priority in (0, -5, 7, 7))
+    controller.look(set())
+    order = []
+    for _ in range(4):
+        platform.executor.end(going.id)
+        controller.look({going.id})
+        (going,) = (run for run in (plain, low, high, later) if platform.state(run.id)[0] == "pending")
+        order.append(going)
+    assert order == [high, later, plain, low]
+
+
+def test_on_a_full_machine_a_higher_priority_comes_first(platform: Platform) -> None:
+    going = platform.submit(resources={"cpu": 8})
+    controller = platform.control()
+    controller.look(set())
+    plain, high = platform.submit(resources={"cpu": 8}), platform.submit(resources={"cpu": 8}, priority=1)
+    pass_by(platform)
+    controller.look(set())
+    platform.executor.end(going.id)
+    pass_by(platform)
+    controller.look({going.id})
+    assert states(platform, plain, high) == ["queued", "pending"]

@@ -1,0 +1,68 @@
+"""When a workspace is idle."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fairlead.core.idleness import is_idle, is_unused, tell_idle
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+HALF_AN_HOUR = 1800
+
+
+def ago(minutes: float) -> datetime:
+    return NOW - timedelta(minutes=minutes)
+
+
+def sampled(*cores: float, every_minutes: float = 1.0) -> list[dict[str, object]]:
+    """Samples up to now, the oldest first."""
+    return [{"at": ago(every_minutes * (len(cores) - 1 - place)), "cpu": used} for place, used in enumerate(cores)]
+
+
+@pytest.mark.parametrize(("used", "started", "unused"), [
+    (None, 31, True),
+    (None, 29, False),
+    (31, 100, True),
+    (30, 100, True),
+    (29, 100, False),
+    (100, 29, False),  # used before it was started anew
+    (None, None, False),
+])  # fmt: skip
+def test_what_nobody_has_used_for_that_long_is_unused(used: float | None, started: float | None, unused: bool) -> None:
+    used_at, started_at = (None if minutes is None else ago(minutes) for minutes in (used, started))
+    assert is_unused(HALF_AN_HOUR, used_at, started_at, NOW) is unused
+    assert is_idle(HALF_AN_HOUR, used_at, started_at, [], NOW) is unused
+
+
+@pytest.mark.parametrize(("cores", "idle"), [
+    ([0.0] * 40, True),
+    ([0.049] * 40, True),
+    ([0.05] * 40, False),
+    ([1.0] * 9 + [0.0] * 31, True),  # that was before the half hour
+    ([0.0] * 20 + [1.0] + [0.0] * 19, True),  # a moment's work
+    ([0.0] * 20 + [1.0] * 5 + [0.0] * 15, False),  # and more than that
+    ([0.0] * 39 + [1.0], False),  # it works right now
+])  # fmt: skip
+def test_what_works_by_itself_is_not_idle(cores: list[float], idle: bool) -> None:
+    assert is_idle(HALF_AN_HOUR, None, ago(600), sampled(*cores), NOW) is idle
+
+
+def test_what_is_measured_seldom_is_judged_by_the_last_that_is_known() -> None:
+    old = [{"at": ago(28), "cpu": 0.0}, {"at": ago(5), "cpu": 0.06}]
+    assert not is_idle(HALF_AN_HOUR, None, ago(600), old, NOW)
+    assert is_idle(HALF_AN_HOUR, None, ago(600), [*old[:1], {**old[1], "cpu": 0.04}], NOW)
+
+
+def test_where_nothing_was_measured_lately_the_last_that_was_counts() -> None:
+    long_ago = [{"at": ago(120), "cpu": 0.0}, {"at": ago(90), "cpu": 8.0}]
+    assert not is_idle(HALF_AN_HOUR, None, ago(600), long_ago, NOW)
+    assert is_idle(HALF_AN_HOUR, None, ago(600), long_ago[:1], NOW)
+
+
+def test_what_is_used_is_never_idle_however_little_it_does() -> None:
+    assert not is_idle(HALF_AN_HOUR, ago(1), ago(600), sampled(*[0.0] * 40), NOW)
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(1800, "30m"), (5400, "1h30m"), (45, "45s")])
+def test_why_it_was_stopped_is_told(seconds: int, told: str) -> None:
+    assert tell_idle(seconds) == f"nobody used it for {told}"

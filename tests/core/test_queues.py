@@ -1,0 +1,74 @@
+"""Where a run stands in a queue of its cluster, in sentences, for readers who may see much or little."""
+
+import pytest
+
+from fairlead.core.telling.queues import tell_standing
+from fairlead.model.quantities import NANOS
+from fairlead.model.queues import Party, Share, Standing
+
+GPU, POOL = "nvidia.com/gpu", "ClusterQueue shared"
+ASKS = {GPU: 4 * NANOS, "cpu": 2 * NANOS}
+FULL = (Share(GPU, "large", 8 * NANOS, 6 * NANOS), Share("cpu", "large", 64 * NANOS, 12 * NANOS))
+
+
+def holds(gpus: int, name: str = "", project: str = "") -> Party:
+    """One that holds GPUs."""
+    return Party(name, project, {GPU: gpus * NANOS})
+
+
+def told(standing: Standing, *projects: str) -> list[str]:
+    """What a reader is told who may see the runs of these projects."""
+    return list(tell_standing(standing, projects.__contains__))
+
+
+def test_of_what_is_lacking_it_says_how_much_is_taken_and_who_holds_it() -> None:
+    standing = Standing(POOL, asks=ASKS, shares=FULL, holders=(holds(4, "a", "forest"), holds(2, "b", "lake")))
+    assert told(standing, "forest", "lake") == [
+        "asks for 4 GPUs; 6 of 8 are taken in ClusterQueue shared",
+        "who holds GPUs there: run a (4) and run b (2)",
+    ]
+
+
+def test_whom_the_reader_may_not_see_is_only_counted() -> None:
+    holders = (holds(4, "a", "forest"), holds(2, "b", "lake"), holds(2))
+    standing = Standing(POOL, asks=ASKS, shares=FULL, holders=holders)
+    assert told(standing, "forest")[1] == "who holds GPUs there: run a (4) and 2 others (4)"
+    assert told(standing, "lake")[1] == "who holds GPUs there: run b (2) and 2 others (6)"
+    assert told(standing)[1] == "who holds GPUs there: 3 of others (8)"
+    assert told(standing, "")[1] == "who holds GPUs there: 3 of others (8)"  # what is no run has no project
+
+
+def test_of_many_the_first_are_named() -> None:
+    ahead = tuple(Party(f"run-{number}", "forest") for number in range(9))
+    (line,) = told(Standing(POOL, ahead=ahead, waits=True, strict=True), "forest")
+    named = ", ".join(f"run run-{number}" for number in range(5))
+    assert line == f"it is number 10 in ClusterQueue shared, behind {named} and 4 others"
+
+
+@pytest.mark.parametrize(
+    ("standing", "line"),
+    [
+        (Standing(POOL, waits=True), "it is number 1 in ClusterQueue shared"),
+        (
+            Standing(POOL, waits=True, ahead=(Party("a", "forest"),)),
+            "it is number 2 in ClusterQueue shared, behind run a; what fits may go before what does not",
+        ),
+        (
+            Standing(POOL, waits=True, ahead=(Party(), Party()), strict=True),
+            "it is number 3 in ClusterQueue shared, behind 2 of others",
+        ),
+        (Standing(says="4 more needed"), "Kueue says: 4 more needed"),
+        (Standing(blind="it is forbidden"), "what is in its queue cannot be seen: it is forbidden"),
+    ],
+)
+def test_its_place_and_what_else_is_known(standing: Standing, line: str) -> None:
+    assert told(standing, "forest") == [line]
+
+
+def test_of_several_flavors_each_is_told_where_none_has_enough() -> None:
+    flavors = (Share(GPU, "large", 8 * NANOS, 8 * NANOS), Share(GPU, "small", 4 * NANOS, NANOS))
+    shown = "8 of 8 of flavor large, 1 of 4 of flavor small are taken in ClusterQueue shared"
+    lent = "others of cohort all share what is left"
+    assert told(Standing(POOL, "all", asks=ASKS, shares=flavors)) == [f"asks for 4 GPUs; {shown}; {lent}"]
+    roomy = (*flavors, Share(GPU, "other", 16 * NANOS, 0))
+    assert told(Standing(POOL, asks=ASKS, shares=roomy)) == []

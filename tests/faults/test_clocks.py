@@ -1,0 +1,198 @@
+"""A clock that is set: what is looked after, held to limits and forgotten goes by the time that really passed."""
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.local import sampling
+from fairlead.adapters.local.payloads import Payload
+from fairlead.adapters.local.sampling import Sampler
+from fairlead.adapters.local.specs import Identity, Spec
+from fairlead.controllers import runs
+from fairlead.controllers.clocks import WaryClock
+from fairlead.controllers.retention import Retention
+from fairlead.controllers.schedules import Scheduler
+from fairlead.model.observations import Observation, Phase
+from fairlead.model.queries import Condition
+from fairlead.model.records import RunRecord, ServerRecord
+from tests.controllers.test_idle_stops import NOTEBOOK
+from tests.making import PYTHON
+from tests.services.executing import HOME, Platform
+from tests.services.worlds import make_asked
+
+HOURS, DAYS, YEAR = timedelta(hours=1), timedelta(days=1), timedelta(days=365)
+SOON = timedelta(seconds=runs.LOOK_EVERY_SECONDS + 1)
+every_jump = pytest.mark.parametrize("by", [3 * HOURS, -3 * HOURS, 40 * DAYS, -40 * DAYS], ids=str)
+
+
+def jump(platform: Platform, by: timedelta) -> None:
+    """Set the clock."""
+    platform.world.clock.now += by
+
+
+def keep_for(platform: Platform, days: int = 30, **more: Any) -> Retention:
+    """What forgets runs and logs after some days."""
+    store, fleet, keep = platform.world.store, platform.control().executors, days * DAYS
+    clock = WaryClock(platform.world.clock, **more)
+    return Retention(store, fleet, clock=clock, keep_runs=keep, keep_logs=keep)
+
+
+@every_jump
+def test_a_server_whose_clock_is_set_looks_after_everything_as_before(platform: Platform, by: timedelta) -> None:
+    controller, going = platform.control(), platform.submit()
+    controller.look(set())
+    platform.executor.go(going.id)
+    controller.look({going.id})
+    jump(platform, by)
+    waiting = platform.submit()
+    platform.executor.end(going.id)  # of which nobody hears
+    jump(platform, SOON)
+    controller.look(set())
+    assert platform.state(going.id) == ("completed", "Completed")
+    assert platform.state(waiting.id) == ("pending", "Claimed")
+    with platform.world.store.reading() as tx:
+        (server,) = tx.find(ServerRecord)
+    assert abs(platform.world.clock() - server.seen_at) < SOON
+
+
+@every_jump
+def test_a_run_does_not_end_before_it_began(platform: Platform, by: timedelta) -> None:
+    controller, run, clock = platform.control(), platform.submit(), platform.world.clock
+    controller.look(set())
+    began_at = clock()
+    platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=began_at)
+    controller.look({run.id})
+    jump(platform, by)
+    platform.executor.end(run.id, started_at=began_at, finished_at=clock())
+    controller.look({run.id})
+    ended = platform.run(run.id)
+    assert ended.started_at is not None
+    assert ended.finished_at is not None
+    assert ended.finished_at >= ended.started_at
+
+
+@every_jump
+def test_a_run_that_is_to_be_tried_again_does_not_wait_for_a_clock_that_was_set(
+    platform: Platform, by: timedelta
+) -> None:
+    controller, run = platform.control(), platform.submit(retries=1)
+    controller.look(set())
+    platform.executor.end(run.id, Phase.FAILED, reason="ExitCode", exit_code=3)
+    controller.look({run.id})
+    assert platform.state(run.id)[0] == "queued"
+    jump(platform, by)
+    controller.look(set())  # notices that the clock was set
+    jump(platform, timedelta(minutes=10))  # longer than any pause
+    controller.look(set())
+    assert (platform.state(run.id)[0] != "queued", platform.run(run.id).attempt) == (True, 2)
+
+
+def test_a_clock_that_is_a_year_ahead_for_a_moment_makes_nobody_forget_anything(platform: Platform) -> None:
+    retention, run = keep_for(platform), finish(platform)
+    retention.sweep()
+    jump(platform, YEAR)
+    for _ in range(3):
+        retention.sweep()
+    jump(platform, -YEAR)
+    retention.sweep()
+    assert platform.run(run).state == "completed"
+    assert platform.executor.list_runs() == [run]
+
+
+def test_a_clock_that_stays_ahead_for_a_day_is_believed(platform: Platform) -> None:
+    counted = [0.0]
+    retention, run = keep_for(platform, count=lambda: counted[0]), finish(platform)
+    retention.sweep()
+    jump(platform, 40 * DAYS)
+    for hours, there in ((1, True), (23, True), (25, False)):
+        counted[0] = hours * HOURS.total_seconds()
+        retention.sweep()
+        assert (platform.executor.list_runs() == [run]) is there, hours
+
+
+def test_a_machine_that_slept_for_long_forgets_what_is_due(platform: Platform) -> None:
+    counted = [0.0]
+    retention, run = keep_for(platform, count=lambda: counted[0]), finish(platform)
+    retention.sweep()
+    jump(platform, 40 * DAYS)
+    counted[0] += (40 * DAYS).total_seconds()
+    retention.sweep()
+    assert (platform.executor.list_runs(), run) == ([], run)
+
+
+def test_a_clock_that_is_set_back_makes_nobody_forget_anything(platform: Platform) -> None:
+    retention, run = keep_for(platform, days=1), finish(platform)
+    retention.sweep()
+    jump(platform, -40 * DAYS)
+    retention.sweep()
+    assert platform.executor.list_runs() == [run]
+
+
+def test_a_schedule_goes_on_after_a_clock_was_a_year_ahead_for_a_moment(platform: Platform) -> None:
+    services, clock = platform.world.services, platform.world.clock
+    services.schedules.create(platform.world.root, HOME, make_asked(function=PYTHON, schedule="0 6 * * *"))
+    scheduler = Scheduler(platform.world.store, services.schedules.occur, clock)
+    jump(platform, YEAR)
+    scheduler.look()
+    jump(platform, -YEAR)
+    scheduler.look()
+    count = count_runs(platform)
+    for _ in range(3):
+        jump(platform, DAYS)
+        scheduler.look()
+    assert count_runs(platform) == count + 3
+
+
+def test_a_workspace_is_not_stopped_because_the_clock_was_set_ahead(platform: Platform) -> None:
+    counted = [0.0]
+    controller = platform.control()
+    platform.executor.cores = 0.0
+    controller.wary = WaryClock(platform.world.clock, lambda: counted[0])
+    run = platform.submit(function=NOTEBOOK, action="workspace", idle_timeout="30m")
+    controller.look(set())
+    platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=platform.world.clock())
+    controller.look({run.id})
+    jump(platform, 3 * HOURS)
+    controller.look(set())
+    assert platform.state(run.id)[0] == "running"
+    counted[0] += HOURS.total_seconds()
+    jump(platform, HOURS)
+    controller.look(set())
+    assert platform.state(run.id) == ("stopping", "Idle")
+
+
+def test_what_a_run_uses_is_looked_at_also_after_a_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(sampling, "DISK_SHARE", 0)
+    (home := tmp_path / "home").mkdir()
+    identity = Identity(os.getuid(), os.getgid(), [])
+    spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", str(home), identity, disk=50_000)
+    sampler = Sampler(tmp_path, spec, Payload(os.getpid(), {}, -1, isolated=False))
+    now = time.time()
+    assert sampler.look() is None
+    (home / "much").write_bytes(bytes(100_000))
+    monkeypatch.setattr(time, "time", lambda: now - HOURS.total_seconds())
+    exceeded = sampler.look()
+    assert exceeded is not None
+    assert exceeded[0] == "Evicted"
+
+
+def finish(platform: Platform) -> str:
+    """A run that has completed; its id."""
+    run, controller = platform.submit(), platform.control()
+    controller.look(set())
+    platform.executor.end(run.id)
+    controller.look({run.id})
+    return run.id
+
+
+def count_runs(platform: Platform) -> int:
+    """How many runs there are."""
+    with platform.world.store.reading() as tx:
+        return tx.count(RunRecord, Condition("live", "in", (True, False)))

@@ -1,0 +1,117 @@
+"""A disk that is full while runs are submitted, started, write and end: who asks is told, and room is all it takes."""
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.adapters.local.folders import RunFolder
+from fairlead.adapters.local.sweeping import list_processes_of
+from tests.faults.callers import Caller, Noted, calling
+from tests.faults.checking import Footprint, check_all, check_footprint
+from tests.faults.sites import Site, open_site
+from tests.processes.execution import until
+from tests.processes.machines import Machine
+
+SIZE = "48m"
+FULL = "changing the database: the disk of the database is full"
+AT_ONCE = {"FAIRLEAD_CAPACITY": "cpu=1000,mem=1000Gi,disk=1000Gi,runs=40"}
+
+
+@pytest.fixture
+def small_disk(machine: Machine) -> Iterator[Path]:
+    """A data folder on a small disk of its own."""
+    if os.getuid() != 0:
+        pytest.skip("only root can mount a small disk: what happens on a full one is not tested")
+    folder = machine.folder / "data"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0711", "tmpfs", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        machine.close()
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def filling(folder: Path) -> Iterator[None]:
+    """Not a byte is left on a disk."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        for size in (1 << 20, 1 << 12):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(size)) == size:
+                    pass
+    assert os.statvfs(folder).f_bavail == 0
+    yield
+    ballast.unlink()
+
+
+def test_where_the_database_is_on_the_full_disk_requests_are_refused_and_say_so(
+    machine: Machine, small_disk: Path
+) -> None:
+    with open_site(machine, variables=AT_ONCE) as site:
+        noted = live_through(site)
+        assert {told["detail"] for told in noted.refused} == {FULL}
+        assert {told["hint"] for told in noted.refused} == {"make room on it, then try again"}
+        assert {told["code"] for told in noted.refused} == {"unavailable"}
+        check_whole(site.data / "fairlead.db")
+
+
+def test_where_the_database_is_elsewhere_runs_wait_for_room_and_say_so(
+    machine: Machine, small_disk: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere.db"
+    with open_site(machine, "--database", f"sqlite:///{elsewhere}", variables=AT_ONCE) as site:
+        noted = live_through(site, accepted=True)
+        assert noted.refused == []
+        check_whole(elsewhere)
+
+
+def live_through(site: Site, *, accepted: bool = False) -> Noted:
+    """Runs before, during and after the disk is full; where requests are accepted, they wait and say why."""
+    noted, pid = Noted(), site.server.process.pid
+    with Caller(site, noted) as caller:
+        going = [caller.submit(kind) for kind in ("slow", "logging", "writing", "slow", "logging", "writing")]
+        for run_id in going:
+            caller.wait(run_id, "running")
+        before = Footprint.of(pid)
+        # The disk has room again before those who call are waited for.
+        with calling(site, noted, ["fine", "stopped at once", "failing"], callers=4, least=30), filling(site.data):
+            Path(f"{site.ran}.go").touch()
+            if accepted:
+                late = caller.submit("fine")
+                until(lambda: caller.get(late)["reason"] == "StartDelayed")
+                assert "No space left on device" in caller.get(late)["message"]
+            else:
+                until(lambda: len(noted.refused) > 10)
+            until(lambda: not any(map(find_programs, going)))
+            assert all(is_supervised(site, run_id) for run_id in going)
+            assert caller.ask("GET", "/runs").status_code == 200
+        check_all(site, noted)
+        failed = [caller.get(run_id) for run_id in going if noted.kinds[run_id] == "writing"]
+        assert all(run["message"].endswith("; the disk was full while it ran") for run in failed), failed
+        check_footprint(before, Footprint.of(pid))
+    assert site.server.process.poll() is None
+    return noted
+
+
+def find_programs(run_id: str) -> list[int]:
+    """The processes of a run, without the one that looks after it."""
+    return list_processes_of(f"FAIRLEAD_RUN={run_id}".encode())
+
+
+def is_supervised(site: Site, run_id: str) -> bool:
+    """Whether the process that looks after a run is there."""
+    return RunFolder(site.data / "runs" / run_id).is_held
+
+
+def check_whole(file: Path) -> None:
+    """Nothing of a database is damaged."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []

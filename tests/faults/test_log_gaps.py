@@ -1,0 +1,54 @@
+"""A log for which there is no room for a while: what is kept can be read, and what is not is told."""
+
+import contextlib
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.adapters.logfiles import HEADER, LogWriter, read_pieces
+
+KEPT = b"kept\n"
+LATER = b"after it\n"
+
+
+@contextlib.contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Files cannot become larger than that, as if the disk were full then."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def read(file: Path) -> list[tuple[str, bytes]]:
+    """What a log says."""
+    return [(piece.stream, piece.data) for piece in read_pieces(file, 0, 1 << 20)]
+
+
+@pytest.mark.parametrize("more", [0, 1, HEADER.size, HEADER.size + 3], ids=lambda more: f"{more} bytes of room")
+def test_half_a_record_hides_nothing_that_follows_and_the_gap_is_told(tmp_path: Path, more: int) -> None:
+    file = tmp_path / "log"
+    with contextlib.closing(LogWriter(file)) as log:
+        log.write("stdout", KEPT, 1)
+        had_gaps = log.has_gaps
+        with room_for(file.stat().st_size + more):
+            log.write("stdout", b"x" * 100, 2)
+            log.write("stderr", b"y" * 20, 3)
+        log.write("stdout", LATER, 4)
+        assert (had_gaps, log.has_gaps) == (False, True)
+    told = ("platform", b"the disk was full: 120 bytes are not kept\n")
+    assert read(file) == [("stdout", KEPT), told, ("stdout", LATER)]
+
+
+def test_a_gap_at_the_end_is_told_when_the_log_is_closed(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    log = LogWriter(file)
+    log.write("stdout", KEPT, 1)
+    with room_for(file.stat().st_size):
+        log.write("stdout", b"x" * 100, 2)
+    log.close()
+    assert read(file)[-1] == ("platform", b"the disk was full: 100 bytes are not kept\n")

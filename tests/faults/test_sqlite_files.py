@@ -1,0 +1,134 @@
+"""SQLite's file and its locks: a file that is away is missed and not made anew, and nobody waits for ever."""
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.adapters.database import waiting
+from fairlead.adapters.database.migrating import migrate
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.errors import FairleadError, Unavailable
+from fairlead.model.records import VolumeRecord
+from tests.contracts.samples import keep, make, make_places
+
+LONG = 1.0
+
+
+@pytest.fixture
+def file(sqlite_url: str) -> Path:
+    """The file of a migrated database."""
+    return Path(sqlite_url.removeprefix("sqlite:///"))
+
+
+@pytest.fixture
+def kept(sqlite_store: DatabaseStore) -> DatabaseStore:
+    """A store in that file, with a volume in it, of which the file itself knows nothing yet."""
+    keep(sqlite_store, *make_places(), make(VolumeRecord, "v1"))
+    return sqlite_store
+
+
+def count(store: DatabaseStore) -> int:
+    """How many volumes are there."""
+    with store.reading() as tx:
+        return tx.count(VolumeRecord)
+
+
+def test_a_file_that_is_away_is_missed_and_all_is_there_when_it_is_back(kept: DatabaseStore, file: Path) -> None:
+    away = file.rename(file.with_name("away.db"))
+    for _ in range(3):
+        with pytest.raises(Unavailable, match="reading the database"):
+            count(kept)
+        with pytest.raises(Unavailable, match="changing the database"):
+            keep(kept, make(VolumeRecord, "lost"))
+    assert not file.exists()
+    away.rename(file)
+    assert count(kept) == 1
+    keep(kept, make(VolumeRecord, "v2", name="more"))
+    assert count(kept) == 2
+
+
+def test_another_file_in_the_place_of_the_database_is_the_database(kept: DatabaseStore, file: Path) -> None:
+    restored = file.with_name("restored.db")
+    with contextlib.closing(DatabaseStore(f"sqlite:///{restored}")) as other:
+        migrate(other.engine)
+        keep(other, *make_places(), *(make(VolumeRecord, f"v{n}", name=f"n{n}") for n in range(5)))
+    for log in file.parent.glob("fairlead.db-*"):
+        log.unlink()  # as whoever restores a database does
+    restored.replace(file)
+    assert count(kept) == 5
+
+
+def test_a_log_without_its_database_is_no_new_database(kept: DatabaseStore, file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("SELECT 1 FROM generations")  # so that the log stays
+        assert file.with_name("fairlead.db-wal").stat().st_size > 0
+        away = file.rename(file.with_name("away.db"))
+        with pytest.raises(FairleadError, match=r"there is no .*fairlead\.db, and its log fairlead\.db-wal is there"):
+            DatabaseStore(f"sqlite:///{file}")
+        assert not file.exists()
+        away.rename(file)
+    assert count(kept) == 1
+
+
+@pytest.fixture
+def locked(file: Path) -> Iterator[None]:
+    """Another program is about to change the database, for as long as the test."""
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+
+
+def test_after_one_has_waited_for_another_program_in_vain_the_next_ones_hardly_wait(
+    file: Path, locked: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "LONG_SECONDS", LONG)
+    with contextlib.closing(DatabaseStore(f"sqlite:///{file}")) as store:
+        assert try_to_change(store) >= LONG
+        assert max(try_to_change(store) for _ in range(3)) < LONG
+        assert count(store) == 0
+
+
+def test_once_a_change_gets_on_the_next_ones_wait_as_long_as_before(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "LONG_SECONDS", LONG)
+    with contextlib.closing(DatabaseStore(f"sqlite:///{file}")) as store:
+        keep(store, *make_places())
+        with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try_to_change(store)
+            connection.execute("ROLLBACK")
+            keep(store, make(VolumeRecord, "v1"))
+            connection.execute("BEGIN IMMEDIATE")
+            assert try_to_change(store) >= LONG
+
+
+def test_a_full_disk_is_told_as_such_and_nothing_of_the_change_is_kept(kept: DatabaseStore) -> None:
+    with pytest.raises(Unavailable) as caught:
+        fill(kept)
+    assert str(caught.value) == "changing the database: the disk of the database is full"
+    assert caught.value.hint == "make room on it, then try again"
+    kept.close()  # the bound goes with the connection
+    assert count(kept) == 1
+    keep(kept, make(VolumeRecord, "v2", name="more"))
+
+
+def fill(store: DatabaseStore) -> None:
+    """Keep more than fits on a disk that is as good as full."""
+    with store.changing("assets") as tx:
+        pages = tx._connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        tx._connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 1}")
+        for number in range(1000):
+            tx.add(make(VolumeRecord, f"big{number}", name=f"n{number}", size="9" * 1000))
+
+
+def try_to_change(store: DatabaseStore) -> float:
+    """How long it took to be told that another program has the lock."""
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match="another program has locked the database"), store.changing("assets"):
+        pass
+    return time.monotonic() - began

@@ -1,0 +1,33 @@
+"""A run that changes at the very moment at which somebody stops it."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.services import executions, runs
+from tests.services.executing import found_platform
+
+BLOCKED_SECONDS = 2.0  # a controller takes a tenth of it, where nobody makes it wait
+
+
+def test_a_run_that_changes_at_the_same_moment_is_stopped_all_the_same(
+    postgresql_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = found_platform(postgresql_store, monkeypatch)
+    run, controller, find = platform.submit(), platform.control(), executions.find_run
+    controller.look(set())
+    platform.executor.go(run.id)
+    looking = threading.Thread(target=controller.look, args=({run.id},))
+
+    def find_and_let_it_change(*asked: Any) -> Any:
+        found = find(*asked)
+        if not looking.ident:
+            looking.start()
+            looking.join(BLOCKED_SECONDS)
+        return found
+
+    monkeypatch.setattr(runs, "find_run", find_and_let_it_change)
+    assert platform.stop(run.id).state == "stopping"
+    looking.join()

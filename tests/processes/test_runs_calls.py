@@ -1,0 +1,148 @@
+"""Runs that serve, as Python and the terminal use them: where they are, what they answer, and in a browser."""
+
+import webbrowser
+from collections.abc import Callable, Iterator
+
+import httpx2
+import pytest
+
+from fairlead.errors import Conflict, FairleadError, Unavailable
+from fairlead.sdk.runs import Run
+from tests.processes import execution
+from tests.processes.execution import Platform, end, until
+from tests.processes.machines import FAIRLEAD, PLAIN, Launcher, Machine
+
+PROGRAM = """
+import http.server, os
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        kinds = {"/json": "application/json", "/text": "text/plain", "/bytes": "application/octet-stream"}
+        status = {"/refuse": 422, "/away": 303}.get(self.path, 200)
+        self.send_response(status)
+        self.send_header("Content-Type", kinds.get(self.path, "text/plain"))
+        self.send_header("Location", "/text")
+        self.end_headers()
+        if self.path != "/nothing":
+            self.wfile.write(b"that is wrong" if status == 422 else body or self.path.encode())
+
+    def do_GET(self):
+        self.do_POST()
+
+    def log_message(self, *_):
+        pass
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Platform]:
+    """A server for all tests of this file."""
+    machine = Machine(tmp_path_factory.mktemp("machine"), launcher)
+    with execution.open_platform(machine, variables={"FAIRLEAD_CAPACITY": "cpu=64,mem=64Gi"}) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def run(platform: Platform) -> Run:
+    """A run that answers what it is asked."""
+    function = platform.project.function("answers", command=["python3", "-c", PROGRAM])
+    return function.run(action="serve")
+
+
+def test_a_run_is_called_as_soon_as_it_answers(run: Run) -> None:
+    assert run.call("json", json={"x": [1, 2]}) == {"x": [1, 2]}
+    assert run.call("/json", {"x": 3}) == {"x": 3}
+    assert run.call("text", content=b"words") == "words"
+    assert run.call("bytes", content=b"\x00\xff") == b"\x00\xff"
+    assert run.call("nothing") is None
+    assert run.call("text", method="GET") == "/text"
+    assert run.call("away") == "/text"
+
+
+def test_what_a_run_refuses_is_an_error_with_its_own_words(run: Run) -> None:
+    with pytest.raises(FairleadError, match=f"run {run.id} answered 422: that is wrong"):
+        run.call("refuse")
+
+
+def test_the_address_of_a_run_is_for_everybody_with_a_token(platform: Platform, run: Run) -> None:
+    assert run.url == f"{platform.server.url}/served/{run.id}/"
+    headers = {"Authorization": f"Bearer {platform.server.token}"}
+    assert httpx2.get(f"{run.url}text", headers=headers, **PLAIN).text == "/text"
+
+
+def test_a_browser_is_opened_at_the_host_of_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def show(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(webbrowser, "open", show)
+    url = run.open()
+    assert opened == [url]
+    assert url.startswith(f"http://{run.id}.localhost:")
+    here = httpx2.URL(url)
+    with httpx2.Client(**PLAIN) as browser:
+        headers = {"Host": here.netloc.decode()}
+        entered = browser.get(here.copy_with(host="127.0.0.1"), headers=headers)
+        assert (entered.status_code, entered.headers["location"]) == (303, "/")
+        cookie = {"Cookie": entered.headers["set-cookie"].partition(";")[0]}
+        answer = browser.get(here.copy_with(host="127.0.0.1", path="/text", query=b""), headers=headers | cookie)
+    assert answer.text == "/text"
+
+
+def test_what_serves_nothing_is_not_called(platform: Platform) -> None:
+    job = platform.shell("sleep 60")
+    until(lambda: str(job.state) == "running")
+    asking: list[Callable[[], object]] = [lambda: job.url, job.call, job.open]
+    for ask in asking:
+        with pytest.raises(Conflict, match="is a job, and serves nothing"):
+            ask()
+    job.stop()
+    end(job)
+
+
+def test_the_terminal_says_where_a_run_answers(platform: Platform, run: Run, machine: Machine) -> None:
+    run.wait_for_start(progress=False)
+    here = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}
+    assert f"url: {run.url}\n" in machine.fairlead("runs", "show", run.id, variables=here).out
+    printed = machine.fairlead("open", run.id[-8:], "--print", variables=here)
+    assert printed.out.startswith(f"http://{run.id}.localhost:"), printed
+    assert "/.fairlead/enter?word=" in printed.out
+    gone = machine.fairlead("open", "policies", variables=here)
+    assert "there is no run 'policies'" in gone.err
+    assert "fairlead open /policies" in gone.err
+
+
+def test_who_runs_something_that_serves_is_told_when_it_answers(platform: Platform, machine: Machine) -> None:
+    (machine.folder / "model.py").write_text("def predict(x):\n    return x + 1\n")
+    here = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}
+    shown = machine.start(str(FAIRLEAD), "run", "model.py:predict", "--action", "serve", variables=here)
+    until(lambda: "answers at " in shown.told[1], 120)
+    url = shown.told[1].partition("answers at ")[2].split()[0]
+    run_id = url.rstrip("/").rpartition("/")[2]
+    assert f"-> fairlead open {run_id[-8:]}" in shown.told[1]
+    headers = {"Authorization": f"Bearer {platform.server.token}"}
+    assert httpx2.post(url, json={"x": 1}, headers=headers, **PLAIN).json() == 2
+    assert machine.fairlead("runs", "stop", run_id, variables=here).code == 0
+    assert "stopped" in shown.wait().err
+
+
+def test_a_server_that_is_away_is_told_as_such(run: Run) -> None:
+    away = Run(type(run._connection)("http://127.0.0.1:9", "fl_x"), run.data | {"state": "running"})
+    with pytest.raises(Unavailable, match="there is no answer from"):
+        away.call()
+
+
+def test_the_hosts_of_runs_are_below_the_one_that_is_set(machine: Machine) -> None:
+    server = machine.up(variables={"FAIRLEAD_SERVED_HOST": "Apps.Test."})
+    with server.anybody() as browser:
+        found = {
+            name: browser.get("/", headers={"Host": f"{'0' * 32}.{name}"}).status_code
+            for name in ("apps.test", "APPS.test:80", "localhost", "test")
+        }
+    assert found == {"apps.test": 401, "APPS.test:80": 401, "localhost": 200, "test": 200}

@@ -1,0 +1,104 @@
+"""Archives that nobody packs by accident: header by header, as tar knows them."""
+
+import gzip
+import hashlib
+import tarfile
+from collections.abc import Iterator, Mapping
+
+MAIN = b"def main():\n    return 'ran'\n"
+BLOCK = 512
+
+
+def make_entry(
+    name: str, content: bytes = b"", *, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = -1
+) -> bytes:
+    """One entry: a header, and what it is about. The size may be another than it is."""
+    said = tarfile.TarInfo(name)
+    said.type, said.linkname, said.mode, said.size = kind, link, 0o6755, len(content) if size < 0 else size
+    return said.tobuf(tarfile.GNU_FORMAT) + content.ljust(-(-len(content) // BLOCK) * BLOCK, b"\0")
+
+
+def zip_entries(*entries: bytes) -> bytes:
+    """Entries as a compressed archive."""
+    return gzip.compress(b"".join(entries) + bytes(2 * BLOCK), compresslevel=1)
+
+
+def digest_of(archive: bytes) -> str:
+    """Under what an archive is kept."""
+    return f"sha256:{hashlib.sha256(archive).hexdigest()}"
+
+
+def make_escapes(folder: str) -> Mapping[str, bytes]:
+    """Archives with a good main.py, which would leave something called `escaped` in a folder if they were believed."""
+    main, bait, up = make_entry("main.py", MAIN), b"escaped", "../" * 30 + folder.lstrip("/")
+    link, hard = tarfile.SYMTYPE, tarfile.LNKTYPE
+    return {
+        "absolute": zip_entries(main, make_entry(f"{folder}/escaped", bait)),
+        "absolute twice": zip_entries(main, make_entry(f"/{folder}/escaped", bait)),
+        "up": zip_entries(main, make_entry(f"{up}/escaped", bait)),
+        "down and up": zip_entries(main, make_entry(f"a/b/{up}/escaped", bait)),
+        "through a link": zip_entries(main, make_entry("way", kind=link, link=folder), make_entry("way/escaped", bait)),
+        "through a relative link": zip_entries(
+            main, make_entry("way", kind=link, link=up), make_entry("way/escaped", bait)
+        ),
+        "over a link": zip_entries(
+            main, make_entry("escaped", kind=link, link=f"{folder}/escaped"), make_entry("escaped", bait)
+        ),
+        "over a hard link": zip_entries(
+            main, make_entry("way", kind=hard, link=f"{folder}/kept"), make_entry("way", bait)
+        ),
+        "a long name": zip_entries(
+            main,
+            make_entry("././@LongLink", f"{up}/escaped\0".encode(), kind=tarfile.GNUTYPE_LONGNAME),
+            make_entry("x", bait),
+        ),
+    }
+
+
+def make_oddities() -> Mapping[str, bytes]:
+    """Archives that are large, deep, endless or none, and lead nowhere."""
+    return dict(_list_oddities())
+
+
+def _list_oddities() -> Iterator[tuple[str, bytes]]:
+    main, character, named = make_entry("main.py", MAIN), tarfile.CHRTYPE, tarfile.GNUTYPE_LONGNAME
+    yield (
+        "devices",
+        zip_entries(
+            main,
+            make_entry("null", kind=character),
+            make_entry("sda", kind=tarfile.BLKTYPE),
+            make_entry("p", kind=tarfile.FIFOTYPE),
+        ),
+    )
+    yield "twice", zip_entries(main, make_entry("main.py", b"def main():\n    return 'second'\n"))
+    yield "a folder and a file", zip_entries(make_entry("main.py", kind=tarfile.DIRTYPE), main)
+    yield "says it is huge", zip_entries(make_entry("main.py", MAIN, size=8**11 - 1))
+    yield "says it is less", zip_entries(make_entry("main.py", MAIN, size=3))
+    yield "a bomb", zip_entries(main, make_entry("zeros", bytes(32 << 20)))
+    yield "a bomb of nothing", gzip.compress(bytes(32 << 20), compresslevel=1)
+    yield "names of names", zip_entries(*[make_entry("x", bytes(BLOCK), kind=named)] * 5000, main)
+    yield "headers of headers", zip_entries(*[make_entry("x", b"12 path=abc\n", kind=tarfile.XHDTYPE)] * 5000, main)
+    yield (
+        "links to themselves",
+        zip_entries(
+            main, make_entry("a", kind=tarfile.LNKTYPE, link="a"), make_entry("b", kind=tarfile.SYMTYPE, link="b")
+        ),
+    )
+    yield (
+        "odd names",
+        zip_entries(
+            main,
+            *(
+                make_entry(name, b"x")
+                for name in ("", ".", "..", "a\nb", "\x1b[31m", "\udcff", "C:\\x", "~root/x", "a//b")
+            ),
+        ),
+    )
+    yield "many folders", zip_entries(*[make_entry("d", kind=tarfile.DIRTYPE)] * 20_000, main)
+    yield "many files", zip_entries(*[make_entry("f", b"")] * 20_000, main)
+    yield "nothing in it", zip_entries()
+    yield "cut off", zip_entries(main)[:-9]
+    yield "two in one", zip_entries(main) + zip_entries(make_entry("second.py", MAIN))
+    yield "not zipped", main + bytes(2 * BLOCK)
+    yield "no archive", b"\x1f\x8b" + bytes(100)

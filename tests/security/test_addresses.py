@@ -1,0 +1,195 @@
+"""No way of writing an address leads to a file that it does not name: on a real server, byte by byte as it is sent."""
+
+import json
+import socket
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from fairlead import run_files
+from fairlead.sdk.runs import Run
+from tests.processes.execution import end
+from tests.security.neighbours import OURS, Neighbours
+from tests.server.samples import fill
+from tests.server.sites import Site, problem_of
+from tests.server.test_handovers import start
+
+# Ways to write `..`, and what may stand between them.
+DOTS = [
+    "..",
+    "%2e%2e",
+    "%2E.",
+    ".%2e",
+    "%252e%252e",
+    "%c0%ae%c0%ae",
+    "%e0%80%ae%e0%80%ae",
+    "%uff0e%uff0e",
+    "..;",
+    "....",
+]
+SLASHES = ["/", "%2f", "%2F", "%5c", "\\", "%252f", "//", "/./", "%c0%af"]
+TARGETS = ["etc/passwd", "secret.key", "token", "fairlead.db", "spec.json", "state.json", "log"]
+WHOLE = [
+    "/etc/passwd",
+    "%2fetc%2fpasswd",
+    "//etc/passwd",
+    "file:///etc/passwd",
+    "left/../left",
+    "./left",
+    "left/",
+    "left%00",
+    "left%00.txt",
+    "left%0a",
+    "left%20",
+    "LEFT",
+    "left?x=1",
+    "left/.",
+    "deep/../../output/left",
+    "%e2%80%8bleft",
+    "link",
+    "",
+    ".",
+    "..",
+    "~",
+    "%",
+    "%zz",
+    "left%",
+    "\xff".encode().decode("latin-1"),
+]
+LEAVES = """
+import os
+def main():
+    os.chdir(os.environ["FAIRLEAD_OUTPUT"])
+    os.mkdir("deep")
+    for name in ("left", "deep/left"):
+        with open(name, "w") as file:
+            file.write("left here")
+    print("one")
+    print("two")
+"""
+CURSORS = [
+    "-1",
+    "1",
+    "2",
+    "1.0",
+    "1e3",
+    "0x1",
+    "+1",
+    "%201",
+    "٣",
+    "",
+    "none",
+    "true",
+    "9" * 18,
+    "9" * 400,
+    "..",
+    "0%00",
+    "0,0",
+]
+LAST_IDS = ["-1", "1", "1e3", "٣", "", "x", "9" * 18, "9" * 400, "../../etc", "0\x7f"]
+
+
+@pytest.fixture(scope="module")
+def run(neighbours: Neighbours) -> Run:
+    """A run that has left two files and two lines."""
+    made = neighbours.submit(OURS, LEAVES)
+    assert end(made)["state"] == "completed", made.logs()
+    return made
+
+
+def ask(neighbours: Neighbours, target: str, **headers: str) -> tuple[int, bytes, bytes]:
+    """Status, head and body of the answer to an address, as it is written."""
+    place = urlsplit(neighbours.platform.server.url)
+    sent = {
+        "Host": place.netloc,
+        "Connection": "close",
+        "Authorization": f"Bearer {neighbours.tokens[OURS]}",
+        **headers,
+    }
+    head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+    with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
+        connection.sendall(f"GET {target} HTTP/1.1\r\n{head}\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    first, _, body = answer.partition(b"\r\n\r\n")
+    return int(first.split()[1]), first, body
+
+
+def tricks() -> list[str]:
+    """Ways up from the output of a run, and then down to what must not be read."""
+    ups = [f"{dots}{slash}" * 6 for dots in DOTS for slash in SLASHES]
+    return [up + TARGETS[number % len(TARGETS)] for number, up in enumerate(ups)]
+
+
+@pytest.mark.parametrize("below", ["", "deep/", "deep%2f", "left/"])
+def test_no_address_of_a_file_leads_out_of_the_output(neighbours: Neighbours, run: Run, below: str) -> None:
+    for trick in tricks():
+        status, _, body = ask(neighbours, f"/api/v1/runs/{run.id}/files/{below}{trick}")
+        assert status in (400, 404), f"{trick}: {body[:200]!r}"
+
+
+@pytest.mark.parametrize("name", WHOLE, ids=repr)
+def test_a_file_has_one_name(neighbours: Neighbours, run: Run, name: str) -> None:
+    status, _, body = ask(neighbours, f"/api/v1/runs/{run.id}/files/{name}")
+    if name == "" or name.startswith("left?"):
+        assert status in (200, 307, 404, 422)
+        assert b"left here" not in body
+    else:
+        assert status in (400, 404), body
+
+
+def test_a_file_is_read_by_that_name_alone(neighbours: Neighbours, run: Run) -> None:
+    for name in ("left", "%6c%65%66%74", "deep/left", "deep%2fleft"):
+        assert ask(neighbours, f"/api/v1/runs/{run.id}/files/{name}")[0] == 200, name
+
+
+@pytest.mark.parametrize("start_of_address", ["/", "/assets/", "/assets/%2e%2e/", "/api/v1/", "/login/"])
+def test_no_address_of_the_page_leads_to_a_file_of_the_machine(neighbours: Neighbours, start_of_address: str) -> None:
+    key = (neighbours.platform.server.data / "secret.key").read_bytes().split()[0]
+    for trick in tricks():
+        for accept in ("*/*", "text/html"):
+            status, _, body = ask(neighbours, start_of_address + trick, Accept=accept)
+            assert status < 500, trick
+            assert b"root:x:0" not in body, trick
+            assert key not in body, trick
+
+
+@pytest.mark.parametrize("where", ["runs/{run}/logs?cursor={odd}", "runs/{run}/logs?cursor={odd}&follow=true"])
+def test_a_log_is_read_from_its_own_cursors_alone(neighbours: Neighbours, run: Run, where: str) -> None:
+    for odd in CURSORS:
+        address = "/api/v1/" + where.format(run=run.id, odd=quote(odd, safe="%,+"))
+        status, _, body = ask(neighbours, address)
+        assert status in (400, 422), f"{odd}: {body[:300]!r}"
+        assert b"two" not in body, odd
+
+
+@pytest.mark.parametrize("odd", LAST_IDS, ids=lambda odd: repr(odd[:10]))
+def test_whoever_comes_back_with_an_odd_id_gets_the_log_or_a_refusal(
+    neighbours: Neighbours, run: Run, odd: str
+) -> None:
+    status, head, body = ask(neighbours, f"/api/v1/runs/{run.id}/logs?follow=true", **{"Last-Event-ID": odd})
+    assert status in (200, 400, 422), body
+    if status == 200:
+        assert b"text/event-stream" in head
+        told = [json.loads(line[6:]) for line in body.split(b"\n") if line.startswith(b'data: {"at"')]
+        assert "".join(entry["text"] for entry in told) == "one\ntwo\n"
+
+
+@pytest.mark.parametrize("stream", ["../stdout", "stdin", "platform", "stdout,stderr", "STDOUT", "%00", "stdout%0a"])
+def test_a_log_has_the_streams_that_it_has(neighbours: Neighbours, run: Run, stream: str) -> None:
+    assert ask(neighbours, f"/api/v1/runs/{run.id}/logs?stream={stream}")[0] in (400, 422)
+
+
+def test_what_a_run_hands_over_is_kept_under_the_very_name_that_it_has(site: Site) -> None:
+    fill(site, "alpha")
+    run_id, token = start(site)
+    names = ["a", "a\n", "two\nlines", "\\..\\..", "...", "é"]
+    for name in names:
+        answer = site.ask("PUT", f"/runs/{run_id}/handover/output/{quote(name)}", name.encode(), token=token)
+        assert answer.status_code == 200, f"{name!r}: {answer.text}"
+        assert answer.json()["path"] == f"output/{name}"
+    for name in ("..", "../result.json", "./a", "a/../../b", "/a", "a//b", ""):
+        path = f"/runs/{run_id}/handover/output/{quote(name, safe='').replace('.', '%2e')}"
+        problem_of(site.ask("PUT", path, b"x", token=token), 422)
+    with site.store.reading() as tx:
+        kept = {file.path: run_files.load_file(tx, run_id, file.path) for file in run_files.list_files(tx, run_id)}
+    assert kept == {f"output/{name}": name.encode() for name in names}

@@ -1,0 +1,86 @@
+"""Code that was packed with bad intent: the server shows it or says that it cannot, and no run leaves its folder."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.sdk.runs import Run
+from tests.processes.execution import end, end_all
+from tests.security.archives import digest_of, make_escapes, make_oddities
+from tests.security.neighbours import OURS, Neighbours
+from tests.server.sites import Site, problem_of, within
+
+ODDITIES = make_oddities()
+SECONDS = 5.0  # of the processor: what takes longer is without end
+
+
+@pytest.fixture(scope="module")
+def project(common_site: Site) -> Site:
+    """A server with a project to send code to."""
+    common_site.make("/projects", {"name": "forest"})
+    return common_site
+
+
+def show(site: Site, archive: bytes) -> Any:
+    """What the server answers to whoever wants to see the files of some code; it is kept in any case."""
+    digest = digest_of(archive)
+    assert site.ask("PUT", f"/projects/forest/code/{digest}", archive).status_code == 200
+    written = {"source": "main.py", "handler": "main", "code": digest}
+    site.put("/projects/forest/functions/odd", written, headers={"If-Match": "*"})
+    with within(SECONDS):
+        return site.ask("GET", "/projects/forest/functions/odd/code")
+
+
+@pytest.mark.parametrize("name", ODDITIES)
+def test_what_is_odd_is_shown_or_refused_in_time(project: Site, name: str) -> None:
+    answer = show(project, ODDITIES[name])
+    if answer.status_code != 200:
+        assert "cannot be read" in problem_of(answer, 404)["detail"]
+    else:
+        assert len(answer.json()["files"]) <= 1000
+        assert len(answer.content) < 2 << 20
+
+
+@pytest.mark.parametrize("name", make_escapes("/x"))
+def test_to_show_what_would_escape_writes_nothing(project: Site, tmp_path: Path, name: str) -> None:
+    (tmp_path / "kept").write_text("kept")
+    show(project, make_escapes(str(tmp_path))[name])
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("kept", "kept")]
+
+
+# In a run
+
+
+def submit(neighbours: Neighbours, archive: bytes) -> Run:
+    """A run of packed code."""
+    connection, digest = neighbours.project(OURS)._connection, digest_of(archive)
+    connection.put_bytes(f"/projects/{OURS}/code/{digest}", archive)
+    function = {"name": "packed", "source": "main.py", "handler": "main", "code": digest}
+    return Run(connection, connection.post(f"/projects/{OURS}/runs", {"function": function}))
+
+
+def test_what_would_escape_stays_inside(neighbours: Neighbours) -> None:
+    folder = neighbours.platform.shared / "escapes"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (folder / "kept").write_text("kept")
+    (folder / "kept").chmod(0o666)
+    escapes = make_escapes(str(folder))
+    runs = [submit(neighbours, archive) for archive in escapes.values()]
+    for name, ended in zip(escapes, end_all(runs), strict=True):
+        assert (ended["state"], ended["reason"]) in (("completed", "Completed"), ("failed", "ExitCode")), name
+    assert [(file.name, file.read_text()) for file in folder.iterdir()] == [("kept", "kept")]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
+def test_what_is_odd_ends_with_its_own_run(neighbours: Neighbours) -> None:
+    before = neighbours.platform.server.process.told[1].count("Traceback")
+    runs = [submit(neighbours, archive) for archive in ODDITIES.values()]
+    for name, run, ended in zip(ODDITIES, runs, end_all(runs, 240), strict=True):
+        assert ended["state"] in ("completed", "failed"), name
+        assert ended["state"] == "failed" or run.result in ("ran", "second"), name
+        assert "Traceback" not in ended["message"], name
+    assert end(neighbours.submit(OURS, "def main():\n    pass\n"))["state"] == "completed"
+    assert neighbours.platform.server.process.told[1].count("Traceback") == before

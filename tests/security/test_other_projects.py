@@ -1,0 +1,102 @@
+"""Members of one project are told of another project what they are told of one that is not there: on a real server.
+
+What lists, counts, hints and errors tell is tested in tests/server/test_visibility.py, for every role; what runs serve,
+in test_served_runs.py.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.processes.execution import end, until
+from tests.security.neighbours import OURS, THEIRS, Neighbours, look_on
+from tests.server.samples import address_of, body_of
+from tests.server.sites import Operation, problem_of
+
+ADDED = {
+    "functions": "/projects/{project}/functions/bravo-function/code",
+    "a file": "/runs/{ended}/files/models/best%20model.bin",
+    "a log": "/runs/{ended}/logs?format=raw",
+    "a log as it comes": "/runs/{run}/logs?follow=true",
+    "a run as it changes": "/runs/{run}?wait=1",
+    "events": "/events?project={project}",
+}
+
+
+def addressed(neighbours: Neighbours) -> Iterator[tuple[Operation, str]]:
+    """Every operation on something that only bravo has: the cluster is everybody's."""
+    for item in neighbours.operations:
+        if item.parameters("path") and "/clusters/" not in item.path:
+            for kind in ("department", "project") if "{kind}" in item.path else ("project",):
+                yield item, address_of(item, neighbours.things, kind).removeprefix("/api/v1")
+
+
+def test_whatever_another_project_has_is_not_there(neighbours: Neighbours) -> None:
+    with neighbours.client(OURS) as client:
+        for item, path in addressed(neighbours):
+            body = body_of(item)
+            sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
+            answer = client.request(item.method, path, **(sent if body is not None else {}))
+            assert problem_of(answer, 404), f"{item.method} {path}"
+            assert neighbours.mark not in answer.text
+            if item.method == "GET":
+                assert client.request("HEAD", path).status_code == 404, path
+
+
+def test_the_member_of_that_project_finds_it(neighbours: Neighbours) -> None:
+    """So that the 404 above is not one for everybody."""
+    found = 0
+    with neighbours.client(THEIRS) as client:
+        for item, path in addressed(neighbours):
+            if item.method == "GET" and not path.endswith("/diff?old=1&new=2"):
+                own = client.request("HEAD", path).status_code
+                serves = path.endswith("/url")  # which only a run has that serves
+                assert own == 409 if serves else own in ((200,) if "/runs/" in path else (200, 403)), path
+                found += own == 200
+    assert found > 30
+
+
+@pytest.mark.parametrize("what", ADDED)
+def test_nothing_of_another_project_is_streamed(neighbours: Neighbours, what: str) -> None:
+    path = ADDED[what].format(**neighbours.things)
+    with neighbours.client(OURS) as client:
+        problem_of(client.get(path), 404)
+
+
+def test_whoever_looks_on_hears_of_their_own_project_alone(neighbours: Neighbours) -> None:
+    heard = look_on(neighbours)
+    text = "def main():\n    pass\n"
+    theirs = neighbours.submit(THEIRS, text)
+    assert end(theirs)["state"] == "completed"
+    neighbours.project(THEIRS)._connection.delete(f"/runs/{theirs.id}")
+    ours = neighbours.submit(OURS, text)
+    assert end(ours)["state"] == "completed"
+    neighbours.project(OURS)._connection.delete(f"/runs/{ours.id}")
+    until(lambda: b"event: gone" in b"".join(heard))
+    told = b"".join(heard)
+    assert ours.id.encode() in told
+    assert theirs.id.encode() not in told
+    assert THEIRS.encode() not in told
+
+
+def test_a_key_that_another_user_has_used_is_free(neighbours: Neighbours) -> None:
+    key, names = {"Idempotency-Key": "the-same-key"}, []
+    for project in (THEIRS, OURS):
+        with neighbours.client(project) as client:
+            answer = client.post(f"/projects/{project}/volumes", json={"name": "keyed", "size": "1Gi"}, headers=key)
+            assert answer.status_code == 201, answer.text
+            names.append(answer.json()["scope"])
+    assert names == [f"project/{THEIRS}", f"project/{OURS}"]
+
+
+def test_a_page_of_another_list_does_not_go_on_in_ours(neighbours: Neighbours) -> None:
+    with neighbours.client(THEIRS) as client:
+        cursor = client.get("/runs", params={"limit": 1}).json()["next_cursor"]
+    assert cursor
+    with neighbours.client(OURS) as client:
+        answer = client.get("/runs", params={"limit": 100, "cursor": cursor})
+        if answer.status_code == 200:
+            assert {run["scope"] for run in answer.json()["items"]} <= {f"project/{OURS}"}
+        else:
+            problem_of(answer, 400, 422)

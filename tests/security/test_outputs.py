@@ -1,0 +1,179 @@
+"""Whatever a run leaves for the server to read: it reads plain files of that run, and nothing else."""
+
+import json
+import os
+import time
+from urllib.parse import quote
+
+import pytest
+
+from fairlead.sdk.runs import Run
+from tests.processes.execution import end, hear
+from tests.security.neighbours import OURS, Neighbours
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
+
+SECONDS = 20.0  # for an answer: what waits for a pipe waits for ever
+# What a file may be called. All of these are told, and read under the names that were told.
+NAMES = [
+    "plain",
+    "two\nlines",
+    "plain\n",
+    "\r\nSet-Cookie: a=b",
+    "tab\tand\x1b[31mred",
+    "%2e%2e",
+    "..%2f..%2fetc%2fpasswd",
+    "..\\..\\etc\\passwd",
+    "...",
+    " ",
+    "'\"; rm -rf .",
+    "\u202etxt.exe",
+    "é/..é/ü",
+    "x" * 255,
+    "-rf",
+    "~",
+    "$HOME",
+    "a?b=c#d&e;f",
+]
+ZOO = """
+import json, os, socket, stat
+
+def attempt(make, *args):
+    try:
+        make(*args)
+    except OSError:
+        pass
+
+def main(targets, names):
+    os.chdir(os.environ["FAIRLEAD_OUTPUT"])
+    for number, target in enumerate(targets):
+        attempt(os.symlink, target, f"soft-{number}")
+        attempt(os.link, target, f"hard-{number}")
+        attempt(os.symlink, os.path.dirname(target), f"folder-{number}")
+        attempt(os.symlink, "../" * 20 + target.lstrip("/"), f"relative-{number}")
+    for name, target in (("environ", "/proc/self/environ"), ("zero", "/dev/zero"), ("root", "/"), ("own", "plain")):
+        attempt(os.symlink, target, name)
+    os.mkfifo("pipe")
+    attempt(os.mknod, "whiteout", stat.S_IFCHR | 0o666, 0)
+    attempt(os.mknod, "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    attempt(os.mknod, "disk", stat.S_IFBLK | 0o666, os.stat("/").st_dev)
+    socket.socket(socket.AF_UNIX).bind("socket")
+    for name in names:
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+        with open(name, "w", newline="") as file:
+            file.write(name)
+    with open(b"caf\\xe9", "w") as file:
+        file.write("no text")
+    os.chmod("plain", 0)
+    os.mkdir("closed", 0)
+    return sorted(os.listdir("."), key=os.fsencode)[:5]
+"""
+# What may stand where the server looks for the output of a run.
+REPLACED = {
+    "link": "os.symlink(target, out)",
+    "pipe": "os.mkfifo(out)",
+    "file": "open(out, 'w').write('x')",
+    "closed": "os.mkdir(out, 0)",
+    "nothing": "pass",
+}
+# Swaps a file for a link and a folder for a link, as fast as it can, until it is stopped.
+SWAPPING = """
+import os
+
+def main(file, folder):
+    os.chdir(os.environ["FAIRLEAD_OUTPUT"])
+    for name in ("plain", "mine/kept"):
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+        with open(name, "w") as made:
+            made.write("mine")
+    os.symlink(file, "link")
+    os.symlink(folder, "theirs")
+    print("swapping", flush=True)
+    while True:
+        for one, other in (("plain", "link"), ("mine", "theirs")):
+            os.rename(one, "aside")
+            os.rename(other, one)
+            os.rename("aside", other)
+"""
+
+
+@pytest.fixture(scope="module")
+def zoo(neighbours: Neighbours) -> Run:
+    """A run that has left one of everything."""
+    targets = [path for path in neighbours.known["paths"] if "/proc/" not in path]
+    run = neighbours.submit(OURS, ZOO, inputs={"targets": targets, "names": NAMES})
+    assert end(run)["state"] == "completed", f"{end(run)} {run.logs()}"
+    return run
+
+
+def test_only_the_plain_files_of_the_run_are_told(zoo: Run) -> None:
+    assert sorted(file["path"] for file in zoo.files()) == sorted(NAMES)
+
+
+def test_what_is_told_is_read_whatever_it_is_called(zoo: Run) -> None:
+    for name in NAMES:
+        assert zoo.read(name).decode() == name
+
+
+def test_no_name_gets_into_the_headers_of_an_answer(neighbours: Neighbours, zoo: Run) -> None:
+    with neighbours.client(OURS) as client:
+        for name in NAMES:
+            answer = client.get(f"/runs/{zoo.id}/files/{quote(name)}")
+            assert (answer.status_code, answer.headers.get("set-cookie")) == (200, None), name
+            said = answer.headers["content-disposition"]
+            assert said == f"attachment; filename*=UTF-8''{quote(name.rpartition('/')[2], safe='')}"
+            assert answer.headers["content-type"] == "application/octet-stream"
+            assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_nothing_else_is_read_and_nobody_waits_for_it(neighbours: Neighbours, zoo: Run) -> None:
+    data = neighbours.platform.server.data
+    known = [path for path in neighbours.known["paths"] if "/proc/" not in path]
+    wanted = [f"{kind}-{number}" for kind in ("soft", "hard", "relative") for number in range(len(known))]
+    wanted += [f"folder-{number}/{os.path.basename(path)}" for number, path in enumerate(known)]
+    wanted += ["environ", "zero", "own", "pipe", "whiteout", "null", "disk", "socket", "closed", "closed/x"]
+    wanted += [f"root{path}" for path in ("/etc/shadow", "/proc/self/environ", f"{data}/secret.key")]
+    with neighbours.client(OURS) as client:
+        client.timeout = SECONDS
+        for name in wanted:
+            answer = client.get(f"/runs/{zoo.id}/files/{quote(name)}")
+            assert answer.status_code == 404, f"{name}: {answer.content[:200]!r}"
+            assert neighbours.mark not in answer.text
+
+
+def test_what_is_swapped_while_it_is_read_is_never_what_it_leads_to(neighbours: Neighbours) -> None:
+    staying, _ = neighbours.tenants
+    folder = neighbours.platform.folder_of(staying) / "home" / "output" / "models"
+    (folder / "kept").write_text(neighbours.mark)
+    run = neighbours.submit(OURS, SWAPPING, inputs={"file": str(folder / "kept"), "folder": str(folder)})
+    hear(run, "swapping")
+    seen: set[bytes] = set()
+    until = time.monotonic() + 3
+    with neighbours.client(OURS) as client:
+        while time.monotonic() < until:
+            for name in ("plain", "mine/kept", "link", "theirs/kept"):
+                answer = client.get(f"/runs/{run.id}/files/{name}")
+                seen.add(answer.content if answer.status_code == 200 else b"")
+            assert neighbours.mark not in json.dumps(client.get(f"/runs/{run.id}/files").json())
+    run.stop()
+    end(run)
+    assert seen == {b"", b"mine"}
+
+
+@pytest.mark.parametrize("replace", REPLACED.values(), ids=[*REPLACED])
+def test_an_output_folder_that_is_none_any_more_has_no_files(neighbours: Neighbours, replace: str) -> None:
+    _, gone = neighbours.tenants
+    target = neighbours.platform.folder_of(gone) / "home" / "output"
+    text = f"""
+        import os
+        def main(target):
+            out = os.environ["FAIRLEAD_OUTPUT"]
+            os.rmdir(out)
+            {replace}
+    """
+    run = neighbours.submit(OURS, text, inputs={"target": str(target)})
+    assert end(run)["state"] == "completed", run.logs()
+    with neighbours.client(OURS) as client:
+        client.timeout = SECONDS
+        assert client.get(f"/runs/{run.id}/files").json() == []
+        assert client.get(f"/runs/{run.id}/files/models/best%20model.bin").status_code == 404

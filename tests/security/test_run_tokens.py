@@ -1,0 +1,116 @@
+"""The token of a run is good for two operations on that run while it is executed, and for nothing else at all."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from httpx2 import Response
+
+from fairlead.run_tokens import seal_run_token
+from tests.server.samples import CODE, address_of, body_of, fill
+from tests.server.sites import COOKIE, Operation, Site, problem_of
+from tests.server.test_handovers import SAFE, mark, start
+
+# What a run may do, and with which path where it says one.
+OWN = {"read_run_code", "hand_over_file"}
+LEFT = "output/left.bin"
+
+Things = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def runs(common_site: Site) -> dict[str, Things]:
+    """What there is of three runs: our own, another one of our project, and one of another project."""
+    ours, theirs = fill(common_site, "alpha"), fill(common_site, "bravo")
+    mine, beside, there = (start(common_site, project)[0] for project in ("alpha", "alpha", "bravo"))
+    return {"own": ours | _one(mine), "beside": ours | _one(beside), "there": theirs | _one(there)}
+
+
+def _one(run_id: str) -> Things:
+    return {"run": run_id, "ended": run_id}
+
+
+def asked(operations: list[Operation], things: Things) -> Iterator[tuple[Operation, str, str]]:
+    """Every operation on some things, as it is and, where it reads, without the body."""
+    for item in operations:
+        path = address_of(item, things)
+        if item.id == "hand_over_file":
+            path = path.partition("/handover/")[0] + f"/handover/{LEFT}"
+        yield item, item.method, path
+        if item.method == "GET":
+            yield item, "HEAD", path
+
+
+def token_of(things: Things) -> str:
+    """The token of a run, sealed as the server seals it."""
+    return seal_run_token(SAFE, things["run"])
+
+
+def refuse(answer: Response, *statuses: int) -> None:
+    """Hold an answer to be a refusal; one to HEAD says nothing more."""
+    if answer.request.method == "HEAD":
+        assert answer.status_code in statuses, answer.request.url
+    else:
+        problem_of(answer, *statuses)
+
+
+@pytest.mark.parametrize("whose", ["own", "beside", "there"])
+def test_a_run_does_its_own_calls_alone(
+    common_site: Site, operations: list[Operation], runs: dict[str, Things], whose: str
+) -> None:
+    token, allowed = token_of(runs["own"]), set()
+    for item, method, path in asked(operations, runs[whose]):
+        answer = common_site.ask(method, path, body_of(item), token=token)
+        if item.is_public:
+            assert answer.status_code < 500, item.key
+        elif answer.status_code < 300:
+            allowed.add(item.id)
+            assert item.id != "read_run_code" or method == "HEAD" or answer.content == CODE
+        else:
+            refuse(answer, 404 if item.id in OWN else 401)
+    assert allowed == (OWN if whose == "own" else set())
+
+
+def test_nobody_is_let_in_by_it_in_any_other_way(common_site: Site, runs: dict[str, Things]) -> None:
+    token, run = token_of(runs["own"]), runs["own"]["run"]
+    cookie = {"Cookie": f"{COOKIE}={token}", "Origin": "http://fairlead.test"}
+    for method, path in (("GET", "/me"), ("GET", f"/runs/{run}"), ("POST", f"/runs/{run}/stop"), ("GET", "/tokens")):
+        problem_of(common_site.ask(method, path, token=None, headers=cookie), 401)
+    problem_of(common_site.ask("POST", "/sessions", {"token": token}, token=None), 401)
+    problem_of(common_site.ask("POST", "/sessions/link", {}, token=token), 401)
+    problem_of(common_site.ask("GET", f"/login?word={token}", token=None), 401, 404, 410)
+    problem_of(common_site.ask("POST", "/tokens", {"name": "mine"}, token=token), 401)
+    for spelled in (token.upper(), f" {token}x", token.removeprefix("fl_run."), token.replace("fl_run.", "fl_")):
+        problem_of(common_site.ask("GET", f"/runs/{run}/code", token=spelled), 401)
+
+
+ENDS: dict[str, dict[str, Any]] = {
+    "completed": {"live": False, "state": "completed"},
+    "failed": {"live": False, "state": "failed"},
+    "stopped": {"live": False, "state": "stopped"},
+    "given back": {"held_by": None, "state": "queued"},
+}
+
+
+@pytest.mark.parametrize("ended", ENDS)
+def test_it_ends_with_the_run(
+    common_site: Site, operations: list[Operation], runs: dict[str, Things], ended: str
+) -> None:
+    things = runs["own"] | _one(start(common_site, "alpha")[0])
+    token = token_of(things)
+    mark(common_site, things["run"], **ENDS[ended])
+    for item, method, path in asked(operations, things):
+        if not item.is_public:
+            refuse(common_site.ask(method, path, body_of(item), token=token), 401)
+
+
+def test_nothing_is_left_of_it_when_the_run_is_deleted(
+    common_site: Site, operations: list[Operation], runs: dict[str, Things]
+) -> None:
+    things = runs["own"] | _one(start(common_site, "alpha")[0])
+    token = token_of(things)
+    mark(common_site, things["run"], **ENDS["completed"])
+    assert common_site.ask("DELETE", f"/runs/{things['run']}").status_code == 204
+    for item, method, path in asked(operations, things):
+        if not item.is_public:
+            refuse(common_site.ask(method, path, body_of(item), token=token), 404 if item.id in OWN else 401)

@@ -1,0 +1,150 @@
+"""What a run serves is for those who may see the run, and the server is led nowhere else by what a run listens on.
+
+Words, tickets, headers and WebSockets are tested in tests/server/test_serving*.py.
+"""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from fairlead.adapters.local import listening
+from fairlead.adapters.local.specs import SOCKET
+from fairlead.sdk.runs import Run
+from tests.adapters.local.test_listening import make_spec
+from tests.processes.execution import end, until
+from tests.processes.machines import PLAIN
+from tests.security.neighbours import INTRUDER, OURS, THEIRS, Neighbours
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
+
+SERVES = "import os\n\ndef main():\n    return os.environ['PLAIN']\n"
+CALLS = """
+import socket
+
+def main(paths):
+    reached = []
+    for path in paths:
+        with socket.socket(socket.AF_UNIX) as client:
+            try:
+                client.connect(path)
+            except OSError:
+                continue
+            reached.append(path)
+    return reached
+"""
+
+
+def serve(neighbours: Neighbours, project: str, text: str, **envs: str) -> Run:
+    """A served function that answers."""
+    run = neighbours.submit(project, text, action="serve", envs=envs)
+    until(lambda: run.refresh().data["reason"] == "Ready", 120)
+    return run
+
+
+@pytest.fixture(scope="module")
+def served(neighbours: Neighbours) -> Iterator[Run]:
+    """What bravo serves: its mark."""
+    run = serve(neighbours, THEIRS, SERVES, PLAIN=neighbours.mark)
+    yield run
+    run.stop()
+    end(run)
+
+
+def ask(neighbours: Neighbours, run: Run, token: str | None, **more: str) -> httpx2.Response:
+    """What whoever has a token is answered at the address of a run, or at its host."""
+    headers = more | ({} if token is None else {"Authorization": f"Bearer {token}"})
+    path = "/" if "Host" in more else f"/served/{run.id}/"
+    return httpx2.post(neighbours.platform.server.url + path, json={}, headers=headers, **PLAIN)
+
+
+def test_whoever_does_not_see_a_run_does_not_reach_it(neighbours: Neighbours, served: Run) -> None:
+    ours, theirs = neighbours.tokens[OURS], neighbours.tokens[THEIRS]
+    assert neighbours.mark in ask(neighbours, served, theirs).text
+    assert ask(neighbours, served, ours).status_code == 404
+    assert ask(neighbours, served, None).status_code == 401
+    host = f"{served.id}.localhost"
+    for token in (ours, theirs, None):  # a browser is let in by a word, and by nothing else
+        answer = ask(neighbours, served, token, Host=host, Cookie=f"fairlead_session={token}")
+        assert answer.status_code in (401, 403)
+        assert neighbours.mark not in answer.text
+    for route in ("url", "open"):
+        with neighbours.client(OURS) as client:
+            answer = client.request("GET" if route == "url" else "POST", f"/runs/{served.id}/{route}")
+            assert answer.status_code == 404, answer.text
+
+
+@needs_root
+def test_a_run_of_another_project_does_not_reach_it_on_the_machine_either(neighbours: Neighbours, served: Run) -> None:
+    folder = neighbours.platform.folder_of(served)
+    paths = [str(folder / SOCKET), str(folder / "home" / SOCKET)]
+    assert any(Path(path).is_socket() for path in paths)
+    run = neighbours.submit(OURS, CALLS, inputs={"paths": paths})
+    assert (end(run)["state"], run.result) == ("completed", [])
+    addresses = [["POST", f"/served/{served.id}/", {}, False], ["GET", f"/served/{served.id}/x", None, False]]
+    known = {**neighbours.known, "operations": addresses, "ways": ["ask_the_server"]}
+    asking = neighbours.submit(OURS, INTRUDER.read_text("utf-8"), inputs=known)
+    assert (end(asking)["state"], asking.result) == ("completed", {"ask_the_server": []})
+
+
+# Whoever connects to what was found gets to nobody else, at no moment: the server is root, and let in anywhere.
+
+
+def answer_as(folder: Path, name: str, word: bytes) -> socket.socket:
+    """A socket in a folder that says who it is to whoever calls."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(folder / name))
+    listener.listen(64)
+
+    def answer() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                with client, contextlib.suppress(OSError):
+                    client.sendall(word)
+
+    threading.Thread(target=answer, daemon=True).start()
+    return listener
+
+
+def call(path: Path) -> bytes:
+    """Who answers at a path; nobody where nothing is there."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(5)
+        client.connect(str(path))
+        return client.recv(100)
+    return b""
+
+
+def test_a_socket_that_becomes_a_link_while_it_is_looked_at_is_not_followed(tmp_path: Path) -> None:
+    home, elsewhere, over = tmp_path / "home", tmp_path / "elsewhere", threading.Event()
+    for folder in (home, elsewhere):
+        folder.mkdir()
+    spec, until_then, heard = make_spec(home), time.monotonic() + 3, set()
+
+    def look() -> None:
+        while not over.is_set():
+            heard.add(call(tmp_path / SOCKET))
+
+    with answer_as(elsewhere, SOCKET, b"theirs"), answer_as(home, "kept", b"ours"):
+        os.symlink(elsewhere / SOCKET, home / "link")
+        looking = threading.Thread(target=look)
+        looking.start()
+        while time.monotonic() < until_then:
+            for name in ("kept", "link"):
+                with contextlib.suppress(OSError):
+                    os.link(home / name, home / "next", follow_symlinks=False)
+                    os.rename(home / "next", home / SOCKET)
+                if name == "kept":
+                    found = threading.Thread(target=listening.find_address, args=(spec, tmp_path))
+                    found.start()
+            found.join()
+        over.set()
+        looking.join()
+    assert heard <= {b"", b"ours"}

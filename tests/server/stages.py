@@ -1,0 +1,114 @@
+"""A real server on a port of this machine, with runs that serve something, and how they are spoken to."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from fairlead.composing import Entrance
+from fairlead.model.observations import Reach
+from fairlead.model.records import RunRecord
+from fairlead.ports import Store
+from fairlead.server.proxying.exchanges import Means
+from tests.server.machines import Machine
+from tests.server.sites import Site, build_site
+from tests.server.upstreams import PATIENCE, listen, serving
+
+SERVED = {"name": "model", "kind": "container", "image": "registry.example/model:1", "port": 8000}
+COOKIE = "fairlead_entrance"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A server with a project, in which runs serve what a test says."""
+
+    site: Site
+    machine: Machine
+    url: str
+    client: httpx2.Client
+
+    @property
+    def port(self) -> int:
+        """The port of this machine on which the server listens."""
+        return urlsplit(self.url).port or 0
+
+    def serve(self, reach: Reach | None, action: str = "serve", **changed: Any) -> str:
+        """A run that answers there; its id."""
+        made = self.site.make("/projects/alpha/runs", {"function": SERVED, "action": action})
+        now = {"state": "running", "reason": "Ready", "message": "answers", "held_by": "here", **changed}
+        with self.site.store.recording() as tx:
+            run = tx.get(RunRecord, id=made["id"])
+            assert run is not None
+            tx.save(replace(run, **now, revision=run.revision + 1))
+        if reach is not None:
+            self.machine.reaches[run.id] = reach
+        return run.id
+
+    def run(self, run_id: str) -> RunRecord:
+        """A run as it is kept."""
+        with self.site.store.reading() as tx:
+            found = tx.get(RunRecord, id=run_id)
+        assert found is not None
+        return found
+
+    def ask(self, method: str, run_id: str, path: str = "/", *, token: str | None = "", **options: Any) -> Any:
+        """What a program is answered by a run."""
+        headers = dict(options.pop("headers", {}))
+        if token is not None:
+            headers.setdefault("Authorization", f"Bearer {token or self.site.token}")
+        return self.client.request(method, f"/served/{run_id}{path}", headers=headers, **options)
+
+    def browse(self, run_id: str, path: str = "/", *, ticket: str | None = None, **options: Any) -> Any:
+        """What a browser is answered at the host of a run."""
+        headers = {"Host": self.host(run_id), **options.pop("headers", {})}
+        if ticket is not None:
+            headers.setdefault("Cookie", f"{COOKIE}={ticket}")
+        self.client.cookies.clear()
+        return self.client.request(options.pop("method", "GET"), path, headers=headers, **options)
+
+    def host(self, run_id: str) -> str:
+        """The host of a run."""
+        return f"{run_id}.localhost:{self.port}"
+
+    def open(self, run_id: str, token: str = "") -> str:
+        """The address that lets a browser in; below its host."""
+        url: str = self.site.make(f"/runs/{run_id}/open", None, token=token or self.site.token)["url"]
+        assert url.startswith(f"http://{self.host(run_id)}/.fairlead/enter?word=")
+        return url.removeprefix(f"http://{self.host(run_id)}")
+
+    def enter(self, run_id: str, token: str = "") -> str:
+        """The ticket of a browser that was let in."""
+        answer = self.browse(run_id, self.open(run_id, token))
+        assert (answer.status_code, answer.headers["location"]) == (303, "/"), answer.text
+        return str(answer.cookies[COOKIE])
+
+    @contextlib.contextmanager
+    def converse(self, run_id: str, path: str, *, host: str | None = None, **options: Any) -> Iterator[Any]:
+        """A WebSocket to a run: of a program, or of a browser where a host is said."""
+        headers = {"Host": host} if host else {"Authorization": f"Bearer {self.site.token}"}
+        headers |= options.pop("headers", {})
+        url = self.url.replace("http:", "ws:") + ("" if host else f"/served/{run_id}") + path
+        with self.client.websocket(url, headers=headers, **options) as opened:
+            yield opened
+
+
+@contextlib.contextmanager
+def open_stage(
+    store: Store, means: Means | None = None, url: str | None = None, entrance: Entrance | None = None, **options: Any
+) -> Iterator[Stage]:
+    """A server over an empty store."""
+    listener: socket.socket = listen(None)
+    here = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    site, machine = build_site(store, url or here, entrance, means=means, **options)
+    with serving(site.app, listener=listener):
+        plain: Any = {"timeout": PATIENCE, "trust_env": False, "verify": False, "follow_redirects": False}
+        with httpx2.Client(base_url=here, **plain) as client:
+            site = replace(site, client=client)  # all that it is asked goes to the one event loop that it has
+            if site.ask("GET", "/projects/alpha").status_code == 404:
+                site.make("/clusters", {"name": "far"})
+                site.make("/projects", {"name": "alpha", "parent": "cluster/far"})
+            yield Stage(site, machine, here, client)

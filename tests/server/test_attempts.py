@@ -1,0 +1,115 @@
+"""Tries of runs over HTTP: each is asked for by its number, and logs lead from one to the next."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead.core import cursors
+from fairlead.model.records import AttemptRecord, RunRecord
+from tests.contracts.memory import MemoryStore
+from tests.contracts.samples import make
+from tests.server.machines import AT, FILE, LINE
+from tests.server.samples import fill
+from tests.server.sites import Site, open_site, paths_of, problem_of
+
+BETWEEN = "attempt 1 failed (NodeLost): its node went away; attempt 2 follows\n"
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """A server of this module alone."""
+    with open_site(MemoryStore()) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def run(site: Site) -> str:
+    """A run that has completed at its second try; its id."""
+    run_id = fill(site, "alpha")["ended"]
+    with site.store.recording() as tx:
+        kept = tx.get(RunRecord, id=run_id)
+        assert kept is not None
+        ended = replace(kept, state="completed", reason="Completed", held_by="s1", attempt=2)
+        tx.save(replace(ended, revision=kept.revision + 1))
+        told = {"reason": "NodeLost", "message": "its node went away", "finished_at": AT, "usage": {"mem": 7}}
+        tx.add(make(AttemptRecord, run_id, run_id=run_id, number=1, held_by="s1", **told))
+    return run_id
+
+
+def lines(page: dict[str, Any]) -> list[str]:
+    """What a page of a log says."""
+    return [entry["text"] for entry in page["entries"]]
+
+
+def read_events(body: str) -> list[tuple[str, str]]:
+    """The names and ids of server-sent events."""
+    found = []
+    for part in body.strip().split("\n\n"):
+        said = dict(line.split(": ", 1) for line in part.splitlines())
+        found.append((said["event"], said["id"]))
+    return found
+
+
+def test_tries_are_listed_with_how_each_ended(site: Site, run: str) -> None:
+    first, second = site.get(f"/runs/{run}/attempts")
+    assert (first["number"], first["state"], first["reason"], first["usage"]) == (1, "failed", "NodeLost", {"mem": 7})
+    assert (second["number"], second["state"], second["reason"]) == (2, "completed", "Completed")
+    assert first.keys() == second.keys()
+
+
+def test_a_log_begins_with_the_last_try_and_from_zero_on_with_the_first(site: Site, run: str) -> None:
+    last, first = site.get(f"/runs/{run}/logs"), site.get(f"/runs/{run}/logs?cursor=0")
+    assert (lines(last), last["complete"], last["cursor"]) == ([LINE.decode()], True, cursors.join(2, len(LINE)))
+    assert (lines(first), first["complete"]) == ([LINE.decode(), BETWEEN], False)
+    assert first["entries"][-1]["stream"] == "platform"
+    assert site.get(f"/runs/{run}/logs?cursor={first['cursor']}") == last
+
+
+def test_of_a_try_that_is_said_the_log_is_its_own(site: Site, run: str) -> None:
+    for number in (1, 2):
+        page = site.get(f"/runs/{run}/logs?attempt={number}")
+        assert (lines(page), page["complete"]) == ([LINE.decode()], True)
+        assert cursors.split(page["cursor"]) == (number, len(LINE))
+    raw = site.ask("GET", f"/runs/{run}/logs?attempt=1&format=raw")
+    assert raw.content == LINE
+    story = site.ask("GET", f"/runs/{run}/logs?cursor=0&format=raw")
+    assert story.content.decode() == f"{LINE.decode()}{BETWEEN}{LINE.decode()}"
+
+
+def test_what_is_followed_leads_through_all_tries_and_can_be_taken_up_anywhere(site: Site, run: str) -> None:
+    whole = read_events(site.ask("GET", f"/runs/{run}/logs?follow=true&cursor=0").text)
+    assert [name for name, _ in whole] == ["log", "log", "log", "end"]
+    for place, (_, cursor) in enumerate(whole[:3], start=1):
+        headers = {"Last-Event-ID": cursor}
+        rest = site.ask("GET", f"/runs/{run}/logs?follow=true&cursor=0", headers=headers)
+        assert read_events(rest.text) == whole[place:]
+    alone = site.ask("GET", f"/runs/{run}/logs?follow=true&attempt=1")
+    assert [name for name, _ in read_events(alone.text)] == ["log", "end"]
+
+
+@pytest.mark.parametrize("noun", ["logs", "usage", "files", f"files/{FILE}"])
+def test_a_try_that_is_not_there_is_not_found(site: Site, run: str, noun: str) -> None:
+    assert site.ask("GET", f"/runs/{run}/{noun}?attempt=1").status_code == 200
+    told = problem_of(site.ask("GET", f"/runs/{run}/{noun}?attempt=3"), 404)
+    assert told["detail"] == f"run {run} has no attempt 3"
+    assert told["hint"] == "it has 2: list them to see how they went"
+
+
+@pytest.mark.parametrize("attempt", ["0", "-1", "x", "1.5", "", "99999999999999999999"])
+@pytest.mark.parametrize("noun", ["logs", "usage", "files", f"files/{FILE}"])
+def test_what_is_no_number_of_a_try_is_refused(site: Site, run: str, noun: str, attempt: str) -> None:
+    told = problem_of(site.ask("GET", f"/runs/{run}/{noun}?attempt={attempt}"), 422)
+    assert paths_of(told) == ["attempt"]
+
+
+def test_a_cursor_of_another_try_is_refused(site: Site, run: str) -> None:
+    told = problem_of(site.ask("GET", f"/runs/{run}/logs?attempt=1&cursor={cursors.join(2, 1)}"), 422)
+    assert paths_of(told) == ["cursor"]
+    assert "it is of attempt 2, and attempt 1 was asked for" in told["violations"][0]["message"]
+
+
+def test_peaks_are_those_of_the_try(site: Site, run: str) -> None:
+    assert site.get(f"/runs/{run}/usage?attempt=1")["peaks"] == {"mem": 7}
+    assert site.get(f"/runs/{run}/usage")["peaks"] != {"mem": 7}

@@ -1,0 +1,242 @@
+"""What runs serve, as programs reach it below the server's own address: HTTP as it is, streamed both ways."""
+
+import hashlib
+import json
+import socket
+import threading
+
+import pytest
+
+from fairlead.model.observations import Reach
+from tests.server.conftest import Lines
+from tests.server.sites import PROBLEM, cookie_in, problem_of
+from tests.server.stages import Stage
+from tests.server.test_sessions import sign_in
+from tests.server.upstreams import MEBIBYTE, PATIENCE, Program, headers_of, read_all, wait_until
+
+SESSION = "fairlead_session"
+
+
+@pytest.fixture
+def stage(common_stage: Stage) -> Stage:
+    """A server that all tests of this file share: each has runs of its own."""
+    return common_stage
+
+
+@pytest.fixture
+def program(common_program: Program) -> Program:
+    """What all runs serve, which has seen nothing yet."""
+    common_program.asked.clear()
+    common_program.left.clear()
+    common_program.go_on.clear()
+    return common_program
+
+
+@pytest.fixture(params=["socket", "port"])
+def each_reach(request: pytest.FixtureRequest, reaches: dict[str, Reach]) -> Reach:
+    """How that is reached, by each way."""
+    return reaches[request.param]
+
+
+@pytest.fixture
+def reach(reaches: dict[str, Reach]) -> Reach:
+    """How that is reached."""
+    return reaches["port"]
+
+
+# What is passed on
+
+
+def test_a_program_asks_a_run_with_its_token_and_gets_what_the_run_says(stage: Stage, each_reach: Reach) -> None:
+    run_id = stage.serve(each_reach)
+    answer = stage.ask("POST", run_id, "/predict/a%2Fb?x=1&y=%20", content=b"data", headers={"X-Of-Mine": "yes"})
+    assert answer.status_code == 200
+    asked = answer.json()
+    assert (asked["method"], asked["path"], asked["query"]) == ("POST", "/predict/a%2Fb", "x=1&y=%20")
+    headers = headers_of(asked)
+    assert headers["x-of-mine"] == "yes"
+    assert headers["content-length"] == "4"
+    assert headers["x-forwarded-prefix"] == f"/served/{run_id}"
+    assert headers["x-forwarded-for"] == "127.0.0.1"
+    assert headers["x-forwarded-host"] == headers["host"] == f"127.0.0.1:{stage.port}"
+    assert headers["x-forwarded-proto"] == "http"
+    assert headers["x-request-id"] == answer.headers["x-request-id"]
+    assert "authorization" not in headers
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS"])
+def test_every_method_is_passed_on_as_it_is(stage: Stage, program: Program, reach: Reach, method: str) -> None:
+    answer = stage.ask(method, stage.serve(reach), "/anything")
+    assert answer.status_code == 200
+    assert [asked["method"] for asked in program.asked] == [method]
+    assert (answer.content == b"") == (method == "HEAD")
+    assert int(answer.headers["content-length"]) > 100
+
+
+@pytest.mark.parametrize(("path", "found"), [("", "/"), ("/", "/"), ("//a//b/", "//a//b/"), ("/%2fa;b=c", "/%2fa;b=c")])
+def test_the_path_is_the_one_that_was_written(stage: Stage, reach: Reach, path: str, found: str) -> None:
+    assert stage.ask("GET", stage.serve(reach), path).json()["path"] == found
+
+
+def test_what_is_sent_and_answered_may_be_of_any_size(stage: Stage, each_reach: Reach) -> None:
+    run_id = stage.serve(each_reach)
+    piece = bytes(range(256)) * 4096
+    told = stage.ask("POST", run_id, "/count", content=(piece for _ in range(40))).json()
+    assert told == {"size": 40 * MEBIBYTE, "digest": hashlib.sha256(piece * 40).hexdigest()}
+    assert stage.ask("PUT", run_id, "/count", content=piece * 20).json()["size"] == 20 * MEBIBYTE
+    assert len(stage.ask("GET", run_id, "/big?50").content) == 50 * MEBIBYTE
+
+
+def test_an_answer_may_come_while_the_request_is_still_sent(stage: Stage, reach: Reach) -> None:
+    """What is sent back at once fills every buffer long before the last of 40 MiB is sent."""
+    size, head = 40 * MEBIBYTE, f"POST /served/{stage.serve(reach)}/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    head += f"Authorization: Bearer {stage.site.token}\r\nContent-Length: {size}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", stage.port), timeout=PATIENCE) as connection:
+        sending = threading.Thread(target=lambda: connection.sendall(head.encode() + b"e" * size), daemon=True)
+        sending.start()
+        answer = read_all(connection)
+        sending.join(PATIENCE)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.count(b"e" * 100) > size / 101
+
+
+def test_events_come_one_by_one_and_who_goes_away_ends_the_request(
+    stage: Stage, program: Program, each_reach: Reach
+) -> None:
+    run_id = stage.serve(each_reach)
+    headers = {"Authorization": f"Bearer {stage.site.token}"}
+    with stage.client.stream("GET", f"/served/{run_id}/events", headers=headers) as answer:
+        assert answer.headers["content-type"] == "text/event-stream"
+        assert answer.headers["x-accel-buffering"] == "no"
+        lines = answer.iter_lines()
+        assert next(lines) == "data: 1"
+        program.go_on.set()
+        assert [next(lines), next(lines)] == ["", "data: 2"]
+        assert not program.left.is_set()
+        assert stage.site.app.state.measures.silent_seconds == 0.0
+    assert program.left.wait(PATIENCE)
+    wait_until(lambda: stage.site.app.state.measures.waiting == 0)
+
+
+@pytest.mark.parametrize("status", [204, 205, 301, 304, 404, 418, 500])
+def test_a_status_is_passed_on(stage: Stage, reach: Reach, status: int) -> None:
+    length = "&content-length=0" if status != 304 else "&etag=x"
+    answer = stage.ask("GET", stage.serve(reach), f"/say?status={status}&x-of-the-run=yes{length}")
+    assert (answer.status_code, answer.headers["x-of-the-run"], answer.content) == (status, "yes", b"")
+
+
+# Who may
+
+
+@pytest.mark.parametrize(("action", "role", "status"), [
+    ("serve", "viewer", 200),
+    ("serve", "member", 200),
+    ("serve", "editor", 200),
+    ("workspace", "viewer", 403),
+    ("workspace", "editor", 403),
+    ("workspace", "member", 200),
+])  # fmt: skip
+def test_who_sees_a_run_may_ask_it_and_only_who_works_may_use_a_workspace(
+    stage: Stage, reach: Reach, action: str, role: str, status: int
+) -> None:
+    run_id, token = stage.serve(reach, action), stage.site.token_of(f"{action}-{role}", **{role: "project/alpha"})
+    answer = stage.ask("GET", run_id, token=token)
+    assert answer.status_code == status
+    if status == 403:
+        assert "may not work in project/alpha" in problem_of(answer)["detail"]
+
+
+def test_a_run_that_one_does_not_see_is_not_there(stage: Stage, program: Program, reach: Reach) -> None:
+    stage.site.make("/projects", {"name": "beta", "parent": "cluster/far"})
+    token = stage.site.token_of("eve", admin="project/beta")
+    for run_id in (stage.serve(reach), "0" * 32):
+        assert problem_of(stage.ask("GET", run_id, token=token), 404)["detail"] == f"there is no run '{run_id}'"
+    assert program.asked == []
+
+
+def test_without_a_token_nobody_is_let_in_and_no_cookie_counts(stage: Stage, program: Program, reach: Reach) -> None:
+    run_id = stage.serve(reach)
+    session = cookie_in(sign_in(stage.site)).value
+    said: tuple[dict[str, str], ...] = (
+        {},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer fl_wrong"},
+        {"Authorization": f"Basic {stage.site.token}"},
+        {"Cookie": f"{SESSION}={session}"},
+        {"Cookie": f"fairlead_entrance={stage.enter(run_id)}"},
+    )
+    for headers in said:
+        answer = stage.ask("GET", run_id, token=None, headers=headers)
+        problem_of(answer, 401)
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert program.asked == []
+
+
+def test_what_is_no_address_of_a_run_is_not_there(stage: Stage) -> None:
+    for path in ("/served", "/served/", "/served/x/", f"/served/{'0' * 31}/", f"/served/{'A' * 32}/"):
+        answer = stage.client.get(path, headers={"Accept": "text/html"})
+        problem_of(answer, 404)
+
+
+# What is noted
+
+
+def test_a_request_is_logged_without_its_query_and_counted_under_one_name(
+    stage: Stage, reach: Reach, log: Lines
+) -> None:
+    run_id = stage.serve(reach)
+    counted = 'fairlead_requests_total{method="DELETE",route="/served/{run_id}/{path}",status="200"}'
+    assert counted not in stage.client.get("/metrics").text
+    stage.ask("DELETE", run_id, "/secret-free?token=hush")
+    wait_until(lambda: any(line.get("run") == run_id for line in log))
+    line = next(line for line in log if line.get("run") == run_id)
+    assert (line["event"], line["path"], line["status"]) == ("answered", f"/served/{run_id}/secret-free", 200)
+    assert "hush" not in json.dumps(log, default=str)
+    assert f"{counted} 1.0" in stage.client.get("/metrics").text
+
+
+def test_use_is_noted_once_a_minute(stage: Stage, reach: Reach) -> None:
+    run_id = stage.serve(reach)
+    assert stage.run(run_id).used_at is None
+    stage.ask("GET", run_id)
+    first = stage.run(run_id)
+    assert first.used_at is not None
+    for _ in range(3):
+        stage.ask("GET", run_id)
+    assert stage.run(run_id) == first
+
+
+# Where it is
+
+
+def test_a_run_says_where_it_is_reached(stage: Stage, reach: Reach) -> None:
+    run_id = stage.serve(reach)
+    assert stage.site.get(f"/runs/{run_id}/url") == {
+        "url": f"{stage.url}/served/{run_id}/",
+        "browser": True,
+        "ready": True,
+        "message": "answers",
+    }
+    waiting = stage.serve(reach, state="starting", reason="Starting", message="loads a model")
+    told = stage.site.get(f"/runs/{waiting}/url")
+    assert (told["ready"], told["message"]) == (False, f"run {waiting} is starting (Starting): loads a model")
+
+
+@pytest.mark.parametrize("route", ["GET /url", "POST /open"])
+def test_what_serves_nothing_has_no_url(stage: Stage, reach: Reach, route: str) -> None:
+    method, path = route.split()
+    job = stage.site.make("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
+    assert (
+        "is a job, and serves nothing" in problem_of(stage.site.ask(method, f"/runs/{job['id']}{path}"), 409)["detail"]
+    )
+    ended = stage.serve(reach, state="stopped", live=False, message="stopped by ann")
+    assert "is stopped: stopped by ann" in problem_of(stage.site.ask(method, f"/runs/{ended}{path}"), 409)["detail"]
+    workspace, viewer = stage.serve(reach, "workspace"), stage.site.token_of(method, viewer="project/alpha")
+    problem_of(stage.site.ask(method, f"/runs/{workspace}{path}", token=viewer), 403)
+
+
+def test_what_is_wrong_is_a_problem(stage: Stage, reach: Reach) -> None:
+    job = stage.site.make("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
+    answer = stage.ask("GET", job["id"], headers={"Accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"]) == (409, PROBLEM)
+    assert answer.headers["x-frame-options"] == "DENY"

@@ -1,0 +1,370 @@
+"""What runs serve, as browsers reach it: each run at a host of its own, with a cookie that only goes there."""
+
+import base64
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from httpx2.websockets import WebSocketUpgradeError
+
+from fairlead import composing
+from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.model.observations import Reach
+from fairlead.model.records import AuditRecord
+from fairlead.services.serving import ServedHosts
+from tests.adapters.issuers import Issuer, make_claims, make_token
+from tests.server.conftest import Lines
+from tests.server.sites import cookie_in, problem_of
+from tests.server.stages import COOKIE, Stage, open_stage
+from tests.server.test_sessions import sign_in
+from tests.server.upstreams import PATIENCE, Program
+
+HTML = {"Accept": "text/html,*/*;q=0.8"}
+RUN, OTHER = "0" * 32, "f" * 32
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Lets time pass for a server that is made afterwards."""
+    passed, now = [timedelta()], composing.now
+    monkeypatch.setattr(composing, "now", lambda: now() + passed[0])
+    return lambda **time: passed.append(passed.pop() + timedelta(**time))
+
+
+# Where
+
+
+@pytest.mark.parametrize(("url", "served_host", "origin"), [
+    ("http://127.0.0.1:8470", None, f"http://{RUN}.localhost:8470"),
+    ("http://localhost:8470", None, f"http://{RUN}.localhost:8470"),
+    ("http://[::1]:8470", None, f"http://{RUN}.localhost:8470"),
+    ("http://0.0.0.0:8470", None, None),
+    ("https://fairlead.example.com", None, None),
+    ("https://fairlead.example.com", "apps.example.com", f"https://{RUN}.apps.example.com"),
+    ("https://fairlead.example.com:8443/", "apps.example.com", f"https://{RUN}.apps.example.com:8443"),
+    ("http://127.0.0.1:8470", "apps.example.com", f"http://{RUN}.apps.example.com:8470"),
+])  # fmt: skip
+def test_a_run_has_a_host_of_its_own(url: str, served_host: str | None, origin: str | None) -> None:
+    hosts = ServedHosts.of(url, served_host)
+    assert hosts.origin_of(RUN) == origin
+    assert hosts.url_of(RUN) == f"{url.rstrip('/')}/served/{RUN}/"
+
+
+@pytest.mark.parametrize("host", [
+    f"{RUN}.localhost",
+    f"{RUN}.localhost:8470",
+    f"{RUN}.localhost:",
+    f"{RUN}.LOCALHOST:1",
+    f"{RUN}.localhost.",
+    f"{RUN}.localhost.:8470",
+])  # fmt: skip
+def test_the_host_of_a_run_is_known_however_it_is_written(host: str) -> None:
+    assert ServedHosts.of("http://127.0.0.1:8470").find_run(host) == RUN
+    assert ServedHosts.of("http://127.0.0.1:8470").find_run(host.replace("0" * 32, "A" * 32)) == "a" * 32
+
+
+@pytest.mark.parametrize("host", [
+    "",
+    "localhost",
+    "127.0.0.1:8470",
+    f"{RUN}",
+    f"{RUN}.localhost.evil.example",
+    f"{RUN}.evil.example",
+    f"x.{RUN}.localhost",
+    f"{RUN}x.localhost",
+    f"{RUN[1:]}.localhost",
+    f"{RUN}.localhost..",
+    f"{RUN}.localhost:80:80",
+    f"{RUN}.localhost@evil.example",
+    f"{RUN}.apps.example.com",
+])  # fmt: skip
+def test_any_other_host_is_that_of_no_run(host: str) -> None:
+    assert ServedHosts.of("http://127.0.0.1:8470").find_run(host) is None
+
+
+def test_hosts_of_nobody_are_answered_by_the_server_itself(stage: Stage) -> None:
+    for host in ("rebound.example", f"x.{RUN}.localhost", f"{RUN}.evil.example"):
+        answer = stage.client.get("/api/v1/sessions", headers={"Host": host})
+        assert answer.json()["token"] is True
+
+
+def test_where_runs_have_no_hosts_one_is_told_what_to_set(sqlite_store: DatabaseStore, reach: Reach) -> None:
+    with open_stage(sqlite_store, url="https://fairlead.example.com") as stage:
+        run_id = stage.serve(reach)
+        told = stage.site.get(f"/runs/{run_id}/url")
+        assert (told["browser"], told["ready"]) == (False, True)
+        assert told["message"] == "answers; browsers cannot open it: this server has no hosts for runs"
+        problem = problem_of(stage.site.ask("POST", f"/runs/{run_id}/open"), 409)
+        assert "set served_host" in problem["hint"]
+        answer = stage.client.get("/", headers={"Host": f"{run_id}.localhost"})
+        assert answer.status_code == 200
+        assert "Fairlead" in answer.text
+
+
+# Entering
+
+
+def test_a_browser_is_let_in_by_a_word_and_then_by_a_cookie(stage: Stage, reach: Reach) -> None:
+    run_id = stage.serve(reach)
+    answer = stage.browse(run_id, stage.open(run_id))
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-store"
+    morsel = cookie_in(answer, COOKIE)
+    assert (morsel["httponly"], morsel["samesite"], morsel["path"], morsel["domain"]) == (True, "lax", "/", "")
+    assert int(morsel["max-age"]) == 12 * 3600
+    answer = stage.browse(
+        run_id, "/a%2Fb?c=d", ticket=morsel.value, headers={"Cookie": f"own=1; {COOKIE}={morsel.value}"}
+    )
+    asked = answer.json()
+    assert (asked["path"], asked["query"]) == ("/a%2Fb", "c=d")
+    headers = dict(asked["headers"])
+    assert headers["host"] == headers["x-forwarded-host"] == stage.host(run_id)
+    assert headers["cookie"] == "own=1"
+    assert "x-forwarded-prefix" not in headers
+    assert "content-security-policy" not in answer.headers
+    with stage.site.store.reading() as tx:
+        opened = [entry for entry in tx.find(AuditRecord) if entry.action == "run.open"]
+    assert [(entry.who, entry.object_id) for entry in opened] == [("ann", run_id)]
+
+
+def test_with_tls_the_cookie_is_of_this_very_host(sqlite_store: DatabaseStore, reach: Reach) -> None:
+    with open_stage(sqlite_store, url="https://fairlead.test", served_host="apps.test") as stage:
+        run_id = stage.serve(reach)
+        url = stage.site.make(f"/runs/{run_id}/open", None)["url"]
+        path = url.removeprefix(f"https://{run_id}.apps.test")
+        answer = stage.browse(run_id, path, headers={"Host": f"{run_id}.apps.test"})
+        morsel = cookie_in(answer, f"__Host-{COOKIE}")
+        assert (morsel["secure"], morsel["path"], morsel["domain"]) == (True, "/", "")
+        sent = {"Host": f"{run_id}.Apps.Test", "Cookie": f"__Host-{COOKIE}={morsel.value}"}
+        assert stage.browse(run_id, headers=sent).status_code == 200
+        tossed = {"Host": f"{run_id}.apps.test", "Cookie": f"{COOKIE}={morsel.value}"}
+        assert stage.browse(run_id, headers=tossed).status_code == 401
+
+
+def test_a_word_lets_in_once_however_it_is_written(stage: Stage, reach: Reach) -> None:
+    run_id = stage.serve(reach)
+    path = stage.open(run_id)
+    assert stage.browse(run_id, path, method="HEAD").status_code == 204  # whoever previews it does not use it up
+    assert stage.browse(run_id, path).status_code == 303
+    for again in (path, f"{path}=", f"{path}%3D%3D", _rewrite(path)):
+        answer = stage.browse(run_id, again)
+        problem_of(answer, 401)
+        assert "set-cookie" not in answer.headers
+
+
+def test_a_second_server_takes_no_word_that_the_first_has_taken(stage: Stage, reach: Reach) -> None:
+    run_id = stage.serve(reach)
+    path = stage.open(run_id, stage.site.token_of("bob", viewer="platform"))
+    with open_stage(stage.site.store) as second:
+        second.machine.reaches[run_id] = reach
+        host = {"Host": f"{run_id}.localhost"}
+        assert second.browse(run_id, path, headers=host).status_code == 303
+        assert second.browse(run_id, path, headers=host).status_code == 401
+    assert stage.browse(run_id, path).status_code == 401
+
+
+def test_a_word_is_good_for_a_minute_and_a_ticket_for_twelve_hours(
+    later: Any, sqlite_store: DatabaseStore, reach: Reach
+) -> None:
+    with open_stage(sqlite_store) as stage:
+        run_id = stage.serve(reach)
+        path = stage.open(run_id)
+        later(seconds=61)
+        assert "is too old" in problem_of(stage.browse(run_id, path), 401)["detail"]
+        ticket = stage.enter(run_id)
+        later(hours=11, minutes=59)
+        assert stage.browse(run_id, ticket=ticket).status_code == 200
+        later(minutes=2)
+        assert "is too old" in problem_of(stage.browse(run_id, ticket=ticket), 401)["detail"]
+
+
+def test_words_and_tickets_are_not_taken_for_each_other_or_for_anything_else(stage: Stage, reach: Reach) -> None:
+    run_id, other = stage.serve(reach), stage.serve(reach)
+    word = stage.open(run_id).partition("word=")[2]
+    ticket = stage.enter(run_id)
+    for wrong in (word, "", "x", "x.y", stage.site.token, ticket[:-2], "é"):
+        assert stage.browse(run_id, headers={"Cookie": f"{COOKIE}={wrong}".encode()}).status_code == 401
+    for wrong in (ticket, "", "x.y", stage.site.token, stage.open(other).partition("word=")[2]):
+        assert stage.browse(run_id, f"/.fairlead/enter?word={wrong}").status_code == 401
+    problem_of(stage.site.ask("GET", "/me", token=ticket), 401)
+    problem_of(stage.site.ask("GET", "/me", token=word), 401)
+    assert stage.browse(other, ticket=ticket).status_code == 401
+    assert stage.browse(run_id, f"/.fairlead/enter?word={word}").status_code == 303
+
+
+@pytest.mark.parametrize("path", ["/.fairlead/", "/.fairlead/x", "/%2efairlead/enter/", "/.fairlead/enter/.."])
+def test_what_is_fairleads_at_the_host_of_a_run_never_reaches_it(
+    stage: Stage, program: Program, reach: Reach, path: str
+) -> None:
+    run_id = stage.serve(reach)
+    assert stage.browse(run_id, path, ticket=stage.enter(run_id)).status_code == 404
+    assert stage.browse(run_id, "/.fairlead/enter", method="POST").status_code == 405
+    assert program.asked == []
+
+
+@pytest.mark.parametrize("landing", ["//evil.example", "https://evil.example", "/\\evil.example"])
+def test_entering_leads_nowhere_else(stage: Stage, reach: Reach, landing: str) -> None:
+    run_id = stage.serve(reach)
+    answer = stage.browse(run_id, f"{stage.open(run_id)}&next={landing}&location={landing}")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
+def test_a_word_is_in_no_log(stage: Stage, reach: Reach, log: Lines) -> None:
+    run_id = stage.serve(reach)
+    path = stage.open(run_id)
+    stage.browse(run_id, path)
+    stage.browse(run_id, path)
+    assert path.partition("word=")[2] not in str(log)
+
+
+# Who may
+
+
+def test_nobody_is_let_in_without_a_ticket(stage: Stage, program: Program, reach: Reach) -> None:
+    run_id = stage.serve(reach)
+    session = cookie_in(sign_in(stage.site)).value
+    for headers in (
+        {},
+        {"Authorization": f"Bearer {stage.site.token}"},
+        {"Cookie": f"fairlead_session={session}"},
+    ):
+        problem_of(stage.browse(run_id, headers=headers), 401)
+    assert program.asked == []
+
+
+def test_a_person_is_told_where_to_go_and_not_whether_there_is_such_a_run(stage: Stage, reach: Reach) -> None:
+    answers = [stage.browse(run_id, headers=HTML) for run_id in (stage.serve(reach), OTHER)]
+    for answer in answers:
+        assert (answer.status_code, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
+        assert "Nobody has let this browser in here" in answer.text
+        assert f'<a href="{stage.url}/runs/' in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_a_person_who_waits_sees_the_run_when_it_is_ready(stage: Stage, reach: Reach) -> None:
+    run_id = stage.serve(reach, state="starting", message="<b>loads</b>")
+    answer = stage.browse(run_id, ticket=stage.enter(run_id), headers=HTML)
+    assert (answer.status_code, answer.headers["refresh"]) == (503, "2")
+    assert "&lt;b&gt;loads&lt;/b&gt;" in answer.text
+
+
+def end_session(stage: Stage, session: str) -> None:
+    headers = {"Cookie": f"fairlead_session={session}", "Sec-Fetch-Site": "same-origin"}
+    assert stage.site.ask("DELETE", "/sessions", token=None, headers=headers).status_code == 204
+
+
+@pytest.mark.parametrize("end", ["role", "token", "session", "run"])
+def test_a_ticket_ends_with_what_it_rests_on(stage: Stage, reach: Reach, end: str) -> None:
+    run_id, site = stage.serve(reach, "workspace"), stage.site
+    role = site.make("/roles", {"subject": "user:bob", "role": "member", "scope": "project/alpha"})
+    token = site.make("/tokens", {"name": "one", "user": "bob"})
+    session = cookie_in(site.ask("POST", "/sessions", {"token": token["token"]}, token=None)).value
+    ticket = stage.enter(run_id, token=session if end == "session" else token["token"])
+    assert stage.browse(run_id, ticket=ticket).status_code == 200
+    status = {"role": 404, "token": 401, "session": 401, "run": 409}[end]
+    if end == "session":
+        end_session(stage, session)
+    elif end == "run":
+        site.make(f"/runs/{run_id}/stop", None)
+    else:
+        site.ask("DELETE", f"/roles/{role['id']}" if end == "role" else f"/tokens/{token['id']}")
+    problem_of(stage.browse(run_id, ticket=ticket), status)
+
+
+def test_whoever_an_issuer_knows_is_let_in_with_their_groups(sqlite_store: DatabaseStore, reach: Reach) -> None:
+    with open_stage(sqlite_store, entrance=composing.Entrance(Issuer().identity())) as stage:
+        run_id = stage.serve(reach, "workspace")
+        stage.site.make("/roles", {"subject": "group:ml", "role": "member", "scope": "project/alpha"})
+        soon = {"exp": int(time.time()) + 600}
+        bearer = make_token(make_claims(sub="grace", groups=["ml"], **soon))
+        assert stage.browse(run_id, ticket=stage.enter(run_id, token=bearer)).status_code == 200
+        many = make_token(make_claims(sub="grace", groups=["ml", *(f"group-{number}" * 9 for number in range(50))]))
+        problem = problem_of(stage.site.ask("POST", f"/runs/{run_id}/open", token=many), 409)
+        assert problem["detail"] == "grace is in 51 groups, more than a cookie can hold"
+
+
+# Pages of others
+
+FOREIGN: tuple[tuple[str, dict[str, str]], ...] = (
+    ("GET", {"Origin": "https://evil.example"}),
+    ("GET", {"Origin": "null"}),
+    ("POST", {}),
+    ("POST", {"Origin": "http://{other}"}),
+    ("POST", {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}),
+    ("GET", {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}),
+    ("GET", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}),
+    ("GET", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}),
+)
+OWN: tuple[tuple[str, dict[str, str]], ...] = (
+    ("GET", {}),
+    ("GET", {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}),
+    ("GET", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}),
+    ("POST", {"Origin": "http://{own}", "Sec-Fetch-Site": "same-origin"}),
+    ("DELETE", {"Origin": "http://{own}"}),
+    ("POST", {"Sec-Fetch-Site": "same-origin"}),
+)
+
+
+@pytest.mark.parametrize(("method", "headers", "status"), [
+    *((method, headers, 403) for method, headers in FOREIGN),
+    *((method, headers, 200) for method, headers in OWN),
+])  # fmt: skip
+def test_a_page_of_another_run_or_site_does_not_ask_with_the_readers_cookie(
+    stage: Stage, program: Program, reach: Reach, method: str, headers: dict[str, str], status: int
+) -> None:
+    run_id, other = stage.serve(reach), stage.serve(reach)
+    ticket = stage.enter(run_id)
+    names = {"own": stage.host(run_id), "other": stage.host(other)}
+    sent = {name: value.format(**names) for name, value in headers.items()}
+    answer = stage.browse(run_id, method=method, ticket=ticket, headers=sent)
+    assert answer.status_code == status
+    assert len(program.asked) == (1 if status == 200 else 0)
+
+
+@pytest.mark.parametrize(("origin", "status"), [("http://{own}", None), (None, None), ("http://{other}", 403)])
+def test_a_websocket_is_opened_by_pages_of_the_run_alone(
+    stage: Stage, reach: Reach, origin: str | None, status: int | None
+) -> None:
+    run_id, other = stage.serve(reach), stage.serve(reach)
+    headers = {"Cookie": f"{COOKIE}={stage.enter(run_id)}"}
+    if origin is not None:
+        headers["Origin"] = origin.format(own=stage.host(run_id), other=stage.host(other))
+    if status is None:
+        with stage.converse(run_id, "/echo", host=stage.host(run_id), headers=headers) as opened:
+            opened.send_text("hello")
+            assert opened.receive_text(PATIENCE) == "hello"
+    else:
+        with (
+            pytest.raises(WebSocketUpgradeError) as found,
+            stage.converse(run_id, "/echo", host=stage.host(run_id), headers=headers),
+        ):
+            pass
+        assert found.value.response.status_code == status
+
+
+@pytest.mark.parametrize(("said", "found"), [
+    ("a=1; Domain=localhost; Path=/", "a=1; Path=/"),
+    ("a=1;domain=.localhost;Secure", "a=1;Secure"),
+    (f"{COOKIE}=x; Path=/", None),
+    (f"__Host-{COOKIE}=x", None),
+    (f"={COOKIE}=x", None),
+])  # fmt: skip
+def test_cookies_of_a_run_stay_at_its_host(stage: Stage, reach: Reach, said: str, found: str | None) -> None:
+    run_id = stage.serve(reach)
+    query = {"set-cookie": said, "content-length": "0"}
+    answer = stage.browse(run_id, "/say", ticket=stage.enter(run_id), params=query)
+    assert answer.headers.get_list("set-cookie") == ([] if found is None else [found])
+
+
+def _rewrite(path: str) -> str:
+    """The same word in other letters: the last one of it has bits that stand for nothing."""
+    start, _, text = path.rpartition(".")
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    same = [text[:-1] + letter for letter in letters if _decode(text[:-1] + letter) == _decode(text)]
+    return f"{start}.{same[-1]}"
+
+
+def _decode(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,0 +1,370 @@
+"""Runs that are not ready, break off or never answer, and callers who lose their rights: nobody else notices."""
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.model.observations import Reach
+from tests.cluster.certificates import write_certificates
+from tests.server.conftest import Lines
+from tests.server.sites import PROBLEM, problem_of
+from tests.server.stages import Stage
+from tests.server.upstreams import MEBIBYTE, PATIENCE, Program, misbehaving, read_head, serving, silent, wait_until
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def read_problem(answer: Any, status: int) -> dict[str, Any]:
+    """What an answer says that it was not the caller's mistake."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, PROBLEM), answer.text
+    said: dict[str, Any] = answer.json()
+    assert (said["status"], said["request_id"]) == (status, answer.headers["x-request-id"])
+    return said
+
+
+@contextlib.contextmanager
+def answering(*pieces: bytes) -> Iterator[Reach]:
+    """A program that answers every request with the same bytes, and closes the connection."""
+
+    def handle(connection: socket.socket) -> None:
+        read_head(connection)
+        for piece in pieces:
+            connection.sendall(piece)
+
+    with misbehaving(handle) as reach:
+        yield reach
+
+
+# Not ready
+
+
+@pytest.mark.parametrize("state", ["queued", "pending", "starting"])
+def test_a_run_that_is_not_that_far_says_so_and_when_to_try_again(stage: Stage, reach: Reach, state: str) -> None:
+    run_id = stage.serve(reach, state=state, reason="Because", message="loads a model")
+    answer = stage.ask("GET", run_id)
+    said = read_problem(answer, 503)
+    assert (said["code"], said["detail"]) == ("unavailable", f"run {run_id} is {state} (Because): loads a model")
+    assert answer.headers["retry-after"] == "2"
+
+
+def test_a_run_that_nobody_reaches_says_how_it_is(stage: Stage) -> None:
+    run_id = stage.serve(None, state="degraded", reason="CrashLoopBackOff", message="ended with exit code 3")
+    said = read_problem(stage.ask("GET", run_id), 503)
+    assert "serves nothing; it is degraded: ended with exit code 3" in said["detail"]
+
+
+def test_a_run_on_which_nothing_listens_is_not_ready(stage: Stage, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        closed = Reach(f"http://127.0.0.1:{free.getsockname()[1]}")
+    for reach in (closed, Reach("http://run", socket=str(tmp_path / "none.sock"))):
+        said = read_problem(stage.ask("GET", stage.serve(reach)), 503)
+        assert "takes no connection" in said["detail"]
+
+
+@pytest.mark.parametrize("state", ["stopping", "stopped", "failed", "completed"])
+def test_a_run_that_has_ended_is_a_conflict(stage: Stage, reach: Reach, state: str) -> None:
+    run_id = stage.serve(reach, state=state, message="is over", live=state == "stopping")
+    assert problem_of(stage.ask("GET", run_id), 409)["detail"] == f"run {run_id} is {state}: is over"
+
+
+# Broken off
+
+
+@pytest.mark.parametrize("said", [
+    b"",
+    b"HTTP/1.1 200 OK\r\nX-Half: ",
+    b"SSH-2.0-OpenSSH_9.9\r\n",
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+    OK + b"X-Odd: a\x01b\r\nContent-Length: 0\r\n\r\n",
+    OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    OK + b"X-Long: " + b"x" * MEBIBYTE,
+    b"HTTP/1.1 700 Odd\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 302 Found\r\nLocation: http://h%6Fst/\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 302 Found\r\nLocation: http://[/\r\nContent-Length: 0\r\n\r\n",
+], ids=[
+    *("nothing", "half a head", "no http", "other protocol", "odd header", "two lengths", "endless", "odd status"),
+    *("odd host", "no address"),
+])  # fmt: skip
+def test_a_run_that_breaks_off_before_it_answers_is_told(stage: Stage, said: bytes) -> None:
+    with answering(said) as reach:
+        run_id = stage.serve(reach)
+        for method in ("GET", "POST"):
+            problem = read_problem(stage.ask(method, run_id), 502)
+            assert problem["code"] == "bad_gateway"
+            assert problem["detail"].startswith(f"run {run_id} broke off: ")
+
+
+@pytest.mark.parametrize("said", [
+    OK + b"Content-Length: 100\r\n\r\nonly this",
+    OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+    OK + b"Transfer-Encoding: chunked\r\n\r\nno chunk",
+])  # fmt: skip
+def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(stage: Stage, said: bytes, log: Lines) -> None:
+    with answering(said) as reach:
+        run_id = stage.serve(reach)
+        sent = f"GET /served/{run_id}/ HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", stage.port), timeout=PATIENCE) as connection:
+            connection.sendall(sent.encode())
+            answer = b""
+            while piece := connection.recv(65536):
+                answer += piece
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"content-length: 100" in answer or not answer.endswith(b"0\r\n\r\n")
+    assert [line["run"] for line in log if line["event"] == "an answer was broken off"] == [run_id]
+
+
+def test_an_answer_whose_end_is_that_of_its_connection_is_whole(stage: Stage) -> None:
+    with answering(b"HTTP/1.0 200 OK\r\nX-Old: yes\r\n\r\n", b"all of ", b"it") as reach:
+        answer = stage.ask("GET", stage.serve(reach))
+    assert (answer.headers["x-old"], answer.text) == ("yes", "all of it")
+
+
+def test_what_comes_before_an_answer_is_left_out(stage: Stage) -> None:
+    hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
+    with answering(hints, OK + b"Content-Length: 2\r\n\r\nok") as reach:
+        assert stage.ask("GET", stage.serve(reach)).text == "ok"
+
+
+def test_an_answer_with_two_words_on_its_length_is_as_long_as_its_pieces(stage: Stage) -> None:
+    with answering(OK + b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n") as reach:
+        answer = stage.ask("GET", stage.serve(reach))
+    assert (answer.text, "content-length" in answer.headers) == ("ok", False)
+
+
+def test_an_answer_may_come_before_all_was_sent(stage: Stage) -> None:
+    with answering(b"HTTP/1.1 413 Too Much\r\nContent-Length: 8\r\nConnection: close\r\n\r\ntoo much") as reach:
+        answer = stage.ask("POST", stage.serve(reach), content=(b"x" * MEBIBYTE for _ in range(20)))
+    assert (answer.status_code, answer.text) == (413, "too much")
+
+
+def test_a_connection_that_the_run_closed_meanwhile_is_not_noticed(stage: Stage) -> None:
+    """The run answers on each connection once, and hangs up on whoever asks there again."""
+    seen: list[bytes] = []
+
+    def handle(connection: socket.socket) -> None:
+        seen.append(read_head(connection))
+        connection.sendall(OK + b"Content-Length: 2\r\n\r\nok")
+        seen.append(read_head(connection))
+
+    with misbehaving(handle) as reach:
+        run_id = stage.serve(reach)
+        assert [stage.ask("GET", run_id, f"/{number}").text for number in range(4)] == ["ok"] * 4
+    paths = [head.split()[1].decode() for head in seen if head]
+    assert set(paths) == {"/0", "/1", "/2", "/3"}
+
+
+def test_what_may_have_been_done_is_not_done_twice(stage: Stage) -> None:
+    seen: list[bytes] = []
+
+    def handle(connection: socket.socket) -> None:
+        while head := read_head(connection):
+            seen.append(head.split()[0])
+            if head.startswith(b"POST"):
+                return
+            connection.sendall(OK + b"Content-Length: 2\r\n\r\nok")
+
+    with misbehaving(handle) as reach:
+        run_id = stage.serve(reach)
+        assert stage.ask("GET", run_id).text == "ok"
+        read_problem(stage.ask("POST", run_id), 502)
+    assert seen == [b"GET", b"POST"]
+
+
+# Silent
+
+
+def test_a_run_that_never_answers_is_given_up(hasty_stage: Stage) -> None:
+    closed = threading.Event()
+
+    def handle(connection: socket.socket) -> None:
+        read_head(connection)
+        while connection.recv(65536):
+            pass
+        closed.set()
+
+    with misbehaving(handle) as reach:
+        run_id = hasty_stage.serve(reach)
+        problem = read_problem(hasty_stage.ask("GET", run_id), 504)
+        assert problem["code"] == "gateway_timeout"
+        assert problem["detail"] == f"run {run_id} did not begin to answer within 1 seconds"
+        assert closed.wait(PATIENCE)
+
+
+def test_a_run_that_closes_one_connection_and_is_silent_on_the_next_is_given_up(hasty_stage: Stage) -> None:
+    seen: list[bytes] = []
+
+    def handle(connection: socket.socket) -> None:
+        seen.append(read_head(connection))
+        if len(seen) == 1:
+            connection.sendall(OK + b"Content-Length: 2\r\n\r\nok")
+            seen.append(read_head(connection))
+        else:
+            while connection.recv(65536):
+                pass
+
+    with misbehaving(handle) as reach:
+        run_id = hasty_stage.serve(reach)
+        assert hasty_stage.ask("GET", run_id).text == "ok"
+        read_problem(hasty_stage.ask("GET", run_id), 504)
+    assert len(seen) == 3
+
+
+def test_a_run_that_takes_nothing_is_given_up(hasty_stage: Stage) -> None:
+    over = threading.Event()
+    with misbehaving(silent(over)) as reach:
+        pieces = (b"x" * MEBIBYTE for _ in range(100))
+        answer = hasty_stage.ask("POST", hasty_stage.serve(reach), content=pieces)
+        over.set()
+    read_problem(answer, 504)
+
+
+def test_a_stream_may_be_silent_for_longer_than_an_answer(hasty_stage: Stage, program: Program, reach: Reach) -> None:
+    run_id = hasty_stage.serve(reach)
+    headers = {"Authorization": f"Bearer {hasty_stage.site.token}"}
+    with hasty_stage.client.stream("GET", f"/served/{run_id}/events", headers=headers) as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == "data: 1"
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() - began > 2 * 1.0)  # twice the patience with an answer
+        program.go_on.set()
+        assert [next(lines), next(lines)] == ["", "data: 2"]
+
+
+def test_a_slow_caller_is_waited_for(hasty_stage: Stage, reach: Reach) -> None:
+    def trickle() -> Iterator[bytes]:
+        for _ in range(3):
+            yield b"x"
+            time.sleep(0.7)
+
+    assert hasty_stage.ask("POST", hasty_stage.serve(reach), "/count", content=trickle()).json()["size"] == 3
+
+
+def test_slow_runs_keep_nobody_else_from_being_answered(stage: Stage, reach: Reach) -> None:
+    over = threading.Event()
+
+    def handle(connection: socket.socket) -> None:
+        read_head(connection)
+        over.wait(PATIENCE)
+        connection.sendall(OK + b"Content-Length: 4\r\n\r\nlate")
+
+    with misbehaving(handle) as slow:
+        slow_id, quick_id = stage.serve(slow), stage.serve(reach)
+        answers: list[str] = []
+        asking = [
+            threading.Thread(target=lambda: answers.append(stage.ask("GET", slow_id).text), daemon=True)
+            for _ in range(30)
+        ]
+        for thread in asking:
+            thread.start()
+        wait_until(lambda: stage.site.app.state.measures.waiting >= 30)
+        assert stage.ask("GET", quick_id).status_code == 200
+        assert stage.site.get("/me")["user"] == "ann"
+        assert answers == []
+        over.set()
+        for thread in asking:
+            thread.join(PATIENCE)
+    assert answers == ["late"] * 30
+
+
+def test_a_run_has_so_many_connections_and_no_more(
+    hasty_stage: Stage, program: Program, reach: Reach, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.server.proxying.connections.WAIT_SECONDS", 0.2)
+    run_id, headers = hasty_stage.serve(reach), {"Authorization": f"Bearer {hasty_stage.site.token}"}
+    address = f"/served/{run_id}/events"
+    with (
+        hasty_stage.client.stream("GET", address, headers=headers) as first,
+        hasty_stage.client.stream("GET", address, headers=headers) as second,
+    ):
+        assert (first.status_code, second.status_code) == (200, 200)
+        said = read_problem(hasty_stage.ask("GET", run_id), 503)
+        assert said["detail"] == f"run {run_id} has 2 requests underway, and ends none of them"
+        program.go_on.set()
+    wait_until(lambda: hasty_stage.ask("GET", run_id).status_code == 200)
+
+
+# No longer
+
+
+@pytest.mark.parametrize("end", ["token", "role", "run"])
+def test_who_may_not_go_on_is_broken_off(hasty_stage: Stage, reach: Reach, end: str) -> None:
+    site, run_id = hasty_stage.site, hasty_stage.serve(reach)
+    role = site.make("/roles", {"subject": "user:bob", "role": "viewer", "scope": "project/alpha"})
+    token = site.make("/tokens", {"name": "one", "user": "bob"})
+    headers = {"Authorization": f"Bearer {token['token']}"}
+    with hasty_stage.client.stream("GET", f"/served/{run_id}/ticks", headers=headers) as answer:
+        ticks = answer.iter_raw()
+        assert next(ticks).startswith(b".")
+        if end == "run":
+            site.make(f"/runs/{run_id}/stop", None)
+        else:
+            address = f"/tokens/{token['id']}" if end == "token" else f"/roles/{role['id']}"
+            assert site.ask("DELETE", address).status_code == 204
+        with pytest.raises(Exception, match=r"peer closed connection|incomplete"):
+            for _ in ticks:
+                pass
+
+
+# Through others
+
+
+def test_links_that_a_proxy_on_the_way_changed_are_mended(stage: Stage) -> None:
+    prefix = "/api/v1/namespaces/alpha/services/http:model:8000/proxy"
+    page = f'<a href="{prefix}/one">{prefix[:-3]}</a><img src="{prefix}/two">'.encode()
+    seen: list[bytes] = []
+
+    def handle(connection: socket.socket) -> None:
+        seen.append(read_head(connection))
+        head = f"Content-Type: text/html\r\nContent-Length: {len(page)}\r\nLocation: {prefix}/three\r\n\r\n"
+        connection.sendall(OK + head.encode())
+        for letter in page:
+            connection.sendall(bytes([letter]))
+
+    with misbehaving(handle) as reached:
+        own = {"Authorization": "Bearer of-the-cluster"}
+        run_id = stage.serve(Reach(f"{reached.url}{prefix}", headers=own, prefix=prefix))
+        answer = stage.ask("GET", run_id, "/page?x=1", headers={"Accept-Encoding": "gzip"})
+    assert answer.text == f'<a href="/one">{prefix[:-3]}</a><img src="/two">'
+    assert answer.headers["location"] == f"/served/{run_id}/three"
+    asked = seen[0].decode().splitlines()
+    assert asked[0] == f"GET {prefix}/page?x=1 HTTP/1.1"
+    assert "authorization: Bearer of-the-cluster" in asked
+    assert "accept-encoding: identity" in asked
+    assert stage.site.token not in seen[0].decode()
+
+
+def test_a_run_is_reached_with_tls_under_the_name_that_is_said(stage: Stage, program: Program, tmp_path: Path) -> None:
+    write_certificates(tmp_path, "server")
+    certificate: dict[str, Any] = {
+        "ssl_keyfile": str(tmp_path / "server.key"),
+        "ssl_certfile": str(tmp_path / "server.crt"),
+    }
+    with serving(program, **certificate) as reached:
+        trust = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+        reach = Reach(reached.url.replace("http:", "https:"), verify=trust, server_name="kubernetes.default")
+        run_id = stage.serve(reach)
+        assert dict(stage.ask("GET", run_id).json()["headers"])["host"] == reach.url.removeprefix("https://")
+        assert stage.ask("POST", run_id, "/count", content=b"x" * MEBIBYTE).json()["size"] == MEBIBYTE
+        with stage.converse(run_id, "/echo") as opened:
+            opened.send_text("hello")
+            assert opened.receive_text(PATIENCE) == "hello"
+        other = stage.serve(replace(reach, server_name="elsewhere.example"))
+        read_problem(stage.ask("GET", other), 503)
+
+
+def test_who_is_not_believed_to_be_the_cluster_is_sent_nothing(stage: Stage) -> None:
+    seen: list[bytes] = []
+    with misbehaving(lambda connection: seen.append(connection.recv(65536))) as reached:
+        reach = Reach(reached.url.replace("http:", "https:"), verify=ssl.create_default_context())
+        said = read_problem(stage.ask("GET", stage.serve(reach)), 503)
+    assert "takes no connection" in said["detail"]
+    assert b"GET" not in b"".join(seen)

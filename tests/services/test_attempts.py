@@ -1,0 +1,337 @@
+"""What each try of a run did, for those who may know: logs one after the other, usage, files, and how they ended."""
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from fairlead.core import cursors
+from fairlead.errors import Conflict, NotFound, RequestRejected, Unauthenticated, Unavailable
+from fairlead.model.observations import LogPage, Phase
+from fairlead.model.records import RunFileRecord
+from fairlead.ports import Store
+from fairlead.run_files import save_file
+from fairlead.run_tokens import seal_run_token
+from fairlead.services.calls import Call
+from fairlead.services.executions import Executions
+from tests.contracts.executors import MemoryExecutor
+from tests.contracts.memory import MemoryStore
+from tests.making import PYTHON
+from tests.services.executing import CODE, DIGEST, HOME, OTHER, Platform, found_platform
+from tests.services.test_handovers import kept, put
+from tests.services.worlds import call_as, refused, says
+
+
+@pytest.fixture
+def platform(memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A platform in memory whose runs are executed."""
+    return found_platform(memory_store, monkeypatch)
+
+
+@pytest.fixture
+def kept_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """The same on every kind of store in turn."""
+    return found_platform(store, monkeypatch)
+
+
+def begin(platform: Platform, **asked: Any) -> str:
+    """A run whose first try runs; its id."""
+    run = platform.submit(**{"retries": 2, **asked})
+    platform.control().look(set())
+    go(platform, run.id)
+    return run.id
+
+
+def go(platform: Platform, execution: str) -> None:
+    """Let a try run, write a line and leave a file."""
+    platform.executor.go(execution)
+    platform.executor.write(execution, f"hello from {execution[32:] or '-1'}\n".encode())
+    platform.executor.kept[execution].files["model.bin"] = execution.encode()
+    platform.control().look({execution[:32]})
+
+
+def fail(platform: Platform, execution: str, *, again: bool = True) -> None:
+    """Let a try fail, and the next one run."""
+    run, number = execution[:32], int(execution[33:] or 1)
+    told = {"reason": "NodeLost", "message": "its node went away", "usage": {"mem": number}}
+    platform.executor.end(execution, Phase.FAILED, **told)
+    controller = platform.control()
+    controller.look({run})
+    if again:
+        controller.look({run})
+        go(platform, f"{run}-{number + 1}")
+
+
+def read(platform: Platform, run: str, cursor: int | None = None, attempt: int | None = None) -> LogPage:
+    """A page of a log."""
+    page: LogPage = platform.world.services.executions.log(platform.world.root, run, cursor, 10_000, attempt)
+    return page
+
+
+def read_all(platform: Platform, run: str, cursor: int | None = None, attempt: int | None = None) -> list[str]:
+    """A log from a cursor on, up to its end or to what is there."""
+    found: list[str] = []
+    while True:
+        page = read(platform, run, cursor, attempt)
+        found += [entry.data.decode() for entry in page.entries]
+        if page.complete or not page.entries:
+            return found
+        cursor = page.cursor
+
+
+LINES = ["hello from -1\n", "hello from -2\n", "hello from -3\n"]
+BETWEEN = [
+    "attempt 1 failed (NodeLost): its node went away; attempt 2 follows\n",
+    "attempt 2 failed (NodeLost): its node went away; attempt 3 follows\n",
+]
+
+
+# Logs
+
+
+def test_the_log_of_a_run_is_that_of_its_last_try(kept_platform: Platform) -> None:
+    platform = kept_platform
+    run = begin(platform)
+    assert read_all(platform, run) == LINES[:1]
+    fail(platform, run)
+    assert read_all(platform, run) == LINES[1:2]
+    platform.executor.end(f"{run}-2")
+    platform.control().look({run})
+    assert read_all(platform, run) == LINES[1:2]
+    assert read(platform, run, read(platform, run).cursor).complete
+
+
+def test_while_it_waits_to_be_tried_again_the_log_is_that_of_the_try_before(platform: Platform) -> None:
+    run = begin(platform)
+    fail(platform, run, again=False)
+    page = read(platform, run)
+    assert ([entry.data.decode() for entry in page.entries], page.complete) == ([LINES[0], BETWEEN[0]], False)
+    assert read(platform, run, page.cursor) == LogPage([], page.cursor, complete=False)
+
+
+def test_the_logs_of_all_tries_follow_one_another_from_the_beginning_on(platform: Platform) -> None:
+    run = begin(platform)
+    fail(platform, run)
+    fail(platform, f"{run}-2")
+    assert read_all(platform, run, cursor=0) == [LINES[0], BETWEEN[0], LINES[1], BETWEEN[1], LINES[2]]
+
+
+def test_the_log_is_complete_only_when_the_run_has_ended(platform: Platform) -> None:
+    run = begin(platform)
+    at_end = read(platform, run).cursor
+    platform.executor.end(run, Phase.FAILED, reason="NodeLost", message="its node went away")
+    assert not read(platform, run, at_end).complete  # nobody has decided yet whether it is tried again
+    platform.control().look({run})
+    assert not read(platform, run, at_end).complete
+    platform.stop(run)
+    assert [entry.data.decode() for entry in read(platform, run, at_end).entries] == BETWEEN[:1]
+    assert read(platform, run, cursors.join(2, 0)).complete
+
+
+def test_of_a_try_that_is_said_its_log_alone_is_read_to_its_end(platform: Platform) -> None:
+    run = begin(platform)
+    fail(platform, run)
+    for number, complete in ((1, True), (2, False)):
+        page = read(platform, run, attempt=number)
+        assert [entry.data.decode() for entry in page.entries] == [LINES[number - 1]]
+        assert page.complete is complete
+        assert cursors.split(page.cursor)[0] == number
+        assert read(platform, run, page.cursor, attempt=number) == LogPage([], page.cursor, complete)
+        assert read(platform, run, 0, attempt=number) == page
+
+
+def test_every_cursor_tells_of_which_try_it_is_and_where_to_go_on(platform: Platform) -> None:
+    run = begin(platform)
+    fail(platform, run)
+    fail(platform, f"{run}-2")
+    story, seen = read_all(platform, run, cursor=0), list[int]()
+    cursor: int | None = 0
+    while len(seen) < len(story):
+        page = read(platform, run, cursor)
+        seen += [entry.end for entry in page.entries]
+        assert page.cursor == page.entries[-1].end
+        cursor = page.cursor
+    assert seen == sorted(set(seen))
+    for place, cursor in enumerate(seen, start=1):
+        assert read_all(platform, run, cursor) == story[place:]
+
+
+@pytest.mark.parametrize("cursor", [-1, 999, cursors.join(2, 0), cursors.join(3, 5), 2**62])
+def test_a_cursor_that_no_page_gave_out_is_a_violation(platform: Platform, cursor: int) -> None:
+    run = begin(platform)
+    with pytest.raises(RequestRejected) as caught:
+        read(platform, run, cursor)
+    assert refused(caught) == [("cursor", "cursor")]
+
+
+def test_a_cursor_of_another_try_is_a_violation(platform: Platform) -> None:
+    run = begin(platform)
+    fail(platform, run)
+    with pytest.raises(RequestRejected, match="it is of attempt 2, and attempt 1 was asked for"):
+        read(platform, run, read(platform, run).cursor, attempt=1)
+
+
+def test_a_log_that_is_not_kept_any_more_is_told_of_or_passed_over(platform: Platform) -> None:
+    run = begin(platform)
+    fail(platform, run)
+    platform.executor.forget(run)
+    with pytest.raises(NotFound, match=f"the log of run {run} is not kept any more"):
+        read(platform, run, attempt=1)
+    assert read_all(platform, run, cursor=0) == [BETWEEN[0], LINES[1]]
+    platform.executor.end(f"{run}-2")
+    platform.control().look({run})
+    platform.executor.forget(f"{run}-2")
+    with pytest.raises(NotFound, match=f"the log of attempt 2 of run {run} is not kept any more"):
+        read(platform, run)
+
+
+def test_what_was_stopped_before_it_began_has_an_empty_log(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = platform.submit().id
+    monkeypatch.setattr(platform.executor, "start", Mock(side_effect=Unavailable("no room")))
+    platform.control().look(set())
+    assert platform.state(run) == ("pending", "StartDelayed")
+    platform.world.services.runs.stop(platform.world.root, run)
+    platform.control().look({run})
+    assert platform.state(run)[0] == "stopped"
+    assert read(platform, run) == LogPage([], 0, complete=True)
+
+
+# Everything else
+
+
+def test_files_and_usage_are_those_of_the_last_try_or_of_one_that_is_said(platform: Platform) -> None:
+    run = begin(platform)
+    fail(platform, run)
+    executions, root = platform.world.services.executions, platform.world.root
+    for attempt, execution in ((None, f"{run}-2"), (2, f"{run}-2"), (1, run)):
+        assert [file.path for file in executions.files(root, run, attempt)] == ["model.bin"]
+        with executions.open_file(root, run, "model.bin", attempt) as file:
+            assert file.read().decode() == execution
+    assert executions.usage(root, run, 1).peaks == {"mem": 1}
+    assert executions.usage(root, run).peaks == {"cpu": 0.5, "mem": 1000}
+    with pytest.raises(NotFound, match=f"attempt 2 of run {run} left no file 'other.bin'"):
+        executions.open_file(root, run, "other.bin")
+
+
+@pytest.mark.parametrize("attempt", [0, 3, 99])
+def test_a_try_that_is_not_there_is_not_found(platform: Platform, attempt: int) -> None:
+    run = begin(platform)
+    fail(platform, run)
+    executions, root = platform.world.services.executions, platform.world.root
+    for reading in (
+        lambda: executions.log(root, run, None, 100, attempt),
+        lambda: executions.usage(root, run, attempt),
+        lambda: executions.files(root, run, attempt),
+        lambda: executions.open_file(root, run, "model.bin", attempt),
+    ):
+        with pytest.raises(NotFound, match=f"run {run} has no attempt {attempt}"):
+            reading()
+
+
+def test_tries_are_listed_with_the_present_one(kept_platform: Platform) -> None:
+    platform = kept_platform
+    executions, root = platform.world.services.executions, platform.world.root
+    run = begin(platform, resources={"mem": "1Gi"})
+    (only,) = executions.attempts(root, run)
+    assert (only.number, only.state, only.mem_bytes, only.usage) == (1, "running", 2**30, {})
+    fail(platform, run, again=False)
+    first, waiting = executions.attempts(root, run)
+    assert (first.number, first.state, first.reason, first.usage) == (1, "failed", "NodeLost", {"mem": 1})
+    assert first.started_at is not None
+    assert first.finished_at is not None
+    assert (waiting.number, waiting.state, waiting.reason, waiting.started_at) == (2, "queued", "Retrying", None)
+    platform.control().look({run})
+    go(platform, f"{run}-2")
+    error = {"type": "ValueError"}
+    platform.executor.end(f"{run}-2", Phase.FAILED, reason="DeadlineExceeded", message="too long", error=error)
+    platform.control().look({run})
+    _, last = executions.attempts(root, run)
+    assert (last.number, last.state, last.reason, last.error) == (2, "failed", "DeadlineExceeded", error)
+    assert last.usage == {"mem": 1000}
+
+
+def test_many_tries_are_listed_in_their_order(platform: Platform) -> None:
+    run = begin(platform, retries=11)
+    for number in range(1, 12):
+        fail(platform, run if number == 1 else f"{run}-{number}")
+    tries = platform.world.services.executions.attempts(platform.world.root, run)
+    assert [attempt.number for attempt in tries] == list(range(1, 13))
+
+
+def test_only_those_who_see_the_run_see_its_tries(platform: Platform) -> None:
+    run, executions = begin(platform), platform.world.services.executions
+    assert executions.attempts(platform.world.grant("vic", "viewer", HOME), run)
+    for call in (platform.world.grant("sam", "admin", OTHER), call_as("nobody")):
+        with pytest.raises(NotFound, match="there is no run"):
+            executions.attempts(call, run)
+
+
+def test_a_try_on_another_machine_is_told_of_and_where(platform: Platform) -> None:
+    run = begin(platform)
+    fail(platform, run, again=False)
+    theirs = MemoryExecutor()
+    platform.control("s2", theirs).look(set())
+    assert platform.run(run).held_by == "s2"
+    platform.control("s2", theirs).look(set())
+    assert read_all(platform, run, attempt=1) == LINES[:1]
+    with pytest.raises(Conflict, match=f"attempt 2 of run {run} is executed by host-s2, at http://s2"):
+        read(platform, run)
+    services = platform.world.services
+    there = Executions(services.units, services.executions.executors, "s2")
+    with pytest.raises(Conflict, match=f"attempt 1 of run {run} is executed by host-s1"):
+        there.files(platform.world.root, run, 1)
+
+
+def test_nodes_name_the_run_of_a_later_try_as_any_other(platform: Platform) -> None:
+    run = begin(platform, resources={"cpu": 6})
+    fail(platform, run)
+    (node,) = platform.world.services.executions.nodes(platform.world.root, "here")
+    assert node.runs == [run]
+
+
+# What tries hand over
+
+
+def call_of(platform: Platform, execution: str) -> Call:
+    """How a try calls."""
+    return Call(bearer=seal_run_token(platform.world.safe, execution))
+
+
+def test_the_token_of_a_try_dies_with_it(platform: Platform) -> None:
+    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    run = begin(platform, function={**PYTHON, "code": DIGEST})
+    first, second = call_of(platform, run), call_of(platform, f"{run}-2")
+    put(platform, first, run, "output/a", b"first")
+    with pytest.raises(Unauthenticated):
+        put(platform, second, run, "output/a")  # which was not given to anybody yet
+    fail(platform, run, again=False)
+    for early in (first, second):
+        with pytest.raises(Unauthenticated):
+            put(platform, early, run, "output/b")
+    platform.control().look({run})
+    with pytest.raises(Unauthenticated) as caught:
+        put(platform, first, run, "output/b")
+    assert f"attempt 1 of run {run} is over" in says(caught)
+    with pytest.raises(Unauthenticated):
+        platform.world.services.handovers.code(first, run)
+    assert platform.world.services.handovers.code(second, run) == CODE
+    put(platform, second, run, "output/a", b"second")
+    assert (kept(platform, run), kept(platform, f"{run}-2")) == ({"output/a": b"first"}, {"output/a": b"second"})
+
+
+def test_files_of_all_tries_go_with_the_run_and_each_alone_where_that_is_said(kept_platform: Platform) -> None:
+    platform = kept_platform
+    store, now = platform.world.store, platform.world.clock()
+    run, other = begin(platform), begin(platform)
+    executions = [run, f"{run}-2", f"{run}-20", other]
+    for execution in executions:
+        with store.recording() as tx:
+            save_file(tx, execution, "output/a", execution.encode(), now)
+    assert [kept(platform, execution) for execution in executions] == [
+        {"output/a": execution.encode()} for execution in executions
+    ]
+    platform.executor.end(run)
+    platform.control().look({run})
+    platform.world.services.runs.delete(platform.world.root, run)
+    with store.reading() as tx:
+        assert [file.run_id for file in tx.find(RunFileRecord)] == [other]

@@ -1,0 +1,30 @@
+"""What is asked for while somebody else changes the same object."""
+
+import pytest
+
+from fairlead.errors import Changed
+from fairlead.services.calls import MOST_TRIES, Call, insist
+
+
+class Busy:
+    """Something that changes so many times under whoever wants to change it."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def __call__(self) -> str:
+        self.times -= 1
+        if self.times >= 0:
+            raise Changed("it was changed by somebody else")
+        return "done"
+
+
+def test_who_names_no_revision_means_the_object_however_it_is() -> None:
+    assert insist(Call(), Busy(MOST_TRIES - 1)) == "done"
+    with pytest.raises(Changed):
+        insist(Call(), Busy(MOST_TRIES))
+
+
+def test_who_names_a_revision_means_that_one() -> None:
+    with pytest.raises(Changed):
+        insist(Call(revision=3), Busy(1))

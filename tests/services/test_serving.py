@@ -1,0 +1,185 @@
+"""Who may speak to what a run serves: words that let in once, on every kind of store, and use that is noted."""
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from fairlead import composing
+from fairlead.controllers.fleets import Fleet
+from fairlead.core.attempts import execution_of
+from fairlead.errors import Conflict, FairleadError, Unauthenticated, Unavailable
+from fairlead.model.observations import Reach
+from fairlead.model.records import AnswerRecord, RunRecord
+from fairlead.ports import Principal, Store
+from fairlead.services.calls import Call
+from fairlead.services.serving import ServedHosts, Serving
+from tests.contracts.executors import MemoryExecutor
+from tests.making import SERVED
+from tests.services.worlds import MAIN, World, call_as, found_world, says
+
+HOSTS = ServedHosts.of("http://127.0.0.1:8470")
+REACH = Reach("http://127.0.0.1:9000")
+SERVER = "s1"
+
+
+class Reachable(MemoryExecutor):
+    """An executor whose runs are where a test says."""
+
+    def reach(self, run_id: str) -> Reach:
+        """Where a run is."""
+        if run_id not in self.reaches:
+            raise Unavailable(f"run {run_id} does not answer yet")
+        return self.reaches[run_id]
+
+
+class Scene:
+    """A platform with runs that serve something."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.executor = Reachable()
+        self.execution = composing.Execution(Fleet({"kubernetes": self.executor}), server_id=SERVER)
+        self.world: World = found_world(store, monkeypatch, execution=self.execution)
+        self.serving: Serving = self.world.services.serving
+
+    def serve(self, action: str = "serve", **changed: object) -> RunRecord:
+        """A run that answers."""
+        made = self.world.submit(function=SERVED, action=action)
+        now = {"state": "running", "reason": "Ready", "message": "answers", "held_by": SERVER, **changed}
+        kept = replace(made, **now, revision=made.revision + 1)  # type: ignore[arg-type]
+        with self.world.store.recording() as tx:
+            tx.save(kept)
+        self.executor.reaches[execution_of(kept.id, kept.attempt)] = REACH
+        return kept
+
+    def run(self, run_id: str) -> RunRecord:
+        """A run as it is kept."""
+        with self.world.store.reading() as tx:
+            found = tx.get(RunRecord, id=run_id)
+        assert found is not None
+        return found
+
+    def word(self, run: RunRecord, call: Call | None = None) -> str:
+        """A word that lets in."""
+        return self.serving.open(call or self.world.root, run.id, HOSTS).url.partition("word=")[2]
+
+
+@pytest.fixture
+def scene(store: Store, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """On every kind of store in turn."""
+    return Scene(store, monkeypatch)
+
+
+def test_a_word_lets_in_once(scene: Scene) -> None:
+    run = scene.serve()
+    word = scene.word(run)
+    ticket = scene.serving.enter(Call(), run.id, word)
+    assert scene.serving.admit(Call(), run.id, ticket.text).reach == REACH
+    with pytest.raises(Unauthenticated, match="was used already"):
+        scene.serving.enter(Call(), run.id, word)
+
+
+def test_of_many_who_come_with_one_word_at_once_one_is_let_in(scene: Scene) -> None:
+    run = scene.serve()
+    # Several servers on one store, none of which knows what the others have taken.
+    servers = [composing.build_services(scene.world.store, scene.world.safe)[0].serving for _ in range(4)]
+    word, start, ends = scene.word(run), threading.Barrier(4), list[str]()
+
+    def enter(serving: Serving) -> None:
+        start.wait()
+        try:
+            serving.enter(Call(), run.id, word)
+            ends.append("in")
+        except Unauthenticated as error:
+            ends.append(str(error))
+
+    threads = [threading.Thread(target=enter, args=(serving,)) for serving in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ends) == ["in", *["what lets this browser in was used already"] * 3]
+
+
+def test_words_that_were_used_are_forgotten_once_they_are_too_old_to_matter(scene: Scene) -> None:
+    run = scene.serve()
+    for _ in range(3):
+        scene.serving.enter(Call(), run.id, scene.word(run))
+    scene.world.clock.pass_by(days=3)
+    scene.serving.enter(Call(), run.id, scene.word(run))
+    with scene.world.store.reading() as tx:
+        assert tx.count(AnswerRecord) == 1
+
+
+def test_what_cannot_be_entered_uses_no_word_up(scene: Scene) -> None:
+    run = scene.serve()
+    word = scene.word(run)
+    scene.world.services.runs.stop(scene.world.root, run.id)
+    with pytest.raises(Conflict):
+        scene.serving.enter(Call(), run.id, word)
+    with scene.world.store.reading() as tx:
+        assert tx.count(AnswerRecord) == 0
+
+
+def test_use_is_noted_when_the_last_note_is_a_minute_old(scene: Scene) -> None:
+    run, clock = scene.serve(), scene.world.clock
+    admit = scene.serving.admit
+    admit(scene.world.root, run.id)
+    first = scene.run(run.id)
+    assert first.used_at is not None
+    clock.pass_by(seconds=59)
+    admit(scene.world.root, run.id)
+    assert scene.run(run.id) == first
+    clock.pass_by(seconds=2)
+    admit(scene.world.root, run.id)
+    second = scene.run(run.id)
+    assert second.used_at is not None
+    assert second.used_at - first.used_at > timedelta(minutes=1)
+    assert second == replace(first, used_at=second.used_at, revision=first.revision + 1)
+
+
+def test_use_that_a_clock_noted_which_was_ahead_is_noted_anew(scene: Scene) -> None:
+    run, clock = scene.serve(), scene.world.clock
+    clock.pass_by(days=30)
+    scene.serving.admit(scene.world.root, run.id)
+    clock.pass_by(days=-30)
+    scene.serving.admit(scene.world.root, run.id)
+    assert (scene.run(run.id).used_at or clock()) < clock()
+
+
+def test_a_ticket_lasts_no_longer_than_what_a_provider_said_of_its_user(scene: Scene) -> None:
+    run, now = scene.serve(), scene.world.clock()
+    for until, most in ((now + timedelta(minutes=10), 10 * 60), (None, 12 * 3600)):
+        call = Call(principal=Principal("root", until=until))
+        ticket = scene.serving.enter(Call(), run.id, scene.word(run, call))
+        assert most - 1 < ticket.lasts.total_seconds() <= most
+
+
+def test_the_present_try_of_a_run_is_reached(scene: Scene) -> None:
+    run = scene.serve(attempt=3)
+    assert list(scene.executor.reaches) == [f"{run.id}-3"]
+    assert scene.serving.admit(scene.world.root, run.id).reach == REACH
+
+
+def test_whoever_tries_to_use_a_run_that_does_not_answer_uses_it(scene: Scene) -> None:
+    run = scene.serve("workspace", state="degraded", reason="CrashLoopBackOff", message="ended with exit code 3")
+    scene.executor.reaches.clear()
+    with pytest.raises(Unavailable) as caught:
+        scene.serving.admit(scene.world.root, run.id)
+    assert "does not answer yet; it is degraded: ended with exit code 3" in says(caught)
+    assert scene.run(run.id).used_at is not None
+
+
+def test_who_sees_only_what_is_above_a_run_does_not_see_it(scene: Scene) -> None:
+    run = scene.serve()
+    eve = scene.world.grant("eve", "viewer", "project/lake")
+    for ask in (
+        lambda: scene.serving.admit(eve, run.id),
+        lambda: scene.serving.open(eve, run.id, HOSTS),
+        lambda: scene.serving.tell_url(eve, run.id, HOSTS),
+        lambda: scene.serving.admit(call_as("nobody"), run.id),
+    ):
+        with pytest.raises(FairleadError, match="there is no run"):
+            ask()
+    assert scene.serving.admit(scene.world.grant("ida", "viewer", MAIN), run.id).reach == REACH

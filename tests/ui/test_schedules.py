@@ -1,0 +1,86 @@
+"""Schedules: kept by the form of a run, listed with their times, paused, changed and deleted."""
+
+import re
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.ui.browsing import check_accessibility
+from tests.ui.sites import Site
+from tests.ui.tables import row
+
+TRUE = {"command": ["true"]}
+
+
+def open_schedules(page: Page, query: str = "") -> None:
+    page.goto(f"/schedules{query}")
+    expect(page.get_by_role("status").filter(has_text=re.compile(r"^\d+ schedules?$"))).to_be_visible()
+
+
+def keep(site: Site, name: str, cron: str = "0 6 * * *", **asked: Any) -> dict[str, Any]:
+    """A schedule of the project `default`."""
+    request = {"function": {"name": "nothing", **TRUE}, "schedule": {"cron": cron, "name": name}, **asked}
+    made: dict[str, Any] = site.api("POST", "/projects/default/schedules", request)
+    return made
+
+
+def read(site: Site, name: str) -> dict[str, Any]:
+    """A schedule as the server keeps it."""
+    kept: dict[str, Any] = site.api("GET", f"/projects/default/schedules/{name}")
+    return kept
+
+
+def test_a_schedule_is_kept_by_the_form_of_a_run(page: Page, site: Site) -> None:
+    site.api("PUT", "/projects/default/functions/nothing", TRUE)
+    page.goto("/new/run?project=default&function=nothing")
+    page.get_by_role("textbox", name="Schedule").fill("every day")
+    expect(page.get_by_text("is no line of cron").first).to_be_visible()
+    page.get_by_role("textbox", name="Schedule").fill("0 6 * * *")
+    page.get_by_role("textbox", name="Time zone").fill("Europe/Rome")
+    page.get_by_role("textbox", name="Priority").fill("3")
+    page.get_by_role("button", name="Keep schedule").click()
+    expect(page).to_have_url(f"{site.url}/schedules")
+    expect(row(page, "nothing")).to_contain_text("0 6 * * *")
+    kept = read(site, "nothing")
+    assert (kept["cron"], kept["timezone"], kept["request"]["priority"]) == ("0 6 * * *", "Europe/Rome", 3)
+    assert kept["request"]["function"] == {"name": "nothing"}
+    check_accessibility(page)
+
+
+def test_a_schedule_is_paused_resumed_changed_run_and_deleted(page: Page, site: Site) -> None:
+    keep(site, "nightly")
+    open_schedules(page)
+    row(page, "nightly").get_by_role("checkbox").check()
+    page.get_by_role("button", name="Pause").click()
+    expect(row(page, "nightly")).to_contain_text("paused")
+    assert read(site, "nightly")["next_at"] is None
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+
+    page.get_by_role("button", name="Change times").click()
+    dialog = page.get_by_role("dialog", name="Times of nightly")
+    dialog.get_by_role("textbox", name="Times", exact=True).fill("99 * * * *")
+    dialog.get_by_role("button", name="Change").click()
+    expect(dialog.get_by_text("is no line of cron")).to_be_visible()
+    check_accessibility(page)
+    dialog.get_by_role("textbox", name="Times", exact=True).fill("30 7 * * MON")
+    dialog.get_by_role("button", name="Change").click()
+    expect(dialog).to_be_hidden()
+    expect(row(page, "nightly")).to_contain_text("30 7 * * MON")
+
+    page.get_by_role("button", name="Run now").click()
+    expect(page).to_have_url(re.compile(f"{site.url}/runs/[0-9a-f]{{32}}"))
+    open_schedules(page)
+    row(page, "nightly").get_by_role("checkbox").check()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog", name="Delete nightly?").get_by_role("button", name="Delete").click()
+    expect(row(page, "nightly")).to_be_hidden()
+
+
+def test_the_runs_of_a_schedule_are_a_click_away(page: Page, site: Site) -> None:
+    keep(site, "weekly")
+    run = site.api("POST", "/projects/default/schedules/weekly/run")
+    open_schedules(page)
+    page.get_by_role("link", name="weekly", exact=True).click()
+    expect(page.get_by_role("status").filter(has_text="1 run")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text=run["id"][-8:])).to_be_visible()

@@ -1,0 +1,128 @@
+"""What a run serves, in a real browser: at a host of its own, with a cookie of its own, and with no way back in."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.browsing import Mishaps
+from tests.ui.running import Run, stop, submit_like, wait
+from tests.ui.sites import Site
+
+PROGRAM = '''
+import os
+import uvicorn
+
+PAGE = b"""<!doctype html><title>Of the run</title><p id=fetched></p><p id=said></p><script>
+fetch("/data").then(answer => answer.text()).then(text => document.getElementById("fetched").textContent = text);
+const socket = new WebSocket(`ws://${location.host}/socket`);
+socket.onopen = () => socket.send("hello");
+socket.onmessage = event => document.getElementById("said").textContent = event.data;
+</script>"""
+
+async def app(scope, receive, send):
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (message := await receive())["type"] == "websocket.receive":
+            await send({"type": "websocket.send", "text": message["text"] + " back"})
+    elif scope["type"] == "http":
+        cookies = [value for name, value in scope["headers"] if name == b"cookie"]
+        body = PAGE if scope["path"] == "/" else b"data, and cookies: %r" % cookies
+        headers = [(b"content-type", b"text/html"), (b"set-cookie", b"own=1; Path=/; Domain=localhost")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+uvicorn.run(app, port=int(os.environ["PORT"]), ws="wsproto", lifespan="off")
+'''
+OPEN = "path => fetch(path, {method: 'POST'}).then(answer => answer.json()).then(told => told.url)"
+# What a page of a run could try with the session of whoever reads it.
+TRY = """async ([server, other]) => {
+    const ask = (url, options) => fetch(url, {credentials: "include", ...options}).then(
+        answer => `${answer.type} ${answer.status}`, () => "refused");
+    const connect = url => new Promise(done => {
+        const socket = new WebSocket(url);
+        socket.onopen = () => done("opened");
+        socket.onerror = () => done("refused");
+    });
+    const write = {method: "POST", mode: "no-cors", body: JSON.stringify({name: "stolen"})};
+    return {
+        read: await ask(`${server}/api/v1/me`),
+        write: await ask(`${server}/api/v1/projects`, write),
+        served: await ask(`${server}/served/${location.host.split(".")[0]}/`, {mode: "no-cors"}),
+        other: await ask(`http://${other}/data`),
+        socket: await connect(`ws://${other}/socket`),
+        cookies: document.cookie,
+    };
+}"""
+
+
+@pytest.fixture(scope="module")
+def runs(site: Site) -> Iterator[list[Run]]:
+    """Two runs that serve a page."""
+    command = [sys.executable, "-c", PROGRAM]
+    asked = {"function": {"name": "page", "command": command}, "action": "serve", "resources": {"mem": "256Mi"}}
+    made = [submit_like(site, asked) for _ in range(2)]
+    yield [wait(site, run, "running") for run in made]
+    stop(site, *made)
+
+
+def enter(page: Page, run: Run) -> None:
+    """Open what a run serves, from Fairlead's own page."""
+    page.goto("/")
+    page.goto(page.evaluate(OPEN, f"/api/v1/runs/{run['id']}/open"))
+
+
+def host_of(site: Site, run: Run) -> str:
+    return f"{run['id']}.localhost:{site.url.rpartition(':')[2]}"
+
+
+def test_a_run_is_opened_at_its_own_host_and_works_there(
+    page: Page, site: Site, runs: list[Run], mishaps: Mishaps
+) -> None:
+    host = host_of(site, runs[0])
+    mishaps.expect(f"request to another host: GET http://{host}/")
+    enter(page, runs[0])
+    expect(page).to_have_title("Of the run")
+    expect(page).to_have_url(f"http://{host}/")
+    expect(page.locator("#said")).to_have_text("hello back")
+    expect(page.locator("#fetched")).to_contain_text("data, and cookies: ")
+    expect(page.locator("#fetched")).not_to_contain_text("fairlead")
+    page.reload()
+    expect(page.locator("#said")).to_have_text("hello back")
+    kept = {cookie["name"]: cookie for cookie in page.context.cookies(f"http://{host}/")}
+    assert sorted(kept) == ["fairlead_entrance", "own"]
+    assert kept["fairlead_entrance"]["domain"] == kept["own"]["domain"] == host.partition(":")[0]
+    assert kept["fairlead_entrance"]["httpOnly"] is True
+
+
+def test_a_page_of_a_run_cannot_use_the_readers_session(
+    page: Page, site: Site, runs: list[Run], mishaps: Mishaps
+) -> None:
+    mishaps.expect("request to another host")
+    enter(page, runs[1])
+    expect(page).to_have_title("Of the run")
+    enter(page, runs[0])
+    expect(page.locator("#said")).to_have_text("hello back")
+    mishaps.expect("console: .*(CORS policy|status of 40[13]|Failed to load|WebSocket connection)")
+    tried = page.evaluate(TRY, [site.url, host_of(site, runs[1])])
+    assert tried == {
+        "read": "refused",
+        "write": "opaque 0",
+        "served": "opaque 0",
+        "other": "refused",
+        "socket": "refused",
+        "cookies": "own=1",
+    }
+    assert "stolen" not in [place["name"] for place in site.api("GET", "/projects")["items"]]
+
+
+def test_who_was_not_let_in_is_told_where_to_go(page: Page, site: Site, runs: list[Run], mishaps: Mishaps) -> None:
+    mishaps.expect("request to another host")
+    mishaps.expect("status of 401")
+    page.goto(f"http://{host_of(site, runs[0])}/")
+    expect(page.get_by_role("heading", name="Not here")).to_be_visible()
+    expect(page.get_by_role("link", name="The run at Fairlead")).to_have_attribute(
+        "href", f"{site.url}/runs/{runs[0]['id']}"
+    )

@@ -1,0 +1,50 @@
+/** The table of schedules: what is submitted again and again. */
+import { Button } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
+import { useState } from "react";
+import { Link } from "wouter";
+import { useList } from "../../api/lists";
+import { useOwnProjects } from "../../api/people";
+import { newRunAddress } from "../../shell/addresses";
+import { TablePage } from "../../table/TablePage";
+import { useView } from "../../table/views";
+import { COLUMNS } from "./columns";
+import { SCHEDULES, type Schedule } from "./requests";
+import { ScheduleActions } from "./ScheduleActions";
+
+export default function Schedules() {
+  const view = useView("schedules", COLUMNS, "name");
+  const list = useList(SCHEDULES, view.query);
+  const isMember = (useOwnProjects() ?? []).length > 0;
+  const [selectedId, setSelectedId] = useState<string | null>(null);
+  const selected = list.items.find((item) => item.id === selectedId) ?? null;
+  return (
+    <TablePage<Schedule>
+      title="Schedules"
+      about="What is submitted again and again, planned anew each time as whoever wrote it."
+      nouns="schedules"
+      none={{
+        title: "No schedules yet",
+        hint: isMember
+          ? "Say a schedule in the form of a run, or at a terminal: fairlead run --schedule."
+          : "Schedules of your projects will stand here. Only members of a project make them.",
+      }}
+      columns={COLUMNS}
+      view={view}
+      list={list}
+      keyOf={(item) => item.id}
+      nameOf={(item) => item.name}
+      selected={selected}
+      onSelect={isMember ? (item) => setSelectedId(item?.id ?? null) : undefined}
+      actions={
+        isMember && (
+          <Button component={Link} href={newRunAddress({})} leftSection={<IconPlus size={16} />}>
+            New schedule
+          </Button>
+        )
+      }
+      // Another schedule, other dialogs.
+      selection={selected && <ScheduleActions key={selected.id} item={selected} />}
+    />
+  );
+}

@@ -1,0 +1,42 @@
+/** What is asked of the server about schedules. */
+import { useChange } from "../../api/changes";
+import { client, ifMatch, type Schemas, take } from "../../api/client";
+import { splitScope } from "../../api/places";
+
+export const SCHEDULES = "/api/v1/schedules";
+const SCHEDULE = "/api/v1/projects/{project}/schedules/{name}";
+
+export type Schedule = Schemas["ScheduleRecord"];
+export type Times = Schemas["ScheduleChange"];
+
+function pathOf({ scope, name }: Schedule) {
+  return { project: splitScope(scope).name, name };
+}
+
+export function usePause() {
+  return useChange((read: Schedule) =>
+    take(
+      client.POST(read.paused ? `${SCHEDULE}/resume` : `${SCHEDULE}/pause`, {
+        params: { path: pathOf(read) },
+      }),
+    ),
+  );
+}
+
+export function useRunNow() {
+  return useChange((read: Schedule) =>
+    take(client.POST(`${SCHEDULE}/run`, { params: { path: pathOf(read) } })),
+  );
+}
+
+export function useChangeTimes() {
+  return useChange(({ read, times }: { read: Schedule; times: Times }) =>
+    take(client.PATCH(SCHEDULE, { params: { path: pathOf(read), header: ifMatch(read) }, body: times })),
+  );
+}
+
+export function useDeleteSchedule() {
+  return useChange((read: Schedule) =>
+    take(client.DELETE(SCHEDULE, { params: { path: pathOf(read), header: ifMatch(read) } })),
+  );
+}
