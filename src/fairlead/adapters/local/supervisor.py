@@ -30,6 +30,7 @@ LOOK_SECONDS = 0.1  # how often memory is looked at: in that time a process take
 DRAIN_SECONDS = 5.0
 ATTEMPTS = 10
 FULL = "the disk was full while it ran"
+NEXT_TO_NOTHING = 1 << 20  # bytes
 
 
 class Supervisor:
@@ -219,6 +220,7 @@ class Supervisor:
         """As soon as there is room for it: with nothing to tell how it ended, a run would count as lost."""
         outcome = self._describe()
         outcome |= {"started_at": self.started_at, "finished_at": time.time(), "usage": self.sampler.peaks()}
+        self.lacked_room = self.lacked_room or _is_full(self.folder)
         while self.folder.exists():
             if outcome["phase"] == "failed" and (self.lacked_room or self.log.has_gaps):
                 outcome["message"] = f"{outcome['message']}; {FULL}".removeprefix("; ")
@@ -256,6 +258,15 @@ def main() -> int:
                 raise
             return os.EX_TEMPFAIL
     return 0
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether next to nothing can be written to a disk."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < NEXT_TO_NOTHING
 
 
 def _take(lock: int) -> bool:
