@@ -14,6 +14,7 @@ from fairlead.adapters.database.tables import TABLES
 from fairlead.model.queries import Condition
 from fairlead.model.records import ComputeResourceRecord, RevisionRecord, RunRecord
 from fairlead.ports import Transaction
+from tests.faults.callers import kill_supervisor
 from tests.processes.machines import Machine, Running, make_resource
 
 KINDS = 12
@@ -129,6 +130,8 @@ class Site:
         """End it, and whatever it started."""
         self._client.close()
         self._machine.close()
+        for folder in self._machine.folder.glob("data/runs/*"):  # or what serves would outlive the tests
+            kill_supervisor(folder)
 
 
 def _own(own: Mapping[str, Callable[[int], Any]], number: int) -> dict[str, Any]:
