@@ -52,12 +52,13 @@ def predict():
 
 @contextlib.contextmanager
 def served(
-    folder: Path, code: str = MODEL, envs: dict[str, str] | None = None, **call: Any
+    folder: Path, code: str | dict[str, str] = MODEL, envs: dict[str, str] | None = None, **call: Any
 ) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """A served function on a free port of this machine."""
+    """A served function on a free port of this machine: of one file, or of several."""
     port = find_port()
     whole = {"action": "serve", "handler": "predict", "inputs": {"scale": 2}, "port": port} | call
-    container = make_container(folder, {"model.py": code}, "model.py", **whole)
+    files, source = ({"model.py": code}, "model.py") if isinstance(code, str) else (code, ".")
+    container = make_container(folder, files, source, **whole)
     with started(folder, container, **envs or {}) as process:
         wait_until(lambda: process.poll() is not None or connects(port), seconds=60)
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
@@ -266,11 +267,7 @@ def test_a_served_function_that_is_told_to_end_answers_first_what_it_was_asked(t
 def test_calls_that_come_at_once_find_the_code_as_any_other(tmp_path: Path) -> None:
     files = {"model.py": "async def predict(x):\n    import beside\n    return beside.LINES[x]\n"}
     files["beside.py"] = "LINES = {'0': 0}\n"
-    port = find_port()
-    call = {"action": "serve", "handler": "model:predict", "port": port}
-    with started(tmp_path, make_container(tmp_path, files, ".", **call)) as process:
-        wait_until(lambda: process.poll() is not None or connects(port), seconds=60)
-        url = f"http://127.0.0.1:{port}/"
+    with served(tmp_path, files, handler="model:predict", inputs={}) as (url, _):
         with ThreadPoolExecutor(8) as threads:
             asked = [threads.submit(ask, url, json.dumps({"x": str(number % 2)}).encode()) for number in range(40)]
         answers = [each.result() for each in asked]
@@ -320,11 +317,8 @@ def test_on_a_machine_that_others_share_it_listens_on_a_socket_that_is_closed_to
 def test_a_module_of_a_served_function_may_be_called_like_the_one_that_answers(tmp_path: Path) -> None:
     files = {"answering.py": "value = 'mine'\n"}
     files["model.py"] = "import answering\ndef predict():\n    return answering.value\n"
-    port = find_port()
-    call = {"action": "serve", "handler": "model:predict", "port": port}
-    with started(tmp_path, make_container(tmp_path, files, ".", **call)) as process:
-        wait_until(lambda: process.poll() is not None or connects(port), seconds=60)
-        assert ask(f"http://127.0.0.1:{port}/", b"{}") == (200, "mine")
+    with served(tmp_path, files, handler="model:predict", inputs={}) as (url, _):
+        assert ask(url, b"{}") == (200, "mine")
 
 
 def test_the_init_beside_an_imported_handler_is_the_one_that_is_called(tmp_path: Path) -> None:

@@ -1,16 +1,18 @@
 """Who waits is given a place, or told why not: once, and not at each round."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from fairlead.adapters.safes import KeySafe, parse_keys
-from fairlead.controllers import runs
+from fairlead.controllers import admissions, runs
 from fairlead.core.fitting.admission import PATIENCE_SECONDS
+from fairlead.core.manifests.attempts import manifests_of
 from fairlead.model.holdings import SharedVolume
 from fairlead.model.nodes import Node
 from fairlead.model.observations import Phase
-from fairlead.model.records import BlobRecord, SecretRecord
+from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord
 from fairlead.services.calls import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.core.nodes import make_amounts
@@ -194,3 +196,16 @@ def test_what_keeps_a_run_from_starting_is_told(platform: Platform) -> None:
     platform.executor.end(run.id, Phase.FAILED, reason="StartFailed", message="there is no config map x")
     controller.look({run.id})
     assert platform.state(run.id) == ("failed", "StartFailed")
+
+
+def test_a_run_whose_plan_cannot_be_read_keeps_nobody_else_from_a_place(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, good = platform.submit(), platform.submit()
+
+    def read(run: RunRecord, kept: PlanRecord) -> Any:
+        return 1 / 0 if run.id == broken.id else manifests_of(run, kept)
+
+    monkeypatch.setattr(admissions, "manifests_of", read)
+    platform.control().look(set())
+    assert [platform.state(run.id)[0] for run in (broken, good)] == ["queued", "pending"]

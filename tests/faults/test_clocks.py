@@ -151,7 +151,7 @@ def test_a_workspace_is_not_stopped_because_the_clock_was_set_ahead(platform: Pl
     counted = [0.0]
     controller = platform.control()
     platform.executor.cores = 0.0
-    controller.wary = WaryClock(platform.world.clock, lambda: counted[0])
+    controller.idlers.clock = WaryClock(platform.world.clock, lambda: counted[0])
     run = platform.submit(function=NOTEBOOK, action="workspace", idle_timeout="30m")
     controller.look(set())
     platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=platform.world.clock())

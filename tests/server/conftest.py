@@ -42,14 +42,20 @@ def any_site(database_store: DatabaseStore) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def common_site(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server that all tests of a file share."""
+def common_store(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatabaseStore]:
+    """An SQLite database that all tests of a file share."""
     file = tmp_path_factory.mktemp("common") / "fairlead.db"
     shutil.copy(sqlite_template, file)
     store = DatabaseStore(f"sqlite:///{file}")
-    with open_site(store) as opened:
-        yield opened
+    yield store
     store.close()
+
+
+@pytest.fixture(scope="module")
+def common_site(common_store: DatabaseStore) -> Iterator[Site]:
+    """A server that all tests of a file share."""
+    with open_site(common_store) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -99,14 +105,10 @@ def reach(program: Program) -> Iterator[Reach]:
 
 
 @pytest.fixture(scope="module")
-def common_stage(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def common_stage(common_store: DatabaseStore) -> Iterator[Stage]:
     """A server that all tests of a file share: each has runs of its own."""
-    file = tmp_path_factory.mktemp("stage") / "fairlead.db"
-    shutil.copy(sqlite_template, file)
-    store = DatabaseStore(f"sqlite:///{file}")
-    with open_stage(store) as opened:
+    with open_stage(common_store) as opened:
         yield opened
-    store.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
-
-import structlog
+from functools import partial
 
 from fairlead.controllers.ledgers import Ledger
+from fairlead.controllers.steps import attempt
 from fairlead.controllers.turns import Round, open_round
 from fairlead.core.attempts import execution_of
 from fairlead.core.fitting.admission import Door, Waiting
@@ -14,8 +14,6 @@ from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.turns import QUOTA
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.ports import Executor, Executors, Store, Tell, Transaction
-
-log = structlog.get_logger()
 
 HandOn = Callable[[Executor, str], None]  # says that an executor is to be given a run, beside others
 
@@ -89,19 +87,15 @@ class Admissions:
         known, self._asks = self._asks, {}
         for run in runs:
             execution = execution_of(run.id, run.attempt)
-            try:
-                found = known.get(execution) or _read_ask(tx, run)
-            except Exception as error:  # or nobody else would be given a place either
-                log.error(f"reading what run {run.id} asks for failed", problem=str(error), exc_info=error)
-                continue
-            if found is not None:
-                self._asks[execution] = found
-                yield (run, *found)
+            if execution in known:
+                self._asks[execution] = known[execution]
+            else:  # one that cannot be read keeps nobody else from being given a place
+                attempt(f"reading what run {run.id} asks for", partial(self._read_ask, tx, run, execution))
+            if execution in self._asks:
+                yield (run, *self._asks[execution])
 
-
-def _read_ask(tx: Transaction, run: RunRecord) -> tuple[str, Ask] | None:
-    kept = tx.get(PlanRecord, id=run.id)
-    if kept is None:
-        return None
-    manifests = manifests_of(run, kept)
-    return manifests[0]["metadata"]["name"], read_ask(manifests)
+    def _read_ask(self, tx: Transaction, run: RunRecord, execution: str) -> None:
+        kept = tx.get(PlanRecord, id=run.id)
+        if kept is not None:
+            manifests = manifests_of(run, kept)
+            self._asks[execution] = manifests[0]["metadata"]["name"], read_ask(manifests)

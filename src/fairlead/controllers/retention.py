@@ -6,8 +6,8 @@ from functools import partial
 
 import structlog
 
+from fairlead.controllers.steps import attempt
 from fairlead.core.attempts import number_of, run_of
-from fairlead.errors import FairleadError
 from fairlead.model.observations import Phase
 from fairlead.model.queries import Condition
 from fairlead.model.records import (
@@ -57,13 +57,7 @@ class Retention:
         return self._worked
 
     def _attempt(self, step: Callable[[], None]) -> None:
-        """Do something that may fail without keeping the rest from being done."""
-        try:
-            step()
-        except Exception as error:
-            self._worked = False
-            expected = isinstance(error, FairleadError | OSError)
-            log.error("sweep failed", problem=str(error), exc_info=None if expected else error)
+        self._worked = attempt("sweeping", step, OSError) and self._worked
 
     def _forget_runs(self, now: datetime) -> None:
         due = (Condition("live", "=", False), Condition("finished_at", "<", now - self.keep_runs))

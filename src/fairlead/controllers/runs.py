@@ -1,7 +1,6 @@
 """What time does to runs: claim, observe, decide, act, save. Nothing is decided here."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,10 +10,12 @@ import structlog
 
 from fairlead.controllers.admissions import Admissions
 from fairlead.controllers.hands import Hands
+from fairlead.controllers.idlers import Idlers
 from fairlead.controllers.ledgers import AUTHOR, Ledger
 from fairlead.controllers.retention import forget_tries
+from fairlead.controllers.steps import attempt
 from fairlead.controllers.works import Incomplete, load_work
-from fairlead.core import attempts, idleness, lifecycle
+from fairlead.core import attempts, lifecycle
 from fairlead.core.fitting.counting import PODS
 from fairlead.core.lifecycle import Act, Decision
 from fairlead.errors import FairleadError, Unavailable
@@ -59,9 +60,9 @@ class RunController:
         wary: Clock | None = None,
     ) -> None:
         self.store, self.safe, self.executors = store, safe, executors
-        self.keeper, self.clock, self.wary = keeper, clock, wary or clock
-        self._began_at = self.wary()
+        self.keeper, self.clock = keeper, clock
         self.ledger = Ledger(store, keeper.id, clock, make_id, tell, self.wake, self.free)
+        self.idlers = Idlers(store, self.ledger, self._executor_of, wary or clock)
         self.admissions = Admissions(store, self.ledger, executors, self._start_claimed, self._hand_on)
         self._woken = threading.Condition()
         self._dirty: set[str] = set()
@@ -114,22 +115,22 @@ class RunController:
             self._looked_at, self._looks = now, self._looks + 1
             failed, self._failed = self._failed, set()
             woken |= failed
-            self._attempt("following clusters", self._follow_clusters)
-            self._attempt("saying that it lives", lambda: self._say_alive(now))
-            self._attempt("taking over runs", lambda: woken.update(self._take_over(now)))
-            self._attempt("listing runs", lambda: woken.update(self._list_mine()))
-            self._attempt("stopping what is idle", lambda: woken.update(self._stop_idle(self.wary())))
-            self._attempt("shortening pauses", lambda: self._shorten_pauses(now))
+            attempt("following clusters", self._follow_clusters)
+            attempt("saying that it lives", lambda: self._say_alive(now))
+            attempt("taking over runs", lambda: woken.update(self._take_over(now)))
+            attempt("listing runs", lambda: woken.update(self._list_mine()))
+            attempt("stopping what is idle", lambda: woken.update(self.idlers.stop()))
+            attempt("shortening pauses", lambda: self._shorten_pauses(now))
         here: list[str] = []
         for run_id in sorted(woken):
-            self._attempt(f"looking after run {run_id}", partial(self._see_to, run_id, here))
+            attempt(f"looking after run {run_id}", partial(self._see_to, run_id, here))
         with self._woken:
             freed, self._freed = self._freed, set()
         # Between thorough looks only the first in the queue, and only where there may be a place: each of many runs
         # that are submitted at once wakes this three times.
         if thorough or freed or ((here or not woken) and self._has_room()):
             asked = (MOST_WAITING, None) if thorough else (FEW_WAITING, freed)
-            self._attempt("giving places to runs", lambda: self.admissions.admit(now, *asked))
+            attempt("giving places to runs", lambda: self.admissions.admit(now, *asked))
 
     def _follow_clusters(self) -> None:
         self.executors.refresh()
@@ -168,21 +169,8 @@ class RunController:
         return self._hands[executor]
 
     def _tend_beside(self, run_id: str) -> None:
-        if not self._attempt(f"looking after run {run_id}", partial(self.tend, run_id)):
+        if not attempt(f"looking after run {run_id}", partial(self.tend, run_id)):
             self._failed.add(run_id)
-
-    def _attempt(self, doing: str, step: Callable[[], None]) -> bool:
-        """Do something that may fail without keeping anything else from being done. It is tried again in a while."""
-        try:
-            step()
-            return True
-        except Exception as error:
-            if isinstance(error, Unavailable):
-                log.info(f"{doing} failed", problem=str(error))
-            else:
-                expected = isinstance(error, FairleadError)
-                log.error(f"{doing} failed", problem=str(error), exc_info=None if expected else error)
-            return False
 
     def tend(self, run_id: str) -> None:
         """See what has become of a run, decide what comes next, do it, and keep it."""
@@ -194,7 +182,7 @@ class RunController:
         if run is None:
             self._untidy.pop(run_id, None)
             for each in self.executors.all():
-                self._attempt(f"forgetting run {run_id}", partial(forget_tries, each, run_id))
+                attempt(f"forgetting run {run_id}", partial(forget_tries, each, run_id))
             return
         if executor is not None and (left := self._untidy.get(run_id)) is not None:
             self._tidy(executor, run_id, left)
@@ -225,7 +213,7 @@ class RunController:
     def _tidy(self, executor: Executor, run_id: str, execution: str) -> None:
         """Keep what came of a try that is over, and let its objects go; what fails, with the next thorough look."""
         self._untidy[run_id] = execution
-        if self._attempt(f"tidying up after {attempts.tell(execution)}", partial(executor.tidy, execution)):
+        if attempt(f"tidying up after {attempts.tell(execution)}", partial(executor.tidy, execution)):
             del self._untidy[run_id]
         else:
             self._failed.add(run_id)
@@ -236,7 +224,7 @@ class RunController:
             return run, self._executor_of(tx, run)
 
     def _start_claimed(self, run_id: str) -> None:
-        self._attempt(f"starting run {run_id}", partial(self.tend, run_id))
+        attempt(f"starting run {run_id}", partial(self.tend, run_id))
 
     def _start(self, executor: Executor, run: RunRecord, decision: Decision) -> Decision:
         try:
@@ -268,30 +256,6 @@ class RunController:
         # Who stops a run may have said so to another server; and what could not be started is tried again.
         due = [run for run in mine if run.state == State.STOPPING or run.reason == DELAYED]
         return [run.id for run in mine if all_of_them or run.id not in watched or run in due]
-
-    def _stop_idle(self, now: datetime) -> list[str]:
-        """Stop what nobody uses, where that was asked for; which runs these are."""
-        with self.store.reading() as tx:
-            bounded = (Condition("live", "=", True), Condition("held_by", "=", self.keeper.id))
-            found = tx.find(RunRecord, *bounded, Condition("idle_seconds", "!=", None))
-            executors = [self._executor_of(tx, run) for run in found]
-        stopped: list[str] = []
-        for run, executor in zip(found, executors, strict=True):
-            if executor is not None and run.started_at is not None and run.state != State.STOPPING:
-                since = max(run.started_at, self._began_at)  # before that, nobody could use it
-                doing = f"looking whether run {run.id} is idle"
-                self._attempt(doing, partial(self._stop_if_idle, run, executor, since, now, stopped))
-        return stopped
-
-    def _stop_if_idle(
-        self, run: RunRecord, executor: Executor, since: datetime, now: datetime, stopped: list[str]
-    ) -> None:
-        used = (run.idle_seconds or 0, run.used_at, since)
-        if not idleness.is_unused(*used, now):
-            return
-        if idleness.is_idle(*used, executor.read_usage(attempts.execution_of(run.id, run.attempt)), now):
-            self.ledger.save(run, lifecycle.decide_idle_stop(run), None, stopped_by=idleness.BY)
-            stopped.append(run.id)
 
     def _shorten_pauses(self, now: datetime) -> None:
         """Where the clock was set back, a run that is to be tried again would wait until it has caught up."""

@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
-import structlog
-
+from fairlead.controllers.steps import attempt
 from fairlead.core.scheduling import LATE, find_due
-from fairlead.errors import FairleadError
 from fairlead.model.queries import Condition
 from fairlead.model.records import ScheduleRecord
 from fairlead.ports import Clock, Store
-
-log = structlog.get_logger()
 
 EVERY_SECONDS = 1.0
 
@@ -29,21 +26,17 @@ class Scheduler:
         # Where the clock may have been set back, a next time may be too far away.
         set_back = self._looked_at is None or now < self._looked_at - LATE
         asked = Condition("next_at", "!=", None) if set_back else Condition("next_at", "<=", now)
-        try:
-            with self.store.reading() as tx:
-                found = tx.find(ScheduleRecord, asked)
-        except Exception as error:
-            _tell("looking for schedules", error)
+        found: list[ScheduleRecord] = []
+        if not attempt("looking for schedules", lambda: found.extend(self._find(asked))):
             return
         self._looked_at = now
         for schedule in found:
-            try:
-                if find_due(schedule, now).next_at != schedule.next_at:
-                    self.occur(schedule.id)
-            except Exception as error:
-                _tell(f"submitting a run of schedule {schedule.name}", error)
+            attempt(f"submitting a run of schedule {schedule.name}", partial(self._occur_if_due, schedule, now))
 
+    def _find(self, asked: Condition) -> list[ScheduleRecord]:
+        with self.store.reading() as tx:
+            return tx.find(ScheduleRecord, asked)
 
-def _tell(doing: str, error: Exception) -> None:
-    expected = isinstance(error, FairleadError)
-    log.error(f"{doing} failed", problem=str(error), exc_info=None if expected else error)
+    def _occur_if_due(self, schedule: ScheduleRecord, now: datetime) -> None:
+        if find_due(schedule, now).next_at != schedule.next_at:
+            self.occur(schedule.id)

@@ -69,8 +69,8 @@ def find_due(schedule: ScheduleRecord, now: datetime) -> Due:
     """What is due by now. Of what was missed: nothing, the last time alone, or all of it as far as that is sensible."""
     cron, timezone, last_at = schedule.cron, schedule.timezone, schedule.last_at
     # A clock that is corrected by some seconds comes to the same time twice.
-    just_now = last_at is not None and now < last_at <= now + LATE
-    next_at = next_after(cron, timezone, last_at if last_at is not None and just_now else now)
+    since = last_at if last_at is not None and now < last_at <= now + LATE else now
+    next_at = next_after(cron, timezone, since)
     if schedule.paused or schedule.next_at is None:
         return Due((), schedule.next_at)
     if schedule.next_at > now:  # far away where the clock was set back

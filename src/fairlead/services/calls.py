@@ -1,16 +1,9 @@
 """What a door knows of a request before anything is decided: who claims to ask, from where, on which condition."""
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from fairlead.errors import Changed
 from fairlead.ports import Principal
-
-MOST_TRIES = 10
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -32,17 +25,3 @@ class Call:
 def digest_of(text: str) -> str:
     """How a token is kept: random enough that no slow hash is needed."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def insist(call: Call, do: Callable[[], Answer]) -> Answer:
-    """Do what is asked for, again where somebody else changes the object at that very moment.
-
-    Who named no revision means the object, however it is: what the platform keeps of it is no reason to refuse.
-    """
-    for _ in range(MOST_TRIES - 1):
-        try:
-            return do()
-        except Changed:
-            if call.revision is not None:
-                raise
-    return do()

@@ -26,7 +26,7 @@ from fairlead.model.requests import Function, RunRequest, merge
 from fairlead.model.roles import Deed
 from fairlead.model.states import FINAL, State
 from fairlead.ports import Executors, Tell
-from fairlead.services.calls import Call, insist
+from fairlead.services.calls import Call
 from fairlead.services.codes import find_code, lend_code
 from fairlead.services.executions import find_run, has_no_place
 from fairlead.services.functions import content_of, find_function, is_news, keep_function, name_whole, suggest
@@ -34,7 +34,7 @@ from fairlead.services.listing import Listing, load_page
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Ground, Snapshots
 from fairlead.services.submissions import make_record
-from fairlead.services.units import Unit, Units
+from fairlead.services.units import Unit, Units, insist
 from fairlead.services.ways_out import WaysOut
 
 TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)

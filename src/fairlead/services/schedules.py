@@ -18,10 +18,10 @@ from fairlead.model.requests import RunRequest
 from fairlead.model.roles import Deed
 from fairlead.model.schedules import Schedule
 from fairlead.ports import Principal, Tell
-from fairlead.services.calls import Call, insist
+from fairlead.services.calls import Call
 from fairlead.services.listing import Listing, load_page
 from fairlead.services.runs import Runs
-from fairlead.services.units import Unit, Units
+from fairlead.services.units import Unit, Units, insist
 
 VIA = "schedule"
 LONGEST_PROBLEM = 2000

@@ -1,7 +1,7 @@
 """One use case is one transaction: who asks, what holds, what is kept, and what the audit says of it."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ TOKEN_PREFIX = "fl_"
 REMEMBERED = timedelta(days=2)
 IDENTIFIED_FOR = timedelta(seconds=30)
 MOST_IDENTIFIED = 1000
+MOST_TRIES = 10
 HIDDEN = ("sealed", "key_id", "digest")  # what the audit must not know
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -279,3 +280,17 @@ def to_audit(record: Any) -> JSON | None:
     said = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in derived}
     shown: JSON = msgspec.to_builtins({name: value for name, value in said.items() if name not in HIDDEN})
     return shown
+
+
+def insist(call: Call, do: Callable[[], Answer]) -> Answer:
+    """Do what is asked for, again where somebody else changes the object at that very moment.
+
+    Who named no revision means the object, however it is: what the platform keeps of it is no reason to refuse.
+    """
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return do()
+        except Changed:
+            if call.revision is not None:
+                raise
+    return do()

@@ -220,16 +220,14 @@ class Supervisor:
         """As soon as there is room for it: with nothing to tell how it ended, a run would count as lost."""
         outcome = self._describe()
         outcome |= {"started_at": self.started_at, "finished_at": time.time(), "usage": self.sampler.peaks()}
-        self.lacked_room = self.lacked_room or _is_full(self.folder)
+        why = f"{outcome['message']}; {FULL}".removeprefix("; ") if outcome["phase"] == "failed" else outcome["message"]
+        lacked_room = self.lacked_room or self.log.has_gaps or _is_full(self.folder)
         while self.folder.exists():
-            if outcome["phase"] == "failed" and (self.lacked_room or self.log.has_gaps):
-                outcome["message"] = f"{outcome['message']}; {FULL}".removeprefix("; ")
-                self.lacked_room = self.log.has_gaps = False
             try:
-                write_json(self.folder / OUTCOME, outcome)
+                write_json(self.folder / OUTCOME, outcome | ({"message": why} if lacked_room else {}))
                 return
             except OSError:
-                self.lacked_room = True
+                lacked_room = True
                 time.sleep(LOOK_SECONDS)
 
     def _describe(self) -> dict[str, Any]:

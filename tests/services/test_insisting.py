@@ -3,7 +3,8 @@
 import pytest
 
 from fairlead.errors import Changed
-from fairlead.services.calls import MOST_TRIES, Call, insist
+from fairlead.services.calls import Call
+from fairlead.services.units import MOST_TRIES, insist
 
 
 class Busy:
