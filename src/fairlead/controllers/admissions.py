@@ -89,13 +89,12 @@ class Admissions:
             execution = execution_of(run.id, run.attempt)
             if execution in known:
                 self._asks[execution] = known[execution]
-            else:  # one that cannot be read keeps nobody else from being given a place
-                attempt(f"reading what run {run.id} asks for", partial(self._read_ask, tx, run, execution))
+            elif (kept := tx.get(PlanRecord, id=run.id)) is not None:
+                # One that is not understood keeps nobody else from being given a place.
+                attempt(f"reading what run {run.id} asks for", partial(self._read_ask, run, execution, kept))
             if execution in self._asks:
                 yield (run, *self._asks[execution])
 
-    def _read_ask(self, tx: Transaction, run: RunRecord, execution: str) -> None:
-        kept = tx.get(PlanRecord, id=run.id)
-        if kept is not None:
-            manifests = manifests_of(run, kept)
-            self._asks[execution] = manifests[0]["metadata"]["name"], read_ask(manifests)
+    def _read_ask(self, run: RunRecord, execution: str, kept: PlanRecord) -> None:
+        manifests = manifests_of(run, kept)
+        self._asks[execution] = manifests[0]["metadata"]["name"], read_ask(manifests)

@@ -8,6 +8,7 @@ import structlog
 from sqlalchemy.exc import DataError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from fairlead.adapters.database.waiting import LOCKED
 from fairlead.errors import FairleadError, RequestRejected, Unavailable
 from fairlead.model.plans import Violation
 
@@ -19,7 +20,7 @@ PASSING_STATES = ("08", "40", "53", "55", "57", "58")
 # What people can do something about, in words, with what that is.
 SILENT = "the database does not answer", "try again in a moment"
 TOLD = {
-    "SQLITE_BUSY": ("another program has locked the database", "try again in a moment"),
+    "SQLITE_BUSY": (LOCKED, "try again in a moment"),
     "SQLITE_FULL": ("the disk of the database is full", "make room on it, then try again"),
     "53100": ("the disk of the database is full", "make room on it, then try again"),
 }

@@ -9,6 +9,7 @@ from fairlead.errors import Unavailable
 LONG_SECONDS = 10.0
 # While another program keeps its lock: or all threads of the server would wait for it, and nobody could even look.
 BRIEF_SECONDS = 0.1
+LOCKED = "another program has locked the database"
 
 
 class Line:
@@ -21,8 +22,9 @@ class Line:
     def __enter__(self) -> None:
         until = time.monotonic() + self._patience
         if not self._lock.acquire(timeout=self._patience):
-            raise Unavailable("changing the database: too many wait to do that", "try again in a moment")
-        self._until = until
+            why = "too many wait to do that" if self._patience == LONG_SECONDS else LOCKED
+            raise Unavailable(f"changing the database: {why}", "try again in a moment")
+        self._until = min(until, time.monotonic() + self._patience)  # others may have waited in vain since
 
     def __exit__(self, *_: object) -> None:
         self._until = None

@@ -1,0 +1,68 @@
+"""How long changes of SQLite wait while another program holds its lock, and what those are told who gave up."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from fairlead.adapters.database import waiting
+from fairlead.adapters.database.waiting import LOCKED, Line
+from fairlead.errors import Unavailable
+
+LONG_SECONDS = 1.0
+AT_THE_LOCK, IN_THE_LINE = "database is locked", f"changing the database: {LOCKED}"
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Line:
+    """One in which changes wait for a second."""
+    monkeypatch.setattr(waiting, "LONG_SECONDS", LONG_SECONDS)
+    return Line()
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[Path]:
+    """A database whose lock another program holds."""
+    file = tmp_path / "some.db"
+    holder = sqlite3.connect(file, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    yield file
+    holder.close()
+
+
+def test_whose_turn_comes_after_another_waited_in_vain_hardly_waits(line: Line, locked: Path) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(change, line, locked)
+        time.sleep(LONG_SECONDS / 2)  # half of the patience of the second is left at its turn
+        second = threads.submit(change, line, locked)
+        assert first.result() == AT_THE_LOCK
+        failed = time.monotonic()
+        assert second.result() == AT_THE_LOCK
+        assert time.monotonic() - failed < LONG_SECONDS / 2
+
+
+def test_who_gives_up_in_the_line_is_told_what_it_is_that_takes_long(line: Line, locked: Path) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        with line:
+            told = threads.submit(change, line, locked).result()
+        assert told == "changing the database: too many wait to do that"
+        assert change(line, locked) == AT_THE_LOCK
+        with line:
+            told = threads.submit(change, line, locked).result()
+        assert told == IN_THE_LINE
+
+
+def change(line: Line, file: Path) -> str:
+    """Begin a change at its turn; how that failed."""
+    connection = sqlite3.connect(file, isolation_level=None)
+    try:
+        with line:
+            line.begin(connection)
+    except (Unavailable, sqlite3.OperationalError) as error:
+        return str(error)
+    finally:
+        connection.close()
+    raise AssertionError("the change began")
