@@ -117,3 +117,56 @@ def test_words_after_a_kept_script_are_its_arguments(terminal: Terminal) -> None
     terminal("run", "train.py", "--name", "kept-script", "--", "0")
     answer = terminal("run", "--function", "kept-script", "--", "--lr", "7")
     assert (answer.code, answer.out) == (7, "['--lr', '7']\n")
+
+
+REQUEST = """
+function: {source: lib/train.py, handler: main}
+inputs: {n: 8}
+resources: {mem: 64Mi}
+"""
+
+
+def test_a_file_with_a_request_is_run_with_the_code_beside_it(terminal: Terminal, tmp_path: Path) -> None:
+    write(tmp_path, {"asked/by-eight.yaml": REQUEST, "asked/lib/train.py": PROGRAMS["train.py"]})
+    answer = terminal("run", "asked/by-eight.yaml", "--json")
+    told = json.loads(answer.out)
+    assert (answer.code, told["function"], told["result"]) == (0, "by-eight", {"n": 8})
+    # What options say wins over it, and a name alone is a function that is kept.
+    assert terminal("run", "asked/by-eight.yaml", "-i", "n=9", "--name", "by-nine").out == "step 9\n"
+    write(tmp_path, {"again.yml": "function: by-nine\ninputs: {n: 7}\n"})
+    assert terminal("run", "again.yml").out == "step 7\n"
+    # The very code of another run.
+    code = terminal.read("runs", "show", told["id"])["code"]
+    kept = {"name": "by-digest", "source": "train.py", "handler": "main", "code": code}
+    write(tmp_path, {"kept.json": json.dumps({"function": kept})})
+    assert terminal("run", "kept.json").out == "step 1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("resources: {mem: 64Mi}\n", "more.yaml does not say what to run\n  -> say function there"),
+        ("function: {source: train.py, colour: red}\n", "more.yaml: function.colour"),
+        ("function: {source: ../train.py}\n", "more.yaml: function.source"),
+        ("function: {name: 5}\n", "more.yaml: function.name"),
+        ("function: 5\n", "more.yaml: function"),
+        ("function: {name: no-such-one}\n", "has no function 'no-such-one'"),
+        ("function: {source: away.py}\n", "there is no away.py"),
+        ("function: train\nprofil: x\n", "more.yaml: profil"),
+        ("[", "more.yaml"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_told_with_its_file(
+    terminal: Terminal, tmp_path: Path, text: str, told: str
+) -> None:
+    write(tmp_path, {"more.yaml": text})
+    assert told in terminal.fail("run", "more.yaml")
+
+
+def test_a_workspace_needs_no_program(terminal: Terminal, tmp_path: Path) -> None:
+    write(tmp_path, {"notebooks/one.ipynb": "{}", "lab.yaml": "action: workspace\nfunction: {source: notebooks}\n"})
+    for words in ([], ["notebooks"], ["lab.yaml"], ["--name", "lab", "--image", "quay.io/jupyter/scipy-notebook"]):
+        plan = terminal.read("run", *words, "--action", "workspace", "--preview")
+        assert plan["violations"] == [], words
+    assert "no handler is said" in terminal.fail("run", "notebooks")
+    assert "say a file" in terminal.fail("run", "--action", "serve")

@@ -115,6 +115,7 @@ def test_a_folder_is_a_program_only_with_a_handler_or_a_main(tmp_path: Path) -> 
     write(tmp_path, FILES)
     _, [found] = load_code(tmp_path, make_function("src"))
     assert (found.path, found.rule) == ("function.handler", "required")
+    assert load_code(tmp_path, make_function("src"), "workspace")[1] == ()
     write(tmp_path, {"src/__main__.py": ""})
     assert load_code(tmp_path, make_function("src"))[1] == ()
 

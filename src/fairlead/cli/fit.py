@@ -8,14 +8,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from pydantic import ValidationError
 
 from fairlead.cli.grounds import Files, Ground, load_ground, plan_alone
 from fairlead.cli.holdings import DEFAULT
 from fairlead.cli.nouns import Project, connect
 from fairlead.cli.places import PROJECTS
 from fairlead.cli.printing import print_violations, print_warnings
-from fairlead.cli.requesting import Arguments, Wanted, Wanting, Words, name_program, read_mapping
+from fairlead.cli.requesting import (
+    Arguments,
+    Wanted,
+    Wanting,
+    Words,
+    is_request,
+    name_program,
+    parse_request,
+    read_mapping,
+)
 from fairlead.cli.verdicts import print_offers, print_placed, print_survey
 from fairlead.core.fitting import placing, supposing, surveying
 from fairlead.core.fitting.grids import Grid
@@ -24,10 +32,8 @@ from fairlead.core.fitting.surveying import Supposition, Survey
 from fairlead.core.ways_out import find_ways_out
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import inventories
-from fairlead.files.documents import ENDINGS
 from fairlead.files.inventories import Inventory
 from fairlead.model.compute_resources import ComputeResource
-from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Violation
 from fairlead.model.requests import WORKLOAD_TYPES, Action, RunRequest
 from fairlead.model.scopes import Cluster
@@ -105,16 +111,13 @@ def fit(
 
 def _read(request: str | None, args: Sequence[str], wanted: Wanted, action: Action | None) -> RunRequest:
     """What is asked for, by a file, a program, options, or all of them."""
-    is_file = request is not None and wanted.image is None and request.lower().endswith(ENDINGS)
+    is_file = is_request(request, wanted)
     asked = read_mapping(Path(request)) if request is not None and is_file else {}
     named = None if request is None else name_program(request)
     function = asked.pop("function", None) or _name_function(None if is_file else request, named, wanted)
     fields = asked if (args, wanted) == ((), Wanted()) else wanted.to_fields(args, asked)
     acting = {} if action is None else {"action": action}
-    try:
-        return RunRequest.model_validate({**fields, "function": function, **acting})
-    except ValidationError as error:
-        raise RequestRejected([replace(found, where=request) for found in violations_of(error, RunRequest)]) from None
+    return parse_request({**fields, "function": function, **acting}, request)
 
 
 def _name_function(program: str | None, named: str | None, wanted: Wanted) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def plan_alone(asked: RunRequest, ground: Ground) -> Plan:
 
 def plan_request(asked: RunRequest, folder: Path, ground: Ground) -> Plan:
     """The plan, with the function's code where its source lies beside the request."""
-    code, found = sources.load_code(folder, asked.function)
+    code, found = sources.load_code(folder, asked.function, asked.action)
     plan = plan_run(asked, replace(ground.snapshot, code=code), RUN_ID)
     refused = tuple(item for item in found if isinstance(item, Violation))
     # What keeps the code away is known better here.

@@ -3,16 +3,20 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from pydantic import ValidationError
 
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import yamls
+from fairlead.files.documents import ENDINGS
 from fairlead.model.names import NAME
+from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Violation
+from fairlead.model.requests import RunRequest
 
 Words = Annotated[Sequence[str], Parameter(negative=(), show_default=False)]
 Amount = Annotated[str | None, Parameter(show_default=False)]
@@ -144,8 +148,22 @@ def read_file(file: Path) -> dict[str, Any]:
     """The fields of a request in a file that leaves the function to the command."""
     found = read_mapping(file)
     if "function" in found:
-        raise Unreadable(f"{file} says function, and so does the command", "take it out of the file")
+        message = f"{file} says function, which is left to the command here"
+        raise Unreadable(message, f"take it out of the file, or run that: fairlead run {file}")
     return found
+
+
+def is_request(program: str | None, wanted: Wanted) -> bool:
+    """Whether what is said in the place of a program is a file with a request."""
+    return program is not None and wanted.image is None and program.lower().endswith(ENDINGS)
+
+
+def parse_request(fields: Mapping[str, Any], where: str | None) -> RunRequest:
+    """A request, or all that is wrong with it, and where it was written."""
+    try:
+        return RunRequest.model_validate(fields)
+    except ValidationError as error:
+        raise RequestRejected([replace(found, where=where) for found in violations_of(error, RunRequest)]) from None
 
 
 def read_mapping(file: Path) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -10,12 +12,11 @@ from fairlead.cli.holdings import DEFAULT
 from fairlead.cli.nouns import Json, Project
 from fairlead.cli.places import PROJECTS
 from fairlead.cli.printing import write_log
-from fairlead.cli.requesting import Arguments, Wanted, Wanting, name_program
+from fairlead.cli.requesting import Arguments, Wanted, Wanting, is_request, name_program, parse_request, read_mapping
 from fairlead.cli.schedules import tell_kept
 from fairlead.errors import Unreadable
 from fairlead.model.states import State
 from fairlead.sdk import showing
-from fairlead.sdk.functions import Function
 from fairlead.sdk.projects import project as open_project
 from fairlead.sdk.runs import Run
 
@@ -38,7 +39,8 @@ def run(
     Parameters
     ----------
     program
-        A file or folder of Python code, with :function for one of its functions. With --image, what it is called.
+        A file or folder of Python code, with :function for one of its functions; or a YAML file with a request.
+        With --image, what it is called. A workspace needs none.
     function
         A function that the project keeps, in place of a program.
     detach
@@ -51,11 +53,17 @@ def run(
     wanted = wanted or Wanted()
     if function is not None:  # then all words are arguments
         args, program = (*([] if program is None else [program]), *args), None
-    asked: dict[str, Any] = wanted.to_fields(args)
     if args and wanted.image is None and ":" in (program or ""):
         message = f"a function takes no arguments of a command line, found {' '.join(args)}"
         raise Unreadable(message, "say --input NAME=VALUE, or run the file without a function")
-    found = _find_function(program, function, wanted, project or DEFAULT)
+    asked: dict[str, Any]
+    if program is not None and is_request(program, wanted):
+        said, asked = _read_request(Path(program), args, wanted)
+    else:
+        asked = wanted.to_fields(args)
+        said = _name_function(program, function, wanted, action=asked.get("action"))
+    PROJECTS.require(project or DEFAULT)  # a project that is misspelt is not made
+    found = open_project(project or DEFAULT).function(**said)
     if preview:
         plan = found.preview(**asked)
         print(json.dumps(plan.data, indent=2) if as_json else plan)
@@ -111,21 +119,38 @@ def _tell_outcome(run: Run, *, as_json: bool) -> int:
     return 0 if state is State.COMPLETED else run.exit_code or 1
 
 
-def _find_function(program: str | None, kept: str | None, wanted: Wanted, project: str) -> Function:
-    if program is None and kept is None:
-        raise Unreadable("it is not said what to run", "say a file, or --function and the name of one that is kept")
-    PROJECTS.require(project)  # a project that is misspelt is not made
-    here = open_project(project)
-    if program is None:
+def _name_function(program: str | None, kept: str | None, wanted: Wanted, *, action: Any) -> dict[str, Any]:
+    """What the command says of the function: a program, an image, one that is kept, or for a workspace nothing."""
+    if kept is not None:
         said = [
             f"--{name.replace('_', '-')}" for name, value in {**wanted.images, "name": wanted.name}.items() if value
         ]
         if said:
             message = f"function {kept} is kept as it is, found {' '.join(said)}"
             raise Unreadable(message, "leave it out, or say a program in place of --function")
-        return here.function(str(kept))
+        return {"name": kept}
+    if program is None:
+        if action != "workspace":
+            hint = "say a file, or --function and the name of one that is kept"
+            raise Unreadable("it is not said what to run", hint)
+        return {"name": wanted.name or "workspace", "kind": "python", **wanted.images}
     if wanted.image is not None:
-        return here.function(wanted.name or program, **wanted.images)
+        return {"name": wanted.name or program, **wanted.images}
     source, _, handler = program.partition(":")
-    named = wanted.name or name_program(program)
-    return here.function(named, source=source, handler=handler or None, **wanted.images)
+    return {"name": wanted.name or name_program(program), "source": source, "handler": handler or None, **wanted.images}
+
+
+def _read_request(file: Path, args: Sequence[str], wanted: Wanted) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file says of the function, whose code lies beside it, and what else is asked for."""
+    written = read_mapping(file)
+    said, asked = written.pop("function", None), wanted.to_fields(args, written)
+    if said is None:
+        hint = f"say function there, or a program: fairlead run train.py -f {file}"
+        raise Unreadable(f"{file} does not say what to run", hint)
+    function = {"name": said} if isinstance(said, str) else said
+    if isinstance(function, dict):
+        function = {"name": name_program(str(file)), **function, **({"name": wanted.name} if wanted.name else {})}
+    parse_request({**asked, "function": function}, str(file))
+    if "source" in function and "code" not in function:  # which the server has
+        function["source"] = str(file.parent / function["source"])
+    return function, asked

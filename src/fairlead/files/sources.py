@@ -9,7 +9,7 @@ from fairlead import packing
 from fairlead.core.drafts import Code
 from fairlead.errors import Unreadable
 from fairlead.model.plans import Finding, Violation, Warning
-from fairlead.model.requests import Function
+from fairlead.model.requests import Action, Function
 
 
 def load_program() -> Code:
@@ -22,7 +22,7 @@ def load_program() -> Code:
     )
 
 
-def load_code(folder: Path, function: Function) -> tuple[Code, tuple[Finding, ...]]:
+def load_code(folder: Path, function: Function, action: Action = "job") -> tuple[Code, tuple[Finding, ...]]:
     """The bootstrap with the code of a function, and what keeps the code from being packed or run."""
     code = load_program()
     if function.kind != "python" or function.source is None:
@@ -32,7 +32,8 @@ def load_code(folder: Path, function: Function) -> tuple[Code, tuple[Finding, ..
         packed = packing.pack_path(source, folder)
     except Unreadable as error:
         return code, (_explain(error, source),)
-    return replace(code, archive=packed.archive, digest=packed.digest), tuple(_check_script(source, function))
+    found = () if action == "workspace" else _check_script(source, function)
+    return replace(code, archive=packed.archive, digest=packed.digest), tuple(found)
 
 
 def _check_script(source: Path, function: Function) -> Iterator[Violation]:

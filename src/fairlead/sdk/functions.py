@@ -62,7 +62,7 @@ class Function:
         connection: Connection,
         project: str,
         said: Mapping[str, Any],
-        code: Callable[[], Packed] | None = None,
+        code: Callable[[str], Packed] | None = None,
         calls: Callable[..., Any] | None = None,
     ) -> None:
         self._connection, self.project, self._said = connection, project, dict(said)
@@ -92,7 +92,7 @@ class Function:
 
         def submit(way: WayOut) -> Run:
             if way.project is not None:
-                self._send_code(way.project)
+                self._send_code(action, way.project)
             place = path_of("projects", way.project or self.project, "runs")
             return Run(self._connection, self._connection.post(place, merge(request, way.change)))
 
@@ -121,7 +121,7 @@ class Function:
         if misplaced or type(action) is not str:
             hint = f"inputs={{{', '.join(f'{name!r}: ...' for name in misplaced or self._parameters)}}}"
             raise Unreadable("arguments of the function stand where the run is asked for", f"give them as {hint}")
-        said = {**self._said, **self._send_code()}
+        said = {**self._said, **self._send_code(action)}
         try:
             request = RunRequest.model_validate({"function": said, "action": action, **asked})
         except ValidationError as error:
@@ -133,11 +133,11 @@ class Function:
     def _parameters(self) -> list[str]:
         return [] if self._calls is None else list(inspect.signature(self._calls).parameters)
 
-    def _send_code(self, project: str | None = None) -> dict[str, Any]:
+    def _send_code(self, action: str, project: str | None = None) -> dict[str, Any]:
         """See to it that the server has the code as it is now, in this project or another."""
         if self._pack is None:
             return {}
-        packed = self._pack()
+        packed = self._pack(action)
         path = path_of("projects", project or self.project, "code", packed.digest)
         if self._sent != packed.digest or project is not None:
             try:
@@ -152,12 +152,12 @@ class Function:
         return f"<function {self.name} of project {self.project}>"
 
 
-def pack_source(source: str, handler: str | None, *, command: bool) -> Callable[[], Packed]:
+def pack_source(source: str, handler: str | None, *, command: bool) -> Callable[[str], Packed]:
     """How a file or folder is packed each time that it is run: as it is by then."""
     path = Path(source)
 
-    def pack() -> Packed:
-        if not command:
+    def pack(action: str) -> Packed:
+        if not command and action != "workspace":  # which JupyterLab opens as it is
             packing.check_handler(path, handler)
         return packing.pack_path(path)
 

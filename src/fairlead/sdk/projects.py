@@ -79,6 +79,8 @@ class Project:
         if kind is None and source is None and "image" in said and handler is None:
             kind = "container"
         said = {"name": name, **({"kind": kind} if kind else {}), **({"handler": handler} if handler else {}), **said}
+        if source is not None and "code" in said:  # which the server has already
+            return Function(self._connection, self.name, {**said, "source": source})
         pack = None if source is None else pack_source(source, handler, command="command" in said)
         return Function(self._connection, self.name, said, pack)
 
@@ -134,7 +136,7 @@ class Project:
 
     def _decorate(self, function: Callable[..., Any], said: dict[str, Any]) -> Function:
         named = {"name": _name_of(function), **said}
-        return Function(self._connection, self.name, named, lambda: packing.pack_function(function), function)
+        return Function(self._connection, self.name, named, lambda _: packing.pack_function(function), function)
 
     def __repr__(self) -> str:
         return f"<project {self.name} at {self._connection.url}>"
