@@ -84,3 +84,25 @@ def test_the_runs_of_a_schedule_are_a_click_away(page: Page, site: Site) -> None
     page.get_by_role("link", name="weekly", exact=True).click()
     expect(page.get_by_role("status").filter(has_text="1 run")).to_be_visible()
     expect(page.get_by_role("row").filter(has_text=run["id"][-8:])).to_be_visible()
+
+
+def test_what_others_changed_meanwhile_is_told_and_what_time_did_is_no_matter(page: Page, site: Site) -> None:
+    keep(site, "shared")
+    open_schedules(page)
+    row(page, "shared").get_by_role("checkbox").check()
+    page.get_by_role("button", name="Change times").click()
+    dialog = page.get_by_role("dialog", name="Times of shared")
+    for deed in ("pause", "resume"):  # as when it came due, it is as before but for its revision
+        site.api("POST", f"/projects/default/schedules/shared/{deed}")
+    dialog.get_by_role("textbox", name="Times", exact=True).fill("30 7 29 2 *")
+    dialog.get_by_role("button", name="Change").click()
+    expect(dialog).to_be_hidden()
+
+    expect(row(page, "shared")).to_contain_text("30 7 29 2 *")
+    page.get_by_role("button", name="Change times").click()
+    site.api("PATCH", "/projects/default/schedules/shared", {"timezone": "Europe/Rome"})
+    dialog.get_by_role("textbox", name="Times", exact=True).fill("45 7 29 2 *")
+    dialog.get_by_role("button", name="Change").click()
+    expect(dialog.get_by_text("is at revision 5 now, and you read 4")).to_be_visible()
+    kept = read(site, "shared")
+    assert (kept["cron"], kept["timezone"]) == ("30 7 29 2 *", "Europe/Rome")

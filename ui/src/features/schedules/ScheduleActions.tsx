@@ -53,7 +53,7 @@ export function ScheduleActions({ item }: { item: Schedule }) {
         Change times
       </ActionButton>
       <DangerButton onClick={() => setAsked("delete")}>Delete</DangerButton>
-      {asked === "times" && <TimesDialog read={item} onClose={close} />}
+      {asked === "times" && <TimesDialog item={item} onClose={close} />}
       {asked === "delete" && <DeleteDialog item={item} onClose={close} />}
     </>
   );

@@ -16,7 +16,8 @@ const OVERLAP = [
   { value: "skip", label: "Leave the time out" },
 ];
 
-export function TimesDialog({ read, onClose }: { read: Schedule; onClose: () => void }) {
+export function TimesDialog({ item, onClose }: { item: Schedule; onClose: () => void }) {
+  const [read] = useState(item); // as it was when this was opened, whatever the table learns meanwhile
   const changing = useChangeTimes();
   const [cron, setCron] = useState(read.cron);
   const [timezone, setTimezone] = useState(read.timezone);

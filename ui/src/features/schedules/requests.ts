@@ -5,6 +5,7 @@ import { splitScope } from "../../api/places";
 
 export const SCHEDULES = "/api/v1/schedules";
 const SCHEDULE = "/api/v1/projects/{project}/schedules/{name}";
+const SAID = ["id", "cron", "timezone", "missed", "overlap", "paused", "user"] as const;
 
 export type Schedule = Schemas["ScheduleRecord"];
 export type Times = Schemas["ScheduleChange"];
@@ -30,13 +31,20 @@ export function useRunNow() {
 }
 
 export function useChangeTimes() {
-  return useChange(({ read, times }: { read: Schedule; times: Times }) =>
-    take(client.PATCH(SCHEDULE, { params: { path: pathOf(read), header: ifMatch(read) }, body: times })),
+  return useChange(async ({ read, times }: { read: Schedule; times: Times }) =>
+    take(client.PATCH(SCHEDULE, { params: await changeable(read), body: times })),
   );
 }
 
 export function useDeleteSchedule() {
-  return useChange((read: Schedule) =>
-    take(client.DELETE(SCHEDULE, { params: { path: pathOf(read), header: ifMatch(read) } })),
+  return useChange(async (read: Schedule) =>
+    take(client.DELETE(SCHEDULE, { params: await changeable(read) })),
   );
+}
+
+/** Where a schedule is, on condition that people left it as it was read: that it came due is no matter. */
+async function changeable(read: Schedule) {
+  const path = pathOf(read);
+  const now = await take(client.GET(SCHEDULE, { params: { path } }));
+  return { path, header: ifMatch(SAID.every((part) => now[part] === read[part]) ? now : read) };
 }
