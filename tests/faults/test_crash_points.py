@@ -75,12 +75,11 @@ def choose(points: list[Point]) -> list[Point]:
 
 
 def live_until(site: Site, point: Point, times: int, seconds: float) -> bool:
-    """Start a server that dies when it comes to a line so often; whether it did. One that does not is killed anyway."""
+    """Start a server that dies when it comes to a line so often; whether it did: also where it is told to end."""
     process, last = site.start(**point.at(times)), time.monotonic() + seconds
     until(lambda: process.poll() is not None or time.monotonic() > last, 2 * seconds)
-    if process.poll() is not None:
-        assert process.poll() == -signal.SIGKILL, process.told
-        return True
-    process.send(signal.SIGKILL)
-    process.wait()
-    return False
+    if process.poll() is None:
+        process.send(signal.SIGTERM)
+        process.wait()
+    assert process.poll() in (0, -signal.SIGKILL), process.told
+    return process.poll() != 0

@@ -8,7 +8,7 @@ from tests.processes import execution
 from tests.processes.conftest import launcher, machine  # noqa: F401
 from tests.processes.machines import Launcher, Machine
 from tests.security.neighbours import Neighbours, open_neighbours
-from tests.server.conftest import common_site, log, operations, site  # noqa: F401
+from tests.server.conftest import common_site, common_store, log, operations, site  # noqa: F401
 
 
 @pytest.fixture(scope="package")

@@ -1,5 +1,6 @@
 """Browsers that look at a site: signed in, watched for everything that should not happen."""
 
+import contextlib
 import os
 import re
 from collections.abc import Sequence
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, TimeoutError
 
 from tests.architecture.modules import ROOT
 from tests.ui.sites import Site
@@ -22,6 +23,7 @@ ANSWERS = re.compile(r"Failed to load resource: the server responded with a stat
 # A name is never looked up: whatever the page asks for elsewhere, nobody hears of it.
 ARGUMENTS = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE *.localhost"]
 
+ANEW = 3000  # milliseconds in which a check of what is typed is done
 # What is half faded in has half of its contrast.
 AT_REST = """() => Promise.all(document.getAnimations()
     .filter(animation => animation.effect.getComputedTiming().endTime !== Infinity)
@@ -111,7 +113,12 @@ class Browsing:
 
 
 def check_accessibility(page: Page, *, ignored: Sequence[str] = (), only: Sequence[str] = ()) -> None:
-    """Fail where axe finds something serious or critical on a page as it is now. Rules are named by their ids."""
+    """Fail where axe finds something serious or critical on a page as it is now. Rules are named by their ids.
+
+    What is about to be told anew is pale for that moment, which is waited for; it stays so where that cannot be told.
+    """
+    with contextlib.suppress(TimeoutError):
+        page.locator("[data-stale]").first.wait_for(state="detached", timeout=ANEW)
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text("utf-8"))
     page.evaluate(AT_REST)

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 from tests.ui.sites import Site
 
 # What Chromium says of a server that is gone, or whose answer is lost.
-NO_ANSWER = "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_FAILED|ERR_INCOMPLETE_CHUNKED"
+NO_ANSWER = r"net::ERR_(CONNECTION_\w+|SOCKET_NOT_CONNECTED|EMPTY_RESPONSE|FAILED|INCOMPLETE_CHUNKED)"
 WAIT_SECONDS = 50
 HIDE = """isHidden => {
     Object.defineProperty(document, 'hidden', {value: isHidden, configurable: true});
