@@ -150,7 +150,9 @@ def _read_request(file: Path, args: Sequence[str], wanted: Wanted) -> tuple[dict
     function = {"name": said} if isinstance(said, str) else said
     if isinstance(function, dict):
         function = {"name": name_program(str(file)), **function, **({"name": wanted.name} if wanted.name else {})}
-    parse_request({**asked, "function": function}, str(file))
+    request = parse_request({**asked, "function": function}, str(file))
+    if function.keys() != {"name"}:  # by which alone a function is kept
+        function["kind"] = request.function.kind
     if "source" in function and "code" not in function:  # which the server has
         function["source"] = str(file.parent / function["source"])
     return function, asked
