@@ -106,6 +106,19 @@ def until(check: Callable[[], T], seconds: float = PATIENCE) -> T:
     return found
 
 
+def list_files(folder: Path) -> list[Path]:
+    """The files below a folder, from which others may be taken away meanwhile."""
+    return [Path(path, name) for path, _, names in os.walk(folder) for name in names]
+
+
+def read_files(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """What is in them."""
+    for file in list_files(folder):
+        with contextlib.suppress(FileNotFoundError):
+            if file.is_file():
+                yield file, file.read_bytes()
+
+
 def end(run: Run, seconds: float = PATIENCE) -> dict[str, Any]:
     """What a run is like once it has ended."""
     return run.wait(seconds, progress=False).data

@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.processes import providers
+from tests.processes.execution import read_files
 from tests.processes.machines import PATIENCE, Machine, Running, make_resource
 from tests.processes.providers import Provider
 
@@ -309,8 +310,9 @@ def _look_around(server: Running, ledger: Ledger) -> None:
 
 def _kept(data: Path, database: tuple[str, ...]) -> Iterator[bytes]:
     """What is in the database, byte by byte or row by row, and in the folders of runs."""
-    for file in sorted(path for path in (data / "runs").rglob("*") if path.is_file() and not path.is_symlink()):
-        yield file.read_bytes()
+    for file, content in read_files(data / "runs"):
+        if not file.is_symlink():
+            yield content
     if not database:
         for file in sorted(data.glob("fairlead.db*")):
             yield file.read_bytes()

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead.sdk.runs import Run
 from tests.processes import execution
-from tests.processes.execution import Platform, end, read_resident, until
+from tests.processes.execution import Platform, end, read_files, read_resident, until
 from tests.processes.machines import Machine
 
 MIB = 1 << 20
@@ -85,8 +85,8 @@ def test_secrets_are_masked_also_where_they_are_written_in_pieces(platform: Plat
     assert read_raw(platform, run, stream="stdout") == b"[***]\n" * len(secret.encode()) + b"***\nsuper-se"
     assert read_raw(platform, run, stream="stderr").startswith(b"******")
     assert secret not in str(platform.project._connection.get(f"/runs/{run.id}/result"))
-    for file in platform.folder_of(run).rglob("*"):
-        assert not file.is_file() or secret.encode() not in file.read_bytes(), file
+    for file, content in read_files(platform.folder_of(run)):
+        assert secret.encode() not in content, file
 
 
 def test_a_log_is_followed_line_by_line_while_the_run_runs(platform: Platform) -> None:

@@ -19,7 +19,7 @@ from fairlead.sdk.functions import Asked
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
 from tests.processes import execution
-from tests.processes.execution import Platform, end, find_processes, hear, until
+from tests.processes.execution import Platform, end, find_processes, hear, list_files, until
 from tests.processes.machines import Machine
 from tests.security import intruders
 from tests.server.machines import FILE
@@ -124,7 +124,7 @@ class Neighbours:
         """All that an intruder could want to know: paths, processes, addresses."""
         data = self.platform.server.data
         staying, _ = self.tenants
-        files = sorted(str(path) for path in data.rglob("*") if path.is_file())
+        files = sorted(str(path) for path in list_files(data) if path.is_file())
         return {
             "pieces": list(self.pieces),
             "paths": [*files, *_proc_files(find_processes(staying.id))],
