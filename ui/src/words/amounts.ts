@@ -3,20 +3,23 @@ const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const AMOUNT = /^([0-9.]+)(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))$/;
 
-/** An amount in whole units: cores, bytes. */
+/** An amount in whole units: cores, bytes. NaN if the text is not a quantity. */
 export function numberOf(amount: string | number): number {
   const match = AMOUNT.exec(String(amount));
   if (!match) return Number.NaN;
   const [, digits, power, suffix = ""] = match;
   if (power) return Number(digits) * 10 ** Number(power);
-  if (suffix.endsWith("i")) return Number(digits) * 1024 ** BINARY.indexOf(suffix);
-  return Number(digits) * 1000 ** (DECIMAL.indexOf(suffix) - DECIMAL.indexOf(""));
+  const suffixes = suffix.endsWith("i") ? BINARY : DECIMAL;
+  if (!suffixes.includes(suffix)) return Number.NaN;
+  const step = suffixes === BINARY ? 1024 : 1000;
+  return Number(digits) * step ** (suffixes.indexOf(suffix) - suffixes.indexOf(""));
 }
 
 /** "1.5 GiB". */
 export function showBytes(bytes: number): string {
   const power = bytes < 1 ? 0 : Math.min(BINARY.length - 1, Math.floor(Math.log(bytes) / Math.log(1024)));
-  return `${round(bytes / 1024 ** power)} ${power === 0 ? "bytes" : `${BINARY[power]}B`}`;
+  const unit = power > 0 ? `${BINARY[power]}B` : bytes === 1 ? "byte" : "bytes";
+  return `${round(bytes / 1024 ** power)} ${unit}`;
 }
 
 /** With as many digits as matter. */

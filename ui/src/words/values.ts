@@ -19,6 +19,7 @@ export function listLeaves(value: unknown, path = ""): { path: string; value: un
 function asTree(value: unknown): object | null {
   if (value === null || typeof value !== "object" || Object.keys(value).length === 0) return null;
   if (!Array.isArray(value)) return value;
+  if (value.includes(null)) return null;
   const named = value.map(({ name, key, ...rest }): [string | undefined, unknown] => {
     const isPair = Object.keys(rest).join() === "value";
     return [name ?? key, isPair ? rest.value : rest];

@@ -2,33 +2,14 @@
 import { Anchor, Badge, Group } from "@mantine/core";
 import { Link } from "wouter";
 import { splitScope } from "../../api/places";
-import type { Tree } from "../../forms/trees";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { type Column, NONE } from "../../table/columns";
 import { CREATED_AT, CREATED_BY, MANAGED_BY, REVISION, UPDATED_AT, UPDATED_BY } from "../../table/stamps";
 import { Time } from "../../words/Time";
+import { gpuMemory, limit, resources } from "./amounts";
 import type { Asset, AssetKind } from "./requests";
 import { UsersLink } from "./UsersLink";
 import { Workloads } from "./Workloads";
-
-function resources(item: Asset): Tree {
-  return (item.requirements as Tree).resources ?? {};
-}
-
-/** Of one device all, unless a part of it is asked for. */
-function gpuMemory(item: Asset): string | undefined {
-  const gpu: Tree | undefined = resources(item).gpu;
-  if (!gpu || gpu.devices === 0) return undefined;
-  if (gpu.mig) return `MIG ${gpu.mig}`;
-  if (gpu.memory === undefined) return "100%";
-  const { request, limit } =
-    typeof gpu.memory === "object" ? gpu.memory : { request: gpu.memory, limit: undefined };
-  return limit && limit !== request ? `${request} to ${limit}` : String(request);
-}
-
-function limit(amount: Tree | undefined): string | undefined {
-  return amount?.limits === "unlimited" ? "Unlimited" : amount?.limits;
-}
 
 export function nameColumn(kind: AssetKind, title: string): Column<Asset> {
   return {

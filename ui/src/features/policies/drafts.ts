@@ -63,7 +63,8 @@ export function readPolicy(content: Tree = {}): PolicyDraft {
 /** What is sent in place of `content`. Raises an error where the affinity of the defaults is no YAML. */
 export function writePolicy(draft: PolicyDraft, content: Tree = {}): Tree {
   const whole = keepUntouched(content, write(readPolicy(content)), write(draft));
-  return Object.fromEntries(Object.entries(whole).filter(([, part]) => Object.keys(part).length > 0));
+  const isEmpty = (part: Tree) => Object.values(part).every((value) => value === undefined);
+  return Object.fromEntries(Object.entries(whole).filter(([, part]) => !isEmpty(part)));
 }
 
 /** What only the form can see; the server finds the rest. */

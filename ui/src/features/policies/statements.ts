@@ -31,6 +31,8 @@ const QUOTAS: [keyof Schemas["Used"], string][] = [
   ["mem", "CPU memory"],
   ["runs", "Runs"],
 ];
+/** Paths whose values the server sends in seconds. */
+const DURATIONS = ["deadline", "idle_timeout"];
 const SECONDS: [string, number][] = [
   ["d", 86_400],
   ["h", 3_600],
@@ -111,7 +113,7 @@ export function listSaid(content: Tree, scope: string): Chapter[] {
 function listRule(path: string, rule: StatedRule): Statement[] {
   const about = labelOf(path);
   const tell = (words: string, said: Stated) => ({ about, text: words, from: said.source.scope });
-  const show = (value: unknown) => (path === "deadline" ? showDuration(value) : showValue(value));
+  const show = (value: unknown) => (DURATIONS.includes(path) ? showDuration(value) : showValue(value));
   return [
     ...(rule.min ?? []).map((said) => tell(`at least ${show(said.value)}`, said)),
     ...(rule.max ?? []).map((said) => tell(`at most ${show(said.value)}`, said)),

@@ -1,0 +1,21 @@
+/** What compute resources and templates request for each pod, as their tables show it. */
+import type { Tree } from "../../forms/trees";
+import type { Asset } from "./requests";
+
+export function resources(item: Asset): Tree {
+  return (item.requirements as Tree).resources ?? {};
+}
+
+/** The memory of one device that each pod gets: all of it, unless a part is requested. */
+export function gpuMemory(item: Asset): string | undefined {
+  const gpu: Tree | undefined = resources(item).gpu;
+  if (!gpu || gpu.devices === 0) return undefined;
+  if (gpu.mig) return `MIG ${gpu.mig}`;
+  if (gpu.memory === undefined) return "100%";
+  const { limit, request = limit } = typeof gpu.memory === "object" ? gpu.memory : { request: gpu.memory };
+  return limit && limit !== request ? `${request} to ${limit}` : String(request);
+}
+
+export function limit(amount: Tree | undefined): string | undefined {
+  return amount?.limits === "unlimited" ? "Unlimited" : amount?.limits;
+}
