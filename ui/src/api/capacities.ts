@@ -51,7 +51,7 @@ function ask(project?: string) {
 /** Each row of a table asks for it: the same answer is summed up once. */
 const summed = new WeakMap<Capacity[], Map<string, TotalOffer>>();
 
-function sumUp(capacities: Capacity[]): Map<string, TotalOffer> {
+export function sumUp(capacities: Capacity[]): Map<string, TotalOffer> {
   const found = summed.get(capacities) ?? new Map<string, TotalOffer>();
   if (summed.has(capacities)) return found;
   summed.set(capacities, found);

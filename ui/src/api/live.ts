@@ -30,7 +30,7 @@ export function useLiveRuns(): void {
   }, [queries, isExpired]);
 }
 
-class Feed {
+export class Feed {
   private source: EventSource | null = null;
   private again: ReturnType<typeof setTimeout> | undefined;
   private pause: ReturnType<typeof setTimeout> | undefined;

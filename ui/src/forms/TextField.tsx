@@ -2,7 +2,8 @@
 import { Textarea, type TextareaProps, TextInput, type TextInputProps } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useFinding } from "./findings";
-import { showTold, ToldLine, useResolved } from "./resolved";
+import { showTold } from "./resolution";
+import { ToldLine, useResolved } from "./resolved";
 import classes from "./TextField.module.css";
 
 interface Field {

@@ -2,8 +2,8 @@
 import { Group } from "@mantine/core";
 import { IconCornerDownRight, IconLock } from "@tabler/icons-react";
 import { createContext, type ReactNode, useContext } from "react";
-import type { Said, Setting } from "../api/plans";
-import { showSetting, showSource } from "../words/sources";
+import type { Setting } from "../api/plans";
+import { resolve, showTold, type Told } from "./resolution";
 import classes from "./resolved.module.css";
 
 const Settings = createContext<ReadonlyMap<string, Setting>>(new Map());
@@ -14,44 +14,17 @@ export function Resolved({ settings, children }: { settings: Setting[]; children
   return <Settings.Provider value={known}>{children}</Settings.Provider>;
 }
 
-export interface Told {
-  setting: Setting;
-  isLocked: boolean;
-  /** What was asked for here, and does not count. */
-  lost?: Said;
-}
-
 /** What there is to tell at a path; nothing where the value is that of the request. */
 export function useResolved(path: string | undefined): Told | undefined {
   const setting = useContext(Settings).get(path ?? "");
-  return setting && tell(setting);
+  return setting && resolve(setting);
 }
 
 /** The same for whatever is below a path: variables, labels, volumes. */
 function useAllResolved(path: string): Told[] {
   const known = [...useContext(Settings).values()];
   const here = known.filter((setting) => setting.path.startsWith(`${path}.`));
-  return here.map(tell).filter((told) => told !== undefined);
-}
-
-function tell(setting: Setting): Told | undefined {
-  const { layer } = setting.source;
-  const lost = setting.overrode.find((said) => said.source.layer === "user");
-  const isImposed = layer === "imposed";
-  // What everybody gets is told in the preview; here only where something was asked for.
-  if (layer === "user" || (isImposed && !lost)) return undefined;
-  if (setting.value === null && !lost && layer !== "compute_resource") return undefined;
-  return { setting, isLocked: layer === "compute_resource" || isImposed, lost };
-}
-
-export function showTold({ setting, isLocked, lost }: Told, name = ""): string {
-  const value = name + showSetting(setting);
-  const source = showSource(setting.source);
-  if (!isLocked) return `${value}, from the ${source}${setting.why ? `: ${setting.why}` : ""}`;
-  const over = lost
-    ? `${showSetting({ ...setting, value: lost.value })} that is typed here`
-    : "what is typed here";
-  return `${value}, set by the ${source}: it wins over ${over}`;
+  return here.map(resolve).filter((told) => told !== undefined);
 }
 
 /** One line below a field. */

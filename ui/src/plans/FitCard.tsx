@@ -5,7 +5,7 @@ import { Link } from "wouter";
 import type { Fit, Verdict, WayOut } from "../api/plans";
 import { runAddress } from "../shell/addresses";
 import { Card } from "../shell/Page";
-import { sentence } from "../shell/Problem";
+import { sentence } from "../words/sentences";
 import classes from "./FitCard.module.css";
 import { Folded } from "./Folded";
 

@@ -10,7 +10,7 @@ export function useMoreMemory(run: Run): string | undefined {
 }
 
 /** Of what held it back: its limit, or else what it asked for. */
-function doubleMemory(settings: Setting[]): string | undefined {
+export function doubleMemory(settings: Setting[]): string | undefined {
   const said = (path: string) => settings.find((setting) => setting.path === path)?.value;
   const known = [said("resources.mem.limits"), said("resources.mem.requests")];
   const had = known.map((value) => splitAmount(value, "")).find((amount) => Number(amount.number) > 0);

@@ -4,6 +4,7 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import { Link } from "wouter";
 import type { Schemas } from "../api/client";
 import { type Finding, isProblem, violationsOf } from "../api/problems";
+import { sentence } from "../words/sentences";
 import classes from "./Problem.module.css";
 
 interface Props {
@@ -97,10 +98,4 @@ function UsedBy({ users }: { users: Schemas["UsedBy"][] }) {
       ))}
     </List>
   );
-}
-
-export function sentence(text: string): string {
-  // Not of "project/forest", "main.py" or "ada@example.org": those are names.
-  const begun = /^[\w-]+[./@]\w/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }

@@ -6,8 +6,8 @@ import { usePlaces } from "../../api/places";
 import { showOffer } from "../../offers/FitsNow";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { Card } from "../../shell/Page";
-import { sentence } from "../../shell/Problem";
 import { NONE } from "../../table/columns";
+import { sentence } from "../../words/sentences";
 import type { Choices } from "./choices";
 
 interface Props {

@@ -80,7 +80,7 @@ function useTreeChange<Input>(
 }
 
 /** The places with one of them made, changed or gone; what stands below it follows. */
-function replacePlace(places: Place[], before: Place | null, after: Place | undefined): Place[] {
+export function replacePlace(places: Place[], before: Place | null, after: Place | undefined): Place[] {
   const others = places
     .filter((place) => place.id !== before?.id)
     .map((place) =>

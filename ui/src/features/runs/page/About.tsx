@@ -4,10 +4,10 @@ import { Link } from "wouter";
 import { splitScope } from "../../../api/places";
 import type { Run } from "../../../api/runs";
 import { functionAddress } from "../../../shell/addresses";
-import { sentence } from "../../../shell/Problem";
 import { showSpan } from "../../../words/durations";
 import { useNow } from "../../../words/now";
 import { showType } from "../../../words/runs";
+import { sentence } from "../../../words/sentences";
 import { Time } from "../../../words/Time";
 
 export function About({ run }: { run: Run }) {

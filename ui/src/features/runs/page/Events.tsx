@@ -3,9 +3,10 @@ import { Table } from "@mantine/core";
 import type { Run } from "../../../api/runs";
 import { StateBadge } from "../../../runs/StateBadge";
 import { Card } from "../../../shell/Page";
-import { ProblemAlert, sentence } from "../../../shell/Problem";
+import { ProblemAlert } from "../../../shell/Problem";
 import { Waiting } from "../../../shell/Waiting";
 import { ScrolledTable } from "../../../words/ScrolledTable";
+import { sentence } from "../../../words/sentences";
 import { showMoment } from "../../../words/times";
 import { useEvents } from "./requests";
 

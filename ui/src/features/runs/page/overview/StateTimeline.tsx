@@ -10,11 +10,12 @@ import {
 } from "@tabler/icons-react";
 import type { Run } from "../../../../api/runs";
 import { Card } from "../../../../shell/Page";
-import { ProblemAlert, sentence } from "../../../../shell/Problem";
+import { ProblemAlert } from "../../../../shell/Problem";
 import { Waiting } from "../../../../shell/Waiting";
 import { showSpan } from "../../../../words/durations";
 import { useNow } from "../../../../words/now";
 import { showState } from "../../../../words/runs";
+import { sentence } from "../../../../words/sentences";
 import { showClock, showMoment } from "../../../../words/times";
 import { type RunEvent, useEvents } from "../requests";
 import classes from "./Overview.module.css";

@@ -8,8 +8,9 @@ import { runAddress } from "../../../../shell/addresses";
 import { useGo } from "../../../../shell/going";
 import { notify } from "../../../../shell/notices";
 import { Card } from "../../../../shell/Page";
-import { ProblemAlert, sentence } from "../../../../shell/Problem";
+import { ProblemAlert } from "../../../../shell/Problem";
 import { shortName } from "../../../../words/runs";
+import { sentence } from "../../../../words/sentences";
 import { useWhy } from "../requests";
 
 /**

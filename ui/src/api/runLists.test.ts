@@ -1,0 +1,200 @@
+import { QueryClient, QueryObserver } from "@tanstack/react-query";
+import { describe, expect, it, vi } from "vitest";
+import { jsonResponse, makeRun, stubFetch } from "../testing/runs";
+import { FEW_PAGES } from "./lists";
+import {
+  dependsOnState,
+  findRunLists,
+  isBelow,
+  isRunList,
+  putInto,
+  readRunLists,
+  rulesOut,
+} from "./runLists";
+import type { Run } from "./runs";
+
+const RUNS = "/api/v1/runs";
+const OF_PROJECT = "/api/v1/projects/{project}/runs";
+
+function keyOf(query: string, project?: string) {
+  return project === undefined ? [RUNS, {}, query] : [OF_PROJECT, { project }, query];
+}
+
+function pageOf(ids: string[], next_cursor: string | null = null) {
+  return { items: ids.map((id) => makeRun({ id })), next_cursor, total: ids.length as number | null };
+}
+
+/** A query client in which a list of runs is shown that has these pages. */
+function show(key: readonly unknown[], pages: ReturnType<typeof pageOf>[]): QueryClient {
+  const queries = new QueryClient();
+  queries.setQueryData(key, { pages, pageParams: pages.map(() => "") });
+  new QueryObserver(queries, { queryKey: key, staleTime: Number.POSITIVE_INFINITY }).subscribe(
+    () => undefined,
+  );
+  return queries;
+}
+
+function idsIn(queries: QueryClient, key: readonly unknown[]): string[][] {
+  const data = queries.getQueryData<{ pages: { items: Run[] }[] }>(key);
+  return data!.pages.map((page) => page.items.map(({ id }) => id));
+}
+
+it.each([
+  [[RUNS, {}, ""], true],
+  [[OF_PROJECT, { project: "forest" }, ""], true],
+  [["/api/v1/runs/{run_id}", "r1"], false],
+  [["/api/v1/functions", {}, ""], false],
+])("knows whether %j is the key of a list of runs", (key, expected) => {
+  expect(isRunList(key)).toBe(expected);
+});
+
+describe("rulesOut", () => {
+  const run = makeRun({
+    state: "running",
+    live: true,
+    scope: "project/forest",
+    function: "train",
+    created_by: "ada@example.org",
+  });
+
+  it.each([
+    ["", false],
+    ["state=running", false],
+    ["state=failed", true],
+    ["state=!failed", false],
+    ["state=!running", false],
+    ["state=failed,running", false],
+    ["live=true", false],
+    ["live=false", true],
+    ["live=any", false],
+    ["scope=project/forest", false],
+    ["scope=project/meadow", true],
+    ["function=tra", false],
+    ["function==train", false],
+    ["function==tra", true],
+    ["created_by==ada@example.org", false],
+    ["created_by==eve", true],
+    ["state=running&state=failed", true],
+    ["search=other&sort=-created_at&created_at=>2024", false],
+  ])("of the query %j is %j", (query, expected) => {
+    expect(rulesOut(keyOf(query), run)).toBe(expected);
+  });
+
+  it.each([
+    ["forest", false],
+    ["meadow", true],
+  ])("of the list of the project %s is %j", (project, expected) => {
+    expect(rulesOut(keyOf("", project), run)).toBe(expected);
+  });
+});
+
+describe("dependsOnState", () => {
+  it.each([
+    ["", false],
+    ["sort=-created_at", false],
+    ["sort=created_at", false],
+    ["function=tra&search=x&scope=project/a", false],
+    ["sort=state", true],
+    ["sort=-finished_at", true],
+    ["state=!failed", true],
+    ["live=true", true],
+    ["reason=OOMKilled", true],
+  ])("of the query %j is %j", (query, expected) => {
+    expect(dependsOnState(keyOf(query))).toBe(expected);
+  });
+});
+
+describe("isBelow", () => {
+  const pages = [
+    { items: [makeRun({ created_at: "2024-05-02" })], next_cursor: "more" as string | null, total: 9 },
+  ];
+
+  it.each([
+    ["an older run of a list with more pages", "sort=-created_at", "2024-05-01", "more", true],
+    ["a newer run", "sort=-created_at", "2024-05-03", "more", false],
+    ["an older run of a list that was read to its end", "sort=-created_at", "2024-05-01", null, false],
+    ["an older run of a list in another order", "sort=created_at", "2024-05-01", "more", false],
+  ])("knows %s", (_, query, created_at, next_cursor, expected) => {
+    expect(isBelow(keyOf(query), [{ ...pages[0]!, next_cursor }], makeRun({ created_at }))).toBe(expected);
+  });
+
+  it("is false for a list without pages", () => {
+    expect(isBelow(keyOf("sort=-created_at"), [], makeRun({}))).toBe(false);
+  });
+});
+
+describe("findRunLists", () => {
+  it("finds the lists of runs that are shown", () => {
+    const key = keyOf("sort=-created_at");
+    const queries = show(key, [pageOf(["a"])]);
+    queries.setQueryData(keyOf("state=failed"), { pages: [], pageParams: [] });
+    expect(findRunLists(queries)).toEqual([{ key, pages: [pageOf(["a"])], isBeingRead: false }]);
+  });
+});
+
+describe("putInto", () => {
+  it("replaces a run in its place", () => {
+    const key = keyOf("");
+    const queries = show(key, [pageOf(["a", "b"]), pageOf(["c"])]);
+    putInto(queries, key, "b", makeRun({ id: "b", state: "failed" }));
+    expect(idsIn(queries, key)).toEqual([["a", "b"], ["c"]]);
+    expect(findRunLists(queries)[0]!.pages[0]!.items[1]!.state).toBe("failed");
+  });
+
+  it("removes a run", () => {
+    const key = keyOf("");
+    const queries = show(key, [pageOf(["a", "b"]), pageOf(["c"])]);
+    putInto(queries, key, "c", null);
+    expect(idsIn(queries, key)).toEqual([["a", "b"], []]);
+  });
+
+  it("leaves alone a list that was not read yet", () => {
+    const queries = new QueryClient();
+    putInto(queries, keyOf(""), "a", null);
+    expect(queries.getQueryData(keyOf(""))).toBeUndefined();
+  });
+});
+
+describe("readRunLists", () => {
+  it("reads only the first page of a long list, and keeps the runs that it pushed down", async () => {
+    const key = keyOf("sort=-created_at");
+    const pages = Array.from({ length: FEW_PAGES + 1 }, (_, at) =>
+      pageOf([`a${at}`, `b${at}`], `cursor${at}`),
+    );
+    const queries = show(key, pages);
+    const addresses = stubFetch(() => jsonResponse(pageOf(["new", "a0", "b3"], "fresh")));
+    await readRunLists(queries);
+    expect(addresses).toHaveLength(1);
+    expect(new URL(addresses[0]!).searchParams.get("limit")).toBe("200");
+    expect(idsIn(queries, key)).toEqual([
+      ["new", "a0", "b3", "b0"],
+      ["a1", "b1"],
+      ["a2", "b2"],
+      ["a3"],
+      ["a4", "b4"],
+      ["a5", "b5"],
+    ]);
+    expect(findRunLists(queries)[0]!.pages[0]).toMatchObject({ next_cursor: "cursor0", total: 3 });
+  });
+
+  it("keeps a long list if the server does not answer", async () => {
+    const key = keyOf("");
+    const queries = show(
+      key,
+      Array.from({ length: FEW_PAGES + 1 }, () => pageOf(["a"])),
+    );
+    stubFetch(() => jsonResponse({ status: 500, code: "internal", detail: "no" }, 500));
+    await readRunLists(queries);
+    expect(idsIn(queries, key)).toHaveLength(FEW_PAGES + 1);
+  });
+
+  it("reads a short list again as a whole", async () => {
+    const key = keyOf("");
+    const queries = show(key, [pageOf(["a"])]);
+    const invalidate = vi.spyOn(queries, "invalidateQueries").mockResolvedValue();
+    const addresses = stubFetch(() => jsonResponse({}));
+    await readRunLists(queries);
+    expect(invalidate).toHaveBeenCalledWith({ queryKey: key, exact: true });
+    expect(addresses).toEqual([]);
+  });
+});

@@ -1,0 +1,20 @@
+import { expect, it } from "vitest";
+import { ALL_ACTIONS, colorOf, KINDS, showKind } from "./words";
+
+it("lists every action once, with its kind", () => {
+  expect(new Set(ALL_ACTIONS).size).toBe(ALL_ACTIONS.length);
+  expect(new Set(ALL_ACTIONS.map((action) => action.split(".")[0]))).toEqual(new Set(KINDS));
+  expect(ALL_ACTIONS).toContain("compute_resource.archive");
+});
+
+it("has one color for what was created, another for what was deleted, and none for the rest", () => {
+  const [created, deleted, edited] = ["run.create", "run.delete", "policy.edit"].map(colorOf);
+  expect(created).toBeDefined();
+  expect(deleted).toBeDefined();
+  expect(created).not.toBe(deleted);
+  expect(edited).toBeUndefined();
+});
+
+it("shows a kind in words", () => {
+  expect(showKind("compute_resource")).toBe("compute resource");
+});

@@ -1,0 +1,145 @@
+import { describe, expect, it } from "vitest";
+import type { ClusterNode } from "../../api/capacities";
+import {
+  type By,
+  listResources,
+  measure,
+  STEP_NAMES,
+  STEPS,
+  shareOf,
+  showAmount,
+  showOf,
+  showShort,
+  showSlot,
+  stepOf,
+  tellNode,
+} from "./shares";
+
+const GIB = 1024 ** 3;
+
+function makeNode(fields: Partial<ClusterNode>): ClusterNode {
+  return { name: "n1", capacity: {}, requested: {}, closed: false, ...fields } as ClusterNode;
+}
+
+const NODE = makeNode({
+  capacity: { cpu: "8", memory: "32Gi", "nvidia.com/gpu": "4", "nvidia.com/mig-1g.5gb": "2", pods: "110" },
+  requested: { cpu: "500m", memory: "8Gi", "nvidia.com/gpu": "1" },
+});
+
+describe("measure", () => {
+  it.each<[By, number, number]>([
+    ["gpu", 6, 5],
+    ["memory", 32 * GIB, 24 * GIB],
+    ["cpu", 8, 7.5],
+  ])("adds up %s", (by, has, free) => {
+    expect(measure([NODE], by)).toEqual({ has, free });
+    expect(measure([NODE, NODE], by)).toEqual({ has: 2 * has, free: 2 * free });
+  });
+
+  it("has nothing free if more is requested than there is", () => {
+    expect(measure([makeNode({ capacity: { cpu: "1" }, requested: { cpu: "2" } })], "cpu")).toEqual({
+      has: 1,
+      free: 0,
+    });
+  });
+
+  it.each(["amd.com/gpu", "gpu.intel.com/i915", "habana.ai/gaudi", "vendor.example/gpu"])(
+    "counts %s as a GPU",
+    (name) => {
+      expect(measure([makeNode({ capacity: { [name]: "2" } })], "gpu").has).toBe(2);
+    },
+  );
+
+  it.each(["vendor.example/nic", "gpu", "nvidia.com/other"])("does not count %s as a GPU", (name) => {
+    expect(measure([makeNode({ capacity: { [name]: "2" } })], "gpu").has).toBe(0);
+  });
+});
+
+describe("shares", () => {
+  it.each([
+    [{ has: 0, free: 0 }, null],
+    [{ has: 4, free: 4 }, 0],
+    [{ has: 4, free: 1 }, 0.75],
+    [{ has: 4, free: 0 }, 1],
+  ])("of %j are %j", (found, share) => {
+    expect(shareOf(found)).toBe(share);
+  });
+
+  it.each([
+    [0, 0],
+    [0.001, 1],
+    [0.25, 1],
+    [0.26, 2],
+    [0.5, 2],
+    [0.75, 3],
+    [0.95, 4],
+    [0.951, 5],
+    [1, 5],
+  ])("of %d are in step %d", (share, step) => {
+    expect(stepOf(share)).toBe(step);
+  });
+
+  it("have a name for each step", () => {
+    expect(STEP_NAMES).toHaveLength(STEPS.length);
+  });
+});
+
+describe("words", () => {
+  it.each<[number, number, By, string]>([
+    [3, 8, "gpu", "3 of 8 GPUs"],
+    [1, 1, "gpu", "1 of 1 GPU"],
+    [0.5, 1, "cpu", "0.5 of 1 core"],
+    [10 * GIB, 32 * GIB, "memory", "10 GiB of 32 GiB of memory"],
+  ])("of %d of %d by %s are %j", (amount, has, by, text) => {
+    expect(showOf(amount, has, by)).toBe(text);
+  });
+
+  it.each<[number, number, By, string]>([
+    [8, 5, "gpu", "3/8"],
+    [0, 0, "gpu", "–"],
+    [100, 75, "cpu", "25%"],
+    [1000, 999, "cpu", "<1%"],
+    [100, 100, "memory", "0%"],
+  ])("in a cell, with %d of which %d free by %s, are %j", (has, free, by, text) => {
+    expect(showShort({ has, free }, by)).toBe(text);
+  });
+
+  it("of a node say what is in use, what is free, and whether it is closed", () => {
+    expect(tellNode(NODE, "gpu")).toBe("n1: 1/6 in use, 5 of 6 GPUs free");
+    expect(tellNode(makeNode({}), "gpu")).toMatch(/^n1: – no GPUs$/);
+    expect(tellNode({ ...NODE, closed: true }, "cpu")).toMatch(/free, closed/);
+  });
+
+  it.each([
+    ["cpu", "CPU", "2", "2 cores"],
+    ["cpu", "CPU", "1", "1 core"],
+    ["nvidia.com/gpu", "GPUs", "4", "4 GPUs"],
+    ["nvidia.com/gpu", "GPUs", "1", "1 GPU"],
+    ["memory", "Memory", "12Gi", "12 GiB"],
+    ["vendor.example/nic", "vendor.example/nic", "2", "2 vendor.example/nic"],
+  ])("of a slot of %s called %s with %s are %j", (resource, title, amount, text) => {
+    expect(showSlot(resource, title, amount)).toBe(text);
+  });
+
+  it.each([
+    ["memory", "1536Mi", "1.5 GiB"],
+    ["ephemeral-storage", "10Gi", "10 GiB"],
+    ["cpu", "1500m", "1.5"],
+  ])("of the amount of %s %s are %j", (resource, amount, text) => {
+    expect(showAmount(resource, amount)).toBe(text);
+  });
+});
+
+describe("listResources", () => {
+  const titlesOf = (capacity: Record<string, string>) => listResources(capacity).map(({ title }) => title);
+
+  it.each([
+    [{ pods: "110", memory: "1Gi", cpu: "0", "nvidia.com/gpu": "4" }, ["GPUs", "CPU", "Memory"]],
+    [{ cpu: "1", "vendor.example/nic": "1", "vendor.example/none": "0" }, ["CPU", "vendor.example/nic"]],
+    [{ "nvidia.com/gpu": "1", "nvidia.com/mig-1g.5gb": "2" }, ["nvidia.com/gpu", "nvidia.com/mig-1g.5gb"]],
+    [{ "nvidia.com/gpu": "0", "ephemeral-storage": "1Gi" }, ["Disk"]],
+    [{}, []],
+  ])("of %j lists %j", (capacity, titles) => {
+    expect(titlesOf(capacity)).toEqual(titles);
+  });
+});

@@ -1,0 +1,58 @@
+import { describe, expect, it } from "vitest";
+import { parseInputs } from "./inputs";
+
+describe("inputs that are accepted", () => {
+  it.each([
+    ["epochs: 3", { epochs: 3 }],
+    ['{"epochs": 3, "note": "it\'s $HOME"}', { epochs: 3, note: "it's $HOME" }],
+    ["a: {b: [1, 2.5, true, null, 'x']}", { a: { b: [1, 2.5, true, null, "x"] } }],
+    ["epochs: 2  # quick", { epochs: 2 }],
+    ["n: 9007199254740991", { n: 9007199254740991 }],
+    ["n: -0.5e3", { n: -500 }],
+    ["n: '9007199254740993'", { n: "9007199254740993" }],
+    ["day: 2024-05-01", { day: "2024-05-01" }],
+    ["on: yes", { on: "yes" }],
+    ["<<: {epochs: 2}\nlr: 1", { epochs: 2, lr: 1 }],
+    ["a: &x [1]\nb: *x", { a: [1], b: [1] }],
+    ["text: |\n  two\n  lines\n", { text: "two\nlines\n" }],
+    ["{}", {}],
+  ])("%j is read exactly", (text, value) => {
+    expect(parseInputs(text)).toEqual({ value });
+  });
+
+  it.each(["", "  \n", "# only a comment", "null", "~"])("%j is no inputs", (text) => {
+    expect(parseInputs(text)).toEqual({});
+  });
+
+  it("keep a name that JavaScript objects have already", () => {
+    expect(JSON.stringify(parseInputs("__proto__: {a: 1}\nconstructor: 2").value)).toBe(
+      '{"__proto__":{"a":1},"constructor":2}',
+    );
+  });
+});
+
+describe("inputs that are refused", () => {
+  it.each([
+    ["n: .nan", "NaN"],
+    ["n: -.inf", "-Infinity"],
+    ["n: 9007199254740993", "9007199254740993"],
+    ["a: [[-9007199254740993]]", "-9007199254740993"],
+    ["a: &x [*x]", "refers to itself"],
+    [`a: ${"[".repeat(60)}${"]".repeat(60)}`, "nested too deeply"],
+    ["? [1]\n: 2", "name"],
+    ["1: one", "name"],
+    ["n: !!binary aGk=", "bytes"],
+    ["n: !odd 1", "neither YAML nor JSON"],
+    ["a: [1", "neither YAML nor JSON"],
+    ["a: 1\na: 2", "neither YAML nor JSON"],
+    ["a: *unknown", "unknown"],
+    ["a: 1\n---\nb: 2", "neither YAML nor JSON"],
+    ["- 1", "names with values"],
+    ["text", "names with values"],
+    ["3", "names with values"],
+  ])("%j, with the reason", (text, reason) => {
+    const { value, wrong } = parseInputs(text);
+    expect(value).toBeUndefined();
+    expect(wrong).toContain(reason);
+  });
+});

@@ -1,0 +1,33 @@
+import { describe, expect, it } from "vitest";
+import type { Source } from "../api/plans";
+import { showSetting, showSource } from "./sources";
+
+function makeSource(layer: Source["layer"], fields: Partial<Source> = {}): Source {
+  return { layer, name: null, scope: null, revision: null, ...fields };
+}
+
+describe("showSource", () => {
+  it.each([
+    [makeSource("policy", { scope: "department/vision" }), "department/vision"],
+    [makeSource("template", { name: "tuning" }), "tuning"],
+    [makeSource("compute_resource", { name: "small" }), "small"],
+  ])("names what a value comes from: %j", (source, name) => {
+    expect(showSource(source)).toContain(name);
+  });
+
+  it("has different words for every layer", () => {
+    const layers = ["platform", "policy", "template", "user", "compute_resource", "imposed"] as const;
+    expect(new Set(layers.map((layer) => showSource(makeSource(layer)))).size).toBe(layers.length);
+  });
+});
+
+describe("showSetting", () => {
+  it.each([
+    ["resources.mem.limits", null, "no limit"],
+    ["resources.mem.limits", "2Gi", "2Gi"],
+    ["resources.mem.requests", null, "–"],
+    ["strict", true, "yes"],
+  ])("shows %s with the value %j as %j", (path, value, text) => {
+    expect(showSetting({ path, value })).toBe(text);
+  });
+});
