@@ -1,16 +1,24 @@
 """Every error that Fairlead raises on purpose.
 
 FairleadError
-├─ Unreadable               a text is not what it should be; carries the way out
-├─ RequestRejected          the request breaks rules; carries every violation
-├─ Unauthenticated          nobody knows who asks
-├─ Forbidden                the caller may see it and may not do this to it
-├─ NotFound                 no such object, or the caller may not see it
-├─ Conflict                 it is in use, its name is taken, or it is no longer what the caller thinks
-│  ├─ Changed               the object is not at the revision that the caller read
-│  └─ RevisionMissing       whoever replaces an object must say which revision was read
-├─ Unavailable              not now: try again after `retry_after_seconds`
-└─ RunFailed                a run whose result is asked for did not complete; carries how it failed
+├─ Unreadable                             the text cannot be parsed; carries a hint
+│  ├─ packing.TooLarge                    the code is larger than the limit
+│  └─ inspecting.NoSuchName               the file does not define the function to call
+├─ RequestRejected                        the request breaks rules; carries every violation
+├─ Unauthenticated                        the caller is not authenticated
+├─ Forbidden                              the caller may see the object but lacks the permission for this
+├─ NotFound                               no such object, or the caller may not see it
+├─ Conflict                               the object is in use, its name is taken, or its state has changed
+│  ├─ Changed                             the object is not at the revision in If-Match
+│  └─ RevisionMissing                     replacing an object requires If-Match
+├─ Unavailable                            not now: try again after `retry_after_seconds`
+├─ StartFailed                            the executor can never start the run; trying again is useless
+├─ RunFailed                              the run whose result was requested did not complete
+├─ controllers.works.Incomplete           the plan, the code or a secret of the run was deleted before it started
+├─ adapters.kubernetes.clients.Refused    the Kubernetes API server rejected the request
+└─ server.failures.Problem                an HTTP error of the server itself, with a status and a code of its own
+
+An error with a module in front of its name is defined in that module, next to the code that raises it.
 
 `code` is the contract with clients and never changes; the message may. A mistake in what a user asks for is no error
 inside the program but a violation: a value, all of which a plan or a loader returns.
@@ -111,6 +119,12 @@ class Unavailable(FairleadError):
     def __init__(self, message: str, hint: str | None = None, retry_after_seconds: int = 1) -> None:
         super().__init__(message, hint)
         self.retry_after_seconds = retry_after_seconds
+
+
+class StartFailed(FairleadError):
+    """The executor can never start the run; trying again is useless. The run fails with the reason StartFailed."""
+
+    code = "start_failed"
 
 
 class RunFailed(FairleadError):

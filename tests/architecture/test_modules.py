@@ -1,46 +1,32 @@
-"""What every module looks like: needed, named, documented, and of a readable size."""
+"""Rules that every module follows: it is imported somewhere, has no catch-all name, and has docstrings."""
 
 import ast
+import importlib
 import re
+from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 import fairlead
-from tests.architecture.modules import MODULES, ROOT, imports_of, tree_of
+from fairlead.errors import FairleadError
+from tests.architecture.modules import MODULES, imports_of, tree_of
 
 PUBLIC = [
     *("__version__", "project", "get_run", "Project", "Function", "Run"),
     *("FairleadError", "RequestRejected", "RunFailed", "NotFound", "Conflict", "Forbidden"),
     *("Unauthenticated", "Unavailable"),
 ]
-# Nobody inside imports these: the terminal is started by its script and starts the server, the server starts the
-# supervisor of each run as a program, the bootstrap travels to runs as files, and errors are for callers to catch.
+# No module imports these: the CLI is started by its script and starts the server, the server starts the supervisor of
+# each run as a program, the bootstrap is copied into runs as files, and the errors are for callers to catch.
 ENTRY_POINTS = {"fairlead", "fairlead.app", "fairlead.cli", "fairlead.bootstrap", "fairlead.errors"} | {
     "fairlead.adapters.local.supervisor",
     "fairlead.handover",
     "fairlead.answering",
 }
-NAMES_OF_NOTHING = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers", "misc"}
-LONGEST_FILE = 400
-OVERRIDES = {
-    "known_fields",
-    "spell",
-    "parse",
-    "to_data",
-    "format",
-    "try_out",
-    "to_fields",
-    "to_written",
-    "users",
-    "follow",
-} | {
-    "process_bind_param",
-    "process_result_value",
-}
+CATCH_ALL = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers", "misc"}
+# A line of the tree of errors: the branches, and the name with the module in front of it if it is not errors.py.
+DRAWN = re.compile(r"^(?P<branches>[│├└─ ]*)(?P<name>(?:[a-z_]+\.)*[A-Z]\w+)")
 
-EACH_MODULE = pytest.mark.parametrize("name", MODULES)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def test_the_public_names_are_these() -> None:
@@ -50,69 +36,105 @@ def test_the_public_names_are_these() -> None:
 def test_every_module_is_needed() -> None:
     needed = {imported for file in MODULES.values() for imported in imports_of(file)} | ENTRY_POINTS
     needed |= set(_commands()) | {name.rpartition(".")[0] for name in MODULES}
-    needed |= {name for name in MODULES if ".migrations." in name}  # loaded by Alembic, from their folder
+    needed |= {name for name in MODULES if _is_migration(name)}  # Alembic loads them from their folder
     assert sorted(MODULES.keys() - needed) == []
 
 
-def test_the_commands_of_the_terminal_are_there() -> None:
-    assert set(_commands()) <= MODULES.keys()
-    assert len(set(_commands())) >= 2
+def test_the_modules_of_all_commands_exist() -> None:
+    commands = set(_commands())
+    assert sorted(commands - MODULES.keys()) == []
+    assert len(commands) >= 2
 
 
-@EACH_MODULE
-def test_a_module_is_named_for_what_is_in_it(name: str) -> None:
-    assert not set(name.split(".")) & NAMES_OF_NOTHING
+def test_no_module_has_a_catch_all_name() -> None:
+    offenders = [name for name in MODULES if not CATCH_ALL.isdisjoint(name.split("."))]
+    assert not offenders, "\n".join(offenders)
 
 
-@EACH_MODULE
-def test_a_module_is_of_a_readable_size(name: str) -> None:
-    assert len(MODULES[name].read_text("utf-8").splitlines()) <= LONGEST_FILE
+def test_modules_have_docstrings() -> None:
+    trees = {name: tree_of(file) for name, file in MODULES.items()}
+    offenders = [name for name, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
+    assert not offenders, "\n".join(offenders)
 
 
-@EACH_MODULE
-def test_modules_and_public_names_have_docstrings(name: str) -> None:
-    tree = tree_of(MODULES[name])
-    if tree.body:  # an empty __init__.py only makes a package
-        assert ast.get_docstring(tree), f"{name} says nothing of itself"
-    assert [f"{name}.{found}" for found in _undocumented(tree)] == []
+def test_public_classes_and_functions_have_docstrings() -> None:
+    offenders = [f"{name}.{missing}" for name in MODULES for missing in _undocumented(name)]
+    assert not offenders, "\n".join(offenders)
 
 
-def test_every_error_is_in_the_drawing() -> None:
-    tree = tree_of(MODULES["fairlead.errors"])
-    drawing = ast.get_docstring(tree) or ""
-    drawn = re.findall(r"^[│├└─ ]*([A-Z]\w+)", drawing.partition("\n\n")[2].partition("\n\n")[0], re.MULTILINE)
-    assert drawn == [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-
-
-def test_no_test_file_is_too_long() -> None:
-    files = [file for folder in ("tests", "examples", "bench") for file in (ROOT / folder).rglob("*.py")]
-    assert [str(file) for file in files if _length(file) > LONGEST_FILE] == []
+def test_every_error_is_in_the_drawing_below_its_parent() -> None:
+    for name in MODULES:
+        if not _is_migration(name):  # env.py of the migrations runs only inside Alembic
+            importlib.import_module(name)
+    drawn = _drawn_errors()
+    assert drawn == {_shown(child): _shown(parent) for child, parent in _errors(FairleadError)}
+    names = Counter(name.rpartition(".")[2] for name in drawn)
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def _commands() -> Iterator[str]:
-    """Modules that the terminal names by import path, so that they are loaded only when they are used."""
-    doors = [tree_of(file) for name, file in MODULES.items() if name.startswith("fairlead.cli")]
-    for node in (node for tree in doors for node in ast.walk(tree)):
+    """The modules that the CLI names by import path, so that each is imported only when its command runs."""
+    trees = [tree_of(file) for name, file in MODULES.items() if name.startswith("fairlead.cli")]
+    for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"[\w.]+:\w+", node.value):
             yield node.value.partition(":")[0]
 
 
-def _undocumented(tree: ast.Module) -> Iterator[str]:
-    """Public functions and classes, and public methods and properties of public classes. An override needs none."""
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            overrides = OVERRIDES if node.bases else set()
-            inner = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name not in overrides]
-            yield from (f"{node.name}.{item.name}" for item in inner if _needs_docstring(item))
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and _needs_docstring(node):
+def _is_migration(name: str) -> bool:
+    return ".migrations." in name
+
+
+def _undocumented(name: str) -> Iterator[str]:
+    """Public classes, functions and methods without a docstring that need one."""
+    for node in tree_of(MODULES[name]).body:
+        if not isinstance(node, ast.ClassDef | Function) or node.name.startswith("_"):
+            continue
+        if isinstance(node, ast.ClassDef):
+            bases = getattr(importlib.import_module(name), node.name).__mro__[1:]
+            for item in node.body:
+                overrides = isinstance(item, Function) and any(hasattr(base, item.name) for base in bases)
+                if isinstance(item, Function) and not overrides and _needs_docstring(item):
+                    yield f"{node.name}.{item.name}"
+        if not ast.get_docstring(node) and (isinstance(node, ast.ClassDef) or _needs_docstring(node)):
             yield node.name
 
 
-def _needs_docstring(node: ast.ClassDef | ast.FunctionDef) -> bool:
-    if any(isinstance(decorator, ast.Name) and decorator.id == "overload" for decorator in node.decorator_list):
-        return False  # the function that they are forms of says it
-    return not node.name.startswith("_") and node.name != "main" and not ast.get_docstring(node)
+# A function of one simple statement says everything in its name and that statement. A `with`, a loop or a `match` is
+# one statement, too, but not a simple one. An override has the contract of the method that it overrides, an overload
+# that of the implementation, and `main` is described by its module.
+def _needs_docstring(function: Function) -> bool:
+    simple = len(function.body) == 1 and not isinstance(
+        function.body[0], ast.With | ast.AsyncWith | ast.For | ast.AsyncFor | ast.While | ast.If | ast.Try | ast.Match
+    )
+    is_overload = any(
+        ast.unparse(decorator) in ("overload", "typing.overload") for decorator in function.decorator_list
+    )
+    is_public = not function.name.startswith("_") and function.name != "main"
+    return is_public and not simple and not is_overload and not ast.get_docstring(function)
 
 
-def _length(file: Path) -> int:
-    return len(file.read_text("utf-8").splitlines())
+def _drawn_errors() -> dict[str, str]:
+    """Each error in the docstring of errors.py, with its parent in the tree."""
+    docstring = ast.get_docstring(tree_of(MODULES["fairlead.errors"])) or ""
+    parents: dict[str, str] = {}
+    path: list[str] = []
+    for line in docstring.split("\n\n")[1].splitlines():
+        found = DRAWN.match(line)
+        assert found, f"not a line of the tree: {line}"
+        depth = len(found["branches"]) // len("├─ ")
+        path[depth:] = [found["name"]]
+        if depth:
+            parents[found["name"]] = path[depth - 1]
+    return parents
+
+
+def _errors(parent: type[FairleadError]) -> Iterator[tuple[type[FairleadError], type[FairleadError]]]:
+    """Every error of Fairlead that derives from one, with its parent. Tests may define others: they are left out."""
+    for child in parent.__subclasses__():
+        if child.__module__.partition(".")[0] == "fairlead":
+            yield child, parent
+            yield from _errors(child)
+
+
+def _shown(error: type[FairleadError]) -> str:
+    return f"{error.__module__}.{error.__name__}".removeprefix("fairlead.").removeprefix("errors.")

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
-from fairlead.adapters.kubernetes.starting import PLURALS, Starter, Unfit
-from fairlead.errors import Unavailable
+from fairlead.adapters.kubernetes.starting import PLURALS, Starter
+from fairlead.errors import StartFailed, Unavailable
 from fairlead.model.observations import JSON, Work
 from fairlead.model.scopes import Cluster
 from tests.adapters.local.making import make_work
@@ -179,7 +179,7 @@ def test_a_secret_that_is_there_is_never_read() -> None:
 def test_an_object_of_that_name_that_is_of_another_run_is_not_touched() -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster())
     kept.objects[path_of("batch/v1", "jobs", "forest", work.name)] = {"metadata": {"labels": {}}}
-    with pytest.raises(Unfit, match=f"there is a Job {work.name} in forest that is not of run r1"):
+    with pytest.raises(StartFailed, match=f"there is a Job {work.name} in forest that is not of run r1"):
         start(kept, work)
     assert verbs(kept) == ["POST jobs", "GET jobs"]
 
@@ -256,11 +256,13 @@ def test_a_namespace_that_was_removed_meanwhile_is_made_again() -> None:
 def test_what_is_there_already_needs_the_label_of_the_project(kind: str, volume: dict[str, Any]) -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[volume])
     name = next(iter(volume["spec"].values()))
-    with pytest.raises(Unfit, match=f"there is no {kind} {name} in namespace forest: make it, and run again"):
+    with pytest.raises(StartFailed, match=f"there is no {kind} {name} in namespace forest: make it, and run again"):
         start(kept, work)
     for labels in ({}, {PROJECT: "meadow"}):
         kept.add(kind, name, **labels)
-        with pytest.raises(Unfit, match=f"{kind} {name} is not labelled for project forest: whoever owns it can say"):
+        with pytest.raises(
+            StartFailed, match=f"{kind} {name} is not labelled for project forest: whoever owns it can say"
+        ):
             start(kept, work)
     assert "POST jobs" not in verbs(kept)
     kept.add(kind, name, **{PROJECT: "forest"})
@@ -280,7 +282,7 @@ def test_a_volume_of_the_project_is_made_where_it_is_not_there() -> None:
 def test_the_claim_of_a_volume_that_was_deleted_is_not_taken_for_the_new_one_of_its_name() -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[SHARED], shared={"sets": "v2"})
     kept.add("PersistentVolumeClaim", "sets", **{PROJECT: "forest", "fairlead.dev/volume": "v1"})
-    with pytest.raises(Unfit, match="is another volume than that of forest"):
+    with pytest.raises(StartFailed, match="is another volume than that of forest"):
         start(kept, work)
 
 
@@ -291,7 +293,7 @@ def test_the_claim_of_a_volume_that_was_deleted_is_not_taken_for_the_new_one_of_
 def test_what_can_never_be_taken_is_unfit(status: int) -> None:
     kept = Kept()
     kept.said["POST /apis/batch"] = Refused(status, "Invalid", "spec.template: invalid")
-    with pytest.raises(Unfit, match=r"the cluster refuses it: spec\.template: invalid"):
+    with pytest.raises(StartFailed, match=r"the cluster refuses it: spec\.template: invalid"):
         start(kept, make_work("r1", cluster=cluster()))
 
 
@@ -306,7 +308,9 @@ def test_what_an_administrator_can_mend_is_waited_for(status: int, hint: bool) -
 
 def test_code_that_is_too_large_travels_only_where_pods_can_fetch_it() -> None:
     large = replace(make_work("r1", cluster=cluster()), code=b"x" * (1 << 20))
-    with pytest.raises(Unfit, match=r"its code has 1048576 bytes, and [0-9]+ travel with a run: keep data out of it"):
+    with pytest.raises(
+        StartFailed, match=r"its code has 1048576 bytes, and [0-9]+ travel with a run: keep data out of it"
+    ):
         start(Kept(), large)
     kept = Kept()
     start(kept, replace(everything(), code=b"x" * (1 << 20)), cluster(**CALLS_BACK))

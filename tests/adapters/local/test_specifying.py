@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.adapters.local import specifying
-from fairlead.adapters.local.specifying import Runtime, Unfit, find_runtime, gid_of, specify, write_code
+from fairlead.adapters.local.specifying import Runtime, find_runtime, gid_of, specify, write_code
 from fairlead.adapters.local.specs import Identity, Mount, Spec
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, StartFailed
 from tests.adapters.local.making import make_machine, make_place, make_work
 from tests.core.nodes import make_amounts
 
@@ -187,7 +187,7 @@ def test_the_data_of_the_server_is_hidden_and_its_python_is_not() -> None:
     ],
 )
 def test_a_volume_that_is_not_there_is_told(volume: dict[str, Any], said: str) -> None:
-    with pytest.raises(Unfit, match=said) as caught:
+    with pytest.raises(StartFailed, match=said) as caught:
         mounted(**volume)
     assert caught.value.hint
 
@@ -199,7 +199,7 @@ def test_where_nothing_can_be_mounted_code_is_where_it_lies() -> None:
 
 
 def test_where_nothing_can_be_mounted_volumes_are_refused_with_the_reason() -> None:
-    with pytest.raises(Unfit, match="unshare: operation not permitted") as caught:
+    with pytest.raises(StartFailed, match="unshare: operation not permitted") as caught:
         make_spec(machine={"obstacle": "unshare: operation not permitted"}, resources={"shm": "1Gi"})
     assert "/dev/shm" in str(caught.value)
 
@@ -265,7 +265,7 @@ def test_a_job_listens_nowhere() -> None:
 
 def test_a_notebook_needs_jupyterlab_in_the_python_of_runs(tmp_path: Path) -> None:
     work, place = make_work(action="workspace"), make_place(FOLDER)
-    with pytest.raises(Unfit, match="JupyterLab is not installed for /opt/py/bin/python3"):
+    with pytest.raises(StartFailed, match="JupyterLab is not installed for /opt/py/bin/python3"):
         specify(work, place, make_machine(), RUNTIME)
     (tmp_path / "jupyterlab").mkdir()
     there = replace(RUNTIME, needed=("/opt/py", str(tmp_path)))

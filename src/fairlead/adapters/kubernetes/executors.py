@@ -22,7 +22,7 @@ from fairlead.adapters.kubernetes.queues import Queues
 from fairlead.adapters.kubernetes.reaching import find_reach
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.adapters.kubernetes.sampling import Sampler
-from fairlead.adapters.kubernetes.starting import PLURALS, Starter, Unfit
+from fairlead.adapters.kubernetes.starting import PLURALS, Starter
 from fairlead.adapters.kubernetes.surrounding import Around
 from fairlead.adapters.kubernetes.views import RunView, View, belongs
 from fairlead.adapters.masking import Masker
@@ -32,7 +32,7 @@ from fairlead.core.fitting.waiting import explain_wait
 from fairlead.core.manifests.functions import read_names
 from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.core.outcomes import find_peaks
-from fairlead.errors import FairleadError, NotFound, Unavailable
+from fairlead.errors import FairleadError, NotFound, StartFailed, Unavailable
 from fairlead.model.connections import Connection
 from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Reach, Work
 from fairlead.model.scopes import Cluster
@@ -137,7 +137,7 @@ class KubernetesExecutor:
         try:
             for main in self.starter.start(work):
                 self._mains[main["kind"]].put(main, self.view.note_main)
-        except Unfit as error:
+        except StartFailed as error:
             self._fail(work.run_id, str(error))
         except Unavailable as error:
             self._delay(work.run_id, error)

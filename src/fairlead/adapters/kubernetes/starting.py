@@ -20,7 +20,7 @@ from fairlead.adapters.kubernetes.objects import (
 )
 from fairlead.core.manifests.functions import RUN_TOKEN, find_room
 from fairlead.core.manifests.names import RUN_LABEL, SECRET_NAME, label_value
-from fairlead.errors import FairleadError, Unavailable
+from fairlead.errors import FairleadError, StartFailed, Unavailable
 from fairlead.model.observations import JSON, Work
 from fairlead.model.scopes import Cluster
 
@@ -35,10 +35,6 @@ PLURALS = {
 FORSAKEN = timedelta(days=7)  # after which nobody is expected to save the log of a run any more
 ARCHIVE = "code.tar.gz"
 HOPELESS = (400, 405, 413, 415, 422)  # what the server will never take, however often it is asked
-
-
-class Unfit(FairleadError):
-    """The run can never start on this cluster as it is."""
 
 
 class Starter:
@@ -87,7 +83,7 @@ class Starter:
         found = self.api.get(f"{path}/{meta['name']}")
         owners = [said["uid"] for said in found["metadata"].get("ownerReferences", ())]
         if found["metadata"].get("labels", {}).get(RUN_LABEL) != meta["labels"][RUN_LABEL]:
-            raise Unfit(
+            raise StartFailed(
                 f"there is a {manifest['kind']} {meta['name']} in {meta['namespace']} that is not of run {run_id}"
             )
         if "deletionTimestamp" in found["metadata"] or (owner is not None and owner not in owners):
@@ -151,16 +147,18 @@ class Starter:
             if refused.status != 404:
                 raise
             if kind != "PersistentVolumeClaim" or name not in work.volumes:
-                raise Unfit(f"there is no {kind} {name} in namespace {namespace}: make it, and run again") from None
+                raise StartFailed(
+                    f"there is no {kind} {name} in namespace {namespace}: make it, and run again"
+                ) from None
             claim = _render_shared(work, name, namespace, {PROJECT_LABEL: label, PLATFORM_LABEL: self.platform})
             self._create_once(path_of("v1", PLURALS[kind], namespace), claim)
             return
         labels, volume = found["metadata"].get("labels", {}), work.volumes.get(name)
         if volume is not None and labels.get(VOLUME_LABEL, volume.id) != volume.id:
-            raise Unfit(f"{kind} {name} in namespace {namespace} is another volume than that of {work.project}")
+            raise StartFailed(f"{kind} {name} in namespace {namespace} is another volume than that of {work.project}")
         if labels.get(PROJECT_LABEL) != label:
             command = f"kubectl --namespace {namespace} label {kind.lower()} {name} {PROJECT_LABEL}={label}"
-            raise Unfit(
+            raise StartFailed(
                 f"{kind} {name} is not labelled for project {work.project}: whoever owns it can say `{command}`"
             )
 
@@ -174,7 +172,7 @@ class Starter:
     def _judge(self, refused: Refused, namespace: str) -> FairleadError:
         """Whether what the server refused can ever work. What an administrator can mend, waits for that."""
         if refused.status in HOPELESS:
-            return Unfit(f"the cluster refuses it: {refused}")
+            return StartFailed(f"the cluster refuses it: {refused}")
         self._namespaces.discard(namespace)
         hint = f": `fairlead clusters check {self.cluster.name}` tells more" if refused.status in (401, 403) else ""
         return Unavailable(f"the cluster says no: {refused}{hint}")
@@ -209,7 +207,9 @@ def _fill(manifest: JSON, work: Work) -> JSON:
             return {**manifest, "binaryData": {ARCHIVE: _encode(work.code)}}
         if not _calls_back(work):
             message = f"its code has {len(work.code)} bytes, and {room} travel with a run"
-            raise Unfit(f"{message}: keep data out of it, or ask an administrator to set server_url of the cluster")
+            raise StartFailed(
+                f"{message}: keep data out of it, or ask an administrator to set server_url of the cluster"
+            )
     return manifest
 
 

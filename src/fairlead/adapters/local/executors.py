@@ -16,12 +16,12 @@ import fairlead
 from fairlead.adapters.local import checking, outputs, placing, sweeping
 from fairlead.adapters.local.folders import RunFolder, observe_ended, observe_going
 from fairlead.adapters.local.machines import Machine
-from fairlead.adapters.local.specifying import Runtime, Unfit
+from fairlead.adapters.local.specifying import Runtime
 from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
 from fairlead.adapters.local.watching import Watch
 from fairlead.core.attempts import run_of
 from fairlead.core.fitting.grids import Grid
-from fairlead.errors import NotFound, Unavailable
+from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Reach, Work
 
@@ -73,7 +73,7 @@ class LocalExecutor:
                 self._spawned[work.run_id] = self._spawn(folder.path, dict(work.secrets))
                 self._live[work.run_id] = spec
                 self._follow(work.run_id, spec)
-            except Unfit as error:
+            except StartFailed as error:
                 folder.fail("StartFailed", f"{error}" + (f": {error.hint}" if error.hint else ""))
                 self._watch.tell(work.run_id)
                 return

@@ -17,7 +17,7 @@ from fairlead.adapters.local.specs import SOCKET, Identity, Mount, Spec
 from fairlead.core.fitting.asking import read_ask
 from fairlead.core.folders import BOOTSTRAP, HOME
 from fairlead.core.manifests.functions import COMMAND
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, StartFailed
 from fairlead.model.observations import Work
 from fairlead.model.quantities import NANOS, Quantity
 
@@ -26,10 +26,6 @@ PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SSL
 FIRST_GID, PROJECTS, GIDS = 800_000, 20_000, 100_000
 
 Json = dict[str, Any]
-
-
-class Unfit(FairleadError):
-    """A run that this machine cannot execute, however long it waits."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ def find_runtime(python: Path, environment: Mapping[str, str]) -> Runtime:
 
 
 def specify(work: Work, place: Place, machine: Machine, runtime: Runtime) -> Spec:
-    """What the supervisor of a run is told. Raise `Unfit` where the machine cannot do it."""
+    """The specification for the supervisor of a run. Raises `StartFailed` if this machine can never start the run."""
     job = work.manifests[0]
     pod = job["spec"]["template"]["spec"]
     container = pod["containers"][0]
@@ -171,7 +167,7 @@ def _need_notebook(work: Work, runtime: Runtime) -> None:
     call = read_call(work)
     if call["action"] == "workspace" and not call["command"] and not runtime.has("jupyterlab"):
         message = f"JupyterLab is not installed for {runtime.python}"
-        raise Unfit(message, "install it there (pip install jupyterlab), or say the function's command")
+        raise StartFailed(message, "install it there (pip install jupyterlab), or say the function's command")
 
 
 def _identity(security: Json, uid: int | None, project: str) -> Identity:
@@ -190,7 +186,7 @@ def _mounts(work: Work, pod: Json, place: Place, machine: Machine) -> list[Mount
         own = said["name"] in ("fairlead-home", "fairlead-code")
         if machine.obstacle is not None and not own:
             message = f"cannot mount {said['mountPath']}: this machine does not let a run have mounts of its own"
-            raise Unfit(f"{message} ({machine.obstacle})", "run the server as root, or allow user namespaces")
+            raise StartFailed(f"{message} ({machine.obstacle})", "run the server as root, or allow user namespaces")
         if machine.obstacle is None:
             found.append(_mount(work, sources[said["name"]], said, place))
     return found
@@ -214,11 +210,11 @@ def _find_source(work: Work, volume: Json, place: Place) -> Path:
         return place.folder / "code"
     if "configMap" in volume:
         message = f"there is no config map {volume['configMap']['name']}: this machine has none"
-        raise Unfit(message, "use a secret or a shared volume, or a Kubernetes cluster")
+        raise StartFailed(message, "use a secret or a shared volume, or a Kubernetes cluster")
     made = {item["metadata"]["name"] for item in work.manifests if item["kind"] == "PersistentVolumeClaim"}
     if claim is not None and claim not in made:
         if claim not in work.volumes:
-            raise Unfit(f"there is no volume {claim}", "make it first: fairlead volumes create")
+            raise StartFailed(f"there is no volume {claim}", "make it first: fairlead volumes create")
         return place.volumes / work.volumes[claim].id
     return place.folder / "volumes" / str(name)
 
