@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fairlead.adapters import safes
@@ -59,9 +59,9 @@ def test_nothing_of_a_value_is_seen_and_no_two_seals_are_alike(value: bytes, pur
 
 @given(st.binary(), st.text(), st.text())
 def test_a_value_opens_only_for_what_it_was_sealed_for(value: bytes, purpose: str, other: str) -> None:
-    if purpose != other:
-        with pytest.raises(Unavailable, match="sealed for something else"):
-            SAFE.open(SAFE.seal(value, purpose), other)
+    assume(purpose != other)
+    with pytest.raises(Unavailable, match="sealed for something else"):
+        SAFE.open(SAFE.seal(value, purpose), other)
 
 
 def test_a_change_of_any_byte_is_noticed() -> None:

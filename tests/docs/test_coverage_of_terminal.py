@@ -1,10 +1,8 @@
-"""Every noun and verb of the terminal, and every option that several of them have, is on its page."""
+"""Every noun, verb and shared option of the CLI is in docs/terminal.md."""
 
 import inspect
 import re
 from dataclasses import fields
-
-import pytest
 
 from fairlead.cli import NOUNS, app
 from fairlead.cli.compute import Said
@@ -13,6 +11,7 @@ from fairlead.cli.nouns import Asked
 from tests.docs.pages import ROOT
 
 TERMINAL = (ROOT / "docs" / "terminal.md").read_text("utf-8")
+TABLE = [line for line in TERMINAL.splitlines() if line.startswith("| ")]
 OPTIONS = {
     *(field.name for kind in (Asked, Said) for field in fields(kind)),
     *(name for command in (create, set_) for name in inspect.signature(command).parameters if name != "name"),
@@ -20,18 +19,19 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("noun", NOUNS)
-def test_a_noun_is_in_the_table_with_its_verbs(noun: str) -> None:
-    row = next(line for line in TERMINAL.splitlines() if line.startswith("| ") and f"`fairlead {noun}`" in line)
-    verbs = [verb for verb in app[noun] if not verb.startswith("-")]
-    assert sorted(re.findall(r"`([a-z]+)`", row)) == sorted(verbs)
+def test_every_noun_is_in_the_table_with_its_verbs() -> None:
+    rows = {noun: [line for line in TABLE if f"`fairlead {noun}`" in line] for noun in NOUNS}
+    documented = {noun: sorted(re.findall(r"`([a-z]+)`", "".join(lines[:1]))) for noun, lines in rows.items()}
+    assert documented == {noun: sorted(verb for verb in app[noun] if not verb.startswith("-")) for noun in NOUNS}
 
 
-@pytest.mark.parametrize("command", [name for name in app if not name.startswith("-")])
-def test_a_command_is_named(command: str) -> None:
-    assert f"`fairlead {command}" in TERMINAL
+def test_every_command_is_documented() -> None:
+    commands = [name for name in app if not name.startswith("-")]
+    missing = [command for command in commands if f"`fairlead {command}" not in TERMINAL]
+    assert not missing, "\n".join(missing)
 
 
-@pytest.mark.parametrize("option", sorted(OPTIONS))
-def test_an_option_is_named(option: str) -> None:
-    assert f"--{option.removeprefix('as_').replace('_', '-')}" in TERMINAL
+def test_every_option_is_documented() -> None:
+    options = [f"--{name.removeprefix('as_').replace('_', '-')}" for name in sorted(OPTIONS)]
+    missing = [option for option in options if option not in TERMINAL]
+    assert not missing, "\n".join(missing)

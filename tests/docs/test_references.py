@@ -1,23 +1,26 @@
-"""What the pages refer to is there: other pages, headings, files, functions, decisions."""
+"""References in the pages lead somewhere: links, headings, files, functions, decisions."""
 
 import pkgutil
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from tests.architecture.test_repository import PACKAGE_HOSTS
 from tests.docs.pages import FENCE, PAGES, ROOT
 
 SOURCES = ROOT / "src" / "fairlead"
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-LONGEST_README = 130
+LONGEST_README, LONGEST_DECISION = 130, 30
 LAYERS = "model|core|files|services|controllers|adapters|server|sdk|cli"
 
+# Everything in the parentheses, spaces included: a link must not contain any.
 LINKS = [
-    (page, target)
-    for page in PAGES
-    for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", page.read_text("utf-8")))
+    (page, target) for page in PAGES for target in re.findall(r"\]\(([^)]*)\)", FENCE.sub("", page.read_text("utf-8")))
 ]
+URLS = [(page, target) for page, target in LINKS if re.match(r"\w+:|//", target)]
 NAMED = [
     (page, word)
     for page in PAGES
@@ -32,29 +35,47 @@ FUNCTIONS = [
 ]
 
 
-def _short(value: Path | str) -> str:
-    return str(value.relative_to(ROOT)) if isinstance(value, Path) else value
+def test_every_link_leads_to_a_file_and_a_heading() -> None:
+    inner = [link for link in LINKS if link not in URLS]
+    assert len(inner) > 100
+    broken = [f"{_shown(page)}: {target}" for page, target in inner if not _exists(page, target)]
+    assert not broken, "\n".join(broken)
 
 
-@pytest.mark.parametrize(("page", "target"), LINKS, ids=_short)
-def test_a_link_leads_somewhere(page: Path, target: str) -> None:
-    if target.startswith("https://"):
-        return
-    file, _, heading = target.partition("#")
-    there = (page.parent / file).resolve() if file else page
-    assert there.exists(), f"{page.name}: {target}"
-    assert not heading or heading in _headings(there), f"{page.name}: {target}"
+def test_every_url_is_well_formed_and_public() -> None:
+    """No URL is requested, so this cannot tell whether the page at the other end exists."""
+    wrong = [f"{_shown(page)}: {url}: {reason}" for page, url in URLS for reason in _problems_of_url(url)]
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize(("page", "word"), FILES, ids=_short)
-def test_a_file_that_is_named_is_there(page: Path, word: str) -> None:
-    places = [ROOT / word, SOURCES / word, page.parent / word, *ROOT.glob(f"examples/*/{word}")]
-    assert any(place.exists() for place in places), f"{page.name}: {word}"
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://example.org/a", "use https"),
+        ("//example.org/a", "use https"),
+        ("https:///a", "the host is missing, invalid or local"),
+        ("https://127.0.0.1:8470/", "the host is missing, invalid or local"),
+        ("https://localhost/", "the host is missing, invalid or local"),
+        ("https://run.localhost/", "the host is missing, invalid or local"),
+        ("https://exa_mple.org/", "the host is missing, invalid or local"),
+        (f"https://www.{PACKAGE_HOSTS[0]}/simple", "a package registry"),
+        ("https://example.org/a b", "escape spaces and characters that are not ASCII"),
+    ],
+)
+def test_a_bad_url_is_found(url: str, reason: str) -> None:
+    assert list(_problems_of_url(url)) == [reason]
 
 
-@pytest.mark.parametrize(("page", "word"), FUNCTIONS, ids=_short)
-def test_a_function_that_is_named_is_there(page: Path, word: str) -> None:
-    assert pkgutil.resolve_name(f"fairlead.{word}")  # which imports as much of it as are modules
+def test_every_file_that_a_page_names_exists() -> None:
+    assert len(FILES) > 50
+    missing = [f"{_shown(page)}: {word}" for page, word in FILES if not _finds_file(page, word)]
+    assert not missing, "\n".join(missing)
+
+
+def test_every_function_that_a_page_names_exists() -> None:
+    assert len(FUNCTIONS) > 10
+    missing = [f"{_shown(page)}: {word}" for page, word in FUNCTIONS if not _resolves(f"fairlead.{word}")]
+    assert not missing, "\n".join(missing)
 
 
 def test_the_architecture_names_every_folder_of_the_code() -> None:
@@ -64,23 +85,67 @@ def test_the_architecture_names_every_folder_of_the_code() -> None:
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
+    assert DECISIONS
     assert [int(page.name[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
 
 
-@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
-def test_a_decision_has_its_three_parts_and_is_short(page: Path) -> None:
-    text = page.read_text("utf-8")
-    assert text.startswith(f"# {int(page.name[:4])}. ")
-    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequence"]
-    assert len(text.splitlines()) <= 30
+def test_every_decision_has_its_three_parts_and_is_short() -> None:
+    wrong = [f"{page.name}: {reason}" for page in DECISIONS for reason in _problems_of_decision(page)]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= LONGEST_README
 
 
+def _shown(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _exists(page: Path, target: str) -> bool:
+    file, _, heading = target.partition("#")
+    found = (page.parent / file).resolve() if file else page
+    return found.exists() and (not heading or heading in _headings(found))
+
+
+def _problems_of_url(url: str) -> Iterator[str]:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme != "https":
+        yield "use https"
+    if not re.fullmatch(r"([a-z0-9-]+\.)+[a-z]{2,}", host) or host.endswith(".localhost"):
+        yield "the host is missing, invalid or local"
+    if any(host == registry or host.endswith(f".{registry}") for registry in PACKAGE_HOSTS):
+        yield "a package registry"
+    if not re.fullmatch(r"[!-~]+", url):
+        yield "escape spaces and characters that are not ASCII"
+
+
+def _finds_file(page: Path, word: str) -> bool:
+    folders = [ROOT, SOURCES, page.parent, *ROOT.glob("examples/*/")]
+    return any((folder / word).exists() for folder in folders)
+
+
+def _resolves(name: str) -> bool:
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def _problems_of_decision(page: Path) -> Iterator[str]:
+    text = page.read_text("utf-8")
+    if not text.startswith(f"# {int(page.name[:4])}. "):
+        yield "the title does not begin with its number"
+    if re.findall(r"^## (.+)$", text, re.MULTILINE) != ["Context", "Decision", "Consequence"]:
+        yield "the headings are not Context, Decision and Consequence"
+    if len(text.splitlines()) > LONGEST_DECISION:
+        yield f"longer than {LONGEST_DECISION} lines"
+
+
 def _headings(page: Path) -> set[str]:
-    """The anchors of a page's headings, as they are made of them when the page is shown."""
+    """The anchors that the headings of a page get when it is rendered."""
     text = FENCE.sub("", page.read_text("utf-8"))
     return {
         re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")

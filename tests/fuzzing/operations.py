@@ -25,18 +25,11 @@ from tests.processes import execution
 from tests.processes.machines import Launcher, Machine
 from tests.security.neighbours import Neighbours, open_neighbours
 from tests.server.samples import names_of
-from tests.server.sites import PROBLEM, REQUIRED, Operation
+from tests.server.sites import CHECKED, PROBLEM, REQUIRED, Operation
 
 SECONDS = 20.0  # for an answer: longer than any takes on a busy machine, and less than for ever
 EXAMPLES = 4  # of an operation in a round, in each mode
 OPERATIONS = 12  # of a round
-CHECKED = (
-    "not_a_server_error",
-    "status_code_conformance",
-    "content_type_conformance",
-    "response_schema_conformance",
-    "response_headers_conformance",
-)
 # What goes on for as long as somebody listens, and what would be waited for.
 ENDLESS = ("/api/v1/events",)
 PATIENT = ("follow", "wait")

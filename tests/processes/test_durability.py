@@ -1,6 +1,5 @@
 """`kill -9` in the middle of writes: what was acknowledged is there afterwards, and nothing is there by halves."""
 
-import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,8 +9,9 @@ import httpx2
 import sqlalchemy as sa
 
 from tests.processes.machines import Machine, Running, make_resource
+from tests.suites import examples
 
-WRITES = 1000 if os.environ.get("FAIRLEAD_EXAMPLES") else 300
+WRITES = examples(fast=300, all=1000)
 WRITERS = 4
 
 # Every compute resource with how many revisions and how many audit entries there are of it.

@@ -21,6 +21,7 @@ from fairlead.packing import LARGEST_SOURCE, SKIPPED
 from fairlead.sdk.connections import Connection
 from fairlead.sdk.packing import Packed, pack_function, pack_path
 from tests.cli.terminal import write
+from tests.suites import examples
 
 FILES = {"src/main.py": "import lib.more\n", "src/lib/more.py": "x = 1\n", "src/data.txt": "é\n"}
 NAMES = st.text(st.sampled_from("abé ._-"), min_size=1, max_size=8).filter(
@@ -56,7 +57,7 @@ def make_tree(folder: Path, tree: dict[str, dict[str, tuple[bytes, bool]]], *, m
 
 
 @given(FOLDERS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(fast=15, all=100), deadline=None)
 def test_equal_trees_pack_to_equal_bytes(tree: dict[str, dict[str, tuple[bytes, bool]]]) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         first = pack_path(make_tree(Path(one), tree, mask=0o077, time=1))
@@ -71,7 +72,7 @@ def test_equal_trees_pack_to_equal_bytes(tree: dict[str, dict[str, tuple[bytes, 
 
 
 @given(FOLDERS, FOLDERS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(fast=15, all=100), deadline=None)
 def test_different_trees_have_different_digests(one: Any, two: Any) -> None:
     with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
         first = pack_path(make_tree(Path(here), one, mask=0, time=1))

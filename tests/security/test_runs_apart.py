@@ -49,7 +49,9 @@ def test_whoever_may_look_finds_all_of_it(neighbours: Neighbours) -> None:
 
 def test_no_process_of_a_run_has_a_socket_to_the_server_or_to_others(neighbours: Neighbours) -> None:
     staying, _ = neighbours.tenants
-    for pid in find_processes(staying.id):
+    pids = find_processes(staying.id)
+    assert pids
+    for pid in pids:
         targets = [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")]
         assert [target for target in targets if target.startswith("socket:")] == []
 

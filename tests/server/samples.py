@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +9,7 @@ from urllib.parse import quote
 from tests.kubeconfigs import make_kubeconfig
 from tests.server.machines import FILE
 from tests.server.sites import Operation, Site
+from tests.suites import SUITE
 
 Data = dict[str, Any]
 
@@ -197,10 +197,6 @@ def address_of(operation: Operation, things: Mapping[str, str], kind: str = "pro
     return path + ("?old=1&new=2" if path.endswith("/diff") else "")
 
 
-# All of the long tables where FAIRLEAD_EXAMPLES is set, otherwise a few of them for each place, in turn.
-THOROUGH = "FAIRLEAD_EXAMPLES" in os.environ
-
-
 def some(table: Sequence[Any], turn: int, most: int) -> Sequence[Any]:
-    """A few entries of a table, others at each turn."""
-    return table if THOROUGH else [table[(turn * most + index) % len(table)] for index in range(most)]
+    """All entries of a table in the complete suite; in the fast one a few, others at each turn."""
+    return table if SUITE == "all" else [table[(turn * most + index) % len(table)] for index in range(most)]

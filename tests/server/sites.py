@@ -25,6 +25,14 @@ from fairlead.services.founding import Founding
 from tests.server.machines import Machine
 
 COOKIE = "fairlead_session"
+# What schemathesis looks for in every answer.
+CHECKED = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "response_headers_conformance",
+)
 API = "/api/v1"
 URL = "http://fairlead.test"
 ADMIN = "ann"
