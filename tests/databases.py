@@ -1,5 +1,9 @@
 """Stores to test on: memory, SQLite files, and databases of one PostgreSQL server that all workers share.
 
+A test that takes `store` runs on the store in memory, and one that takes `database_store` on SQLite: the contract suite
+ensures that all stores behave alike. A test whose subject depends on the store (uniqueness, concurrency, ordering,
+generations) is marked `every_store` and runs on all of them. FAIRLEAD_STORES=all runs every test on every store.
+
 Every test gets an empty store. Databases are migrated once: files are then copied, and PostgreSQL's is emptied.
 """
 
@@ -40,16 +44,32 @@ _CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
 CARELESS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+# What a fixture runs on, the default first.
+KINDS = {
+    "store": ("memory", "sqlite", "postgresql"),
+    "database_store": ("sqlite", "postgresql"),
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test on the default store, or on every store if it is marked."""
+    is_marked = metafunc.definition.get_closest_marker("every_store") is not None
+    every = is_marked or os.environ.get("FAIRLEAD_STORES") == "all"
+    for name, kinds in KINDS.items():
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, kinds if every else kinds[:1], indirect=True)
+
+
+@pytest.fixture
 def store(request: pytest.FixtureRequest) -> Store:
-    """An empty store, of every kind in turn."""
+    """An empty store."""
     kept: Store = request.getfixturevalue(f"{request.param}_store")
     return kept
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
 def database_store(request: pytest.FixtureRequest) -> DatabaseStore:
-    """An empty store on a database, of every kind in turn."""
+    """An empty store on a database."""
     kept: DatabaseStore = request.getfixturevalue(f"{request.param}_store")
     return kept
 

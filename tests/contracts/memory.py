@@ -104,6 +104,8 @@ class MemoryStore:
             grown = replace(generation, **{part: getattr(generation, part) + 1 for part in parts})
             tx = MemoryTransaction({kind: dict(shelf) for kind, shelf in shelves.items()}, grown)
             yield tx
+            if tx.refused:
+                raise RuntimeError("a database would not commit a transaction after a conflict")
             self._now = tx.shelves, tx.generation
 
 
@@ -113,6 +115,7 @@ class MemoryTransaction:
     def __init__(self, shelves: Shelves, generation: Generation) -> None:
         self.shelves = shelves
         self.generation = generation
+        self.refused = False  # whether a record violated a constraint
 
     def get(self, kind: type[Kept], **key: Any) -> Kept | None:
         """The one record whose fields have these values."""
@@ -231,11 +234,13 @@ class MemoryTransaction:
         called = getattr(record, "name", None) or getattr(record, "scope", record.id)
         taken = [operator.attrgetter(*names) for names in unique]
         if any(value(other) == value(record) for other in others for value in taken):
+            self.refused = True
             raise Conflict(f"there is already one called {called}", "choose another name")
         places = {place.scope for place in self.shelves[records.PlaceRecord].values()} | {None}
         homeless = not {getattr(record, name) for name in REFERENCES[type(record)]} <= places
         owner, name = PARTS.get(type(record), (None, "id"))
         if homeless or (owner is not None and getattr(record, name) not in self.shelves[owner]):
+            self.refused = True
             raise Conflict(f"the place of {called} is not there any more", "read the tree again")
 
     def _references(self) -> Iterator[tuple[Any, str, str]]:

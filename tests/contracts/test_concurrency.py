@@ -15,6 +15,8 @@ from fairlead.model.records import RunRecord, SettingsRecord, VolumeRecord
 from fairlead.ports import Generation
 from tests.contracts.samples import keep, make, make_places
 
+pytestmark = pytest.mark.every_store
+
 Result = TypeVar("Result")
 
 SECONDS = 20  # nothing here takes one; a deadlock fails the test instead of hanging it

@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from fairlead.adapters.database import stores
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.model.columns import COLUMNS
 from fairlead.model.queries import Condition, Operator, Query
 from fairlead.model.records import RunRecord
 from tests.contracts.memory import MemoryStore
 from tests.contracts.samples import NOW, keep, make_world
+
+pytestmark = pytest.mark.every_store
 
 OPERATORS: dict[str, tuple[Operator, ...]] = {
     "text": ("=", "!=", "contains", "in"),
@@ -55,6 +58,20 @@ def test_every_search_finds_the_same(database_store: DatabaseStore, memory: Memo
             query = Query(search=text, limit=500)
             assert tx.page(kind, query) == expected.page(kind, query), text
             assert tx.count(kind, search=text) == expected.count(kind, search=text)
+
+
+@EACH_LIST
+def test_a_page_of_a_long_list_is_the_same(
+    database_store: DatabaseStore, memory: MemoryStore, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If many records match, the database sorts them; otherwise the store does."""
+    monkeypatch.setattr(stores, "FEW", 0)
+    with memory.reading() as expected, database_store.reading() as tx:
+        everything: list[Any] = expected.find(kind)
+        for column in COLUMNS[kind].values():
+            for value in _distinct(column.of(item) for item in everything)[:1]:
+                query = Query((Condition(column.name, "!=", value),), sort=column.name, limit=5)
+                assert tx.page(kind, query) == expected.page(kind, query), query
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:

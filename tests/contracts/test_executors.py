@@ -9,6 +9,7 @@ import pytest
 
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.observations import Phase
+from fairlead.ports import Executor
 from tests.adapters.local.making import this_machine
 from tests.contracts.executors import (
     ENDED,
@@ -254,7 +255,7 @@ def test_another_executor_on_the_same_machine_takes_over_what_runs(bench: Bench)
     wait_until(lambda: read_all(other, "r1")["stdout"] == b"up\n")
     other.stop("r1")
     wait_until(lambda: (ended := other.observe("r1")) is not None and ended.stopped)
-    other.tidy("r1")
+    wait_until(lambda: tidy(other, "r1"))
     wait_until(lambda: not find_holdings(other))
     assert bench.until("r1", *ENDED).stopped
 
@@ -321,3 +322,12 @@ def test_what_is_there_is_told_in_words(bench: Bench) -> None:
     checks = bench.executor.check(["forest"])
     assert "ok" in [check.state for check in checks]
     assert [check for check in checks if not check.message or (check.state != "ok" and not check.hint)] == []
+
+
+def tidy(executor: Executor, run_id: str) -> bool:
+    """Whether all is tidied up after a run: an executor raises `Unavailable` as long as the log is still being read."""
+    try:
+        executor.tidy(run_id)
+    except Unavailable:
+        return False
+    return True

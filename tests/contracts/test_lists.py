@@ -22,6 +22,8 @@ from fairlead.model.records import (
 from fairlead.ports import Store, Transaction
 from tests.contracts.samples import NOW, PLACES, keep, make, make_world
 
+pytestmark = pytest.mark.every_store
+
 EACH_LIST = pytest.mark.parametrize("kind", COLUMNS, ids=lambda kind: kind.__name__)
 # Names that cover what an order can get wrong: case, letters beyond A to Z, and signs on both sides of letters.
 WORDS = ("b", "B", "a", "_", "~", "Z", "z", "é", "É", "日", "5", "")

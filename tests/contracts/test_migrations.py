@@ -21,8 +21,11 @@ from fairlead.errors import FairleadError
 from fairlead.model.records import FunctionRecord
 from fairlead.ports import Generation
 
-# SQLite's indexes on expressions are compared as they were written instead.
-pytestmark = pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
+pytestmark = [
+    pytest.mark.every_store,
+    # SQLite's indexes on expressions are compared as they were written instead.
+    pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index"),
+]
 
 FIRST = "0001"
 VALUES: dict[type, Any] = {

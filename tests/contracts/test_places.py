@@ -12,6 +12,8 @@ from fairlead.ports import Store
 from tests.contracts.memory import REFERENCES
 from tests.contracts.samples import KINDS, PLACES, keep, make
 
+pytestmark = pytest.mark.every_store
+
 INHABITANTS = [
     make(PlaceRecord, "x1", parent="project/forest"),
     make(ComputeResourceRecord, "x1", cluster="project/forest"),

@@ -15,6 +15,8 @@ from fairlead.ports import Store
 from fairlead.run_files import PART
 from tests.contracts.samples import NOW, keep, make, make_places
 
+pytestmark = pytest.mark.every_store
+
 SIZES = [0, 1, PART - 1, PART, PART + 1, 3 * PART]
 
 

@@ -31,6 +31,8 @@ from fairlead.ports import Generation, Part, Store
 from tests.contracts.memory import REFERENCES, UNIQUE
 from tests.contracts.samples import KINDS, NOW, PARTS, PLACES, keep, make
 
+pytestmark = pytest.mark.every_store
+
 # The same in any store
 
 
@@ -314,6 +316,15 @@ def test_a_conflict_takes_back_what_came_before_it(kept: Store) -> None:
     with pytest.raises(Conflict), kept.changing("assets") as tx:  # noqa: PT012  # both are what is tested
         tx.add(make(VolumeRecord, "v1"))
         tx.add(make(VolumeRecord, "v1"))
+    with kept.reading() as tx:
+        assert tx.count(VolumeRecord) == 0
+
+
+def test_a_transaction_in_which_a_conflict_was_caught_is_not_committed(kept: Store) -> None:
+    with pytest.raises(RuntimeError), kept.changing("assets") as tx:  # noqa: PT012  # the error comes with the commit
+        tx.add(make(VolumeRecord, "v1"))
+        with pytest.raises(Conflict):
+            tx.add(make(VolumeRecord, "v1"))
     with kept.reading() as tx:
         assert tx.count(VolumeRecord) == 0
 

@@ -1,19 +1,13 @@
-"""Platforms whose runs are looked after."""
+"""Platforms whose runs one server or two manage."""
 
 import pytest
 
-from fairlead.ports import Store
-from tests.contracts.memory import MemoryStore
-from tests.services.executing import Platform, found_platform
+from tests.controllers.servers import Servers, found_servers
+from tests.services.conftest import platform  # noqa: F401
+from tests.services.executing import Platform
 
 
 @pytest.fixture
-def platform(memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform in memory."""
-    return found_platform(memory_store, monkeypatch)
-
-
-@pytest.fixture
-def kept_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """The same on every kind of store in turn."""
-    return found_platform(store, monkeypatch)
+def servers(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Servers:  # noqa: F811
+    """Two servers with access to the same cluster."""
+    return found_servers(platform, monkeypatch)

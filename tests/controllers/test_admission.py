@@ -14,9 +14,9 @@ from fairlead.model.holdings import SharedVolume
 from fairlead.model.nodes import Node
 from fairlead.model.observations import Phase
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord
+from fairlead.ports import Transaction
 from fairlead.services.calls import Call
 from tests.contracts.executors import MemoryExecutor
-from tests.contracts.memory import MemoryTransaction
 from tests.core.nodes import make_amounts
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform
@@ -213,18 +213,22 @@ def test_a_run_whose_plan_cannot_be_read_keeps_nobody_else_from_a_place(
     assert [platform.state(run.id)[0] for run in (broken, good)] == ["queued", "pending"]
 
 
+@pytest.mark.every_store
 def test_a_database_that_is_lost_while_places_are_given_is_told_once_and_asked_again(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs, controller, read = [platform.submit() for _ in range(2)], platform.control(), MemoryTransaction.get
+    runs, controller = [platform.submit() for _ in range(2)], platform.control()
+    with platform.world.store.reading() as look:
+        transaction = type(look)
+    read = transaction.get
 
-    def lose(tx: MemoryTransaction, kind: type[Any], **key: Any) -> Any:
+    def lose(tx: Transaction, kind: type[Any], **key: Any) -> Any:
         if kind is PlanRecord:
             raise ConnectionError("lost")
         return read(tx, kind, **key)
 
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as lines:
-        patched.setattr(MemoryTransaction, "get", lose)
+        patched.setattr(transaction, "get", lose)
         controller.look(set())
     assert [(line["event"], line["problem"]) for line in lines] == [("giving places to runs failed", "lost")]
     controller.look(set())

@@ -4,15 +4,14 @@ from typing import Any
 
 import pytest
 
-from fairlead.controllers import ledgers, runs
+from fairlead.controllers import ledgers
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Phase
-from fairlead.ports import Store
 from tests.contracts.executors import MemoryExecutor
+from tests.controllers.servers import Servers
 from tests.controllers.test_attempts import begin, fail, pass_by, records
 from tests.controllers.test_retention import make_retention
-from tests.controllers.test_taking_over import Now, Servers
-from tests.services.executing import FAR, SERVER, Platform, found_platform
+from tests.services.executing import FAR, SERVER, Platform
 
 
 class Killed(BaseException):
@@ -24,11 +23,12 @@ def kill(*_args: Any, **_more: Any) -> None:
     raise Killed
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("step", ["load_tried", "save", "tidy"])
 def test_a_server_that_is_killed_at_the_end_of_a_try_loses_none_and_tries_none_twice(
-    kept_platform: Platform, monkeypatch: pytest.MonkeyPatch, step: str
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    platform, controller = kept_platform, kept_platform.control()
+    controller = platform.control()
     run = begin(platform, controller, retries=2)
     fail(platform, run, "NodeLost")
     with monkeypatch.context() as killing:
@@ -118,16 +118,7 @@ def test_another_server_may_try_it_next(platform: Platform) -> None:
 # Clusters
 
 
-@pytest.fixture
-def servers(store: Store, monkeypatch: pytest.MonkeyPatch) -> Servers:
-    """Two servers before one cluster, on every kind of store in turn."""
-    monkeypatch.setattr(runs, "Hands", Now)
-    made = Servers(found_platform(store, monkeypatch))
-    for name in ("one", "two"):
-        made.start(name)
-    return made
-
-
+@pytest.mark.every_store
 def test_on_a_cluster_a_run_is_tried_again_once_by_whichever_server(servers: Servers) -> None:
     platform = servers.platform
     run = platform.submit(FAR, retries=2)

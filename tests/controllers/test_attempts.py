@@ -51,8 +51,8 @@ def pass_by(platform: Platform, controller: RunController, seconds: float = LOOK
     controller.look(set())
 
 
-def test_a_run_that_fails_twice_completes_at_its_third_try(kept_platform: Platform) -> None:
-    platform, controller = kept_platform, kept_platform.control()
+def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -> None:
+    controller = platform.control()
     run = begin(platform, controller, retries=2)
     error = {"type": "ValueError", "message": "bad"}
     fail(platform, run, error=error, usage={"mem": 7})
@@ -117,8 +117,9 @@ def test_the_last_failure_ends_the_run(platform: Platform) -> None:
     assert [attempt.number for attempt in records(platform, run)] == [1]
 
 
-def test_a_run_waits_for_the_pause_before_it_is_tried_again(kept_platform: Platform) -> None:
-    platform, controller = kept_platform, kept_platform.control()
+@pytest.mark.every_store
+def test_a_run_waits_for_the_pause_before_it_is_tried_again(platform: Platform) -> None:
+    controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
     controller.look({run})

@@ -1,11 +1,13 @@
 """Who is given a place first: by priority, then by age."""
 
+import pytest
+
 from tests.controllers.test_turns import pass_by, states
 from tests.services.executing import HOME, Platform
 
 
-def test_a_higher_priority_comes_first_and_then_the_older_one(kept_platform: Platform) -> None:
-    platform = kept_platform
+@pytest.mark.every_store
+def test_a_higher_priority_comes_first_and_then_the_older_one(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"runs": 1})
     going = platform.submit()
     controller = platform.control()

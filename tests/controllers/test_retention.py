@@ -40,8 +40,8 @@ def kept(platform: Platform, kind: type) -> int:
         return tx.count(kind)
 
 
-def test_what_ended_long_ago_is_forgotten_with_all_that_belongs_to_it(kept_platform: Platform) -> None:
-    platform = kept_platform
+@pytest.mark.every_store
+def test_what_ended_long_ago_is_forgotten_with_all_that_belongs_to_it(platform: Platform) -> None:
     old = finish(platform)
     platform.world.clock.pass_by(days=31)
     new = finish(platform)
@@ -99,8 +99,8 @@ def test_what_an_executor_has_of_runs_that_are_gone_is_forgotten(platform: Platf
     assert platform.executor.list_runs() == []
 
 
-def test_code_that_no_run_needs_is_forgotten_after_a_while(kept_platform: Platform) -> None:
-    platform = kept_platform
+@pytest.mark.every_store
+def test_code_that_no_run_needs_is_forgotten_after_a_while(platform: Platform) -> None:
     platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
     make_retention(platform).sweep()
     assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
@@ -109,8 +109,8 @@ def test_code_that_no_run_needs_is_forgotten_after_a_while(kept_platform: Platfo
     assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (0, 0)
 
 
-def test_code_stays_as_long_as_a_run_or_a_function_that_it_belongs_to(kept_platform: Platform) -> None:
-    platform = kept_platform
+@pytest.mark.every_store
+def test_code_stays_as_long_as_a_run_or_a_function_that_it_belongs_to(platform: Platform) -> None:
     platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
     finish(platform, function={**PYTHON, "code": DIGEST})
     platform.world.clock.pass_by(days=29)
@@ -124,8 +124,8 @@ def test_code_stays_as_long_as_a_run_or_a_function_that_it_belongs_to(kept_platf
     assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (0, 0)
 
 
-def test_code_that_another_project_keeps_stays(kept_platform: Platform) -> None:
-    platform = kept_platform
+@pytest.mark.every_store
+def test_code_that_another_project_keeps_stays(platform: Platform) -> None:
     platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
     platform.world.clock.pass_by(days=UNUSED_CODE.days, seconds=1)
     platform.world.services.codes.put(platform.world.root, OTHER, DIGEST, CODE)

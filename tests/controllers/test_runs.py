@@ -12,8 +12,8 @@ from tests.contracts.executors import MemoryExecutor
 from tests.services.executing import HOME, OTHER, SERVER, Platform
 
 
-def test_a_run_goes_from_the_queue_to_its_end(kept_platform: Platform) -> None:
-    platform = kept_platform
+@pytest.mark.every_store
+def test_a_run_goes_from_the_queue_to_its_end(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.look(set())
     assert platform.state(run.id) == ("pending", "Claimed")
@@ -64,8 +64,9 @@ def test_how_a_run_failed_is_kept(platform: Platform) -> None:
     assert outcome.error == error
 
 
-def test_two_servers_claim_a_run_once(kept_platform: Platform) -> None:
-    platform, other = kept_platform, MemoryExecutor()
+@pytest.mark.every_store
+def test_two_servers_claim_a_run_once(platform: Platform) -> None:
+    other = MemoryExecutor()
     run = platform.submit()
     first, second = platform.control(), platform.control("s2", other)
     with platform.world.store.reading() as tx:
@@ -300,10 +301,10 @@ def test_a_server_says_that_it_is_there(platform: Platform) -> None:
     assert (said.id, said.name, said.url, said.revision) == (SERVER, f"host-{SERVER}", f"http://{SERVER}", 2)
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("text", ["a\0b", "x" * 100_000, "日本 🦊"], ids=lambda text: ascii(text)[:12])
-def test_whatever_a_run_returns_or_raises_is_kept(kept_platform: Platform, text: str) -> None:
+def test_whatever_a_run_returns_or_raises_is_kept(platform: Platform, text: str) -> None:
     """One run must not stay alive for ever because its words cannot be kept."""
-    platform = kept_platform
     run, controller = platform.submit(), platform.control()
     controller.look(set())
     told = {"result": {"value": text, text: [text]}, "error": {"message": text}, "message": "as it is"}

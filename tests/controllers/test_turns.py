@@ -10,23 +10,12 @@ import pytest
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.controllers import ledgers, runs, turns
 from fairlead.model.records import RunRecord
-from fairlead.ports import Store
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore, MemoryTransaction
-from tests.controllers.test_taking_over import Now, Servers
+from tests.controllers.servers import Servers
 from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
 
 SECONDS = 20  # nothing here takes one; a deadlock fails the test instead of hanging it
-
-
-@pytest.fixture
-def servers(store: Store, monkeypatch: pytest.MonkeyPatch) -> Servers:
-    """Two servers before one cluster, on every kind of store in turn."""
-    monkeypatch.setattr(runs, "Hands", Now)
-    made = Servers(found_platform(store, monkeypatch))
-    for name in ("one", "two"):
-        made.start(name)
-    return made
 
 
 def states(platform: Platform, *submitted: RunRecord) -> list[str]:
@@ -42,8 +31,7 @@ def pass_by(platform: Platform) -> None:
 # On this machine
 
 
-def test_a_quota_holds_a_run_with_the_reason_until_another_one_has_ended(kept_platform: Platform) -> None:
-    platform = kept_platform
+def test_a_quota_holds_a_run_with_the_reason_until_another_one_has_ended(platform: Platform) -> None:
     platform.world.put_policy(HERE, quota={"runs": 2})
     _, second, third = submitted = [platform.submit(scope) for scope in (HOME, OTHER, HOME)]
     controller = platform.control()
@@ -226,8 +214,8 @@ def test_however_many_a_quota_holds_they_hide_nobody(platform: Platform, monkeyp
     assert states(platform, *sweep) == ["starting", *["pending"] * 5, *["queued"] * 3]
 
 
-def test_a_quota_of_which_a_server_does_not_know_yet_is_counted_with_the_next_look(kept_platform: Platform) -> None:
-    platform = kept_platform
+@pytest.mark.every_store
+def test_a_quota_of_which_a_server_does_not_know_yet_is_counted_with_the_next_look(platform: Platform) -> None:
     controller = platform.control()
     controller.look(set())
     platform.world.put_policy(HOME, quota={"runs": 1})
@@ -294,6 +282,7 @@ def test_a_new_run_is_handed_to_its_cluster_at_once_where_the_quota_has_room(ser
     assert platform.state(second.id)[0] == "stopped"
 
 
+@pytest.mark.every_store
 def test_a_new_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(servers: Servers) -> None:
     platform = servers.platform
     platform.world.put_policy("cluster/far", quota={"cpu": 4})
@@ -304,6 +293,7 @@ def test_a_new_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(serv
     assert states(platform, going, large, small) == ["pending", "queued", "queued"]
 
 
+@pytest.mark.every_store
 def test_a_quota_of_the_platform_holds_machines_and_clusters_together(servers: Servers) -> None:
     platform = servers.platform
     platform.world.put_policy(quota={"cpu": 4})
@@ -321,6 +311,7 @@ def test_a_quota_of_the_platform_holds_machines_and_clusters_together(servers: S
 # Several servers at once
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("scope", [HERE, "platform"])
 def test_servers_that_claim_at_once_never_exceed_a_quota(
     database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch, scope: str
@@ -352,6 +343,7 @@ def test_servers_that_claim_at_once_never_exceed_a_quota(
     assert sum(platform.run(run.id).held_by is not None for run in submitted) == 3
 
 
+@pytest.mark.every_store
 def test_servers_that_look_at_once_give_away_all_that_a_quota_has_and_no_more(
     database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

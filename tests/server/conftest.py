@@ -28,15 +28,8 @@ def log() -> Iterator[Lines]:
 
 
 @pytest.fixture
-def site(sqlite_store: DatabaseStore) -> Iterator[Site]:
-    """A server over an empty SQLite database."""
-    with open_site(sqlite_store) as opened:
-        yield opened
-
-
-@pytest.fixture
-def any_site(database_store: DatabaseStore) -> Iterator[Site]:
-    """A server over an empty database, of every kind in turn."""
+def site(database_store: DatabaseStore) -> Iterator[Site]:
+    """A server with an empty database."""
     with open_site(database_store) as opened:
         yield opened
 
@@ -71,10 +64,10 @@ def operations(common_site: Site) -> list[Operation]:
 
 
 @pytest.fixture
-def two(any_site: Site) -> Site:
-    """A server on every database, with things in it."""
-    fill(any_site, "alpha")
-    return any_site
+def filled_site(site: Site) -> Site:
+    """A server with a project alpha that contains objects of every kind."""
+    fill(site, "alpha")
+    return site
 
 
 @pytest.fixture

@@ -4,11 +4,16 @@ import base64
 import json
 from typing import Any
 
+import pytest
+
+from fairlead.model.records import ComputeResourceRecord
 from tests.server.samples import CONTAINER
 from tests.server.sites import Site, paths_of, problem_of
 
 
 def cursor_of(*parts: Any) -> str:
+    """A cursor of the list of compute resources that the server did not create: sort column, value, id."""
+    parts = (f"{ComputeResourceRecord.__name__}:{parts[0]}", *parts[1:]) if parts else ()
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
 
 
@@ -28,26 +33,27 @@ TYPED = (
 )  # fmt: skip
 
 
-def test_a_cursor_that_was_made_up_is_refused(two: Site) -> None:
+def test_a_cursor_that_was_made_up_is_refused(filled_site: Site) -> None:
     for cursor in CURSORS:
-        answer = two.ask("GET", f"/compute-resources?cursor={cursor}")
+        answer = filled_site.ask("GET", f"/compute-resources?cursor={cursor}")
         assert paths_of(problem_of(answer, 422)) == ["cursor"], cursor
 
 
-def test_a_cursor_with_a_value_that_was_made_up_does_no_harm(two: Site) -> None:
+@pytest.mark.every_store
+def test_a_cursor_with_a_value_that_was_made_up_does_no_harm(filled_site: Site) -> None:
     for column, value in TYPED:
         for direction in ("", "-"):
             sort = f"{direction}{column}"
-            answer = two.ask("GET", f"/compute-resources?sort={sort}&cursor={cursor_of(sort, value, 'x')}")
+            answer = filled_site.ask("GET", f"/compute-resources?sort={sort}&cursor={cursor_of(sort, value, 'x')}")
             assert answer.status_code == 200 or paths_of(problem_of(answer, 422)) == ["cursor"], f"{sort} {value}"
 
 
-def test_a_cursor_of_another_list_is_refused(two: Site) -> None:
-    for path in ("/clusters", "/templates", "/tokens", "/scopes"):
-        cursor = two.get(f"{path}?limit=1")["next_cursor"]
-        if cursor is not None:
-            answer = two.ask("GET", f"/compute-resources?cursor={cursor}")
-            assert paths_of(problem_of(answer, 422)) == ["cursor"], path
+def test_a_cursor_of_another_list_is_refused(filled_site: Site) -> None:
+    for path in ("/clusters", "/tokens", "/scopes", "/functions"):
+        cursor = filled_site.get(f"{path}?limit=1")["next_cursor"]
+        assert cursor, f"{path} has only one page"
+        answer = filled_site.ask("GET", f"/compute-resources?cursor={cursor}")
+        assert paths_of(problem_of(answer, 422)) == ["cursor"], path
 
 
 # What only a database would refuse
@@ -56,10 +62,11 @@ def test_a_cursor_of_another_list_is_refused(two: Site) -> None:
 UNKEPT = ("a\x00b", "\ud800", "\udc00x", "a\udfff")
 
 
-def test_text_that_no_database_keeps_is_refused_before(two: Site) -> None:
+@pytest.mark.every_store
+def test_text_that_no_database_keeps_is_refused_before(filled_site: Site) -> None:
     for text in UNKEPT:
         for method, path, body in written_with(text):
-            answer = two.ask(method, path, body, headers={"If-Match": "*"})
+            answer = filled_site.ask(method, path, body, headers={"If-Match": "*"})
             problem_of(answer, 400, 401, 422)
 
 
@@ -85,7 +92,8 @@ def written_with(text: str) -> list[tuple[str, str, Any]]:
     ]
 
 
-def test_numbers_that_no_database_keeps_are_refused_before(two: Site) -> None:
+@pytest.mark.every_store
+def test_numbers_that_no_database_keeps_are_refused_before(filled_site: Site) -> None:
     for number in (2**31, 2**63, 2**64, 10**30, -1, -(2**63)):
         for path in (
             f"/compute-resources/alpha-resource/diff?old={number}&new=1",
@@ -95,13 +103,14 @@ def test_numbers_that_no_database_keeps_are_refused_before(two: Site) -> None:
             f"/compute-resources?mem_request={number}",
             f"/compute-resources?gpu_devices={number}",
         ):
-            answer = two.ask("GET", path)
+            answer = filled_site.ask("GET", path)
             assert answer.status_code == 200 or problem_of(answer, 404, 422), path
 
 
-def test_large_amounts_are_kept_and_found(two: Site) -> None:
+@pytest.mark.every_store
+def test_large_amounts_are_kept_and_found(filled_site: Site) -> None:
     for number, amount in enumerate(("9007199254740993", "8E", "7Ei", "9223372036854775807")):
         body = {"name": f"large{number}", "requirements": {"resources": {"mem": amount}}}
-        assert two.ask("POST", "/compute-resources", body).status_code == 201, amount
-    found = two.get("/compute-resources?sort=mem_request&search=large&mem_request=%3E1Gi")["items"]
+        assert filled_site.ask("POST", "/compute-resources", body).status_code == 201, amount
+    found = filled_site.get("/compute-resources?sort=mem_request&search=large&mem_request=%3E1Gi")["items"]
     assert [item["name"] for item in found] == ["large0", "large1", "large2", "large3"]

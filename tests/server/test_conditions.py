@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import pytest
+
 from tests.server.samples import SCRIPT, address_of, body_of, fill
 from tests.server.sites import Site, operations_of, problem_of
 
@@ -12,19 +14,19 @@ NAMED = {"name": "one", "description": "before"}
 # Revisions
 
 
-def test_an_answer_says_its_revision_and_is_not_sent_twice(any_site: Site) -> None:
-    any_site.make("/departments", {"name": "one"})
-    tag = any_site.ask("GET", "/departments/one").headers["etag"]
+def test_an_answer_says_its_revision_and_is_not_sent_twice(site: Site) -> None:
+    site.make("/departments", {"name": "one"})
+    tag = site.ask("GET", "/departments/one").headers["etag"]
     assert re.fullmatch(r'"1-[0-9a-f]{8}"', tag)
     for known in (tag, f"W/{tag}", f'"7", {tag}', f'{tag},"2"', "*"):
-        again = any_site.ask("GET", "/departments/one", headers={"If-None-Match": known})
+        again = site.ask("GET", "/departments/one", headers={"If-None-Match": known})
         assert (again.status_code, again.content) == (304, b""), known
         assert again.headers["etag"] == tag
     for unknown in ('"1"', '"2"', '"11"', "1x", '"', ""):
-        assert any_site.ask("GET", "/departments/one", headers={"If-None-Match": unknown}).status_code == 200
-    changed = any_site.ask("PATCH", "/departments/one", {"name": "two"})
+        assert site.ask("GET", "/departments/one", headers={"If-None-Match": unknown}).status_code == 200
+    changed = site.ask("PATCH", "/departments/one", {"name": "two"})
     assert changed.headers["etag"] == tag.replace("1-", "2-")
-    fresh = any_site.ask("GET", "/departments/two", headers={"If-None-Match": tag})
+    fresh = site.ask("GET", "/departments/two", headers={"If-None-Match": tag})
     assert (fresh.status_code, fresh.json()["name"]) == (200, "two")
 
 
@@ -36,25 +38,25 @@ def test_what_changes_without_a_revision_is_always_sent(site: Site) -> None:
     assert (again.status_code, again.json()["workloads"]) == (200, 1)
 
 
-def test_what_was_made_anew_under_its_name_is_not_what_was_read(any_site: Site) -> None:
+def test_what_was_made_anew_under_its_name_is_not_what_was_read(site: Site) -> None:
     policy = "/policies/project/default"
-    tag = any_site.ask("PUT", policy, {"quota": {"runs": 1}}).headers["etag"]
-    any_site.ask("DELETE", policy)
-    any_site.ask("PUT", policy, {"quota": {"runs": 2}})
-    problem = problem_of(any_site.ask("PUT", policy, {"quota": {"runs": 3}}, headers={"If-Match": tag}), 412)
+    tag = site.ask("PUT", policy, {"quota": {"runs": 1}}).headers["etag"]
+    site.ask("DELETE", policy)
+    site.ask("PUT", policy, {"quota": {"runs": 2}})
+    problem = problem_of(site.ask("PUT", policy, {"quota": {"runs": 3}}, headers={"If-Match": tag}), 412)
     assert problem["detail"] == "it was deleted and made anew since you read it"
-    assert any_site.get(policy)["content"] == {"quota": {"runs": 2}}
+    assert site.get(policy)["content"] == {"quota": {"runs": 2}}
 
 
-def test_a_change_of_what_was_changed_since_is_refused(any_site: Site) -> None:
-    any_site.make("/compute-resources", NAMED)
-    assert any_site.ask("PATCH", "/compute-resources/one", {"description": "a"}, headers=at(1)).status_code == 200
-    problem = problem_of(any_site.ask("PATCH", "/compute-resources/one", {"description": "b"}, headers=at(1)), 412)
+def test_a_change_of_what_was_changed_since_is_refused(site: Site) -> None:
+    site.make("/compute-resources", NAMED)
+    assert site.ask("PATCH", "/compute-resources/one", {"description": "a"}, headers=at(1)).status_code == 200
+    problem = problem_of(site.ask("PATCH", "/compute-resources/one", {"description": "b"}, headers=at(1)), 412)
     assert problem["code"] == "changed"
     assert problem["detail"] == "it is at revision 2 now, and you read 1"
-    assert any_site.get("/compute-resources/one")["description"] == "a"
-    problem_of(any_site.ask("DELETE", "/compute-resources/one", headers=at(1)), 412)
-    assert any_site.ask("DELETE", "/compute-resources/one", headers=at(2)).status_code == 204
+    assert site.get("/compute-resources/one")["description"] == "a"
+    problem_of(site.ask("DELETE", "/compute-resources/one", headers=at(1)), 412)
+    assert site.ask("DELETE", "/compute-resources/one", headers=at(2)).status_code == 204
 
 
 CHANGES: tuple[tuple[str, str, dict[str, Any] | None], ...] = (
@@ -87,61 +89,62 @@ def test_every_change_can_be_made_on_condition(common_site: Site, things: dict[s
         assert problem_of(answer, 412)["code"] == "changed", f"{method} {path}"
 
 
-def test_replacing_needs_the_revision_that_was_read(any_site: Site) -> None:
+def test_replacing_needs_the_revision_that_was_read(site: Site) -> None:
     for path, body in (
         ("/policies/project/default", {"rules": {"resources.gpu": {"max": 2}}}),
         ("/settings", {"defaults": {"resources": {"cpu": "1"}}}),
     ):
-        assert any_site.ask("PUT", path, body).status_code == 200
-        problem = problem_of(any_site.ask("PUT", path, body), 428)
+        assert site.ask("PUT", path, body).status_code == 200
+        problem = problem_of(site.ask("PUT", path, body), 428)
         assert problem["code"] == "revision_missing"
         assert "If-Match" in problem["hint"]
-        problem_of(any_site.ask("PUT", path, body, headers=at(9)), 412)
-        assert any_site.ask("PUT", path, body, headers=at(1)).status_code == 200
-        assert any_site.ask("PUT", path, body, headers={"If-Match": "*"}).status_code == 200
+        problem_of(site.ask("PUT", path, body, headers=at(9)), 412)
+        assert site.ask("PUT", path, body, headers=at(1)).status_code == 200
+        assert site.ask("PUT", path, body, headers={"If-Match": "*"}).status_code == 200
 
 
-def test_what_is_not_there_cannot_be_replaced_on_condition(any_site: Site) -> None:
+def test_what_is_not_there_cannot_be_replaced_on_condition(site: Site) -> None:
     for path, body in (
         ("/policies/project/default", {}),
         ("/settings", {"defaults": {}}),
         ("/projects/default/secrets/NEW", {"value": "x"}),
     ):
-        problem_of(any_site.ask("PUT", path, body, headers=at(1)), 404, 412)
+        problem_of(site.ask("PUT", path, body, headers=at(1)), 404, 412)
 
 
 # The same request again
 
 
-def test_a_request_with_a_key_is_done_once_and_answered_the_same(any_site: Site) -> None:
+@pytest.mark.every_store
+def test_a_request_with_a_key_is_done_once_and_answered_the_same(site: Site) -> None:
     key = {"Idempotency-Key": "b5e1"}
-    first = any_site.ask("POST", "/compute-resources", NAMED, headers=key)
-    again = any_site.ask("POST", "/compute-resources", NAMED, headers=key)
+    first = site.ask("POST", "/compute-resources", NAMED, headers=key)
+    again = site.ask("POST", "/compute-resources", NAMED, headers=key)
     assert (first.status_code, first.json()) == (again.status_code, again.json())
     assert first.headers["etag"] == again.headers["etag"]
-    assert any_site.get("/compute-resources?total=true")["total"] == 1
-    problem = problem_of(any_site.ask("POST", "/compute-resources", {"name": "two"}, headers=key), 409)
+    assert site.get("/compute-resources?total=true")["total"] == 1
+    problem = problem_of(site.ask("POST", "/compute-resources", {"name": "two"}, headers=key), 409)
     assert "Idempotency-Key" in problem["detail"]
-    problem_of(any_site.ask("POST", "/templates", NAMED, headers=key), 409)
+    problem_of(site.ask("POST", "/templates", NAMED, headers=key), 409)
 
 
-def test_a_request_that_failed_can_be_tried_again_with_its_key(any_site: Site) -> None:
+def test_a_request_that_failed_can_be_tried_again_with_its_key(site: Site) -> None:
     key = {"Idempotency-Key": "again"}
-    problem_of(any_site.ask("POST", "/departments", {"name": "-"}, headers=key), 422)
-    assert any_site.ask("POST", "/departments", {"name": "good"}, headers=key).status_code == 201
+    problem_of(site.ask("POST", "/departments", {"name": "-"}, headers=key), 422)
+    assert site.ask("POST", "/departments", {"name": "good"}, headers=key).status_code == 201
 
 
-def test_keys_of_others_are_their_own(any_site: Site) -> None:
-    token = any_site.token_of("bob", admin="platform")
+def test_keys_of_others_are_their_own(site: Site) -> None:
+    token = site.token_of("bob", admin="platform")
     key = {"Idempotency-Key": "mine"}
-    assert any_site.ask("POST", "/departments", {"name": "a"}, headers=key).status_code == 201
-    assert any_site.ask("POST", "/departments", {"name": "b"}, headers=key, token=token).status_code == 201
+    assert site.ask("POST", "/departments", {"name": "a"}, headers=key).status_code == 201
+    assert site.ask("POST", "/departments", {"name": "b"}, headers=key, token=token).status_code == 201
 
 
-def test_a_token_is_not_shown_again_with_a_key(any_site: Site) -> None:
+def test_a_token_is_not_shown_again_with_a_key(site: Site) -> None:
     key = {"Idempotency-Key": "token"}
-    text = any_site.make("/tokens", {"name": "laptop"}, headers=key)["token"]
-    answer = any_site.ask("POST", "/tokens", {"name": "laptop"}, headers=key)
+    text = site.make("/tokens", {"name": "laptop"}, headers=key)["token"]
+    answer = site.ask("POST", "/tokens", {"name": "laptop"}, headers=key)
     problem_of(answer, 409)
     assert text not in answer.text
 

@@ -47,11 +47,12 @@ def kept(site: Site, run_id: str) -> dict[str, int]:
 
 
 @pytest.fixture
-def run(two: Site) -> tuple[Site, str, str]:
-    """A server on every database, with a run that goes on, and its token."""
-    return (two, *start(two))
+def run(filled_site: Site) -> tuple[Site, str, str]:
+    """A server, the ID of a run in progress, and the token of that run."""
+    return (filled_site, *start(filled_site))
 
 
+@pytest.mark.every_store
 def test_a_run_fetches_its_code_and_hands_over_its_files(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
     code = site.ask("GET", f"/runs/{run_id}/code", token=token)

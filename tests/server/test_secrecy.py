@@ -79,11 +79,11 @@ def test_a_line_of_the_log_says_who_asked_what_and_how_it_went(site: Site, log: 
 # What nobody may learn
 
 
+@pytest.mark.every_store
 def test_no_token_secret_or_word_is_told_anywhere(
-    any_site: Site, log: list[MutableMapping[str, Any]], caplog: pytest.LogCaptureFixture
+    site: Site, log: list[MutableMapping[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Plant values, use them in every way, right and wrong, ask for everything: they must be nowhere."""
-    site = any_site
     things = fill(site, "alpha")
     planted = {"secret": "PLANTED-s3cr3t-value", "wrong": "PLANTED-not-a-token", "key": "PLANTED-idempotency"}
     told: list[str] = []

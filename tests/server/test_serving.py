@@ -9,12 +9,10 @@ import pytest
 
 from fairlead.model.observations import Reach
 from tests.server.conftest import Lines
-from tests.server.sites import PROBLEM, cookie_in, problem_of
+from tests.server.sites import COOKIE, PROBLEM, cookie_in, problem_of
 from tests.server.stages import Stage
 from tests.server.test_sessions import sign_in
 from tests.server.upstreams import MEBIBYTE, PATIENCE, Program, headers_of, read_all, wait_until
-
-SESSION = "fairlead_session"
 
 
 @pytest.fixture
@@ -162,7 +160,7 @@ def test_without_a_token_nobody_is_let_in_and_no_cookie_counts(stage: Stage, pro
         {"Authorization": "Bearer"},
         {"Authorization": "Bearer fl_wrong"},
         {"Authorization": f"Basic {stage.site.token}"},
-        {"Cookie": f"{SESSION}={session}"},
+        {"Cookie": f"{COOKIE}={session}"},
         {"Cookie": f"fairlead_entrance={stage.enter(run_id)}"},
     )
     for headers in said:

@@ -8,10 +8,9 @@ import pytest
 from fairlead.model.observations import Reach
 from fairlead.server.proxying.headers import make_answer_headers
 from fairlead.server.proxying.targets import Target
+from tests.server.sites import COOKIE
 from tests.server.stages import Stage
 from tests.server.upstreams import PATIENCE, Program, headers_of, read_all
-
-SESSION = "fairlead_session"
 
 
 @pytest.fixture
@@ -46,11 +45,11 @@ def send_raw(stage: Stage, text: bytes) -> bytes:
 
 
 def test_neither_tokens_nor_cookies_of_fairlead_reach_a_run(stage: Stage, reach: Reach) -> None:
-    cookies = [f"{SESSION}=a", "own=1", "__Host-fairlead_entrance=b", "FAIRLEAD_LOGIN=c", "Fairlead_x=d", "two=2"]
+    cookies = [f"{COOKIE}=a", "own=1", "__Host-fairlead_entrance=b", "FAIRLEAD_LOGIN=c", "Fairlead_x=d", "two=2"]
     headers = [
         ("Authorization", f"Bearer {stage.site.token}"),
         ("Cookie", "; ".join(cookies)),
-        ("Cookie", f"three=3;{SESSION}=e"),
+        ("Cookie", f"three=3;{COOKIE}=e"),
         ("Proxy-Authorization", "Basic f"),
     ]
     answer = stage.client.get(f"/served/{stage.serve(reach)}/", headers=headers)

@@ -29,10 +29,10 @@ from tests.services.worlds import World, refused
         ({"mig": "2g.10gb"}, {"devices": 1, "mig": "2g.10gb"}),
     ],
 )
-def test_gpus_are_kept_as_they_were_asked_for(memory_world: World, asked: Any, kept: Any) -> None:
-    record = memory_world.offer("gpu", resources={"gpu": asked})
+def test_gpus_are_kept_as_they_were_asked_for(world: World, asked: Any, kept: Any) -> None:
+    record = world.offer("gpu", resources={"gpu": asked})
     assert record.requirements["resources"]["gpu"] == kept
-    assert memory_world.preview(profile="gpu")["violations"] == []
+    assert world.preview(profile="gpu")["violations"] == []
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_a_share_is_refused_where_the_only_cluster_in_reach_has_whole_gpus(world
         ({"disk": "1Ti"}, {"disk": {"requests": "1Ti"}}),
     ],
 )
-def test_other_amounts_are_kept_in_their_one_form(memory_world: World, resources: Any, kept: Any) -> None:
-    record = memory_world.offer("some", resources=resources)
+def test_other_amounts_are_kept_in_their_one_form(world: World, resources: Any, kept: Any) -> None:
+    record = world.offer("some", resources=resources)
     assert record.requirements["resources"] == kept
 
 

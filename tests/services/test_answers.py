@@ -26,21 +26,22 @@ KEYED: Mapping[str, Callable[[World, Call], Any]] = {
 
 
 @pytest.mark.parametrize("what", KEYED)
-def test_a_request_that_is_sent_again_is_answered_the_same_and_done_once(memory_world: World, what: str) -> None:
-    memory_world.offer("base")
+def test_a_request_that_is_sent_again_is_answered_the_same_and_done_once(world: World, what: str) -> None:
+    world.offer("base")
     act, call = KEYED[what], call_as(key="k", fingerprint="f")
-    first = act(memory_world, call)
-    told = memory_world.told()
-    memory_world.clock.pass_by(hours=47)
-    assert act(memory_world, call) == first
-    assert memory_world.told() == told
+    first = act(world, call)
+    told = world.told()
+    world.clock.pass_by(hours=47)
+    assert act(world, call) == first
+    assert world.told() == told
     with pytest.raises(Conflict, match="used for another request"):
-        act(memory_world, call_as(key="k", fingerprint="other"))
+        act(world, call_as(key="k", fingerprint="other"))
     if what not in ("a run",):  # which has no name that could be taken
         with pytest.raises(FairleadError):
-            act(memory_world, call_as(key="another", fingerprint="f"))
+            act(world, call_as(key="another", fingerprint="f"))
 
 
+@pytest.mark.every_store
 def test_an_answer_comes_back_from_every_store_as_it_was_given(world: World) -> None:
     world.offer("base")
     for number, act in enumerate(KEYED.values()):

@@ -83,6 +83,7 @@ def test_a_change_in_a_file_is_a_change_of_that_object_alone(world: World) -> No
     assert world.services.compute_resources.get(world.root, "big").revision == 2
 
 
+@pytest.mark.every_store
 def test_what_is_gone_from_the_files_is_removed_where_that_is_asked(world: World) -> None:
     apply(world, DOCUMENTS)
     world.offer("by-hand", scope="department/sound")
@@ -118,6 +119,7 @@ def test_prune_does_not_remove_what_runs_use(world: World) -> None:
     assert [user["name"] for user in caught.value.used_by] == [run.id]
 
 
+@pytest.mark.every_store
 def test_a_dry_run_says_the_same_and_keeps_nothing(world: World) -> None:
     before, exported = world.told(), world.services.applying.export(world.root)
     dry = apply(world, DOCUMENTS, dry_run=True, prune=True)
@@ -129,6 +131,7 @@ def test_a_dry_run_says_the_same_and_keeps_nothing(world: World) -> None:
     assert world.services.compute_resources.get(world.root, "big").name == "big"
 
 
+@pytest.mark.every_store
 def test_after_a_dry_run_previews_see_none_of_it(world: World) -> None:
     strict: Documents = [{"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 0}}}]
     apply(world, strict, dry_run=True)
@@ -176,6 +179,7 @@ def test_what_was_made_by_hand_is_taken_over(world: World) -> None:
     assert world.services.compute_resources.get(world.root, "big").managed_by == "files"
 
 
+@pytest.mark.every_store
 def test_everything_that_is_wrong_is_told_at_once_and_nothing_is_kept(world: World) -> None:
     before = world.told()
     wrong: Documents = [
@@ -288,6 +292,7 @@ def test_an_editor_applies_what_they_may_and_is_told_of_the_rest(world: World) -
     assert [item.rule for item in caught.value.violations] == ["forbidden", "forbidden", "scope"]
 
 
+@pytest.mark.every_store
 def test_a_moved_department_in_the_files_takes_its_assets_along(world: World) -> None:
     apply(world, DOCUMENTS)
     moved = changed(DOCUMENTS, "sound", parent="cluster/main")

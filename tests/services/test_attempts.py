@@ -9,29 +9,15 @@ from fairlead.core import cursors
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unauthenticated, Unavailable
 from fairlead.model.observations import LogPage, Phase
 from fairlead.model.records import RunFileRecord
-from fairlead.ports import Store
 from fairlead.run_files import save_file
 from fairlead.run_tokens import seal_run_token
 from fairlead.services.calls import Call
 from fairlead.services.executions import Executions
 from tests.contracts.executors import MemoryExecutor
-from tests.contracts.memory import MemoryStore
 from tests.making import PYTHON
-from tests.services.executing import CODE, DIGEST, HOME, OTHER, Platform, found_platform
+from tests.services.executing import CODE, DIGEST, HOME, OTHER, Platform
 from tests.services.test_handovers import kept, put
 from tests.services.worlds import call_as, refused, says
-
-
-@pytest.fixture
-def platform(memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform in memory whose runs are executed."""
-    return found_platform(memory_store, monkeypatch)
-
-
-@pytest.fixture
-def kept_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """The same on every kind of store in turn."""
-    return found_platform(store, monkeypatch)
 
 
 def begin(platform: Platform, **asked: Any) -> str:
@@ -89,8 +75,7 @@ BETWEEN = [
 # Logs
 
 
-def test_the_log_of_a_run_is_that_of_its_last_try(kept_platform: Platform) -> None:
-    platform = kept_platform
+def test_the_log_of_a_run_is_that_of_its_last_try(platform: Platform) -> None:
     run = begin(platform)
     assert read_all(platform, run) == LINES[:1]
     fail(platform, run)
@@ -228,8 +213,8 @@ def test_a_try_that_is_not_there_is_not_found(platform: Platform, attempt: int) 
             reading()
 
 
-def test_tries_are_listed_with_the_present_one(kept_platform: Platform) -> None:
-    platform = kept_platform
+@pytest.mark.every_store
+def test_tries_are_listed_with_the_present_one(platform: Platform) -> None:
     executions, root = platform.world.services.executions, platform.world.root
     run = begin(platform, resources={"mem": "1Gi"})
     (only,) = executions.attempts(root, run)
@@ -319,8 +304,8 @@ def test_the_token_of_a_try_dies_with_it(platform: Platform) -> None:
     assert (kept(platform, run), kept(platform, f"{run}-2")) == ({"output/a": b"first"}, {"output/a": b"second"})
 
 
-def test_files_of_all_tries_go_with_the_run_and_each_alone_where_that_is_said(kept_platform: Platform) -> None:
-    platform = kept_platform
+@pytest.mark.every_store
+def test_files_of_all_tries_go_with_the_run_and_each_alone_where_that_is_said(platform: Platform) -> None:
     store, now = platform.world.store, platform.world.clock()
     run, other = begin(platform), begin(platform)
     executions = [run, f"{run}-2", f"{run}-20", other]

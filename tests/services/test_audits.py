@@ -152,12 +152,12 @@ def furnish(world: World) -> None:
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_every_write_makes_its_entry_and_no_other(memory_world: World, write: str) -> None:
-    furnish(memory_world)
-    before = memory_world.audit()
+def test_every_write_makes_its_entry_and_no_other(world: World, write: str) -> None:
+    furnish(world)
+    before = world.audit()
     act, expected = WRITES[write]
-    act(memory_world, WHO)
-    made = memory_world.audit()[len(before) :]
+    act(world, WHO)
+    made = world.audit()[len(before) :]
     told = [(item.action, "*" if item.action.startswith("run.") else item.name, item.scope) for item in made]
     assert sorted(told) == sorted(expected)
     for entry in made:
@@ -185,17 +185,18 @@ def test_entries_say_what_was_and_what_is(world: World) -> None:
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_refused_write_leaves_no_entry(memory_world: World, write: str) -> None:
-    furnish(memory_world)
-    before = memory_world.audit()
+def test_a_refused_write_leaves_no_entry(world: World, write: str) -> None:
+    furnish(world)
+    before = world.audit()
     act, _ = WRITES[write]
     for call in (call_as("nobody"), replace(call_as("nobody"), revision=99)):
         if write != "make a token":  # which everybody may make for themselves
             with pytest.raises(FairleadError):
-                act(memory_world, call)
-    assert memory_world.audit() == before
+                act(world, call)
+    assert world.audit() == before
 
 
+@pytest.mark.every_store
 def test_a_change_that_fails_half_way_leaves_no_entry(world: World) -> None:
     world.offer("big")
     world.add_template("t", scope=VISION, profile="big")
@@ -219,6 +220,7 @@ def test_looking_leaves_no_entry(world: World) -> None:
     assert world.audit() == before
 
 
+@pytest.mark.every_store
 def test_the_audit_is_filtered_by_every_column(world: World) -> None:
     furnish(world)
     world.clock.pass_by(days=2)
@@ -251,6 +253,7 @@ def test_administrators_read_of_what_they_govern_alone(world: World) -> None:
             world.services.audits.page(world.grant(role, role, "platform"), listing())
 
 
+@pytest.mark.every_store
 def test_an_export_is_whole_and_the_oldest_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     furnish(world)
     monkeypatch.setattr("fairlead.services.audits.AT_ONCE", 3)

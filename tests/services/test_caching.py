@@ -18,6 +18,8 @@ from fairlead.services.calls import Call
 from fairlead.services.units import Unit
 from tests.services.worlds import FOREST, LAKE, MAIN, VISION, World, found, found_world, listing, make_world, setting
 
+pytestmark = pytest.mark.every_store
+
 
 @pytest.fixture
 def pair(database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch) -> tuple[World, World]:

@@ -12,17 +12,10 @@ from fairlead.ports import Store
 from fairlead.services.calls import Call
 from fairlead.services.capacities import Capacity, Offer
 from tests.contracts.executors import MemoryExecutor
-from tests.contracts.memory import MemoryStore
 from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
 from tests.services.worlds import call_as
 
 LABELS = {"pool": "big", "nvidia.com/gpu.product": "A100"}
-
-
-@pytest.fixture
-def platform(memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform in memory whose runs are executed."""
-    return found_platform(memory_store, monkeypatch)
 
 
 def show(platform: Platform, call: Call | None = None, **asked: str) -> list[Capacity]:

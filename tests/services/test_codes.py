@@ -8,17 +8,10 @@ import pytest
 
 from fairlead.errors import Forbidden, NotFound, RequestRejected
 from fairlead.model.records import BlobRecord, CodeRecord
-from fairlead.ports import Store
 from fairlead.services.codes import KeptCode
 from tests.making import PYTHON
-from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform, found_platform
+from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform
 from tests.services.worlds import call_as, found, refused
-
-
-@pytest.fixture
-def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform on every kind of store in turn."""
-    return found_platform(store, monkeypatch)
 
 
 def count(platform: Platform) -> tuple[int, int]:
@@ -27,6 +20,7 @@ def count(platform: Platform) -> tuple[int, int]:
         return tx.count(CodeRecord), tx.count(BlobRecord)
 
 
+@pytest.mark.every_store
 def test_code_is_kept_once_under_its_digest(platform: Platform) -> None:
     codes, root = platform.world.services.codes, platform.world.root
     with pytest.raises(NotFound, match="there is no code"):
@@ -52,6 +46,7 @@ def test_each_project_sends_its_own_code_and_it_is_kept_once(platform: Platform)
     platform.submit(OTHER, function={**PYTHON, "code": DIGEST})
 
 
+@pytest.mark.every_store
 def test_the_same_code_that_many_send_at_once_is_kept_once_for_each_project(platform: Platform) -> None:
     codes, root = platform.world.services.codes, platform.world.root
     together = threading.Barrier(8)

@@ -43,6 +43,7 @@ def test_a_compute_resource_says_all_that_the_table_shows(world: World) -> None:
     assert world.services.compute_resources.get(world.root, kept.id) == kept
 
 
+@pytest.mark.every_store
 def test_a_name_is_unique_on_the_platform(world: World) -> None:
     world.offer("big", scope=FOREST)
     with pytest.raises(Conflict, match="already a compute resource big"):
@@ -50,6 +51,7 @@ def test_a_name_is_unique_on_the_platform(world: World) -> None:
     world.offer("BIG", scope=LAKE)  # as on a file system that tells letters apart
 
 
+@pytest.mark.every_store
 def test_what_users_use_is_counted(world: World) -> None:
     world.offer("big")
     world.add_template("t", profile="big")
@@ -96,28 +98,27 @@ def test_an_edit_replaces_the_fields_that_are_said_and_no_others(world: World) -
         ({"description": 7, "scope": 7}, [("description", "text"), ("scope", "scope")]),
     ],
 )
-def test_a_wrong_edit_is_refused_and_changes_nothing(
-    memory_world: World, change: dict[str, Any], expected: Any
-) -> None:
-    memory_world.offer("big")
+def test_a_wrong_edit_is_refused_and_changes_nothing(world: World, change: dict[str, Any], expected: Any) -> None:
+    world.offer("big")
     with pytest.raises(RequestRejected) as caught:
-        memory_world.services.compute_resources.edit(memory_world.root, "big", change)
+        world.services.compute_resources.edit(world.root, "big", change)
     assert refused(caught) == expected
-    assert memory_world.services.compute_resources.get(memory_world.root, "big").revision == 1
+    assert world.services.compute_resources.get(world.root, "big").revision == 1
 
 
-def test_a_field_may_be_spelled_as_elsewhere_in_an_edit(memory_world: World) -> None:
-    memory_world.offer("big")
-    edited = memory_world.services.compute_resources.edit(memory_world.root, "big", {"workloadTypes": ["training"]})
+def test_a_field_may_be_spelled_as_elsewhere_in_an_edit(world: World) -> None:
+    world.offer("big")
+    edited = world.services.compute_resources.edit(world.root, "big", {"workloadTypes": ["training"]})
     assert edited.workload_types == ["training"]
 
 
-def test_the_revision_is_counted_by_the_server_from_the_start(memory_world: World) -> None:
+def test_the_revision_is_counted_by_the_server_from_the_start(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
-        memory_world.offer("big", revision=7)
+        world.offer("big", revision=7)
     assert refused(caught) == [("revision", "read_only")]
 
 
+@pytest.mark.every_store
 def test_of_two_edits_of_one_revision_the_second_is_told(world: World) -> None:
     world.offer("big")
     read = call_as(revision=1)
@@ -130,6 +131,7 @@ def test_of_two_edits_of_one_revision_the_second_is_told(world: World) -> None:
     assert world.services.compute_resources.get(world.root, "big").description == "first"
 
 
+@pytest.mark.every_store
 def test_a_rename_keeps_identity_templates_policies_and_successors(world: World) -> None:
     services, root = world.services, world.root
     before = world.offer("big", resources={"cpu": 3})
@@ -183,6 +185,7 @@ def test_a_rename_reaches_the_settings(world: World) -> None:
     assert setting(world.preview(), "profile") == "large"
 
 
+@pytest.mark.every_store
 def test_a_name_that_is_taken_cannot_be_taken_by_a_rename_or_a_copy(world: World) -> None:
     world.offer("big")
     world.offer("small")
@@ -255,17 +258,18 @@ def test_a_restored_one_can_be_chosen_again(world: World) -> None:
         ("narrow", "narrow is at project/forest, which does not reach all that platform reaches"),
     ],
 )
-def test_a_successor_must_be_able_to_stand_in(memory_world: World, successor: str, message: str) -> None:
+def test_a_successor_must_be_able_to_stand_in(world: World, successor: str, message: str) -> None:
     for name in ("old", "gone"):
-        memory_world.offer(name)
-    memory_world.offer("narrow", scope=FOREST)
-    memory_world.services.compute_resources.archive(memory_world.root, "gone", None)
+        world.offer(name)
+    world.offer("narrow", scope=FOREST)
+    world.services.compute_resources.archive(world.root, "gone", None)
     with pytest.raises(RequestRejected) as caught:
-        memory_world.services.compute_resources.archive(memory_world.root, "old", successor)
+        world.services.compute_resources.archive(world.root, "old", successor)
     assert refused(caught) == [("successor", "successor")]
     assert caught.value.violations[0].message == message
 
 
+@pytest.mark.every_store
 def test_what_is_used_cannot_be_deleted_and_says_by_what(world: World) -> None:
     services, root = world.services, world.root
     world.offer("big")

@@ -76,6 +76,7 @@ def test_a_kubeconfig_is_set_described_and_deleted(world: World) -> None:
     ]
 
 
+@pytest.mark.every_store
 def test_only_the_context_that_is_meant_is_kept_and_sealed(world: World) -> None:
     put(world)
     record = kept(world)
@@ -129,6 +130,7 @@ def test_a_project_may_have_a_secret_of_that_name(world: World) -> None:
         world.services.places.delete(world.root, FOREST)
 
 
+@pytest.mark.every_store
 def test_a_kubeconfig_goes_with_its_cluster_and_follows_its_name(world: World) -> None:
     services, root = world.services, world.root
     services.places.create(root, Cluster(name="spare"))
@@ -192,20 +194,20 @@ def test_of_two_writers_of_one_revision_the_second_is_told(world: World) -> None
 
 
 @pytest.mark.parametrize("scope", ["cluster/none", "platform", LAKE, "department/vision", "cluster/"])
-def test_only_clusters_are_reached(memory_world: World, scope: str) -> None:
-    for ask in (memory_world.services.connections.get, memory_world.services.connections.check):
+def test_only_clusters_are_reached(world: World, scope: str) -> None:
+    for ask in (world.services.connections.get, world.services.connections.check):
         with pytest.raises(NotFound):
-            ask(memory_world.root, scope)
+            ask(world.root, scope)
 
 
 @pytest.mark.parametrize(
     ("said", "told"),
     [({"executor": "local"}, "executor: local"), ({"connection": "in_cluster"}, "connection: in_cluster")],
 )
-def test_who_is_reached_otherwise_needs_none(memory_world: World, said: dict[str, Any], told: str) -> None:
-    memory_world.services.places.create(memory_world.root, Cluster(name="near", **said))
+def test_who_is_reached_otherwise_needs_none(world: World, said: dict[str, Any], told: str) -> None:
+    world.services.places.create(world.root, Cluster(name="near", **said))
     with pytest.raises(Conflict, match=f"cluster/near has {told}"):
-        put(memory_world, scope="cluster/near")
+        put(world, scope="cluster/near")
 
 
 BAD = {
@@ -225,20 +227,20 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_used_is_refused_and_not_repeated(memory_world: World, case: str) -> None:
+def test_what_cannot_be_used_is_refused_and_not_repeated(world: World, case: str) -> None:
     text, expected = BAD[case]
     with pytest.raises(RequestRejected) as caught:
-        put(memory_world, text)
+        put(world, text)
     assert refused(caught) == [expected]
     assert "planted" not in str(caught.value)
-    assert kept(memory_world) is None
+    assert kept(world) is None
 
 
-def test_what_is_wrong_leaves_what_was_there(memory_world: World) -> None:
-    put(memory_world)
+def test_what_is_wrong_leaves_what_was_there(world: World) -> None:
+    put(world)
     with pytest.raises(RequestRejected):
-        put(memory_world, "- nothing")
-    assert memory_world.services.connections.get(memory_world.root, MAIN).revision == 1
+        put(world, "- nothing")
+    assert world.services.connections.get(world.root, MAIN).revision == 1
 
 
 # Checks
@@ -277,13 +279,13 @@ def test_a_cluster_whose_certificate_nobody_looks_at_is_told(
     assert (first.name, first.state) == ("certificate", "warning")
 
 
-def test_where_nobody_executes_the_check_says_what_is_missing(memory_world: World) -> None:
-    services, root = memory_world.services, memory_world.root
+def test_where_nobody_executes_the_check_says_what_is_missing(world: World) -> None:
+    services, root = world.services, world.root
     (check,) = services.connections.check(root, MAIN)
     assert (check.name, check.state) == ("connection", "problem")
     assert "no kubeconfig" in check.message
     assert "fairlead clusters connect main" in (check.hint or "")
-    put(memory_world)
+    put(world)
     (check,) = services.connections.check(root, MAIN)
     assert (check.state, "kubeconfig" in check.message) == ("problem", False)
     services.places.create(root, Cluster(name="box", executor="local"))

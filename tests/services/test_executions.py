@@ -7,12 +7,10 @@ import pytest
 
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.observations import Phase
-from fairlead.ports import Store
 from fairlead.services.calls import Call
 from tests.contracts.executors import MemoryExecutor
-from tests.contracts.memory import MemoryStore
 from tests.making import PYTHON
-from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform, found_platform
+from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform
 from tests.services.worlds import call_as, refused
 
 Reading = Callable[[Platform, Call, str], Any]
@@ -32,18 +30,6 @@ CHANGING: dict[str, Reading] = {
     "stop": lambda p, c, r: p.world.services.runs.stop(c, r),
     "delete": lambda p, c, r: p.world.services.runs.delete(c, r),
 }
-
-
-@pytest.fixture
-def platform(memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform in memory whose runs are executed."""
-    return found_platform(memory_store, monkeypatch)
-
-
-@pytest.fixture
-def kept_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """The same on every kind of store in turn."""
-    return found_platform(store, monkeypatch)
 
 
 def start(platform: Platform, scope: str = HOME, **asked: Any) -> str:
@@ -90,8 +76,7 @@ def test_a_viewer_changes_nothing_and_a_stranger_does_not_know_of_it(platform: P
     assert platform.run(run) == before
 
 
-def test_what_came_of_a_run_is_told_when_it_has_ended(kept_platform: Platform) -> None:
-    platform = kept_platform
+def test_what_came_of_a_run_is_told_when_it_has_ended(platform: Platform) -> None:
     executions, root = platform.world.services.executions, platform.world.root
     going = start(platform)
     with pytest.raises(Conflict, match="is running"):
@@ -245,8 +230,8 @@ def test_a_run_on_another_machine_is_told_where_to_be_asked_for(platform: Platfo
 
 
 @pytest.mark.parametrize("far", ["queued", "pending", "running", "stopping", "ended"])
-def test_a_run_is_stopped_in_every_state_and_says_what_happens(kept_platform: Platform, far: str) -> None:
-    platform, stop = kept_platform, kept_platform.world.services.runs.stop
+def test_a_run_is_stopped_in_every_state_and_says_what_happens(platform: Platform, far: str) -> None:
+    stop = platform.world.services.runs.stop
     run = platform.submit()
     if far != "queued":
         platform.control().look(set())

@@ -6,6 +6,7 @@ from fairlead.services import feeds
 from tests.services.worlds import FOREST, LAKE, World
 
 
+@pytest.mark.every_store
 def test_a_look_finds_what_changed_and_what_is_gone(world: World) -> None:
     root, told = world.root, world.services.feeds
     old = world.submit()

@@ -8,16 +8,9 @@ from fairlead.core.fitting.grids import Grid
 from fairlead.core.fitting.surveying import Survey
 from fairlead.errors import NotFound, RequestRejected, Unavailable
 from fairlead.services.calls import Call
-from tests.contracts.memory import MemoryStore
 from tests.making import PYTHON
-from tests.services.executing import FAR, HOME, OTHER, Platform, found_platform
+from tests.services.executing import FAR, HOME, OTHER, Platform
 from tests.services.worlds import call_as, make_asked, refused
-
-
-@pytest.fixture
-def platform(memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform in memory whose runs are executed on a node with 8 cores and 2 GPUs."""
-    return found_platform(memory_store, monkeypatch)
 
 
 def judge(

@@ -196,6 +196,7 @@ def test_a_preview_that_was_submitted_is_void_once_its_function_is_another(world
         world.submit(function="train", plan_token=token)
 
 
+@pytest.mark.every_store
 def test_functions_go_with_their_project_and_follow_its_name(world: World) -> None:
     put(world, text=TEXT)
     world.services.places.edit(world.root, FOREST, {"name": "wood"})
@@ -212,6 +213,7 @@ def test_fit_knows_the_functions_that_are_kept(world: World) -> None:
     assert named == whole
 
 
+@pytest.mark.every_store
 def test_a_run_is_kept_where_its_function_cannot_be(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise Conflict("not now", "try again")

@@ -10,24 +10,18 @@ from fairlead.adapters.safes import KeySafe, parse_keys
 from fairlead.errors import FairleadError, Forbidden, NotFound, RequestRejected, Unauthenticated
 from fairlead.model.observations import Phase
 from fairlead.model.records import RunFileRecord
-from fairlead.ports import Sealed, Store
+from fairlead.ports import Sealed
 from fairlead.run_tokens import PREFIX, PURPOSE, seal_run_token
 from fairlead.services import handovers
 from fairlead.services.calls import Call
 from fairlead.services.handovers import Handed, Handovers, check_path
 from fairlead.services.units import TOKEN_PREFIX, Units
 from tests.making import PYTHON
-from tests.services.executing import CODE, DIGEST, HOME, Platform, found_platform
+from tests.services.executing import CODE, DIGEST, HOME, Platform
 from tests.services.worlds import KEY, OTHER_KEY, refused, says
 
 RESULT = b'{"kind": "json", "value": 7}'
 ERROR = b'{"type": "ValueError", "message": "too hot", "traceback": ""}'
-
-
-@pytest.fixture
-def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform on every kind of store in turn."""
-    return found_platform(store, monkeypatch)
 
 
 def start(platform: Platform) -> tuple[str, Call]:
@@ -274,6 +268,7 @@ def test_a_path_that_is_none_is_refused(path: str) -> None:
     assert "hand over result.json, error.json or output/" in str(caught.value.violations[0].hint)
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize(
     "path", ["output/a", "output/...", "output/..a", "output/ ", "output/a\\..\\b", "output/" + "x" * 993]
 )
@@ -312,6 +307,7 @@ def test_a_result_that_is_too_large_says_by_how_much_and_the_way_out(platform: P
     assert "a volume" in str(caught.value.violations[0].hint)
 
 
+@pytest.mark.every_store
 def test_a_run_leaves_so_many_bytes_and_no_more(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handovers, "LARGEST_OUTPUT", 100)
     run, call = start(platform)
@@ -341,6 +337,7 @@ def test_a_run_leaves_so_many_files_and_no_more(platform: Platform, monkeypatch:
     assert len(kept(platform, run)) == 2
 
 
+@pytest.mark.every_store
 def test_all_that_was_handed_over_goes_with_the_run(platform: Platform) -> None:
     run, call = start(platform)
     put(platform, call, run, "output/a")
@@ -351,6 +348,7 @@ def test_all_that_was_handed_over_goes_with_the_run(platform: Platform) -> None:
         assert tx.count(RunFileRecord) == 0
 
 
+@pytest.mark.every_store
 def test_nothing_of_what_is_refused_is_kept(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run, call = start(platform)
     monkeypatch.setattr(handovers, "LARGEST_OUTPUT", 10)

@@ -112,6 +112,7 @@ def test_a_link_is_shown_once_even_to_who_asks_again_with_the_same_key(world: Wo
         make_link(world, token.token, key="k", fingerprint="f")
 
 
+@pytest.mark.every_store
 def test_links_that_nobody_followed_are_forgotten(world: World) -> None:
     token = make_token(world)
     old = make_link(world, token.token)
@@ -162,6 +163,7 @@ def test_a_session_from_a_session_ends_with_the_token_as_well(world: World) -> N
     assert not is_in(world, fourth)
 
 
+@pytest.mark.every_store
 def test_a_token_that_is_revoked_takes_its_links_and_sessions_along(world: World) -> None:
     tokens = world.services.tokens
     token, other = make_token(world), make_token(world, name="other")

@@ -84,27 +84,27 @@ def test_a_session_ends_after_twelve_hours_and_is_forgotten_at_a_later_sign_in(w
     ],
 )
 def test_an_answer_that_is_none_to_this_attempt_is_not_taken_to_the_issuer(
-    memory_world: World, spoil: Callable[[Returned], Returned], said: str
+    world: World, spoil: Callable[[Returned], Returned], said: str
 ) -> None:
-    logins, issuer = open_logins(memory_world)
+    logins, issuer = open_logins(world)
     attempt, _ = logins.begin(Call(), BACK)
     with pytest.raises(Unauthenticated, match=said) as caught:
         logins.finish(Call(), attempt, BACK, spoil(Returned(attempt.state, "code", issuer.issuer)))
     assert caught.value.hint
     assert issuer.finished == []
-    assert memory_world.services.tokens.page(memory_world.root, listing()).items == []
+    assert world.services.tokens.page(world.root, listing()).items == []
 
 
-def test_no_issuer_gives_anybody_a_name_of_the_server_itself(memory_world: World) -> None:
-    logins, _ = open_logins(memory_world, "root@localhost")
+def test_no_issuer_gives_anybody_a_name_of_the_server_itself(world: World) -> None:
+    logins, _ = open_logins(world, "root@localhost")
     attempt, _ = logins.begin(Call(), BACK)
     with pytest.raises(Unauthenticated, match="is a user of the server itself"):
         logins.finish(Call(), attempt, BACK, Returned(attempt.state, "code"))
-    assert memory_world.services.tokens.page(memory_world.root, listing()).items == []
+    assert world.services.tokens.page(world.root, listing()).items == []
 
 
-def test_without_an_issuer_nobody_signs_in_at_one(memory_world: World) -> None:
-    logins = memory_world.services.logins
+def test_without_an_issuer_nobody_signs_in_at_one(world: World) -> None:
+    logins = world.services.logins
     assert (logins.issuer, logins.link) == (None, False)
     with pytest.raises(NotFound, match="nobody signs in here at an issuer"):
         logins.begin(Call(), BACK)

@@ -101,28 +101,28 @@ TABLE = [(deed, name) for deed, use_cases in DEEDS.items() for name in use_cases
 @pytest.mark.parametrize("role", MAY)
 @pytest.mark.parametrize(("deed", "name"), TABLE, ids=[name for _, name in TABLE])
 def test_a_role_at_a_scope_allows_its_deeds_there_and_below_alone(
-    memory_world: World, role: str, deed: str, name: str
+    world: World, role: str, deed: str, name: str
 ) -> None:
     use_case = DEEDS[deed][name]
-    user = memory_world.grant("una", role, VISION)
+    user = world.grant("una", role, VISION)
     for scope in (VISION, FOREST, SPEECH):
-        prepare(memory_world, scope)
+        prepare(world, scope)
     expected = "done" if deed in MAY[role] else "forbidden"
-    assert outcome(use_case, memory_world, user, SPEECH) == "not found"
-    assert outcome(use_case, memory_world, user, FOREST if name != "policies.put" else MEADOW) == expected
+    assert outcome(use_case, world, user, SPEECH) == "not found"
+    assert outcome(use_case, world, user, FOREST if name != "policies.put" else MEADOW) == expected
     if name not in ("compute_resources.create", "templates.create", *WORK):  # whose names are taken now
-        assert outcome(use_case, memory_world, user, VISION) == expected
+        assert outcome(use_case, world, user, VISION) == expected
 
 
 @pytest.mark.parametrize("name", [*OFFER, *GOVERN])
-def test_what_is_above_a_role_is_seen_and_not_touched(memory_world: World, name: str) -> None:
+def test_what_is_above_a_role_is_seen_and_not_touched(world: World, name: str) -> None:
     use_case = {**OFFER, **GOVERN}[name]
-    user = memory_world.grant("una", "admin", FOREST)
+    user = world.grant("una", "admin", FOREST)
     for scope in (VISION, MAIN):
-        prepare(memory_world, scope)
-        assert outcome(use_case, memory_world, user, scope) == "forbidden"
+        prepare(world, scope)
+        assert outcome(use_case, world, user, scope) == "forbidden"
         for look in ("places.get", "policies.effective", "compute_resources.get", "templates.get"):
-            assert outcome(SEE[look], memory_world, user, scope) == "done"
+            assert outcome(SEE[look], world, user, scope) == "done"
 
 
 def test_roles_of_groups_count_and_add_up(world: World) -> None:
@@ -270,6 +270,7 @@ def test_who_governs_a_department_gives_and_takes_roles_there_and_below_alone(wo
         grants.delete(ada, made.id)
 
 
+@pytest.mark.every_store
 def test_a_role_is_given_once_and_gone_at_once(world: World) -> None:
     mia = world.grant("mia", "member", FOREST)
     with pytest.raises(Conflict, match="user:mia is already member at project/forest"):

@@ -39,16 +39,16 @@ def test_a_cluster_keeps_what_was_said_of_it_and_nothing_else(world: World) -> N
 
 
 @pytest.mark.parametrize("kind", [Cluster, Department, Project])
-def test_a_name_is_taken_once_for_each_kind(memory_world: World, kind: Any) -> None:
-    memory_world.services.places.create(memory_world.root, kind(name="twin"))
+def test_a_name_is_taken_once_for_each_kind(world: World, kind: Any) -> None:
+    world.services.places.create(world.root, kind(name="twin"))
     with pytest.raises(Conflict, match=f"already a {kind.KIND}/twin"):
-        memory_world.services.places.create(memory_world.root, kind(name="twin"))
+        world.services.places.create(world.root, kind(name="twin"))
 
 
 @pytest.mark.parametrize("parent", ["department/none", "cluster/none"])
-def test_a_parent_that_is_not_there_is_a_violation(memory_world: World, parent: str) -> None:
+def test_a_parent_that_is_not_there_is_a_violation(world: World, parent: str) -> None:
     with pytest.raises(RequestRejected) as caught:
-        memory_world.services.places.create(memory_world.root, Project(name="sea", parent=parent))
+        world.services.places.create(world.root, Project(name="sea", parent=parent))
     assert refused(caught) == [("parent", "scope")]
 
 
@@ -56,9 +56,9 @@ def test_a_parent_that_is_not_there_is_a_violation(memory_world: World, parent: 
     ("scope", "parent"),
     [(VISION, FOREST), (VISION, SPEECH), (VISION, VISION), (MAIN, VISION), (MAIN, MAIN), (FOREST, LAKE)],
 )
-def test_nothing_moves_below_itself_or_out_of_its_rank(memory_world: World, scope: str, parent: str) -> None:
+def test_nothing_moves_below_itself_or_out_of_its_rank(world: World, scope: str, parent: str) -> None:
     with pytest.raises(RequestRejected) as caught:
-        memory_world.services.places.edit(memory_world.root, scope, {"parent": parent})
+        world.services.places.edit(world.root, scope, {"parent": parent})
     assert refused(caught) == [("parent", "scope")]
     assert "platform > cluster > department > project" in str(caught.value.violations[0].hint)
 
@@ -75,13 +75,14 @@ def test_nothing_moves_below_itself_or_out_of_its_rank(memory_world: World, scop
     ],
 )
 def test_a_wrong_edit_is_refused_with_all_that_is_wrong(
-    memory_world: World, change: dict[str, Any], expected: list[Any]
+    world: World, change: dict[str, Any], expected: list[Any]
 ) -> None:
     with pytest.raises(RequestRejected) as caught:
-        memory_world.services.places.edit(memory_world.root, FOREST, change)
+        world.services.places.edit(world.root, FOREST, change)
     assert refused(caught) == expected
 
 
+@pytest.mark.every_store
 def test_everything_follows_a_renamed_project(world: World) -> None:
     services, root = world.services, world.root
     world.put_policy(FOREST, rules={"resources.gpu": {"max": 1}}, switches={"existing_volumes": "allow"})
@@ -125,6 +126,7 @@ def test_a_secret_can_be_opened_after_its_project_was_renamed(world: World) -> N
     assert world.safe.open(Sealed(kept.sealed, kept.key_id), kept.id) == b"hunter2"
 
 
+@pytest.mark.every_store
 def test_everything_below_follows_a_renamed_cluster(world: World) -> None:
     world.offer("a", scope=FOREST)
     world.services.places.edit(world.root, MAIN, {"name": "prime"})
@@ -133,12 +135,14 @@ def test_everything_below_follows_a_renamed_cluster(world: World) -> None:
     assert world.preview()["violations"] == []
 
 
+@pytest.mark.every_store
 def test_a_name_that_is_taken_cannot_be_taken_by_a_rename(world: World) -> None:
     with pytest.raises(Conflict, match="already a project/meadow"):
         world.services.places.edit(world.root, FOREST, {"name": "meadow"})
     assert world.services.places.get(world.root, FOREST).revision == 1
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("change", [{"parent": "cluster/local"}, {"parent": "cluster/local", "name": "sight"}])
 def test_a_move_takes_the_assets_below_to_the_other_cluster(world: World, change: dict[str, str]) -> None:
     world.offer("near", scope=VISION)
@@ -174,6 +178,7 @@ def test_a_move_is_refused_where_a_template_would_lose_its_compute_resource(worl
     assert ("template", "t") in users_of(caught)
 
 
+@pytest.mark.every_store
 def test_a_place_with_something_in_it_is_not_removed_and_says_with_what(world: World) -> None:
     services, root = world.services, world.root
     world.put_policy(FOREST, rules={"resources.gpu": {"max": 1}}, switches={"existing_volumes": "allow"})
@@ -201,6 +206,7 @@ def test_a_place_with_something_in_it_is_not_removed_and_says_with_what(world: W
     assert users_of(caught) == [("project", "forest"), ("project", "meadow")]
 
 
+@pytest.mark.every_store
 def test_finished_runs_go_with_their_project(world: World) -> None:
     run = world.submit()
     world.services.runs.stop(world.root, run.id)
@@ -233,6 +239,7 @@ def test_an_edit_that_changes_nothing_makes_no_revision_and_no_entry(world: Worl
     assert world.told() == before
 
 
+@pytest.mark.every_store
 def test_a_list_of_places_is_searched_sorted_and_filtered(world: World) -> None:
     page = world.services.places.page
     assert names(page(world.root, listing(), "project").items) == ["default", "forest", "lake", "meadow"]

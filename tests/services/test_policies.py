@@ -45,13 +45,13 @@ def judged(verdict: Verdict) -> list[tuple[str, str, bool, list[str]]]:
         },
     ],
 )
-def test_a_policy_is_kept_as_it_was_said_even_where_it_says_nought(memory_world: World, said: dict[str, Any]) -> None:
+def test_a_policy_is_kept_as_it_was_said_even_where_it_says_nought(world: World, said: dict[str, Any]) -> None:
     policy = make(FOREST, **said)
-    memory_world.services.policies.put(memory_world.root, FOREST, policy)
-    kept = memory_world.services.policies.get(memory_world.root, FOREST)
+    world.services.policies.put(world.root, FOREST, policy)
+    kept = world.services.policies.get(world.root, FOREST)
     assert Policy.model_validate({**kept.content, "scope": FOREST}) == policy
     assert policy.to_data() == Policy.model_validate(policy.to_data()).to_data()
-    assert memory_world.services.policies.effective(memory_world.root, FOREST).scope == FOREST
+    assert world.services.policies.effective(world.root, FOREST).scope == FOREST
 
 
 def test_no_gpus_means_no_gpus(world: World) -> None:
@@ -96,6 +96,7 @@ def test_effective_names_the_scope_of_each_rule(world: World) -> None:
     assert told["defaults"] == [{"scope": "platform", "requirements": {"resources": {"cpu": {"requests": "1"}}}}]
 
 
+@pytest.mark.every_store
 def test_policies_are_listed_sorted_and_filtered(world: World) -> None:
     for scope in (VISION, "platform", FOREST):
         world.put_policy(scope, rules={"resources.gpu": {"max": 2}})
@@ -169,6 +170,7 @@ def test_a_deleted_policy_holds_no_more(world: World) -> None:
         world.services.policies.get(world.root, VISION)
 
 
+@pytest.mark.every_store
 def test_validate_lists_exactly_what_the_draft_would_refuse(world: World) -> None:
     world.offer("one", resources={"gpu": 1})
     world.offer("two", resources={"gpu": 2})

@@ -3,6 +3,8 @@
 from dataclasses import asdict, replace
 from typing import Any
 
+import pytest
+
 from fairlead.model.records import RunRecord
 from tests.services.worlds import FOREST, LAKE, MEADOW, SPEECH, VISION, World
 
@@ -39,6 +41,7 @@ def test_what_a_compute_resource_and_defaults_say_counts(world: World) -> None:
     assert (run.gpus, run.cpu_millicores) == (4, 2000)
 
 
+@pytest.mark.every_store
 def test_use_is_added_up_from_the_projects_to_the_platform(world: World) -> None:
     give_place(world, FOREST, resources={"gpu": 1, "cpu": 1, "mem": "1Gi"})
     give_place(world, FOREST, resources={"gpu": 1, "cpu": "250m", "mem": "1Gi"})
@@ -81,6 +84,7 @@ def test_those_who_see_a_scope_see_what_is_used_there_by_all(world: World) -> No
     assert (effective.used.gpu, effective.quotas[0]["used"].gpu) == (0, 3)
 
 
+@pytest.mark.every_store
 def test_the_most_that_can_be_asked_for_is_counted_too(world: World) -> None:
     for _ in range(3):
         give_place(world, replicas=10_000, resources={"mem": "7Ei", "cpu": "7E"})

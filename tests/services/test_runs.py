@@ -123,14 +123,14 @@ def test_after_a_change_the_token_is_refused(ready: World, change: str) -> None:
         {"action": "workspace", "function": {"name": "t", "kind": "container", "image": "i", "port": 80}},
     ],
 )
-def test_an_altered_request_is_not_what_was_previewed(memory_world: World, altered: Asked) -> None:
+def test_an_altered_request_is_not_what_was_previewed(world: World, altered: Asked) -> None:
     asked: Asked = {"resources": {"disk": "1Gi"}}
-    token = memory_world.preview(**asked)["token"]
+    token = world.preview(**asked)["token"]
     with pytest.raises(Conflict, match="not what was previewed"):
-        memory_world.submit(**{**asked, **altered}, plan_token=token)
+        world.submit(**{**asked, **altered}, plan_token=token)
     with pytest.raises(Conflict, match="not what was previewed"):
-        memory_world.submit(LAKE, **asked, plan_token=token)
-    memory_world.submit(**asked, plan_token=token)
+        world.submit(LAKE, **asked, plan_token=token)
+    world.submit(**asked, plan_token=token)
 
 
 def test_what_does_not_touch_the_plan_leaves_the_token_good(ready: World) -> None:
@@ -141,6 +141,7 @@ def test_what_does_not_touch_the_plan_leaves_the_token_good(ready: World) -> Non
     assert ready.submit(**ASKED, plan_token=token).state == "queued"
 
 
+@pytest.mark.every_store
 def test_a_token_works_once_even_after_its_run_is_gone(ready: World) -> None:
     token = ready.preview(**ASKED)["token"]
     run = ready.submit(**ASKED, plan_token=token)
@@ -153,14 +154,15 @@ def test_a_token_works_once_even_after_its_run_is_gone(ready: World) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "x", "0" * 32, "0" * 32 + "." + "g" * 64, "٣" * 32 + "." + "0" * 64])
-def test_a_token_that_no_preview_gave_out_is_a_violation(memory_world: World, token: str) -> None:
+def test_a_token_that_no_preview_gave_out_is_a_violation(world: World, token: str) -> None:
     with pytest.raises(RequestRejected) as caught:
-        memory_world.submit(plan_token=token)
+        world.submit(plan_token=token)
     assert refused(caught) == [("plan_token", "plan_token")]
     with pytest.raises(Conflict):
-        memory_world.submit(plan_token="0" * 32 + "." + "0" * 64)
+        world.submit(plan_token="0" * 32 + "." + "0" * 64)
 
 
+@pytest.mark.every_store
 def test_the_same_request_with_the_same_key_is_answered_the_same(ready: World) -> None:
     call = call_as(key="k1", fingerprint="a")
     first = ready.submit(call=call)
@@ -207,6 +209,7 @@ def test_a_run_is_stopped_once_and_deleted_when_it_ended(ready: World) -> None:
     assert [entry.action for entry in ready.audit(object_id=run.id)] == ["run.create", "run.stop", "run.delete"]
 
 
+@pytest.mark.every_store
 def test_runs_are_listed_the_newest_first_and_by_column(ready: World) -> None:
     runs, root = ready.services.runs, ready.root
     first, second = ready.submit(profile="big"), ready.submit(LAKE)

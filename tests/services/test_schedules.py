@@ -57,6 +57,7 @@ def test_a_schedule_is_kept_listed_changed_and_deleted(world: World) -> None:
     assert actions == ["schedule.create", "schedule.edit", "schedule.edit", "schedule.delete"]
 
 
+@pytest.mark.every_store
 def test_a_name_that_is_taken_is_a_conflict(world: World) -> None:
     keep(world)
     with pytest.raises(Conflict, match="project/forest has a schedule train already"):
@@ -79,6 +80,7 @@ def test_a_run_with_a_schedule_is_told_where_that_goes(world: World) -> None:
     assert (found.path, found.hint) == ("schedule", "send it to /projects/forest/schedules, or leave it out")
 
 
+@pytest.mark.every_store
 def test_at_each_of_its_times_a_run_is_submitted_as_whoever_wrote_it(world: World) -> None:
     keep(world, call=world.grant("ada", "member", FOREST), envs={"EPOCHS": "3"})
     look_at(world, SIX - timedelta(seconds=1))
@@ -161,6 +163,7 @@ def test_a_run_now_leaves_its_times_as_they_are(world: World) -> None:
     assert read(world) == kept
 
 
+@pytest.mark.every_store
 def test_two_servers_submit_each_time_once(world: World) -> None:
     kept = keep(world)
     world.clock.now = SIX + timedelta(seconds=1)

@@ -52,6 +52,7 @@ def test_a_secret_is_set_named_and_deleted(world: World) -> None:
         secrets.delete(root, FOREST, "TOKEN")
 
 
+@pytest.mark.every_store
 def test_the_value_is_kept_sealed_for_this_secret_alone(world: World) -> None:
     world.services.secrets.put(world.root, FOREST, "TOKEN", VALUE)
     world.services.secrets.put(world.root, FOREST, "OTHER", VALUE)
@@ -95,9 +96,9 @@ def test_the_audit_tells_of_a_secret_neither_value_nor_seal(world: World) -> Non
 
 
 @pytest.mark.parametrize("name", ["", "1ST", "with space", "a/b", "..", "x" * 254, "ä", "\0"])
-def test_a_name_that_no_process_could_be_given_is_refused(memory_world: World, name: str) -> None:
+def test_a_name_that_no_process_could_be_given_is_refused(world: World, name: str) -> None:
     with pytest.raises(RequestRejected) as caught:
-        memory_world.services.secrets.put(memory_world.root, FOREST, name, VALUE)
+        world.services.secrets.put(world.root, FOREST, name, VALUE)
     assert [path for path, _ in refused(caught)] == ["name"]
     assert VALUE not in str(caught.value)
 
@@ -140,6 +141,7 @@ def test_secrets_are_for_members_of_the_project(world: World) -> None:
     assert world.services.secrets.put(mia, FOREST, "TOKEN", "b")[0].updated_by == "mia"
 
 
+@pytest.mark.every_store
 def test_after_a_rotation_every_secret_is_sealed_anew_and_the_old_key_can_go(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

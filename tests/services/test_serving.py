@@ -1,4 +1,4 @@
-"""Who may speak to what a run serves: words that let in once, on every kind of store, and use that is noted."""
+"""Access to served runs: one-time codes that admit once, and the time of last use."""
 
 import threading
 from dataclasses import replace
@@ -67,10 +67,11 @@ class Scene:
 
 @pytest.fixture
 def scene(store: Store, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    """On every kind of store in turn."""
+    """A platform for runs that serve HTTP."""
     return Scene(store, monkeypatch)
 
 
+@pytest.mark.every_store
 def test_a_word_lets_in_once(scene: Scene) -> None:
     run = scene.serve()
     word = scene.word(run)
@@ -80,6 +81,7 @@ def test_a_word_lets_in_once(scene: Scene) -> None:
         scene.serving.enter(Call(), run.id, word)
 
 
+@pytest.mark.every_store
 def test_of_many_who_come_with_one_word_at_once_one_is_let_in(scene: Scene) -> None:
     run = scene.serve()
     # Several servers on one store, none of which knows what the others have taken.

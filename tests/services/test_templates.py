@@ -19,6 +19,7 @@ from tests.services.worlds import (
 )
 
 
+@pytest.mark.every_store
 def test_a_template_says_which_compute_resource_it_names(world: World) -> None:
     world.offer("big", resources={"cpu": 4})
     kept = world.add_template("tune", scope=VISION, profile="big", resources={"disk": "1Gi"}, description="to tune")
@@ -40,11 +41,11 @@ def test_users_may_change_what_a_template_says_and_are_told(world: World) -> Non
 
 
 @pytest.mark.parametrize("scope", ["platform", VISION, FOREST])
-def test_a_template_names_what_reaches_it(memory_world: World, scope: str) -> None:
-    memory_world.offer("low", scope=LAKE)
+def test_a_template_names_what_reaches_it(world: World, scope: str) -> None:
+    world.offer("low", scope=LAKE)
     for profile in ("low", "nothing"):
         with pytest.raises(RequestRejected) as caught:
-            memory_world.add_template("tune", scope=scope, profile=profile)
+            world.add_template("tune", scope=scope, profile=profile)
         assert refused(caught) == [("requirements.profile", "unknown_profile")]
 
 
@@ -78,6 +79,7 @@ def test_a_template_is_refused_by_the_policies_that_reach_it(world: World) -> No
     world.add_template("tune", scope=LAKE, resources={"gpu": 2}, priority_class="high")
 
 
+@pytest.mark.every_store
 def test_a_renamed_template_keeps_its_runs_and_its_successors(world: World) -> None:
     services, root = world.services, world.root
     before = world.add_template("tune")

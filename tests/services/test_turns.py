@@ -111,6 +111,7 @@ def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform:
     assert (explained["verdict"], explained["reasons"]) == ("later", [told.message])
 
 
+@pytest.mark.every_store
 def test_who_is_behind_others_is_told_so(platform: Platform) -> None:
     first, second = (wait(platform, resources={"cpu": cpu}) for cpu in (4, 1))
     told = why(platform, second)
@@ -121,6 +122,7 @@ def test_who_is_behind_others_is_told_so(platform: Platform) -> None:
     assert preview(platform, resources={"cpu": 1})["reasons"] == [told.message]
 
 
+@pytest.mark.every_store
 def test_why_and_a_preview_mind_priorities(platform: Platform) -> None:
     first, second = (wait(platform, resources={"cpu": 4}, priority=priority) for priority in (0, 3))
     assert [why(platform, run_id).position for run_id in (first, second)] == [2, 1]

@@ -23,6 +23,7 @@ def sharing(world: World) -> World:
     return world
 
 
+@pytest.mark.every_store
 def test_a_volume_is_made_listed_and_removed(world: World) -> None:
     volumes, root = world.services.volumes, world.root
     made = volumes.create(root, FOREST, make(size="10240Mi"))
@@ -55,6 +56,7 @@ def test_a_run_shares_volumes_of_its_own_project(sharing: World) -> None:
     ]
 
 
+@pytest.mark.every_store
 def test_a_volume_that_a_live_run_mounts_is_not_removed(sharing: World) -> None:
     run = sharing.submit(volumes=[SHARED])
     assert run.uses == ["volume/data"]

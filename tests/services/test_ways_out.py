@@ -68,6 +68,7 @@ def test_a_policy_can_let_what_never_fits_wait_with_a_warning(platform: Platform
     assert platform.state(run_id) == ("queued", "NeverFits")
 
 
+@pytest.mark.every_store
 def test_why_says_who_is_before_it_and_what_would_help(platform: Platform) -> None:
     first, second = wait(platform), wait(platform)
     whys = [platform.world.services.whys.why(platform.world.root, run_id) for run_id in (first, second)]
@@ -93,6 +94,7 @@ def test_one_call_takes_a_way_out(platform: Platform) -> None:
     assert {before, after.id} <= set(platform.told)
 
 
+@pytest.mark.every_store
 def test_where_the_change_is_refused_the_run_waits_on(platform: Platform) -> None:
     before = wait(platform)
     for change in ({"resources": {"cpu": 9}}, {"resources": {"cpu": "many"}}, {"nonsense": 1}):

@@ -1,0 +1,78 @@
+"""Several servers of one platform, before one cluster that any of them reaches."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from fairlead import composing
+from fairlead.controllers import runs
+from fairlead.controllers.fleets import Fleet
+from fairlead.controllers.runs import Keeper, RunController
+from fairlead.model.records import RunRecord
+from tests.contracts.executors import Kept, MemoryExecutor
+from tests.services.executing import Platform
+
+
+class Remote(MemoryExecutor):
+    """A cluster as one server sees it. It places runs by itself."""
+
+    schedules = True
+
+
+class Now:
+    """Hands that do everything at once."""
+
+    def __init__(self, do: Callable[[str], None]) -> None:
+        self.take = do
+
+    def end(self, *, wait: bool = True) -> None:
+        """There is nothing to finish."""
+
+
+class Servers:
+    """Several servers of one platform, before one cluster."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform, self.kept = platform, dict[str, Kept]()
+        self.executors: dict[str, Remote] = {}
+        self.controllers: dict[str, RunController] = {}
+
+    def start(self, name: str) -> RunController:
+        """A server that has just been started."""
+        world, platform = self.platform.world, self.platform
+        self.executors[name] = Remote(kept=self.kept)
+        fleet = Fleet({"local": platform.executor, "kubernetes": self.executors[name]})
+        self.controllers[name] = RunController(
+            world.store,
+            world.safe,
+            fleet,
+            keeper=Keeper(name, f"host-{name}", f"http://{name}"),
+            clock=world.clock,
+            make_id=composing.make_id,
+            tell=platform.told.append,
+        )
+        return self.controllers[name]
+
+    def look(self, *names: str, after: timedelta = timedelta(seconds=runs.LOOK_EVERY_SECONDS + 1)) -> None:
+        """Let time pass, and then these servers look."""
+        self.platform.world.clock.pass_by(seconds=after.total_seconds())
+        for name in names:
+            self.controllers[name].look(set())
+
+    def end(self, run: RunRecord) -> None:
+        """Let a run end."""
+        next(iter(self.executors.values())).end(run.id)
+
+    def starts_of(self, run: RunRecord) -> int:
+        """How often it was started by any of them."""
+        return sum(executor.count("start", run.id) for executor in self.executors.values())
+
+
+def found_servers(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Servers:
+    """Two servers, called one and two."""
+    monkeypatch.setattr(runs, "Hands", Now)
+    made = Servers(platform)
+    for name in ("one", "two"):
+        made.start(name)
+    return made
