@@ -42,16 +42,16 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    """What starts servers."""
-    made = Launcher(tmp_path_factory.mktemp("launcher"))
-    yield made
-    made.close()
+def site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Site]:
+    """A server that the tests of this worker share: each uses names of its own."""
+    opened = Site(Machine(tmp_path_factory.mktemp("site"), launcher))
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Site]:
-    """A server that the tests of a module share: each uses names of its own."""
+def module_site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Site]:
+    """A server that the tests of a module share, for a module that counts or changes what all tests see."""
     opened = Site(Machine(tmp_path_factory.mktemp("site"), launcher))
     yield opened
     opened.close()

@@ -25,13 +25,13 @@ PAGES = {
 
 
 @pytest.fixture(scope="module")
-def site(site: Site) -> Site:
+def site(module_site: Site) -> Site:
     """A server with one of most things."""
-    site.make_resource("shown", description="to be looked at")
-    site.api("POST", "/templates", {"name": "begun", "requirements": {"profile": "shown"}})
-    site.api("PUT", "/projects/default/secrets/HF_TOKEN", {"value": "hidden"})
-    site.api("PUT", "/policies/platform/platform", {"rules": {"resources.gpu": {"max": 8}}, "quota": {"gpu": 8}})
-    return site
+    module_site.make_resource("shown", description="to be looked at")
+    module_site.api("POST", "/templates", {"name": "begun", "requirements": {"profile": "shown"}})
+    module_site.api("PUT", "/projects/default/secrets/HF_TOKEN", {"value": "hidden"})
+    module_site.api("PUT", "/policies/platform/platform", {"rules": {"resources.gpu": {"max": 8}}, "quota": {"gpu": 8}})
+    return module_site
 
 
 def settle(page: Page) -> None:

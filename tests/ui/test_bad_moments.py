@@ -286,16 +286,3 @@ def test_a_rename_does_not_overwrite_what_somebody_else_said_meanwhile(page: Pag
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("revision 2")
     assert site.api("GET", "/compute-resources/guarded")["description"] == "by somebody else"
-
-
-def test_rows_that_clash_or_lack_a_name_are_refused_and_not_dropped(page: Page, site: Site) -> None:
-    page.goto("/new/compute-resource")
-    page.get_by_role("button", name="More settings").click()
-    for number, (name, value) in enumerate((("A", "1"), ("A", "2")), start=1):
-        page.get_by_role("button", name="Add variable").click()
-        page.get_by_role("textbox", name=f"variable {number}: name").fill(name)
-        page.get_by_role("textbox", name=f"variable {number}: value").fill(value)
-    meaning = page.get_by_role("complementary", name="What it means")
-    expect(meaning).to_contain_text("envs")
-    page.get_by_role("group", name="CPU memory per pod").get_by_text("Limit", exact=True).last.click()
-    expect(page.get_by_role("group", name="CPU memory per pod")).to_contain_text("is no amount")

@@ -18,13 +18,13 @@ MOST_ELEMENTS = 12 * MANY  # a cell is a button with a word in it
 
 
 @pytest.fixture(scope="module")
-def site(site: Site) -> Site:
+def site(module_site: Site) -> Site:
     """A server with a compute resource of one core, one that fits nowhere, and a cluster that nobody reaches."""
-    site.make_resource("one-core", requirements={"resources": {"cpu": 1, "mem": "64Mi"}})
-    site.make_resource("vast", requirements={"resources": {"cpu": 4000}}, workload_types=["training"])
-    site.api("POST", "/clusters", {"name": "edge", "executor": "kubernetes"})
-    site.make_project("shore", "cluster/edge")
-    return site
+    module_site.make_resource("one-core", requirements={"resources": {"cpu": 1, "mem": "64Mi"}})
+    module_site.make_resource("vast", requirements={"resources": {"cpu": 4000}}, workload_types=["training"])
+    module_site.api("POST", "/clusters", {"name": "edge", "executor": "kubernetes"})
+    module_site.make_project("shore", "cluster/edge")
+    return module_site
 
 
 @pytest.fixture

@@ -19,15 +19,17 @@ COLUMNS = (
 
 
 @pytest.fixture(scope="module")
-def site(site: Site) -> Site:
+def site(module_site: Site) -> Site:
     """A server with a few compute resources, on two places."""
-    site.make_department("vision")
-    site.make_project("forest", "department/vision")
+    module_site.make_department("vision")
+    module_site.make_project("forest", "department/vision")
     for name, gpu, mem in (("alpha", 0, "4Gi"), ("beta", 1, "64Gi"), ("gamma", 2, "128Gi")):
         resources = {"cpu": 2 + gpu, "mem": {"requests": mem, "limits": "unlimited"}, "gpu": gpu}
-        site.make_resource(name, description=f"{gpu} GPUs", requirements={"resources": resources})
-    site.make_resource("wood", scope="project/forest", requirements={"resources": {"cpu": "500m", "mem": "1500M"}})
-    return site
+        module_site.make_resource(name, description=f"{gpu} GPUs", requirements={"resources": resources})
+    module_site.make_resource(
+        "wood", scope="project/forest", requirements={"resources": {"cpu": "500m", "mem": "1500M"}}
+    )
+    return module_site
 
 
 def rows_of(page: Page) -> list[str]:
@@ -51,10 +53,9 @@ def test_the_table_has_every_column_of_the_seed(page: Page, site: Site) -> None:
     cells = row(page, "beta").get_by_role("cell").all_inner_texts()
     assert cells[1:3] == ["beta", "1 GPUs"]
     assert cells[4:12] == ["1", "100%", "64Gi", "Unlimited", "3", "–", "platform", "0"]
-    assert row(page, "alpha").get_by_role("cell").all_inner_texts()[4:6] == ["0", "–"]
 
 
-def test_a_filter_is_added_for_a_column_and_taken_away(page: Page, site: Site) -> None:
+def test_a_table_is_filtered_searched_and_sorted(page: Page, site: Site) -> None:
     open_table(page)
     page.get_by_role("button", name="Add filter").click()
     page.get_by_role("combobox", name="Column", exact=True).click()
@@ -67,6 +68,22 @@ def test_a_filter_is_added_for_a_column_and_taken_away(page: Page, site: Site) -
     page.get_by_role("button", name="Remove the filter CPU memory request at least 64Gi").click()
     expect(page.get_by_role("link", name="wood", exact=True)).to_be_visible()
 
+    page.keyboard.press("/")
+    page.keyboard.type("2 gpus")
+    expect(page.get_by_role("status").filter(has_text="1 compute resource")).to_be_visible()
+    assert rows_of(page) == ["gamma"]
+    page.get_by_role("textbox", name="Search").fill("nowhere")
+    expect(page.get_by_text("No compute resources match")).to_be_visible()
+    page.get_by_role("button", name="Clear search and filters").click()
+
+    header = page.get_by_role("columnheader", name="CPU memory request")
+    header.get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "ascending")
+    expect(page.locator("tbody tr td[data-first]").first).to_have_text("wood")
+    header.get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "descending")
+    expect(page.locator("tbody tr td[data-first]").first).to_have_text("gamma")
+
 
 def test_a_value_that_is_none_is_refused_with_the_reason(page: Page, site: Site) -> None:
     page.goto("/compute-resources?mem_request=>=lots")
@@ -75,31 +92,6 @@ def test_a_value_that_is_none_is_refused_with_the_reason(page: Page, site: Site)
     expect(alert).to_contain_text("mem_request")
     page.get_by_role("button", name="Clear all").click()
     expect(page.get_by_role("link", name="alpha", exact=True)).to_be_visible()
-
-
-def test_searching_finds_parts_of_texts(page: Page, site: Site) -> None:
-    open_table(page)
-    page.keyboard.press("/")
-    page.keyboard.type("2 gpus")
-    expect(page.get_by_role("status").filter(has_text="1 compute resource")).to_be_visible()
-    assert rows_of(page) == ["gamma"]
-    assert asked(page) == {"search": ["2 gpus"]}
-    page.get_by_role("textbox", name="Search").fill("nowhere")
-    expect(page.get_by_text("No compute resources match")).to_be_visible()
-    page.get_by_role("button", name="Clear search and filters").click()
-    expect(page.get_by_role("link", name="alpha", exact=True)).to_be_visible()
-
-
-def test_a_click_on_a_header_sorts_and_another_turns_it_round(page: Page, site: Site) -> None:
-    open_table(page)
-    header = page.get_by_role("columnheader", name="CPU memory request")
-    header.get_by_role("button").click()
-    expect(header).to_have_attribute("aria-sort", "ascending")
-    expect(page.locator("tbody tr td[data-first]").first).to_have_text("wood")
-    header.get_by_role("button").click()
-    expect(header).to_have_attribute("aria-sort", "descending")
-    expect(page.locator("tbody tr td[data-first]").first).to_have_text("gamma")
-    assert asked(page) == {"sort": ["-mem_request"]}
 
 
 def test_columns_are_chosen_and_remembered_and_a_view_can_be_shared(page: Page, site: Site, browsing: Browsing) -> None:
@@ -197,24 +189,18 @@ def test_a_compute_resource_is_added_step_by_step(page: Page, site: Site) -> Non
     }
 
 
-def test_a_part_of_a_gpu_can_be_asked_for_of_one_device_alone(page: Page, site: Site) -> None:
+def test_a_part_of_one_gpu_is_requested_with_a_limit_only_if_the_switch_allows_it(page: Page, site: Site) -> None:
     page.goto("/new/compute-resource")
-    devices = page.get_by_role("textbox", name="GPU devices per pod")
     parts = page.get_by_role("radiogroup", name="GPU memory per device")
-    for count, offered in (("0", 0), ("2", 0), ("1", 1)):
-        devices.fill(count)
+    for count, offered in (("2", 0), ("1", 1)):
+        page.get_by_role("textbox", name="GPU devices per pod").fill(count)
         expect(parts).to_have_count(offered)
     parts.get_by_text("Part of it").click()
     page.get_by_role("combobox", name="Memory format").click()
-    expect(page.get_by_role("listbox").get_by_role("option")).to_have_count(6)
-    formats = page.get_by_role("listbox").get_by_role("option").all_inner_texts()
-    assert [each.split(" ")[0] for each in formats] == ["%", "MB", "GB", "MiB", "GiB", "Multi-instance"]
     page.get_by_role("option", name="MIG").click()
     page.get_by_role("textbox", name="MIG profile").fill("1g.5gb")
     expect(page.get_by_role("complementary", name="What it means")).to_contain_text("MIG")
 
-
-def test_a_limit_of_gpu_memory_is_offered_only_where_the_switch_allows_it(page: Page, site: Site) -> None:
     site.api("PATCH", "/clusters/local", {"gpu_sharing": "kai"})
     limit = page.get_by_role("switch", name="GPU memory limit")
     platform = "/policies/platform/platform"
@@ -222,7 +208,7 @@ def test_a_limit_of_gpu_memory_is_offered_only_where_the_switch_allows_it(page: 
         site.api("PUT", platform, {"switches": {"gpu_memory_limits": allowed}}, If_Match="*")
         page.goto("/new/compute-resource")
         page.get_by_role("textbox", name="GPU devices per pod").fill("1")
-        page.get_by_role("radiogroup", name="GPU memory per device").get_by_text("Part of it").click()
+        parts.get_by_text("Part of it").click()
         page.get_by_role("textbox", name="GPU memory request").fill("50")
         expect(limit).to_have_count(int(allowed))
     limit.check(force=True)
@@ -253,11 +239,3 @@ def test_every_violation_stands_at_its_field_while_one_types(page: Page, site: S
     expect(page.get_by_role("textbox", name="Name", exact=True)).to_have_attribute("aria-invalid", "true")
     expect(page.get_by_role("complementary", name="What it means")).to_contain_text("3 things are wrong")
     check_accessibility(page)
-
-
-def test_a_name_that_is_taken_is_told(page: Page, site: Site) -> None:
-    page.goto("/new/compute-resource")
-    page.get_by_role("textbox", name="Name", exact=True).fill("alpha")
-    page.get_by_role("button", name="Create compute resource").click()
-    expect(page.get_by_role("alert")).to_contain_text("alpha")
-    expect(page).to_have_url(re.compile("/new/compute-resource$"))

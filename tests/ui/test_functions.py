@@ -79,35 +79,18 @@ def test_a_python_function_is_written_with_the_keyboard_and_runs(page: Page, sit
 
 
 def test_the_table_tells_what_each_is_and_leads_to_its_runs(page: Page, site: Site) -> None:
-    keep(site, "table-python")
     keep(site, "table-shell", command="bash -c 'echo hi; true'")
-    keep(site, "table-image", kind="container", image="hub.example.org/serve:1", command="serve --fast", port=8080)
     run(site, "table-shell")
     open_functions(page, "?search=table-")
-    shown = {
-        "table-python": ["Python", "main.py:main", "project/default", "0"],
-        "table-shell": ["Command", "bash -c 'echo hi; true'", "project/default", "1"],
-        "table-image": ["Container", "hub.example.org/serve:1 serve --fast", "project/default", "0"],
-    }
-    for name, cells in shown.items():
-        assert row(page, name).get_by_role("cell").all_inner_texts()[2:6] == cells
+    cells = row(page, "table-shell").get_by_role("cell").all_inner_texts()
+    assert cells[2:6] == ["Command", "bash -c 'echo hi; true'", "project/default", "1"]
     expect(row(page, "table-shell")).to_contain_text("just now")
     page.get_by_role("link", name="1 runs of table-shell").click()
     expect(page).to_have_url(re.compile(r"/runs\?function=%3Dtable-shell&scope=project%2Fdefault$"))
     expect(page.get_by_role("link", name=re.compile("^table-shell "))).to_have_count(1)
 
 
-def test_a_command_and_a_container_are_written_too(page: Page, site: Site) -> None:
-    dialog = open_dialog(page)
-    dialog.get_by_role("textbox", name="Name", exact=True).fill("written-command")
-    dialog.get_by_text("Command", exact=True).click()
-    dialog.get_by_role("textbox", name="Command").fill("bash -c 'echo two words'")
-    save(dialog)
-    expect(page.get_by_role("heading", name="written-command")).to_be_visible()
-    expect(page.get_by_text("bash -c 'echo two words'", exact=True)).to_be_visible()
-    kept = site.api("GET", "/projects/default/functions/written-command")["content"]
-    assert kept == {"kind": "python", "command": ["bash", "-c", "echo two words"]}
-
+def test_a_container_is_written_too(page: Page, site: Site) -> None:
     dialog = open_dialog(page)
     dialog.get_by_role("textbox", name="Name", exact=True).fill("written-container")
     dialog.get_by_text("Container", exact=True).click()
@@ -229,24 +212,6 @@ def test_code_of_several_files_is_shown_file_by_file_and_kept_by_the_form(page: 
     assert kept == {"kind": "python", "source": "model", "handler": "train:begin", "code": digest}
 
 
-def test_a_folder_with_one_file_in_it_stays_a_folder(page: Page, site: Site) -> None:
-    digest = send(page, site, "model", Entry("model/train.py", b"def main():\n    return 'from a folder'\n"))
-    keep(site, "folder", source="model", handler="train:begin", code=digest)
-    page.goto("/functions/default/folder")
-    expect(page.get_by_role("region", name="Text of model/train.py")).to_contain_text("from a folder")
-    page.get_by_role("button", name="Edit").click()
-    dialog = page.get_by_role("dialog", name="Edit folder")
-    expect(dialog).to_contain_text("It is not one file of text, so it stays as it is here.")
-    expect(dialog.get_by_role("textbox", name="Code")).to_have_count(0)
-    dialog.get_by_role("textbox", name="Handler").fill("train:main")
-    save(dialog)
-    expect(dialog).to_have_count(0)
-    kept = site.api("GET", "/projects/default/functions/folder")["content"]
-    assert kept == {"kind": "python", "source": "model", "handler": "train:main", "code": digest}
-    done = run(site, "folder")
-    assert site.api("GET", f"/runs/{done['id']}/result")["result"]["value"] == "from a folder"
-
-
 def test_whoever_saves_second_sees_both_versions(page: Page, site: Site) -> None:
     kept = keep(site, "contested", command="echo first")
     page.goto("/functions/default/contested")
@@ -308,16 +273,6 @@ def test_markup_in_code_is_shown_and_not_executed(page: Page, site: Site) -> Non
     page.goto("/functions/default/markup")
     expect(page.get_by_role("region", name="Text of shown.py")).to_have_text(markup.strip())
     assert page.evaluate("window.broken") is None
-
-
-def test_names_with_signs_have_pages_too(page: Page, site: Site) -> None:
-    site.make_project("zoo+1.2")
-    site.api("PUT", "/projects/zoo+1.2/functions/a+b", {"command": "true"})
-    open_functions(page, "?search=a%2Bb")
-    page.get_by_role("link", name="a+b", exact=True).click()
-    expect(page.get_by_role("heading", name="a+b")).to_be_visible()
-    page.get_by_role("link", name="Run", exact=True).click()
-    expect(page).to_have_url(f"{site.url}/new/run?project=zoo%2B1.2&function=a%2Bb")
 
 
 def test_whoever_may_only_look_sees_code_and_no_deeds(browsing: Browsing, site: Site) -> None:

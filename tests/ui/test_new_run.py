@@ -23,18 +23,18 @@ CLIPBOARD = ["clipboard-read", "clipboard-write"]
 
 
 @pytest.fixture(scope="module")
-def site(site: Site) -> Site:
+def site(module_site: Site) -> Site:
     """A server with a function, compute resources for two types of workload, a template, a policy and a secret."""
-    site.make_department("vision")
-    site.make_project("forest", "department/vision")
-    site.make_project("meadow")
-    site.api("PUT", "/projects/forest/functions/train", {"kind": "python", "text": CODE, "handler": "main"})
-    site.api("PUT", "/projects/forest/secrets/HF_TOKEN", {"value": "secret"})
+    module_site.make_department("vision")
+    module_site.make_project("forest", "department/vision")
+    module_site.make_project("meadow")
+    module_site.api("PUT", "/projects/forest/functions/train", {"kind": "python", "text": CODE, "handler": "main"})
+    module_site.api("PUT", "/projects/forest/secrets/HF_TOKEN", {"value": "secret"})
     policy = {"defaults": {"resources": {"disk": "10Mi"}}, "rules": {"deadline": {"max": "2h"}}}
-    site.api("PUT", "/policies/department/vision", policy)
-    site.make_resource("small", description="For tests", requirements=SMALL)
-    site.make_resource("answers", workload_types=["inference"], requirements=SMALL)
-    site.api(
+    module_site.api("PUT", "/policies/department/vision", policy)
+    module_site.make_resource("small", description="For tests", requirements=SMALL)
+    module_site.make_resource("answers", workload_types=["inference"], requirements=SMALL)
+    module_site.api(
         "POST",
         "/templates",
         {
@@ -43,7 +43,7 @@ def site(site: Site) -> Site:
             "requirements": {"profile": "small", "envs": {"MODE": "tune"}},
         },
     )
-    return site
+    return module_site
 
 
 def open_form(page: Page, query: str = "?project=forest&function=train") -> None:
@@ -84,12 +84,18 @@ def settings_of(site: Site, run: Any) -> dict[str, Any]:
     return {said["path"]: said for said in site.api("GET", f"/runs/{run['id']}/explain")["settings"]}
 
 
+@pytest.mark.smoke
 def test_what_the_compute_resource_says_is_shown_over_what_is_typed(page: Page, site: Site) -> None:
     open_form(page)
     memory = page.get_by_role("group", name="CPU memory per pod", exact=True)
     amount(page, "CPU memory per pod").fill("2")
     expect(value(page, "resources.mem.requests")).to_contain_text("2Gi")
-    choose(page, "Compute resource", "small")
+    page.get_by_role("combobox", name="Compute resource").click()
+    option = page.get_by_role("option", name="small")
+    for part in ("100m CPU, 96Mi memory", "For tests", "fits now:"):
+        expect(option).to_contain_text(part)
+    expect(page.get_by_role("option", name="answers")).to_have_count(0)  # only for inference
+    option.click()
     expect(memory).to_contain_text("96Mi, set by the compute resource small: it wins over 2Gi that is typed here")
     expect(memory).to_contain_text("128Mi, set by the compute resource small")
     expect(value(page, "resources.mem.requests").locator("del")).to_have_text("2Gi")
@@ -105,30 +111,6 @@ def test_what_the_compute_resource_says_is_shown_over_what_is_typed(page: Page, 
         "resources": {"mem": {"requests": "2Gi"}},
         "inputs": {"epochs": 5},
     }
-
-
-def test_what_policies_fill_in_is_told_where_nothing_is_typed(page: Page, site: Site) -> None:
-    open_form(page)
-    page.get_by_role("button", name="More settings").click()
-    disk = page.get_by_role("group", name="Disk per pod", exact=True)
-    expect(disk).to_contain_text("10Mi, from the policy of department/vision")
-    amount(page, "Disk per pod").fill("1")
-    expect(disk).not_to_contain_text("10Mi")
-    check_accessibility(page)
-
-
-def test_compute_resources_show_what_is_in_them_and_suit_the_workload(page: Page, site: Site) -> None:
-    open_form(page)
-    picker = page.get_by_role("combobox", name="Compute resource")
-    picker.click()
-    option = page.get_by_role("option", name="small")
-    for said in ("100m CPU, 96Mi memory", "For tests", "fits now:"):
-        expect(option).to_contain_text(said)
-    expect(page.get_by_role("option", name="answers")).to_have_count(0)
-    page.keyboard.press("Escape")
-    page.get_by_text("Inference", exact=True).click()
-    picker.click()
-    expect(page.get_by_role("option", name="answers")).to_be_visible()
 
 
 def test_a_way_out_is_taken_by_one_click(page: Page, site: Site) -> None:
@@ -154,8 +136,6 @@ def test_a_run_begins_with_a_template(page: Page, site: Site) -> None:
     run = submit(page, site)
     assert run["compute_resource"] == "small"
     assert request_of(site, run)["template"] == "tuning"
-    page.goto("/new/run?project=forest&template=tuning")
-    expect(page.get_by_role("combobox", name="Start from a template")).to_have_value("tuning")
 
 
 def test_an_earlier_run_is_asked_for_again_with_what_the_form_does_not_show(page: Page, site: Site) -> None:
@@ -173,10 +153,14 @@ def test_an_earlier_run_is_asked_for_again_with_what_the_form_does_not_show(page
     expect(page.get_by_role("link", name=short)).to_be_visible()
     expect(page.get_by_role("combobox", name="Project")).to_have_value("meadow")
     expect(page.get_by_role("combobox", name="Function")).to_have_value(f"sh, as in run {short}")
-    expect(page.get_by_label("Deadline")).to_have_value("90m")
-    expect(page.get_by_label("Arguments")).to_have_value("'a b' c")
     expect(amount(page, "CPU memory per pod")).to_have_value("128")
     expect(verdict(page)).to_have_text("Fits now")
+    page.get_by_role("button", name="Copy as").click()
+    expect(page.get_by_role("menuitem", name="Python")).to_be_enabled()
+    command = page.get_by_role("menuitem", name="Command line")
+    expect(command).to_be_disabled()
+    expect(command).to_contain_text("A command names a function that is kept")
+    page.keyboard.press("Escape")
     again = submit(page, site)
     memory = {"requests": "128Mi", "limits": "128Mi"}
     assert request_of(site, again) == {**asked, "resources": {"mem": memory}}
@@ -228,6 +212,10 @@ def test_every_violation_stands_at_its_field(page: Page, site: Site) -> None:
     expect(page.get_by_text("The policy of department/vision allows at most").first).to_be_visible()
     page.get_by_role("button", name="Submit run").click()
     expect(page.get_by_label("Deadline")).to_have_attribute("aria-invalid", "true")
+    page.get_by_role("link", name="Functions").click()
+    expect(page.get_by_role("dialog", name="Leave without saving?")).to_be_visible()
+    page.get_by_role("button", name="Cancel").last.click()
+    expect(page.get_by_label("Deadline")).to_have_value("3h")
     assert page.url.endswith("/new/run?project=forest")
 
 
@@ -272,6 +260,7 @@ def test_what_is_copied_asks_for_the_same_when_it_is_pasted(browsing: Browsing, 
     expect(verdict(page)).to_have_text("Fits now")
     wanted = fill_everything(page)
     expect(verdict(page)).to_have_text("Fits now")
+    check_accessibility(page)
     texts = {title: copied(page, title) for title in ("Python", "Command line", "YAML", "curl")}
     assert yaml.safe_load(texts["YAML"]) == wanted
     commands = {
@@ -282,21 +271,6 @@ def test_what_is_copied_asks_for_the_same_when_it_is_pasted(browsing: Browsing, 
     asked = [paste(site, command, tmp_path) for command in commands.values()]
     kept = {**wanted, "action": "job", "function": asked[0]["function"], "deadline": 5400}
     assert asked == [kept] * 3
-
-
-def test_a_function_of_an_earlier_run_is_copied_as_far_as_it_can_be_said(
-    browsing: Browsing, site: Site, tmp_path: Path
-) -> None:
-    function = {"name": "sh", "command": ["bash", "-c", "echo $0", "it's"]}
-    asked = {"action": "job", "function": function, "resources": {"mem": {"requests": "64Mi"}}}
-    before = site.api("POST", "/projects/meadow/runs", asked)
-    page = browsing.open(site, permissions=CLIPBOARD)
-    open_form(page, f"?from={before['id']}")
-    assert paste(site, [sys.executable, "-c", copied(page, "Python")], tmp_path) == asked
-    page.get_by_role("button", name="Copy as").click()
-    item = page.get_by_role("menuitem", name="Command line")
-    expect(item).to_be_disabled()
-    expect(item).to_contain_text("A command names a function that is kept")
 
 
 def paste(site: Site, command: list[str], folder: Path) -> Any:
@@ -312,15 +286,6 @@ def paste(site: Site, command: list[str], folder: Path) -> Any:
     said = done.stdout.strip()
     run = json.loads(said)["id"] if said.startswith("{") else said
     return {"action": "job", **site.api("GET", f"/runs/{run}/request")}
-
-
-def test_leaving_asks_only_where_something_was_typed(page: Page, site: Site) -> None:
-    open_form(page)
-    page.get_by_label("Deadline").fill("1h")
-    page.get_by_role("link", name="Functions").click()
-    expect(page.get_by_role("dialog", name="Leave without saving?")).to_be_visible()
-    page.get_by_role("button", name="Cancel").last.click()
-    expect(page.get_by_label("Deadline")).to_have_value("1h")
 
 
 def test_a_run_is_asked_for_with_the_keyboard_alone(page: Page, site: Site) -> None:
@@ -347,26 +312,14 @@ def test_a_run_is_asked_for_with_the_keyboard_alone(page: Page, site: Site) -> N
     assert (run["function"], run["compute_resource"]) == ("train", "small")
 
 
-def test_a_double_click_submits_once(page: Page, site: Site) -> None:
-    site.make_project("once")
-    site.api("PUT", "/projects/once/functions/train", {"kind": "python", "text": CODE, "handler": "main"})
-    open_form(page, "?project=once&function=train")
-    page.get_by_role("button", name="Submit run").dblclick()
-    page.wait_for_url("**/runs/*")
-    assert len(site.api("GET", "/projects/once/runs")["items"]) == 1
-
-
-def test_whoever_is_a_member_of_no_project_is_told_so(browsing: Browsing, site: Site) -> None:
-    page = browsing.open(site, token=site.make_token("vera", viewer="project/forest"))
-    page.goto("/new/run")
-    expect(page.get_by_text("You are a member of no project yet")).to_be_visible()
-
-
-def test_a_member_is_offered_no_new_compute_resource(browsing: Browsing, site: Site) -> None:
-    page = browsing.open(site, token=site.make_token("max", member="project/forest"))
-    open_form(page, "?function=train")
-    expect(page.get_by_role("combobox", name="Project")).to_have_value("forest")
-    expect(page.get_by_role("button", name="New compute resource")).to_have_count(0)
+def test_the_form_offers_what_a_member_and_a_viewer_may_do(browsing: Browsing, site: Site) -> None:
+    member = browsing.open(site, token=site.make_token("max", member="project/forest"))
+    open_form(member, "?function=train")
+    expect(member.get_by_role("combobox", name="Project")).to_have_value("forest")
+    expect(member.get_by_role("button", name="New compute resource")).to_have_count(0)
+    viewer = browsing.open(site, token=site.make_token("vera", viewer="project/forest"))
+    viewer.goto("/new/run")
+    expect(viewer.get_by_text("You are a member of no project yet")).to_be_visible()
 
 
 def test_a_phone_shows_it_all_without_scrolling_sideways(browsing: Browsing, site: Site) -> None:
@@ -377,23 +330,3 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(browsing: Browsing, sit
     expect(page.get_by_text("it wins over 2Gi")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
     expect(page.get_by_text("Fits now", exact=True).last).to_be_visible()
-
-
-def test_inputs_arrive_as_they_are_typed_or_are_refused_at_their_field(page: Page, site: Site) -> None:
-    open_form(page)
-    inputs = page.get_by_label("Inputs")
-    for typed, told in (
-        ("n: .nan", "a number that JSON does not know"),
-        ("n: 9007199254740993", "a number that a browser would round"),
-        ("a: &x [*x]", "refers to itself"),
-        ("? [1]\n: 2", "a name that is no text"),
-        ("n: !!binary aGk=", "has bytes"),
-        ("n: !odd 1", "neither YAML nor JSON"),
-        ("- 1", "must be names with values"),
-    ):
-        inputs.fill(typed)
-        expect(page.get_by_text(told).first).to_be_visible()
-        expect(verdict(page)).to_have_text("Cannot be told")
-    inputs.fill("<<: {epochs: 2}")
-    expect(verdict(page)).to_have_text("Fits now")
-    assert request_of(site, submit(page, site))["inputs"] == {"epochs": 2}

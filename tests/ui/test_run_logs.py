@@ -137,26 +137,20 @@ def test_the_whole_log_is_downloaded_as_it_was_written(page: Page, site: Site) -
     assert download.value.suggested_filename.endswith(".log")
 
 
-def test_odd_bytes_and_signs_for_terminals_are_shown_as_text(page: Page, site: Site) -> None:
+def test_markup_colors_and_long_lines_are_shown_as_text(page: Page, site: Site) -> None:
     script = r"""
-printf 'half \303'; sleep 0.3; printf '\251 whole \377\n'
-printf '10%%\r20%%\r30%%'; sleep 0.3; printf '\r100%%\n'
 printf '\033[1;31malarm\033[0m \033]0;title\007plain\033[2K\n'
-printf 'windows\r\n'
 printf '<img src=x onerror="window.broken = true">\n'
 head -c 1000000 /dev/zero | tr '\0' x; echo
 printf 'without an end'
 """
     open_logs(page, finish(site, "odd", script))
     text = lines(page).locator(":scope > :last-child")
-    expect(text.nth(0)).to_have_text("half é whole \ufffd")
-    expect(text.nth(1)).to_have_text("100%")
-    expect(text.nth(2)).to_have_text("alarm plain")
-    expect(text.nth(2).locator("[data-colour]")).to_have_text("alarm")
-    expect(text.nth(3)).to_have_text("windows")
-    expect(text.nth(4)).to_have_text('<img src=x onerror="window.broken = true">')
-    expect(text.nth(5)).to_contain_text(re.compile(r"^x+ … \d+,\d+ more characters are in the download$"))
-    expect(text.nth(6)).to_have_text("without an end")
+    expect(text.nth(0)).to_have_text("alarm plain")
+    expect(text.nth(0).locator("[data-colour]")).to_have_text("alarm")
+    expect(text.nth(1)).to_have_text('<img src=x onerror="window.broken = true">')
+    expect(text.nth(2)).to_contain_text(re.compile(r"^x+ … \d+,\d+ more characters are in the download$"))
+    expect(text.nth(3)).to_have_text("without an end")
     assert page.evaluate("window.broken") is None
     page.get_by_role("checkbox", name="Wrap").check()
     page.get_by_role("checkbox", name="Times").check()

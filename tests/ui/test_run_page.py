@@ -171,6 +171,13 @@ def test_a_run_out_of_memory_is_run_again_on_a_compute_resource_that_gives_enoug
         resources = {"mem": {"requests": "32Mi", "limits": mem}}
         site.make_resource(name, requirements={"resources": resources})
     run = wait(site, python(site, tmp_path, HUNGRY, "main", profile="tight"), "failed")
+    again = f"/new/run?from={run['id']}"
+    page.goto("/runs?reason=OOMKilled")
+    page.get_by_role("checkbox", name=f"Select {name_of(run)}").check()
+    toolbar = page.get_by_role("toolbar", name=f"Actions for {name_of(run)}")
+    expect(toolbar.get_by_role("link", name="Run again")).to_have_attribute("href", again)
+    expect(toolbar.get_by_role("link", name="Rerun with more memory")).to_have_attribute("href", f"{again}&mem=128Mi")
+    check_accessibility(page)
     open_run(page, run)
     failure = card(page, "Why it failed")
     expect(failure).to_contain_text("OOMKilled")

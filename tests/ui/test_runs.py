@@ -20,8 +20,6 @@ PAGE_SIZE = 200
 MOST_DRAWN = 100
 MOST_HEADS = 10  # the beginning of the list, once a second at most
 LISTED = "/api/v1/runs?"
-# It keeps 150 MB for a second: the supervisor looks ten times in that.
-HUNGRY = """exec python3 -c 'import time; kept = b"x" * 150_000_000; time.sleep(1); print(len(kept))'"""
 
 
 def open_runs(page: Page, query: str = "") -> None:
@@ -114,6 +112,7 @@ def test_the_usual_views_set_one_filter_and_leave_the_others(page: Page, site: S
     stop(site, alive)
 
 
+@pytest.mark.smoke
 def test_rows_come_and_change_by_themselves(page: Page, site: Site) -> None:
     before = finish(site, "alive-before")
     open_runs(page, "?search=alive-")
@@ -150,37 +149,6 @@ def test_a_run_is_stopped_and_forgotten_with_the_keyboard(page: Page, site: Site
     page.get_by_role("dialog", name="Delete by-keys").get_by_role("button", name="Delete").press("Enter")
     expect(row(page, run)).to_have_count(0)
     expect(page.get_by_text(f"Deleted by-keys {run['id'][-8:]}")).to_be_visible()
-
-
-def test_up_and_down_go_from_row_to_row(page: Page, site: Site) -> None:
-    one, two = finish(site, "steps"), finish(site, "steps")
-    open_runs(page, "?function==steps")
-    page.get_by_role("checkbox", name=f"Select steps {two['id'][-8:]}").focus()
-    page.keyboard.press("ArrowDown")
-    expect(page.get_by_role("checkbox", name=f"Select steps {one['id'][-8:]}")).to_be_focused()
-    page.keyboard.press("ArrowUp")
-    expect(page.get_by_role("checkbox", name=f"Select steps {two['id'][-8:]}")).to_be_focused()
-
-
-def test_what_ran_out_of_memory_is_run_again_with_twice_as_much_and_completes(page: Page, site: Site) -> None:
-    resources = {"mem": {"requests": "64Mi", "limits": "100Mi"}}
-    run = finish(site, "hungry", HUNGRY, "failed", resources=resources)
-    assert run["reason"] == "OOMKilled"
-    open_runs(page, "?search=hungry")
-    toolbar = select(page, run)
-    expect(toolbar.get_by_role("link", name="Run again")).to_have_attribute("href", f"/new/run?from={run['id']}")
-    check_accessibility(page)
-    toolbar.get_by_role("link", name="Rerun with more memory").click()
-    expect(page).to_have_url(f"{site.url}/new/run?from={run['id']}&mem=200Mi")
-    memory = page.get_by_role("group", name="CPU memory per pod", exact=True)
-    expect(memory.get_by_label("Request", exact=True)).to_have_value("200")
-    page.get_by_role("button", name="Submit run").click()
-    page.wait_for_url("**/runs/*")
-    again = site.api("GET", f"/runs/{page.url.rpartition('/')[2]}")
-    assert wait(site, again, "completed")["exit_code"] == 0
-    asked = site.api("GET", f"/runs/{again['id']}/request")
-    assert asked["resources"]["mem"] == {"requests": "200Mi", "limits": "200Mi"}
-    assert asked["function"]["command"] == ["bash", "-c", HUNGRY]
 
 
 def test_whoever_may_only_look_is_offered_no_deeds(browsing: Browsing, site: Site) -> None:

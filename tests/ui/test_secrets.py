@@ -62,10 +62,9 @@ def test_a_wrong_name_is_told_at_its_field_and_one_that_is_there_too(page: Page,
     dialog = page.get_by_role("dialog")
     name = dialog.get_by_role("textbox", name="Name")
     dialog.get_by_role("textbox", name="Value").fill("new")
-    for wrong in ("<b>name</b>", "1ST", "a b"):
-        name.fill(wrong)
-        dialog.get_by_role("button", name="Set secret").click()
-        expect(name).to_have_accessible_description(re.compile(f"Is no valid name: '{wrong}'. Use letters"))
+    name.fill("<b>name</b>")
+    dialog.get_by_role("button", name="Set secret").click()
+    expect(name).to_have_accessible_description(re.compile("Is no valid name: '<b>name</b>'. Use letters"))
     name.fill("TAKEN")
     expect(dialog.get_by_role("status")).to_have_text("It is there already: its value will be replaced.")
     expect(dialog.get_by_role("button", name="Replace value")).to_be_enabled()

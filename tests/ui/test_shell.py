@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.processes import providers
@@ -15,6 +16,7 @@ def test_the_page_has_a_title(page: Page) -> None:
     expect(page).to_have_title("Runs · Fairlead")
 
 
+@pytest.mark.smoke
 def test_whoever_is_not_signed_in_is_asked_for_a_token(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, token=None)
     page.goto("/")

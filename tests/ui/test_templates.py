@@ -11,14 +11,16 @@ MARKUP = "<b>bold</b><img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
-def site(site: Site) -> Site:
+def site(module_site: Site) -> Site:
     """A server with a compute resource and templates that name it, or not."""
-    site.make_resource("l40")
+    module_site.make_resource("l40")
     envs = {"HF_HUB_OFFLINE": "1"}
     resources = {"cpu": 4, "mem": "16Gi"}
-    site.api("POST", "/templates", {"name": "finetune", "requirements": {"profile": "l40", "envs": envs}})
-    site.api("POST", "/templates", {"name": "plain", "description": MARKUP, "requirements": {"resources": resources}})
-    return site
+    module_site.api("POST", "/templates", {"name": "finetune", "requirements": {"profile": "l40", "envs": envs}})
+    module_site.api(
+        "POST", "/templates", {"name": "plain", "description": MARKUP, "requirements": {"resources": resources}}
+    )
+    return module_site
 
 
 def open_templates(page: Page, query: str = "") -> None:
