@@ -11,6 +11,10 @@ UI_SOURCES = $(shell find ui -mindepth 1 -name node_modules -prune -o ! -name sc
 NPM := cd ui && PATH="$(CURDIR)/$(BIN):$$PATH" npm
 quietly = out=$$($(1) 2>&1) || { echo "$$out" >&2; exit 1; }
 
+# Tests wait for processes, databases and browsers for half of their time: more workers than cores use that time.
+WORKERS ?= $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
+PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(WORKERS) --dist worksteal
+
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -35,18 +39,44 @@ up: $(VENV)/.project-installed ui ## Start a server of this checkout, with its p
 ui: $(UI)/index.html ## Build the web page, where something of it changed
 
 .PHONY: test
-test: check ui ## Check, then run every test; where there is no Chromium, root gets Debian's
-	@$(BIN)/python -m tests.ui.chromium
-	@$(BIN)/python -m pytest --quiet --numprocesses auto $(ARGS)
+test: check test-ui ui chromium ## Check, then run the fast tests: all that run in process, and one of each real component
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+.PHONY: test-all
+test-all: check test-ui ui chromium ## Check, then run every test that needs no Kubernetes, in a quarter of an hour
+	@FAIRLEAD_SUITE=all $(PYTEST) $(ARGS)
+
+.PHONY: test-ui
+test-ui: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Test the logic of the web page, without a browser
+	@$(call quietly,$(NPM) run types && npm test)
 
 .PHONY: test-cluster
-test-cluster: $(VENV)/.project-installed ## Test on a real Kubernetes: built once with Go 1.25 or newer, started, stopped
-	@$(BIN)/python -m tests.cluster.binaries
+test-cluster: cluster-binaries ## Test on a real Kubernetes control plane, in ten minutes
 	@$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile tests/cluster $(ARGS)
+
+.PHONY: cluster-binaries
+cluster-binaries: $(VENV)/.project-installed ## Build Kubernetes and Kueue for the tests, once, with Go 1.25 or newer
+	@$(BIN)/python -m tests.cluster.binaries
+
+.PHONY: chromium
+chromium: $(VENV)/.project-installed ## Find Chromium for the tests of the web page; on Debian, root gets it installed
+	@$(BIN)/python -m tests.ui.chromium
 
 .PHONY: test-faults
 test-faults: $(VENV)/.project-installed ## Test faults at length: kill -9 at every line, full disks, clocks, databases, a crowd; in twenty minutes
 	@FAULTS=all $(BIN)/python -m pytest --quiet --numprocesses 2 tests/faults $(ARGS)
+
+.PHONY: coverage
+coverage: ui chromium ## Measure which lines and branches the tests execute, in all processes that they start
+	@$(BIN)/coverage erase
+	@FAIRLEAD_SUITE=all $(BIN)/coverage run -m pytest --quiet --numprocesses $(WORKERS) --dist worksteal \
+		-p tests.mutation.contexts $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report --skip-covered --sort cover
+
+.PHONY: mutation
+mutation: $(VENV)/.project-installed ## Plant 150 faults one by one and count those that tests notice; after make coverage
+	@$(BIN)/python -m tests.mutation $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Check format, lint, types and the layers of the code
@@ -70,8 +100,7 @@ golden: $(VENV)/.project-installed ## Write anew what tests and pages show of th
 	@$(BIN)/python -m tests.ui.document
 
 .PHONY: screenshots
-screenshots: $(VENV)/.project-installed ui ## Write docs/screenshots anew, with a real browser
-	@$(BIN)/python -m tests.ui.chromium
+screenshots: ui chromium ## Take the screenshots in docs/screenshots again, with a real browser
 	@SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest --quiet tests/ui/test_screenshots.py $(ARGS)
 
 .PHONY: fuzz
@@ -99,8 +128,7 @@ bench-cluster: $(VENV)/.project-installed ## Measure runs on a real control plan
 	@$(BIN)/python -m bench.clusters $(ARGS)
 
 .PHONY: bench-ui
-bench-ui: $(VENV)/.project-installed ui ## Measure the web page: what is shipped, and the time to a usable table
-	@$(BIN)/python -m tests.ui.chromium
+bench-ui: ui chromium ## Measure the web page: what is shipped, and the time to a usable table
 	@$(BIN)/python -m bench.pages $(ARGS)
 
 .PHONY: wheel

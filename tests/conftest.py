@@ -1,12 +1,23 @@
-"""Stores for every test that asks for one; and a cluster only for those who ask for its tests."""
+"""Fixtures for all tests, and which tests are slow.
+
+`make test` leaves out tests that are marked `slow`. A test that starts real processes is marked so, unless it is marked
+`smoke`: there is one smoke test for each real component.
+"""
 
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-pytest_plugins = ("tests.databases",)
+from tests.suites import examples
+
+pytest_plugins = ("tests.databases", "tests.processes.fixtures")
 
 CLUSTER = Path(__file__).parent / "cluster"
+PROCESS_FIXTURES = {"launcher", "browser"}  # they start servers and browsers
+
+settings.register_profile("fairlead", deadline=None, max_examples=examples(fast=25, all=200))
+settings.load_profile("fairlead")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -15,3 +26,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     named = [(config.invocation_params.dir / word.partition("::")[0]).resolve() for word in config.args]
     return None if any(path.is_relative_to(CLUSTER) for path in named) else True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start real processes as slow."""
+    for item in items:
+        fixtures = PROCESS_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+        if fixtures and item.get_closest_marker("smoke") is None:
+            item.add_marker("slow")

@@ -1,22 +1,17 @@
 """A server that all tests of the terminal share, each with names of its own."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.terminal import Terminal
-from tests.processes.machines import Launcher, Machine, Running
+from tests.processes.machines import Running
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def server(shared_server: Running) -> Running:
     """A server on SQLite."""
-    launcher = Launcher(tmp_path_factory.mktemp("launcher"))
-    machine = Machine(tmp_path_factory.mktemp("machine"), launcher)
-    yield machine.up()
-    machine.close()
-    launcher.close()
+    return shared_server
 
 
 @pytest.fixture

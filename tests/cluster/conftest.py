@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +13,21 @@ from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.platforms import Platform
 from tests.cluster.proxies import Proxy
 from tests.cluster.real_nodes import NOT_TESTED
-from tests.processes.conftest import launcher, machine, shared_machine  # noqa: F401
 from tests.processes.machines import Machine
 
 PLAIN, GPUS = "plain", "gpus"  # the nodes that are there
 GPU_LABELS = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.memory": "81559"}
+
+# Files that take longest, in the order in which workers take them: one that began last would run alone at the end.
+# xdist keeps this order with --no-loadscope-reorder; without it, files with the most tests come first.
+LONGEST = ("test_storms", "test_long_outages", "test_crashes", "test_rivals", "test_removals", "test_attempts")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest files first."""
+    places = {Path(__file__).with_name(f"{name}.py"): place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -70,7 +81,7 @@ def metrics(kubelet: FakeKubelet) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client) -> Platform:  # noqa: F811
+def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client) -> Platform:
     """A server that executes runs on the cluster, which the tests of a module share."""
     return Platform(shared_machine, control_plane, admin)
 
@@ -84,7 +95,7 @@ def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
 
 @pytest.fixture(scope="module")
 def proxied_platform(
-    shared_machine: Machine,  # noqa: F811
+    shared_machine: Machine,
     control_plane: ControlPlane,
     kubelet: FakeKubelet,
     admin: Client,

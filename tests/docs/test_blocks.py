@@ -27,7 +27,14 @@ def test_a_block_shows_what_there_is(block: Block) -> None:
 
 
 @pytest.mark.skipif(bool(list_missing()), reason=f"there is no {' and no '.join(list_missing())}")
-@pytest.mark.parametrize("page", sorted({block.page for block in ON_SERVERS}), ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    # Each page starts a server of its own. The fast suite runs the page that everybody reads first.
+    [
+        pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name != "README.md" else [])
+        for page in sorted({block.page for block in ON_SERVERS})
+    ],
+)
 def test_a_page_shows_what_a_server_answers(page: Path) -> None:
     rendered = render_page(page)
     for block in ON_SERVERS:

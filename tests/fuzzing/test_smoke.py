@@ -22,6 +22,7 @@ def test_previews_of_them_are_answered() -> None:
         assert fuzz_previews(site, SEED, 30) == 30
 
 
+@pytest.mark.slow
 def test_a_real_server_answers_whatever_is_sent_to_it() -> None:
     with open_fuzzed_server() as server:
         assert fuzz_operations(server, SEED, operations=4, examples=2) > 4

@@ -1,16 +1,15 @@
 """Runs that serve, as Python and the terminal use them: where they are, what they answer, and in a browser."""
 
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import httpx2
 import pytest
 
 from fairlead.errors import Conflict, FairleadError, Unavailable
 from fairlead.sdk.runs import Run
-from tests.processes import execution
 from tests.processes.execution import Platform, end, until
-from tests.processes.machines import FAIRLEAD, PLAIN, Launcher, Machine
+from tests.processes.machines import FAIRLEAD, PLAIN, Machine
 
 PROGRAM = """
 import http.server, os
@@ -35,14 +34,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 """
-
-
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Platform]:
-    """A server for all tests of this file."""
-    machine = Machine(tmp_path_factory.mktemp("machine"), launcher)
-    with execution.open_platform(machine, variables={"FAIRLEAD_CAPACITY": "cpu=64,mem=64Gi"}) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

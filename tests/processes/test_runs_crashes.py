@@ -64,6 +64,7 @@ def test_when_the_server_is_killed_every_run_ends_as_it_should_and_none_runs_twi
     assert {run_id: left for run_id in ended if (left := find_processes(run_id))} == {}
 
 
+@pytest.mark.smoke
 def test_a_run_goes_on_while_no_server_is_there_and_its_end_is_known_afterwards(
     platform: Platform, machine: Machine
 ) -> None:

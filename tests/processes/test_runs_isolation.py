@@ -1,14 +1,12 @@
 """Runs of a server that is root are kept from its secrets and from each other, whatever they try."""
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
 from fairlead.errors import NotFound
 from tests.processes import execution
 from tests.processes.execution import Platform, end, find_processes, hear
-from tests.processes.machines import Machine
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can give each run a user of its own")
 
@@ -23,15 +21,6 @@ mkdir $FAIRLEAD_OUTPUT/down; ln -s {data} $FAIRLEAD_OUTPUT/down/data
 cat {data}/runs/*/home/* {data}/runs/*/log; ls -A {data} {data}/runs
 true
 """
-
-
-@pytest.fixture(scope="module")
-def platform(shared_machine: Machine) -> Iterator[Platform]:
-    """A server that has a secret of its own in its environment."""
-    variables = {"FAIRLEAD_CAPACITY": "cpu=64", "OWN_SECRET": "the-servers-own"}
-    with execution.open_platform(shared_machine, variables=variables) as opened:
-        opened.allow(allow_root=True)
-        yield opened
 
 
 @pytest.mark.parametrize("name", ["token", "secret.key", "fairlead.db", "server.json"])

@@ -47,6 +47,7 @@ def platform(shared_machine: Machine) -> Iterator[Platform]:
         yield opened
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("text", [ALLOCATE.format(mib=300), GROW, TOGETHER], ids=["at-once", "growing", "together"])
 def test_a_run_that_takes_more_memory_than_its_limit_is_killed_and_the_server_stays_well(
     platform: Platform, text: str

@@ -2,11 +2,9 @@
 
 import signal
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 
 import httpx2
-import pytest
 
 from fairlead.sdk.runs import Run
 from tests.processes import execution
@@ -33,13 +31,6 @@ for byte in secret:
 os.write(1, b"\\nsuper-se")
 raise ValueError("with " + os.environ["PASSWORD"])
 """
-
-
-@pytest.fixture(scope="module")
-def platform(shared_machine: Machine) -> Iterator[Platform]:
-    """A server that the tests of this module share."""
-    with execution.open_platform(shared_machine, variables={"FAIRLEAD_CAPACITY": "cpu=64"}) as opened:
-        yield opened
 
 
 def test_ten_megabytes_on_one_line_are_kept_whole(platform: Platform) -> None:

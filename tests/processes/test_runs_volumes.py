@@ -2,24 +2,18 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.processes import execution
 from tests.processes.execution import Platform, end, find_processes, hear, list_files, read_files, until
-from tests.processes.machines import Machine
 
 
-@pytest.fixture(scope="module")
-def platform(shared_machine: Machine) -> Iterator[Platform]:
-    """A server whose projects may use volumes that are there already."""
-    with execution.open_platform(shared_machine, variables={"FAIRLEAD_CAPACITY": "cpu=64"}) as opened:
-        opened.allow(existing_volumes="allow")
-        opened.project.create_volume("dataset", "1Gi")
-        opened.project.create_volume("models", "1Gi")
-        yield opened
+@pytest.fixture(scope="module", autouse=True)
+def volumes(platform: Platform) -> None:
+    """Two volumes of the project."""
+    platform.project.create_volume("dataset", "1Gi")
+    platform.project.create_volume("models", "1Gi")
 
 
 def volume(kind: str, name: str, path: str, /, **spec: Any) -> dict[str, Any]:

@@ -44,6 +44,7 @@ def test_on_the_platform_that_starts_by_itself(empty_machine: Machine) -> None:
     assert not (data / "server.json").exists()
 
 
+@pytest.mark.smoke
 def test_on_a_server(empty_machine: Machine, database: tuple[str, ...]) -> None:
     server = empty_machine.up(*database, variables=CAPACITY)
     _run_seeds(empty_machine, {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": server.token})

@@ -26,6 +26,7 @@ def test_a_server_serves_soon_after_its_start(machine: Machine) -> None:
     assert min(took) < GENEROUS
 
 
+@pytest.mark.smoke
 def test_it_says_where_it_serves_where_the_token_is_and_how_to_sign_in(server: Running) -> None:
     told = server.process.told[0]
     assert f"serves at {server.url}\n" in told

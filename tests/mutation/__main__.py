@@ -1,0 +1,152 @@
+"""Mutation test: plant faults in the source one at a time, and count those that no test notices.
+
+It needs the data of `make coverage`, which records the tests that execute each line. A fault is killed if one of the
+tests that execute its line fails, and survives if none does within 90 seconds.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+import coverage
+
+from tests.architecture.modules import ROOT
+from tests.mutation.contexts import DURATIONS
+from tests.mutation.mutants import Mutant, choose_mutants, find_again
+
+SECONDS = 90
+TIMED_OUT = f"no test failed within {SECONDS} s"
+MOST_TESTS = 300
+BROKEN = (1, 2)  # exit statuses of pytest: a test failed, a module could not be imported
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "node_modules", ".*_cache", "__pycache__", "dist")
+RUNS = ("tests/processes/test_runs_", "tests/adapters/local/")
+# Tests in these folders start processes: they come last.
+PROCESSES = ("ui", "processes", "faults", "security", "docs", "cli", "fuzzing")
+
+
+class Tests:
+    """Which tests execute a line, the fastest first."""
+
+    def __init__(self, data_file: Path, durations: Mapping[str, float]) -> None:
+        self._data = coverage.CoverageData(str(data_file))
+        self._data.read()
+        self._durations = durations
+        self._files = {name.partition("/src/")[2]: name for name in self._data.measured_files()}
+        self._lock = threading.Lock()  # SQLite's connection is shared
+
+    def covering(self, mutant: Mutant) -> list[str]:
+        """The tests to run for a mutant.
+
+        A line that imports execute gets the tests of the whole file. The supervisor of a run and what it starts cannot
+        be measured, because they run without site-packages: they get the tests that execute runs.
+        """
+        with self._lock:
+            by_line = self._data.contexts_by_lineno(self._files.get(mutant.file, mutant.file))
+        of_line = set(by_line.get(mutant.line, ())) - {""}
+        of_file = set(chain.from_iterable(by_line.values())) - {""}
+        return self._order(of_line or of_file or {test for test in self._durations if test.startswith(RUNS)})
+
+    def _order(self, tests: set[str]) -> list[str]:
+        """One test of each file in turn, so that a fault meets many kinds of tests early."""
+        by_file = defaultdict(list)
+        for test in sorted(tests, key=lambda test: (self._durations.get(test, 1.0), test)):
+            by_file[test.partition("::")[0]].append(test)
+        files = sorted(by_file.values(), key=lambda found: (_is_process(found[0]), self._durations.get(found[0], 1.0)))
+        quick = [found for found in files if not _is_process(found[0])]
+        slow = [found for found in files if _is_process(found[0])]
+        turns = [*chain.from_iterable(zip_longest(*quick)), *chain.from_iterable(zip_longest(*slow))]
+        return [test for test in turns if test is not None][:MOST_TESTS]
+
+
+def main() -> None:
+    """Plant the faults, print each verdict, and write all of them to a file."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--count", type=int, default=150, help="how many faults")
+    parser.add_argument("--seed", type=int, default=17, help="the same seed plants the same faults")
+    parser.add_argument("--again", type=Path, help="plant the faults of an earlier report, wherever they are now")
+    parser.add_argument("--report", type=Path, default=ROOT / ".pytest_cache" / "mutants.json")
+    parser.add_argument("--data", type=Path, default=ROOT / ".coverage", help="what `make coverage` wrote")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    mutants = choose_mutants(given.count, given.seed)
+    killers: dict[Any, str | None] = {}
+    if given.again:
+        earlier = json.loads(given.again.read_text("utf-8"))
+        mutants = find_again([Mutant(**entry["mutant"]) for entry in earlier])
+        killers = {Mutant(**entry["mutant"]).key: entry["killer"] for entry in earlier}
+    tests = Tests(given.data, json.loads(DURATIONS.read_text("utf-8")))
+    verdicts: list[dict[str, Any]] = []
+
+    def judge(mutant: Mutant) -> None:
+        found = tests.covering(mutant)
+        if (killer := killers.get(mutant.key)) in found:
+            found = [str(killer), *(test for test in found if test != killer)]
+        result = _find_killer(mutant, found)
+        killed_by = result if result != TIMED_OUT else None
+        verdicts.append({"mutant": asdict(mutant), "killer": killed_by, "tests": len(found)})
+        why = result or f"{len(found)} tests passed"
+        print(f"{'killed  ' if killed_by else 'SURVIVED'} {mutant}  ({why})", flush=True)
+
+    with ThreadPoolExecutor(given.workers) as pool:
+        list(pool.map(judge, mutants))
+    given.report.write_text(json.dumps(verdicts, indent=1), "utf-8")
+    killed = sum(verdict["killer"] is not None for verdict in verdicts)
+    print(f"{killed} of {len(verdicts)} mutants killed ({killed / len(verdicts):.1%})")
+
+
+def _find_killer(mutant: Mutant, tests: list[str]) -> str | None:
+    """The first test that fails on a mutant, in a copy of the repository; TIMED_OUT if that takes too long."""
+    if not tests:
+        return None
+    with tempfile.TemporaryDirectory(prefix="fairlead-mutant-") as folder:
+        copy = Path(folder) / "repository"
+        shutil.copytree(ROOT, copy, ignore=LEFT_OUT, symlinks=True)
+        source = copy / "src" / mutant.file
+        source.write_bytes(mutant.apply(source.read_bytes()))
+        (Path(folder) / "tests").write_text("\n".join(tests), "utf-8")
+        words = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
+        variables = {**os.environ, "PYTHONPATH": str(copy / "src"), "FAIRLEAD_SUITE": "all"}
+        process = subprocess.Popen(
+            [*words, f"@{folder}/tests"],
+            cwd=copy,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            printed, _ = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            return TIMED_OUT
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    if process.returncode == 0:
+        return None
+    if process.returncode not in BROKEN and "ImportError while loading conftest" not in printed:
+        sys.exit(f"{mutant}: pytest ended with {process.returncode}:\n{printed[-2000:]}")
+    failures = [line for line in printed.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return failures[0].split()[1] if failures else "import"
+
+
+def _is_process(test: str) -> bool:
+    return test.split("/")[1] in PROCESSES
+
+
+if __name__ == "__main__":
+    main()
