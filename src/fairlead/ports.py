@@ -104,7 +104,10 @@ class Executor(Protocol):
         """What is seen of a run; None where nothing is there. Raise `Unavailable` where that cannot be told."""
 
     def tidy(self, run_id: str) -> None:
-        """Remove what a run that has ended needs no longer: its volumes and work files. Log, usage and output stay."""
+        """Remove the volumes and work files of a run that has ended. Its log, usage and output stay.
+
+        Raises `Unavailable` if it cannot finish yet: call it again.
+        """
 
     def forget(self, run_id: str) -> None:
         """Remove everything of a run."""

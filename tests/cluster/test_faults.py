@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.cluster.proxies import (
     break_after,
     drop,
     hang,
+    hold,
 )
 from tests.cluster.trials import Trial
 
@@ -214,3 +216,48 @@ def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(platform:
         assert platform.until(run, "StopDelayed", "stopped")["state"] == "stopping"
     assert platform.until(run, "stopped", "completed", "failed")["state"] == "stopped"
     until(lambda: not trial.list_objects())
+
+
+def test_a_job_that_is_seen_only_after_its_run_was_stopped_is_removed(platform: Platform, proxy: Proxy) -> None:
+    """The answer to its creation is an error, and the watch is late: the server believes that there is no Job."""
+    trial, seen = Trial(platform), threading.Event()
+    late = Fault("GET", "/batch/v1/jobs[?].*watch=true", hold(seen), "during", words=trial.namespace.encode())
+    made = Fault("POST", f"/namespaces/{trial.namespace}/jobs{END}", answer(500), "after")
+    with proxy.doing(late, made):
+        run = trial.submit()
+        platform.until(run, "StartDelayed")
+        run.stop()
+        assert platform.until(run, "stopped", "failed")["state"] == "stopped"
+        assert trial.count_made("Job") == 1
+        seen.set()
+        until(lambda: not trial.list_objects())
+    assert trial.count_runs() == 0
+
+
+@pytest.fixture
+def tidy_platform(platform: Platform) -> Iterator[Platform]:
+    """A server that removes the objects of a run as soon as the run has ended."""
+    platform.variables = {"FAIRLEAD_KEEP_OBJECTS_MINUTES": "0"}
+    platform.restart()
+    yield platform
+    platform.variables = {}
+    platform.restart()
+
+
+def test_objects_are_removed_also_if_the_log_came_late_and_the_first_removal_failed(
+    tidy_platform: Platform, proxy: Proxy
+) -> None:
+    platform, trial, ended = tidy_platform, Trial(tidy_platform, waits=True), threading.Event()
+    of_trial = f"/namespaces/{trial.namespace}"
+    log = Fault("GET", f"{of_trial}/pods/[^/]+/log[?].*follow=true", hold(ended, dropping=True))
+    refused = Fault("DELETE", f"{of_trial}/jobs/", answer(403))
+    with proxy.doing(log, refused):
+        run = trial.submit()
+        platform.until(run, "running")
+        until(lambda: run.logs() == "" and log.met)  # a client follows the log until after the end of the run
+        trial.go.touch()
+        trial.complete(run)
+        ended.set()
+        until(lambda: not trial.list_objects())
+    assert refused.befell == 1
+    assert trial.read_log(run) == "begun\n"

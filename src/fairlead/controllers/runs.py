@@ -73,7 +73,7 @@ class RunController:
         self._watched: dict[str, Executor] = {}  # by run, what takes several of them at once
         self._fresh: dict[str, RunRecord] = {}  # those that were read a moment ago, to be handed on
         self._failed: set[str] = set()  # the runs that could not be looked after, for the next thorough look
-        self._untidy: dict[str, str] = {}  # by run, the try that is over and could not be tidied up yet
+        self._untidy: dict[str, set[str]] = {}  # by run, the attempts that are over and not tidied up yet
         self._hands: dict[Executor, Hands] = {}  # of each executor that takes several runs at once
 
     def wake(self, run_id: str) -> None:
@@ -113,8 +113,9 @@ class RunController:
         thorough = self._looked_at is None or not timedelta(0) <= now - self._looked_at <= LOOK_EVERY
         if thorough:
             self._looked_at, self._looks = now, self._looks + 1
-            failed, self._failed = self._failed, set()
-            woken |= failed
+            while self._failed:  # emptied one by one: other threads add to it meanwhile
+                woken.add(self._failed.pop())
+            woken |= self._untidy.copy().keys()
             attempt("following clusters", self._follow_clusters)
             attempt("saying that it lives", lambda: self._say_alive(now))
             attempt("taking over runs", lambda: woken.update(self._take_over(now)))
@@ -182,10 +183,11 @@ class RunController:
         if run is None:
             self._untidy.pop(run_id, None)
             for each in self.executors.all():
-                attempt(f"forgetting run {run_id}", partial(forget_tries, each, run_id))
+                if not attempt(f"forgetting run {run_id}", partial(forget_tries, each, run_id)):
+                    self._failed.add(run_id)
             return
-        if executor is not None and (left := self._untidy.get(run_id)) is not None:
-            self._tidy(executor, run_id, left)
+        if executor is not None:
+            self._tidy_left(executor, run)
         if executor is not None and executor.schedules and self._waits(run):
             run = self.ledger.claim(run)
         if run is None or executor is None or not run.live or run.held_by != self.keeper.id:
@@ -210,13 +212,26 @@ class RunController:
         if decision.state in FINAL or decision.failure is not None:
             self._tidy(executor, run_id, execution)
 
-    def _tidy(self, executor: Executor, run_id: str, execution: str) -> None:
-        """Keep what came of a try that is over, and let its objects go; what fails, with the next thorough look."""
-        self._untidy[run_id] = execution
-        if attempt(f"tidying up after {attempts.tell(execution)}", partial(executor.tidy, execution)):
-            del self._untidy[run_id]
-        else:
-            self._failed.add(run_id)
+    def _tidy_left(self, executor: Executor, run: RunRecord) -> None:
+        """Tidy up after attempts that are over, and after a run that has ended whenever something happens to it.
+
+        Objects can appear after the end of a run: the answer to their creation was lost, or the watch was late.
+        """
+        left = self._untidy.get(run.id, set()).copy()
+        if not run.live and run.held_by == self.keeper.id:
+            left.add(attempts.execution_of(run.id, run.attempt))
+        for execution in sorted(left):
+            self._tidy(executor, run.id, execution, ended=not run.live)
+
+    def _tidy(self, executor: Executor, run_id: str, execution: str, *, ended: bool = False) -> None:
+        """Save the log of an attempt that is over and remove its objects. Repeated every few seconds until it works."""
+        left = self._untidy.setdefault(run_id, set())
+        left.add(execution)
+        step = partial(_end_and_tidy, executor, execution) if ended else partial(executor.tidy, execution)
+        if attempt(f"tidying up after {attempts.tell(execution)}", step):
+            left.discard(execution)
+            if not left:
+                self._untidy.pop(run_id, None)
 
     def _load(self, run_id: str) -> tuple[RunRecord | None, Executor | None]:
         with self.store.reading() as tx:
@@ -311,3 +326,11 @@ class RunController:
 
 def _delay(error: Unavailable) -> Decision:
     return Decision(State.PENDING, Act.NONE, DELAYED, f"{error}; it is tried again")
+
+
+def _end_and_tidy(executor: Executor, execution: str) -> None:
+    """Remove what is left of an attempt of a run that has ended. Final states never change, so nothing may run on."""
+    seen = executor.observe(execution)
+    if seen is not None and seen.phase not in (Phase.SUCCEEDED, Phase.FAILED):
+        executor.stop(execution)
+    executor.tidy(execution)

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import structlog
-
 from fairlead.adapters.kubernetes import claims, objects, observing
 from fairlead.adapters.kubernetes.checking import check_cluster
 from fairlead.adapters.kubernetes.clients import Api, Refused, connect_from_within, path_of
@@ -32,14 +30,12 @@ from fairlead.core.fitting.waiting import explain_wait
 from fairlead.core.manifests.functions import read_names
 from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.core.outcomes import find_peaks
-from fairlead.errors import FairleadError, NotFound, StartFailed, Unavailable
+from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.model.connections import Connection
 from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Reach, Work
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Clock, Store, Tell
 from fairlead.run_files import OUTPUT, list_files, open_file, remove_files
-
-log = structlog.get_logger()
 
 VERSIONS = {"Job": "batch/v1", "Deployment": "apps/v1"}
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)
@@ -71,7 +67,7 @@ class KubernetesExecutor:
         self.starter = Starter(api, cluster, keeping.platform, keeping.objects)
         self.outcomes = Outcomes(keeping.store, keeping.clock)
         self.logs = Logs(api, keeping.folder / "logs", keeping.store, self._secrets_of, keeping.clock)
-        self.logs.on_end = self._tidy_if_over
+        self.logs.on_end = self._tell_if_over
         self.view.on_leaving = self._hear_out
         self.sampler = Sampler(api, self.view, keeping.folder / "usage", keeping.clock)
         ours = {"labelSelector": f"{RUN_LABEL},{objects.PLATFORM_LABEL}={keeping.platform}"}
@@ -178,13 +174,16 @@ class KubernetesExecutor:
         return self.outcomes.settle(run_id, self._mask(seen, run_id))
 
     def tidy(self, run_id: str) -> None:
-        """Save log and usage of a run that has ended; after a while, remove its objects and all that is theirs."""
+        """Save log and usage of a run that has ended; after a while, remove its objects and all that is theirs.
+
+        Raises `Unavailable` while some of the log is still being read: call it again.
+        """
         view, seen = self._look(run_id), self.observe(run_id)
         if seen is not None and seen.phase not in ENDED:
             return
         pods = [] if view is None else list(view.pods.values())
         if (seen is not None or self.logs.is_left(run_id)) and not self.logs.save(run_id, pods):
-            return  # once all of it is there, this is called again
+            raise Unavailable(f"the log of run {run_id} is still being read")
         if seen is not None:  # last, so that no server takes what it lacks for all there is
             self.outcomes.save(run_id, seen, self.sampler.load(run_id))
             self._secrets.pop(run_id, None)
@@ -352,14 +351,11 @@ class KubernetesExecutor:
             self._remove_all(view)
         self.tell(run_id)
 
-    def _tidy_if_over(self, run_id: str) -> None:
-        """All of a log has come: where the run is over, that was what was waited for."""
-        if self.outcomes.get(run_id) is None:
-            return
-        try:
-            self.tidy(run_id)
-        except FairleadError as error:  # it is tried again by whoever sweeps
-            log.info("run is not tidied yet", run=run_id, problem=str(error))
+    def _tell_if_over(self, run_id: str) -> None:
+        """Notify the controller that the whole log of an ended run has been read: it can call `tidy` again now."""
+        # Not tidied here: a request of this thread that fails would not be repeated.
+        if self.outcomes.get(run_id) is not None:
+            self.tell(run_id)
 
     def _hear_out(self, pod: Pod) -> None:
         """A pod is about to go, and its log with it: a deadline has passed, or something needs its place."""

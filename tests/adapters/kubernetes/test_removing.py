@@ -1,0 +1,108 @@
+"""Removing the objects of runs that have ended: a step that fails is reported, and the controller repeats it."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.adapters.kubernetes.executors import Keeping, KubernetesExecutor
+from fairlead.adapters.kubernetes.reflectors import Reflector
+from fairlead.adapters.kubernetes.sampling import Sampler
+from fairlead.errors import Unavailable
+from fairlead.model.observations import Phase
+from fairlead.model.records import RunRecord
+from fairlead.model.scopes import Cluster
+from tests.adapters.kubernetes.apis import ScriptedApi
+from tests.adapters.kubernetes.making import PLATFORM, RUN, make_main, make_pod, read_main, read_pod, terminated
+from tests.adapters.kubernetes.test_logs import Kubelet
+from tests.adapters.kubernetes.test_observing import DONE, RUNNING
+from tests.contracts.memory import MemoryStore
+from tests.contracts.samples import keep, make, make_places
+from tests.databases import wait_until
+
+JOB = "/apis/batch/v1/namespaces/forest/jobs/train-1"
+LATER = datetime(2026, 11, 15, 9, tzinfo=UTC)  # than the end of the run
+
+
+class LoggingApi(Kubelet, ScriptedApi):
+    """A scripted API server that also serves the logs of pods."""
+
+    def __init__(self) -> None:
+        Kubelet.__init__(self)
+        ScriptedApi.__init__(self)
+
+
+@pytest.fixture
+def api() -> LoggingApi:
+    """An API server without objects."""
+    return LoggingApi()
+
+
+@pytest.fixture
+def notified() -> list[str]:
+    """The executions that the controller was notified of."""
+    return []
+
+
+@pytest.fixture
+def executor(
+    api: LoggingApi, notified: list[str], memory_store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[KubernetesExecutor]:
+    """An executor that removes objects as soon as their run has ended. Its view shows what the test puts there."""
+    keep(memory_store, *make_places())
+    with memory_store.recording() as tx:
+        tx.add(make(RunRecord, RUN, scope="project/forest"))
+    for follower in (Reflector, Sampler):
+        monkeypatch.setattr(follower, "live", lambda _self: None)
+    keeping = Keeping(
+        memory_store, tmp_path, lambda: LATER, lambda _run_id: (), objects=timedelta(0), platform=PLATFORM
+    )
+    made = KubernetesExecutor(api.api, Cluster(name="main"), keeping, notified.append)
+    for reflector in made._reflectors:
+        reflector.ready.set()
+    yield made
+    api.open.set()
+    made.close()
+
+
+def show(executor: KubernetesExecutor, *conditions: dict[str, Any], **pod: Any) -> None:
+    """Put the Job of the run and its pod into the view."""
+    executor.view.hear_main(None, read_main(make_main("Job", *conditions)))
+    executor.view.hear_pod(None, read_pod(make_pod(**pod)))
+
+
+def test_a_removal_that_waits_for_the_log_is_repeated_until_the_cluster_accepts_it(
+    executor: KubernetesExecutor, api: LoggingApi, notified: list[str]
+) -> None:
+    show(executor, **RUNNING)
+    api.lines["train-1-a"] = [(0.0, "hello\n")]
+    api.open.clear()
+    executor.read_log(RUN, 0, 100)  # a client follows the log while the run ends
+    show(executor, DONE, phase="Succeeded", terminated=terminated(0))
+    seen = executor.observe(RUN)
+    assert seen is not None
+    assert seen.phase is Phase.SUCCEEDED
+    with pytest.raises(Unavailable, match="is still being read"):
+        executor.tidy(RUN)
+    assert api.deleted == []
+
+    notified.clear()
+    api.said["delete"] = Unavailable("not now")
+    api.open.set()
+    wait_until(lambda: notified == [RUN])
+    with pytest.raises(Unavailable, match="not now"):
+        executor.tidy(RUN)
+
+    del api.said["delete"]
+    executor.tidy(RUN)
+    assert api.deleted == [JOB]
+
+
+def test_a_job_that_appears_after_its_run_has_ended_is_removed(executor: KubernetesExecutor, api: LoggingApi) -> None:
+    assert executor.observe(RUN) is None
+    executor.tidy(RUN)
+    executor.view.hear_main(None, read_main(make_main("Job", released=False)))
+    executor.tidy(RUN)
+    assert api.deleted == [JOB]

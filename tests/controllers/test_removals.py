@@ -1,0 +1,107 @@
+"""Objects of ended runs: removed whenever they appear, and repeatedly until that works."""
+
+import pytest
+
+from fairlead.errors import Unavailable
+from fairlead.model.observations import Phase
+from fairlead.model.records import RunRecord
+from tests.controllers.servers import Servers
+from tests.services.executing import FAR, Platform
+
+
+def stop_unseen(servers: Servers, platform: Platform) -> RunRecord:
+    """A stopped run whose objects the server has never seen, as if the answer to their creation were lost."""
+    run = platform.submit(FAR)
+    servers.look("one")
+    hidden = servers.kept.pop(run.id)
+    platform.stop(run.id)
+    servers.controllers["one"].look({run.id})
+    assert platform.state(run.id) == ("stopped", "Stopped")
+    servers.kept[run.id] = hidden
+    return run
+
+
+def test_objects_that_appear_after_their_run_was_stopped_are_removed(servers: Servers, platform: Platform) -> None:
+    run, executor = stop_unseen(servers, platform), servers.executors["one"]
+    executor.go(run.id)
+    before = executor.calls.copy()
+    servers.controllers["one"].look({run.id})
+    assert executor.calls[len(before) :] == [("stop", run.id), ("tidy", run.id)]
+    assert platform.state(run.id) == ("stopped", "Stopped")
+
+
+def test_a_server_leaves_the_objects_of_ended_runs_to_the_server_that_holds_them(
+    servers: Servers, platform: Platform
+) -> None:
+    run = stop_unseen(servers, platform)
+    servers.executors["one"].go(run.id)
+    servers.controllers["two"].look({run.id})
+    assert servers.executors["two"].calls == []
+
+
+def test_a_removal_that_fails_is_repeated_until_it_works(
+    servers: Servers, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, executor = stop_unseen(servers, platform), servers.executors["one"]
+    failures, stop = [Unavailable("not now")] * 3, executor.stop
+
+    def fail_first(run_id: str) -> None:
+        if failures:
+            raise failures.pop()
+        stop(run_id)
+
+    monkeypatch.setattr(executor, "stop", fail_first)
+    executor.go(run.id)
+    servers.controllers["one"].look({run.id})
+    for _ in range(3):
+        assert executor.count("stop", run.id) == 1  # of the time before its objects appeared
+        servers.look("one")
+    assert executor.count("stop", run.id) == 2
+
+
+def test_every_attempt_that_could_not_be_tidied_up_is_tidied_up_later(
+    servers: Servers, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, executor = platform.submit(FAR, retries=1), servers.executors["one"]
+    servers.look("one")
+    tidied: list[str] = []
+    refused = True
+
+    def tidy(execution: str) -> None:
+        if refused:
+            raise Unavailable("not now")
+        tidied.append(execution)
+
+    monkeypatch.setattr(executor, "tidy", tidy)
+    for execution in (run.id, f"{run.id}-2"):
+        executor.end(execution, Phase.FAILED, reason="NodeLost", message="gone")
+        servers.controllers["one"].look({run.id})
+        servers.controllers["one"].look({run.id})
+    assert platform.state(run.id) == ("failed", "NodeLost")
+    refused = False
+    servers.look("one")
+    servers.look("one")
+    assert tidied == [run.id, f"{run.id}-2"]
+
+
+def test_what_could_not_be_removed_of_a_deleted_run_is_removed_later(
+    servers: Servers, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, executor = platform.submit(FAR), servers.executors["one"]
+    servers.look("one")
+    executor.end(run.id)
+    servers.controllers["one"].look({run.id})
+    platform.world.services.runs.delete(platform.world.root, run.id)
+    failures, forget = [Unavailable("not now")] * 2, executor.forget
+
+    def fail_first(run_id: str) -> None:
+        if failures:
+            raise failures.pop()
+        forget(run_id)
+
+    monkeypatch.setattr(executor, "forget", fail_first)
+    servers.controllers["one"].look({run.id})
+    assert run.id in servers.kept
+    servers.look("one")
+    servers.look("one")
+    assert run.id not in servers.kept
