@@ -52,7 +52,7 @@ test-ui: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Test t
 
 .PHONY: test-cluster
 test-cluster: cluster-binaries ## Test on a real Kubernetes control plane, in ten minutes
-	@$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile tests/cluster $(ARGS)
+	@$(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/cluster $(ARGS)
 
 .PHONY: cluster-binaries
 cluster-binaries: $(VENV)/.project-installed ## Build Kubernetes and Kueue for the tests, once, with Go 1.25 or newer

@@ -162,6 +162,19 @@ class ControlPlane:
         done = (event for event in events if event["stage"] == "ResponseComplete")
         return [event for event in done if user is None or event["user"]["username"] == user]
 
+    def count_created(self, resource: str, namespace: str) -> int:
+        """How many objects of a resource were ever created in a namespace, also those that are gone."""
+        mark = f'"namespace":"{namespace}"'
+        lines = (self.folder / "audit.log").read_text("utf-8").splitlines()
+        events = [json.loads(line) for line in lines if mark in line and '"verb":"create"' in line]
+        wanted = {"resource": resource, "namespace": namespace, "subresource": None}
+        return sum(
+            event["stage"] == "ResponseComplete"
+            and event["responseStatus"]["code"] == 201
+            and all(event["objectRef"].get(name) == value for name, value in wanted.items())
+            for event in events
+        )
+
     def read_measures(self) -> str:
         """What the scheduler has measured of itself, as Prometheus is told of it."""
         answer = httpx2.get(f"https://127.0.0.1:{self._measures}/metrics", verify=False, timeout=PATIENCE)

@@ -114,6 +114,17 @@ def hang(seconds: float) -> Deed:
     return deed
 
 
+def hold(released: threading.Event, *, dropping: bool = False) -> Deed:
+    """Delay a request or a piece of an answer until the test sets the event; then go on, or close the connection."""
+
+    def deed(_handler: "Proxied") -> None:
+        released.wait(PATIENCE)
+        if dropping:
+            raise Dropped
+
+    return deed
+
+
 def break_after(seconds: float) -> Deed:
     """Let the answer begin, and break it off after a while."""
 

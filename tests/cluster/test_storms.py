@@ -1,28 +1,24 @@
-"""Clusters that are away for long, and that fail at random: no run is lost, none starts twice, and nothing is left."""
+"""A cluster whose requests fail at random: no run is lost, none starts twice, and nothing is left."""
 
 import contextlib
 import heapq
-import os
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from fairlead.sdk.runs import Run
 from tests.cluster.clients import until
-from tests.cluster.control_planes import ControlPlane, take_ports
+from tests.cluster.control_planes import take_ports
 from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.ledgers import AT_MOST_ONCE, Ledger, Vitals
 from tests.cluster.platforms import Platform
 from tests.cluster.proxies import ALWAYS, Fault, Proxy, break_after
 from tests.cluster.storms import CALLS, DOING, SEEING, Storm, make_seed
-from tests.cluster.test_outages import away
 
-AWAY_SECONDS = 60.0
 LEAST_SECONDS, MOST_SECONDS = 8.0, 120.0  # that each half of a storm lasts: until all that can befall requests did
 DATA = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data", "spec": {"size": "1Gi"}}
 WHOLE = {"secrets": ["TOKEN"], "volumes": [DATA]}
@@ -33,16 +29,21 @@ Stops = list[tuple[float, str, Run]]  # when each is due
 @pytest.fixture(scope="module")
 def platform(proxied_platform: Platform) -> Platform:
     """A server that reaches the cluster through the proxy, and removes the objects of a run as soon as it has ended."""
-    proxied_platform.variables = {"FAIRLEAD_KEEP_OBJECTS_MINUTES": "0"}
-    proxied_platform.restart()
-    proxied_platform.project.set_secret("TOKEN", "hunter2hunter2")
-    return proxied_platform
+    return prepare(proxied_platform)
 
 
 @pytest.fixture
 def ledger(platform: Platform, kubelet: FakeKubelet) -> Ledger:
     """What is to become of the runs of a test."""
     return Ledger(platform, kubelet)
+
+
+def prepare(platform: Platform) -> Platform:
+    """Let the server remove the objects of a run as soon as it has ended, and give it the secret of `WHOLE`."""
+    platform.variables = {"FAIRLEAD_KEEP_OBJECTS_MINUTES": "0"}
+    platform.restart()
+    platform.project.set_secret("TOKEN", "hunter2hunter2")
+    return platform
 
 
 def warm_up(platform: Platform, ledger: Ledger) -> Vitals:
@@ -52,54 +53,6 @@ def warm_up(platform: Platform, ledger: Ledger) -> Vitals:
         assert run.logs() == ""
     until(lambda: not ledger.list_left())
     return Vitals.of(platform.server)
-
-
-# The cluster is away
-
-
-def test_a_hundred_runs_live_through_a_minute_without_their_cluster(
-    platform: Platform, control_plane: ControlPlane, ledger: Ledger, tmp_path: Path
-) -> None:
-    before = warm_up(platform, ledger)
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)  # whoever reads from it waits until somebody opens it to write
-    wait = f"echo begun; : < {gate}; echo over"
-    go_on = [ledger.note(platform.pretend(SLEEP), "stopped") for _ in range(60)]
-    end = [ledger.note(platform.shell(wait, **WHOLE), "completed") for _ in range(20)]
-    fail = [ledger.note(platform.shell(f"{wait}; exit 5"), "failed ExitCode") for _ in range(10)]
-    stop = [ledger.note(platform.pretend(SLEEP, **WHOLE), "stopped") for _ in range(10)]
-    for run in (*go_on, *end, *fail, *stop):
-        platform.until(run, "running")
-    kept = {run.id: look(platform, run) for run in (*go_on, *end, *fail)}
-
-    with away(control_plane):
-        back_at = time.monotonic() + AWAY_SECONDS
-        os.close(os.open(gate, os.O_WRONLY))
-        for run in stop:
-            run.stop()
-        later = [ledger.note(platform.pretend(SUCCEED, **WHOLE), "completed") for _ in range(10)]
-        while time.monotonic() < back_at:
-            assert {run_id: look(platform, run_id) for run_id in kept} == kept
-            assert {platform.show(run)["state"] for run in later} <= {"queued", "pending"}
-            assert {platform.show(run)["state"] for run in stop} == {"stopping"}
-            time.sleep(5)
-
-    for run in (*end, *fail, *stop, *later):
-        platform.until(run, "completed", "failed", "stopped")
-    assert {run.logs() for run in (*end, *fail)} == {"begun\nover\n"}
-    for run in go_on:
-        assert look(platform, run) == kept[run.id]
-        run.stop()
-    ledger.check(before)
-
-
-def look(platform: Platform, run: Run | str) -> list[object]:
-    """What must not change."""
-    seen = platform.show(run)
-    return [seen[name] for name in ("state", "reason", "message", "revision")]
-
-
-# The cluster fails at random
 
 
 def test_whatever_befalls_its_requests_at_random_a_stream_of_runs_goes_through(

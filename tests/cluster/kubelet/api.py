@@ -85,8 +85,8 @@ class Api:
                             if event["type"] == "ERROR":
                                 break
                             yield event["type"], event["object"]
-            except (httpx2.TransportError, json.JSONDecodeError):
-                pass
+            except (httpx2.TransportError, json.JSONDecodeError, Refused):
+                pass  # also 410 Gone: the next list has everything
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _send(self, method: str, path: str, **asked: Any) -> httpx2.Response:
