@@ -32,7 +32,7 @@ TIMED_OUT = f"no test failed within {SECONDS} s"
 MOST_TESTS = 300
 BROKEN = (1, 2)  # exit statuses of pytest: a test failed, a module could not be imported
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "node_modules", ".*_cache", "__pycache__", "dist")
-RUNS = ("tests/processes/test_runs_", "tests/adapters/local/")
+RUNS = "tests/processes/test_runs_"
 # Tests in these folders start processes: they come last.
 PROCESSES = ("ui", "processes", "faults", "security", "docs", "cli", "fuzzing")
 
@@ -50,14 +50,15 @@ class Tests:
     def covering(self, mutant: Mutant) -> list[str]:
         """The tests to run for a mutant.
 
-        A line that imports execute gets the tests of the whole file. The supervisor of a run and what it starts cannot
-        be measured, because they run without site-packages: they get the tests that execute runs.
+        A line that imports execute gets the tests of the whole file. The supervisor of a run and what it starts run
+        without site-packages, so they are not measured: the local executor gets all tests that execute runs, too.
         """
         with self._lock:
             by_line = self._data.contexts_by_lineno(self._files.get(mutant.file, mutant.file))
         of_line = set(by_line.get(mutant.line, ())) - {""}
         of_file = set(chain.from_iterable(by_line.values())) - {""}
-        return self._order(of_line or of_file or {test for test in self._durations if test.startswith(RUNS)})
+        runs = {test for test in self._durations if test.startswith(RUNS)} if "adapters/local" in mutant.file else set()
+        return self._order((of_line or of_file) | runs)
 
     def _order(self, tests: set[str]) -> list[str]:
         """One test of each file in turn, so that a fault meets many kinds of tests early."""

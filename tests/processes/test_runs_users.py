@@ -68,7 +68,7 @@ def bare_root(launcher: Launcher) -> Iterator[Platform]:
 
 
 @pytest.fixture(params=["nobody", "bare_nobody", "bare_root"])
-def platform(request: pytest.FixtureRequest) -> Platform:
+def platform(request: pytest.FixtureRequest, launcher: Launcher) -> Platform:
     """Each of them."""
     opened: Platform = request.getfixturevalue(request.param)
     return opened
