@@ -13,7 +13,9 @@ quietly = out=$$($(1) 2>&1) || { echo "$$out" >&2; exit 1; }
 
 # Tests wait for processes, databases and browsers for half of their time: more workers than cores use that time.
 WORKERS ?= $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
-PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(WORKERS) --dist worksteal
+# Workers and the processes that tests start load bytecode instead of compiling all modules, which takes 10 s each.
+BYTECODE = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.pytest_cache/bytecode
+PYTEST = $(BYTECODE) $(BIN)/python -m pytest --quiet --numprocesses $(WORKERS) --dist worksteal
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
@@ -52,7 +54,7 @@ test-ui: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Test t
 
 .PHONY: test-cluster
 test-cluster: cluster-binaries ## Test on a real Kubernetes control plane, in ten minutes
-	@$(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/cluster $(ARGS)
+	@$(BYTECODE) $(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/cluster $(ARGS)
 
 .PHONY: cluster-binaries
 cluster-binaries: $(VENV)/.project-installed ## Build Kubernetes and Kueue for the tests, once, with Go 1.25 or newer
@@ -64,12 +66,12 @@ chromium: $(VENV)/.project-installed ## Find Chromium for the tests of the web p
 
 .PHONY: test-faults
 test-faults: $(VENV)/.project-installed ## Test faults at length: kill -9 at every line, full disks, clocks, databases, a crowd; in twenty minutes
-	@FAULTS=all $(BIN)/python -m pytest --quiet --numprocesses 2 tests/faults $(ARGS)
+	@FAULTS=all $(BYTECODE) $(BIN)/python -m pytest --quiet --numprocesses 2 tests/faults $(ARGS)
 
 .PHONY: coverage
 coverage: ui chromium ## Measure which lines and branches the tests execute, in all processes that they start
 	@$(BIN)/coverage erase
-	@FAIRLEAD_SUITE=all $(BIN)/coverage run -m pytest --quiet --numprocesses $(WORKERS) --dist worksteal \
+	@FAIRLEAD_SUITE=all $(BYTECODE) $(BIN)/coverage run -m pytest --quiet --numprocesses $(WORKERS) --dist worksteal \
 		-p tests.mutation.contexts $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --skip-covered --sort cover

@@ -16,7 +16,7 @@ pytest_plugins = ("tests.databases", "tests.processes.fixtures")
 CLUSTER = Path(__file__).parent / "cluster"
 PROCESS_FIXTURES = {"launcher", "browser"}  # they start servers and browsers
 
-settings.register_profile("fairlead", deadline=None, max_examples=examples(fast=25, all=200))
+settings.register_profile("fairlead", deadline=None, max_examples=examples(fast=25, all=100))
 settings.load_profile("fairlead")
 
 

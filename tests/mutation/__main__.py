@@ -7,6 +7,7 @@ tests that execute its line fails, and survives if none does within 90 seconds.
 import argparse
 import json
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -90,53 +91,61 @@ def main() -> None:
         killers = {Mutant(**entry["mutant"]).key: entry["killer"] for entry in earlier}
     tests = Tests(given.data, json.loads(DURATIONS.read_text("utf-8")))
     verdicts: list[dict[str, Any]] = []
+    copies: queue.Queue[Path] = queue.Queue()  # of the repository, one for each worker
 
     def judge(mutant: Mutant) -> None:
         found = tests.covering(mutant)
         if (killer := killers.get(mutant.key)) in found:
             found = [str(killer), *(test for test in found if test != killer)]
-        result = _find_killer(mutant, found)
+        copy = copies.get()
+        result = _find_killer(mutant, found, copy) if found else None
+        copies.put(copy)
         killed_by = result if result != TIMED_OUT else None
         verdicts.append({"mutant": asdict(mutant), "killer": killed_by, "tests": len(found)})
         why = result or f"{len(found)} tests passed"
         print(f"{'killed  ' if killed_by else 'SURVIVED'} {mutant}  ({why})", flush=True)
 
-    with ThreadPoolExecutor(given.workers) as pool:
+    with tempfile.TemporaryDirectory(prefix="fairlead-mutants-") as folder, ThreadPoolExecutor(given.workers) as pool:
+        for number in range(given.workers):
+            copies.put(Path(shutil.copytree(ROOT, Path(folder) / f"{number}", ignore=LEFT_OUT, symlinks=True)))
         list(pool.map(judge, mutants))
     given.report.write_text(json.dumps(verdicts, indent=1), "utf-8")
     killed = sum(verdict["killer"] is not None for verdict in verdicts)
     print(f"{killed} of {len(verdicts)} mutants killed ({killed / len(verdicts):.1%})")
 
 
-def _find_killer(mutant: Mutant, tests: list[str]) -> str | None:
+def _find_killer(mutant: Mutant, tests: list[str], copy: Path) -> str | None:
     """The first test that fails on a mutant, in a copy of the repository; TIMED_OUT if that takes too long."""
-    if not tests:
-        return None
-    with tempfile.TemporaryDirectory(prefix="fairlead-mutant-") as folder:
-        copy = Path(folder) / "repository"
-        shutil.copytree(ROOT, copy, ignore=LEFT_OUT, symlinks=True)
-        source = copy / "src" / mutant.file
-        source.write_bytes(mutant.apply(source.read_bytes()))
-        (Path(folder) / "tests").write_text("\n".join(tests), "utf-8")
-        words = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
-        variables = {**os.environ, "PYTHONPATH": str(copy / "src"), "FAIRLEAD_SUITE": "all"}
-        process = subprocess.Popen(
-            [*words, f"@{folder}/tests"],
-            cwd=copy,
-            env=variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            printed, _ = process.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            return TIMED_OUT
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+    source = copy / "src" / mutant.file
+    original = source.read_bytes()
+    source.write_bytes(mutant.apply(original))
+    try:
+        return _run_tests(mutant, tests, copy)
+    finally:
+        source.write_bytes(original)
+
+
+def _run_tests(mutant: Mutant, tests: list[str], copy: Path) -> str | None:
+    """The first of some tests that fails, TIMED_OUT, or None if all pass."""
+    listed = copy.with_suffix(".tests")
+    listed.write_text("\n".join(tests), "utf-8")
+    variables = {**os.environ, "PYTHONPATH": str(copy / "src"), "FAIRLEAD_SUITE": "all"}
+    variables |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(copy.with_suffix(".bytecode"))}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", f"@{listed}"],
+        cwd=copy,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        printed, _ = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return TIMED_OUT
     if process.returncode == 0:
         return None
     if process.returncode not in BROKEN and "ImportError while loading conftest" not in printed:

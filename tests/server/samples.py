@@ -9,7 +9,7 @@ from urllib.parse import quote
 from tests.kubeconfigs import make_kubeconfig
 from tests.server.machines import FILE
 from tests.server.sites import Operation, Site
-from tests.suites import SUITE
+from tests.suites import examples
 
 Data = dict[str, Any]
 
@@ -198,5 +198,6 @@ def address_of(operation: Operation, things: Mapping[str, str], kind: str = "pro
 
 
 def some(table: Sequence[Any], turn: int, most: int) -> Sequence[Any]:
-    """All entries of a table in the complete suite; in the fast one a few, others at each turn."""
-    return table if SUITE == "all" else [table[(turn * most + index) % len(table)] for index in range(most)]
+    """A few entries of a table, others at each turn; twice as many in the complete suite."""
+    count = min(examples(fast=most, all=2 * most), len(table))
+    return [table[(turn * count + index) % len(table)] for index in range(count)]

@@ -184,7 +184,7 @@ def test_a_forged_cursor_after_the_last_record_gives_an_empty_page(shelf: World)
 
 
 @settings(
-    max_examples=examples(fast=25, all=200),
+    max_examples=examples(fast=25, all=100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -76,7 +76,7 @@ def test_the_audit_is_for_those_who_govern(browsing: Browsing, site: Site) -> No
     open_audit(page)
     expect(rows(page).filter(has_text="role.create").first).to_contain_text("project/governed")
     expect(rows(page).filter(has_text="platform")).to_have_count(0)
-    page = browsing.open(site, token=site.make_token("vera", viewer="platform"))
+    page = browsing.open(site, token=site.make_token("vera-of-audit", viewer="platform"))
     page.goto("/audit")
     expect(page.get_by_text("You govern none.")).to_be_visible()
     expect(page.get_by_role("link", name="Export")).to_have_count(0)

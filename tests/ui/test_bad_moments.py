@@ -222,7 +222,7 @@ def test_a_thing_that_was_deleted_meanwhile_is_told(page: Page, site: Site, mish
 
 def test_whoever_may_only_look_is_offered_nothing_to_change(browsing: Browsing, site: Site) -> None:
     site.make_resource("looked-at")
-    token = site.make_token("vera", viewer="platform")
+    token = site.make_token("vera-of-bad-moments", viewer="platform")
     page = browsing.open(site, token=token)
     open_table(page)
     expect(page.get_by_role("link", name="New compute resource")).to_have_count(0)

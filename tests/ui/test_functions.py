@@ -277,7 +277,7 @@ def test_markup_in_code_is_shown_and_not_executed(page: Page, site: Site) -> Non
 
 def test_whoever_may_only_look_sees_code_and_no_deeds(browsing: Browsing, site: Site) -> None:
     keep(site, "looked-at")
-    page = browsing.open(site, token=site.make_token("vera", viewer="project/default"))
+    page = browsing.open(site, token=site.make_token("vera-of-functions", viewer="project/default"))
     open_functions(page)
     expect(page.get_by_role("checkbox")).to_have_count(0)
     expect(page.get_by_role("button", name="New function")).to_have_count(0)

@@ -161,7 +161,7 @@ def test_a_viewer_sees_what_is_used_of_quotas_and_no_buttons(browsing: Browsing,
         resources = {"gpu": 2, "cpu": "1500m", "mem": "8Gi"}
         site.give_place(site.api("POST", "/projects/queued/runs", {"function": train, "resources": resources})["id"])
     site.api("PUT", "/policies/cluster/main", {"quota": {"gpu": 3}})
-    page = browsing.open(site, token=site.make_token("vera", viewer="project/queued"), scheme="dark")
+    page = browsing.open(site, token=site.make_token("vera-of-organisation", viewer="project/queued"), scheme="dark")
     panel = open_place(page, "department/busy")
     bars = {
         "GPUs of department/busy": "4 of 4, full",

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from fairlead.model import fields
@@ -25,6 +26,12 @@ WHOLE: dict[str, Any] = {
     "switches": {"storage_classes": [], "registries": ["docker.io"], "allow_root": False},
     "quota": {"cpu": "200", "mem": "1Ti", "runs": 50},
 }
+
+
+@pytest.fixture(scope="module")
+def site(module_site: Site) -> Site:
+    """A server of this module alone: its tests count what policies apply to."""
+    return module_site
 
 
 def make_policy(site: Site, department: str, said: dict[str, Any]) -> str:

@@ -153,7 +153,7 @@ def test_a_run_is_stopped_and_forgotten_with_the_keyboard(page: Page, site: Site
 
 def test_whoever_may_only_look_is_offered_no_deeds(browsing: Browsing, site: Site) -> None:
     run = finish(site, "only-seen")
-    page = browsing.open(site, token=site.make_token("vera", viewer="project/default"))
+    page = browsing.open(site, token=site.make_token("vera-of-runs", viewer="project/default"))
     open_runs(page, "?search=only-seen")
     expect(row(page, run)).to_be_visible()
     expect(page.get_by_role("checkbox")).to_have_count(0)
@@ -163,7 +163,7 @@ def test_whoever_may_only_look_is_offered_no_deeds(browsing: Browsing, site: Sit
 def test_members_of_another_project_are_told_who_stops_it(browsing: Browsing, site: Site) -> None:
     site.make_project("elsewhere")
     run = finish(site, "not-theirs")
-    token = site.make_token("olga", viewer="project/default", member="project/elsewhere")
+    token = site.make_token("olga-of-runs", viewer="project/default", member="project/elsewhere")
     page = browsing.open(site, token=token)
     open_runs(page, "?search=not-theirs")
     toolbar = select(page, run)

@@ -2,10 +2,17 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.browsing import Browsing, check_accessibility
 from tests.ui.sites import Site
+
+
+@pytest.fixture(scope="module")
+def site(module_site: Site) -> Site:
+    """A server of this module alone: its tests count the secrets of a project."""
+    return module_site
 
 
 def open_secrets(page: Page, project: str = "default") -> None:
@@ -110,7 +117,7 @@ def test_the_project_is_in_the_address_and_remembered(page: Page, site: Site) ->
 
 def test_a_viewer_sees_names_alone(browsing: Browsing, site: Site) -> None:
     site.api("PUT", "/projects/default/secrets/SEEN", {"value": "x"})
-    page = browsing.open(site, token=site.make_token("vera", viewer="project/default"), scheme="dark")
+    page = browsing.open(site, token=site.make_token("vera-of-secrets", viewer="project/default"), scheme="dark")
     open_secrets(page)
     expect(row(page, "SEEN")).to_be_visible()
     expect(page.get_by_role("checkbox")).to_have_count(0)

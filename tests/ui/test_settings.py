@@ -3,10 +3,17 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.browsing import Browsing, check_accessibility
 from tests.ui.sites import Site
+
+
+@pytest.fixture(scope="module")
+def site(module_site: Site) -> Site:
+    """A server of this module alone: its tests change the settings of the platform."""
+    return module_site
 
 
 def open_settings(page: Page) -> Locator:
