@@ -50,7 +50,7 @@ test-all: check test-ui ui chromium ## Check, then run every test that needs no 
 
 .PHONY: test-ui
 test-ui: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Test the logic of the web page, without a browser
-	@$(call quietly,$(NPM) run types && npm test)
+	@$(call quietly,$(NPM) test)
 
 .PHONY: test-cluster
 test-cluster: cluster-binaries ## Test on a real Kubernetes control plane, in ten minutes
