@@ -148,7 +148,7 @@ lock: | $(BIN)/python ## Write requirements.lock anew, with the newest versions 
 
 .PHONY: clean
 clean: ## Remove .venv, caches and everything built
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist uv.lock \
+	@rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist uv.lock \
 		$(UI) ui/node_modules ui/src/api/schema.d.ts
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -10,6 +10,7 @@ from fairlead.model.records import TokenRecord
 from fairlead.ports import Attempt, Principal
 from fairlead.services.calls import Call
 from fairlead.services.logins import Logins, Returned
+from fairlead.services.units import Units
 from tests.services.worlds import World, listing
 
 BACK = "https://fairlead.example.org/login/callback"
@@ -101,6 +102,21 @@ def test_no_issuer_gives_anybody_a_name_of_the_server_itself(world: World) -> No
     with pytest.raises(Unauthenticated, match="is a user of the server itself"):
         logins.finish(Call(), attempt, BACK, Returned(attempt.state, "code"))
     assert world.services.tokens.page(world.root, listing()).items == []
+
+
+def test_a_bearer_token_of_an_issuer_does_not_identify_a_user_of_the_server(world: World) -> None:
+    class Issuer:
+        def identify(self, bearer: str) -> Principal:
+            """The issuer lets its users choose their names."""
+            return Principal(bearer)
+
+    units = Units(world.store, world.clock, lambda: "x", Issuer())
+    with pytest.raises(Unauthenticated, match="root@localhost is a user of the server itself") as caught:
+        units.admit(Call(bearer="root@localhost"))
+    assert caught.value.hint == "use another name at the issuer, or another claim for the user"
+    assert not units.knows(Call(bearer="root@localhost"))
+    units.admit(Call(bearer="ada@example.org"))
+    assert units.knows(Call(bearer="ada@example.org"))
 
 
 def test_without_an_issuer_nobody_signs_in_at_one(world: World) -> None:

@@ -250,6 +250,23 @@ def test_who_has_no_role_sees_nothing_at_all(world: World) -> None:
     assert world.services.applying.export(nobody) == []
 
 
+@pytest.mark.parametrize(
+    ("use_case", "roles"),
+    [
+        (lambda w, c: _grant(w, c, FOREST), "admin"),
+        (lambda w, c: w.offer("new", scope=FOREST, call=c), "editor or admin"),
+        (lambda w, c: w.submit(call=c), "member or admin"),
+    ],
+)
+def test_a_refusal_names_the_roles_that_would_allow_it(
+    world: World, use_case: Callable[[World, Call], Any], roles: str
+) -> None:
+    viewer = world.grant("vic", "viewer", FOREST)
+    with pytest.raises(Forbidden) as caught:
+        use_case(world, viewer)
+    assert caught.value.hint == f"ask an administrator of {FOREST} for the role {roles}"
+
+
 def test_who_governs_a_department_gives_and_takes_roles_there_and_below_alone(world: World) -> None:
     grants = world.services.grants
     ada = world.grant("ada", "admin", VISION)
