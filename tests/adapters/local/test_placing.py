@@ -1,0 +1,26 @@
+"""Folders of runs: who can pass through them, and who can list them."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from fairlead.adapters.local.placing import make_passable
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o077])
+@pytest.mark.parametrize("before", [None, 0o700, 0o777])
+def test_other_users_can_pass_through_the_folder_of_runs_and_not_list_it(
+    tmp_path: Path, mask: int, before: int | None
+) -> None:
+    folder = tmp_path / "data" / "runs"
+    if before is not None:
+        folder.mkdir(parents=True)
+        folder.chmod(before)
+    old = os.umask(mask)
+    try:
+        make_passable(folder)
+    finally:
+        os.umask(old)
+    assert stat.filemode(folder.stat().st_mode) == "drwx--x--x"
