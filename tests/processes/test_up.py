@@ -12,7 +12,7 @@ import pytest
 
 from tests.processes.machines import FAIRLEAD, PLAIN, Machine, Running, make_resource
 
-GENEROUS = 10.0  # seconds; the goal is 3 on a quiet machine
+GENEROUS = 30.0  # seconds, for a busy machine; `make bench` measures it on a quiet one
 CURL = shutil.which("curl")
 
 
