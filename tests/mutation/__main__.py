@@ -35,7 +35,7 @@ MOST_TESTS = 300
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "node_modules", ".*_cache", "__pycache__", "dist")
 RUNS = "tests/processes/test_runs_"
 # Tests in these folders start processes: they come last.
-PROCESSES = ("ui", "processes", "faults", "security", "docs", "cli", "fuzzing")
+PROCESSES = ("processes", "faults", "security", "docs", "cli", "fuzzing")
 
 
 class Tests:
@@ -53,13 +53,14 @@ class Tests:
 
         A line that imports execute gets the tests of the whole file. The supervisor of a run and what it starts run
         without site-packages, so they are not measured: the local executor gets all tests that execute runs, too.
+        Browser tests are left out, because a copy of the repository has no node_modules.
         """
         with self._lock:
             by_line = self._data.contexts_by_lineno(self._files.get(mutant.file, mutant.file))
         of_line = set(by_line.get(mutant.line, ())) - {""}
         of_file = set(chain.from_iterable(by_line.values())) - {""}
         runs = {test for test in self._durations if test.startswith(RUNS)} if "adapters/local" in mutant.file else set()
-        return self._order((of_line or of_file) | runs)
+        return self._order({test for test in (of_line or of_file) | runs if not test.startswith("tests/ui/")})
 
     def _order(self, tests: set[str]) -> list[str]:
         """One test of each file in turn, so that a fault meets many kinds of tests early."""
