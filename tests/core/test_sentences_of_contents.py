@@ -44,6 +44,19 @@ REST: list[tuple[dict[str, Any], str, str]] = [
         "note",
         "Only on nodes where zone is a or b and cores is over 8, or where cores is over 8.",
     ),
+    *(
+        (
+            {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [conditions(condition)]}}}},
+            "note",
+            f"Only on nodes where {text}.",
+        )
+        for condition, text in (
+            ({"key": "zone", "operator": "NotIn", "values": ["a", "b"]}, "zone is not a or b"),
+            ({"key": "gpu", "operator": "Exists"}, "gpu is there"),
+            ({"key": "spot", "operator": "DoesNotExist"}, "spot is not there"),
+            ({"key": "cores", "operator": "Lt", "values": ["8"]}, "cores is under 8"),
+        )
+    ),
     (
         {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [conditions(ZONE)] * 4}}}},
         "note",
