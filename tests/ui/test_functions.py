@@ -82,9 +82,8 @@ def test_the_table_tells_what_each_is_and_leads_to_its_runs(page: Page, site: Si
     keep(site, "table-shell", command="bash -c 'echo hi; true'")
     run(site, "table-shell")
     open_functions(page, "?search=table-")
-    cells = row(page, "table-shell").get_by_role("cell").all_inner_texts()
-    assert cells[2:6] == ["Command", "bash -c 'echo hi; true'", "project/default", "1"]
-    expect(row(page, "table-shell")).to_contain_text("just now")
+    for text in ("Command", "bash -c 'echo hi; true'", "project/default", "just now"):
+        expect(row(page, "table-shell")).to_contain_text(text)
     page.get_by_role("link", name="1 runs of table-shell").click()
     expect(page).to_have_url(re.compile(r"/runs\?function=%3Dtable-shell&scope=project%2Fdefault$"))
     expect(page.get_by_role("link", name=re.compile("^table-shell "))).to_have_count(1)
