@@ -1,0 +1,51 @@
+"""The position of a run in a queue of its cluster."""
+
+from typing import cast
+
+import pytest
+
+from fairlead.errors import Unavailable
+from fairlead.model.observations import Observation, Phase
+from fairlead.model.queues import Standing
+from fairlead.model.states import State
+from fairlead.ports import Executor
+from fairlead.services.standings import find_standing
+from tests.core.test_lifecycle import make_run
+
+QUEUED = Standing(pool="gpus", waits=True)
+
+
+class Cluster:
+    """An executor that observes one thing of every run."""
+
+    def __init__(self, observed: Observation | Unavailable | None) -> None:
+        self.observed = observed
+
+    def observe(self, _: str) -> Observation | None:
+        if isinstance(self.observed, Unavailable):
+            raise self.observed
+        return self.observed
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        (Observation(Phase.PENDING, standing=lambda: QUEUED), QUEUED),
+        (Observation(Phase.PENDING), None),
+        (None, None),
+        (Unavailable("the cluster does not answer"), None),
+    ],
+)
+def test_a_pending_run_has_the_position_that_its_cluster_reports(
+    observed: Observation | Unavailable | None, expected: Standing | None
+) -> None:
+    run = make_run(State.PENDING, held_by="server-1")
+    assert find_standing(cast(Executor, Cluster(observed)), run) == expected
+
+
+@pytest.mark.parametrize("state", [State.QUEUED, State.RUNNING, State.COMPLETED])
+def test_a_run_that_is_not_pending_has_no_position(state: State) -> None:
+    cluster = cast(Executor, Cluster(Observation(Phase.PENDING, standing=lambda: QUEUED)))
+    assert find_standing(cluster, make_run(state, held_by="server-1")) is None
+    assert find_standing(cluster, make_run(State.PENDING, held_by=None)) is None
+    assert find_standing(None, make_run(State.PENDING, held_by="server-1")) is None
