@@ -69,7 +69,7 @@ test-faults: $(VENV)/.project-installed ## Test faults at length: kill -9 at eve
 	@FAULTS=all $(BYTECODE) $(BIN)/python -m pytest --quiet --numprocesses 2 tests/faults $(ARGS)
 
 .PHONY: coverage
-coverage: ui chromium ## Measure which lines and branches the tests execute, in all processes that they start
+coverage: ui chromium ## Measure which lines and branches the tests execute, in servers that they start too
 	@$(BIN)/coverage erase
 	@FAIRLEAD_SUITE=all $(BYTECODE) $(BIN)/coverage run -m pytest --quiet --numprocesses $(WORKERS) --dist worksteal \
 		-p tests.mutation.contexts $(ARGS)

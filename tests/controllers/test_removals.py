@@ -5,6 +5,7 @@ import pytest
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Phase
 from fairlead.model.records import RunRecord
+from tests.contracts.executors import MemoryExecutor
 from tests.controllers.servers import Servers
 from tests.services.executing import FAR, Platform
 
@@ -19,6 +20,18 @@ def stop_unseen(servers: Servers, platform: Platform) -> RunRecord:
     assert platform.state(run.id) == ("stopped", "Stopped")
     servers.kept[run.id] = hidden
     return run
+
+
+def fail_first(monkeypatch: pytest.MonkeyPatch, executor: MemoryExecutor, name: str, times: int) -> None:
+    """Let the first calls of a method fail."""
+    failures, method = [Unavailable("not now")] * times, getattr(executor, name)
+
+    def call(run_id: str) -> None:
+        if failures:
+            raise failures.pop()
+        method(run_id)
+
+    monkeypatch.setattr(executor, name, call)
 
 
 def test_objects_that_appear_after_their_run_was_stopped_are_removed(servers: Servers, platform: Platform) -> None:
@@ -43,14 +56,7 @@ def test_a_removal_that_fails_is_repeated_until_it_works(
     servers: Servers, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, executor = stop_unseen(servers, platform), servers.executors["one"]
-    failures, stop = [Unavailable("not now")] * 3, executor.stop
-
-    def fail_first(run_id: str) -> None:
-        if failures:
-            raise failures.pop()
-        stop(run_id)
-
-    monkeypatch.setattr(executor, "stop", fail_first)
+    fail_first(monkeypatch, executor, "stop", times=3)
     executor.go(run.id)
     servers.controllers["one"].look({run.id})
     for _ in range(3):
@@ -92,14 +98,7 @@ def test_what_could_not_be_removed_of_a_deleted_run_is_removed_later(
     executor.end(run.id)
     servers.controllers["one"].look({run.id})
     platform.world.services.runs.delete(platform.world.root, run.id)
-    failures, forget = [Unavailable("not now")] * 2, executor.forget
-
-    def fail_first(run_id: str) -> None:
-        if failures:
-            raise failures.pop()
-        forget(run_id)
-
-    monkeypatch.setattr(executor, "forget", fail_first)
+    fail_first(monkeypatch, executor, "forget", times=2)
     servers.controllers["one"].look({run.id})
     assert run.id in servers.kept
     servers.look("one")

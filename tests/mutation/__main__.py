@@ -67,7 +67,7 @@ class Tests:
         by_file = defaultdict(list)
         for test in sorted(tests, key=lambda test: (self._durations.get(test, 1.0), test)):
             by_file[test.partition("::")[0]].append(test)
-        files = sorted(by_file.values(), key=lambda found: (_is_process(found[0]), self._durations.get(found[0], 1.0)))
+        files = sorted(by_file.values(), key=lambda found: self._durations.get(found[0], 1.0))
         quick = [found for found in files if not _is_process(found[0])]
         slow = [found for found in files if _is_process(found[0])]
         turns = [*chain.from_iterable(zip_longest(*quick)), *chain.from_iterable(zip_longest(*slow))]
@@ -150,8 +150,11 @@ def _run_tests(tests: list[str], copy: Path) -> str | None:
     if process.returncode == 0:
         return None
     if "ERROR: not found: " in printed:
-        # The names of parametrized tests contain their values, which the fault has changed.
-        return _run_tests(list(dict.fromkeys(test.partition("[")[0] for test in tests)), copy)
+        # The names of parametrized tests contain their values, which the fault may have changed.
+        functions = list(dict.fromkeys(test.partition("[")[0] for test in tests))
+        if functions == tests:
+            sys.exit("Tests were renamed or removed since they were measured. Run `make coverage` again.")
+        return _run_tests(functions, copy)
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", printed, re.MULTILINE)
     return failed[1] if failed else "import"
 

@@ -1,6 +1,6 @@
 """A pytest plugin that records how long each test took and, with coverage, which test executed each line.
 
-Processes that a test starts are included.
+Servers that a test starts are included.
 """
 
 import json
