@@ -24,13 +24,13 @@ def platform(machine: Machine) -> Iterator[Platform]:
         yield opened
 
 
-def found(platform: Platform) -> None:
-    """Make the department and the projects."""
+def found(platform: Platform, runs: int = 2) -> None:
+    """Make the department, whose quota is a number of runs, and the projects."""
     connection = platform.project._connection
     connection.post("/departments", {"name": "vision", "parent": "cluster/local"})
     for name, parent in (("forest", "department/vision"), ("lake", "cluster/local")):
         connection.post("/projects", {"name": name, "parent": parent})
-    connection.put("/policies/department/vision", {"quota": {"runs": 2}})
+    connection.put("/policies/department/vision", {"quota": {"runs": runs}})
 
 
 def submit(platform: Platform, text: str, project: str = "forest") -> Run:
@@ -81,19 +81,23 @@ def test_a_quota_that_is_raised_lets_runs_go(platform: Platform) -> None:
 
 
 def test_two_servers_never_run_more_than_a_quota_allows(machine: Machine, postgresql_url: str) -> None:
-    with execution.open_platform(machine, "--database", postgresql_url, variables=CAPACITY) as first:
+    capacity = {"FAIRLEAD_CAPACITY": "cpu=64,runs=2"}  # the quota is three runs, so one server cannot use all of it
+    with execution.open_platform(machine, "--database", postgresql_url, variables=capacity) as first:
         keys = (first.server.data / "secret.key").read_text().split()[0]
-        variables = CAPACITY | {"FAIRLEAD_SECRET_KEYS": keys}
+        variables = capacity | {"FAIRLEAD_SECRET_KEYS": keys}
         second = replace(first, server=machine.up("--database", postgresql_url, data="other", variables=variables))
-        found(first)
+        found(first, runs=3)
         inside = first.file("inside")
-        text = f"echo +1 >> {inside}; sleep 0.2; echo -1 >> {inside}"
-        runs = [submit((first, second)[number % 2], text) for number in range(24)]
+        wait = f"until [ $(grep -c + {inside}) -ge 3 ]; do sleep 0.02; done; sleep 0.2"
+        runs = [
+            submit((first, second)[number % 2], f"echo +1 >> {inside}; {wait}; echo -1 >> {inside}")
+            for number in range(24)
+        ]
         assert {run["state"] for run in end_all(runs, 90)} == {"completed"}
         at_once = [0]
         for change in inside.read_text().split():
             at_once.append(at_once[-1] + int(change))
-        assert (max(at_once), at_once[-1]) == (2, 0)
+        assert (max(at_once), at_once[-1]) == (3, 0)
         servers = {
             Run(Connection(first.server.url, first.server.token), run.data).refresh().data["held_by"] for run in runs
         }
