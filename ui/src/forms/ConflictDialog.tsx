@@ -2,12 +2,12 @@
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useId } from "react";
+import { Differences } from "../format/Differences";
+import { showAge } from "../format/times";
+import { listDifferences } from "../format/values";
 import { Dialog } from "../shell/Dialog";
 import { ProblemAlert } from "../shell/Problem";
 import { Waiting } from "../shell/Waiting";
-import { Differences } from "../words/Differences";
-import { showAge } from "../words/times";
-import { listDifferences } from "../words/values";
 
 interface Kept {
   revision: number;

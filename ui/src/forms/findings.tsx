@@ -1,7 +1,7 @@
 /** Shows each violation at its field: fields ask by their path, and what no field asked for is listed. */
 import { createContext, type ReactNode, useContext } from "react";
 import type { Finding } from "../api/problems";
-import { sentence } from "../words/sentences";
+import { sentence } from "../format/sentences";
 
 const Found = createContext<{ findings: Finding[]; base: string }>({ findings: [], base: "" });
 

@@ -1,6 +1,6 @@
 /** What a field resolves to, whatever is typed there: a value that overrides it, or one that fills it. */
 import type { Said, Setting } from "../api/plans";
-import { showSetting, showSource } from "../words/sources";
+import { showSetting, showSource } from "../format/sources";
 
 export interface Told {
   setting: Setting;

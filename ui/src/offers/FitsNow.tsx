@@ -1,8 +1,8 @@
 /** How many more of a compute resource fit now; why none does, and each cluster, for whoever looks closer. */
 import { Text, Tooltip } from "@mantine/core";
 import type { Offer, TotalOffer } from "../api/capacities";
+import { sentence } from "../format/sentences";
 import { NONE } from "../table/columns";
-import { sentence } from "../words/sentences";
 
 interface Props {
   /** Nothing while it is not known, and of what nobody offers: it may be archived. */

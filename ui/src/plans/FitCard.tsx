@@ -3,9 +3,9 @@ import { Anchor, Button, Group, List, Stack, Text, ThemeIcon, Title } from "@man
 import { IconAlertTriangle, IconCheck, IconClock, IconQuestionMark } from "@tabler/icons-react";
 import { Link } from "wouter";
 import type { Fit, Verdict, WayOut } from "../api/plans";
+import { sentence } from "../format/sentences";
 import { runAddress } from "../shell/addresses";
 import { Card } from "../shell/Page";
-import { sentence } from "../words/sentences";
 import classes from "./FitCard.module.css";
 import { Folded } from "./Folded";
 

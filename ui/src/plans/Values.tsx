@@ -2,8 +2,8 @@
 import { Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import type { Setting } from "../api/plans";
+import { showSetting, showSource } from "../format/sources";
 import { TextField } from "../forms/TextField";
-import { showSetting, showSource } from "../words/sources";
 import { Folded } from "./Folded";
 import classes from "./Values.module.css";
 

@@ -1,7 +1,7 @@
 import { type Run, useDeleteRun } from "../api/runs";
+import { shortName } from "../format/runs";
 import { ConfirmDialog } from "../shell/ConfirmDialog";
 import { thenSay } from "../shell/notices";
-import { shortName } from "../words/runs";
 
 interface Props {
   run: Run;

@@ -1,7 +1,7 @@
 import type { Run } from "../api/runs";
+import { showSpan } from "../format/durations";
+import { useNow } from "../format/now";
 import { NONE } from "../table/columns";
-import { showSpan } from "../words/durations";
-import { useNow } from "../words/now";
 
 /** How long a run has run; of a live one, until now. */
 export function Duration({ run }: { run: Run }) {

@@ -1,7 +1,7 @@
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
+import { shortId } from "../format/runs";
 import { runAddress } from "../shell/addresses";
-import { shortId } from "../words/runs";
 
 /** The function of a run and the end of its id, which lead to its page. */
 export function RunLink({ run }: { run: { function: string; id: string } }) {

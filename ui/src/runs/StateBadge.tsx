@@ -1,5 +1,5 @@
 import { Badge } from "@mantine/core";
-import { showState } from "../words/runs";
+import { showState } from "../format/runs";
 
 /** With the role of a status, its changes are read aloud. */
 export function StateBadge({ state, role }: { state: string; role?: "status" }) {

@@ -1,7 +1,7 @@
 import { type Run, useStop } from "../api/runs";
+import { shortName } from "../format/runs";
 import { ConfirmDialog } from "../shell/ConfirmDialog";
 import { thenSay } from "../shell/notices";
-import { shortName } from "../words/runs";
 
 export function StopDialog({ run, onClose }: { run: Run; onClose: () => void }) {
   const stopping = useStop();

@@ -4,7 +4,7 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import { Link } from "wouter";
 import type { Schemas } from "../api/client";
 import { type Finding, isProblem, violationsOf } from "../api/problems";
-import { sentence } from "../words/sentences";
+import { sentence } from "../format/sentences";
 import classes from "./Problem.module.css";
 
 interface Props {

@@ -1,5 +1,5 @@
 /** Who made a record and who changed it last, when, and how often: the columns that records share. */
-import { Time } from "../words/Time";
+import { Time } from "../format/Time";
 import { type Column, NONE } from "./columns";
 
 export const CREATED_BY: Column<{ created_by: string }> = {

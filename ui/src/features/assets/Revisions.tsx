@@ -2,11 +2,11 @@
 import { Group, Select, Table, Text, UnstyledButton } from "@mantine/core";
 import { useState } from "react";
 import type { Schemas } from "../../api/client";
+import { Differences } from "../../format/Differences";
+import { Time } from "../../format/Time";
 import { Card, Columns } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
 import { Waiting } from "../../shell/Waiting";
-import { Differences } from "../../words/Differences";
-import { Time } from "../../words/Time";
 import { type Asset, type AssetKind, useDifferences, useRevisions } from "./requests";
 
 interface Props {

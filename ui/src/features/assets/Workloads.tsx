@@ -1,11 +1,11 @@
 /** The unfinished runs that use one. */
 import { Table, Text } from "@mantine/core";
 import { splitScope } from "../../api/places";
+import { showType } from "../../format/runs";
 import { RunLink } from "../../runs/RunLink";
 import { StateBadge } from "../../runs/StateBadge";
 import { ProblemAlert } from "../../shell/Problem";
 import { Waiting } from "../../shell/Waiting";
-import { showType } from "../../words/runs";
 import { type AssetKind, useWorkloads } from "./requests";
 
 export function Workloads({ kind, id }: { kind: AssetKind; id: string }) {

@@ -2,10 +2,10 @@
 import { Anchor, Badge, Group } from "@mantine/core";
 import { Link } from "wouter";
 import { splitScope } from "../../api/places";
+import { Time } from "../../format/Time";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { type Column, NONE } from "../../table/columns";
 import { CREATED_AT, CREATED_BY, MANAGED_BY, REVISION, UPDATED_AT, UPDATED_BY } from "../../table/stamps";
-import { Time } from "../../words/Time";
 import { gpuMemory, limit, resources } from "./amounts";
 import type { Asset, AssetKind } from "./requests";
 import { UsersLink } from "./UsersLink";

@@ -2,11 +2,11 @@
 import { Anchor, Drawer, Stack, Text, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
+import { Differences } from "../../format/Differences";
+import { Facts } from "../../format/Facts";
+import { showAge, showMoment } from "../../format/times";
+import { listDifferences } from "../../format/values";
 import { useFocusBack } from "../../shell/focus";
-import { Differences } from "../../words/Differences";
-import { Facts } from "../../words/Facts";
-import { showAge, showMoment } from "../../words/times";
-import { listDifferences } from "../../words/values";
 import type { Entry } from "./columns";
 import { showKind } from "./words";
 

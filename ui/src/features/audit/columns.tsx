@@ -1,9 +1,9 @@
 /** The columns of the audit. What opens an entry is its time. */
 import { Anchor, Text } from "@mantine/core";
 import type { Schemas } from "../../api/client";
+import { showMoment } from "../../format/times";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { type Column, NONE } from "../../table/columns";
-import { showMoment } from "../../words/times";
 import { ALL_ACTIONS, colorOf, KINDS, showKind } from "./words";
 
 export type Entry = Schemas["AuditRecord"];

@@ -2,10 +2,10 @@
 import { Alert, Group, Text } from "@mantine/core";
 import { IconPlugConnectedX } from "@tabler/icons-react";
 import { type Capacity, type Offer, useNodes } from "../../api/capacities";
+import { sentence } from "../../format/sentences";
 import { Card } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
 import { Waiting } from "../../shell/Waiting";
-import { sentence } from "../../words/sentences";
 import { ClusterBadges, tellNodes } from "./ClusterPicker";
 import type { Choices } from "./choices";
 import { Holders } from "./Holders";

@@ -2,7 +2,7 @@
 import { Text } from "@mantine/core";
 import { type MouseEvent, memo, type SyntheticEvent, useMemo, useState } from "react";
 import type { ClusterNode } from "../../api/capacities";
-import { round, showBytes } from "../../words/amounts";
+import { round, showBytes } from "../../format/amounts";
 import { moveFocus } from "./moving";
 import classes from "./NodeMap.module.css";
 import { type By, measure, shareOf, showOf, showShort, stepOf, tellNode } from "./shares";

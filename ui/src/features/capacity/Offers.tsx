@@ -3,11 +3,11 @@ import { Anchor, Select, Table, Text } from "@mantine/core";
 import { Link } from "wouter";
 import type { Offer } from "../../api/capacities";
 import { usePlaces } from "../../api/places";
+import { sentence } from "../../format/sentences";
 import { showOffer } from "../../offers/FitsNow";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { Card } from "../../shell/Page";
 import { NONE } from "../../table/columns";
-import { sentence } from "../../words/sentences";
 import type { Choices } from "./choices";
 
 interface Props {

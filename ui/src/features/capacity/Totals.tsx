@@ -1,7 +1,7 @@
 /** What a cluster has of each resource, what is free of it, and the most of it that one node has left. */
 import { Anchor, Group, Progress, Text } from "@mantine/core";
 import type { Pool } from "../../api/capacities";
-import { numberOf } from "../../words/amounts";
+import { numberOf } from "../../format/amounts";
 import classes from "./Capacity.module.css";
 import { listResources, showAmount, showSlot } from "./shares";
 

@@ -1,7 +1,7 @@
 /** What runs hold, and where. */
 import type { ClusterNode } from "../../api/capacities";
 import type { Run } from "../../api/runs";
-import { round, showBytes } from "../../words/amounts";
+import { round, showBytes } from "../../format/amounts";
 
 export interface Holder {
   run: Run;

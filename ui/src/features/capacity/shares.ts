@@ -1,6 +1,6 @@
 /** How much of a node, a group of nodes or a cluster is in use: as a share, and in words. */
 import type { ClusterNode } from "../../api/capacities";
-import { numberOf, round, showBytes } from "../../words/amounts";
+import { numberOf, round, showBytes } from "../../format/amounts";
 
 type Amounts = Record<string, string>;
 

@@ -1,10 +1,11 @@
 /** What is known of a function, beside its code. */
+
+import { showBytes } from "../../format/amounts";
+import { joinWords } from "../../format/commands";
+import { Facts } from "../../format/Facts";
+import { Time } from "../../format/Time";
 import { Card } from "../../shell/Page";
 import { NONE } from "../../table/columns";
-import { showBytes } from "../../words/amounts";
-import { joinWords } from "../../words/commands";
-import { Facts } from "../../words/Facts";
-import { Time } from "../../words/Time";
 import { showKind } from "./kinds";
 import { type FunctionRecord, useCode } from "./requests";
 

@@ -1,12 +1,12 @@
 /** The code of a function, file by file. */
 import { Group, Stack, Text, UnstyledButton } from "@mantine/core";
 import { useState } from "react";
+import { showBytes } from "../../format/amounts";
 import { CopyButton } from "../../shell/CopyButton";
 import { DownloadButton } from "../../shell/DownloadButton";
 import { Card } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
 import { Waiting } from "../../shell/Waiting";
-import { showBytes } from "../../words/amounts";
 import classes from "./Code.module.css";
 import { CodeText } from "./CodeText";
 import { formOf } from "./drafts";

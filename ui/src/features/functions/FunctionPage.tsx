@@ -1,5 +1,6 @@
 /** One function: its code, its runs, and what else is known of it. */
 import { Badge, Group } from "@mantine/core";
+import { Time } from "../../format/Time";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { functionAddress, useNames } from "../../shell/addresses";
 import { useGo } from "../../shell/going";
@@ -8,7 +9,6 @@ import { Page } from "../../shell/Page";
 import { ProblemPage } from "../../shell/Problem";
 import { type Part, TabLinks } from "../../shell/TabLinks";
 import { Waiting } from "../../shell/Waiting";
-import { Time } from "../../words/Time";
 import { About } from "./About";
 import { CodePart } from "./CodePart";
 import { FunctionActions } from "./FunctionActions";

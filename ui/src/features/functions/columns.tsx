@@ -2,11 +2,11 @@
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
 import { splitScope } from "../../api/places";
+import { Time } from "../../format/Time";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { functionAddress } from "../../shell/addresses";
 import { type Column, NONE } from "../../table/columns";
 import { CREATED_AT, CREATED_BY, REVISION, UPDATED_AT, UPDATED_BY } from "../../table/stamps";
-import { Time } from "../../words/Time";
 import { showKind, summarise } from "./kinds";
 import type { FunctionRecord } from "./requests";
 

@@ -1,6 +1,6 @@
 /** A function as it is edited, and as the server keeps it. */
 import type { Finding } from "../../api/problems";
-import { joinWords } from "../../words/commands";
+import { joinWords } from "../../format/commands";
 import type { Code, FunctionRecord } from "./requests";
 
 /** What a function says; what it does not say is left out. */

@@ -1,5 +1,5 @@
 /** What functions are, in a word and in short. */
-import { joinWords } from "../../words/commands";
+import { joinWords } from "../../format/commands";
 import { type Form, formOf } from "./drafts";
 import type { FunctionRecord } from "./requests";
 

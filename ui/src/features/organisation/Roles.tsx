@@ -4,13 +4,13 @@ import { IconPlus, IconTrash, IconUser, IconUsersGroup } from "@tabler/icons-rea
 import { useState } from "react";
 import { useMay, useMe } from "../../api/people";
 import type { Place } from "../../api/places";
+import { Time } from "../../format/Time";
 import { ActionButton } from "../../shell/actions";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
 import { thenSay } from "../../shell/notices";
 import { Card } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
 import { Waiting } from "../../shell/Waiting";
-import { Time } from "../../words/Time";
 import { AddRoleDialog } from "./AddRoleDialog";
 import { titleOf } from "./kinds";
 import classes from "./Organisation.module.css";

@@ -1,7 +1,7 @@
 /** What is used of a quota: as a share, and in words. */
 import type { Schemas } from "../../api/client";
+import { numberOf, round } from "../../format/amounts";
 import { BYTES, splitAmount, unitsFor } from "../../forms/quantities";
-import { numberOf, round } from "../../words/amounts";
 
 type Used = Schemas["Used"];
 export type Resource = keyof Used;

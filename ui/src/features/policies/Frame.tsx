@@ -1,9 +1,9 @@
 /** The page of one policy: what it is of, the policy itself, and what holds at its scope. */
 import { Badge } from "@mantine/core";
 import type { ReactNode } from "react";
+import { Time } from "../../format/Time";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { Card, Columns, Page } from "../../shell/Page";
-import { Time } from "../../words/Time";
 import type { EffectivePolicy, PolicyRecord } from "./requests";
 import { Statements } from "./Statements";
 import { listEffective } from "./statements";

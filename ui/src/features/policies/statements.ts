@@ -1,7 +1,7 @@
 /** What a policy says, or what several say together, as lines to read: what, how much, and who says so. */
 import type { Schemas } from "../../api/client";
+import { listLeaves, showValue } from "../../format/values";
 import type { Tree } from "../../forms/trees";
-import { listLeaves, showValue } from "../../words/values";
 import { labelOf } from "./paths";
 import type { EffectivePolicy } from "./requests";
 import { describeSwitch, SWITCHES } from "./switches";

@@ -2,12 +2,12 @@
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
 import { splitScope } from "../../api/places";
+import { Time } from "../../format/Time";
 import { RunLink } from "../../runs/RunLink";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { functionAddress } from "../../shell/addresses";
 import { type Column, NONE } from "../../table/columns";
 import { CREATED_AT, UPDATED_AT } from "../../table/stamps";
-import { Time } from "../../words/Time";
 import type { Schedule } from "./requests";
 
 export const COLUMNS: Column<Schedule>[] = [

@@ -4,7 +4,7 @@ import { client, ifMatch, type Schemas, take } from "../../api/client";
 import { useAll } from "../../api/lists";
 import { ancestorsOf, usePlaces } from "../../api/places";
 import { useEffectivePolicy } from "../../api/policies";
-import { shortName } from "../../words/runs";
+import { shortName } from "../../format/runs";
 import { namesSecret } from "./naming";
 
 export type Secret = Schemas["SecretName"];

@@ -1,7 +1,7 @@
 import { Text } from "@mantine/core";
 import type { ReactNode } from "react";
-import { Facts } from "../../words/Facts";
-import { Time } from "../../words/Time";
+import { Facts } from "../../format/Facts";
+import { Time } from "../../format/Time";
 import type { Server, Settings } from "./requests";
 
 const DATABASES: Record<string, string> = { sqlite: "SQLite", postgresql: "PostgreSQL" };

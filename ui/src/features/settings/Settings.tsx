@@ -1,9 +1,9 @@
 /** The settings: what holds for the whole platform, what the server was started with, and how the page looks. */
 import { useMay, useMe } from "../../api/people";
+import { Leaves } from "../../format/Leaves";
 import { Card, Columns, Page } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
 import { Waiting } from "../../shell/Waiting";
-import { Leaves } from "../../words/Leaves";
 import { Appearance } from "./Appearance";
 import { Defaults } from "./Defaults";
 import { GpuMemoryLimits } from "./GpuMemoryLimits";

@@ -1,5 +1,5 @@
 import { Alert, Paper, Stack, Text, Title } from "@mantine/core";
-import { sentence } from "../../words/sentences";
+import { sentence } from "../../format/sentences";
 import { SignInForm } from "./SignInForm";
 import classes from "./SignInPage.module.css";
 

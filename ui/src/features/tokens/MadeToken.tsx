@@ -1,7 +1,7 @@
 import { Button, Group, Stack, Text, Textarea } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 import { useRef, useState } from "react";
-import { showTime } from "../../words/times";
+import { showTime } from "../../format/times";
 import type { Token } from "./requests";
 
 const COPIED = "Copied";

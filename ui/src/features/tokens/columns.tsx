@@ -1,7 +1,7 @@
 import { Badge, Group } from "@mantine/core";
+import { Time } from "../../format/Time";
 import type { Column } from "../../table/columns";
 import { CREATED_AT, CREATED_BY } from "../../table/stamps";
-import { Time } from "../../words/Time";
 import type { Token } from "./requests";
 
 const PURPOSES: Record<string, string> = {

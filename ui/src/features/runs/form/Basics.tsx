@@ -1,8 +1,8 @@
 /** What runs, where, and with what it begins. */
 import { Input, SegmentedControl, Select, SimpleGrid, Stack, Text } from "@mantine/core";
+import { ACTIONS, shortId, showType } from "../../../format/runs";
 import { useFinding } from "../../../forms/findings";
 import { Note } from "../../../forms/resolved";
-import { ACTIONS, shortId, showType } from "../../../words/runs";
 import { beside, NewButton } from "./beside";
 import { ComputePicker } from "./ComputePicker";
 import { nameOf, type RunDraft } from "./drafts";

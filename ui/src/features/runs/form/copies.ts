@@ -1,8 +1,8 @@
 /** A request as text that asks for the same: Python, a command, YAML, and HTTP, which can say everything. */
 import { stringify } from "yaml";
 import type { Request } from "../../../api/runs";
+import { joinWords } from "../../../format/commands";
 import type { Tree } from "../../../forms/trees";
-import { joinWords } from "../../../words/commands";
 
 /** What can be said so, or why it cannot. */
 export type Copied = { text: string } | { cannot: string };

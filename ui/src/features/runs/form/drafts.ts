@@ -1,6 +1,7 @@
 /** A run while it is asked for: every field as text, and back. What the form does not show is kept as it is. */
 import { stringify } from "yaml";
 import type { Request } from "../../../api/runs";
+import { joinWords } from "../../../format/commands";
 import {
   type RequirementsDraft,
   readDraft,
@@ -8,7 +9,6 @@ import {
   writeDraft,
 } from "../../../forms/requirements/drafts";
 import { isNothing, isTree, keepUntouched, said, type Tree, text } from "../../../forms/trees";
-import { joinWords } from "../../../words/commands";
 import { parseInputs } from "./inputs";
 
 export interface RunDraft {

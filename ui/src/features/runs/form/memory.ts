@@ -1,8 +1,8 @@
 /** More memory for a run: as much as is asked for, or, where its compute resource sets it, one that gives as much. */
 import type { Plan } from "../../../api/plans";
 import type { Request } from "../../../api/runs";
+import { numberOf } from "../../../format/amounts";
 import type { Tree } from "../../../forms/trees";
-import { numberOf } from "../../../words/amounts";
 import { merge } from "./drafts";
 
 interface Offered {

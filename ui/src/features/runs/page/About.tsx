@@ -3,12 +3,12 @@ import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
 import { splitScope } from "../../../api/places";
 import type { Run } from "../../../api/runs";
+import { showSpan } from "../../../format/durations";
+import { useNow } from "../../../format/now";
+import { showType } from "../../../format/runs";
+import { sentence } from "../../../format/sentences";
+import { Time } from "../../../format/Time";
 import { functionAddress } from "../../../shell/addresses";
-import { showSpan } from "../../../words/durations";
-import { useNow } from "../../../words/now";
-import { showType } from "../../../words/runs";
-import { sentence } from "../../../words/sentences";
-import { Time } from "../../../words/Time";
 
 export function About({ run }: { run: Run }) {
   const project = splitScope(run.scope).name;

@@ -1,13 +1,13 @@
 /** All that happened to a run, the oldest first. */
 import { Table } from "@mantine/core";
 import type { Run } from "../../../api/runs";
+import { ScrolledTable } from "../../../format/ScrolledTable";
+import { sentence } from "../../../format/sentences";
+import { showMoment } from "../../../format/times";
 import { StateBadge } from "../../../runs/StateBadge";
 import { Card } from "../../../shell/Page";
 import { ProblemAlert } from "../../../shell/Problem";
 import { Waiting } from "../../../shell/Waiting";
-import { ScrolledTable } from "../../../words/ScrolledTable";
-import { sentence } from "../../../words/sentences";
-import { showMoment } from "../../../words/times";
 import { useEvents } from "./requests";
 
 export function Events({ run }: { run: Run }) {

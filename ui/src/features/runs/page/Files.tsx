@@ -1,12 +1,12 @@
 /** What a run left: what it returned, and the files of its output. */
 import { Anchor, Stack, Table, Text } from "@mantine/core";
 import type { Run } from "../../../api/runs";
+import { showBytes } from "../../../format/amounts";
+import { ScrolledTable } from "../../../format/ScrolledTable";
+import { Time } from "../../../format/Time";
 import { Card } from "../../../shell/Page";
 import { ProblemAlert } from "../../../shell/Problem";
 import { Waiting } from "../../../shell/Waiting";
-import { showBytes } from "../../../words/amounts";
-import { ScrolledTable } from "../../../words/ScrolledTable";
-import { Time } from "../../../words/Time";
 import { ResultCard } from "./overview/ResultCard";
 import { downloadAddress, type OutputFile, useFiles } from "./requests";
 

@@ -4,7 +4,7 @@ import { useChange } from "../../../api/changes";
 import { client, type Schemas, take } from "../../../api/client";
 import { isProblem } from "../../../api/problems";
 import { RUN, type Run } from "../../../api/runs";
-import { parseExactly } from "../../../words/numbers";
+import { parseExactly } from "../../../format/numbers";
 
 export type RunEvent = Schemas["EventRecord"];
 export type OutputFile = Schemas["OutputFile"];

@@ -6,11 +6,11 @@ import { Link } from "wouter";
 import { useList } from "../../../api/lists";
 import { useMay, useOwnProjects } from "../../../api/people";
 import type { Run } from "../../../api/runs";
+import { shortName } from "../../../format/runs";
 import { COLUMNS } from "../../../runs/columns";
 import { RunActions } from "../../../runs/RunActions";
 import { TablePage } from "../../../table/TablePage";
 import { useView } from "../../../table/views";
-import { shortName } from "../../../words/runs";
 import { HowToStart } from "./HowToStart";
 import { Usual } from "./Usual";
 

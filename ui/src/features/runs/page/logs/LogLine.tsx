@@ -1,6 +1,6 @@
 /** One line of a log: whose it is, when it came, its colours, and what was searched for in it. */
 import { memo, type Ref } from "react";
-import { showClock } from "../../../../words/times";
+import { showClock } from "../../../../format/times";
 import { type Span, splitColours } from "./colours";
 import classes from "./Logs.module.css";
 import type { Line } from "./lines";

@@ -1,13 +1,13 @@
 import { Anchor, Table, Text } from "@mantine/core";
 import { Link } from "wouter";
 import type { Run } from "../../../../api/runs";
+import { showBytes } from "../../../../format/amounts";
+import { showSpan } from "../../../../format/durations";
+import { useNow } from "../../../../format/now";
+import { Time } from "../../../../format/Time";
 import { runAddress } from "../../../../shell/addresses";
 import { Card } from "../../../../shell/Page";
 import { NONE } from "../../../../table/columns";
-import { showBytes } from "../../../../words/amounts";
-import { showSpan } from "../../../../words/durations";
-import { useNow } from "../../../../words/now";
-import { Time } from "../../../../words/Time";
 import { useAttempts } from "../requests";
 
 /** Each try of a run that was tried more than once: how it ended, what it wrote and used. */

@@ -1,10 +1,10 @@
 /** What a run returned. In passing, only where it returned something. */
 import { Anchor, Code, Text } from "@mantine/core";
 import type { Run } from "../../../../api/runs";
+import { showBytes } from "../../../../format/amounts";
 import { CopyButton } from "../../../../shell/CopyButton";
 import { Card } from "../../../../shell/Page";
 import { ProblemAlert } from "../../../../shell/Problem";
-import { showBytes } from "../../../../words/amounts";
 import { downloadAddress, type Result, useOutcome } from "../requests";
 import classes from "./Overview.module.css";
 

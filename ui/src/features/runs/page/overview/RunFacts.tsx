@@ -4,11 +4,11 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { splitScope } from "../../../../api/places";
 import type { Run } from "../../../../api/runs";
+import { Facts } from "../../../../format/Facts";
+import { showType } from "../../../../format/runs";
+import { showMoment } from "../../../../format/times";
 import { Card } from "../../../../shell/Page";
 import { NONE } from "../../../../table/columns";
-import { Facts } from "../../../../words/Facts";
-import { showType } from "../../../../words/runs";
-import { showMoment } from "../../../../words/times";
 import { downloadAddress } from "../requests";
 import { Amounts } from "./Amounts";
 

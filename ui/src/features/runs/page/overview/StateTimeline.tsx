@@ -9,14 +9,14 @@ import {
   IconRocket,
 } from "@tabler/icons-react";
 import type { Run } from "../../../../api/runs";
+import { showSpan } from "../../../../format/durations";
+import { useNow } from "../../../../format/now";
+import { showState } from "../../../../format/runs";
+import { sentence } from "../../../../format/sentences";
+import { showClock, showMoment } from "../../../../format/times";
 import { Card } from "../../../../shell/Page";
 import { ProblemAlert } from "../../../../shell/Problem";
 import { Waiting } from "../../../../shell/Waiting";
-import { showSpan } from "../../../../words/durations";
-import { useNow } from "../../../../words/now";
-import { showState } from "../../../../words/runs";
-import { sentence } from "../../../../words/sentences";
-import { showClock, showMoment } from "../../../../words/times";
 import { type RunEvent, useEvents } from "../requests";
 import classes from "./Overview.module.css";
 

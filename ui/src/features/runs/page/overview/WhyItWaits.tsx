@@ -3,14 +3,14 @@ import { List, Stack, Text } from "@mantine/core";
 import { useMay } from "../../../../api/people";
 import type { WayOut } from "../../../../api/plans";
 import { type Run, useTakeWayOut } from "../../../../api/runs";
+import { shortName } from "../../../../format/runs";
+import { sentence } from "../../../../format/sentences";
 import { FitCard } from "../../../../plans/FitCard";
 import { runAddress } from "../../../../shell/addresses";
 import { useGo } from "../../../../shell/going";
 import { notify } from "../../../../shell/notices";
 import { Card } from "../../../../shell/Page";
 import { ProblemAlert } from "../../../../shell/Problem";
-import { shortName } from "../../../../words/runs";
-import { sentence } from "../../../../words/sentences";
 import { useWhy } from "../requests";
 
 /**

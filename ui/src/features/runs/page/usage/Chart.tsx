@@ -1,6 +1,6 @@
 /** One curve over time, with lines for what was asked for and what is allowed. The keyboard goes from value to value. */
 import { type KeyboardEvent, type PointerEvent, useLayoutEffect, useRef, useState } from "react";
-import { showDuration } from "../../../../words/durations";
+import { showDuration } from "../../../../format/durations";
 import type { Bounds, Measure } from "./bounds";
 import classes from "./Chart.module.css";
 import { isBytes, showMeasure, showTick } from "./measures";

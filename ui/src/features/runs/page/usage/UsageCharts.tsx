@@ -1,11 +1,11 @@
 /** What a run used over time, against what it asked for and may use at most. */
 import { SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { type Run, usePlanOf } from "../../../../api/runs";
+import { showDuration } from "../../../../format/durations";
 import { Folded } from "../../../../plans/Folded";
 import { Card } from "../../../../shell/Page";
 import { ProblemAlert } from "../../../../shell/Problem";
 import { Waiting } from "../../../../shell/Waiting";
-import { showDuration } from "../../../../words/durations";
 import { AttemptPicker, useAttempt } from "../attempts";
 import { type Sample, type Usage, useUsage } from "../requests";
 import { type Bounds, boundsOf, type Measure } from "./bounds";

@@ -1,6 +1,6 @@
 /** What a run asked for and may use at most of a resource, as numbers: all its pods together, as usage is told. */
 import type { Setting } from "../../../../api/plans";
-import { numberOf } from "../../../../words/amounts";
+import { numberOf } from "../../../../format/amounts";
 
 export type Measure = "cpu" | "mem" | "gpu" | "gpu_mem" | "disk";
 

@@ -1,5 +1,5 @@
 /** What is measured of a run, in words. */
-import { round, showBytes } from "../../../../words/amounts";
+import { round, showBytes } from "../../../../format/amounts";
 import type { Bounds, Measure } from "./bounds";
 
 export const MEASURES: { key: Measure; title: string }[] = [
