@@ -29,9 +29,11 @@ def test_a_block_shows_what_there_is(block: Block) -> None:
 @pytest.mark.skipif(bool(list_missing()), reason=f"there is no {' and no '.join(list_missing())}")
 @pytest.mark.parametrize(
     "page",
-    # Each page starts a server of its own. The fast suite runs the page that everybody reads first.
+    # Each page starts a server of its own. The fast suite runs the page that most people read first.
     [
-        pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name != "README.md" else [])
+        pytest.param(
+            page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.slow] if page != ROOT / "README.md" else []
+        )
         for page in sorted({block.page for block in ON_SERVERS})
     ],
 )

@@ -19,10 +19,10 @@ from fairlead.model.scopes import Cluster, Department, Project
 from fairlead.model.volumes import SPEC_FIELDS, Volume, VolumeSpec
 from tests.docs.pages import ROOT
 
-REQUIREMENTS = "docs/requirements.md"
+REQUIREMENTS = "docs/users/requirements.md"
 ADMINISTRATION = "docs/administration.md"
 RESOLUTION = "docs/resolution.md"
-PREVIEW = "docs/preview.md"
+PREVIEW = "docs/users/preview.md"
 
 MODELS: tuple[tuple[str, type[Strict]], ...] = (
     *((REQUIREMENTS, model) for model in (Requirements, RunRequest, Function, Resources, CpuAmount, BytesAmount)),

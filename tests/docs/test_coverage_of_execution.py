@@ -1,4 +1,4 @@
-"""Every state and reason of a run, and every setting of execution, is in docs/execution.md."""
+"""Every state and reason of a run, and every setting of execution, is in docs/users/run-states.md."""
 
 import re
 
@@ -7,7 +7,7 @@ from fairlead.model.states import State
 from fairlead.settings import CAPACITY
 from tests.docs.pages import ROOT
 
-PAGE = (ROOT / "docs" / "execution.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "users" / "run-states.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
 TELLING = (
     *("core/lifecycle.py", "core/turns.py", "core/fitting/admission.py"),

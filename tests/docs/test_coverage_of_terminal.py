@@ -1,4 +1,4 @@
-"""Every noun, verb and shared option of the CLI is in docs/terminal.md."""
+"""Every noun, verb and shared option of the CLI is in docs/users/cli.md."""
 
 import inspect
 import re
@@ -10,7 +10,7 @@ from fairlead.cli.holdings import create, set_
 from fairlead.cli.nouns import Asked
 from tests.docs.pages import ROOT
 
-TERMINAL = (ROOT / "docs" / "terminal.md").read_text("utf-8")
+TERMINAL = (ROOT / "docs" / "users" / "cli.md").read_text("utf-8")
 TABLE = [line for line in TERMINAL.splitlines() if line.startswith("| ")]
 OPTIONS = {
     *(field.name for kind in (Asked, Said) for field in fields(kind)),

@@ -27,11 +27,13 @@ NAMED = [
     for word in sorted(set(re.findall(r"`([^`\n]+)`", FENCE.sub("", page.read_text("utf-8")))))
 ]
 FILES = [(page, word) for page, word in NAMED if re.fullmatch(r"[\w./-]+(\.py|/)", word) and not word.startswith("/")]
-# Pages for users name files and fields that look like modules.
+# Pages for users and administrators name files and fields that look like modules.
 FUNCTIONS = [
     (page, word)
     for page, word in NAMED
-    if page.parent.name != "docs" and re.fullmatch(rf"({LAYERS})(\.\w+)+", word) and not word.endswith(".py")
+    if page.parent.name not in ("docs", "users", "admins")
+    and re.fullmatch(rf"({LAYERS})(\.\w+)+", word)
+    and not word.endswith(".py")
 ]
 
 
