@@ -106,7 +106,7 @@ def test_each_answer_has_a_nonce_of_its_own(built: Site) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/compute-resources", "/compute-resources/a.b?tab=revisions", "/organisation/project/forest", "/index.html"],
+    ["/compute-resources", "/compute-resources/a.b?tab=revisions", "/organization/project/forest", "/index.html"],
 )
 def test_an_address_of_the_page_shows_it_to_a_browser(built: Site, path: str) -> None:
     nonce_of(ask(built, path))

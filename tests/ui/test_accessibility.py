@@ -13,7 +13,7 @@ PAGES = {
     "New compute resource": "/new/compute-resource",
     "shown": "/compute-resources/shown",
     "Templates": "/templates",
-    "Organisation": "/organisation",
+    "Organization": "/organization",
     "Policies": "/policies",
     "Policy of platform": "/policies/platform/platform",
     "Secrets": "/secrets",

@@ -113,7 +113,7 @@ def test_what_the_compute_resource_says_is_shown_over_what_is_typed(page: Page, 
     }
 
 
-def test_a_way_out_is_taken_by_one_click(page: Page, site: Site) -> None:
+def test_a_suggestion_is_taken_by_one_click(page: Page, site: Site) -> None:
     open_form(page)
     amount(page, "CPU compute per pod").fill("4000")
     page.get_by_label("Inputs").fill("epochs: 2  # quick")

@@ -111,7 +111,7 @@ def test_what_a_function_returned_can_be_read_and_copied(page: Page, site: Site,
     assert download.value.suggested_filename == f"{run['id']}.tar.gz"
 
 
-def test_a_run_that_waits_says_why_and_a_way_out_is_one_click(page: Page, site: Site) -> None:
+def test_a_run_that_waits_says_why_and_a_suggestion_is_one_click(page: Page, site: Site) -> None:
     holder = wait(site, submit(site, "holder", "sleep 600", resources={"cpu": 3}), "running")
     waiting = submit(site, "waiter", "echo in", resources={"cpu": 2})
     open_run(page, waiting)
@@ -285,7 +285,7 @@ def test_a_run_that_is_deleted_while_its_page_is_open_stays_readable(page: Page,
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
 
 
-def test_whoever_may_only_look_is_offered_no_way_out(browsing: Browsing, site: Site) -> None:
+def test_whoever_may_only_look_is_offered_no_suggestion(browsing: Browsing, site: Site) -> None:
     wait(site, submit(site, "keeper", "sleep 600", resources={"cpu": 3}), "running")
     waiting = submit(site, "watched", resources={"cpu": 2})
     page = browsing.open(site, token=site.make_token("looker", viewer="project/default"))

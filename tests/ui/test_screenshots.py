@@ -37,7 +37,7 @@ PAGES = {
     "capacity": "/capacity",
     "compute-resources": "/compute-resources",
     "templates": "/templates",
-    "organisation": "/organisation",
+    "organization": "/organization",
     "policies": "/policies",
     "secrets": "/secrets/default",
     "tokens": "/tokens",
@@ -186,7 +186,7 @@ MORE = {
     "new-compute-resource": ("/new/compute-resource", "left to whoever submits"),
     "template-form": ("/templates/finetune/edit", "Each pod gets 1 whole GPU"),
     "policy": ("/policies/department/vision", "Nothing would be refused"),
-    "place": ("/organisation?scope=department/vision", "0 of 8"),
+    "place": ("/organization?scope=department/vision", "0 of 8"),
     "nowhere": ("/nowhere", "There is no such page"),
 }
 

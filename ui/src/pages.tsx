@@ -24,7 +24,7 @@ const Policies = lazy(() => import("./features/policies/Policies"));
 const Policy = lazy(() => import("./features/policies/PolicyPage"));
 const Tokens = lazy(() => import("./features/tokens/Tokens"));
 const Settings = lazy(() => import("./features/settings/Settings"));
-const Organisation = lazy(() => import("./features/organisation/Organisation"));
+const Organization = lazy(() => import("./features/organization/Organization"));
 const Secrets = lazy(() => import("./features/secrets/Secrets"));
 const Audit = lazy(() => import("./features/audit/Audit"));
 
@@ -60,7 +60,7 @@ export function Pages() {
             <Route path="/policies/:kind/:name" component={Policy} />
             <Route path="/tokens" component={Tokens} />
             <Route path="/settings" component={Settings} />
-            <Route path="/organisation" component={Organisation} />
+            <Route path="/organization" component={Organization} />
             <Route path="/secrets/:project?" component={Secrets} />
             <Route path="/audit" component={Audit} />
             <Route>

@@ -1,4 +1,4 @@
-/** The organisation: places, and which stands below which. */
+/** The organization: places, and which stands below which. */
 import type { Schemas } from "./client";
 import { useAll } from "./lists";
 

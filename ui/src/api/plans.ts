@@ -23,7 +23,7 @@ export interface Setting extends Said {
 }
 
 export type Fit = Schemas["Fit"];
-export type WayOut = Schemas["WayOut"];
+export type Suggestion = Schemas["Suggestion"];
 export type Verdict = "now" | "later" | "never" | "unknown";
 export type Manifest = { kind: string; metadata: { name: string } } & Record<string, unknown>;
 export type Warning = Finding & { asked?: Said };

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "./changes";
 import { client, ifMatch, type Schemas, take } from "./client";
-import type { Plan, WayOut } from "./plans";
+import type { Plan, Suggestion } from "./plans";
 
 export type Run = Schemas["RunRecord"];
 /** What is asked for in a run; the server understands more spellings than its description can say. */
@@ -92,8 +92,8 @@ export function useDeleteRun() {
 }
 
 /** Puts a run with other values in the place of one that waits. */
-export function useTakeWayOut(id: string) {
-  return useChange((way: WayOut) =>
+export function useTakeSuggestion(id: string) {
+  return useChange((way: Suggestion) =>
     take(
       client.POST(`${RUN}/change`, {
         params: of(id),

@@ -1,4 +1,4 @@
-/** The name of a scope; a click shows where in the organisation it stands. */
+/** The name of a scope; a click shows where in the organization it stands. */
 import { Anchor, ScrollArea } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { usePlaces } from "../api/places";

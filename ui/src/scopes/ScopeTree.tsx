@@ -1,4 +1,4 @@
-/** The organisation as a tree, with one place marked. */
+/** The organization as a tree, with one place marked. */
 import { Box, Group, Text, UnstyledButton } from "@mantine/core";
 import { IconBuilding, IconFolder, IconServer, IconWorld } from "@tabler/icons-react";
 import { type KeyboardEvent, useState } from "react";
@@ -26,7 +26,7 @@ export function ScopeTree({
   places,
   marked,
   onChoose,
-  label = "Organisation",
+  label = "Organization",
   mayChoose = () => true,
 }: Props) {
   const roots = places.filter((place) => !places.some((other) => other.scope === place.parent));

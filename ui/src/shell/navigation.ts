@@ -47,7 +47,7 @@ export const NAVIGATION: { title: string; places: Destination[] }[] = [
   {
     title: "Control",
     places: [
-      { path: "/organisation", title: "Organisation", icon: IconHierarchy3 },
+      { path: "/organization", title: "Organization", icon: IconHierarchy3 },
       { path: "/policies", title: "Policies", icon: IconShieldCheck },
       { path: "/secrets", title: "Secrets", icon: IconLockSquare },
     ],

@@ -79,7 +79,7 @@ function NoCluster() {
       <Stack align="center" gap={6} py="xl" ta="center">
         <Text fw={550}>No cluster is connected</Text>
         <Text size="sm" c="dimmed" maw={440}>
-          Or you see none: an administrator adds clusters in the organisation, and gives roles at them.
+          Or you see none: an administrator adds clusters in the organization, and gives roles at them.
         </Text>
       </Stack>
     </Card>

@@ -20,8 +20,8 @@ export default function NewRun() {
         title="New run"
         about="You are a member of no project yet: somebody who manages one makes you one."
       >
-        <Anchor component={Link} href="/organisation">
-          See the organisation
+        <Anchor component={Link} href="/organization">
+          See the organization
         </Anchor>
       </Page>
     );

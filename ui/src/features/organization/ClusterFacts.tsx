@@ -3,7 +3,7 @@ import type { Place } from "../../api/places";
 import { Card } from "../../shell/Page";
 import { NONE } from "../../table/columns";
 import { CONNECTIONS, EXECUTORS, QUEUEING, readCluster, SHARING } from "./clusters";
-import classes from "./Organisation.module.css";
+import classes from "./Organization.module.css";
 
 export function ClusterFacts({ place }: { place: Place }) {
   const cluster = readCluster(place);

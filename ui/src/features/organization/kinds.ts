@@ -10,7 +10,7 @@ export const KINDS: { kind: Kind; title: string; about: string }[] = [
   {
     kind: "department",
     title: "Department",
-    about: "A part of the organisation that shares policies, quotas and compute resources.",
+    about: "A part of the organization that shares policies, quotas and compute resources.",
   },
   { kind: "project", title: "Project", about: "Where functions, secrets, volumes and runs live." },
 ];

@@ -1,4 +1,4 @@
-/** The organisation: the tree, and the place in it that the address names. */
+/** The organization: the tree, and the place in it that the address names. */
 import { Paper, Text } from "@mantine/core";
 import { useSearchParams } from "wouter";
 import { type Place, usePlaces } from "../../api/places";
@@ -6,17 +6,17 @@ import { PlaceTree } from "../../scopes/PlaceTree";
 import { Card, Page } from "../../shell/Page";
 import { ProblemPage } from "../../shell/Problem";
 import { Waiting } from "../../shell/Waiting";
-import classes from "./Organisation.module.css";
+import classes from "./Organization.module.css";
 import { PlacePanel } from "./PlacePanel";
 
-export default function Organisation() {
+export default function Organization() {
   const places = usePlaces();
   const [params, setParams] = useSearchParams();
   if (places.error && !places.data) {
     return (
       <ProblemPage
         error={places.error}
-        title="The organisation cannot be shown"
+        title="The organization cannot be shown"
         onRetry={() => void places.refetch()}
       />
     );
@@ -37,7 +37,7 @@ function View({ places, scope, onChoose }: Props) {
   const place = places.find((one) => one.scope === scope);
   return (
     <Page
-      title="Organisation"
+      title="Organization"
       about="Places, who may do what there, and what they may hold. What is set at a place reaches everything below it."
     >
       <div className={classes.columns}>

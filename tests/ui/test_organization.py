@@ -1,4 +1,4 @@
-"""The organisation: places made, renamed, moved and deleted; roles; what is used of quotas."""
+"""The organization: places made, renamed, moved and deleted; roles; what is used of quotas."""
 
 import re
 
@@ -10,7 +10,7 @@ from tests.ui.sites import Site
 
 def open_place(page: Page, scope: str) -> Locator:
     """The panel of a place."""
-    page.goto(f"/organisation?scope={scope}")
+    page.goto(f"/organization?scope={scope}")
     panel = page.get_by_role("region", name=scope.rpartition("/")[2], exact=True)
     expect(panel).to_be_visible()
     return panel
@@ -136,7 +136,7 @@ def test_a_place_with_a_plus_in_its_name_is_found_on_every_page(page: Page, site
     page.reload()
     expect(page.get_by_role("textbox", name="Runs", exact=True)).to_have_value("3")
 
-    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Organisation").click()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Organization").click()
     page.get_by_role("treeitem", name="c+v").click()
     expect(page.get_by_role("meter", name="Runs of project/c+v")).to_have_attribute("aria-valuetext", "0 of 3")
     panel.get_by_role("link", name="Secrets").click()
@@ -161,7 +161,7 @@ def test_a_viewer_sees_what_is_used_of_quotas_and_no_buttons(browsing: Browsing,
         resources = {"gpu": 2, "cpu": "1500m", "mem": "8Gi"}
         site.give_place(site.api("POST", "/projects/queued/runs", {"function": train, "resources": resources})["id"])
     site.api("PUT", "/policies/cluster/main", {"quota": {"gpu": 3}})
-    page = browsing.open(site, token=site.make_token("vera-of-organisation", viewer="project/queued"), scheme="dark")
+    page = browsing.open(site, token=site.make_token("vera-of-organization", viewer="project/queued"), scheme="dark")
     panel = open_place(page, "department/busy")
     bars = {
         "GPUs of department/busy": "4 of 4, full",
@@ -180,7 +180,7 @@ def test_a_viewer_sees_what_is_used_of_quotas_and_no_buttons(browsing: Browsing,
     check_accessibility(page)
     page.get_by_role("treeitem", name="queued").click()
     expect(quotas).to_contain_text("In use here: 4 GPUs, 3 cores, 16 GiB of memory and 2 runs.")
-    page.goto("/organisation?scope=project/unseen")
+    page.goto("/organization?scope=project/unseen")
     expect(page.get_by_text("There is no project/unseen, or you do not see it.")).to_be_visible()
 
 

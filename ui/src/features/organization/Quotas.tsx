@@ -9,7 +9,7 @@ import { policyAddress } from "../../shell/addresses";
 import { Card } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
 import { Waiting } from "../../shell/Waiting";
-import classes from "./Organisation.module.css";
+import classes from "./Organization.module.css";
 import { RESOURCES, type Resource, type Share, shareOf, showAmount, showQuota, showUsed } from "./quotas";
 
 interface Props {

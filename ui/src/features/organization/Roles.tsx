@@ -13,7 +13,7 @@ import { ProblemAlert } from "../../shell/Problem";
 import { Waiting } from "../../shell/Waiting";
 import { AddRoleDialog } from "./AddRoleDialog";
 import { titleOf } from "./kinds";
-import classes from "./Organisation.module.css";
+import classes from "./Organization.module.css";
 import { type Grant, useRemoveRole, useRoles } from "./requests";
 import { ROLES, splitSubject } from "./roles";
 

@@ -19,7 +19,7 @@ import { ClusterFacts } from "./ClusterFacts";
 import { EditClusterDialog } from "./ClusterForm";
 import { type Kind, kindsBelow, titleOf } from "./kinds";
 import { NewPlaceDialog } from "./NewPlaceDialog";
-import classes from "./Organisation.module.css";
+import classes from "./Organization.module.css";
 import { DeleteDialog, MoveDialog, RenameDialog } from "./PlaceDialogs";
 import { Quotas } from "./Quotas";
 import { Roles } from "./Roles";
