@@ -1,4 +1,4 @@
-"""docs/api.md has every route, with the role that it really needs."""
+"""docs/reference/routes.md has every route, with the role that it really needs."""
 
 import itertools
 import re
@@ -13,7 +13,10 @@ from tests.server.samples import address_of, body_of, fill
 from tests.server.sites import Operation, Site, open_site, operations_of
 
 ROW = re.compile(r"^\| `(?P<route>[A-Z]+ /[^`]*)` \| (?P<does>[^|]+) \| (?P<who>[^|]+) \|$", re.MULTILINE)
-SAID = {match["route"]: match["who"] for match in ROW.finditer((ROOT / "docs" / "api.md").read_text("utf-8"))}
+SAID = {
+    match["route"]: match["who"]
+    for match in ROW.finditer((ROOT / "docs" / "reference" / "routes.md").read_text("utf-8"))
+}
 ALLOWED = {
     "`anyone`": set(Role),
     "`signed in`": set(Role),

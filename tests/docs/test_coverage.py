@@ -20,21 +20,35 @@ from fairlead.model.volumes import SPEC_FIELDS, Volume, VolumeSpec
 from tests.docs.pages import ROOT
 
 REQUIREMENTS = "docs/users/requirements.md"
-ADMINISTRATION = "docs/administration.md"
-RESOLUTION = "docs/resolution.md"
+CLUSTERS = "docs/admins/clusters.md"
+COMPUTE_RESOURCES = "docs/admins/compute-resources.md"
+POLICIES = "docs/admins/policies.md"
+SCOPES = "docs/admins/scopes.md"
+RESOLUTION = "docs/reference/resolution.md"
 PREVIEW = "docs/users/preview.md"
 
+PAGES_OF_KINDS = {
+    "Cluster": CLUSTERS,
+    "ComputeResource": COMPUTE_RESOURCES,
+    "Department": SCOPES,
+    "Policy": POLICIES,
+    "Project": SCOPES,
+    "Template": COMPUTE_RESOURCES,
+}
 MODELS: tuple[tuple[str, type[Strict]], ...] = (
     *((REQUIREMENTS, model) for model in (Requirements, RunRequest, Function, Resources, CpuAmount, BytesAmount)),
     *((REQUIREMENTS, model) for model in (Gpu, GpuMemoryAmount, Volume, VolumeSpec)),
-    *((ADMINISTRATION, model) for model in (Policy, Rule, Switches, LimitFactor, Quota, Cluster)),
-    *((ADMINISTRATION, model) for model in (Department, Project, ComputeResource, Template)),
+    *((POLICIES, model) for model in (Policy, Rule, Switches, LimitFactor, Quota)),
+    *((SCOPES, model) for model in (Department, Project)),
+    *((COMPUTE_RESOURCES, model) for model in (ComputeResource, Template)),
+    (CLUSTERS, Cluster),
 )
 WRITTEN = [
     *((page, field) for page, model in MODELS for field in model.model_fields),
     *((REQUIREMENTS, word) for word in (*SPEC_FIELDS, *WORKLOAD_TYPES)),
-    *((ADMINISTRATION, word) for word in (*fields.KNOWN, *KINDS)),
-    *((ADMINISTRATION, word) for word in WORKLOAD_TYPES.values()),
+    *((POLICIES, word) for word in fields.KNOWN),
+    *((PAGES_OF_KINDS[kind], kind) for kind in KINDS),
+    *((COMPUTE_RESOURCES, word) for word in WORKLOAD_TYPES.values()),
     *((RESOLUTION, layer.value) for layer in Layer),
 ]
 
@@ -51,9 +65,7 @@ def test_every_option_of_preview_is_documented() -> None:
 
 
 def test_the_table_of_switches_has_the_default_and_the_stricter_value() -> None:
-    rows = re.findall(
-        r"^\| `(\w+)` \|[^|]*\|([^|]*)\|([^|]*)\|", (ROOT / ADMINISTRATION).read_text("utf-8"), re.MULTILINE
-    )
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|([^|]*)\|", (ROOT / POLICIES).read_text("utf-8"), re.MULTILINE)
     documented = {name: (default.strip(" `"), stricter.strip(" `")) for name, default, stricter in rows}
     expected = {
         name: (_word(merging.SHIPPED[name], "any"), _word(merging.STRICTER.get(name), "fewer"))

@@ -1,4 +1,4 @@
-"""Every option and every part of the answer of `fairlead fit` is in docs/fit.md."""
+"""Every option and every part of the answer of `fairlead fit` is in docs/reference/fit.md."""
 
 import inspect
 from dataclasses import fields
@@ -8,7 +8,7 @@ from fairlead.cli.grounds import Files
 from fairlead.core.fitting.surveying import NodeFit, Supposition, Survey
 from tests.docs.pages import ROOT
 
-PAGE = (ROOT / "docs" / "fit.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "reference" / "fit.md").read_text("utf-8")
 SHARED = ("request", "args", "wanted", "files")  # not options, or documented on another page
 OPTIONS = [
     *(name for name in inspect.signature(fit).parameters if name not in SHARED),
@@ -25,7 +25,7 @@ def test_every_option_is_in_the_table() -> None:
 
 
 def test_every_field_of_the_answer_is_documented() -> None:
-    section = PAGE.partition("\n## For programs\n")[2]
+    section = PAGE.partition("\n## JSON output\n")[2]
     missing = [field for field in sorted(ANSWERED) if f"`{field}`" not in section]
     assert not missing, "\n".join(missing)
 

@@ -1,4 +1,4 @@
-"""The permissions, checks, options and kubeconfig fields of Kubernetes clusters are in docs/kubernetes.md."""
+"""The permissions, checks, options and kubeconfig fields of Kubernetes clusters are in docs/admins."""
 
 import re
 from dataclasses import asdict, fields
@@ -7,14 +7,15 @@ import pytest
 
 from fairlead.adapters.kubernetes.checking import OLDEST, check_cluster
 from fairlead.adapters.kubernetes.offering import DEFAULT_CLASS
-from fairlead.cli.clusters import Said, print_checks
-from fairlead.core.access import Permission, list_permissions
+from fairlead.cli.clusters import SourcedValue, print_checks
 from fairlead.core.connecting import BASIC, FILES, PLUGINS
+from fairlead.core.kubernetes_rbac import RbacRule, list_permissions
 from fairlead.model.scopes import Cluster
 from tests.adapters.kubernetes.apis import OnePod, make_named, make_node, make_pod
 from tests.docs.pages import ROOT
 
-PAGE = (ROOT / "docs" / "kubernetes.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "admins" / "kubernetes.md").read_text("utf-8")
+CLUSTERS = (ROOT / "docs" / "admins" / "clusters.md").read_text("utf-8")
 ADAPTERS = ROOT / "src" / "fairlead" / "adapters"
 EVERY = {
     (permission.group, permission.resource, permission.where): permission
@@ -62,14 +63,14 @@ def test_every_check_is_explained() -> None:
 
 
 def test_every_option_of_a_cluster_is_in_the_table() -> None:
-    options = [f"--{field.name.replace('_', '-')}" for field in fields(Said)]
-    missing = [option for option in options if f"`{option}`" not in _section("What is said of a cluster")]
+    options = [f"--{field.name.replace('_', '-')}" for field in fields(SourcedValue)]
+    missing = [option for option in options if f"`{option}`" not in CLUSTERS]
     assert not missing, "\n".join(missing)
 
 
 def test_every_forbidden_field_of_a_kubeconfig_is_documented() -> None:
     forbidden = [*FILES, *PLUGINS, *BASIC, "proxy-url", "as"]
-    missing = [word for word in forbidden if f"`{word}`" not in _section("The kubeconfig")]
+    missing = [word for word in forbidden if f"`{word}`" not in _section("Kubeconfig")]
     assert not missing, "\n".join(missing)
 
 
@@ -98,7 +99,7 @@ def _section(title: str) -> str:
     return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-def _documented_verbs(permission: Permission) -> set[str]:
+def _documented_verbs(permission: RbacRule) -> set[str]:
     heading = "| everywhere |" if permission.where == "everywhere" else "| in namespaces of projects |"
     table = PAGE.partition(heading)[2].partition("\n\n")[0]
     cells = [line.split("|") for line in table.splitlines() if line.startswith("| ")]

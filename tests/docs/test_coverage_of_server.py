@@ -1,4 +1,4 @@
-"""The settings, roles, list parameters, error codes and audit entries of the server are in docs/server.md."""
+"""Settings, roles, list parameters, error codes and audit entries are in docs/admins and docs/reference."""
 
 import inspect
 import re
@@ -17,8 +17,11 @@ from fairlead.services.templates import Templates
 from fairlead.settings import Settings
 from tests.docs.pages import ROOT
 
-SERVER = (ROOT / "docs" / "server.md").read_text("utf-8")
-FILES = (ROOT / "docs" / "files.md").read_text("utf-8")
+ACCESS = (ROOT / "docs" / "admins" / "access.md").read_text("utf-8")
+AUDIT = (ROOT / "docs" / "admins" / "audit.md").read_text("utf-8")
+FILES = (ROOT / "docs" / "admins" / "config-files.md").read_text("utf-8")
+SERVER = (ROOT / "docs" / "admins" / "server.md").read_text("utf-8")
+API = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
 
 # What a table says of a default that depends on the machine, or that is empty.
@@ -36,26 +39,28 @@ def test_every_setting_is_in_the_table_with_its_variable_and_its_default() -> No
         ]
         for name, field in Settings.model_fields.items()
     }
-    assert {name: _row("Settings", name)[1:3] for name in expected} == expected
+    assert {name: _row(SERVER, "Settings", name)[1:3] for name in expected} == expected
 
 
 def test_every_role_is_in_the_table() -> None:
-    assert {role: len(_row("Roles", role)) for role in Role} == dict.fromkeys(Role, 5)
+    assert {role: len(_row(ACCESS, "Roles", role)) for role in Role} == dict.fromkeys(Role, 5)
 
 
 def test_every_parameter_of_lists_is_in_the_table() -> None:
-    missing = [word for word in WORDS if not _row("Lists", word)]
+    missing = [word for word in WORDS if not _row(API, "Lists", word)]
     assert not missing, "\n".join(missing)
 
 
 def test_every_column_of_compute_resources_is_in_the_table_with_its_type() -> None:
     columns = COLUMNS[ComputeResourceRecord]
     expected = {name: COLUMN_KINDS.get(column.kind, column.kind) for name, column in columns.items()}
-    assert {name: _row("Lists", name)[1:2] for name in expected} == {name: [kind] for name, kind in expected.items()}
+    assert {name: _row(API, "Lists", name)[1:2] for name in expected} == {
+        name: [kind] for name, kind in expected.items()
+    }
 
 
 def test_every_column_of_the_audit_is_documented() -> None:
-    missing = [name for name in COLUMNS[AuditRecord] if f"`{name}`" not in _section("The audit")]
+    missing = [name for name in COLUMNS[AuditRecord] if f"`{name}`" not in AUDIT]
     assert not missing, "\n".join(missing)
 
 
@@ -63,7 +68,9 @@ def test_every_code_of_a_problem_is_in_the_table_with_its_status() -> None:
     kinds = [kind for kind in _errors(errors.FairleadError) if kind not in NOT_ANSWERED]
     known = {kind.code: str(STATUSES.get(kind, 500)) for kind in kinds} | dict(_door_codes())
     assert len(known) > 15
-    assert {code: _row("Problems", code)[1:2] for code in known} == {code: [status] for code, status in known.items()}
+    assert {code: _row(API, "Errors", code)[1:2] for code in known} == {
+        code: [status] for code, status in known.items()
+    }
 
 
 def test_every_kind_of_audit_entry_is_in_the_table_with_its_actions() -> None:
@@ -75,7 +82,7 @@ def test_every_kind_of_audit_entry_is_in_the_table_with_its_actions() -> None:
     missing = [
         f"{kind}.{action}"
         for kind, action in sorted(recorded)
-        if f"`{action}`" not in "".join(_cells("The audit", kind)[1:2])
+        if f"`{action}`" not in "".join(_cells(AUDIT, "Actions", kind)[1:2])
     ]
     assert not missing, "\n".join(missing)
 
@@ -93,21 +100,21 @@ def test_every_option_of_apply_is_documented() -> None:
     assert not missing, "\n".join(missing)
 
 
-def _row(title: str, word: str) -> list[str]:
+def _row(page: str, title: str, word: str) -> list[str]:
     """The cells of the row for a word, without backticks. Empty if the section has no such row."""
-    return [cell.strip("`") for cell in _cells(title, word)]
+    return [cell.strip("`") for cell in _cells(page, title, word)]
 
 
-def _cells(title: str, word: str) -> list[str]:
-    for line in _section(title).splitlines():
+def _cells(page: str, title: str, word: str) -> list[str]:
+    for line in _section(page, title).splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if line.startswith("| ") and f"`{word}`" in cells[0].split(", "):
             return cells
     return []
 
 
-def _section(title: str) -> str:
-    return SERVER.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+def _section(page: str, title: str) -> str:
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def _errors(kind: type[errors.FairleadError]) -> Iterator[type[errors.FairleadError]]:

@@ -31,7 +31,7 @@ FILES = [(page, word) for page, word in NAMED if re.fullmatch(r"[\w./-]+(\.py|/)
 FUNCTIONS = [
     (page, word)
     for page, word in NAMED
-    if page.parent.name not in ("docs", "users", "admins")
+    if page.parent.name not in ("docs", "users", "admins", "reference")
     and re.fullmatch(rf"({LAYERS})(\.\w+)+", word)
     and not word.endswith(".py")
 ]

@@ -1,7 +1,7 @@
 /** What a table knows of a column. */
 import type { ReactNode } from "react";
 
-/** How the values of a column are filtered; the words are those of the API (docs/server.md, "Lists"). */
+/** How the values of a column are filtered; the words are those of the API (docs/reference/api.md, "Lists"). */
 export type Kind = "text" | "word" | "number" | "time" | "flag";
 
 export interface Column<Item> {
