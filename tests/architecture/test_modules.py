@@ -17,10 +17,10 @@ PUBLIC = [
 ]
 # No module imports these: the CLI is started by its script and starts the server, the server starts the supervisor of
 # each run as a program, the bootstrap is copied into runs as files, and the errors are for callers to catch.
-ENTRY_POINTS = {"fairlead", "fairlead.app", "fairlead.cli", "fairlead.bootstrap", "fairlead.errors"} | {
+ENTRY_POINTS = {"fairlead", "fairlead.app", "fairlead.cli", "fairlead.in_container.bootstrap", "fairlead.errors"} | {
     "fairlead.adapters.local.supervisor",
-    "fairlead.handover",
-    "fairlead.answering",
+    "fairlead.in_container.sidecar",
+    "fairlead.in_container.function_server",
 }
 CATCH_ALL = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers", "misc"}
 # A line of the tree of errors: the branches, and the name with the module in front of it if it is not errors.py.

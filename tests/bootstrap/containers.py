@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import fairlead.answering
-import fairlead.bootstrap
+import fairlead.in_container.bootstrap
+import fairlead.in_container.function_server
 from fairlead.packing import pack_path
 from tests.cli.terminal import write
 
-BOOTSTRAP = Path(fairlead.bootstrap.__file__)
-ANSWERING = Path(fairlead.answering.__file__)
+BOOTSTRAP = Path(fairlead.in_container.bootstrap.__file__)
+FUNCTION_SERVER = Path(fairlead.in_container.function_server.__file__)
 MOUNTED = "mounted"
 
 
@@ -30,7 +30,7 @@ def mount(folder: Path, archive: bytes, **call: Any) -> Path:
     """The same, with code that is packed already."""
     mounted = folder / MOUNTED
     mounted.mkdir()
-    for part in (BOOTSTRAP, ANSWERING):
+    for part in (BOOTSTRAP, FUNCTION_SERVER):
         shutil.copy(part, mounted / part.name)
     (mounted / "code.tar.gz").write_bytes(archive)
     whole: dict[str, Any] = {"action": "job", "source": None, "handler": None, "command": [], "inputs": {}}

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import fairlead.handover
+import fairlead.in_container.sidecar
 from fairlead.packing import pack_path
 from tests.bootstrap.containers import mount
 from tests.cli.terminal import write
 
-HANDOVER = Path(fairlead.handover.__file__)
+SIDECAR = Path(fairlead.in_container.sidecar.__file__)
 RUN, TOKEN = "r1", "fl_run.k.secret"
 
 
@@ -99,7 +99,7 @@ def make_pod(folder: Path, files: dict[str, str], source: str | None, *, fetched
     write(work, files)
     archive = pack_path(work / source, work).archive if source else b""
     bootstrap = mount(folder, archive, source=source, **call)
-    shutil.copy(HANDOVER, bootstrap.parent / "handover.py")
+    shutil.copy(SIDECAR, bootstrap.parent / "sidecar.py")
     (folder / "message").touch()
     if fetched:
         (bootstrap.parent / "code.tar.gz").rename(folder / "code.tar.gz")
@@ -108,7 +108,7 @@ def make_pod(folder: Path, files: dict[str, str], source: str | None, *, fetched
 
 def limit(bootstrap: Path, **limits: int) -> None:
     """Make the limits of a pod smaller, or its patience shorter."""
-    file = bootstrap.parent / "handover.py"
+    file = bootstrap.parent / "sidecar.py"
     text = file.read_text("utf-8")
     for name, value in limits.items():
         assert f"\n{name} = " in text

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.bootstrap.containers import BOOTSTRAP, error_of, execute, make_container, value_of
-from tests.bootstrap.pods import HANDOVER
+from tests.bootstrap.pods import SIDECAR
 from tests.cli.terminal import preview, write
 
 # Every Python that lies where this one does, or beside it as pyenv keeps them.
@@ -192,7 +192,7 @@ def test_the_bootstrap_works_with_every_python_of_this_machine(tmp_path: Path, p
         assert (ended, "bootstrap.py" in err, error_of(tmp_path)["type"]) == (1, False, kind)
 
 
-@pytest.mark.parametrize("file", [BOOTSTRAP, HANDOVER], ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", [BOOTSTRAP, SIDECAR], ids=lambda file: file.stem)
 def test_the_bootstrap_is_python_3_8_and_the_standard_library_only(file: Path) -> None:
     text = file.read_text("utf-8")
     tree = ast.parse(text, feature_version=(3, 8))

@@ -161,15 +161,15 @@ threading.Thread(target=leave, args=('thread', 0.3)).start()
     assert set(server.kept) == {"output/atexit", "output/thread"}
 
 
-def test_modules_of_the_function_may_be_called_like_those_of_the_handover(tmp_path: Path) -> None:
-    files = {f"{name}.py": f"value = '{name}'\n" for name in ("handover", "http", "email", "socket", "random")}
-    code = f"import {', '.join(name[:-3] for name in files)}\ndef main():\n    return handover.value + http.value\n"
+def test_modules_of_the_function_may_be_called_like_those_of_the_sidecar(tmp_path: Path) -> None:
+    files = {f"{name}.py": f"value = '{name}'\n" for name in ("sidecar", "http", "email", "socket", "random")}
+    code = f"import {', '.join(name[:-3] for name in files)}\ndef main():\n    return sidecar.value + http.value\n"
     bootstrap = make_pod(
         tmp_path, {f"src/{name}": text for name, text in {**files, "a.py": code}.items()}, "src", handler="a:main"
     )
     with serving() as server:
         assert execute(tmp_path, bootstrap, **envs_of(tmp_path, server)) == (0, "", "")
-    assert message_of(tmp_path)["result"]["value"] == "handoverhttp"
+    assert message_of(tmp_path)["result"]["value"] == "sidecarhttp"
 
 
 # Signals
@@ -204,7 +204,7 @@ def test_a_signal_is_passed_on_also_where_nobody_listens_yet(tmp_path: Path) -> 
     """The first process of a pod hears nothing unless it listens: the function would go on until it is killed."""
     script = f"{WAITING}print('ready')\ntime.sleep(30)\n"
     bootstrap = make_pod(tmp_path, {"a.py": script}, "a.py")
-    file, listens = bootstrap.parent / "handover.py", "    code, began = 1, False\n"
+    file, listens = bootstrap.parent / "sidecar.py", "    code, began = 1, False\n"
     text = file.read_text("utf-8")
     assert listens in text
     slowly = f"{listens}    print('forked', flush=True)\n    import time\n    time.sleep(0.5)\n"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.bootstrap.containers import call_code, error_of, execute, make_container, result_of, value_of
 
-WAY_OUT = "; return JSON, bytes, or write files to $FAIRLEAD_OUTPUT"
+SUGGESTION = "; return JSON, bytes, or write files to $FAIRLEAD_OUTPUT"
 
 
 def returning(folder: Path, result: str) -> tuple[int, str, str]:
@@ -74,7 +74,7 @@ def test_bytes_are_a_file_of_the_output(tmp_path: Path, result: str, kept: bytes
 )
 def test_a_result_that_is_not_json_is_a_failure_that_says_where(tmp_path: Path, result: str, said: str) -> None:
     code, _, err = returning(tmp_path, result)
-    message = f"the function returned something that is not JSON: {said}{WAY_OUT}"
+    message = f"the function returned something that is not JSON: {said}{SUGGESTION}"
     assert (code, err) == (1, f"{message}\n")
     assert error_of(tmp_path) == {"type": "ResultNotJSON", "message": message, "traceback": ""}
 

@@ -315,8 +315,8 @@ def test_on_a_machine_that_others_share_it_listens_on_a_socket_that_is_closed_to
 
 
 def test_a_module_of_a_served_function_may_be_called_like_the_one_that_answers(tmp_path: Path) -> None:
-    files = {"answering.py": "value = 'mine'\n"}
-    files["model.py"] = "import answering\ndef predict():\n    return answering.value\n"
+    files = {"function_server.py": "value = 'mine'\n"}
+    files["model.py"] = "import function_server\ndef predict():\n    return function_server.value\n"
     with served(tmp_path, files, handler="model:predict", inputs={}) as (url, _):
         assert ask(url, b"{}") == (200, "mine")
 

@@ -99,10 +99,10 @@ def test_large_inputs_are_never_fetched() -> None:
 
 
 def test_what_hands_over_what_a_pod_leaves_travels_to_pods_alone() -> None:
-    code = Code("boot", b"archive", "sha256:1234", handover="hand")
-    assert plan({"function": PYTHON}, code=code).manifests[1]["data"]["handover.py"] == "hand"
+    code = Code("boot", b"archive", "sha256:1234", sidecar="hand")
+    assert plan({"function": PYTHON}, code=code).manifests[1]["data"]["sidecar.py"] == "hand"
     here = plan({"function": PYTHON}, make_cluster(executor="local"), code=code)
-    assert "handover.py" not in here.manifests[1]["data"]
+    assert "sidecar.py" not in here.manifests[1]["data"]
 
 
 def test_a_job_for_kueue_knows_its_queue_and_has_not_its_label_yet() -> None:
@@ -179,7 +179,7 @@ def test_a_runtime_class_that_the_cluster_does_not_allow_is_refused_whoever_name
     assert plan({}, cluster).violations == ()
 
 
-def test_where_no_class_is_allowed_the_way_out_is_to_name_none() -> None:
+def test_where_no_class_is_allowed_the_suggestion_is_to_name_none() -> None:
     (violation,) = plan({"runtime_class": "nvidia"}, make_cluster(runtime_classes=[])).violations
     assert (violation.message, violation.hint) == (
         "asks for runtime class nvidia; cluster main allows none",

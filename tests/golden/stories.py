@@ -23,8 +23,8 @@ CODE = Code(
     bootstrap="# the bootstrap program\n",
     archive=b"the packed code",
     digest="sha256:c0de",
-    handover="# the handover program\n",
-    answering="# the answering program\n",
+    sidecar="# the sidecar program\n",
+    function_server="# the function server program\n",
 )
 
 
@@ -87,4 +87,4 @@ def _complete(snapshot: Snapshot, code: Code) -> Snapshot:
 
 
 def _without_folder(violation: Violation, folder: Path) -> Violation:
-    return replace(violation, where=violation.where and violation.where.removeprefix(f"{folder}/"))
+    return replace(violation, location=violation.location and violation.location.removeprefix(f"{folder}/"))

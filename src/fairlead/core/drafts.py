@@ -8,9 +8,9 @@ from typing import Any
 from fairlead.core.placement import REQUIRED_NODES, Term, cross_terms
 from fairlead.core.policies import merging
 from fairlead.core.policies.merging import EffectiveRule
-from fairlead.core.resolution import Resolution, Statement, state
+from fairlead.core.resolution import Resolution, LayerValues, state
 from fairlead.model.compute_resources import ComputeResource, Named, Template
-from fairlead.model.plans import Layer, Said, Source
+from fairlead.model.plans import Layer, SourcedValue, Source
 from fairlead.model.policies import Policy
 from fairlead.model.quantities import GpuMemory, Percent
 from fairlead.model.requests import Function, RunRequest
@@ -28,8 +28,8 @@ class Code:
     bootstrap: str
     archive: bytes = b""
     digest: str = ""
-    handover: str = ""  # the part of that program by which a pod hands over what it leaves
-    answering: str = ""  # the part by which a served function listens
+    sidecar: str = ""  # the part of that program by which a pod hands over what it leaves
+    function_server: str = ""  # the part by which a served function listens
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Snapshot:
     sharing_clusters: tuple[str, ...] = ()
     code: Code | None = None
     archived: Mapping[tuple[str, str], str | None] = field(default_factory=dict)  # (field, name): its successor
-    _statements: dict[tuple[Layer, str], Statement] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _statements: dict[tuple[Layer, str], LayerValues] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property
     def rules(self) -> dict[str, EffectiveRule]:
@@ -55,22 +55,22 @@ class Snapshot:
         return merging.merge_rules(self.policies)
 
     @cached_property
-    def switches(self) -> dict[str, Said]:
+    def switches(self) -> dict[str, SourcedValue]:
         """The switches of all policies as one."""
         return merging.merge_switches(self.policies)
 
     @cached_property
-    def limit_factors(self) -> dict[str, Said]:
+    def limit_factors(self) -> dict[str, SourcedValue]:
         """The limit factors of all policies as one."""
         return merging.merge_limit_factors(self.policies)
 
     @cached_property
-    def defaults(self) -> tuple[Statement, ...]:
+    def defaults(self) -> tuple[LayerValues, ...]:
         """What the platform and the policies say where nobody else does, weakest first."""
         policies = (state(merging.source_of(policy), policy.defaults) for policy in self.policies)
         return (state(Source(Layer.PLATFORM), self.platform), *policies)
 
-    def statement_of(self, layer: Layer, named: Named) -> Statement:
+    def statement_of(self, layer: Layer, named: Named) -> LayerValues:
         """What a template or a compute resource says, worked out once for all requests."""
         key = (layer, named.name)
         if key not in self._statements:
@@ -99,7 +99,7 @@ class Draft:
         return self.request.function
 
     @property
-    def switches(self) -> Mapping[str, Said]:
+    def switches(self) -> Mapping[str, SourcedValue]:
         """What may be done at all."""
         return self.snapshot.switches
 

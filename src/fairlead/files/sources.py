@@ -14,11 +14,11 @@ from fairlead.model.requests import Action, Function
 
 def load_program() -> Code:
     """The program that every Python run begins with, without the code of a function."""
-    folder = resources.files("fairlead")
+    folder = resources.files("fairlead.in_container")
     return Code(
         bootstrap=folder.joinpath("bootstrap.py").read_text("utf-8"),
-        handover=folder.joinpath("handover.py").read_text("utf-8"),
-        answering=folder.joinpath("answering.py").read_text("utf-8"),
+        sidecar=folder.joinpath("sidecar.py").read_text("utf-8"),
+        function_server=folder.joinpath("function_server.py").read_text("utf-8"),
     )
 
 

@@ -24,7 +24,7 @@ from tests.contracts.samples import NOW
 from tests.core.nodes import make_amounts
 from tests.making import PYTHON, make_cluster, make_policy, make_request, make_snapshot
 
-BOOTSTRAP = (Path(fairlead.__file__).parent / "bootstrap.py").read_text("utf-8")
+BOOTSTRAP = (Path(fairlead.__file__).parent / "in_container" / "bootstrap.py").read_text("utf-8")
 ALLOWED = make_policy(switches={"existing_volumes": "allow", "allow_root": True})
 NOTHING = "def main():\n    pass\n"
 

@@ -130,10 +130,10 @@ def _render_program(draft: Draft) -> dict[str, str]:
     """What a Python function is called by, and with."""
     code = draft.snapshot.code
     program = {"bootstrap.py": code.bootstrap if code else "", "call.json": render_call(draft)}
-    if code and code.handover and draft.cluster.executor == "kubernetes":
-        program["handover.py"] = code.handover
-    if code and code.answering and draft.request.action == "serve" and not draft.function.command:
-        program["answering.py"] = code.answering
+    if code and code.sidecar and draft.cluster.executor == "kubernetes":
+        program["sidecar.py"] = code.sidecar
+    if code and code.function_server and draft.request.action == "serve" and not draft.function.command:
+        program["function_server.py"] = code.function_server
     return program
 
 

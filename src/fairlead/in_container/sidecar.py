@@ -34,7 +34,7 @@ AGAIN = (408, 409, 425, 429)  # and all from 500 on
 FINAL = (401, 403, 404)  # what holds for all that would follow
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 ALONE = "pods of this cluster cannot reach the server"
-WAY_OUT = "write it to a volume, or ask an administrator to set the cluster's server_url"
+SUGGESTION = "write it to a volume, or ask an administrator to set the cluster's server_url"
 
 
 class Lost(Exception):
@@ -162,7 +162,7 @@ class Pod:
         for path, size in walk(self.output):
             try:
                 if not self.server:
-                    raise Lost(f"{ALONE}: {WAY_OUT}")
+                    raise Lost(f"{ALONE}: {SUGGESTION}")
                 if any(letter < " " for letter in path):  # which no address can have
                     raise Lost(f"{path!r} has a line break or the like in its name: rename it")
                 if count >= MOST_FILES:
@@ -203,7 +203,7 @@ class Pod:
     @property
     def most(self) -> str:
         """How much gets back without the server, and what to do about the rest."""
-        return f"{ALONE}: at most {LARGEST_MESSAGE} bytes get back without it; {WAY_OUT}"
+        return f"{ALONE}: at most {LARGEST_MESSAGE} bytes get back without it; {SUGGESTION}"
 
     def hand_over_error(self, error: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
         """Hand over how the function failed; what to tell of it: as much as there is room for."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead import handover
 from fairlead.core import outcomes
+from fairlead.in_container import sidecar
 from fairlead.services import handovers
 from tests.bootstrap.containers import execute, make_container, value_of
 from tests.bootstrap.pods import TOKEN, Server, envs_of, limit, make_pod, message_of, serving, silent_url
@@ -186,7 +186,7 @@ def test_files_far_below_get_back_too(tmp_path: Path) -> None:
 
 def test_files_that_cannot_get_back_are_told_and_the_run_stays_completed(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, f"{LEAVE}\ndef main():\n    leave(a='A', b='B')\n    return 7\n")
-    why = f"{handover.ALONE}: {handover.WAY_OUT}"
+    why = f"{sidecar.ALONE}: {sidecar.SUGGESTION}"
     assert (code, err) == (0, f"2 files of the output were lost: {why}\n")
     told = message_of(tmp_path)
     assert told == {"lost": {"files": 2, "why": why}, "result": {"kind": "json", "value": 7}}
@@ -305,5 +305,5 @@ def test_nothing_more_is_loaded_into_the_process_of_the_function(tmp_path: Path)
 
 
 def test_the_limits_are_those_of_the_server() -> None:
-    assert (handover.LARGEST_FILE, handover.LARGEST_OUTPUT) == (handovers.LARGEST_FILE, handovers.LARGEST_OUTPUT)
-    assert (handover.MOST_FILES, handover.LARGEST_LEFT) == (handovers.MOST_FILES, outcomes.LARGEST_LEFT)
+    assert (sidecar.LARGEST_FILE, sidecar.LARGEST_OUTPUT) == (handovers.LARGEST_FILE, handovers.LARGEST_OUTPUT)
+    assert (sidecar.MOST_FILES, sidecar.LARGEST_LEFT) == (handovers.MOST_FILES, outcomes.LARGEST_LEFT)

@@ -65,7 +65,7 @@ def act() -> None:
             os.remove(os.path.join(HOME, left))
     os.environ["FAIRLEAD_OUTPUT"] = OUTPUT
     archive = os.path.join(HERE, "code.tar.gz")
-    if os.path.exists(os.path.join(HERE, "handover.py")):
+    if os.path.exists(os.path.join(HERE, "sidecar.py")):
         archive = enter_pod(call, archive)
     os.chdir(folder)
     if call["source"]:
@@ -89,8 +89,8 @@ def act() -> None:
 
 def enter_pod(call: dict[str, Any], archive: str) -> str:
     """Go on as a process of its own, where another one sees to the code and to what this one leaves; the archive."""
-    archive, trouble = standard("handover").enter(call, archive, HOME, OUTPUT)
-    del sys.modules["handover"]  # the code may have a file of that name
+    archive, trouble = standard("sidecar").enter(call, archive, HOME, OUTPUT)
+    del sys.modules["sidecar"]  # the code may have a file of that name
     if trouble:
         raise Failure("CodeUnavailable", trouble)
     return archive
@@ -224,8 +224,8 @@ def unpickle(source: str) -> Any:
     with open(os.path.join(os.path.dirname(source), ".python-version"), encoding="ascii") as file:
         python = file.read().strip()
     if python != here:
-        way_out = f"use an image with Python {python}, or a source file"
-        raise Failure("PythonMismatch", f"pickled with Python {python}, and this is {here}: {way_out}")
+        suggestion = f"use an image with Python {python}, or a source file"
+        raise Failure("PythonMismatch", f"pickled with Python {python}, and this is {here}: {suggestion}")
     with open(source, "rb") as file:
         return standard("pickle").load(file)
 
@@ -280,8 +280,8 @@ def encode(value: Any) -> bytes:
         odd = "result is nested too deeply"
     except (TypeError, ValueError) as error:
         odd = locate(value, "result", ()) or str(error)
-    way_out = "return JSON, bytes, or write files to $FAIRLEAD_OUTPUT"
-    raise Failure("ResultNotJSON", f"the function returned something that is not JSON: {odd}; {way_out}")
+    suggestion = "return JSON, bytes, or write files to $FAIRLEAD_OUTPUT"
+    raise Failure("ResultNotJSON", f"the function returned something that is not JSON: {odd}; {suggestion}")
 
 
 def locate(value: Any, path: str, above: tuple[int, ...]) -> str:
@@ -357,8 +357,8 @@ def write_error(kind: str, message: str, trace: str) -> None:
 
 def serve(call: dict[str, Any]) -> None:
     """Answer each POST of a JSON object by calling the handler with it; call init() once before."""
-    answering = standard("answering")
-    del sys.modules["answering"]
+    function_server = standard("function_server")
+    del sys.modules["function_server"]
     for name in ("asyncio", "inspect", "traceback"):  # or calls that come at once would change sys.path at once
         standard(name)
     module, handler = find(call)
@@ -368,7 +368,7 @@ def serve(call: dict[str, Any]) -> None:
     elif call["inputs"]:
         message = "inputs are for init(), and there is no such function beside the handler"
         raise Failure("InputsMismatch", message)
-    answering.listen(lambda inputs: respond(handler, inputs), call["port"], SOCKET)
+    function_server.listen(lambda inputs: respond(handler, inputs), call["port"], SOCKET)
 
 
 def respond(handler: Callable[..., Any], inputs: dict[str, Any]) -> tuple[int, bytes]:
