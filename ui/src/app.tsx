@@ -7,7 +7,7 @@ import { connected } from "./api/connection";
 import { isProblem } from "./api/problems";
 import { Entrance } from "./features/sign-in/Entrance";
 import { Pages } from "./pages";
-import { Boundary } from "./shell/Boundary";
+import { ErrorBoundary } from "./shell/ErrorBoundary";
 import { Notices } from "./shell/Notices";
 import { theme } from "./theme";
 
@@ -31,11 +31,11 @@ export function App() {
       <QueryClientProvider client={queries}>
         <Refresher />
         <Notices />
-        <Boundary>
+        <ErrorBoundary>
           <Entrance>
             <Pages />
           </Entrance>
-        </Boundary>
+        </ErrorBoundary>
       </QueryClientProvider>
     </MantineProvider>
   );

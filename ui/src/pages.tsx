@@ -1,11 +1,11 @@
 /** Which address shows what. Each page is loaded when somebody first opens it. */
 import { lazy, Suspense, useEffect } from "react";
 import { Redirect, Route, Switch, useLocation } from "wouter";
-import { Boundary } from "./shell/Boundary";
-import { NoSuchPage } from "./shell/NoSuchPage";
+import { ErrorBoundary } from "./shell/ErrorBoundary";
+import { Loading } from "./shell/Loading";
+import { NotFoundPage } from "./shell/NotFoundPage";
 import { notify } from "./shell/notices";
 import { Shell } from "./shell/Shell";
-import { Waiting } from "./shell/Waiting";
 
 const Runs = lazy(() => import("./features/runs/table/Runs"));
 const Run = lazy(() => import("./features/runs/page/RunPage"));
@@ -32,8 +32,8 @@ export function Pages() {
   const [path] = useLocation();
   return (
     <Shell>
-      <Boundary key={path}>
-        <Suspense fallback={<Waiting />}>
+      <ErrorBoundary key={path}>
+        <Suspense fallback={<Loading />}>
           <Switch>
             <Route path="/">
               <Redirect to="/runs" replace />
@@ -64,11 +64,11 @@ export function Pages() {
             <Route path="/secrets/:project?" component={Secrets} />
             <Route path="/audit" component={Audit} />
             <Route>
-              <NoSuchPage />
+              <NotFoundPage />
             </Route>
           </Switch>
         </Suspense>
-      </Boundary>
+      </ErrorBoundary>
     </Shell>
   );
 }

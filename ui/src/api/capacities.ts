@@ -1,6 +1,6 @@
 /** What clusters have, what is free of it, and how many more of each compute resource fit there now. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { client, type Schemas, take } from "./client";
+import { client, type Schemas, unwrap } from "./client";
 
 export type Capacity = Schemas["Capacity"];
 export type Pool = Schemas["Pool"];
@@ -34,7 +34,7 @@ export function useOffers(project?: string) {
 export function useNodes(cluster: string | null) {
   return useQuery({
     queryKey: [NODES, cluster],
-    queryFn: () => take(client.GET(NODES, { params: { query: { cluster } } })),
+    queryFn: () => unwrap(client.GET(NODES, { params: { query: { cluster } } })),
     enabled: cluster !== null,
     refetchInterval: ({ state }) =>
       (state.data?.length ?? 0) > MANY_NODES ? MANY_EVERY_MS : WATCHED_EVERY_MS,
@@ -44,7 +44,7 @@ export function useNodes(cluster: string | null) {
 function ask(project?: string) {
   return {
     queryKey: [CAPACITY, project ?? null],
-    queryFn: () => take(client.GET(CAPACITY, { params: { query: { project: project ?? null } } })),
+    queryFn: () => unwrap(client.GET(CAPACITY, { params: { query: { project: project ?? null } } })),
   };
 }
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { jsonResponse, stubFetch } from "../testing/runs";
-import { client, ifMatch, take } from "./client";
+import { client, ifMatch, unwrap } from "./client";
 import { connected } from "./connection";
 import { isProblem, Unreachable, violationsOf } from "./problems";
 import { expired } from "./sessions";
@@ -20,7 +20,7 @@ afterEach(() => {
 });
 
 async function failureOf(asked: Promise<{ data?: unknown }>): Promise<unknown> {
-  return take(asked).then(
+  return unwrap(asked).then(
     () => undefined,
     (error) => error,
   );
@@ -37,7 +37,7 @@ it.each([
 describe("answers", () => {
   it("are returned as data", async () => {
     stubFetch(() => jsonResponse({ user: "ada" }));
-    expect(await take(client.GET("/api/v1/me"))).toEqual({ user: "ada" });
+    expect(await unwrap(client.GET("/api/v1/me"))).toEqual({ user: "ada" });
   });
 
   it("with a problem become errors that carry its violations", async () => {

@@ -1,8 +1,8 @@
 /** The one way to the server: typed by its own description, failing with its own words. */
 import createClient from "openapi-fetch";
 import { noteAnswer, noteSilence } from "./connection";
+import { addKey, forgetKey } from "./idempotency";
 import { readProblem, Unreachable } from "./problems";
-import { addKey, forgetKey } from "./repeats";
 import type { components, paths } from "./schema";
 import { noteExpiry } from "./sessions";
 
@@ -35,7 +35,7 @@ client.use({
 });
 
 /** What an answer says. Failures were thrown before. */
-export async function take<T>(asked: Promise<{ data?: T }>): Promise<T> {
+export async function unwrap<T>(asked: Promise<{ data?: T }>): Promise<T> {
   return (await asked).data as T;
 }
 

@@ -1,6 +1,6 @@
 /** Lists of the server, page after page as somebody scrolls. */
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { client, take } from "./client";
+import { client, unwrap } from "./client";
 import type { paths } from "./schema";
 
 const PAGE_SIZE = "200";
@@ -34,7 +34,7 @@ export async function loadPage<P extends ListPath>(
 ): Promise<PageOf<ItemOf<P>>> {
   const asked = { params: { path: parameters }, querySerializer: () => query.toString() };
   // biome-ignore lint/suspicious/noExplicitAny: which parameters belong to which list is known to the caller
-  return take(client.GET(path as any, asked as any)) as Promise<PageOf<ItemOf<P>>>;
+  return unwrap(client.GET(path as any, asked as any)) as Promise<PageOf<ItemOf<P>>>;
 }
 
 /** What is asked for the beginning of a list, with how many there are. */

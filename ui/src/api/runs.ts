@@ -1,7 +1,7 @@
 /** Runs: read one by one, submitted, and ended. Lists of them are in `lists`. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "./changes";
-import { client, ifMatch, type Schemas, take } from "./client";
+import { client, ifMatch, type Schemas, unwrap } from "./client";
 import type { Plan, Suggestion } from "./plans";
 
 export type Run = Schemas["RunRecord"];
@@ -14,7 +14,7 @@ export const RUN = "/api/v1/runs/{run_id}";
 export function useRun(id: string | null) {
   return useQuery({
     queryKey: [RUN, id],
-    queryFn: () => take(client.GET(RUN, { params: of(id!) })),
+    queryFn: () => unwrap(client.GET(RUN, { params: of(id!) })),
     enabled: id !== null,
   });
 }
@@ -23,7 +23,7 @@ export function useRun(id: string | null) {
 export function useRequestOf(id: string | null) {
   return useQuery({
     queryKey: [RUN, id, "request"],
-    queryFn: () => take(client.GET(`${RUN}/request`, { params: of(id!) })) as Promise<Request>,
+    queryFn: () => unwrap(client.GET(`${RUN}/request`, { params: of(id!) })) as Promise<Request>,
     enabled: id !== null,
     staleTime: Number.POSITIVE_INFINITY,
   });
@@ -33,7 +33,7 @@ export function useRequestOf(id: string | null) {
 export function usePlanOf(id: string | null) {
   return useQuery({
     queryKey: [RUN, id, "explain"],
-    queryFn: () => take(client.GET(`${RUN}/explain`, { params: of(id!) })) as unknown as Promise<Plan>,
+    queryFn: () => unwrap(client.GET(`${RUN}/explain`, { params: of(id!) })) as unknown as Promise<Plan>,
     enabled: id !== null,
   });
 }
@@ -43,7 +43,7 @@ export function usePreview(project: string, request: Request | null) {
   return useQuery({
     queryKey: ["preview", project, JSON.stringify(request)],
     queryFn: () =>
-      take(
+      unwrap(
         client.POST("/api/v1/projects/{project}/runs/preview", {
           params: { path: { project } },
           body: request as Body,
@@ -60,7 +60,7 @@ export function usePreview(project: string, request: Request | null) {
 
 export function useSubmit() {
   return useChange(({ project, request }: { project: string; request: Request }) =>
-    take(
+    unwrap(
       client.POST("/api/v1/projects/{project}/runs", {
         params: { path: { project } },
         body: request as Body,
@@ -72,7 +72,7 @@ export function useSubmit() {
 /** Keeps a request with a schedule, which is submitted at each of its times. */
 export function useSchedule() {
   return useChange(({ project, request }: { project: string; request: Request }) =>
-    take(
+    unwrap(
       client.POST("/api/v1/projects/{project}/schedules", {
         params: { path: { project } },
         body: request as Body,
@@ -82,19 +82,19 @@ export function useSchedule() {
 }
 
 export function useStop() {
-  return useChange((id: string) => take(client.POST(`${RUN}/stop`, { params: of(id) })));
+  return useChange((id: string) => unwrap(client.POST(`${RUN}/stop`, { params: of(id) })));
 }
 
 export function useDeleteRun() {
   return useChange((run: Run) =>
-    take(client.DELETE(RUN, { params: { ...of(run.id), header: ifMatch(run) } })),
+    unwrap(client.DELETE(RUN, { params: { ...of(run.id), header: ifMatch(run) } })),
   );
 }
 
 /** Puts a run with other values in the place of one that waits. */
 export function useTakeSuggestion(id: string) {
   return useChange((way: Suggestion) =>
-    take(
+    unwrap(
       client.POST(`${RUN}/change`, {
         params: of(id),
         body: { change: way.change, project: way.project ?? null },

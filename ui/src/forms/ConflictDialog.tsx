@@ -6,8 +6,8 @@ import { Differences } from "../format/Differences";
 import { showAge } from "../format/times";
 import { listDifferences } from "../format/values";
 import { Dialog } from "../shell/Dialog";
+import { Loading } from "../shell/Loading";
 import { ProblemAlert } from "../shell/Problem";
-import { Waiting } from "../shell/Waiting";
 
 interface Kept {
   revision: number;
@@ -39,7 +39,7 @@ export function ConflictDialog<Item extends Kept | null>({ load, began, compare,
   return (
     <Dialog onClose={choices.onKeepEditing} size="xl" title={title}>
       <ProblemAlert error={error} />
-      {theirs === undefined && !error && <Waiting />}
+      {theirs === undefined && !error && <Loading />}
       {theirs !== undefined && (
         <Stack>
           <Text size="sm">

@@ -8,8 +8,8 @@ import { Findings } from "./findings";
 
 interface Props {
   title: string;
-  /** What the button says: the deed, not "OK". */
-  deed: string;
+  /** The verb on the submit button, not "OK". */
+  submitLabel: string;
   children: ReactNode;
   /** The paths that have a field here. Violations elsewhere are listed. */
   fields: string[];
@@ -25,7 +25,7 @@ interface Props {
 
 export function FormDialog({
   title,
-  deed,
+  submitLabel,
   children,
   fields,
   onSubmit,
@@ -56,7 +56,7 @@ export function FormDialog({
               Cancel
             </Button>
             <Button type="submit" loading={change?.isPending} disabled={isIncomplete}>
-              {deed}
+              {submitLabel}
             </Button>
           </Group>
         </Stack>

@@ -45,7 +45,7 @@ export function Leaving({ isDirty }: { isDirty: boolean }) {
   return (
     <ConfirmDialog
       title="Leave without saving?"
-      deed="Leave"
+      submitLabel="Leave"
       onClose={() => setWanted(null)}
       onConfirm={() => go(wanted)}
     >

@@ -1,7 +1,7 @@
 import { type Run, useDeleteRun } from "../api/runs";
 import { shortName } from "../format/runs";
 import { ConfirmDialog } from "../shell/ConfirmDialog";
-import { thenSay } from "../shell/notices";
+import { withNotice } from "../shell/notices";
 
 interface Props {
   run: Run;
@@ -15,10 +15,10 @@ export function DeleteRunDialog({ run, onClose, onDeleted }: Props) {
   return (
     <ConfirmDialog
       title={`Delete ${name}?`}
-      deed="Delete"
+      submitLabel="Delete"
       change={deleting}
       onClose={onClose}
-      onConfirm={() => deleting.mutate(run, thenSay(`Deleted ${name}`, onDeleted))}
+      onConfirm={() => deleting.mutate(run, withNotice(`Deleted ${name}`, onDeleted))}
     >
       Its log, files, result and history are forgotten at once, and nobody can bring them back. Its function
       stays.

@@ -1,6 +1,6 @@
 import type { Run } from "../api/runs";
 import { showSpan } from "../format/durations";
-import { useNow } from "../format/now";
+import { useNow } from "../format/useNow";
 import { NONE } from "../table/columns";
 
 /** How long a run has run; of a live one, until now. */

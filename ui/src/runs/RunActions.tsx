@@ -1,7 +1,7 @@
 /** What can be done to a run, by whoever may: stop it, run it again, forget it. */
 import { IconPlayerStop, IconPlus, IconRepeat } from "@tabler/icons-react";
 import { useState } from "react";
-import { useMay } from "../api/people";
+import { useMay } from "../api/currentUser";
 import type { Run } from "../api/runs";
 import { ActionButton, ActionLink, DangerButton } from "../shell/actions";
 import { newRunAddress } from "../shell/addresses";

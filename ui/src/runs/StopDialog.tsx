@@ -1,7 +1,7 @@
 import { type Run, useStop } from "../api/runs";
 import { shortName } from "../format/runs";
 import { ConfirmDialog } from "../shell/ConfirmDialog";
-import { thenSay } from "../shell/notices";
+import { withNotice } from "../shell/notices";
 
 export function StopDialog({ run, onClose }: { run: Run; onClose: () => void }) {
   const stopping = useStop();
@@ -9,10 +9,10 @@ export function StopDialog({ run, onClose }: { run: Run; onClose: () => void }) 
   return (
     <ConfirmDialog
       title={`Stop ${name}?`}
-      deed="Stop"
+      submitLabel="Stop"
       change={stopping}
       onClose={onClose}
-      onConfirm={() => stopping.mutate(run.id, thenSay(`Asked ${name} to stop`, onClose))}
+      onConfirm={() => stopping.mutate(run.id, withNotice(`Asked ${name} to stop`, onClose))}
     >
       {run.started_at
         ? "It is asked to end, and killed if that takes too long. Its log and the files that it has written are kept; it cannot go on where it was."

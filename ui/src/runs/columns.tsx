@@ -1,8 +1,8 @@
 /** The columns of runs: what it is, how far, what it asks for, whose it is and when. */
 import { Anchor } from "@mantine/core";
 import { Link } from "wouter";
-import { splitScope } from "../api/places";
 import type { Run } from "../api/runs";
+import { splitScope } from "../api/scopes";
 import { showBytes } from "../format/amounts";
 import { ACTIONS, REASONS, STATES, showType } from "../format/runs";
 import { Time } from "../format/Time";

@@ -1,7 +1,7 @@
 /** The name of a scope; a click shows where in the organization it stands. */
 import { Anchor, ScrollArea } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { usePlaces } from "../api/places";
+import { useScopes } from "../api/scopes";
 import { Dialog } from "../shell/Dialog";
 import { ScopeTree } from "./ScopeTree";
 
@@ -18,11 +18,11 @@ export function ScopeLink({ scope }: { scope: string }) {
 }
 
 function ScopeDialog({ scope, onClose }: { scope: string; onClose: () => void }) {
-  const places = usePlaces();
+  const scopes = useScopes();
   return (
     <Dialog onClose={onClose} title={`Where ${scope} is`}>
       <ScrollArea.Autosize mah="60vh">
-        <ScopeTree places={places.data ?? []} marked={scope} />
+        <ScopeTree scopes={scopes.data ?? []} marked={scope} />
       </ScrollArea.Autosize>
     </Dialog>
   );

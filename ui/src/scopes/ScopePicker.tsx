@@ -1,24 +1,24 @@
 /** First the cluster, then a place on it: where something is offered. */
 import { Input, Paper, Select, Stack } from "@mantine/core";
-import { useMay } from "../api/people";
-import { clusterOf, type Place } from "../api/places";
-import { PlaceTree } from "./PlaceTree";
+import { useMay } from "../api/currentUser";
+import { clusterOf, type Scope } from "../api/scopes";
+import { SearchableTree } from "./SearchableTree";
 
 const ALL = "platform";
 
 interface Props {
-  places: Place[];
+  scopes: Scope[];
   value: string;
   onChange: (scope: string) => void;
   error?: string;
 }
 
-export function ScopePicker({ places, value, onChange, error }: Props) {
+export function ScopePicker({ scopes, value, onChange, error }: Props) {
   const may = useMay();
-  const clusters = places.filter((place) => place.kind === "cluster");
-  const cluster = clusterOf(places, value) ?? ALL;
-  const within = places.filter((place) =>
-    cluster === ALL ? place.scope === ALL : clusterOf(places, place.scope) === cluster,
+  const clusters = scopes.filter((record) => record.kind === "cluster");
+  const cluster = clusterOf(scopes, value) ?? ALL;
+  const within = scopes.filter((record) =>
+    cluster === ALL ? record.scope === ALL : clusterOf(scopes, record.scope) === cluster,
   );
   return (
     <Stack gap="sm">
@@ -40,13 +40,13 @@ export function ScopePicker({ places, value, onChange, error }: Props) {
         error={error}
       >
         <Paper withBorder mt={6} p={6}>
-          <PlaceTree
+          <SearchableTree
             key={cluster}
             label="Scope"
-            places={within}
+            scopes={within}
             marked={value}
             onChoose={onChange}
-            mayChoose={(place) => may("editor", place.scope)}
+            mayChoose={(record) => may("editor", record.scope)}
           />
         </Paper>
       </Input.Wrapper>

@@ -2,7 +2,7 @@
 import { Box, Group, Text, UnstyledButton } from "@mantine/core";
 import { IconBuilding, IconFolder, IconServer, IconWorld } from "@tabler/icons-react";
 import { type KeyboardEvent, useState } from "react";
-import { childrenOf, type Place } from "../api/places";
+import { childrenOf, type Scope } from "../api/scopes";
 import classes from "./ScopeTree.module.css";
 
 const ICONS: Record<string, typeof IconWorld> = {
@@ -13,63 +13,63 @@ const ICONS: Record<string, typeof IconWorld> = {
 };
 
 interface Props {
-  places: Place[];
+  scopes: Scope[];
   marked?: string | null;
   /** Left out: the tree is only looked at. */
   onChoose?: (scope: string) => void;
   label?: string;
   /** Which places can be chosen; the others only lead there. */
-  mayChoose?: (place: Place) => boolean;
+  mayChoose?: (record: Scope) => boolean;
 }
 
 export function ScopeTree({
-  places,
+  scopes,
   marked,
   onChoose,
   label = "Organization",
   mayChoose = () => true,
 }: Props) {
-  const roots = places.filter((place) => !places.some((other) => other.scope === place.parent));
-  const lines = roots.flatMap((root) => flatten(places, root, 1));
+  const roots = scopes.filter((record) => !scopes.some((other) => other.scope === record.parent));
+  const lines = roots.flatMap((root) => flatten(scopes, root, 1));
   const [focused, setFocused] = useState<string | null>(null);
   // Exactly one place is reached by Tab, even where the one that had the focus is gone.
   const current =
-    [focused, marked].find((scope) => lines.some(({ place }) => place.scope === scope)) ??
-    lines[0]?.place.scope;
+    [focused, marked].find((scope) => lines.some(({ record }) => record.scope === scope)) ??
+    lines[0]?.record.scope;
   return (
     <div role="tree" aria-label={label} onKeyDown={moveFocus}>
-      {lines.map(({ place, level }) => {
-        const Icon = ICONS[place.kind] ?? IconFolder;
-        const isMarked = place.scope === marked;
-        const isOpen = onChoose && mayChoose(place);
+      {lines.map(({ record, level }) => {
+        const Icon = ICONS[record.kind] ?? IconFolder;
+        const isMarked = record.scope === marked;
+        const isOpen = onChoose && mayChoose(record);
         return (
           <UnstyledButton
-            key={place.scope}
+            key={record.scope}
             component="div"
             role="treeitem"
             aria-level={level}
             aria-selected={isMarked}
             aria-disabled={onChoose && !isOpen ? true : undefined}
-            tabIndex={place.scope === current ? 0 : -1}
+            tabIndex={record.scope === current ? 0 : -1}
             data-marked={isMarked || undefined}
             className={classes.item}
             style={{ paddingLeft: `${level * 1.1}rem` }}
-            onFocus={() => setFocused(place.scope)}
-            onClick={() => isOpen && onChoose(place.scope)}
+            onFocus={() => setFocused(record.scope)}
+            onClick={() => isOpen && onChoose(record.scope)}
             onKeyDown={(event: KeyboardEvent) => {
               if (event.key === "Enter" || event.key === " ") {
                 event.preventDefault();
-                if (isOpen) onChoose(place.scope);
+                if (isOpen) onChoose(record.scope);
               }
             }}
           >
             <Group gap={8} wrap="nowrap">
               <Icon size={16} stroke={1.6} aria-hidden />
               <Text size="sm" fw={isMarked ? 600 : 400} truncate>
-                {place.kind === "platform" ? "Platform" : place.name}
+                {record.kind === "platform" ? "Platform" : record.name}
               </Text>
               <Box component="span" className={classes.kind}>
-                {place.kind === "platform" ? "all clusters" : place.kind}
+                {record.kind === "platform" ? "all clusters" : record.kind}
               </Box>
             </Group>
           </UnstyledButton>
@@ -79,10 +79,10 @@ export function ScopeTree({
   );
 }
 
-function flatten(places: Place[], place: Place, level: number): { place: Place; level: number }[] {
+function flatten(scopes: Scope[], record: Scope, level: number): { record: Scope; level: number }[] {
   return [
-    { place, level },
-    ...childrenOf(places, place.scope).flatMap((child) => flatten(places, child, level + 1)),
+    { record, level },
+    ...childrenOf(scopes, record.scope).flatMap((child) => flatten(scopes, child, level + 1)),
   ];
 }
 

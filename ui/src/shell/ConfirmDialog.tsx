@@ -7,8 +7,8 @@ import { ProblemAlert } from "./Problem";
 interface Props {
   title: string;
   children: ReactNode;
-  /** What the button says: the deed, not "OK". */
-  deed: string;
+  /** The verb on the submit button, not "OK". */
+  submitLabel: string;
   onConfirm: () => void;
   onClose: () => void;
   /** What it sends, where it sends anything. */
@@ -16,7 +16,15 @@ interface Props {
   isHarmless?: boolean;
 }
 
-export function ConfirmDialog({ title, children, deed, onConfirm, onClose, change, isHarmless }: Props) {
+export function ConfirmDialog({
+  title,
+  children,
+  submitLabel,
+  onConfirm,
+  onClose,
+  change,
+  isHarmless,
+}: Props) {
   return (
     <Dialog onClose={onClose} title={title} isBusy={change?.isPending}>
       <Stack>
@@ -29,7 +37,7 @@ export function ConfirmDialog({ title, children, deed, onConfirm, onClose, chang
             Cancel
           </Button>
           <Button color={isHarmless ? undefined : "red.8"} loading={change?.isPending} onClick={onConfirm}>
-            {deed}
+            {submitLabel}
           </Button>
         </Group>
       </Stack>

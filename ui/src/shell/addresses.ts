@@ -1,6 +1,6 @@
 /** Addresses of pages that are called by a name. Names of places may have a "+" in them. */
 import { useParams } from "wouter";
-import { splitScope } from "../api/places";
+import { splitScope } from "../api/scopes";
 
 export function policyAddress(scope: string): string {
   const { kind, name } = splitScope(scope);

@@ -17,7 +17,7 @@ export function notify(text: string): void {
 }
 
 /** What follows a change that succeeded: a word on it, and the next thing. */
-export function thenSay(text: string, next: () => void): { onSuccess: () => void } {
+export function withNotice(text: string, next: () => void): { onSuccess: () => void } {
   return {
     onSuccess: () => {
       notify(text);

@@ -2,13 +2,13 @@
 import { Text } from "@mantine/core";
 import { IconArchive, IconArchiveOff, IconCopy, IconCursorText, IconPencil } from "@tabler/icons-react";
 import { useLocation } from "wouter";
-import { useIsEditor, useMay } from "../../api/people";
+import { useIsEditor, useMay } from "../../api/currentUser";
 import { ActionButton, DangerButton } from "../../shell/actions";
 import { notify } from "../../shell/notices";
 import { ProblemAlert } from "../../shell/Problem";
 import { type Asset, type AssetKind, useRestore } from "./requests";
 
-export type Deed = "rename" | "archive" | "delete";
+export type Action = "rename" | "archive" | "delete";
 
 interface ItemProps {
   kind: AssetKind;
@@ -16,7 +16,7 @@ interface ItemProps {
 }
 
 interface ActionProps extends ItemProps {
-  onAsk: (deed: Deed) => void;
+  onAsk: (action: Action) => void;
 }
 
 export function Actions({ kind, item, onAsk }: ActionProps) {

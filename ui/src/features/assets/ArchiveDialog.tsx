@@ -2,7 +2,7 @@ import { Select, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useAll } from "../../api/lists";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
-import { thenSay } from "../../shell/notices";
+import { withNotice } from "../../shell/notices";
 import { type Asset, type AssetKind, useArchive } from "./requests";
 
 interface Props {
@@ -19,11 +19,13 @@ export function ArchiveDialog({ kind, item, onClose }: Props) {
   return (
     <ConfirmDialog
       title={`Archive ${item.name}?`}
-      deed="Archive"
+      submitLabel="Archive"
       isHarmless
       change={archiving}
       onClose={onClose}
-      onConfirm={() => archiving.mutate({ read: item, successor }, thenSay(`Archived ${item.name}`, onClose))}
+      onConfirm={() =>
+        archiving.mutate({ read: item, successor }, withNotice(`Archived ${item.name}`, onClose))
+      }
     >
       <Stack gap="sm">
         <Text size="sm">It is no longer offered, and its history stays. It can be restored at any time.</Text>

@@ -2,10 +2,10 @@
 import { Button, Group, MultiSelect, Stack } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useState } from "react";
-import { usePlaces } from "../../api/places";
 import { useEffectivePolicy } from "../../api/policies";
 import { violationsOf } from "../../api/problems";
-import { useLast } from "../../format/last";
+import { useScopes } from "../../api/scopes";
+import { useLast } from "../../format/useLast";
 import { Findings, useFinding } from "../../forms/findings";
 import { Leaving } from "../../forms/Leaving";
 import { tryWriting } from "../../forms/requirements/drafts";
@@ -28,7 +28,7 @@ const PAUSE_MS = 300;
 interface Props {
   kind: AssetKind;
   title: string;
-  deed: string;
+  submitLabel: string;
   hasTypes: boolean;
   draft: AssetDraft;
   onChange: (draft: AssetDraft) => void;
@@ -41,7 +41,7 @@ interface Props {
 export function AssetForm({
   kind,
   title,
-  deed,
+  submitLabel,
   hasTypes,
   draft,
   onChange,
@@ -102,7 +102,7 @@ export function AssetForm({
               Cancel
             </Button>
             <Button type="submit" loading={isSaving}>
-              {deed}
+              {submitLabel}
             </Button>
           </Group>
         </Foot>
@@ -118,11 +118,11 @@ interface PartProps {
 
 function Basics({ kind, draft, onChange, hasTypes }: PartProps & { kind: AssetKind; hasTypes: boolean }) {
   const finding = useFinding();
-  const places = usePlaces();
+  const scopes = useScopes();
   return (
     <Stack>
       <ScopePicker
-        places={places.data ?? []}
+        scopes={scopes.data ?? []}
         value={draft.scope}
         onChange={(scope) => onChange({ ...draft, scope })}
         error={finding("scope")}

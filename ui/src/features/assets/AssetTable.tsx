@@ -3,12 +3,12 @@ import { Button } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
 import { Link } from "wouter";
+import { useIsEditor } from "../../api/currentUser";
 import { useList } from "../../api/lists";
-import { useIsEditor } from "../../api/people";
 import type { Column } from "../../table/columns";
 import { TablePage } from "../../table/TablePage";
 import { useView } from "../../table/views";
-import { Actions, type Deed } from "./Actions";
+import { type Action, Actions } from "./Actions";
 import { ArchiveDialog } from "./ArchiveDialog";
 import { DeleteDialog } from "./DeleteDialog";
 import { RenameDialog } from "./RenameDialog";
@@ -27,7 +27,7 @@ export function AssetTable({ kind, columns, ...words }: Props) {
   const list = useList(kind.base, view.query);
   const items = list.items as Asset[];
   const [selectedId, setSelectedId] = useState<string | null>(null);
-  const [dialog, setDialog] = useState<Deed | null>(null);
+  const [dialog, setDialog] = useState<Action | null>(null);
   const selected = items.find((item) => item.id === selectedId) ?? null;
   const close = () => setDialog(null);
   return (

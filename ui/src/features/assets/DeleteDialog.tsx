@@ -1,5 +1,5 @@
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
-import { thenSay } from "../../shell/notices";
+import { withNotice } from "../../shell/notices";
 import { type Asset, type AssetKind, useDelete } from "./requests";
 
 interface Props {
@@ -14,10 +14,10 @@ export function DeleteDialog({ kind, item, onClose, onDeleted }: Props) {
   return (
     <ConfirmDialog
       title={`Delete ${item.name}?`}
-      deed="Delete"
+      submitLabel="Delete"
       change={deleting}
       onClose={onClose}
-      onConfirm={() => deleting.mutate(item, thenSay(`Deleted ${item.name}`, onDeleted))}
+      onConfirm={() => deleting.mutate(item, withNotice(`Deleted ${item.name}`, onDeleted))}
     >
       Nobody can choose the {kind.noun} <b>{item.name}</b> any more. Runs that have ended keep what they were
       planned with. To hide it and keep it, archive it instead.

@@ -2,13 +2,13 @@
 import { Badge, Group, Tabs, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useParams } from "wouter";
-import { useMay } from "../../api/people";
+import { useMay } from "../../api/currentUser";
 import { Leaves } from "../../format/Leaves";
 import { Time } from "../../format/Time";
 import { ScopeLink } from "../../scopes/ScopeLink";
+import { Loading } from "../../shell/Loading";
 import { Card, Columns, Page } from "../../shell/Page";
 import { ProblemAlert, ProblemPage } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { CopyButton, EditButton } from "./Actions";
 import { readAsset, writeAsset } from "./drafts";
 import { Meaning } from "./Meaning";
@@ -32,7 +32,7 @@ export function DetailPage({ kind, title, hasTypes = false, about, tabs }: Props
   if (found.error && !found.data) {
     return <ProblemPage error={found.error} way={{ title: `All ${kind.nouns}`, href: kind.path }} />;
   }
-  if (!found.data) return <Waiting />;
+  if (!found.data) return <Loading />;
   const item = found.data;
   return (
     <Page

@@ -1,13 +1,13 @@
 /** Creates, edits or copies a compute resource or a template: reads what is needed, and saves. */
 import { useState } from "react";
 import { useParams } from "wouter";
-import { usePlaces } from "../../api/places";
 import { isProblem } from "../../api/problems";
+import { useScopes } from "../../api/scopes";
 import { ConflictDialog } from "../../forms/ConflictDialog";
-import { useGo } from "../../shell/going";
-import { thenSay } from "../../shell/notices";
+import { Loading } from "../../shell/Loading";
+import { withNotice } from "../../shell/notices";
 import { ProblemPage } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
+import { useNavigate } from "../../shell/useNavigate";
 import { AssetForm } from "./AssetForm";
 import { type AssetDraft, readAsset, writeAsset } from "./drafts";
 import { type Asset, type AssetKind, loadAsset, useAsset, useCreate, useEdit } from "./requests";
@@ -21,16 +21,16 @@ interface Props {
 export function FormPage({ kind, purpose, hasTypes = false }: Props) {
   const { name } = useParams<{ name?: string }>();
   const original = useAsset(kind, name);
-  const places = usePlaces();
-  const error = (!original.data && original.error) || (!places.data && places.error);
-  if (error) return <ProblemPage error={error} onRetry={() => void places.refetch()} />;
-  if (!places.data || (name && !original.data)) return <Waiting />;
+  const scopes = useScopes();
+  const error = (!original.data && original.error) || (!scopes.data && scopes.error);
+  if (error) return <ProblemPage error={error} onRetry={() => void scopes.refetch()} />;
+  if (!scopes.data || (name && !original.data)) return <Loading />;
   const key = `${purpose} ${original.data?.id}`;
   return <Editor key={key} kind={kind} purpose={purpose} hasTypes={hasTypes} original={original.data} />;
 }
 
 function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boolean; original?: Asset }) {
-  const go = useGo();
+  const go = useNavigate();
   // What the form began with: others may change the record meanwhile, and saving must then be refused.
   const [read, setRead] = useState(original);
   const [draft, setDraft] = useState<AssetDraft>(() => begin(purpose, original));
@@ -42,7 +42,7 @@ function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boole
   const leave = () => go(isEdit ? `${kind.path}/${read.name}` : kind.path);
   const save = (over: Asset | undefined = read) => {
     const written = writeAsset(draft, { hasTypes });
-    const done = thenSay(`${isEdit ? "Saved" : "Created"} ${written.name}`, () => go(kind.path));
+    const done = withNotice(`${isEdit ? "Saved" : "Created"} ${written.name}`, () => go(kind.path));
     if (isEdit && over) editing.mutate({ read: over, change: written }, done);
     else creating.mutate(written, done);
   };
@@ -51,7 +51,7 @@ function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boole
       <AssetForm
         kind={kind}
         title={titleOf(kind, purpose, original)}
-        deed={isEdit ? "Save" : `Create ${kind.noun}`}
+        submitLabel={isEdit ? "Save" : `Create ${kind.noun}`}
         hasTypes={hasTypes}
         draft={draft}
         onChange={(next) => {

@@ -3,9 +3,9 @@ import { List, Stack, Text, ThemeIcon } from "@mantine/core";
 import { IconAlertTriangle, IconCheck, IconInfoCircle } from "@tabler/icons-react";
 import type { Schemas } from "../../api/client";
 import type { Finding } from "../../api/problems";
+import { ErrorCard } from "../../shell/ErrorCard";
 import { Card } from "../../shell/Page";
 import { FindingList } from "../../shell/Problem";
-import { WrongCard } from "../../shell/WrongCard";
 
 type Sentence = Schemas["Sentence"];
 
@@ -33,7 +33,7 @@ export function Meaning({ sentences, warnings, violations, isCurrent }: Props) {
           </Text>
         )}
       </Card>
-      {violations.length > 0 && <WrongCard findings={violations} />}
+      {violations.length > 0 && <ErrorCard findings={violations} />}
       {warnings.length > 0 && (
         <Card title="Worth knowing">
           <FindingList findings={warnings} />

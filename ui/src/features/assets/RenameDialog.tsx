@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { FormDialog } from "../../forms/FormDialog";
 import { TextArea, TextField } from "../../forms/TextField";
-import { thenSay } from "../../shell/notices";
+import { withNotice } from "../../shell/notices";
 import { type Asset, type AssetKind, useEdit } from "./requests";
 
 interface Props {
@@ -21,11 +21,11 @@ export function RenameDialog({ kind, item, onClose }: Props) {
   return (
     <FormDialog
       title={`Rename ${item.name}`}
-      deed="Save"
+      submitLabel="Save"
       fields={["name", "description"]}
       change={editing}
       onClose={onClose}
-      onSubmit={() => editing.mutate({ read, change }, thenSay(`Saved ${change.name}`, onClose))}
+      onSubmit={() => editing.mutate({ read, change }, withNotice(`Saved ${change.name}`, onClose))}
     >
       <TextField label="Name" data-autofocus value={name} onChange={setName} path="name" />
       <TextArea

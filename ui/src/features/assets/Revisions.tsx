@@ -4,9 +4,9 @@ import { useState } from "react";
 import type { Schemas } from "../../api/client";
 import { Differences } from "../../format/Differences";
 import { Time } from "../../format/Time";
+import { Loading } from "../../shell/Loading";
 import { Card, Columns } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { type Asset, type AssetKind, useDifferences, useRevisions } from "./requests";
 
 interface Props {
@@ -19,7 +19,7 @@ export function Revisions({ kind, item }: Props) {
   const [old, setOld] = useState(Math.max(item.revision - 1, 1));
   const [now, setNow] = useState(item.revision);
   if (revisions.error) return <ProblemAlert error={revisions.error} />;
-  if (!revisions.data) return <Waiting />;
+  if (!revisions.data) return <Loading />;
   const numbers = revisions.data.map((revision) => String(revision.number));
   return (
     <Columns
@@ -94,7 +94,7 @@ function RevisionTable({ revisions, onChoose }: TableProps) {
 function Compared({ kind, item, old, now }: Props & { old: number; now: number }) {
   const found = useDifferences(kind, item.id, old, now);
   if (found.error) return <ProblemAlert error={found.error} />;
-  if (!found.data) return <Waiting />;
+  if (!found.data) return <Loading />;
   return <Differences differences={found.data} titles={[`Revision ${old}`, `Revision ${now}`]} />;
 }
 

@@ -1,17 +1,17 @@
 /** The unfinished runs that use one. */
 import { Table, Text } from "@mantine/core";
-import { splitScope } from "../../api/places";
+import { splitScope } from "../../api/scopes";
 import { showType } from "../../format/runs";
 import { RunLink } from "../../runs/RunLink";
 import { StateBadge } from "../../runs/StateBadge";
+import { Loading } from "../../shell/Loading";
 import { ProblemAlert } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { type AssetKind, useWorkloads } from "./requests";
 
 export function Workloads({ kind, id }: { kind: AssetKind; id: string }) {
   const found = useWorkloads(kind, id);
   if (found.error) return <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />;
-  if (!found.data) return <Waiting />;
+  if (!found.data) return <Loading />;
   if (found.data.items.length === 0) return <NoUsers text="No unfinished workload uses it." />;
   return (
     <Table fz="sm">

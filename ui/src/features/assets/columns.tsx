@@ -1,7 +1,7 @@
 /** The columns that compute resources and templates share. */
 import { Anchor, Badge, Group } from "@mantine/core";
 import { Link } from "wouter";
-import { splitScope } from "../../api/places";
+import { splitScope } from "../../api/scopes";
 import { Time } from "../../format/Time";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { type Column, NONE } from "../../table/columns";

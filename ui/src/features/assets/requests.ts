@@ -1,7 +1,7 @@
 /** What is asked of the server about compute resources and templates, which have the same habits. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../api/changes";
-import { client, ifMatch, type Schemas, take } from "../../api/client";
+import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
 
 export interface AssetKind {
   /** Where the API has them. */
@@ -37,7 +37,7 @@ function at<Rest extends string>(kind: AssetKind, rest: Rest): `${Base}${Rest}` 
 
 /** By its name, or by its id whatever it is called now. */
 export function loadAsset(kind: AssetKind, name: string): Promise<Asset> {
-  return take(client.GET(at(kind, "/{name}"), { params: { path: { name } } }));
+  return unwrap(client.GET(at(kind, "/{name}"), { params: { path: { name } } }));
 }
 
 export function useAsset(kind: AssetKind, name: string | undefined) {
@@ -51,7 +51,7 @@ export function useAsset(kind: AssetKind, name: string | undefined) {
 export function useRevisions(kind: AssetKind, name: string) {
   return useQuery({
     queryKey: [kind.base, name, "revisions"],
-    queryFn: () => take(client.GET(at(kind, "/{name}/revisions"), { params: { path: { name } } })),
+    queryFn: () => unwrap(client.GET(at(kind, "/{name}/revisions"), { params: { path: { name } } })),
   });
 }
 
@@ -59,7 +59,7 @@ export function useDifferences(kind: AssetKind, name: string, old: number, now: 
   return useQuery({
     queryKey: [kind.base, name, "diff", old, now],
     queryFn: () =>
-      take(client.GET(at(kind, "/{name}/diff"), { params: { path: { name }, query: { old, new: now } } })),
+      unwrap(client.GET(at(kind, "/{name}/diff"), { params: { path: { name }, query: { old, new: now } } })),
     enabled: old > 0,
   });
 }
@@ -68,7 +68,7 @@ export function useWorkloads(kind: AssetKind, id: string) {
   return useQuery({
     queryKey: [kind.base, id, "workloads"],
     queryFn: () =>
-      take(
+      unwrap(
         client.GET(at(kind, "/{name}/workloads"), { params: { path: { name: id }, query: { limit: 500 } } }),
       ),
   });
@@ -78,7 +78,7 @@ export function useWorkloads(kind: AssetKind, id: string) {
 export function useCheck(kind: AssetKind, written: WrittenAsset | null) {
   return useQuery({
     queryKey: ["check", kind.base, JSON.stringify(written)],
-    queryFn: () => take(client.POST(at(kind, "/check"), { body: written as Body })),
+    queryFn: () => unwrap(client.POST(at(kind, "/check"), { body: written as Body })),
     enabled: written !== null,
     placeholderData: (before) => before,
     staleTime: 0,
@@ -87,28 +87,28 @@ export function useCheck(kind: AssetKind, written: WrittenAsset | null) {
 }
 
 export function useCreate(kind: AssetKind) {
-  return useChange((written: WrittenAsset) => take(client.POST(at(kind, ""), { body: written as Body })));
+  return useChange((written: WrittenAsset) => unwrap(client.POST(at(kind, ""), { body: written as Body })));
 }
 
 export function useEdit(kind: AssetKind) {
   return useChange(({ read, change }: { read: Asset; change: Partial<WrittenAsset> }) =>
-    take(client.PATCH(at(kind, "/{name}"), { params: condition(read), body: change as Body })),
+    unwrap(client.PATCH(at(kind, "/{name}"), { params: condition(read), body: change as Body })),
   );
 }
 
 export function useDelete(kind: AssetKind) {
-  return useChange((read: Asset) => take(client.DELETE(at(kind, "/{name}"), { params: condition(read) })));
+  return useChange((read: Asset) => unwrap(client.DELETE(at(kind, "/{name}"), { params: condition(read) })));
 }
 
 export function useArchive(kind: AssetKind) {
   return useChange(({ read, successor }: { read: Asset; successor: string | null }) =>
-    take(client.POST(at(kind, "/{name}/archive"), { params: condition(read), body: { successor } })),
+    unwrap(client.POST(at(kind, "/{name}/archive"), { params: condition(read), body: { successor } })),
   );
 }
 
 export function useRestore(kind: AssetKind) {
   return useChange((read: Asset) =>
-    take(client.POST(at(kind, "/{name}/restore"), { params: condition(read) })),
+    unwrap(client.POST(at(kind, "/{name}/restore"), { params: condition(read) })),
   );
 }
 

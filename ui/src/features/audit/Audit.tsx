@@ -2,10 +2,10 @@
 import { Button } from "@mantine/core";
 import { IconDownload } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
+import { useMe } from "../../api/currentUser";
 import { useList } from "../../api/lists";
-import { useMe } from "../../api/people";
+import { Loading } from "../../shell/Loading";
 import { Page } from "../../shell/Page";
-import { Waiting } from "../../shell/Waiting";
 import { TablePage } from "../../table/TablePage";
 import { useView } from "../../table/views";
 import { type Entry, listColumns } from "./columns";
@@ -13,7 +13,7 @@ import { EntryDrawer } from "./EntryDrawer";
 
 export default function Audit() {
   const me = useMe();
-  if (!me.data) return <Waiting />;
+  if (!me.data) return <Loading />;
   if (me.data.roles.some((held) => held.role === "admin")) return <AuditTable />;
   return (
     <Page

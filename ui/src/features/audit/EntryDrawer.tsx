@@ -7,8 +7,8 @@ import { Facts } from "../../format/Facts";
 import { showAge, showMoment } from "../../format/times";
 import { listDifferences } from "../../format/values";
 import { useFocusBack } from "../../shell/focus";
+import { showKind } from "./actions";
 import type { Entry } from "./columns";
-import { showKind } from "./words";
 
 interface Props {
   entry: Entry;
@@ -61,7 +61,7 @@ function Fields({ entry, onClose }: Props) {
     ["Name", entry.name],
     ["Scope", entry.scope],
     ["Object id", <Same key="object" entry={entry} column="object_id" onClose={onClose} />],
-    ["Place id", entry.place_id],
+    ["Place id", entry.scope_id],
     ["Request id", <Same key="request" entry={entry} column="request_id" onClose={onClose} />],
     ["Entry id", entry.id],
   ];

@@ -4,7 +4,7 @@ import type { Schemas } from "../../api/client";
 import { showMoment } from "../../format/times";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { type Column, NONE } from "../../table/columns";
-import { ALL_ACTIONS, colorOf, KINDS, showKind } from "./words";
+import { ALL_ACTIONS, colorOf, KINDS, showKind } from "./actions";
 
 export type Entry = Schemas["AuditRecord"];
 

@@ -1,9 +1,9 @@
 /** What clusters have, what is free of it, and who holds the rest. */
 import { Stack, Text } from "@mantine/core";
 import { type Capacity, useCapacity } from "../../api/capacities";
+import { Loading } from "../../shell/Loading";
 import { Card, Page } from "../../shell/Page";
 import { ProblemAlert, ProblemPage } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { ClusterPicker } from "./ClusterPicker";
 import { ClusterView } from "./ClusterView";
 import { type Choices, useChoices } from "./choices";
@@ -22,7 +22,7 @@ export default function CapacityPage() {
       />
     );
   }
-  if (!all.data) return <Waiting />;
+  if (!all.data) return <Loading />;
   const isOwn = choices.project !== null && !own.error && !own.isPlaceholderData;
   return (
     <Page

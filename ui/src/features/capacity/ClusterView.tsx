@@ -3,9 +3,9 @@ import { Alert, Group, Text } from "@mantine/core";
 import { IconPlugConnectedX } from "@tabler/icons-react";
 import { type Capacity, type Offer, useNodes } from "../../api/capacities";
 import { sentence } from "../../format/sentences";
+import { Loading } from "../../shell/Loading";
 import { Card } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { ClusterBadges, tellNodes } from "./ClusterPicker";
 import type { Choices } from "./choices";
 import { Holders } from "./Holders";
@@ -56,7 +56,7 @@ export function ClusterView({ capacity, offers, choices }: Props) {
         title="The nodes cannot be shown"
         onRetry={() => void nodes.refetch()}
       />
-      {capacity.reachable && !nodes.data && !nodes.error && <Waiting />}
+      {capacity.reachable && !nodes.data && !nodes.error && <Loading />}
       {nodes.data && <Nodes nodes={nodes.data} runs={holders.data ?? {}} choices={choices} />}
       <Offers offers={offers} choices={choices} />
       {nodes.data && <Holders nodes={nodes.data} holders={holders} choices={choices} />}

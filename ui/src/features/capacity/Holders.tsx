@@ -3,14 +3,14 @@ import { Anchor, Button, Group, Table, Text } from "@mantine/core";
 import { Fragment, useMemo, useState } from "react";
 import { Link } from "wouter";
 import type { ClusterNode } from "../../api/capacities";
-import { splitScope } from "../../api/places";
+import { splitScope } from "../../api/scopes";
 import { round, showBytes } from "../../format/amounts";
 import { Time } from "../../format/Time";
 import { RunLink } from "../../runs/RunLink";
 import { StateBadge } from "../../runs/StateBadge";
+import { Loading } from "../../shell/Loading";
 import { Card } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { NONE } from "../../table/columns";
 import type { Choices } from "./choices";
 import { type Holder, listHolders } from "./holding";
@@ -33,7 +33,7 @@ export function Holders({ nodes, holders, choices }: Props) {
   return (
     <Card title="Who holds what" about="The runs that have a place, with what is set aside for each.">
       <ProblemAlert error={holders.error} onRetry={() => void holders.refetch()} />
-      {holders.isPending && <Waiting />}
+      {holders.isPending && <Loading />}
       {holders.data && found.length === 0 && (
         <Text size="sm" c="dimmed">
           No run that you see holds anything here.

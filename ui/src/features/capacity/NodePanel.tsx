@@ -2,8 +2,8 @@
 import { Anchor, Badge, CloseButton, Group, Stack, Table, Text } from "@mantine/core";
 import { Link } from "wouter";
 import type { ClusterNode } from "../../api/capacities";
-import { splitScope } from "../../api/places";
 import type { Run } from "../../api/runs";
+import { splitScope } from "../../api/scopes";
 import { shortId, shortName } from "../../format/runs";
 import { runAddress } from "../../shell/addresses";
 import { Card } from "../../shell/Page";

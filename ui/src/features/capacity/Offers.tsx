@@ -2,7 +2,7 @@
 import { Anchor, Select, Table, Text } from "@mantine/core";
 import { Link } from "wouter";
 import type { Offer } from "../../api/capacities";
-import { usePlaces } from "../../api/places";
+import { useScopes } from "../../api/scopes";
 import { sentence } from "../../format/sentences";
 import { showOffer } from "../../offers/FitsNow";
 import { ScopeLink } from "../../scopes/ScopeLink";
@@ -16,8 +16,10 @@ interface Props {
 }
 
 export function Offers({ offers, choices }: Props) {
-  const places = usePlaces();
-  const projects = (places.data ?? []).filter((place) => place.kind === "project").map((place) => place.name);
+  const scopes = useScopes();
+  const projects = (scopes.data ?? [])
+    .filter((record) => record.kind === "project")
+    .map((record) => record.name);
   return (
     <Card
       title="What fits now"

@@ -2,19 +2,19 @@
 import { Anchor, Table } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
-import { client, take } from "../../api/client";
+import { client, unwrap } from "../../api/client";
+import { Loading } from "../../shell/Loading";
 import { ProblemAlert } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { NoUsers } from "../assets/Workloads";
 
 export function Templates({ id }: { id: string }) {
   const path = "/api/v1/compute-resources/{name}/templates";
   const found = useQuery({
     queryKey: [path, id],
-    queryFn: () => take(client.GET(path, { params: { path: { name: id } } })),
+    queryFn: () => unwrap(client.GET(path, { params: { path: { name: id } } })),
   });
   if (found.error) return <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />;
-  if (!found.data) return <Waiting />;
+  if (!found.data) return <Loading />;
   if (found.data.length === 0) return <NoUsers text="No template names it." />;
   return (
     <Table fz="sm">

@@ -4,9 +4,9 @@ import { useState } from "react";
 import { showBytes } from "../../format/amounts";
 import { CopyButton } from "../../shell/CopyButton";
 import { DownloadButton } from "../../shell/DownloadButton";
+import { Loading } from "../../shell/Loading";
 import { Card } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import classes from "./Code.module.css";
 import { CodeText } from "./CodeText";
 import { formOf } from "./drafts";
@@ -22,7 +22,7 @@ export function CodePart({ item }: { item: FunctionRecord }) {
       <ProblemAlert error={code.error} title="Its code cannot be shown" onRetry={() => void code.refetch()} />
     );
   }
-  if (code.data === undefined) return <Waiting />;
+  if (code.data === undefined) return <Loading />;
   if (code.data === null) return <NoCode item={item} />;
   return <Files key={code.data.digest} code={code.data} main={mainOf(item)} />;
 }

@@ -1,5 +1,5 @@
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
-import { thenSay } from "../../shell/notices";
+import { withNotice } from "../../shell/notices";
 import { type FunctionRecord, useDeleteFunction } from "./requests";
 
 interface Props {
@@ -13,10 +13,10 @@ export function DeleteFunctionDialog({ item, onClose, onDeleted }: Props) {
   return (
     <ConfirmDialog
       title={`Delete ${item.name}?`}
-      deed="Delete"
+      submitLabel="Delete"
       change={deleting}
       onClose={onClose}
-      onConfirm={() => deleting.mutate(item, thenSay(`Deleted the function ${item.name}`, onDeleted))}
+      onConfirm={() => deleting.mutate(item, withNotice(`Deleted the function ${item.name}`, onDeleted))}
     >
       Nobody in {item.scope} can run it by its name any more. Its runs stay, with the code that they had.
     </ConfirmDialog>

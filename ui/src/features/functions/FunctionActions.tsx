@@ -2,8 +2,8 @@
 import { Text } from "@mantine/core";
 import { IconPencil, IconPlayerPlay } from "@tabler/icons-react";
 import { useState } from "react";
-import { useMay } from "../../api/people";
-import { splitScope } from "../../api/places";
+import { useMay } from "../../api/currentUser";
+import { splitScope } from "../../api/scopes";
 import { ActionButton, ActionLink, DangerButton } from "../../shell/actions";
 import { newRunAddress } from "../../shell/addresses";
 import { DeleteFunctionDialog } from "./DeleteFunctionDialog";

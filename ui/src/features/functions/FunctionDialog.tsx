@@ -1,17 +1,17 @@
 /** A new function, or another version of one: code, a command, or an image. */
 import { Group, Input, SegmentedControl, Select } from "@mantine/core";
 import { useState } from "react";
-import { useOwnProjects } from "../../api/people";
-import { splitScope } from "../../api/places";
+import { useOwnProjects } from "../../api/currentUser";
 import { type Finding, isProblem } from "../../api/problems";
+import { splitScope } from "../../api/scopes";
 import { FormDialog } from "../../forms/FormDialog";
 import { useFinding } from "../../forms/findings";
 import { TextField } from "../../forms/TextField";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
 import { Dialog } from "../../shell/Dialog";
+import { Loading } from "../../shell/Loading";
 import { notify } from "../../shell/notices";
 import { ProblemAlert } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { FORMS, type Form, findMistakes, readDraft, writeFunction } from "./drafts";
 import { FIELDS, FunctionFields } from "./FunctionFields";
 import { Overtaken } from "./Overtaken";
@@ -46,7 +46,7 @@ function WithCode({ read, ...props }: Props & { read: FunctionRecord }) {
           onRetry={() => void code.refetch()}
         />
       ) : (
-        <Waiting />
+        <Loading />
       )}
     </Dialog>
   );
@@ -92,7 +92,7 @@ function FunctionForm({
     <>
       <FormDialog
         title={read ? `Edit ${read.name}` : "New function"}
-        deed={read ? "Save" : "Create function"}
+        submitLabel={read ? "Save" : "Create function"}
         size="xl"
         fields={["name", ...FIELDS[draft.form]]}
         findings={mistakes}
@@ -139,7 +139,7 @@ function FunctionForm({
       {isLeaving && (
         <ConfirmDialog
           title="Leave without saving?"
-          deed="Leave"
+          submitLabel="Leave"
           onClose={() => setLeaving(false)}
           onConfirm={onClose}
         >

@@ -3,12 +3,12 @@ import { Badge, Group } from "@mantine/core";
 import { Time } from "../../format/Time";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { functionAddress, useNames } from "../../shell/addresses";
-import { useGo } from "../../shell/going";
-import { NoSuchPage } from "../../shell/NoSuchPage";
+import { Loading } from "../../shell/Loading";
+import { NotFoundPage } from "../../shell/NotFoundPage";
 import { Page } from "../../shell/Page";
 import { ProblemPage } from "../../shell/Problem";
 import { type Part, TabLinks } from "../../shell/TabLinks";
-import { Waiting } from "../../shell/Waiting";
+import { useNavigate } from "../../shell/useNavigate";
 import { About } from "./About";
 import { CodePart } from "./CodePart";
 import { FunctionActions } from "./FunctionActions";
@@ -20,7 +20,7 @@ const ALL = "/functions";
 
 export default function FunctionPage() {
   const { project = "", name = "", part } = useNames<"project" | "name" | "part">();
-  const go = useGo();
+  const go = useNavigate();
   const found = useFunction(project, name);
   if (found.error && !found.data) {
     return (
@@ -31,14 +31,14 @@ export default function FunctionPage() {
       />
     );
   }
-  if (!found.data) return <Waiting />;
+  if (!found.data) return <Loading />;
   const item = found.data;
   const parts: Part[] = [
     { name: "code", title: "Code", render: () => <CodePart item={item} /> },
     { name: "runs", title: "Runs", render: () => <FunctionRuns item={item} /> },
     { name: "about", title: "About", render: () => <About item={item} /> },
   ];
-  if (part && !parts.some((known) => known.name === part)) return <NoSuchPage />;
+  if (part && !parts.some((known) => known.name === part)) return <NotFoundPage />;
   return (
     <Page
       title={item.name}

@@ -2,10 +2,10 @@
 import { Anchor, Group, Text } from "@mantine/core";
 import { useMemo } from "react";
 import { Link } from "wouter";
+import { useMay } from "../../api/currentUser";
 import { useList } from "../../api/lists";
-import { useMay } from "../../api/people";
-import { splitScope } from "../../api/places";
 import type { Run } from "../../api/runs";
+import { splitScope } from "../../api/scopes";
 import { shortName } from "../../format/runs";
 import { COLUMNS } from "../../runs/columns";
 import { newRunAddress } from "../../shell/addresses";

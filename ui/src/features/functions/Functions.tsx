@@ -3,10 +3,10 @@ import { Button } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
+import { useOwnProjects } from "../../api/currentUser";
 import { useList } from "../../api/lists";
-import { useOwnProjects } from "../../api/people";
 import { functionAddress } from "../../shell/addresses";
-import { useGo } from "../../shell/going";
+import { useNavigate } from "../../shell/useNavigate";
 import { TablePage } from "../../table/TablePage";
 import { useView } from "../../table/views";
 import { COLUMNS } from "./columns";
@@ -15,7 +15,7 @@ import { FunctionDialog } from "./FunctionDialog";
 import { FUNCTIONS, type FunctionRecord } from "./requests";
 
 export default function Functions() {
-  const go = useGo();
+  const go = useNavigate();
   const view = useView("functions", COLUMNS, "name");
   const list = useList(FUNCTIONS, view.query);
   const items: FunctionRecord[] = list.items;

@@ -1,5 +1,5 @@
-import { splitScope } from "../../api/places";
 import { isProblem } from "../../api/problems";
+import { splitScope } from "../../api/scopes";
 import { ConflictDialog } from "../../forms/ConflictDialog";
 import { type FunctionDraft, readDraft, writeFunction } from "./drafts";
 import { type FunctionRecord, loadCode, loadFunction } from "./requests";

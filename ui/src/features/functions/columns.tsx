@@ -1,7 +1,7 @@
 /** The columns of the table of functions. */
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
-import { splitScope } from "../../api/places";
+import { splitScope } from "../../api/scopes";
 import { Time } from "../../format/Time";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { functionAddress } from "../../shell/addresses";

@@ -1,8 +1,8 @@
 /** What is asked of the server about functions. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../api/changes";
-import { client, ifMatch, type Schemas, take } from "../../api/client";
-import { splitScope } from "../../api/places";
+import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
+import { splitScope } from "../../api/scopes";
 import type { Content } from "./drafts";
 
 export const FUNCTIONS = "/api/v1/functions";
@@ -14,7 +14,7 @@ type Kept = Schemas["FunctionRecord"];
 export type FunctionRecord = Omit<Kept, "content"> & { content: Partial<Content> };
 
 export async function loadFunction(project: string, name: string): Promise<FunctionRecord> {
-  return take(client.GET(FUNCTION, { params: { path: { project, name } } }));
+  return unwrap(client.GET(FUNCTION, { params: { path: { project, name } } }));
 }
 
 export function useFunction(project: string, name: string) {
@@ -27,7 +27,7 @@ export function useFunction(project: string, name: string) {
 /** The files of one; null where it has none. */
 export async function loadCode({ scope, name, code }: FunctionRecord): Promise<Code | null> {
   if (!code) return null;
-  return take(
+  return unwrap(
     client.GET(`${FUNCTION}/code`, { params: { path: { project: splitScope(scope).name, name } } }),
   );
 }
@@ -49,7 +49,7 @@ export interface Saved {
 
 export function useSaveFunction() {
   return useChange(({ project, name, content, read }: Saved) =>
-    take(
+    unwrap(
       client.PUT(FUNCTION, {
         params: { path: { project, name }, header: read && ifMatch(read) },
         body: content as Schemas["WrittenFunction"],
@@ -60,7 +60,7 @@ export function useSaveFunction() {
 
 export function useDeleteFunction() {
   return useChange((read: FunctionRecord) =>
-    take(
+    unwrap(
       client.DELETE(FUNCTION, {
         params: { path: { project: splitScope(read.scope).name, name: read.name }, header: ifMatch(read) },
       }),

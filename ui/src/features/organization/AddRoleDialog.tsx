@@ -1,10 +1,10 @@
 import { Radio, SegmentedControl, Stack } from "@mantine/core";
 import { useState } from "react";
-import type { Place } from "../../api/places";
+import type { Scope } from "../../api/scopes";
 import { FormDialog } from "../../forms/FormDialog";
 import { useFinding } from "../../forms/findings";
 import { TextField } from "../../forms/TextField";
-import { thenSay } from "../../shell/notices";
+import { withNotice } from "../../shell/notices";
 import { titleOf } from "./kinds";
 import { useAddRole } from "./requests";
 import { ROLES, type RoleName } from "./roles";
@@ -15,21 +15,21 @@ interface Draft {
   role: RoleName;
 }
 
-export function AddRoleDialog({ place, onClose }: { place: Place; onClose: () => void }) {
+export function AddRoleDialog({ record, onClose }: { record: Scope; onClose: () => void }) {
   const [draft, setDraft] = useState<Draft>({ kind: "user", name: "", role: "viewer" });
   const adding = useAddRole();
   const subject = `${draft.kind}:${draft.name.trim()}`;
   return (
     <FormDialog
-      title={`Add a role at ${titleOf(place)}`}
-      deed="Add role"
+      title={`Add a role at ${titleOf(record)}`}
+      submitLabel="Add role"
       fields={["subject", "role"]}
       change={adding}
       onClose={onClose}
       onSubmit={() =>
         adding.mutate(
-          { subject, role: draft.role, scope: place.scope },
-          thenSay(`${subject} is ${draft.role} at ${place.scope}`, onClose),
+          { subject, role: draft.role, scope: record.scope },
+          withNotice(`${subject} is ${draft.role} at ${record.scope}`, onClose),
         )
       }
     >

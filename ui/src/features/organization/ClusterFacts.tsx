@@ -1,16 +1,16 @@
 /** What a cluster can do, said or left at what is usual. */
-import type { Place } from "../../api/places";
+import type { Scope } from "../../api/scopes";
 import { Card } from "../../shell/Page";
 import { NONE } from "../../table/columns";
 import { CONNECTIONS, EXECUTORS, QUEUEING, readCluster, SHARING } from "./clusters";
 import classes from "./Organization.module.css";
 
-export function ClusterFacts({ place }: { place: Place }) {
-  const cluster = readCluster(place);
+export function ClusterFacts({ record }: { record: Scope }) {
+  const cluster = readCluster(record);
   const types = cluster.gpu_types.map((row) => `${row.key} (${row.value})`).join("; ");
   const facts = [
     ["Executor", labelOf(EXECUTORS, cluster.executor)],
-    ...(cluster.executor === "kubernetes" ? ofKubernetes(place) : []),
+    ...(cluster.executor === "kubernetes" ? ofKubernetes(record) : []),
     ["GPU resource", cluster.gpu_resource],
     ["GPU sharing", labelOf(SHARING, cluster.gpu_sharing)],
     ["GPU types", types],
@@ -33,9 +33,9 @@ export function ClusterFacts({ place }: { place: Place }) {
 }
 
 /** What is said of a cluster of Kubernetes alone. */
-function ofKubernetes(place: Place) {
-  const cluster = readCluster(place);
-  const { storage_classes, runtime_classes } = place.details as Record<string, string[] | undefined>;
+function ofKubernetes(record: Scope) {
+  const cluster = readCluster(record);
+  const { storage_classes, runtime_classes } = record.details as Record<string, string[] | undefined>;
   return [
     ["Connection", labelOf(CONNECTIONS, cluster.connection)],
     ["Namespaces", `${cluster.namespace}${cluster.create_namespaces ? "" : ", made by hand"}`],

@@ -1,8 +1,8 @@
 /** What a cluster says beside its name and parent. */
 import { Select, Switch } from "@mantine/core";
 import { useState } from "react";
-import type { Place } from "../../api/places";
 import { isProblem } from "../../api/problems";
+import type { Scope } from "../../api/scopes";
 import { ConflictDialog } from "../../forms/ConflictDialog";
 import { FormDialog } from "../../forms/FormDialog";
 import { useFinding } from "../../forms/findings";
@@ -18,7 +18,7 @@ import {
   SHARING,
   writeCluster,
 } from "./clusters";
-import { loadPlace, useEditPlace } from "./requests";
+import { loadScope, useEditScope } from "./requests";
 
 export const CLUSTER_FIELDS = [
   "executor",
@@ -69,23 +69,23 @@ const FLAGS = {
 };
 
 interface EditProps {
-  place: Place;
+  record: Scope;
   onClose: () => void;
-  onDone: (after?: Place) => void;
+  onDone: (after?: Scope) => void;
 }
 
-export function EditClusterDialog({ place, onClose, onDone }: EditProps) {
+export function EditClusterDialog({ record, onClose, onDone }: EditProps) {
   // What the form began with: others may change the cluster meanwhile, and saving must then be refused.
-  const [read, setRead] = useState(place);
-  const [cluster, setCluster] = useState(() => readCluster(place));
-  const editing = useEditPlace(read, (after) => {
-    notify(`Saved ${place.name}`);
+  const [read, setRead] = useState(record);
+  const [cluster, setCluster] = useState(() => readCluster(record));
+  const editing = useEditScope(read, (after) => {
+    notify(`Saved ${record.name}`);
     onDone(after);
   });
   if (isProblem(editing.error, "changed")) {
     return (
       <ConflictDialog
-        load={() => loadPlace(read)}
+        load={() => loadScope(read)}
         began={read.revision}
         compare={(theirs) => ({
           theirs: writeCluster(readCluster(theirs)),
@@ -106,8 +106,8 @@ export function EditClusterDialog({ place, onClose, onDone }: EditProps) {
   }
   return (
     <FormDialog
-      title={`Edit ${place.name}`}
-      deed="Save"
+      title={`Edit ${record.name}`}
+      submitLabel="Save"
       fields={CLUSTER_FIELDS}
       change={editing}
       onClose={onClose}

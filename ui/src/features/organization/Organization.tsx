@@ -1,40 +1,40 @@
 /** The organization: the tree, and the place in it that the address names. */
 import { Paper, Text } from "@mantine/core";
 import { useSearchParams } from "wouter";
-import { type Place, usePlaces } from "../../api/places";
-import { PlaceTree } from "../../scopes/PlaceTree";
+import { type Scope, useScopes } from "../../api/scopes";
+import { SearchableTree } from "../../scopes/SearchableTree";
+import { Loading } from "../../shell/Loading";
 import { Card, Page } from "../../shell/Page";
 import { ProblemPage } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import classes from "./Organization.module.css";
-import { PlacePanel } from "./PlacePanel";
+import { ScopePanel } from "./ScopePanel";
 
 export default function Organization() {
-  const places = usePlaces();
+  const scopes = useScopes();
   const [params, setParams] = useSearchParams();
-  if (places.error && !places.data) {
+  if (scopes.error && !scopes.data) {
     return (
       <ProblemPage
-        error={places.error}
+        error={scopes.error}
         title="The organization cannot be shown"
-        onRetry={() => void places.refetch()}
+        onRetry={() => void scopes.refetch()}
       />
     );
   }
-  if (!places.data) return <Waiting />;
+  if (!scopes.data) return <Loading />;
   // A "+" that somebody typed is read as a space, which no name has.
-  const scope = params.get("scope")?.replaceAll(" ", "+") ?? topOf(places.data);
-  return <View places={places.data} scope={scope} onChoose={(next) => setParams({ scope: next })} />;
+  const scope = params.get("scope")?.replaceAll(" ", "+") ?? topOf(scopes.data);
+  return <View scopes={scopes.data} scope={scope} onChoose={(next) => setParams({ scope: next })} />;
 }
 
 interface Props {
-  places: Place[];
+  scopes: Scope[];
   scope: string;
   onChoose: (scope: string) => void;
 }
 
-function View({ places, scope, onChoose }: Props) {
-  const place = places.find((one) => one.scope === scope);
+function View({ scopes, scope, onChoose }: Props) {
+  const record = scopes.find((one) => one.scope === scope);
   return (
     <Page
       title="Organization"
@@ -42,14 +42,14 @@ function View({ places, scope, onChoose }: Props) {
     >
       <div className={classes.columns}>
         <Paper withBorder className={classes.tree}>
-          <PlaceTree label="Places" places={places} marked={scope} onChoose={onChoose} />
+          <SearchableTree label="Places" scopes={scopes} marked={scope} onChoose={onChoose} />
         </Paper>
-        {place ? (
-          <PlacePanel key={place.id} place={place} places={places} onChoose={onChoose} />
+        {record ? (
+          <ScopePanel key={record.id} record={record} scopes={scopes} onChoose={onChoose} />
         ) : (
           <Card>
             <Text size="sm">
-              {places.length > 0
+              {scopes.length > 0
                 ? `There is no ${scope}, or you do not see it.`
                 : "You have no role yet, so you see no place. Ask an administrator for one."}
             </Text>
@@ -60,6 +60,6 @@ function View({ places, scope, onChoose }: Props) {
   );
 }
 
-function topOf(places: Place[]): string {
-  return places.find((place) => place.kind === "platform")?.scope ?? places[0]?.scope ?? "platform";
+function topOf(scopes: Scope[]): string {
+  return scopes.find((record) => record.kind === "platform")?.scope ?? scopes[0]?.scope ?? "platform";
 }

@@ -2,55 +2,55 @@
 import { Anchor, Group, Progress, Stack, Text } from "@mantine/core";
 import { Link } from "wouter";
 import type { Schemas } from "../../api/client";
-import { useMay } from "../../api/people";
-import type { Place } from "../../api/places";
+import { useMay } from "../../api/currentUser";
 import { useEffectivePolicy } from "../../api/policies";
+import type { Scope } from "../../api/scopes";
 import { policyAddress } from "../../shell/addresses";
+import { Loading } from "../../shell/Loading";
 import { Card } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import classes from "./Organization.module.css";
 import { RESOURCES, type Resource, type Share, shareOf, showAmount, showQuota, showUsed } from "./quotas";
 
 interface Props {
-  place: Place;
+  record: Scope;
   onChoose: (scope: string) => void;
 }
 
-export function Quotas({ place, onChoose }: Props) {
-  const policy = useEffectivePolicy(place.scope);
+export function Quotas({ record, onChoose }: Props) {
+  const policy = useEffectivePolicy(record.scope);
   const may = useMay();
   return (
     <Card
       title="Quotas"
       order={3}
       actions={
-        <Anchor component={Link} href={policyAddress(place.scope)} fz="sm">
-          {may("editor", place.scope) ? "Change in the policy" : "See the policy"}
+        <Anchor component={Link} href={policyAddress(record.scope)} fz="sm">
+          {may("editor", record.scope) ? "Change in the policy" : "See the policy"}
         </Anchor>
       }
     >
       <ProblemAlert error={policy.error} onRetry={() => void policy.refetch()} />
-      {policy.isPending && <Waiting />}
-      {policy.data && <QuotasView place={place} policy={policy.data} onChoose={onChoose} />}
+      {policy.isPending && <Loading />}
+      {policy.data && <QuotasView record={record} policy={policy.data} onChoose={onChoose} />}
     </Card>
   );
 }
 
-type Quota = Schemas["StatedQuota"];
+type Quota = Schemas["EffectiveQuota"];
 
 interface ViewProps extends Props {
   policy: Pick<Schemas["EffectivePolicy"], "quotas" | "used">;
 }
 
-function QuotasView({ place, policy, onChoose }: ViewProps) {
-  const own = policy.quotas.find((quota) => quota.scope === place.scope);
-  const above = policy.quotas.filter((quota) => quota.scope !== place.scope).reverse();
+function QuotasView({ record, policy, onChoose }: ViewProps) {
+  const own = policy.quotas.find((quota) => quota.scope === record.scope);
+  const above = policy.quotas.filter((quota) => quota.scope !== record.scope).reverse();
   return (
     <>
       {own && <Bars quota={own} />}
       <Text size="sm" c="dimmed">
-        {tellRest(place, policy.used, own)}
+        {tellRest(record, policy.used, own)}
       </Text>
       {above.map((quota) => (
         <Stack key={quota.scope} gap="xs" mt={4}>
@@ -69,10 +69,10 @@ function QuotasView({ place, policy, onChoose }: ViewProps) {
 }
 
 /** What is in use where no quota of this place says how much. */
-function tellRest(place: Place, used: Schemas["Used"], own: Quota | undefined): string {
+function tellRest(record: Scope, used: Schemas["Used"], own: Quota | undefined): string {
   const rest = RESOURCES.map(({ key }) => key).filter((key) => own?.[key] === undefined);
   const words = showUsed(used, rest);
-  const where = place.kind === "project" ? "here" : "here and below";
+  const where = record.kind === "project" ? "here" : "here and below";
   if (!own) return `No quota is set here. In use ${where}: ${words || "nothing"}.`;
   const counted = `Runs ${where} that have a place count.`;
   return words ? `${counted} In use without a quota: ${words}.` : counted;

@@ -2,15 +2,15 @@
 import { ActionIcon, Anchor, Group, Table, Text, Tooltip, VisuallyHidden } from "@mantine/core";
 import { IconPlus, IconTrash, IconUser, IconUsersGroup } from "@tabler/icons-react";
 import { useState } from "react";
-import { useMay, useMe } from "../../api/people";
-import type { Place } from "../../api/places";
+import { useMay, useMe } from "../../api/currentUser";
+import type { Scope } from "../../api/scopes";
 import { Time } from "../../format/Time";
 import { ActionButton } from "../../shell/actions";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
-import { thenSay } from "../../shell/notices";
+import { Loading } from "../../shell/Loading";
+import { withNotice } from "../../shell/notices";
 import { Card } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { AddRoleDialog } from "./AddRoleDialog";
 import { titleOf } from "./kinds";
 import classes from "./Organization.module.css";
@@ -18,15 +18,15 @@ import { type Grant, useRemoveRole, useRoles } from "./requests";
 import { ROLES, splitSubject } from "./roles";
 
 interface Props {
-  place: Place;
-  places: Place[];
+  record: Scope;
+  scopes: Scope[];
   onChoose: (scope: string) => void;
 }
 
 export function Roles(props: Props) {
   const may = useMay();
   const [isAdding, setAdding] = useState(false);
-  const isAdmin = may("admin", props.place.scope);
+  const isAdmin = may("admin", props.record.scope);
   return (
     <Card
       title="Roles"
@@ -46,33 +46,33 @@ export function Roles(props: Props) {
           Who has which role here is shown to its administrators.
         </Text>
       )}
-      {isAdding && <AddRoleDialog place={props.place} onClose={() => setAdding(false)} />}
+      {isAdding && <AddRoleDialog record={props.record} onClose={() => setAdding(false)} />}
     </Card>
   );
 }
 
-function RoleList({ place, places, onChoose }: Props) {
-  const roles = useRoles(places, place.scope);
+function RoleList({ record, scopes, onChoose }: Props) {
+  const roles = useRoles(scopes, record.scope);
   const may = useMay();
   const [removed, setRemoved] = useState<Grant | null>(null);
   if (roles.error) return <ProblemAlert error={roles.error} onRetry={() => void roles.refetch()} />;
-  if (!roles.data) return <Waiting />;
+  if (!roles.data) return <Loading />;
   return (
     <>
       {roles.data.length > 0 && (
-        <RoleTable roles={roles.data} scope={place.scope} onChoose={onChoose} onRemove={setRemoved} />
+        <RoleTable roles={roles.data} scope={record.scope} onChoose={onChoose} onRemove={setRemoved} />
       )}
-      {!roles.data.some((grant) => grant.scope === place.scope) && (
+      {!roles.data.some((grant) => grant.scope === record.scope) && (
         <Text size="sm" c="dimmed">
           Nobody has a role at this place itself.
         </Text>
       )}
-      {place.parent && !may("admin", place.parent) && (
+      {record.parent && !may("admin", record.parent) && (
         <Text size="sm" c="dimmed">
           Roles that reach it from above are shown to the administrators there.
         </Text>
       )}
-      {removed && <RemoveDialog grant={removed} place={place} onClose={() => setRemoved(null)} />}
+      {removed && <RemoveDialog grant={removed} record={record} onClose={() => setRemoved(null)} />}
     </>
   );
 }
@@ -159,27 +159,27 @@ function Subject({ subject }: { subject: string }) {
 
 interface RemoveProps {
   grant: Grant;
-  place: Place;
+  record: Scope;
   onClose: () => void;
 }
 
-function RemoveDialog({ grant, place, onClose }: RemoveProps) {
+function RemoveDialog({ grant, record, onClose }: RemoveProps) {
   const me = useMe();
   const removing = useRemoveRole();
   return (
     <ConfirmDialog
       title="Remove this role?"
-      deed="Remove"
+      submitLabel="Remove"
       change={removing}
       onClose={onClose}
       onConfirm={() =>
         removing.mutate(
           grant,
-          thenSay(`${grant.subject} is no longer ${grant.role} at ${grant.scope}`, onClose),
+          withNotice(`${grant.subject} is no longer ${grant.role} at ${grant.scope}`, onClose),
         )
       }
     >
-      <b>{grant.subject}</b> will no longer be {grant.role} at {titleOf(place)} and below it, unless another
+      <b>{grant.subject}</b> will no longer be {grant.role} at {titleOf(record)} and below it, unless another
       role says so.
       {grant.subject === `user:${me.data?.user}` && " That is you: you may lose what you see here."}
     </ConfirmDialog>

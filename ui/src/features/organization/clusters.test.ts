@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Place } from "../../api/places";
+import type { Scope } from "../../api/scopes";
 import { readCluster, writeCluster } from "./clusters";
 
 const DETAILS = {
@@ -20,7 +20,7 @@ const DETAILS = {
 };
 
 function read(details: object) {
-  return readCluster({ details } as Place);
+  return readCluster({ details } as Scope);
 }
 
 describe("writeCluster", () => {

@@ -1,6 +1,6 @@
 /** What a cluster says beside its name and parent, as a form has it. */
-import type { Place } from "../../api/places";
-import type { WrittenPlace } from "./requests";
+import type { Scope } from "../../api/scopes";
+import type { ScopeBody } from "./requests";
 
 export interface ClusterDraft {
   executor: "kubernetes" | "local";
@@ -66,8 +66,8 @@ export const SHARING = [
   { value: "hami", label: "Shares of memory, through HAMi" },
 ];
 
-export function readCluster(place?: Place): ClusterDraft {
-  const { gpu_types, ...said } = (place?.details ?? {}) as Partial<Omit<ClusterDraft, "gpu_types">> & {
+export function readCluster(record?: Scope): ClusterDraft {
+  const { gpu_types, ...said } = (record?.details ?? {}) as Partial<Omit<ClusterDraft, "gpu_types">> & {
     gpu_types?: Record<string, string[]>;
   };
   const types = Object.entries(gpu_types ?? {});
@@ -78,7 +78,7 @@ export function readCluster(place?: Place): ClusterDraft {
   };
 }
 
-export function writeCluster(draft: ClusterDraft): WrittenPlace {
+export function writeCluster(draft: ClusterDraft): ScopeBody {
   const types = draft.gpu_types.filter((row) => row.key.trim() || row.value.trim());
   const isLocal = draft.executor === "local";
   return {

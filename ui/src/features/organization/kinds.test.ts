@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { Place } from "../../api/places";
+import type { Scope } from "../../api/scopes";
 import { kindsBelow, mayStandBelow, titleOf } from "./kinds";
-import { replacePlace } from "./requests";
+import { replaceScope } from "./requests";
 import { splitSubject } from "./roles";
 
 it.each([
@@ -21,8 +21,8 @@ it("puts no place below itself or below a lower kind", () => {
 });
 
 it("calls the platform Platform, and others by their names", () => {
-  expect(titleOf({ kind: "platform", name: "platform" } as Place)).toBe("Platform");
-  expect(titleOf({ kind: "project", name: "forest" } as Place)).toBe("forest");
+  expect(titleOf({ kind: "platform", name: "platform" } as Scope)).toBe("Platform");
+  expect(titleOf({ kind: "project", name: "forest" } as Scope)).toBe("forest");
 });
 
 it.each([
@@ -33,16 +33,16 @@ it.each([
 });
 
 it("replaces a place that was renamed, with the parent of what is below it", () => {
-  const place = (id: string, scope: string, parent: string | null) => ({ id, scope, parent }) as Place;
-  const before = place("2", "department/old", "platform");
-  const after = place("2", "department/new", "platform");
-  const others = [place("1", "platform", null), place("4", "project/b", "platform")];
-  const places = [...others, before, place("3", "project/a", "department/old")];
-  expect(replacePlace(places, before, after)).toEqual([
+  const record = (id: string, scope: string, parent: string | null) => ({ id, scope, parent }) as Scope;
+  const before = record("2", "department/old", "platform");
+  const after = record("2", "department/new", "platform");
+  const others = [record("1", "platform", null), record("4", "project/b", "platform")];
+  const scopes = [...others, before, record("3", "project/a", "department/old")];
+  expect(replaceScope(scopes, before, after)).toEqual([
     ...others,
-    place("3", "project/a", "department/new"),
+    record("3", "project/a", "department/new"),
     after,
   ]);
-  expect(replacePlace(others, null, after)).toEqual([...others, after]);
-  expect(replacePlace([...others, before], before, undefined)).toEqual(others);
+  expect(replaceScope(others, null, after)).toEqual([...others, after]);
+  expect(replaceScope([...others, before], before, undefined)).toEqual(others);
 });

@@ -1,5 +1,5 @@
 /** What stands where: platform > cluster > department > project. */
-import type { Place } from "../../api/places";
+import type { Scope } from "../../api/scopes";
 
 export type Kind = "cluster" | "department" | "project";
 
@@ -24,6 +24,6 @@ export function mayStandBelow(kind: string, parent: string): boolean {
   return (RANKS[parent] ?? 0) < (RANKS[kind] ?? 0);
 }
 
-export function titleOf(place: Place): string {
-  return place.kind === "platform" ? "Platform" : place.name;
+export function titleOf(record: Scope): string {
+  return record.kind === "platform" ? "Platform" : record.name;
 }

@@ -1,5 +1,5 @@
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
-import { thenSay } from "../../shell/notices";
+import { withNotice } from "../../shell/notices";
 import { type PolicyRecord, useDelete } from "./requests";
 
 interface Props {
@@ -14,13 +14,13 @@ export function DeleteDialog({ read, force, onClose, onDeleted }: Props) {
   return (
     <ConfirmDialog
       title={`Delete the policy of ${read.scope}?`}
-      deed="Delete"
+      submitLabel="Delete"
       change={deleting}
       onClose={onClose}
       onConfirm={() =>
         deleting.mutate(
           { scope: read.scope, read, force },
-          thenSay(`Deleted the policy of ${read.scope}`, onDeleted),
+          withNotice(`Deleted the policy of ${read.scope}`, onDeleted),
         )
       }
     >

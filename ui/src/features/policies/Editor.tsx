@@ -10,10 +10,10 @@ import { Leaving } from "../../forms/Leaving";
 import { tryWriting } from "../../forms/requirements/drafts";
 import type { Tree } from "../../forms/trees";
 import { DangerButton } from "../../shell/actions";
-import { useGo } from "../../shell/going";
 import { notify } from "../../shell/notices";
 import { Foot } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
+import { useNavigate } from "../../shell/useNavigate";
 import { DeleteDialog } from "./DeleteDialog";
 import { findMistakes, type PolicyDraft, readPolicy, writePolicy } from "./drafts";
 import { Frame } from "./Frame";
@@ -30,7 +30,7 @@ interface Props {
 }
 
 export function Editor({ scope, original, effective }: Props) {
-  const go = useGo();
+  const go = useNavigate();
   // What the form began with: others may change the record meanwhile, and saving must then be refused.
   const [read, setRead] = useState(original);
   const [draft, setDraft] = useState(() => readPolicy(original?.content));

@@ -1,8 +1,8 @@
 import { Button } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconPlus } from "@tabler/icons-react";
+import { useIsEditor } from "../../api/currentUser";
 import { useList } from "../../api/lists";
-import { useIsEditor } from "../../api/people";
 import { TablePage } from "../../table/TablePage";
 import { useView } from "../../table/views";
 import { COLUMNS } from "./columns";

@@ -1,12 +1,12 @@
 /** The policy of the scope in the address, for whoever may write it and whoever may only read it. */
 import { useState } from "react";
-import { useMay, useMe } from "../../api/people";
-import { usePlaces } from "../../api/places";
+import { useMay, useMe } from "../../api/currentUser";
 import { useEffectivePolicy } from "../../api/policies";
+import { useScopes } from "../../api/scopes";
 import { useNames } from "../../shell/addresses";
-import { NoSuchPage } from "../../shell/NoSuchPage";
+import { Loading } from "../../shell/Loading";
+import { NotFoundPage } from "../../shell/NotFoundPage";
 import { ProblemPage } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { Editor } from "./Editor";
 import { Reader } from "./Reader";
 import { type EffectivePolicy, type PolicyRecord, usePolicy } from "./requests";
@@ -16,20 +16,20 @@ const KINDS = ["cluster", "department", "project"];
 export default function PolicyPage() {
   const { kind = "", name = "" } = useNames<"kind" | "name">();
   if (kind === "platform" && name === "platform") return <PolicyOf key="platform" scope="platform" />;
-  if (!KINDS.includes(kind)) return <NoSuchPage />;
+  if (!KINDS.includes(kind)) return <NotFoundPage />;
   return <PolicyOf key={`${kind}/${name}`} scope={`${kind}/${name}`} />;
 }
 
 function PolicyOf({ scope }: { scope: string }) {
   const policy = usePolicy(scope);
   const effective = useEffectivePolicy(scope);
-  const places = usePlaces();
+  const scopes = useScopes();
   const me = useMe();
-  if (policy.data !== undefined && effective.data && places.data && me.data) {
+  if (policy.data !== undefined && effective.data && scopes.data && me.data) {
     return <Opened scope={scope} policy={policy.data} effective={effective.data} />;
   }
-  const error = effective.error ?? policy.error ?? places.error;
-  if (!error) return <Waiting />;
+  const error = effective.error ?? policy.error ?? scopes.error;
+  if (!error) return <Loading />;
   return <ProblemPage error={error} way={{ title: "All policies", href: "/policies" }} />;
 }
 

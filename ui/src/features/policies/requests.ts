@@ -1,9 +1,9 @@
 /** What is asked of the server about policies. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../api/changes";
-import { client, ifMatch, type Schemas, take } from "../../api/client";
+import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
 import { loadPage } from "../../api/lists";
-import { splitScope } from "../../api/places";
+import { splitScope } from "../../api/scopes";
 import type { Tree } from "../../forms/trees";
 
 export type PolicyRecord = Schemas["PolicyRecord"];
@@ -28,7 +28,7 @@ export function useVerdict(scope: string, content: Tree | null) {
   const path = "/api/v1/policies/{kind}/{name}/validate";
   return useQuery({
     queryKey: ["check", path, scope, JSON.stringify(content)],
-    queryFn: () => take(client.POST(path, { params: { path: splitScope(scope) }, body: content as Body })),
+    queryFn: () => unwrap(client.POST(path, { params: { path: splitScope(scope) }, body: content as Body })),
     enabled: content !== null,
     placeholderData: (before) => before,
     staleTime: 0,
@@ -36,7 +36,7 @@ export function useVerdict(scope: string, content: Tree | null) {
   });
 }
 
-interface Deed {
+interface PolicyTarget {
   scope: string;
   /** As it was read; null where there was none. */
   read: PolicyRecord | null;
@@ -45,18 +45,20 @@ interface Deed {
 }
 
 export function useSave() {
-  return useChange(({ content, ...deed }: Deed & { content: Tree }) =>
-    take(client.PUT("/api/v1/policies/{kind}/{name}", { params: condition(deed), body: content as Body })),
+  return useChange(({ content, ...target }: PolicyTarget & { content: Tree }) =>
+    unwrap(
+      client.PUT("/api/v1/policies/{kind}/{name}", { params: condition(target), body: content as Body }),
+    ),
   );
 }
 
 export function useDelete() {
-  return useChange((deed: Deed) =>
-    take(client.DELETE("/api/v1/policies/{kind}/{name}", { params: condition(deed) })),
+  return useChange((target: PolicyTarget) =>
+    unwrap(client.DELETE("/api/v1/policies/{kind}/{name}", { params: condition(target) })),
   );
 }
 
 /** Where there was none when it was read, there must be none now: that is revision 0. */
-function condition({ scope, read, force }: Deed) {
+function condition({ scope, read, force }: PolicyTarget) {
   return { path: splitScope(scope), query: { force }, header: ifMatch(read ?? { revision: 0 }) };
 }

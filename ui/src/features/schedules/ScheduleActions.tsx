@@ -2,18 +2,18 @@
 import { Text } from "@mantine/core";
 import { IconClock, IconPlayerPause, IconPlayerPlay, IconPlayerTrackNext } from "@tabler/icons-react";
 import { useState } from "react";
-import { useMay } from "../../api/people";
+import { useMay } from "../../api/currentUser";
 import { ActionButton, DangerButton } from "../../shell/actions";
 import { runAddress } from "../../shell/addresses";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
-import { useGo } from "../../shell/going";
-import { notify, thenSay } from "../../shell/notices";
+import { notify, withNotice } from "../../shell/notices";
+import { useNavigate } from "../../shell/useNavigate";
 import { type Schedule, useDeleteSchedule, usePause, useRunNow } from "./requests";
 import { TimesDialog } from "./TimesDialog";
 
 export function ScheduleActions({ item }: { item: Schedule }) {
   const [asked, setAsked] = useState<"times" | "delete" | null>(null);
-  const go = useGo();
+  const go = useNavigate();
   const pausing = usePause();
   const running = useRunNow();
   const close = () => setAsked(null);
@@ -44,7 +44,7 @@ export function ScheduleActions({ item }: { item: Schedule }) {
         icon={item.paused ? IconPlayerPlay : IconPlayerPause}
         loading={pausing.isPending}
         onClick={() =>
-          pausing.mutate(item, thenSay(`${item.paused ? "Resumed" : "Paused"} ${item.name}`, close))
+          pausing.mutate(item, withNotice(`${item.paused ? "Resumed" : "Paused"} ${item.name}`, close))
         }
       >
         {item.paused ? "Resume" : "Pause"}
@@ -64,10 +64,10 @@ function DeleteDialog({ item, onClose }: { item: Schedule; onClose: () => void }
   return (
     <ConfirmDialog
       title={`Delete ${item.name}?`}
-      deed="Delete"
+      submitLabel="Delete"
       change={deleting}
       onClose={onClose}
-      onConfirm={() => deleting.mutate(item, thenSay(`Deleted the schedule ${item.name}`, onClose))}
+      onConfirm={() => deleting.mutate(item, withNotice(`Deleted the schedule ${item.name}`, onClose))}
     >
       Nothing more is submitted by it. Its runs stay.
     </ConfirmDialog>

@@ -3,7 +3,7 @@ import { Select, Stack } from "@mantine/core";
 import { useState } from "react";
 import { FormDialog } from "../../forms/FormDialog";
 import { TextField } from "../../forms/TextField";
-import { thenSay } from "../../shell/notices";
+import { withNotice } from "../../shell/notices";
 import { type Schedule, useChangeTimes } from "./requests";
 
 const MISSED = [
@@ -27,11 +27,13 @@ export function TimesDialog({ item, onClose }: { item: Schedule; onClose: () => 
   return (
     <FormDialog
       title={`Times of ${read.name}`}
-      deed="Change"
+      submitLabel="Change"
       fields={["cron", "timezone", "missed", "overlap"]}
       change={changing}
       onClose={onClose}
-      onSubmit={() => changing.mutate({ read, times }, thenSay(`Changed the times of ${read.name}`, onClose))}
+      onSubmit={() =>
+        changing.mutate({ read, times }, withNotice(`Changed the times of ${read.name}`, onClose))
+      }
       isIncomplete={!cron.trim()}
     >
       <Stack>

@@ -1,7 +1,7 @@
 /** The columns of the table of schedules. */
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
-import { splitScope } from "../../api/places";
+import { splitScope } from "../../api/scopes";
 import { Time } from "../../format/Time";
 import { RunLink } from "../../runs/RunLink";
 import { ScopeLink } from "../../scopes/ScopeLink";

@@ -1,7 +1,7 @@
 /** What is asked of the server about schedules. */
 import { useChange } from "../../api/changes";
-import { client, ifMatch, type Schemas, take } from "../../api/client";
-import { splitScope } from "../../api/places";
+import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
+import { splitScope } from "../../api/scopes";
 
 export const SCHEDULES = "/api/v1/schedules";
 const SCHEDULE = "/api/v1/projects/{project}/schedules/{name}";
@@ -16,7 +16,7 @@ function pathOf({ scope, name }: Schedule) {
 
 export function usePause() {
   return useChange((read: Schedule) =>
-    take(
+    unwrap(
       client.POST(read.paused ? `${SCHEDULE}/resume` : `${SCHEDULE}/pause`, {
         params: { path: pathOf(read) },
       }),
@@ -26,25 +26,25 @@ export function usePause() {
 
 export function useRunNow() {
   return useChange((read: Schedule) =>
-    take(client.POST(`${SCHEDULE}/run`, { params: { path: pathOf(read) } })),
+    unwrap(client.POST(`${SCHEDULE}/run`, { params: { path: pathOf(read) } })),
   );
 }
 
 export function useChangeTimes() {
   return useChange(async ({ read, times }: { read: Schedule; times: Times }) =>
-    take(client.PATCH(SCHEDULE, { params: await changeable(read), body: times })),
+    unwrap(client.PATCH(SCHEDULE, { params: await changeable(read), body: times })),
   );
 }
 
 export function useDeleteSchedule() {
   return useChange(async (read: Schedule) =>
-    take(client.DELETE(SCHEDULE, { params: await changeable(read) })),
+    unwrap(client.DELETE(SCHEDULE, { params: await changeable(read) })),
   );
 }
 
 /** Where a schedule is, on condition that people left it as it was read: that it came due is no matter. */
 async function changeable(read: Schedule) {
   const path = pathOf(read);
-  const now = await take(client.GET(SCHEDULE, { params: { path } }));
+  const now = await unwrap(client.GET(SCHEDULE, { params: { path } }));
   return { path, header: ifMatch(SAID.every((part) => now[part] === read[part]) ? now : read) };
 }

@@ -1,6 +1,6 @@
 import { List, Loader, Stack, Text } from "@mantine/core";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
-import { thenSay } from "../../shell/notices";
+import { withNotice } from "../../shell/notices";
 import { ProblemAlert } from "../../shell/Problem";
 import { type Secret, useDeleteSecret, useUsers } from "./requests";
 
@@ -16,10 +16,10 @@ export function DeleteDialog({ project, secret, onClose }: Props) {
   return (
     <ConfirmDialog
       title={`Delete ${secret.name}?`}
-      deed="Delete"
+      submitLabel="Delete"
       change={deleting}
       onClose={onClose}
-      onConfirm={() => deleting.mutate(secret, thenSay(`Deleted ${secret.name} of ${project}`, onClose))}
+      onConfirm={() => deleting.mutate(secret, withNotice(`Deleted ${secret.name} of ${project}`, onClose))}
     >
       <Stack gap="sm">
         <Text size="sm">

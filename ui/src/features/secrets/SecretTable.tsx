@@ -2,8 +2,8 @@
 import { Button, Group, Select } from "@mantine/core";
 import { IconFolder, IconPlus, IconRefresh } from "@tabler/icons-react";
 import { useState } from "react";
+import { useMay } from "../../api/currentUser";
 import { useList } from "../../api/lists";
-import { useMay } from "../../api/people";
 import { ActionButton, DangerButton } from "../../shell/actions";
 import { TablePage } from "../../table/TablePage";
 import { useView } from "../../table/views";

@@ -2,17 +2,17 @@
 import { useLocalStorage } from "@mantine/hooks";
 import { useEffect } from "react";
 import { Redirect, useLocation } from "wouter";
-import { usePlaces } from "../../api/places";
+import { useScopes } from "../../api/scopes";
 import { secretsAddress, useNames } from "../../shell/addresses";
+import { Loading } from "../../shell/Loading";
 import { Page } from "../../shell/Page";
 import { ProblemPage } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { SecretTable } from "./SecretTable";
 
 export default function Secrets() {
   const { project } = useNames<"project">();
   const [, go] = useLocation();
-  const places = usePlaces();
+  const scopes = useScopes();
   const [last, remember] = useLocalStorage<string | null>({
     key: "fairlead.project",
     defaultValue: null,
@@ -21,19 +21,19 @@ export default function Secrets() {
   useEffect(() => {
     if (project) remember(project);
   }, [project, remember]);
-  if (places.error && !places.data) {
+  if (scopes.error && !scopes.data) {
     return (
       <ProblemPage
-        error={places.error}
+        error={scopes.error}
         title="The secrets cannot be shown"
-        onRetry={() => void places.refetch()}
+        onRetry={() => void scopes.refetch()}
       />
     );
   }
-  if (!places.data) return <Waiting />;
-  const projects = places.data
-    .filter((place) => place.kind === "project")
-    .map((place) => place.name)
+  if (!scopes.data) return <Loading />;
+  const projects = scopes.data
+    .filter((record) => record.kind === "project")
+    .map((record) => record.name)
     .sort((one, other) => one.localeCompare(other));
   if (project) {
     return (

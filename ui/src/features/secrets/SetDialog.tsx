@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useAll } from "../../api/lists";
 import { FormDialog } from "../../forms/FormDialog";
 import { TextArea, TextField } from "../../forms/TextField";
-import { thenSay } from "../../shell/notices";
+import { withNotice } from "../../shell/notices";
 import { findMisleading } from "./naming";
 import { SECRETS, type Secret, useSetSecret } from "./requests";
 import classes from "./SetDialog.module.css";
@@ -27,12 +27,15 @@ export function SetDialog({ project, read, onClose }: Props) {
     const wrong = findMisleading(name.trim());
     setMisleading(wrong);
     if (wrong.length > 0) return;
-    setting.mutate({ name: name.trim(), value, read }, thenSay(`Set ${name.trim()} in ${project}`, onClose));
+    setting.mutate(
+      { name: name.trim(), value, read },
+      withNotice(`Set ${name.trim()} in ${project}`, onClose),
+    );
   };
   return (
     <FormDialog
       title={read ? `Replace the value of ${read.name}` : `Set a secret of ${project}`}
-      deed={read || isThere ? "Replace value" : "Set secret"}
+      submitLabel={read || isThere ? "Replace value" : "Set secret"}
       fields={["name", "value"]}
       findings={misleading}
       change={misleading.length > 0 ? undefined : setting}

@@ -1,9 +1,9 @@
 /** What is asked of the server about the secrets of a project. */
 import { useChange } from "../../api/changes";
-import { client, ifMatch, type Schemas, take } from "../../api/client";
+import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
 import { useAll } from "../../api/lists";
-import { ancestorsOf, usePlaces } from "../../api/places";
 import { useEffectivePolicy } from "../../api/policies";
+import { ancestorsOf, useScopes } from "../../api/scopes";
 import { shortName } from "../../format/runs";
 import { namesSecret } from "./naming";
 
@@ -14,7 +14,7 @@ const SECRET = "/api/v1/projects/{project}/secrets/{name}";
 /** One that was read is replaced only as it was read. */
 export function useSetSecret(project: string) {
   return useChange(({ name, value, read }: { name: string; value: string; read?: Secret }) =>
-    take(
+    unwrap(
       client.PUT(SECRET, {
         params: { path: { project, name }, header: read && ifMatch(read) },
         body: { value },
@@ -25,7 +25,7 @@ export function useSetSecret(project: string) {
 
 export function useDeleteSecret(project: string) {
   return useChange((read: Secret) =>
-    take(client.DELETE(SECRET, { params: { path: { project, name: read.name }, header: ifMatch(read) } })),
+    unwrap(client.DELETE(SECRET, { params: { path: { project, name: read.name }, header: ifMatch(read) } })),
   );
 }
 
@@ -38,13 +38,13 @@ export interface User {
 /** What names a secret, of what one sees: unfinished runs, templates, compute resources, defaults of policies. */
 export function useUsers(project: string, secret: string) {
   const here = `project/${project}`;
-  const places = usePlaces();
+  const scopes = useScopes();
   const runs = useAll("/api/v1/projects/{project}/runs", { live: "true" }, { project });
   const templates = useAll("/api/v1/templates");
   const resources = useAll("/api/v1/compute-resources");
   const policy = useEffectivePolicy(here);
-  const asked = [places, runs, templates, resources, policy];
-  const reach = [here, ...ancestorsOf(places.data ?? [], here)];
+  const asked = [scopes, runs, templates, resources, policy];
+  const reach = [here, ...ancestorsOf(scopes.data ?? [], here)];
   const saying = (kind: string, items: { name: string; scope: string; requirements: unknown }[] = []) =>
     items
       .filter((item) => reach.includes(item.scope) && namesSecret(item.requirements, secret))

@@ -2,7 +2,7 @@
 import { Anchor, Stack, Switch, Text } from "@mantine/core";
 import { useState } from "react";
 import { Link } from "wouter";
-import { useMay } from "../../api/people";
+import { useMay } from "../../api/currentUser";
 import { isProblem } from "../../api/problems";
 import { policyAddress } from "../../shell/addresses";
 import { notify } from "../../shell/notices";

@@ -1,9 +1,9 @@
 /** The settings: what holds for the whole platform, what the server was started with, and how the page looks. */
-import { useMay, useMe } from "../../api/people";
+import { useMay, useMe } from "../../api/currentUser";
 import { Leaves } from "../../format/Leaves";
+import { Loading } from "../../shell/Loading";
 import { Card, Columns, Page } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { Appearance } from "./Appearance";
 import { Defaults } from "./Defaults";
 import { GpuMemoryLimits } from "./GpuMemoryLimits";
@@ -43,7 +43,7 @@ export default function SettingsPage() {
             about="What a run gets where neither it, its template, its compute resource nor a policy says anything."
           >
             <ProblemAlert error={settings.error} onRetry={() => void settings.refetch()} />
-            {settings.isPending && <Waiting />}
+            {settings.isPending && <Loading />}
             {settings.data && isAdmin && <Defaults first={settings.data} />}
             {settings.data && !isAdmin && (
               <Leaves of={settings.data.defaults} silent="No defaults are set." />

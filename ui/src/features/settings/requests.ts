@@ -1,7 +1,7 @@
 /** What is asked of the server about the settings of the platform. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../api/changes";
-import { client, ifMatch, type Schemas, take } from "../../api/client";
+import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
 
 export type Settings = Schemas["SettingsView"];
 /** What the server was started with. */
@@ -18,7 +18,7 @@ export interface Server {
 const SETTINGS = "/api/v1/settings";
 
 export function loadSettings(): Promise<Settings> {
-  return take(client.GET(SETTINGS));
+  return unwrap(client.GET(SETTINGS));
 }
 
 export function useSettings(mayRead: boolean) {
@@ -28,7 +28,7 @@ export function useSettings(mayRead: boolean) {
 /** Saves the defaults, only as they were read; where nothing was ever saved, that is revision 0. */
 export function useSaveDefaults() {
   return useChange(({ read, defaults }: { read: Settings; defaults: Record<string, unknown> }) =>
-    take(
+    unwrap(
       client.PUT(SETTINGS, {
         params: { header: ifMatch(read) },
         body: { defaults } as Schemas["PlatformSettings"],

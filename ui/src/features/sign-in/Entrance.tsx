@@ -2,11 +2,11 @@
 import { Modal } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { useMe } from "../../api/people";
+import { useMe } from "../../api/currentUser";
 import { isProblem } from "../../api/problems";
 import { expired } from "../../api/sessions";
+import { Loading } from "../../shell/Loading";
 import { ProblemPage } from "../../shell/Problem";
-import { Waiting } from "../../shell/Waiting";
 import { signIn } from "./requests";
 import { SignInForm } from "./SignInForm";
 import { SignInPage } from "./SignInPage";
@@ -39,5 +39,5 @@ export function Entrance({ children }: { children: ReactNode }) {
   }
   if (isProblem(me.error) && me.error.problem.status === 401) return <SignInPage onSignIn={enter} />;
   if (me.error) return <ProblemPage error={me.error} onRetry={() => void me.refetch()} />;
-  return <Waiting />;
+  return <Loading />;
 }

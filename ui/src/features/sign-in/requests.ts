@@ -1,6 +1,6 @@
 /** What is asked of the server about signing in and out: the session is a cookie that no script can read. */
 import { useQuery } from "@tanstack/react-query";
-import { client, take } from "../../api/client";
+import { client, unwrap } from "../../api/client";
 import { isProblem } from "../../api/problems";
 import { noteSignIn } from "../../api/sessions";
 
@@ -8,7 +8,7 @@ import { noteSignIn } from "../../api/sessions";
 export function useWays() {
   return useQuery({
     queryKey: ["ways"],
-    queryFn: () => take(client.GET("/api/v1/sessions")),
+    queryFn: () => unwrap(client.GET("/api/v1/sessions")),
     staleTime: Number.POSITIVE_INFINITY,
   });
 }

@@ -1,7 +1,7 @@
 /** Asks what a token is for, makes it, and shows its text once. */
 import { Modal, Select } from "@mantine/core";
 import { useState } from "react";
-import { useMe } from "../../api/people";
+import { useMe } from "../../api/currentUser";
 import { FormDialog } from "../../forms/FormDialog";
 import { useFinding } from "../../forms/findings";
 import { TextField } from "../../forms/TextField";
@@ -54,7 +54,7 @@ export function NewTokenDialog({ mayChooseUser, onClose }: Props) {
   return (
     <FormDialog
       title="New token"
-      deed="Create token"
+      submitLabel="Create token"
       fields={["name", "expires_in", ...(mayChooseUser ? ["user"] : [])]}
       onSubmit={() => creating.mutate(writeToken(draft))}
       onClose={onClose}

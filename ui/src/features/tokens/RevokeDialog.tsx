@@ -1,7 +1,7 @@
 import { Alert, Stack, Text } from "@mantine/core";
-import { useMe } from "../../api/people";
+import { useMe } from "../../api/currentUser";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
-import { thenSay } from "../../shell/notices";
+import { withNotice } from "../../shell/notices";
 import { type Token, useRevoke, useSessions } from "./requests";
 
 interface Props {
@@ -16,10 +16,10 @@ export function RevokeDialog({ token, onClose, onRevoked }: Props) {
   return (
     <ConfirmDialog
       title={`Revoke ${token.name}?`}
-      deed="Revoke"
+      submitLabel="Revoke"
       change={revoking}
       onClose={onClose}
-      onConfirm={() => revoking.mutate(token, thenSay(`Revoked ${token.name}`, onRevoked))}
+      onConfirm={() => revoking.mutate(token, withNotice(`Revoked ${token.name}`, onRevoked))}
     >
       <Stack gap="sm">
         <Text size="sm">

@@ -2,8 +2,8 @@
 import { Button } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
+import { useMay } from "../../api/currentUser";
 import { useList } from "../../api/lists";
-import { useMay } from "../../api/people";
 import { DangerButton } from "../../shell/actions";
 import { TablePage } from "../../table/TablePage";
 import { useView } from "../../table/views";

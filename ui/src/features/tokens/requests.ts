@@ -1,7 +1,7 @@
 /** What is asked of the server about tokens. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../api/changes";
-import { client, type Schemas, take } from "../../api/client";
+import { client, type Schemas, unwrap } from "../../api/client";
 import { loadPage } from "../../api/lists";
 
 export type Token = Schemas["TokenView"];
@@ -10,12 +10,12 @@ export type TokenRequest = Schemas["TokenRequest"];
 export const TOKENS = "/api/v1/tokens";
 
 export function useCreateToken() {
-  return useChange((asked: TokenRequest) => take(client.POST(TOKENS, { body: asked })));
+  return useChange((asked: TokenRequest) => unwrap(client.POST(TOKENS, { body: asked })));
 }
 
 export function useRevoke() {
   return useChange((token: Token) =>
-    take(client.DELETE(`${TOKENS}/{token_id}`, { params: { path: { token_id: token.id } } })),
+    unwrap(client.DELETE(`${TOKENS}/{token_id}`, { params: { path: { token_id: token.id } } })),
   );
 }
 

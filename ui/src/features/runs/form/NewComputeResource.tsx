@@ -7,7 +7,7 @@ import { useFinding } from "../../../forms/findings";
 import { tryWriting } from "../../../forms/requirements/drafts";
 import { RequirementsFields } from "../../../forms/requirements/RequirementsFields";
 import { TextField } from "../../../forms/TextField";
-import { thenSay } from "../../../shell/notices";
+import { withNotice } from "../../../shell/notices";
 import { type AssetDraft, readAsset, writeAsset } from "../../assets/drafts";
 import { COMPUTE_RESOURCES } from "../../assets/kinds";
 import { useCreate } from "../../assets/requests";
@@ -29,7 +29,7 @@ export function NewComputeResource({ project, onClose, onMade }: Props) {
   return (
     <FormDialog
       title="New compute resource"
-      deed="Create compute resource"
+      submitLabel="Create compute resource"
       size="xl"
       fields={["name", "description", "scope", "requirements"]}
       findings={mistakes}
@@ -40,7 +40,7 @@ export function NewComputeResource({ project, onClose, onMade }: Props) {
         if (written)
           creating.mutate(
             written,
-            thenSay(`Created ${written.name}`, () => onMade(written.name)),
+            withNotice(`Created ${written.name}`, () => onMade(written.name)),
           );
       }}
     >

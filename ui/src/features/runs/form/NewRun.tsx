@@ -1,9 +1,9 @@
 /** A new run: from nothing, from a function, from a template, or from an earlier run. */
 import { Anchor } from "@mantine/core";
 import { Link, useSearch } from "wouter";
+import { Loading } from "../../../shell/Loading";
 import { Page } from "../../../shell/Page";
 import { ProblemPage } from "../../../shell/Problem";
-import { Waiting } from "../../../shell/Waiting";
 import { RunForm } from "./RunForm";
 import { useStart } from "./starts";
 
@@ -13,7 +13,7 @@ export default function NewRun() {
   if (error) {
     return <ProblemPage error={error} onRetry={retry} way={{ title: "All runs", href: "/runs" }} />;
   }
-  if (!projects || !start) return <Waiting />;
+  if (!projects || !start) return <Loading />;
   if (projects.length === 0) {
     return (
       <Page

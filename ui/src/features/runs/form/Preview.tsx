@@ -1,13 +1,13 @@
 /** What would run: whether it fits, what is wrong, and every value with who set it. */
 import { Badge, Group, Loader, Stack, Tabs, Text } from "@mantine/core";
-import type { Fit, WayOut } from "../../../api/plans";
+import type { Fit, Suggestion } from "../../../api/plans";
 import type { Finding } from "../../../api/problems";
 import { FitCard, lookOf } from "../../../plans/FitCard";
 import { Manifests } from "../../../plans/Manifests";
 import { Values } from "../../../plans/Values";
+import { ErrorCard } from "../../../shell/ErrorCard";
 import { Card } from "../../../shell/Page";
 import { FindingList, ProblemAlert } from "../../../shell/Problem";
-import { WrongCard } from "../../../shell/WrongCard";
 import type { Look } from "./looks";
 
 const NEVER_FITS = "never_fits";
@@ -16,7 +16,7 @@ const UNKNOWN: Fit = {
   verdict: "unknown",
   nodes: [],
   reasons: ["mend what is wrong first"],
-  ways_out: [],
+  suggestions: [],
   counts: {},
 };
 
@@ -25,7 +25,7 @@ interface Props {
   findings: Finding[];
   /** What the function is called; empty while none is chosen. */
   name: string;
-  onTake: (way: WayOut) => void;
+  onTake: (way: Suggestion) => void;
 }
 
 export function Preview({ look, findings, name, onTake }: Props) {
@@ -56,7 +56,7 @@ export function Preview({ look, findings, name, onTake }: Props) {
           note={isRefused ? "It would be refused as it is." : undefined}
         />
       )}
-      {others.length > 0 && <WrongCard findings={others} />}
+      {others.length > 0 && <ErrorCard findings={others} />}
       {plan && !look.isUnknown && plan.warnings.length > 0 && (
         <Card title="Worth knowing" isStale={!isCurrent}>
           <FindingList findings={plan.warnings} />

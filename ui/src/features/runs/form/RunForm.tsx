@@ -10,9 +10,9 @@ import { Leaving } from "../../../forms/Leaving";
 import { RequirementsFields } from "../../../forms/requirements/RequirementsFields";
 import { Resolved } from "../../../forms/resolved";
 import { runAddress } from "../../../shell/addresses";
-import { useGo } from "../../../shell/going";
 import { Card, Columns, Foot, Page } from "../../../shell/Page";
 import { ProblemAlert } from "../../../shell/Problem";
+import { useNavigate } from "../../../shell/useNavigate";
 import { FunctionDialog } from "../../functions/FunctionDialog";
 import { Basics } from "./Basics";
 import { CopyAs } from "./CopyAs";
@@ -33,7 +33,7 @@ interface Props {
 export function RunForm({ start, projects }: Props) {
   const form = useRunForm(start);
   const { draft, change, project } = form;
-  const go = useGo();
+  const go = useNavigate();
   const [dialog, setDialog] = useState<"function" | "compute resource" | null>(null);
   const policy = useEffectivePolicy(`project/${project}`);
   const secrets = useSecretNames(project);
@@ -67,7 +67,7 @@ export function RunForm({ start, projects }: Props) {
                     look={form.look}
                     findings={form.findings}
                     name={form.name}
-                    onTake={form.takeWayOut}
+                    onTake={form.takeSuggestion}
                   />
                 }
               >

@@ -2,7 +2,7 @@
 import { useDebouncedValue } from "@mantine/hooks";
 import { violationsOf } from "../../../api/problems";
 import { type Request, usePreview } from "../../../api/runs";
-import { useLast } from "../../../format/last";
+import { useLast } from "../../../format/useLast";
 
 const PAUSE_MS = 300;
 

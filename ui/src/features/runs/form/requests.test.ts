@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { answerLists, callHook } from "../../../testing/hooks";
 import { useComputeResourcesOf, useScopesAbove, useSecretNames, useTemplatesOf } from "./requests";
 
-const PLACES = [
+const SCOPES = [
   { scope: "platform", kind: "platform", name: "platform", parent: null },
   { scope: "cluster/local", kind: "cluster", name: "local", parent: "platform" },
   { scope: "department/vision", kind: "department", name: "vision", parent: "cluster/local" },
@@ -20,7 +20,7 @@ function namesOf(items: { name: string }[] | undefined): string[] | undefined {
 
 describe("compute resources", () => {
   const queries = answerLists({
-    "/api/v1/scopes": PLACES,
+    "/api/v1/scopes": SCOPES,
     "/api/v1/compute-resources": [
       item("everywhere", "platform"),
       item("of-cluster", "cluster/local"),
@@ -52,7 +52,7 @@ it("offers the templates of a project and the scopes above it", () => {
     item("other", "project/meadow"),
     item("all", "platform"),
   ];
-  const queries = answerLists({ "/api/v1/scopes": PLACES, "/api/v1/templates": templates });
+  const queries = answerLists({ "/api/v1/scopes": SCOPES, "/api/v1/templates": templates });
   expect(namesOf(callHook(() => useTemplatesOf("forest"), { queries }))).toEqual(["one", "all"]);
 });
 
@@ -65,7 +65,7 @@ it.each([
   ],
   [[{ role: "member", scope: "project/forest" }], []],
 ])("offers the scopes above a project that somebody with %j may edit", (roles, scopes) => {
-  const queries = answerLists({ "/api/v1/scopes": PLACES });
+  const queries = answerLists({ "/api/v1/scopes": SCOPES });
   queries.setQueryData(["/api/v1/me"], { user: "ada", roles });
   expect(callHook(() => useScopesAbove("forest"), { queries })).toEqual(scopes);
 });

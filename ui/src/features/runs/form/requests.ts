@@ -1,7 +1,8 @@
 /** What a form of a run offers: functions and secrets of a project, templates and compute resources in its reach. */
+
+import { useMay } from "../../../api/currentUser";
 import { useAll } from "../../../api/lists";
-import { useMay } from "../../../api/people";
-import { ancestorsOf, usePlaces } from "../../../api/places";
+import { ancestorsOf, useScopes } from "../../../api/scopes";
 
 const WORKLOAD_TYPES: Record<string, string> = { job: "training", serve: "inference" };
 
@@ -35,14 +36,14 @@ export function useComputeResourcesOf(project: string, action: string) {
 /** The places from a project upwards where one may offer, the nearest first. */
 export function useScopesAbove(project: string): string[] {
   const may = useMay();
-  const places = usePlaces();
+  const scopes = useScopes();
   const here = `project/${project}`;
-  return [here, ...ancestorsOf(places.data ?? [], here)].filter((scope) => may("editor", scope));
+  return [here, ...ancestorsOf(scopes.data ?? [], here)].filter((scope) => may("editor", scope));
 }
 
 function useIsOffered(project: string) {
-  const places = usePlaces();
+  const scopes = useScopes();
   const here = `project/${project}`;
-  const reach = [here, ...ancestorsOf(places.data ?? [], here), "platform"];
+  const reach = [here, ...ancestorsOf(scopes.data ?? [], here), "platform"];
   return (item: { scope: string; archived: boolean }) => !item.archived && reach.includes(item.scope);
 }

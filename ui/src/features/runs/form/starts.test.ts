@@ -4,7 +4,7 @@ import { type Request, RUN } from "../../../api/runs";
 import { answerLists, callHook, stubStorage, TestLocation } from "../../../testing/hooks";
 import { useStart } from "./starts";
 
-const PLACES = [
+const SCOPES = [
   { scope: "platform", kind: "platform", name: "platform", parent: null },
   { scope: "project/forest", kind: "project", name: "forest", parent: "platform" },
   { scope: "project/meadow", kind: "project", name: "meadow", parent: "platform" },
@@ -23,7 +23,7 @@ interface Earlier {
 }
 
 function answer({ roles = ROLES, earlier }: { roles?: object[]; earlier?: Earlier } = {}): QueryClient {
-  const queries = answerLists({ "/api/v1/scopes": PLACES, "/api/v1/compute-resources": [] });
+  const queries = answerLists({ "/api/v1/scopes": SCOPES, "/api/v1/compute-resources": [] });
   queries.setQueryData(["/api/v1/me"], { user: "ada", roles });
   if (earlier) {
     const { id, scope, request } = earlier;

@@ -1,9 +1,9 @@
 /** What a form of a run begins with: what the address says, what an earlier run asked for, the project of last time. */
 import { useLocalStorage } from "@mantine/hooks";
 import { useSearchParams } from "wouter";
-import { useOwnProjects } from "../../../api/people";
-import { splitScope, usePlaces } from "../../../api/places";
+import { useOwnProjects } from "../../../api/currentUser";
 import { type Request, usePlanOf, useRequestOf, useRun } from "../../../api/runs";
+import { splitScope, useScopes } from "../../../api/scopes";
 import { merge } from "./drafts";
 import { grow } from "./memory";
 import { useComputeResourcesOf } from "./requests";
@@ -24,13 +24,13 @@ export function useStart() {
   const asked = useRequestOf(from);
   const mem = from && said.get("mem");
   const plan = usePlanOf(mem ? from : null);
-  const places = usePlaces();
+  const scopes = useScopes();
   const projects = useOwnProjects();
   const [last] = useLastProject();
   // What was read stays: a run that is deleted meanwhile must not take along what was typed.
-  const missed = [run, asked, plan, places].find((part) => !part.data && part.error);
+  const missed = [run, asked, plan, scopes].find((part) => !part.data && part.error);
   const error = missed?.error ?? null;
-  const retry = () => void Promise.all([places.refetch(), from && run.refetch(), from && asked.refetch()]);
+  const retry = () => void Promise.all([scopes.refetch(), from && run.refetch(), from && asked.refetch()]);
   const own = run.data && splitScope(run.data.scope).name;
   const offered = useComputeResourcesOf(own ?? "", run.data?.action ?? "job");
   const isThere = projects && (!from || (run.data && asked.data)) && (!mem || (plan.data && offered));

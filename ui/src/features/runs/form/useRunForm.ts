@@ -1,11 +1,11 @@
 /** A run while it is asked for: the draft and its project, what the server says of it, and how it is sent. */
 import { useState } from "react";
-import type { WayOut } from "../../../api/plans";
+import type { Suggestion } from "../../../api/plans";
 import { violationsOf } from "../../../api/problems";
 import { useSchedule, useSubmit } from "../../../api/runs";
 import { runAddress } from "../../../shell/addresses";
-import { useGo } from "../../../shell/going";
 import { notify } from "../../../shell/notices";
+import { useNavigate } from "../../../shell/useNavigate";
 import { follow, merge, nameOf, type RunDraft, readRun, tryWritingRun } from "./drafts";
 import { useLook } from "./looks";
 import { type Start, useLastProject } from "./starts";
@@ -15,7 +15,7 @@ const UNNAMED = { name: "unnamed", command: ["true"] };
 const MISSING = { path: "function", rule: "required", message: "choose what to run" };
 
 export function useRunForm(start: Start) {
-  const go = useGo();
+  const go = useNavigate();
   const [begun] = useState(() => readRun(start.request));
   const [draft, setDraft] = useState<RunDraft>(begun);
   const [project, setProject] = useState(start.project);
@@ -45,7 +45,7 @@ export function useRunForm(start: Start) {
     rememberProject(next);
     if (submitting.error) submitting.reset();
   };
-  const takeWayOut = (way: WayOut) => {
+  const takeSuggestion = (way: Suggestion) => {
     if (!written) return;
     change(follow(draft, written, merge(written, way.change)));
     if (way.project) move(way.project);
@@ -84,7 +84,7 @@ export function useRunForm(start: Start) {
     request: name ? written : null,
     look,
     findings: [...mistakes, ...look.violations, ...refused, ...missing],
-    takeWayOut,
+    takeSuggestion,
     submit,
     isScheduled,
     isSubmitting: submitting.isPending,

@@ -1,13 +1,13 @@
 /** Where a run is, whose it is, and how long it takes. */
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
-import { splitScope } from "../../../api/places";
 import type { Run } from "../../../api/runs";
+import { splitScope } from "../../../api/scopes";
 import { showSpan } from "../../../format/durations";
-import { useNow } from "../../../format/now";
 import { showType } from "../../../format/runs";
 import { sentence } from "../../../format/sentences";
 import { Time } from "../../../format/Time";
+import { useNow } from "../../../format/useNow";
 import { functionAddress } from "../../../shell/addresses";
 
 export function About({ run }: { run: Run }) {

@@ -5,16 +5,16 @@ import { ScrolledTable } from "../../../format/ScrolledTable";
 import { sentence } from "../../../format/sentences";
 import { showMoment } from "../../../format/times";
 import { StateBadge } from "../../../runs/StateBadge";
+import { Loading } from "../../../shell/Loading";
 import { Card } from "../../../shell/Page";
 import { ProblemAlert } from "../../../shell/Problem";
-import { Waiting } from "../../../shell/Waiting";
 import { useEvents } from "./requests";
 
 export function Events({ run }: { run: Run }) {
   const events = useEvents(run.id);
   if (!events.data) {
     if (events.error) return <ProblemAlert error={events.error} onRetry={() => void events.refetch()} />;
-    return <Waiting />;
+    return <Loading />;
   }
   return (
     <Card title="Events" about="Every change of its state, and of the reason for it.">

@@ -4,9 +4,9 @@ import type { Run } from "../../../api/runs";
 import { showBytes } from "../../../format/amounts";
 import { ScrolledTable } from "../../../format/ScrolledTable";
 import { Time } from "../../../format/Time";
+import { Loading } from "../../../shell/Loading";
 import { Card } from "../../../shell/Page";
 import { ProblemAlert } from "../../../shell/Problem";
-import { Waiting } from "../../../shell/Waiting";
 import { ResultCard } from "./overview/ResultCard";
 import { downloadAddress, type OutputFile, useFiles } from "./requests";
 
@@ -21,7 +21,7 @@ export function Files({ run }: { run: Run }) {
         ) : files.error ? (
           <ProblemAlert error={files.error} onRetry={() => void files.refetch()} />
         ) : (
-          <Waiting />
+          <Loading />
         )}
       </Card>
     </Stack>

@@ -4,9 +4,9 @@ import type { Plan } from "../../../api/plans";
 import { type Run, usePlanOf } from "../../../api/runs";
 import { Manifests } from "../../../plans/Manifests";
 import { Values } from "../../../plans/Values";
+import { Loading } from "../../../shell/Loading";
 import { Card, Columns } from "../../../shell/Page";
 import { FindingList, ProblemAlert } from "../../../shell/Problem";
-import { Waiting } from "../../../shell/Waiting";
 
 export function PlanValues({ run }: { run: Run }) {
   return (
@@ -45,5 +45,5 @@ function OfPlan({ run, children }: { run: Run; children: (plan: Plan) => ReactNo
   const plan = usePlanOf(run.id);
   if (plan.data) return children(plan.data);
   if (plan.error) return <ProblemAlert error={plan.error} onRetry={() => void plan.refetch()} />;
-  return <Waiting />;
+  return <Loading />;
 }

@@ -4,17 +4,17 @@ import { IconTrash } from "@tabler/icons-react";
 import { Link, useParams } from "wouter";
 import { isProblem } from "../../../api/problems";
 import { type Run, useRun } from "../../../api/runs";
-import { useLast } from "../../../format/last";
 import { shortName } from "../../../format/runs";
+import { useLast } from "../../../format/useLast";
 import { RunActions } from "../../../runs/RunActions";
 import { StateBadge } from "../../../runs/StateBadge";
 import { runAddress } from "../../../shell/addresses";
-import { useGo } from "../../../shell/going";
-import { NoSuchPage } from "../../../shell/NoSuchPage";
+import { Loading } from "../../../shell/Loading";
+import { NotFoundPage } from "../../../shell/NotFoundPage";
 import { Page } from "../../../shell/Page";
 import { ProblemPage } from "../../../shell/Problem";
 import { type Part, TabLinks } from "../../../shell/TabLinks";
-import { Waiting } from "../../../shell/Waiting";
+import { useNavigate } from "../../../shell/useNavigate";
 import { About } from "./About";
 import { Events } from "./Events";
 import { Files } from "./Files";
@@ -34,10 +34,10 @@ function RunView({ id, part }: { id: string; part: string }) {
   const run = useLast(found.data);
   if (!run) {
     if (found.error) return <ProblemPage error={found.error} way={{ title: "All runs", href: "/runs" }} />;
-    return <Waiting />;
+    return <Loading />;
   }
   const parts = partsOf(run);
-  if (!parts.some(({ name }) => name === part)) return <NoSuchPage />;
+  if (!parts.some(({ name }) => name === part)) return <NotFoundPage />;
   const isDeleted = isProblem(found.error, "not_found");
   return (
     <Page
@@ -81,7 +81,7 @@ function Standing({ run }: { run: Run }) {
 }
 
 function Actions({ run }: { run: Run }) {
-  const go = useGo();
+  const go = useNavigate();
   return (
     <Group gap="xs" role="toolbar" aria-label={`Actions for ${shortName(run)}`}>
       <RunActions run={run} onDeleted={() => go("/runs")} />

@@ -1,7 +1,7 @@
 /** What is read of one run beside its record: what happened to it, why, and what came of it. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../../api/changes";
-import { client, type Schemas, take } from "../../../api/client";
+import { client, type Schemas, unwrap } from "../../../api/client";
 import { isProblem } from "../../../api/problems";
 import { RUN, type Run } from "../../../api/runs";
 import { parseExactly } from "../../../format/numbers";
@@ -39,7 +39,7 @@ const USAGE_EVERY_MS = 2000;
 export function useEvents(id: string) {
   return useQuery({
     queryKey: [RUN, id, "events"],
-    queryFn: () => take(client.GET(`${RUN}/events`, { params: of(id) })),
+    queryFn: () => unwrap(client.GET(`${RUN}/events`, { params: of(id) })),
   });
 }
 
@@ -47,7 +47,7 @@ export function useEvents(id: string) {
 export function useAttempts(run: Run) {
   return useQuery({
     queryKey: [RUN, run.id, "attempts", run.attempt, run.state],
-    queryFn: () => take(client.GET(`${RUN}/attempts`, { params: of(run.id) })),
+    queryFn: () => unwrap(client.GET(`${RUN}/attempts`, { params: of(run.id) })),
     placeholderData: (before) => before,
   });
 }
@@ -56,21 +56,21 @@ export function useAttempts(run: Run) {
 export function useServed(run: Run) {
   return useQuery({
     queryKey: [RUN, run.id, "url", run.state, run.reason],
-    queryFn: () => take(client.GET(`${RUN}/url`, { params: of(run.id) })),
+    queryFn: () => unwrap(client.GET(`${RUN}/url`, { params: of(run.id) })),
     placeholderData: (before) => before,
   });
 }
 
 /** Makes an address that lets this browser in at a run, once. */
 export function useOpening() {
-  return useChange((id: string) => take(client.POST(`${RUN}/open`, { params: of(id) })));
+  return useChange((id: string) => unwrap(client.POST(`${RUN}/open`, { params: of(id) })));
 }
 
 /** Why a run waits, with the numbers of this moment. */
 export function useWhy(id: string) {
   return useQuery({
     queryKey: [RUN, id, "why"],
-    queryFn: () => take(client.GET(`${RUN}/why`, { params: of(id) })),
+    queryFn: () => unwrap(client.GET(`${RUN}/why`, { params: of(id) })),
     // What others hold changes without a change of this run.
     refetchInterval: ({ state }) => (mayRecover(state.error) ? WHY_EVERY_MS : false),
   });
@@ -82,7 +82,7 @@ export function useOutcome(run: Run) {
     queryKey: [RUN, run.id, "result"],
     queryFn: async () => {
       const asked = client.GET(`${RUN}/result`, { params: of(run.id), parseAs: "text" });
-      return parseExactly((await take(asked)) as unknown as string) as Outcome;
+      return parseExactly((await unwrap(asked)) as unknown as string) as Outcome;
     },
     enabled: !run.live,
   });
@@ -93,7 +93,7 @@ export function useUsage(run: Run, attempt?: number) {
   return useQuery({
     queryKey: [RUN, run.id, "usage", attempt],
     queryFn: () =>
-      take(
+      unwrap(
         client.GET(`${RUN}/usage`, { params: { ...of(run.id), query: { attempt } } }),
       ) as unknown as Promise<Usage>,
     refetchInterval: ({ state }) =>
@@ -104,7 +104,7 @@ export function useUsage(run: Run, attempt?: number) {
 export function useFiles(run: Run) {
   return useQuery({
     queryKey: [RUN, run.id, "files"],
-    queryFn: () => take(client.GET(`${RUN}/files`, { params: of(run.id) })),
+    queryFn: () => unwrap(client.GET(`${RUN}/files`, { params: of(run.id) })),
   });
 }
 

@@ -1,7 +1,7 @@
 /** The views of runs that people want again and again. Each only sets filters, which stand in the address. */
 import { Button, Group } from "@mantine/core";
 import { Link, useSearchParams } from "wouter";
-import { useMe } from "../../../api/people";
+import { useMe } from "../../../api/currentUser";
 
 interface Choice {
   title: string;

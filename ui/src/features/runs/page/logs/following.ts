@@ -1,5 +1,5 @@
 /** Follows the log of a run: one stream of events, found again at the same place wherever it breaks. */
-import { client, take } from "../../../../api/client";
+import { client, unwrap } from "../../../../api/client";
 import { noteAnswer } from "../../../../api/connection";
 import { isProblem } from "../../../../api/problems";
 import { RUN } from "../../../../api/runs";
@@ -90,7 +90,7 @@ export class Following {
     let refused: unknown = null;
     try {
       const query = { cursor: this.cursor, attempt: this.attempt };
-      await take(client.GET(`${RUN}/logs`, { params: { path: { run_id: this.id }, query } }));
+      await unwrap(client.GET(`${RUN}/logs`, { params: { path: { run_id: this.id }, query } }));
     } catch (error) {
       if (isProblem(error) && FINAL.includes(error.problem.status)) refused = error;
     }

@@ -1,6 +1,6 @@
 /** How a log ends, for those who only want to see that. */
 import { useQuery } from "@tanstack/react-query";
-import { client, take } from "../../../../api/client";
+import { client, unwrap } from "../../../../api/client";
 import { RUN, type Run } from "../../../../api/runs";
 import { strip } from "./colours";
 import { type Entry, Lines } from "./lines";
@@ -31,7 +31,7 @@ async function readTail(id: string): Promise<string[] | null> {
   let cursor = 0;
   for (let page = 0; page < MOST_PAGES; page++) {
     const params = { path: { run_id: id }, query: { cursor } };
-    const read = (await take(client.GET(`${RUN}/logs`, { params }))) as unknown as Page;
+    const read = (await unwrap(client.GET(`${RUN}/logs`, { params }))) as unknown as Page;
     for (const entry of read.entries) lines.add(entry);
     if (read.complete || read.cursor === cursor)
       return lines.kept.slice(-SHOWN).map((line) => shorten(strip(line.text)));

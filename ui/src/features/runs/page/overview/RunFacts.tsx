@@ -2,8 +2,8 @@
 import { Anchor } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { splitScope } from "../../../../api/places";
 import type { Run } from "../../../../api/runs";
+import { splitScope } from "../../../../api/scopes";
 import { Facts } from "../../../../format/Facts";
 import { showType } from "../../../../format/runs";
 import { showMoment } from "../../../../format/times";

@@ -10,13 +10,13 @@ import {
 } from "@tabler/icons-react";
 import type { Run } from "../../../../api/runs";
 import { showSpan } from "../../../../format/durations";
-import { useNow } from "../../../../format/now";
 import { showState } from "../../../../format/runs";
 import { sentence } from "../../../../format/sentences";
 import { showClock, showMoment } from "../../../../format/times";
+import { useNow } from "../../../../format/useNow";
+import { Loading } from "../../../../shell/Loading";
 import { Card } from "../../../../shell/Page";
 import { ProblemAlert } from "../../../../shell/Problem";
-import { Waiting } from "../../../../shell/Waiting";
 import { type RunEvent, useEvents } from "../requests";
 import classes from "./Overview.module.css";
 
@@ -51,7 +51,7 @@ export function StateTimeline({ run }: { run: Run }) {
       ) : events.error ? (
         <ProblemAlert error={events.error} onRetry={() => void events.refetch()} />
       ) : (
-        <Waiting />
+        <Loading />
       )}
     </Card>
   );

@@ -2,7 +2,7 @@
 import { Anchor, Button, Code, Group, Stack, Text } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { Link } from "wouter";
-import { useMay } from "../../../../api/people";
+import { useMay } from "../../../../api/currentUser";
 import { type Run, usePlanOf } from "../../../../api/runs";
 import { sentence } from "../../../../format/sentences";
 import { useMoreMemory } from "../../../../runs/amounts";

@@ -1,27 +1,27 @@
 /** Why a run waits, with the numbers of this moment, and what would let it run. */
 import { List, Stack, Text } from "@mantine/core";
-import { useMay } from "../../../../api/people";
-import type { WayOut } from "../../../../api/plans";
-import { type Run, useTakeWayOut } from "../../../../api/runs";
+import { useMay } from "../../../../api/currentUser";
+import type { Suggestion } from "../../../../api/plans";
+import { type Run, useTakeSuggestion } from "../../../../api/runs";
 import { shortName } from "../../../../format/runs";
 import { sentence } from "../../../../format/sentences";
 import { FitCard } from "../../../../plans/FitCard";
 import { runAddress } from "../../../../shell/addresses";
-import { useGo } from "../../../../shell/going";
 import { notify } from "../../../../shell/notices";
 import { Card } from "../../../../shell/Page";
 import { ProblemAlert } from "../../../../shell/Problem";
+import { useNavigate } from "../../../../shell/useNavigate";
 import { useWhy } from "../requests";
 
 /**
- * What a way out does once it is taken. It is kept by a part of the page that stays: the run may be told to be stopped
+ * What a suggestion does once it is taken. It is kept by a part of the page that stays: the run may be told to be stopped
  * before the answer comes, and waits no more.
  */
-export function useWaysOut(run: Run) {
-  const change = useTakeWayOut(run.id);
+export function useSuggestions(run: Run) {
+  const change = useTakeSuggestion(run.id);
   const may = useMay();
-  const go = useGo();
-  const take = (way: WayOut) =>
+  const go = useNavigate();
+  const take = (way: Suggestion) =>
     change.mutate(way, {
       onSuccess: (made) => {
         notify(`${shortName(made)} takes its place`);
@@ -35,7 +35,7 @@ export function useWaysOut(run: Run) {
   };
 }
 
-export function WhyItWaits({ run, ways }: { run: Run; ways: ReturnType<typeof useWaysOut> }) {
+export function WhyItWaits({ run, ways }: { run: Run; ways: ReturnType<typeof useSuggestions> }) {
   const why = useWhy(run.id);
   if (!why.data) return <ProblemAlert error={why.error} onRetry={() => void why.refetch()} />;
   const { message, details, ahead, fit } = why.data;
@@ -58,7 +58,7 @@ export function WhyItWaits({ run, ways }: { run: Run; ways: ReturnType<typeof us
         )}
       </Card>
       <ProblemAlert error={ways.error} />
-      {fit.reasons.length + fit.ways_out.length > 0 && (
+      {fit.reasons.length + fit.suggestions.length > 0 && (
         <FitCard fit={fit} isTaking={ways.isTaking} onTake={ways.take} />
       )}
     </Stack>

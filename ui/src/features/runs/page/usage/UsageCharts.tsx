@@ -3,9 +3,9 @@ import { SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { type Run, usePlanOf } from "../../../../api/runs";
 import { showDuration } from "../../../../format/durations";
 import { Folded } from "../../../../plans/Folded";
+import { Loading } from "../../../../shell/Loading";
 import { Card } from "../../../../shell/Page";
 import { ProblemAlert } from "../../../../shell/Problem";
-import { Waiting } from "../../../../shell/Waiting";
 import { AttemptPicker, useAttempt } from "../attempts";
 import { type Sample, type Usage, useUsage } from "../requests";
 import { type Bounds, boundsOf, type Measure } from "./bounds";
@@ -29,7 +29,7 @@ function Charts({ run }: { run: Run }) {
   const plan = usePlanOf(run.id);
   if (!usage.data) {
     if (usage.error) return <ProblemAlert error={usage.error} onRetry={() => void usage.refetch()} />;
-    return <Waiting />;
+    return <Loading />;
   }
   const { peaks, series } = usage.data;
   const settings = plan.data?.settings ?? [];

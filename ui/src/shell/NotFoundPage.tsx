@@ -1,7 +1,7 @@
 import { Anchor, Stack, Text, Title } from "@mantine/core";
 import { Link, useLocation } from "wouter";
 
-export function NoSuchPage() {
+export function NotFoundPage() {
   const [path] = useLocation();
   return (
     <Stack gap="xs" p="xl">

@@ -1,17 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { ancestorsOf, childrenOf, clusterOf, matching, type Place, splitScope } from "./places";
+import { ancestorsOf, childrenOf, clusterOf, matching, type Scope, splitScope } from "./scopes";
 
-function place(scope: string, parent: string | null): Place {
+function record(scope: string, parent: string | null): Scope {
   const { kind, name } = splitScope(scope);
-  return { scope, parent, kind, name } as Place;
+  return { scope, parent, kind, name } as Scope;
 }
 
-const PLACES = [
-  place("platform", null),
-  place("project/default", "cluster/local"),
-  place("cluster/local", "platform"),
-  place("project/Forest", "department/vision"),
-  place("department/vision", "cluster/local"),
+const SCOPES = [
+  record("platform", null),
+  record("project/default", "cluster/local"),
+  record("cluster/local", "platform"),
+  record("project/Forest", "department/vision"),
+  record("department/vision", "cluster/local"),
 ];
 
 it.each([
@@ -20,19 +20,19 @@ it.each([
   ["platform", []],
   ["project/unknown", []],
 ])("lists the scopes above %s, the nearest first", (scope, ancestors) => {
-  expect(ancestorsOf(PLACES, scope)).toEqual(ancestors);
+  expect(ancestorsOf(SCOPES, scope)).toEqual(ancestors);
 });
 
 it("does not follow a circle for ever", () => {
-  expect(ancestorsOf([place("a/a", "a/b"), place("a/b", "a/a")], "a/a")).toEqual(["a/b", "a/a"]);
+  expect(ancestorsOf([record("a/a", "a/b"), record("a/b", "a/a")], "a/a")).toEqual(["a/b", "a/a"]);
 });
 
 it("lists children by kind and name", () => {
-  expect(childrenOf(PLACES, "cluster/local").map(({ scope }) => scope)).toEqual([
+  expect(childrenOf(SCOPES, "cluster/local").map(({ scope }) => scope)).toEqual([
     "department/vision",
     "project/default",
   ]);
-  expect(childrenOf(PLACES, "project/default")).toEqual([]);
+  expect(childrenOf(SCOPES, "project/default")).toEqual([]);
 });
 
 describe("matching", () => {
@@ -40,9 +40,9 @@ describe("matching", () => {
     [" forest ", ["platform", "cluster/local", "project/Forest", "department/vision"]],
     ["VISION", ["platform", "cluster/local", "department/vision"]],
     ["nothing", []],
-    ["", PLACES.map(({ scope }) => scope)],
+    ["", SCOPES.map(({ scope }) => scope)],
   ])("of %j keeps the hits and the scopes above them", (search, scopes) => {
-    expect(matching(PLACES, search).map(({ scope }) => scope)).toEqual(scopes);
+    expect(matching(SCOPES, search).map(({ scope }) => scope)).toEqual(scopes);
   });
 });
 
@@ -51,7 +51,7 @@ it.each([
   ["cluster/local", "cluster/local"],
   ["platform", null],
 ])("finds the cluster of %s", (scope, cluster) => {
-  expect(clusterOf(PLACES, scope)).toBe(cluster);
+  expect(clusterOf(SCOPES, scope)).toBe(cluster);
 });
 
 it.each([

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { answerLists, callHook } from "../testing/hooks";
-import { useIsEditor, useMay, useOwnProjects } from "./people";
+import { useIsEditor, useMay, useOwnProjects } from "./currentUser";
 
-const PLACES = [
+const SCOPES = [
   { scope: "platform", kind: "platform", name: "platform", parent: null },
   { scope: "department/vision", kind: "department", name: "vision", parent: "platform" },
   { scope: "project/forest", kind: "project", name: "forest", parent: "department/vision" },
@@ -10,7 +10,7 @@ const PLACES = [
 ];
 
 function signIn(...roles: [role: string, scope: string][]) {
-  const queries = answerLists({ "/api/v1/scopes": PLACES });
+  const queries = answerLists({ "/api/v1/scopes": SCOPES });
   queries.setQueryData(["/api/v1/me"], {
     user: "ada",
     roles: roles.map(([role, scope]) => ({ role, scope })),

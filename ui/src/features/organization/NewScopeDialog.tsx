@@ -1,33 +1,33 @@
 import { Text } from "@mantine/core";
 import { useState } from "react";
-import type { Place } from "../../api/places";
+import type { Scope } from "../../api/scopes";
 import { FormDialog } from "../../forms/FormDialog";
 import { notify } from "../../shell/notices";
 import { CLUSTER_FIELDS, ClusterFields } from "./ClusterForm";
 import { readCluster, writeCluster } from "./clusters";
 import { type KINDS, titleOf } from "./kinds";
-import { NameInput } from "./PlaceDialogs";
-import { useCreatePlace } from "./requests";
+import { useCreateScope } from "./requests";
+import { NameInput } from "./ScopeDialogs";
 
 interface NewProps {
   kind: (typeof KINDS)[number];
-  parent: Place;
+  parent: Scope;
   onClose: () => void;
-  onDone: (after?: Place) => void;
+  onDone: (after?: Scope) => void;
 }
 
-export function NewPlaceDialog({ kind: { kind, about }, parent, onClose, onDone }: NewProps) {
+export function NewScopeDialog({ kind: { kind, about }, parent, onClose, onDone }: NewProps) {
   const isCluster = kind === "cluster";
   const [name, setName] = useState("");
   const [cluster, setCluster] = useState(() => readCluster());
-  const creating = useCreatePlace(kind, (after) => {
+  const creating = useCreateScope(kind, (after) => {
     notify(`Created ${after?.scope}`);
     onDone(after);
   });
   return (
     <FormDialog
       title={`New ${kind} below ${titleOf(parent)}`}
-      deed={`Create ${kind}`}
+      submitLabel={`Create ${kind}`}
       fields={["name", ...(isCluster ? CLUSTER_FIELDS : [])]}
       change={creating}
       onClose={onClose}

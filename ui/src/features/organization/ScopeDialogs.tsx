@@ -1,34 +1,34 @@
 /** Renames, moves or deletes a place. */
 import { Input, Paper, Text } from "@mantine/core";
 import { useState } from "react";
-import { useMay } from "../../api/people";
-import type { Place } from "../../api/places";
+import { useMay } from "../../api/currentUser";
+import type { Scope } from "../../api/scopes";
 import { FormDialog } from "../../forms/FormDialog";
 import { useFinding } from "../../forms/findings";
 import { TextField } from "../../forms/TextField";
-import { PlaceTree } from "../../scopes/PlaceTree";
+import { SearchableTree } from "../../scopes/SearchableTree";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
 import { notify } from "../../shell/notices";
 import { mayStandBelow } from "./kinds";
-import { useDeletePlace, useEditPlace } from "./requests";
+import { useDeleteScope, useEditScope } from "./requests";
 
 interface Props {
-  place: Place;
-  places: Place[];
+  record: Scope;
+  scopes: Scope[];
   onClose: () => void;
-  onDone: (after?: Place) => void;
+  onDone: (after?: Scope) => void;
 }
 
-export function RenameDialog({ place, onClose, onDone }: Props) {
-  const [name, setName] = useState(place.name);
-  const editing = useEditPlace(place, (after) => {
-    notify(`${place.name} is called ${after?.name} now`);
+export function RenameDialog({ record, onClose, onDone }: Props) {
+  const [name, setName] = useState(record.name);
+  const editing = useEditScope(record, (after) => {
+    notify(`${record.name} is called ${after?.name} now`);
     onDone(after);
   });
   return (
     <FormDialog
-      title={`Rename ${place.name}`}
-      deed="Rename"
+      title={`Rename ${record.name}`}
+      submitLabel="Rename"
       fields={["name"]}
       change={editing}
       onClose={onClose}
@@ -43,21 +43,21 @@ export function RenameDialog({ place, onClose, onDone }: Props) {
   );
 }
 
-export function MoveDialog({ place, places, onClose, onDone }: Props) {
-  const [parent, setParent] = useState<string | null>(place.parent);
+export function MoveDialog({ record, scopes, onClose, onDone }: Props) {
+  const [parent, setParent] = useState<string | null>(record.parent);
   const may = useMay();
-  const editing = useEditPlace(place, (after) => {
-    notify(`Moved ${place.name} below ${after?.parent}`);
+  const editing = useEditScope(record, (after) => {
+    notify(`Moved ${record.name} below ${after?.parent}`);
     onDone(after);
   });
-  const parents = places.filter((other) => mayStandBelow(place.kind, other.kind));
+  const parents = scopes.filter((other) => mayStandBelow(record.kind, other.kind));
   return (
     <FormDialog
-      title={`Move ${place.name}`}
-      deed="Move"
+      title={`Move ${record.name}`}
+      submitLabel="Move"
       fields={["parent"]}
       change={editing}
-      isIncomplete={parent === place.parent}
+      isIncomplete={parent === record.parent}
       onClose={onClose}
       onSubmit={() => editing.mutate({ change: { parent: parent ?? undefined } })}
     >
@@ -66,9 +66,9 @@ export function MoveDialog({ place, places, onClose, onDone }: Props) {
         now, and gets those of its new place.
       </Text>
       <ParentField>
-        <PlaceTree
+        <SearchableTree
           label="New parent"
-          places={parents}
+          scopes={parents}
           marked={parent}
           onChoose={setParent}
           mayChoose={(other) => may("admin", other.scope)}
@@ -78,21 +78,21 @@ export function MoveDialog({ place, places, onClose, onDone }: Props) {
   );
 }
 
-export function DeleteDialog({ place, onClose, onDone }: Props) {
-  const deleting = useDeletePlace(place, () => {
-    notify(`Deleted ${place.scope}`);
+export function DeleteDialog({ record, onClose, onDone }: Props) {
+  const deleting = useDeleteScope(record, () => {
+    notify(`Deleted ${record.scope}`);
     onDone();
   });
   return (
     <ConfirmDialog
-      title={`Delete ${place.name}?`}
-      deed="Delete"
+      title={`Delete ${record.name}?`}
+      submitLabel="Delete"
       change={deleting}
       onClose={onClose}
       onConfirm={() => deleting.mutate()}
     >
-      The {place.kind} <b>{place.name}</b> goes for good
-      {place.kind === "project" && ", and its finished runs with it"}. Only one in which nothing lives can be
+      The {record.kind} <b>{record.name}</b> goes for good
+      {record.kind === "project" && ", and its finished runs with it"}. Only one in which nothing lives can be
       deleted.
     </ConfirmDialog>
   );

@@ -1,12 +1,12 @@
 /** Who is signed in, and what they may do where. */
 import { useQuery } from "@tanstack/react-query";
-import { client, take } from "./client";
-import { ancestorsOf, usePlaces } from "./places";
+import { client, unwrap } from "./client";
+import { ancestorsOf, useScopes } from "./scopes";
 
 const ME = "/api/v1/me";
 
 export function useMe() {
-  return useQuery({ queryKey: [ME], queryFn: () => take(client.GET(ME)), staleTime: 60_000 });
+  return useQuery({ queryKey: [ME], queryFn: () => unwrap(client.GET(ME)), staleTime: 60_000 });
 }
 
 type Role = "admin" | "editor" | "member" | "viewer";
@@ -19,10 +19,10 @@ export function useIsEditor(): boolean {
 /** Tells whether somebody has one of the roles at a scope or above it. The server has the last word. */
 export function useMay(): (role: Exclude<Role, "viewer">, scope: string) => boolean {
   const me = useMe();
-  const places = usePlaces();
+  const scopes = useScopes();
   return (role, scope) => {
     if (!me.data) return false;
-    const reach = [scope, ...ancestorsOf(places.data ?? [], scope), "platform"];
+    const reach = [scope, ...ancestorsOf(scopes.data ?? [], scope), "platform"];
     return me.data.roles.some(
       (held) => reach.includes(held.scope ?? "") && (held.role === role || held.role === "admin"),
     );
@@ -32,9 +32,9 @@ export function useMay(): (role: Exclude<Role, "viewer">, scope: string) => bool
 /** The projects in which somebody may submit runs, by name; undefined until it is known. */
 export function useOwnProjects(): string[] | undefined {
   const may = useMay();
-  const places = usePlaces();
-  return places.data
-    ?.filter((place) => place.kind === "project" && may("member", place.scope))
-    .map((place) => place.name)
+  const scopes = useScopes();
+  return scopes.data
+    ?.filter((record) => record.kind === "project" && may("member", record.scope))
+    .map((record) => record.name)
     .sort((one, other) => one.localeCompare(other));
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { ALL_ACTIONS, colorOf, KINDS, showKind } from "./words";
+import { ALL_ACTIONS, colorOf, KINDS, showKind } from "./actions";
 
 it("lists every action once, with its kind", () => {
   expect(new Set(ALL_ACTIONS).size).toBe(ALL_ACTIONS.length);

@@ -1,7 +1,7 @@
 import { QueryClient, QueryObserver } from "@tanstack/react-query";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { FakeEventSource, jsonResponse, makeRun, stubFetch } from "../testing/runs";
-import { Feed } from "./live";
+import { Feed } from "./runEvents";
 import { RUN, type Run } from "./runs";
 import { expired } from "./sessions";
 

@@ -4,7 +4,7 @@ import { Card } from "./Page";
 import { FindingList } from "./Problem";
 
 /** All that is wrong with what is typed, beside the form. */
-export function WrongCard({ findings }: { findings: Finding[] }) {
+export function ErrorCard({ findings }: { findings: Finding[] }) {
   const { length: count } = findings;
   const title = (
     <>

@@ -6,7 +6,7 @@ interface Props {
   children: ReactNode;
 }
 
-export class Boundary extends Component<Props, { error: Error | null }> {
+export class ErrorBoundary extends Component<Props, { error: Error | null }> {
   override state: { error: Error | null } = { error: null };
 
   static getDerivedStateFromError(error: Error) {

@@ -9,8 +9,8 @@ import {
 } from "@tabler/icons-react";
 import { useState } from "react";
 import { Link } from "wouter";
-import { useMay } from "../../api/people";
-import type { Place } from "../../api/places";
+import { useMay } from "../../api/currentUser";
+import type { Scope } from "../../api/scopes";
 import { Time } from "../../format/Time";
 import { ActionButton, DangerButton } from "../../shell/actions";
 import { policyAddress, secretsAddress } from "../../shell/addresses";
@@ -18,104 +18,104 @@ import { Card } from "../../shell/Page";
 import { ClusterFacts } from "./ClusterFacts";
 import { EditClusterDialog } from "./ClusterForm";
 import { type Kind, kindsBelow, titleOf } from "./kinds";
-import { NewPlaceDialog } from "./NewPlaceDialog";
+import { NewScopeDialog } from "./NewScopeDialog";
 import classes from "./Organization.module.css";
-import { DeleteDialog, MoveDialog, RenameDialog } from "./PlaceDialogs";
 import { Quotas } from "./Quotas";
 import { Roles } from "./Roles";
+import { DeleteDialog, MoveDialog, RenameDialog } from "./ScopeDialogs";
 
 interface Props {
-  place: Place;
-  places: Place[];
+  record: Scope;
+  scopes: Scope[];
   onChoose: (scope: string) => void;
 }
 
-type Deed = Kind | "rename" | "move" | "edit" | "delete";
+type Action = Kind | "rename" | "move" | "edit" | "delete";
 
-export function PlacePanel({ place, places, onChoose }: Props) {
-  const [deed, setDeed] = useState<Deed | null>(null);
-  const close = () => setDeed(null);
-  const dialog = { place, places, onClose: close };
-  const show = (after?: Place) => {
+export function ScopePanel({ record, scopes, onChoose }: Props) {
+  const [action, setAction] = useState<Action | null>(null);
+  const close = () => setAction(null);
+  const dialog = { record, scopes, onClose: close };
+  const show = (after?: Scope) => {
     close();
-    onChoose(after?.scope ?? place.parent ?? "platform");
+    onChoose(after?.scope ?? record.parent ?? "platform");
   };
-  const newKind = kindsBelow(place.kind).find((below) => below.kind === deed);
+  const newKind = kindsBelow(record.kind).find((below) => below.kind === action);
   return (
-    <Stack gap="md" component="section" aria-label={titleOf(place)}>
+    <Stack gap="md" component="section" aria-label={titleOf(record)}>
       <Card>
-        <Head place={place} onChoose={onChoose} onAsk={setDeed} />
+        <Head record={record} onChoose={onChoose} onAsk={setAction} />
       </Card>
-      {place.kind === "cluster" && <ClusterFacts place={place} />}
-      <Quotas place={place} onChoose={onChoose} />
-      <Roles place={place} places={places} onChoose={onChoose} />
-      {newKind && <NewPlaceDialog kind={newKind} parent={place} onClose={close} onDone={show} />}
-      {deed === "rename" && <RenameDialog {...dialog} onDone={show} />}
-      {deed === "move" && <MoveDialog {...dialog} onDone={show} />}
-      {deed === "edit" && <EditClusterDialog {...dialog} onDone={show} />}
-      {deed === "delete" && <DeleteDialog {...dialog} onDone={show} />}
+      {record.kind === "cluster" && <ClusterFacts record={record} />}
+      <Quotas record={record} onChoose={onChoose} />
+      <Roles record={record} scopes={scopes} onChoose={onChoose} />
+      {newKind && <NewScopeDialog kind={newKind} parent={record} onClose={close} onDone={show} />}
+      {action === "rename" && <RenameDialog {...dialog} onDone={show} />}
+      {action === "move" && <MoveDialog {...dialog} onDone={show} />}
+      {action === "edit" && <EditClusterDialog {...dialog} onDone={show} />}
+      {action === "delete" && <DeleteDialog {...dialog} onDone={show} />}
     </Stack>
   );
 }
 
 interface HeadProps {
-  place: Place;
+  record: Scope;
   onChoose: (scope: string) => void;
-  onAsk: (deed: Deed) => void;
+  onAsk: (action: Action) => void;
 }
 
-function Head({ place, onChoose, onAsk }: HeadProps) {
+function Head({ record, onChoose, onAsk }: HeadProps) {
   return (
     <Stack gap="sm">
       <Group justify="space-between" align="flex-start" gap="sm">
         <Stack gap={4} flex={1} miw={240}>
           <Group gap="xs">
             <Title order={2} fz="1.2rem" className={classes.name}>
-              {titleOf(place)}
+              {titleOf(record)}
             </Title>
-            {place.kind !== "platform" && <Badge color="gray">{place.kind}</Badge>}
-            {place.managed_by && <Badge color="gray">managed by {place.managed_by}</Badge>}
+            {record.kind !== "platform" && <Badge color="gray">{record.kind}</Badge>}
+            {record.managed_by && <Badge color="gray">managed by {record.managed_by}</Badge>}
           </Group>
           <Text size="sm" c="dimmed" component="div">
-            {place.parent ? (
+            {record.parent ? (
               <>
                 below{" "}
-                <Anchor component="button" type="button" fz="sm" onClick={() => onChoose(place.parent!)}>
-                  {place.parent}
+                <Anchor component="button" type="button" fz="sm" onClick={() => onChoose(record.parent!)}>
+                  {record.parent}
                 </Anchor>
                 {" · "}
               </>
             ) : (
               "everything stands below it · "
             )}
-            made by {place.created_by} <Time at={place.created_at} />
-            {place.revision > 1 && (
+            made by {record.created_by} <Time at={record.created_at} />
+            {record.revision > 1 && (
               <>
-                {" · "}changed by {place.updated_by} <Time at={place.updated_at} />
+                {" · "}changed by {record.updated_by} <Time at={record.updated_at} />
               </>
             )}
           </Text>
         </Stack>
-        <Actions place={place} onAsk={onAsk} />
+        <Actions record={record} onAsk={onAsk} />
       </Group>
-      <Links place={place} />
+      <Links record={record} />
     </Stack>
   );
 }
 
-function Actions({ place, onAsk }: { place: Place; onAsk: (deed: Deed) => void }) {
+function Actions({ record, onAsk }: { record: Scope; onAsk: (action: Action) => void }) {
   const may = useMay();
-  if (!may("admin", place.scope)) return null;
-  const mayMove = place.parent && place.kind !== "cluster" && may("admin", place.parent);
+  if (!may("admin", record.scope)) return null;
+  const mayMove = record.parent && record.kind !== "cluster" && may("admin", record.parent);
   return (
-    <Group gap="xs" role="toolbar" aria-label={`Actions for ${titleOf(place)}`}>
-      <NewButton place={place} onAsk={onAsk} />
-      {place.kind === "cluster" && (
+    <Group gap="xs" role="toolbar" aria-label={`Actions for ${titleOf(record)}`}>
+      <NewButton record={record} onAsk={onAsk} />
+      {record.kind === "cluster" && (
         <ActionButton icon={IconSettings} onClick={() => onAsk("edit")}>
           Edit
         </ActionButton>
       )}
-      {place.kind !== "platform" && (
+      {record.kind !== "platform" && (
         <ActionButton icon={IconCursorText} onClick={() => onAsk("rename")}>
           Rename
         </ActionButton>
@@ -125,14 +125,14 @@ function Actions({ place, onAsk }: { place: Place; onAsk: (deed: Deed) => void }
           Move
         </ActionButton>
       )}
-      {place.kind !== "platform" && <DangerButton onClick={() => onAsk("delete")}>Delete</DangerButton>}
+      {record.kind !== "platform" && <DangerButton onClick={() => onAsk("delete")}>Delete</DangerButton>}
     </Group>
   );
 }
 
 /** A button where one kind may stand below the place, a menu where several may. */
-function NewButton({ place, onAsk }: { place: Place; onAsk: (deed: Kind) => void }) {
-  const [first, ...others] = kindsBelow(place.kind);
+function NewButton({ record, onAsk }: { record: Scope; onAsk: (action: Kind) => void }) {
+  const [first, ...others] = kindsBelow(record.kind);
   if (!first) return null;
   const icon = <IconPlus size={15} />;
   if (others.length === 0) {
@@ -164,18 +164,18 @@ function NewButton({ place, onAsk }: { place: Place; onAsk: (deed: Kind) => void
 }
 
 /** What else there is about a place, on other pages. */
-function Links({ place }: { place: Place }) {
+function Links({ record }: { record: Scope }) {
   const may = useMay();
-  const here = `?scope=${encodeURIComponent(place.scope)}`;
+  const here = `?scope=${encodeURIComponent(record.scope)}`;
   const links = [
     { title: "Compute resources", href: `/compute-resources${here}` },
     { title: "Templates", href: `/templates${here}` },
-    { title: "Policy", href: policyAddress(place.scope) },
-    ...(place.kind === "project" ? [{ title: "Secrets", href: secretsAddress(place.name) }] : []),
-    ...(may("admin", place.scope) ? [{ title: "Audit", href: `/audit${here}` }] : []),
+    { title: "Policy", href: policyAddress(record.scope) },
+    ...(record.kind === "project" ? [{ title: "Secrets", href: secretsAddress(record.name) }] : []),
+    ...(may("admin", record.scope) ? [{ title: "Audit", href: `/audit${here}` }] : []),
   ];
   return (
-    <Group gap="md" component="nav" className={classes.links} aria-label={`More about ${titleOf(place)}`}>
+    <Group gap="md" component="nav" className={classes.links} aria-label={`More about ${titleOf(record)}`}>
       {links.map((link) => (
         <Anchor key={link.href} component={Link} href={link.href} fz="sm">
           {link.title}

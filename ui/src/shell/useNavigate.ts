@@ -3,7 +3,7 @@ import { useEffect, useRef } from "react";
 import { useLocation } from "wouter";
 
 /** Goes somewhere as long as the part that wants to is there: a late answer must not pull anybody away. */
-export function useGo(): (address: string) => void {
+export function useNavigate(): (address: string) => void {
   const [, go] = useLocation();
   const isThere = useRef(true);
   useEffect(() => {

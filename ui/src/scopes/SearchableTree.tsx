@@ -2,7 +2,7 @@
 import { Text } from "@mantine/core";
 import { IconSearch } from "@tabler/icons-react";
 import { useEffect, useRef, useState } from "react";
-import { matching, type Place } from "../api/places";
+import { matching, type Scope } from "../api/scopes";
 import { TextField } from "../forms/TextField";
 import { ScopeTree } from "./ScopeTree";
 import classes from "./ScopeTree.module.css";
@@ -10,16 +10,16 @@ import classes from "./ScopeTree.module.css";
 const MANY = 12;
 
 interface Props {
-  places: Place[];
+  scopes: Scope[];
   marked: string | null;
   onChoose: (scope: string) => void;
   label: string;
-  mayChoose?: (place: Place) => boolean;
+  mayChoose?: (record: Scope) => boolean;
 }
 
-export function PlaceTree({ places, ...tree }: Props) {
+export function SearchableTree({ scopes, ...tree }: Props) {
   const [search, setSearch] = useState("");
-  const found = search ? matching(places, search) : places;
+  const found = search ? matching(scopes, search) : scopes;
   const branches = useRef<HTMLDivElement>(null);
   const { marked } = tree;
   useEffect(() => {
@@ -28,7 +28,7 @@ export function PlaceTree({ places, ...tree }: Props) {
   }, [marked]);
   return (
     <>
-      {places.length > MANY && (
+      {scopes.length > MANY && (
         <TextField
           size="xs"
           mb={6}
@@ -40,7 +40,7 @@ export function PlaceTree({ places, ...tree }: Props) {
         />
       )}
       <div ref={branches} className={classes.branches}>
-        <ScopeTree places={found} {...tree} />
+        <ScopeTree scopes={found} {...tree} />
         {search && found.length === 0 && (
           <Text size="sm" c="dimmed" p="xs">
             No place is called that.

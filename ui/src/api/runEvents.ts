@@ -1,7 +1,7 @@
 /** Runs as they change: what the server tells of them is written into what was read before, so that nobody polls. */
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { client, take } from "./client";
+import { client, unwrap } from "./client";
 import { noteAnswer } from "./connection";
 import { dependsOnState, findRunLists, isBelow, putInto, readRunLists, rulesOut } from "./runLists";
 import { RUN, type Run } from "./runs";
@@ -74,7 +74,7 @@ export class Feed {
     const problem = event instanceof MessageEvent ? (JSON.parse(event.data) as { code: string }) : null;
     if (problem?.code === "unauthenticated") noteExpiry();
     // A stream does not say why it ended; another question is answered, or is not.
-    else if (!problem) void take(client.GET("/api/v1/me")).catch(() => undefined);
+    else if (!problem) void unwrap(client.GET("/api/v1/me")).catch(() => undefined);
     // The browser tries again by itself where the server ended the stream, or is gone.
     if (!problem && this.source?.readyState === EventSource.CONNECTING) return;
     this.close();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { addKey, forgetKey } from "./repeats";
+import { addKey, forgetKey } from "./idempotency";
 
 async function keyOf(body: string, path = "/api/v1/runs", method = "POST"): Promise<string | null> {
   const request = new Request(`https://fairlead.test${path}`, { method, ...(method !== "GET" && { body }) });
