@@ -17,11 +17,11 @@ from typing import Any
 
 from fairlead.adapters.kubernetes.objects import NodeSeen, Pod
 from fairlead.adapters.kubernetes.views import View
-from fairlead.core.fitting import judging
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.counting import PODS
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sifting import Sieve
+from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.pod_resources import PODS
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.filtering import Sieve
 from fairlead.model.nodes import Amounts, Holding, Node, Taint
 from fairlead.model.quantities import NANOS
 
@@ -110,7 +110,7 @@ def judge_plainly(ask: Ask, nodes: Sequence[Node], count_free: Callable[[Node], 
             later = suits_plainly(ask, node) and all(
                 amount <= node.capacity.get(name, 0) for name, amount in ask.amounts.items()
             )
-    return judging.NOW if now else judging.LATER if later else judging.NEVER, now
+    return evaluation.NOW if now else evaluation.LATER if later else evaluation.NEVER, now
 
 
 def fits_plainly(ask: Ask, node: Node, free: Amounts) -> bool:
@@ -169,7 +169,7 @@ def add_up(node: Node) -> Amounts:
 
 def judge_anew(ask: Ask, grid: Grid) -> None:
     """As a server does it: each time another look at the cluster, of which nothing is remembered but the columns."""
-    judging.judge(ask, grid.copy())
+    evaluation.judge(ask, grid.copy())
 
 
 def measure_fits(size: int) -> dict[str, float]:
@@ -193,7 +193,7 @@ def measure_fits(size: int) -> dict[str, float]:
 def check_same(ask: Ask, grid: Grid) -> None:
     """Whether the loops say what we say."""
     verdict, now = judge_plainly(ask, grid.nodes, add_up)
-    assert judging.judge(ask, grid).verdict == verdict, (ask, verdict)
+    assert evaluation.judge(ask, grid).verdict == verdict, (ask, verdict)
     assert {grid.names[at] for at in Sieve(ask, grid).now} == now, ask
 
 
@@ -271,7 +271,7 @@ def measure_memory(size: int) -> None:
     of_nodes, _ = tracemalloc.get_traced_memory()
     grid = Grid(nodes)
     for ask in make_asks().values():
-        judging.judge(ask, grid)
+        evaluation.judge(ask, grid)
     of_all, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     print(f"\nmemory of {len(grid):,} nodes with {PODS_EACH} pods each")

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from fairlead.core.fitting import judging
-from fairlead.core.fitting.asking import read_pod
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.reading import read_cluster
+from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.pod_requests import read_pod
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.reading_nodes import read_cluster
 from tests.cluster import nodes
 from tests.cluster.clients import Client, until
 from tests.cluster.control_planes import ControlPlane, running
@@ -40,8 +40,8 @@ def measure_filters(size: int) -> None:
         print(f"\n{len(grid):,} nodes with {PODS_EACH} pods each")
         print(f"  {'':46}{'our fit, ms':>13}{'filter phase, ms':>18}")
         for name, spec in make_specs().items():
-            fit = judging.judge(read_pod(spec, {"namespace": "default"}), grid)
-            theirs = watch_filters(plane, admin, spec, fits=fit.verdict == judging.NOW)
+            fit = evaluation.judge(read_pod(spec, {"namespace": "default"}), grid)
+            theirs = watch_filters(plane, admin, spec, fits=fit.verdict == evaluation.NOW)
             ours = min(itertools.islice(time_fits(spec, grid), ROUNDS))
             print(f"  {name:46}{ours * 1000:13.2f}{theirs * 1000:18.2f}   (x {theirs / ours:.2f})")
 
@@ -136,5 +136,5 @@ def time_fits(spec: Object, grid: Grid) -> Iterator[float]:
     ask = read_pod(spec, {"namespace": "default"})
     while True:
         start = time.process_time()
-        judging.judge(ask, grid.copy())
+        evaluation.judge(ask, grid.copy())
         yield time.process_time() - start

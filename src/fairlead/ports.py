@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Reach, Work
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.model.scopes import Cluster

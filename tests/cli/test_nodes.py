@@ -12,8 +12,8 @@ import pytest
 import fairlead
 from fairlead import composing
 from fairlead.cli import nodes as command
-from fairlead.controllers.fleets import Fleet
-from fairlead.core.fitting.grids import Grid
+from fairlead.controllers.executor_registry import Fleet
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Node
 from fairlead.model.quantities import NANOS

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.kubernetes.checking import check_cluster
+from fairlead.adapters.kubernetes.cluster_checks import check_cluster
 from fairlead.adapters.kubernetes.clients import Api
-from fairlead.adapters.kubernetes.probing import check_callbacks
-from fairlead.core.access import ACCOUNT, SYSTEM, list_permissions, render_access
+from fairlead.adapters.kubernetes.callback_probe import check_callbacks
+from fairlead.core.kubernetes_rbac import ACCOUNT, SYSTEM, list_permissions, render_access
 from fairlead.model.connections import Connection
 from fairlead.model.observations import Check
 from fairlead.model.scopes import Cluster

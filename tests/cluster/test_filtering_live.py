@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting import judging
+from fairlead.core.fitting import evaluation
 from fairlead.core.fitting.reasons import Cause
-from fairlead.core.fitting.sifting import Sieve
+from fairlead.core.fitting.filtering import Sieve
 from fairlead.model.nodes import Node
 from tests.cluster import control_planes
 from tests.cluster.clients import Client, path_of
@@ -167,7 +167,7 @@ def sum_up(sieve: Sieve) -> Counter[str]:
 
 def find_first(sieve: Sieve, node: Node) -> list[str]:
     """The cause for which the scheduler would give up a node. Of resources it tells all."""
-    reasons = list(judging.find_reasons(sieve, node))
+    reasons = list(evaluation.find_reasons(sieve, node))
     if any(reason.cause is Cause.CLAIM for reason in reasons):
         return [Cause.CLAIM]
     for group in ORDER:

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, Protocol
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import Machine
 from fairlead.core.attempts import run_of
-from fairlead.core.fitting.asking import read_ask
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.pod_requests import read_ask
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Phase, Reach, Work

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.safes import KeySafe, parse_keys
-from fairlead.controllers.works import Incomplete, load_work, open_secrets
+from fairlead.controllers.launch_specs import Incomplete, load_work, open_secrets
 from fairlead.core import explaining
-from fairlead.core.fitting.asking import read_ask
+from fairlead.core.fitting.pod_requests import read_ask
 from fairlead.core.manifests.functions import RUN_TOKEN
 from fairlead.model.observations import Work
 from fairlead.model.quantities import Quantity

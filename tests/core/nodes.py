@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.counting import PODS
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Holding, Node, Taint
 from fairlead.model.quantities import NANOS, Quantity
 
 NAMES = {"mem": "memory", "disk": "ephemeral-storage", "gpu": "nvidia.com/gpu"}
-Said = Mapping[str, str | int]
+SourcedValue = Mapping[str, str | int]
 
 
 def make_amounts(**said: str | int) -> dict[str, int]:

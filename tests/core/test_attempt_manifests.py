@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.asking import read_ask
+from fairlead.core.fitting.pod_requests import read_ask
 from fairlead.core.manifests.attempts import manifests_of, render_attempt
 from fairlead.core.manifests.names import LONGEST_RUN, RUN_LABEL
 from fairlead.model.plans import Manifest

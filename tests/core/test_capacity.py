@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from fairlead.core.fitting import capacity
-from fairlead.core.fitting.asking import GpuShare
+from fairlead.core.fitting.pod_requests import GpuShare
 from fairlead.core.fitting.capacity import MOST_PLACED, Slot, count_more, name_gpu_type, name_group
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sifting import Sieve
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.filtering import Sieve
 from fairlead.model.nodes import Amounts, Device, Node, Port
 from fairlead.model.quantities import NANOS
 from tests.core.nodes import make_amounts, make_ask, make_holding, make_node

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.planning import plan_run
 from fairlead.model.nodes import Node
 from fairlead.model.plans import Layer, Plan
@@ -40,7 +40,7 @@ REFUSED: Mapping[str, tuple[dict[str, Any], tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_one_machine_cannot_do_is_refused_with_a_way_out(what: str) -> None:
+def test_what_one_machine_cannot_do_is_refused_with_a_suggestion(what: str) -> None:
     asked, refused = REFUSED[what]
     planned = plan_here(**asked)
     assert refused in broken(planned)
@@ -88,7 +88,7 @@ def test_on_a_cluster_whatever_serves_is_told_its_port(action: str, function: di
     planned = plan_run(make_request(action=action, function=function), make_snapshot(), RUN_ID)
     assert find_envs(planned).get("PORT") == port
     sources = [setting.source.layer for setting in planned.settings if setting.path == "envs.PORT"]
-    assert sources == ([] if port is None else [Layer.IMPOSED])
+    assert sources == ([] if port is None else [Layer.ENFORCED])
 
 
 def test_a_port_in_the_variables_that_is_not_the_one_of_the_function_loses_and_that_is_told() -> None:

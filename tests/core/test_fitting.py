@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting import judging
-from fairlead.core.fitting.asking import Ask, read_ask
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sifting import Sieve
-from fairlead.core.fitting.wording import show_amount
+from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.pod_requests import Ask, read_ask
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.filtering import Sieve
+from fairlead.core.fitting.formatting import show_amount
 from fairlead.core.planning import plan_run
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.quantities import NANOS
@@ -19,11 +19,11 @@ from tests.making import PYTHON, make_cluster, make_request, make_snapshot, plan
 
 def reasons(ask: Ask, node: Node) -> list[str]:
     """Why a node does not take a run now."""
-    return [reason.message for reason in judging.find_reasons(Sieve(ask, Grid([node])), node)]
+    return [reason.message for reason in evaluation.find_reasons(Sieve(ask, Grid([node])), node)]
 
 
 def test_what_fits_has_no_reason_against_it() -> None:
-    fit = judging.judge(make_ask(cpu=8, mem="32Gi", disk="100Gi", gpu=2), Grid([make_node()]))
+    fit = evaluation.judge(make_ask(cpu=8, mem="32Gi", disk="100Gi", gpu=2), Grid([make_node()]))
     assert (fit.verdict, fit.reasons) == ("now", ())
     assert fit.nodes == ({"name": "box", "fits": True, "reasons": []},)
 
@@ -41,13 +41,13 @@ def test_what_fits_has_no_reason_against_it() -> None:
     ],
 )
 def test_what_the_node_does_not_have_never_fits_and_says_the_numbers(asked: dict[str, Any], message: str) -> None:
-    fit = judging.judge(make_ask(**asked), Grid([make_node()]))
+    fit = evaluation.judge(make_ask(**asked), Grid([make_node()]))
     assert (fit.verdict, fit.reasons) == ("never", (message,))
 
 
 def test_what_others_hold_fits_later_and_says_who_holds_it() -> None:
     node = make_node(make_holding("train-a", mem="24Gi"), make_holding("train-b", cpu=1))
-    fit = judging.judge(make_ask(mem="16Gi"), Grid([node]))
+    fit = evaluation.judge(make_ask(mem="16Gi"), Grid([node]))
     assert fit.verdict == "later"
     assert fit.reasons == ("asks for 16Gi memory; 8Gi of 32Gi are free on box: run train-a holds the rest",)
     assert fit.nodes == ({"name": "box", "fits": False, "reasons": list(fit.reasons)},)
@@ -76,12 +76,12 @@ def test_the_holders_are_named_as_far_as_the_reader_may_know(names: list[str | N
 def test_a_node_that_is_full_of_runs_says_so() -> None:
     node = make_node(make_holding("a"), make_holding("b"), pods=2)
     assert reasons(make_ask(), node) == ["box takes 2 runs at once, and no more; it has run a, run b"]
-    assert judging.judge(make_ask(), Grid([node])).verdict == "later"
+    assert evaluation.judge(make_ask(), Grid([node])).verdict == "later"
 
 
 def test_every_reason_is_told_at_once() -> None:
     ask = make_ask(cpu=9, mem="64Gi", selector={"zone": "a"})
-    found = list(judging.find_reasons(Sieve(ask, Grid([make_node()])), make_node()))
+    found = list(evaluation.find_reasons(Sieve(ask, Grid([make_node()])), make_node()))
     assert [reason.path for reason in found] == ["node_selector.zone", "resources.cpu", "resources.mem"]
 
 
@@ -97,16 +97,16 @@ def test_who_asks_for_none_is_not_kept_off_by_what_is_overdrawn() -> None:
 
 def test_one_node_that_takes_it_is_enough() -> None:
     small, large = make_node(cpu=1), Node("large", make_amounts(cpu=64, pods=9))
-    fit = judging.judge(make_ask(cpu=16), Grid([small, large]))
+    fit = evaluation.judge(make_ask(cpu=16), Grid([small, large]))
     assert (fit.verdict, fit.reasons, [node["fits"] for node in fit.nodes]) == ("now", (), [True, False])
 
 
 def test_where_nodes_may_appear_nothing_is_never() -> None:
     for nodes in (Grid(), Grid([make_node()]), Grid([make_node(), make_node(name="other")])):
-        assert judging.judge(make_ask(cpu=9), nodes).verdict == "never"
-        fit = judging.judge(make_ask(cpu=9), nodes, autoscaled=True)
+        assert evaluation.judge(make_ask(cpu=9), nodes).verdict == "never"
+        fit = evaluation.judge(make_ask(cpu=9), nodes, autoscaled=True)
         assert (fit.verdict, bool(fit.reasons)) == ("later", True)
-    assert judging.judge(make_ask(cpu=8), Grid([make_node()]), autoscaled=True).verdict == "now"
+    assert evaluation.judge(make_ask(cpu=8), Grid([make_node()]), autoscaled=True).verdict == "now"
 
 
 def test_a_plan_for_a_cluster_that_grows_is_not_refused_for_its_nodes() -> None:
@@ -118,26 +118,26 @@ def test_a_plan_for_a_cluster_that_grows_is_not_refused_for_its_nodes() -> None:
 
 
 def test_of_many_nodes_one_sentence_is_told_and_of_each_every_reason() -> None:
-    fit = judging.judge(make_ask(cpu=9, gpu=3), Grid([make_node(), make_node(name="other", cpu=4)]))
+    fit = evaluation.judge(make_ask(cpu=9, gpu=3), Grid([make_node(), make_node(name="other", cpu=4)]))
     assert fit.reasons == ("asks for 3 GPUs; the largest of 2 nodes has 2 (box)",)
     assert [len(node["reasons"]) for node in fit.nodes] == [2, 2]
 
 
 def test_without_nodes_nothing_ever_fits() -> None:
-    assert judging.judge(make_ask(), Grid()).verdict == "never"
-    (violation,) = judging.refuse(make_ask(), Grid())
+    assert evaluation.judge(make_ask(), Grid()).verdict == "never"
+    (violation,) = evaluation.refuse(make_ask(), Grid())
     assert (violation.path, violation.rule) == ("", "never_fits")
 
 
 def test_too_many_pods_are_told_to_be_fewer() -> None:
-    (violation,) = judging.refuse(replace(make_ask(cpu=5), count=3), Grid([make_node(cpu=8)]))
+    (violation,) = evaluation.refuse(replace(make_ask(cpu=5), count=3), Grid([make_node(cpu=8)]))
     assert violation.message == "has 3 pods; if nothing else ran, 1 of them would fit"
     assert (violation.path, violation.hint) == ("replicas", "ask for fewer replicas")
 
 
 def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:
     near, far = make_node(make_holding("a", cpu=8)), make_node(cpu=1, mem="1Gi", gpu=0)
-    found = list(judging.refuse(make_ask(cpu=9, mem="2Gi", gpu=1), Grid([far, near])))
+    found = list(evaluation.refuse(make_ask(cpu=9, mem="2Gi", gpu=1), Grid([far, near])))
     assert [(item.path, item.rule) for item in found] == [("resources.cpu", "never_fits")]
     assert found[0].message == "asks for 9 CPU; box has 8 in all"
     assert found[0].hint
@@ -158,7 +158,7 @@ def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:
     ],
 )
 def test_a_refusal_stands_at_what_asked_for_it(asked: dict[str, Any], path: str) -> None:
-    assert [item.path for item in judging.refuse(make_ask(**asked), Grid([make_node()]))] == [path]
+    assert [item.path for item in evaluation.refuse(make_ask(**asked), Grid([make_node()]))] == [path]
 
 
 @pytest.mark.parametrize(

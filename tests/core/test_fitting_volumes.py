@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from fairlead.core.fitting import volumes
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_surroundings, read_volume
 from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import Claim, Holding, Node, StorageClass, Surroundings, Volume

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting import judging, matching
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting import evaluation, matching
+from fairlead.core.fitting.node_tables import Grid
 from tests.core.nodes import make_ask, make_node
 
 LABELS = {"zone": "a", "cores": "8", "odd": "1_0", "empty": ""}
@@ -93,7 +93,7 @@ def test_each_label_that_is_missing_is_told() -> None:
 
 
 def test_what_another_label_is_needed_for_never_fits() -> None:
-    assert judging.judge(make_ask(selector={"zone": "b"}), Grid([make_node(labels=LABELS)])).verdict == "never"
+    assert evaluation.judge(make_ask(selector={"zone": "b"}), Grid([make_node(labels=LABELS)])).verdict == "never"
     affinity = make_ask(terms=[{"matchExpressions": [expression("zone", "In", "b")]}])
-    fit = judging.judge(affinity, Grid([make_node(labels=LABELS)]))
+    fit = evaluation.judge(affinity, Grid([make_node(labels=LABELS)]))
     assert (fit.verdict, fit.reasons) == ("never", ("asks for a node with zone In b; box has a",))

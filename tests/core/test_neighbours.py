@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting import judging, neighbours
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting import evaluation, pod_affinity
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.core.fitting.selecting import merge_keys, selects
-from fairlead.core.fitting.sifting import Sieve
+from fairlead.core.fitting.label_selectors import merge_keys, selects
+from fairlead.core.fitting.filtering import Sieve
 from fairlead.model.nodes import Holding, Node, Surroundings, Taint
 from fairlead.model.quantities import NANOS
 
@@ -55,7 +55,7 @@ def make_ask(app: str = "job", **said: Any) -> Ask:
 
 def find_all(ask: Ask, grid: Grid) -> dict[str, list[Reason]]:
     """Every reason of each node that does not take the pod."""
-    check = neighbours.prepare(ask, grid)
+    check = pod_affinity.prepare(ask, grid)
     found = {node.name: list(check(node)) for node in grid} if check else {}
     return {name: reasons for name, reasons in found.items() if reasons}
 
@@ -66,9 +66,9 @@ def find_causes(ask: Ask, grid: Grid) -> dict[str, list[Cause]]:
 
 
 def test_nothing_is_prepared_where_no_pod_minds_another() -> None:
-    assert neighbours.prepare(make_ask(), make_grid({"node-1": [make_pod()]})) is None
+    assert pod_affinity.prepare(make_ask(), make_grid({"node-1": [make_pod()]})) is None
     about_others = make_pod(repels=(make_term(),))
-    assert neighbours.prepare(make_ask(), make_grid({"node-1": [about_others]})) is None
+    assert pod_affinity.prepare(make_ask(), make_grid({"node-1": [about_others]})) is None
 
 
 def test_it_goes_where_the_pods_are_that_it_must_be_near_to() -> None:
@@ -299,5 +299,5 @@ def test_pods_that_do_not_bear_each_other_fit_as_often_as_there_are_places() -> 
         ask = Ask({"pods": NANOS}, namespace="lab", labels={"app": "web"}, far=(make_term(key=key),))
         sieve = Sieve(ask, Grid(nodes))
         assert (sieve.count_now(100), sieve.count_best(100)) == (places, places)
-        verdicts = [judging.judge(replace(ask, count=count), Grid(nodes)).verdict for count in (places, places + 1)]
+        verdicts = [evaluation.judge(replace(ask, count=count), Grid(nodes)).verdict for count in (places, places + 1)]
         assert verdicts == ["now", "never"]

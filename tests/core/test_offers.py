@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.asking import Ask
+from fairlead.core.fitting.pod_requests import Ask
 from fairlead.core.offers import ask_for
 from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.plans import Violation

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.placing import Waiting, place_all, read_waiting
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.pending_pods import Waiting, place_all, read_waiting
 from tests.core.nodes import make_ask, make_holding, make_node
 
 

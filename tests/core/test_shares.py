@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fairlead.core.fitting import sharing
+from fairlead.core.fitting import gpu_sharing
 from fairlead.model.nodes import Device, Share
 from tests.core.test_sharing import make_kai_node, make_share_ask, make_sharer, tell
 
@@ -40,7 +40,7 @@ GROUP, OTHER = "cfbcb444-7a0a-4ab4-a5f9-68af822798b0", "a26d17bc-00e5-4368-9e2f-
     ids=["seven fields", "nine fields", "json"],
 )
 def test_devices_are_read_in_every_form_that_hami_has_written(text: str, devices: tuple[Device, ...]) -> None:
-    assert sharing.read_devices({REGISTER: text}) == devices
+    assert gpu_sharing.read_devices({REGISTER: text}) == devices
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_devices_are_read_in_every_form_that_hami_has_written(text: str, devices
     ],
 )
 def test_a_register_that_nobody_can_read_has_no_devices(text: str) -> None:
-    assert sharing.read_devices({REGISTER: text}) == ()
+    assert gpu_sharing.read_devices({REGISTER: text}) == ()
 
 
 def test_a_node_without_a_register_has_no_devices() -> None:
-    assert sharing.read_devices({}) == ()
+    assert gpu_sharing.read_devices({}) == ()
 
 
 def test_a_device_that_is_cordoned_counts_as_one_that_is_not_well() -> None:
     text = f"{FIRST},10,32768,100,{V100},0,true:{SECOND},10,32768,100,{V100},0,true:"
-    first, second = sharing.read_devices({REGISTER: text, "hami.io/device-cordon": f" {SECOND}, "})
+    first, second = gpu_sharing.read_devices({REGISTER: text, "hami.io/device-cordon": f" {SECOND}, "})
     assert [first.healthy, second.healthy] == [True, False]
 
 
@@ -127,11 +127,11 @@ def test_a_device_that_is_cordoned_counts_as_one_that_is_not_well() -> None:
 def test_what_a_pod_was_given_is_read_off_its_annotations_and_labels(
     annotations: dict[str, str], labels: dict[str, str], shares: tuple[Share, ...]
 ) -> None:
-    assert sharing.read_shares(annotations, labels) == shares
+    assert gpu_sharing.read_shares(annotations, labels) == shares
 
 
 def test_however_many_gpus_nobody_has_one_is_enough_to_look_at() -> None:
     node = make_kai_node(make_sharer(Share("group", memory=40960)), gpu=10**15)
     ask = make_share_ask("kai", percent=50)
     assert tell(ask, node) == ""
-    assert sharing.deal(ask, node) == (Share("new-1", 20480),)
+    assert gpu_sharing.deal(ask, node) == (Share("new-1", 20480),)

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead.core.fitting import sharing
-from fairlead.core.fitting.asking import Ask, GpuShare
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.reading import read_cluster
+from fairlead.core.fitting import gpu_sharing
+from fairlead.core.fitting.pod_requests import Ask, GpuShare
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.reading_nodes import read_cluster
 from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import Device, Holding, Node, Share
 from fairlead.model.quantities import NANOS
@@ -57,7 +57,7 @@ def make_reservation(group: str = GROUP) -> Holding:
 
 def check(ask: Ask, node: Node) -> list[Reason]:
     """Every reason that the parts of GPUs give why the node does not take it."""
-    asked = sharing.prepare(ask, Grid([node]))
+    asked = gpu_sharing.prepare(ask, Grid([node]))
     return [] if asked is None else list(asked(node))
 
 
@@ -67,8 +67,8 @@ def tell(ask: Ask, node: Node) -> str:
 
 
 def test_nothing_is_looked_at_where_no_part_of_a_gpu_is_asked_for() -> None:
-    assert sharing.prepare(make_ask(cpu=1), Grid([make_hami_node(), make_kai_node()])) is None
-    assert sharing.prepare(make_ask(gpu=1), Grid([make_kai_node()])) is None
+    assert gpu_sharing.prepare(make_ask(cpu=1), Grid([make_hami_node(), make_kai_node()])) is None
+    assert gpu_sharing.prepare(make_ask(gpu=1), Grid([make_kai_node()])) is None
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_more_whole_gpus_than_there_are_devices_never_fit_though_as_many_pods_ma
 
 def test_whole_gpus_of_a_node_that_shares_none_are_not_looked_at() -> None:
     plain, shared = make_node(name="plain", gpu=4), make_hami_node()
-    asked = sharing.prepare(make_ask(gpu=4), Grid([plain, shared]))
+    asked = gpu_sharing.prepare(make_ask(gpu=4), Grid([plain, shared]))
     assert asked is not None
     assert list(asked(plain)) == []
     assert [reason.lasts for reason in asked(shared)] == [True]
@@ -357,22 +357,22 @@ def test_mig_that_is_switched_off_or_of_no_strategy_keeps_no_part_off() -> None:
     ],
 )
 def test_as_many_pods_are_dealt_parts_as_an_empty_node_has(ask: Ask, node: Node, count: int) -> None:
-    assert sharing.count_at_best(ask, node) == count
+    assert gpu_sharing.count_at_best(ask, node) == count
     for _ in range(count):
         assert tell(ask, node) == ""
-        shares = sharing.deal(ask, node)
+        shares = gpu_sharing.deal(ask, node)
         assert shares
         node = replace(node, holdings=(*node.holdings, make_sharer(*shares)))
     assert tell(ask, node) != ""
-    assert sharing.deal(ask, node) == ()
+    assert gpu_sharing.deal(ask, node) == ()
 
 
 def test_who_asks_for_no_part_or_for_more_than_there_is_is_dealt_none() -> None:
-    assert sharing.deal(make_ask(gpu=2), make_hami_node(make_sharer(Share(FIRST, 1)))) == ()
-    assert sharing.deal(make_ask(cpu=1), make_hami_node()) == ()
-    assert sharing.deal(make_ask(gpu=1), make_kai_node()) == ()
-    assert sharing.count_at_best(make_ask(cpu=1), make_hami_node()) is None
-    assert sharing.count_at_best(make_ask(gpu=1), make_kai_node()) is None
+    assert gpu_sharing.deal(make_ask(gpu=2), make_hami_node(make_sharer(Share(FIRST, 1)))) == ()
+    assert gpu_sharing.deal(make_ask(cpu=1), make_hami_node()) == ()
+    assert gpu_sharing.deal(make_ask(gpu=1), make_kai_node()) == ()
+    assert gpu_sharing.count_at_best(make_ask(cpu=1), make_hami_node()) is None
+    assert gpu_sharing.count_at_best(make_ask(gpu=1), make_kai_node()) is None
 
 
 def test_what_kubectl_tells_of_a_cluster_is_enough() -> None:

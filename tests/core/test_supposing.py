@@ -2,9 +2,9 @@
 
 import pytest
 
-from fairlead.core.fitting import judging
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.supposing import HOSTNAME, MOST_ADDED, Added, Addition, parse_addition, suppose
+from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.what_if import HOSTNAME, MOST_ADDED, Added, Addition, parse_addition, suppose
 from fairlead.errors import RequestRejected
 from fairlead.model.nodes import Surroundings
 from tests.core.nodes import make_ask, make_holding, make_node
@@ -123,9 +123,9 @@ def test_no_name_is_given_twice() -> None:
 
 def test_more_nodes_make_room() -> None:
     grid, ask = make_grid(), make_ask(gpu=2, selector={"pool": "train"})
-    assert judging.judge(ask, grid).verdict == "later"
-    assert judging.judge(ask, suppose(grid, ["a100-2"]).grid).verdict == "now"
-    assert judging.judge(ask, suppose(grid, without=["train"]).grid).verdict == "never"
+    assert evaluation.judge(ask, grid).verdict == "later"
+    assert evaluation.judge(ask, suppose(grid, ["a100-2"]).grid).verdict == "now"
+    assert evaluation.judge(ask, suppose(grid, without=["train"]).grid).verdict == "never"
 
 
 def test_what_is_supposed_is_told() -> None:
@@ -138,7 +138,7 @@ def test_what_is_supposed_is_told() -> None:
     assert suppose(make_grid(), without=["plain"]).sentences == ["without 1 node: plain, empty"]
 
 
-def test_every_mistake_is_told_with_its_place_and_the_way_out() -> None:
+def test_every_mistake_is_told_with_its_place_and_the_suggestion() -> None:
     with pytest.raises(RequestRejected) as caught:
         suppose(make_grid(), ["2xa100-3", "0xl4-1", f"{MOST_ADDED + 1}xplain"], ["trian", "zzz"])
     nothing = "there is no node, node group or GPU type"

@@ -1,8 +1,8 @@
 """What would become of a request, on nodes as they are or as they are supposed to be."""
 
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.supposing import Supposed, suppose
-from fairlead.core.fitting.surveying import MOST_ROOM, survey
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.what_if import Supposed, suppose
+from fairlead.core.fitting.fit_report import MOST_ROOM, survey
 from tests.core.nodes import make_holding, make_node
 from tests.making import SERVED, make_policy, plan
 

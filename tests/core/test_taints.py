@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting import judging, matching
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sifting import Sieve
+from fairlead.core.fitting import evaluation, matching
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.filtering import Sieve
 from tests.core.nodes import make_ask, make_node
 
 CORDON = "node.kubernetes.io/unschedulable"
@@ -80,7 +80,7 @@ def test_a_cordoned_node_takes_only_what_tolerates_that(
     tolerations: list[dict[str, Any]], taken: bool, tainted: bool
 ) -> None:
     node = make_node(cordoned=True, taints=[f"{CORDON}:NoSchedule"] if tainted else [])
-    found = judging.tell(Sieve(make_ask(tolerations=tolerations), Grid([node])), node)
+    found = evaluation.tell(Sieve(make_ask(tolerations=tolerations), Grid([node])), node)
     assert found == ([] if taken else ["box is cordoned: it takes nothing new"])
 
 
@@ -92,19 +92,19 @@ def test_another_taint_of_the_key_of_cordoned_nodes_is_a_taint_like_any() -> Non
 
 
 def test_a_taint_keeps_off_for_ever_and_what_ails_a_node_does_not() -> None:
-    assert judging.judge(make_ask(), Grid([make_node(taints=["team=b:NoSchedule"])])).verdict == "never"
+    assert evaluation.judge(make_ask(), Grid([make_node(taints=["team=b:NoSchedule"])])).verdict == "never"
     for node in (
         make_node(cordoned=True),
         make_node(taints=["node.kubernetes.io/not-ready:NoSchedule", "node.kubernetes.io/not-ready:NoExecute"]),
         make_node(taints=["node.kubernetes.io/memory-pressure:NoSchedule"]),
         make_node(taints=["node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule"]),
     ):
-        fit = judging.judge(make_ask(), Grid([node]))
+        fit = evaluation.judge(make_ask(), Grid([node]))
         assert (fit.verdict, bool(fit.reasons)) == ("later", True)
 
 
 def test_a_refusal_for_a_taint_says_how_to_be_taken() -> None:
-    (violation,) = judging.refuse(make_ask(), Grid([make_node(taints=["team=b:NoSchedule"])]))
+    (violation,) = evaluation.refuse(make_ask(), Grid([make_node(taints=["team=b:NoSchedule"])]))
     assert (violation.path, violation.rule) == ("tolerations", "never_fits")
     assert violation.message == "box is tainted team=b:NoSchedule, which is not tolerated"
     assert violation.hint == "tolerate it"

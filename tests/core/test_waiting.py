@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sifting import Sieve
-from fairlead.core.fitting.waiting import explain_wait
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.filtering import Sieve
+from fairlead.core.fitting.wait_reasons import explain_wait
 from fairlead.model.nodes import Node
 from tests.core.nodes import make_ask, make_holding, make_node
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from fairlead.cli.fit import fit
 from fairlead.cli.grounds import Files
-from fairlead.core.fitting.surveying import NodeFit, Supposition, Survey
+from fairlead.core.fitting.fit_report import NodeFit, Supposition, Survey
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "fit.md").read_text("utf-8")

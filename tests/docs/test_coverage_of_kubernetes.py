@@ -5,8 +5,8 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from fairlead.adapters.kubernetes.checking import OLDEST, check_cluster
-from fairlead.adapters.kubernetes.offering import DEFAULT_CLASS
+from fairlead.adapters.kubernetes.cluster_checks import OLDEST, check_cluster
+from fairlead.adapters.kubernetes.capabilities import DEFAULT_CLASS
 from fairlead.cli.clusters import SourcedValue, print_checks
 from fairlead.core.connecting import BASIC, FILES, PLUGINS
 from fairlead.core.kubernetes_rbac import RbacRule, list_permissions
@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "admins" / "kubernetes.md").read_text("utf-8")
 CLUSTERS = (ROOT / "docs" / "admins" / "clusters.md").read_text("utf-8")
 ADAPTERS = ROOT / "src" / "fairlead" / "adapters"
 EVERY = {
-    (permission.group, permission.resource, permission.where): permission
+    (permission.group, permission.resource, permission.location): permission
     for cluster in (Cluster(name="main", queueing="kueue", gpu_sharing="kai"), Cluster(name="main", queueing="kai"))
     for permission in list_permissions(cluster)
 }
@@ -35,7 +35,7 @@ CHECKS = sorted(
 
 def test_every_permission_is_in_its_table_with_its_verbs() -> None:
     missing = [
-        f"{permission.called} {permission.where}: {verb}"
+        f"{permission.called} {permission.location}: {verb}"
         for permission in EVERY.values()
         for verb in permission.verbs
         if verb not in _documented_verbs(permission)
@@ -100,7 +100,7 @@ def _section(title: str) -> str:
 
 
 def _documented_verbs(permission: RbacRule) -> set[str]:
-    heading = "| everywhere |" if permission.where == "everywhere" else "| in namespaces of projects |"
+    heading = "| everywhere |" if permission.location == "everywhere" else "| in namespaces of projects |"
     table = PAGE.partition(heading)[2].partition("\n\n")[0]
     cells = [line.split("|") for line in table.splitlines() if line.startswith("| ")]
     rows = [row for row in cells if f"`{permission.called}`" in row[1]]

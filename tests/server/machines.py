@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Reach, Work

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Node, Taint
 from fairlead.model.scopes import Cluster

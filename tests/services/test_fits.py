@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.surveying import Survey
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.fit_report import Survey
 from fairlead.errors import NotFound, RequestRejected, Unavailable
 from fairlead.services.calls import Call
 from tests.making import PYTHON

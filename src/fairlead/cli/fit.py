@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from fairlead.cli.grounds import Files, Ground, load_ground, plan_alone
 from fairlead.cli.holdings import DEFAULT
 from fairlead.cli.nouns import Project, connect
-from fairlead.cli.places import PROJECTS
+from fairlead.cli.scopes import PROJECTS
 from fairlead.cli.printing import print_violations, print_warnings
 from fairlead.cli.requesting import (
     Arguments,
@@ -25,11 +25,11 @@ from fairlead.cli.requesting import (
     read_mapping,
 )
 from fairlead.cli.verdicts import print_offers, print_placed, print_survey
-from fairlead.core.fitting import placing, supposing, surveying
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.supposing import Supposed
-from fairlead.core.fitting.surveying import Supposition, Survey
-from fairlead.core.ways_out import find_ways_out
+from fairlead.core.fitting import pending_pods, what_if, fit_report
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.what_if import Supposed
+from fairlead.core.fitting.fit_report import Supposition, Survey
+from fairlead.core.suggestions import find_suggestions
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import inventories
 from fairlead.files.inventories import Inventory
@@ -98,15 +98,15 @@ def fit(
         return print_violations(ground.violations)
     print_warnings(inventory.warnings)
     ground = _know_gpus(ground, inventory.grid)
-    supposed = supposing.suppose(inventory.grid, add_nodes, without, cluster=ground.snapshot.cluster)
+    supposed = what_if.suppose(inventory.grid, add_nodes, without, cluster=ground.snapshot.cluster)
     if pending:
         return _tell_pending(inventory, supposed, ground.snapshot.cluster, as_json=as_json)
     if asked is None:
         return _tell_offers(ground, supposed, inventory, as_json=as_json)
     found = _survey(asked, ground, supposed, all_nodes=all_nodes)
     offered = sorted(ground.snapshot.compute_resources)
-    ways = find_ways_out(asked, ground.snapshot, supposed.grid, profiles=offered)
-    return _tell(asdict(replace(found, ways_out=list(ways))), all_nodes=all_nodes, as_json=as_json)
+    ways = find_suggestions(asked, ground.snapshot, supposed.grid, profiles=offered)
+    return _tell(asdict(replace(found, suggestions=list(ways))), all_nodes=all_nodes, as_json=as_json)
 
 
 def _read(request: str | None, args: Sequence[str], wanted: Wanted, action: Action | None) -> RunRequest:
@@ -174,10 +174,10 @@ def _load_inventory(paths: Sequence[Path]) -> Inventory:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             violations.append(
-                Violation("", "file", f"cannot be read: {reason}", "give the name of one", where=str(path))
+                Violation("", "file", f"cannot be read: {reason}", "give the name of one", location=str(path))
             )
         except Unreadable as error:
-            violations.append(Violation("", "file", str(error), error.hint, where=str(path)))
+            violations.append(Violation("", "file", str(error), error.hint, location=str(path)))
     if violations:
         raise RequestRejected(violations)
     return inventories.read_inventory(objects, ", ".join(map(str, paths)))
@@ -195,12 +195,12 @@ def _know_gpus(ground: Ground, grid: Grid) -> Ground:
 
 def _survey(asked: RunRequest, ground: Ground, supposed: Supposed, *, all_nodes: bool = False) -> Survey:
     plan = plan_alone(asked, ground)
-    return surveying.survey(plan, supposed, autoscaled=ground.snapshot.cluster.autoscaled, all_nodes=all_nodes)
+    return fit_report.survey(plan, supposed, autoscaled=ground.snapshot.cluster.autoscaled, all_nodes=all_nodes)
 
 
 def _tell_pending(inventory: Inventory, supposed: Supposed, cluster: Cluster, *, as_json: bool) -> int:
     told = asdict(Supposition.of(supposed))
-    placed = [asdict(pod) for pod in placing.place_all(inventory.waiting, supposed.grid, autoscaled=cluster.autoscaled)]
+    placed = [asdict(pod) for pod in pending_pods.place_all(inventory.waiting, supposed.grid, autoscaled=cluster.autoscaled)]
     if not as_json:
         return print_placed(told, placed)
     print(json.dumps({"supposed": told, "pods": placed}, indent=2))

@@ -4,14 +4,14 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from functools import partial
 
-from fairlead.controllers.ledgers import Ledger
+from fairlead.controllers.run_state import Ledger
 from fairlead.controllers.steps import attempt
-from fairlead.controllers.turns import Round, open_round
+from fairlead.controllers.queue_order import Round, open_round
 from fairlead.core.attempts import execution_of
 from fairlead.core.fitting.admission import Door, Waiting
-from fairlead.core.fitting.asking import Ask, read_ask
+from fairlead.core.fitting.pod_requests import Ask, read_ask
 from fairlead.core.manifests.attempts import manifests_of
-from fairlead.core.turns import QUOTA
+from fairlead.core.queue_order import QUOTA
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.ports import Executor, Executors, Store, Tell, Transaction
 

@@ -9,14 +9,14 @@ from typing import Any
 import structlog
 
 from fairlead.controllers.admissions import Admissions
-from fairlead.controllers.hands import Hands
-from fairlead.controllers.idlers import Idlers
-from fairlead.controllers.ledgers import AUTHOR, Ledger
+from fairlead.controllers.work_queue import Hands
+from fairlead.controllers.idle_culling import Idlers
+from fairlead.controllers.run_state import AUTHOR, Ledger
 from fairlead.controllers.retention import forget_tries
 from fairlead.controllers.steps import attempt
-from fairlead.controllers.works import Incomplete, load_work
+from fairlead.controllers.launch_specs import Incomplete, load_work
 from fairlead.core import attempts, lifecycle
-from fairlead.core.fitting.counting import PODS
+from fairlead.core.fitting.pod_resources import PODS
 from fairlead.core.lifecycle import Act, Decision
 from fairlead.errors import FairleadError, Unavailable
 from fairlead.model.observations import Phase

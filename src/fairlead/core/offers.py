@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.core.drafts import Snapshot
-from fairlead.core.fitting.asking import Ask, read_ask
+from fairlead.core.fitting.pod_requests import Ask, read_ask
 from fairlead.core.planning import NO_RUN, plan_run
 from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.plans import Plan, Violation

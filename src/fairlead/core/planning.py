@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fairlead.core import checking, growing, imposing, warning
+from fairlead.core import checking, growing, enforced_settings, warning
 from fairlead.core.drafts import Draft, Snapshot
-from fairlead.core.fitting import judging
-from fairlead.core.fitting.asking import read_ask
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.pod_requests import read_ask
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.manifests import rendering
 from fairlead.core.policies import rules
-from fairlead.core.resolution import AMOUNTS, Resolution, Settings, Statement, Thing, add, resolve, single, state
-from fairlead.model.plans import Fit, Layer, Plan, Said, Setting, Source, Violation, Warning
+from fairlead.core.resolution import AMOUNTS, Resolution, Settings, LayerValues, SettingGroup, add, resolve, single, state
+from fairlead.model.plans import Fit, Layer, Plan, SourcedValue, Setting, Source, Violation, Warning
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
@@ -28,14 +28,14 @@ def plan_run(
     request: RunRequest, snapshot: Snapshot, run_id: str, *, render: bool = True, nodes: Grid | None = None
 ) -> Plan:
     """Decide everything about a run. With violations the plan has no manifests; without nodes its fit is unknown."""
-    statements = _collect(request, snapshot)
-    settings = resolve(statements)
+    layers = _collect(request, snapshot)
+    settings = resolve(layers)
     _redirect(settings, snapshot)
     if (named := snapshot.compute_resources.get(Resolution(settings).value("profile"))) is not None:
         add(settings, snapshot.statement_of(Layer.COMPUTE_RESOURCE, named))
     _complete(settings, snapshot)
     growing.bound_growth(settings, snapshot)
-    add(settings, imposing.state_imposed(Resolution(settings), request, snapshot, run_id))
+    add(settings, enforced_settings.resolve_enforced(Resolution(settings), request, snapshot, run_id))
     resolution = Resolution(settings)
     draft = Draft(request, snapshot, resolution, run_id)
     overridden = warning.warn_overridden(resolution)
@@ -44,7 +44,7 @@ def plan_run(
     violations = (
         *_as_violations(strict),
         *checking.check(draft),
-        *rules.check_rules(snapshot.rules, resolution, statements),
+        *rules.check_rules(snapshot.rules, resolution, layers),
     )
     manifests = () if violations or not render else rendering.render_manifests(draft)
     if manifests and (too_large := tuple(checking.check_size(manifests[0]))):
@@ -52,8 +52,8 @@ def plan_run(
     fit, never = Fit(), tuple[Violation, ...]()
     if nodes is not None and manifests:
         ask = read_ask(manifests)
-        fit = judging.judge(ask, nodes, autoscaled=snapshot.cluster.autoscaled)
-        never = tuple(judging.refuse(ask, nodes)) if fit.verdict == judging.NEVER else ()
+        fit = evaluation.judge(ask, nodes, autoscaled=snapshot.cluster.autoscaled)
+        never = tuple(evaluation.refuse(ask, nodes)) if fit.verdict == evaluation.NEVER else ()
     refusing = snapshot.switches["never_fits"]
     if never and refusing.value == "refuse":
         violations, manifests, never = tuple(replace(found, source=refusing.source) for found in never), (), ()
@@ -70,16 +70,16 @@ def plan_run(
     )
 
 
-def _collect(request: RunRequest, snapshot: Snapshot) -> list[Statement]:
+def _collect(request: RunRequest, snapshot: Snapshot) -> list[LayerValues]:
     """What each layer up to the user says, weakest first."""
-    statements = [Statement(PLATFORM, tuple(_defaults(request, snapshot.cluster))), *snapshot.defaults]
+    layers = [LayerValues(PLATFORM, tuple(_defaults(request, snapshot.cluster))), *snapshot.defaults]
     asked = request.template or ""
     if (template := snapshot.templates.get(snapshot.archived.get(("template", asked)) or asked)) is not None:
-        statements.append(snapshot.statement_of(Layer.TEMPLATE, template))
-    return [*statements, state(USER, request, *_asked(request))]
+        layers.append(snapshot.statement_of(Layer.TEMPLATE, template))
+    return [*layers, state(USER, request, *_asked(request))]
 
 
-def _asked(request: RunRequest) -> Iterator[Thing]:
+def _asked(request: RunRequest) -> Iterator[SettingGroup]:
     """What a request says beside its requirements."""
     if "action" in request.model_fields_set:
         yield single("action", "", request.action)
@@ -109,7 +109,7 @@ def _asked(request: RunRequest) -> Iterator[Thing]:
         yield single("priority", "", request.priority)
 
 
-def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[Thing]:
+def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
     """What holds of a function where its author says nothing."""
     function = request.function
     if "action" not in request.model_fields_set:
@@ -130,9 +130,9 @@ def _redirect(settings: Settings, snapshot: Snapshot) -> None:
         named = settings.get(field, {}).get("", {}).get("")
         successor = snapshot.archived.get((field, named.value)) if named is not None else None
         if named is not None and successor is not None:
-            overrode = (Said(named.value, named.source), *named.overrode)
-            why = f"{named.value} is archived, and redirects to {successor}"
-            settings[field][""][""] = named._replace(value=successor, overrode=overrode, why=why)
+            overridden = (SourcedValue(named.value, named.source), *named.overridden)
+            reason = f"{named.value} is archived, and redirects to {successor}"
+            settings[field][""][""] = named._replace(value=successor, overridden=overridden, reason=reason)
 
 
 def _complete(settings: Settings, snapshot: Snapshot) -> None:
@@ -145,22 +145,22 @@ def _complete(settings: Settings, snapshot: Snapshot) -> None:
     shared = resources.get("shm", {}).get("")
     if shared is not None and shared.value is True:
         limited = "mem" in resources and isinstance(resources["mem"]["limits"].value, Quantity)
-        why = f"as large as {'the memory limit' if limited else 'the memory of the node'} allows"
-        resources["shm"][""] = shared._replace(why=why)
+        reason = f"as large as {'the memory limit' if limited else 'the memory of the node'} allows"
+        resources["shm"][""] = shared._replace(reason=reason)
     kind = resources.get("gpu", {}).get("type")
     if kind is not None and kind.value is not None:
         products = snapshot.cluster.gpu_types.get(kind.value, (kind.value,))
-        why = f"on nodes with {' or '.join(products)}"
-        resources["gpu"]["type"] = kind._replace(why=why)
+        reason = f"on nodes with {' or '.join(products)}"
+        resources["gpu"]["type"] = kind._replace(reason=reason)
 
 
-def _complete_amount(name: str, requests: Setting, limits: Setting, factor: Said | None) -> dict[str, Setting]:
+def _complete_amount(name: str, requests: Setting, limits: Setting, factor: SourcedValue | None) -> dict[str, Setting]:
     if requests.value is None and isinstance(limits.value, Quantity):
-        requests = requests._replace(value=limits.value, why="no request is said, so it equals the limit")
+        requests = requests._replace(value=limits.value, reason="no request is said, so it equals the limit")
     if limits.value is None and requests.value is not None and requests.value.nanos and factor is not None:
         limit = requests.value.times(factor.value, step_nanos=STEPS[name])
-        why = f"no limit is said, so it is {float(factor.value):g} x the request"
-        limits = limits._replace(value=limit, source=factor.source, why=why)
+        reason = f"no limit is said, so it is {float(factor.value):g} x the request"
+        limits = limits._replace(value=limit, source=factor.source, reason=reason)
     return {"requests": requests, "limits": limits}
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from fairlead.core.fitting.judging import LATER, NOW
-from fairlead.core.fitting.wording import show_amount, tell_apart
+from fairlead.core.fitting.evaluation import LATER, NOW
+from fairlead.core.fitting.formatting import show_amount, tell_apart
 from fairlead.model.columns import LARGEST
 from fairlead.model.plans import Fit, Setting
 from fairlead.model.policies import Quota

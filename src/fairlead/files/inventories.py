@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.placing import Waiting, read_waiting
-from fairlead.core.fitting.reading import is_placed, read_cluster, read_holding, read_node
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.pending_pods import Waiting, read_waiting
+from fairlead.core.fitting.reading_nodes import is_placed, read_cluster, read_holding, read_node
 from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_surroundings, read_volume
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import yamls
-from fairlead.files.checking_objects import check_objects, name_object
-from fairlead.files.objects import JSON
+from fairlead.files.kube_validation import check_objects, name_object
+from fairlead.files.kube_objects import JSON
 from fairlead.model.parsing import show
 from fairlead.model.plans import Violation, Warning
 
@@ -53,9 +53,9 @@ def parse_objects(text: bytes) -> list[JSON]:
     return [item for item in found if item["kind"] in READERS]
 
 
-def read_inventory(objects: Sequence[JSON], where: str) -> Inventory:
+def read_inventory(objects: Sequence[JSON], location: str) -> Inventory:
     """What the objects say together; what is there twice counts once. Raise `RequestRejected` with all mistakes."""
-    if mistakes := check_objects(objects, where, OTHERWISE):
+    if mistakes := check_objects(objects, location, OTHERWISE):
         raise RequestRejected(mistakes)
     items = list({_identify(raw): raw for raw in objects}.values())
     try:
@@ -63,14 +63,14 @@ def read_inventory(objects: Sequence[JSON], where: str) -> Inventory:
         grid.surroundings = read_surroundings(items)
     except UNREADABLE as error:
         raise RequestRejected(
-            list(islice(_find_mistakes(items, where), MOST_TOLD)) or [_explain("", error, where)]
+            list(islice(_find_mistakes(items, location), MOST_TOLD)) or [_explain("", error, location)]
         ) from error
     if not len(grid):
         violation = Violation(
-            "", "no_nodes", f"has no nodes, found {_count_kinds(items)}", f"print them: {HOW}", where=where
+            "", "no_nodes", f"has no nodes, found {_count_kinds(items)}", f"print them: {HOW}", location=location
         )
         raise RequestRejected([violation])
-    return Inventory(grid, waiting, list(_warn(items, grid, where)))
+    return Inventory(grid, waiting, list(_warn(items, grid, location)))
 
 
 def _parse_documents(text: bytes) -> list[Any]:
@@ -144,7 +144,7 @@ def _identify(raw: JSON) -> tuple[str, str, str]:
     return raw["kind"], raw["metadata"].get("namespace") or "", raw["metadata"]["name"]
 
 
-def _find_mistakes(items: Sequence[JSON], where: str) -> Iterator[Violation]:
+def _find_mistakes(items: Sequence[JSON], location: str) -> Iterator[Violation]:
     """The objects that cannot be read although each part of them is what it must be: what annotations say."""
     for raw in items:
         try:
@@ -152,26 +152,26 @@ def _find_mistakes(items: Sequence[JSON], where: str) -> Iterator[Violation]:
             if raw["kind"] == "Pod":
                 read_waiting([raw])
         except UNREADABLE as error:
-            yield _explain(name_object(raw), error, where)
+            yield _explain(name_object(raw), error, location)
 
 
-def _explain(name: str, error: Exception, where: str) -> Violation:
-    return Violation(name, "object", f"cannot be read: {show(str(error))}", OTHERWISE, where=where)
+def _explain(name: str, error: Exception, location: str) -> Violation:
+    return Violation(name, "object", f"cannot be read: {show(str(error))}", OTHERWISE, location=location)
 
 
-def _warn(items: Sequence[JSON], grid: Grid, where: str) -> Iterator[Warning]:
+def _warn(items: Sequence[JSON], grid: Grid, location: str) -> Iterator[Warning]:
     """What makes nodes look emptier than they are."""
     pods = [raw for raw in items if raw["kind"] == "Pod"]
     namespaces = {raw["metadata"].get("namespace") or "default" for raw in pods}
     if not pods:
-        yield Warning("", "no_pods", "has no pods: every node counts as empty", f"print them too: {HOW}", where=where)
+        yield Warning("", "no_pods", "has no pods: every node counts as empty", f"print them too: {HOW}", location=location)
     elif len(namespaces) == 1 and namespaces != {SYSTEM} and len(grid) > 1:
         message = f"has pods of namespace {next(iter(namespaces))} alone: what others hold is not counted"
-        yield Warning("", "one_namespace", message, f"print those of all namespaces: {HOW}", where=where)
+        yield Warning("", "one_namespace", message, f"print those of all namespaces: {HOW}", location=location)
     lost = {raw["spec"]["nodeName"] for raw in pods if is_placed(raw) and grid.find(raw["spec"]["nodeName"]) is None}
     if lost:
         message = f"has pods on nodes that are not in it: {', '.join(sorted(lost)[:MOST_TOLD])}"
-        yield Warning("", "unknown_nodes", message, f"print nodes and pods together: {HOW}", where=where)
+        yield Warning("", "unknown_nodes", message, f"print nodes and pods together: {HOW}", location=location)
 
 
 def _count_kinds(items: Sequence[JSON]) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fairlead.core import offers
-from fairlead.core.fitting import capacity, waiting
-from fairlead.core.fitting.asking import Ask
+from fairlead.core.fitting import capacity, wait_reasons
+from fairlead.core.fitting.pod_requests import Ask
 from fairlead.core.fitting.capacity import NO_GPU
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sifting import Sieve
-from fairlead.core.fitting.wording import show_amount
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.filtering import Sieve
+from fairlead.core.fitting.formatting import show_amount
 from fairlead.core.trees import find_cluster
 from fairlead.errors import Unavailable
 from fairlead.model.nodes import Amounts
@@ -17,7 +17,7 @@ from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition
 from fairlead.model.records import ComputeResourceRecord
 from fairlead.model.requests import RunRequest
-from fairlead.model.roles import Deed
+from fairlead.model.roles import Permission
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Executors, Generation
 from fairlead.services.calls import Call
@@ -121,7 +121,7 @@ class Capacities:
     def _see(self, unit: Unit, cluster: Cluster) -> tuple[Grid | None, str]:
         """The nodes of a cluster, or why they cannot be told."""
         executor = self.executors.find(cluster)
-        governs = unit.permissions.may(Deed.GOVERN, cluster.scope)  # what went wrong may tell of the server's insides
+        governs = unit.permissions.may(Permission.ADMINISTER, cluster.scope)  # what went wrong may tell of the server's insides
         if executor is None:
             known = self.executors.tell_trouble(cluster) if governs else ""
             return None, known or f"no server executes the runs of {cluster.scope} yet"
@@ -149,13 +149,13 @@ def _find_clusters(unit: Unit, project: str | None, name: str | None) -> list[Cl
     """The clusters that are asked about, by name. A project has one, or none."""
     known = unit.organisation.clusters
     if project is not None:
-        unit.require(Deed.SEE, project, project)
+        unit.require(Permission.VIEW, project, project)
         its = find_cluster(known.values(), unit.organisation.tree.path(project))
         found = [its] if its.scope in known else []
     else:
         found = [cluster for scope, cluster in known.items() if unit.permissions.sees(scope)]
     if name is not None:
-        unit.require(Deed.SEE, f"cluster/{name}", f"cluster/{name}")
+        unit.require(Permission.VIEW, f"cluster/{name}", f"cluster/{name}")
     return sorted((each for each in found if name in (None, each.name)), key=lambda each: each.name)
 
 
@@ -203,7 +203,7 @@ def _count(record: ComputeResourceRecord, asked: Asked, grid: Grid | None) -> Of
         return offer
     sieve = Sieve(asked, grid)
     fits, more = capacity.count_more(sieve, MOST_COUNTED)
-    return replace(offer, fits_now=fits, more=more, message="" if fits else waiting.explain_wait(sieve))
+    return replace(offer, fits_now=fits, more=more, message="" if fits else wait_reasons.explain_wait(sieve))
 
 
 def _show(pool: capacity.Pool) -> Pool:

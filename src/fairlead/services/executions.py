@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 from fairlead.core import attempts, cursors
 from fairlead.core.fitting import capacity
-from fairlead.core.fitting.grids import Grid, kind_of
-from fairlead.core.fitting.wording import show_amount
+from fairlead.core.fitting.node_tables import Grid, kind_of
+from fairlead.core.fitting.formatting import show_amount
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unavailable
 from fairlead.model.nodes import Node
@@ -17,7 +17,7 @@ from fairlead.model.parsing import show
 from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, AttemptRecord, BlobRecord, EventRecord, OutcomeRecord, RunRecord
-from fairlead.model.roles import Deed
+from fairlead.model.roles import Permission
 from fairlead.model.scopes import Cluster
 from fairlead.model.states import State
 from fairlead.ports import Executor, Executors
@@ -160,7 +160,7 @@ class Executions:
         """Where runs are executed, what is there and what is free: on all clusters that the caller sees, or on one."""
         with self.units.reading(call) as unit:
             if cluster is not None:
-                unit.require(Deed.SEE, f"cluster/{cluster}", f"cluster/{cluster}")
+                unit.require(Permission.VIEW, f"cluster/{cluster}", f"cluster/{cluster}")
             seen = [each for scope, each in unit.organisation.clusters.items() if unit.permissions.sees(scope)]
             found: list[NodeView] = []
             for each in sorted(seen, key=lambda each: each.name):
@@ -259,12 +259,12 @@ def _name_of(node: Node) -> str:
     return node.name
 
 
-def find_run(unit: Unit, run_id: str, deed: Deed = Deed.SEE) -> RunRecord:
+def find_run(unit: Unit, run_id: str, permission: Permission = Permission.VIEW) -> RunRecord:
     """A run that the caller may do something with. Raise `NotFound` where it is not there for them."""
     record = unit.tx.get(RunRecord, id=run_id)
     if record is None or not unit.permissions.sees(record.scope):
         raise NotFound(f"there is no run {show(run_id)}")
-    unit.require(deed, record.scope, f"run {show(run_id)}")
+    unit.require(permission, record.scope, f"run {show(run_id)}")
     return record
 
 

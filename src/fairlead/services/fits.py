@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairlead.core import quotas
-from fairlead.core.fitting import supposing, surveying
-from fairlead.core.fitting.surveying import Survey
+from fairlead.core.fitting import what_if, fit_report
+from fairlead.core.fitting.fit_report import Survey
 from fairlead.core.planning import plan_run
 from fairlead.core.quotas import Load
 from fairlead.model.plans import Fit
 from fairlead.model.requests import RunRequest
-from fairlead.model.roles import Deed
+from fairlead.model.roles import Permission
 from fairlead.ports import Executors
 from fairlead.services.calls import Call
 from fairlead.services.executions import known_nodes
@@ -18,7 +18,7 @@ from fairlead.services.functions import name_whole
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Snapshots
 from fairlead.services.units import Units
-from fairlead.services.ways_out import WaysOut
+from fairlead.services.suggestions import Suggestions
 
 
 class Fits:
@@ -26,7 +26,7 @@ class Fits:
 
     def __init__(self, units: Units, snapshots: Snapshots, executors: Executors) -> None:
         self.units, self.snapshots, self.executors = units, snapshots, executors
-        self.ways_out = WaysOut(snapshots, executors)
+        self.suggestions = Suggestions(snapshots, executors)
 
     def judge(
         self,
@@ -41,7 +41,7 @@ class Fits:
         """What would become of a request. Nothing is kept. Raise `RequestRejected` where a node is not known."""
         scope = f"project/{project}"
         with self.units.reading(call) as unit:
-            unit.require(Deed.SEE, scope, scope)
+            unit.require(Permission.VIEW, scope, scope)
             request = name_whole(unit, scope, request)
             ground = self.snapshots.load(unit, scope, request)
             # Without nodes: what never fits is an answer here, and no violation.
@@ -55,10 +55,10 @@ class Fits:
                 why = f"no server executes the runs of {cluster.scope}"
                 if executor is not None:
                     why = f"the nodes of {cluster.scope} cannot be seen now"
-                return surveying.refuse(plan, *quotas.hold(Fit(), asked, allowances).reasons, why)
-            supposed = supposing.suppose(grid, add_nodes, without, cluster=cluster)
-            found = surveying.survey(
+                return fit_report.refuse(plan, *quotas.hold(Fit(), asked, allowances).reasons, why)
+            supposed = what_if.suppose(grid, add_nodes, without, cluster=cluster)
+            found = fit_report.survey(
                 plan, supposed, autoscaled=cluster.autoscaled, all_nodes=all_nodes, allowances=allowances
             )
-            ways = self.ways_out.find(unit, scope, request, ground, supposed.grid, allowances=allowances)
-            return replace(found, ways_out=list(ways))
+            ways = self.suggestions.find(unit, scope, request, ground, supposed.grid, allowances=allowances)
+            return replace(found, suggestions=list(ways))

@@ -12,18 +12,18 @@ from pydantic import ValidationError
 
 from fairlead.core import explaining, lifecycle, quotas
 from fairlead.core.actions import check_kept_code
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.planning import plan_run
 from fairlead.core.quotas import Load
-from fairlead.core.turns import turn_of
+from fairlead.core.queue_order import turn_of
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
 from fairlead.model.parsing import show, violations_of
-from fairlead.model.plans import Fit, Plan, Violation, WayOut
+from fairlead.model.plans import Fit, Plan, Violation, Suggestion
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord, ScheduleRecord
 from fairlead.model.requests import Function, RunRequest, merge
-from fairlead.model.roles import Deed
+from fairlead.model.roles import Permission
 from fairlead.model.states import FINAL, State
 from fairlead.ports import Executors, Tell
 from fairlead.services.calls import Call
@@ -35,7 +35,7 @@ from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Ground, Snapshots
 from fairlead.services.submissions import make_record
 from fairlead.services.units import Unit, Units, insist
-from fairlead.services.ways_out import WaysOut
+from fairlead.services.suggestions import Suggestions
 
 TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)
 
@@ -62,12 +62,12 @@ class Runs:
         tell: Tell = lambda _run_id: None,
     ) -> None:
         self.units, self.snapshots, self.executors, self.tell = units, snapshots, executors, tell
-        self.ways_out = WaysOut(snapshots, executors)
+        self.suggestions = Suggestions(snapshots, executors)
 
     def preview(self, call: Call, scope: str, request: RunRequest) -> JSON:
         """What would run, with which values and why. Nothing is kept."""
         with self.units.reading(call) as unit:
-            unit.require(Deed.SEE, scope, scope)
+            unit.require(Permission.VIEW, scope, scope)
             whole = name_whole(unit, scope, request)
             planned = self._plan(unit, scope, whole, unit.make_id(), advise=True)
             return {**planned.data, "token": planned.token}
@@ -78,7 +78,7 @@ class Runs:
             with self.units.recording(call) as unit:
                 if (before := unit.recall(RunRecord)) is not None:
                     return before
-                unit.require(Deed.WORK, scope, scope)
+                unit.require(Permission.RUN, scope, scope)
                 refuse_schedule(scope, request)
                 request = name_whole(unit, scope, request)
                 record = self._keep(unit, scope, request, self._plan_as_previewed(unit, scope, request))
@@ -93,7 +93,7 @@ class Runs:
 
     def check(self, unit: Unit, scope: str, request: RunRequest) -> RunRequest:
         """A request with the function that it names, where a run of it could be kept now; else `RequestRejected`."""
-        unit.require(Deed.WORK, scope, scope)
+        unit.require(Permission.RUN, scope, scope)
         whole = name_whole(unit, scope, request)
         planned = self._plan(unit, scope, whole, unit.make_id())
         if planned.plan.violations:
@@ -102,7 +102,7 @@ class Runs:
 
     def submit_for(self, unit: Unit, schedule: ScheduleRecord) -> RunRecord:
         """Keep a queued run for a schedule, as whoever wrote it would submit it now."""
-        unit.require(Deed.WORK, schedule.scope, schedule.scope)
+        unit.require(Permission.RUN, schedule.scope, schedule.scope)
         request = name_whole(unit, schedule.scope, _read(schedule.request))
         planned = self._plan(unit, schedule.scope, request, unit.make_id())
         return self._keep(unit, schedule.scope, request, planned, schedule=schedule.name)
@@ -112,13 +112,13 @@ class Runs:
         with self.units.recording(call) as unit:
             if (done := unit.recall(RunRecord)) is not None:
                 return done
-            before = find_run(unit, run_id, Deed.WORK)
+            before = find_run(unit, run_id, Permission.RUN)
             unit.check_revision(before)
             if not has_no_place(before):
                 message = f"run {run_id} is {before.state}, and only one that waits for a place is changed"
                 raise Conflict(message, "submit it again with other values")
             scope = before.scope if project is None else f"project/{project}"
-            unit.require(Deed.WORK, scope, scope)
+            unit.require(Permission.RUN, scope, scope)
             kept = unit.tx.get(PlanRecord, id=run_id)
             asked: JSON = {} if kept is None else kept.request
             request = _read(merge(asked, change))
@@ -165,7 +165,7 @@ class Runs:
     def delete(self, call: Call, run_id: str) -> None:
         """Forget a run that has ended."""
         with self.units.recording(call) as unit:
-            record = find_run(unit, run_id, Deed.WORK)
+            record = find_run(unit, run_id, Permission.RUN)
             unit.check_revision(record)
             if record.live:
                 raise Conflict(f"run {run_id} is {record.state}, and only what has ended is deleted", "stop it first")
@@ -174,7 +174,7 @@ class Runs:
 
     def _stop(self, call: Call, run_id: str) -> RunRecord:
         with self.units.recording(call) as unit:
-            record = find_run(unit, run_id, Deed.WORK)
+            record = find_run(unit, run_id, Permission.RUN)
             unit.check_revision(record)
             if not record.live or record.state == State.STOPPING:
                 return record
@@ -221,7 +221,7 @@ class Runs:
     def _plan(self, unit: Unit, scope: str, request: RunRequest, run_id: str, *, advise: bool = False) -> Planned:
         """The plan of a request; where that is asked, with what would make it run now."""
         ground = self.snapshots.load(unit, scope, request)
-        nodes = self.ways_out.nodes_of(unit, ground)
+        nodes = self.suggestions.nodes_of(unit, ground)
         plan = plan_run(request, ground.snapshot, run_id, nodes=nodes)
         if advise and (plan.manifests or plan.fit.verdict == "never"):
             plan = self._advise(unit, scope, request, plan, ground, nodes)
@@ -237,11 +237,11 @@ class Runs:
         """The plan with what quotas make of its fit, and with what would make it run now."""
         asked, turn = Load.of(quotas.count(plan.settings)), turn_of(unit.make_id(), request.priority or 0)
         allowances = load_allowances(unit, scope, asked, before=turn)
-        fit = self.ways_out.hold_back(unit, ground, quotas.hold(plan.fit, asked, allowances), turn)
+        fit = self.suggestions.hold_back(unit, ground, quotas.hold(plan.fit, asked, allowances), turn)
         if fit.verdict == "now":
             return plan
-        ways = self.ways_out.find(unit, scope, request, ground, nodes, allowances=allowances)
-        return replace(plan, fit=replace(fit, ways_out=ways), violations=_hint(plan.violations, ways))
+        ways = self.suggestions.find(unit, scope, request, ground, nodes, allowances=allowances)
+        return replace(plan, fit=replace(fit, suggestions=ways), violations=_hint(plan.violations, ways))
 
     def _hint(self, call: Call, scope: str, request: RunRequest, refused: RequestRejected) -> RequestRejected:
         """A refusal, with what would fit where nothing else is wrong."""
@@ -249,7 +249,7 @@ class Runs:
             return refused
         with self.units.reading(call) as unit:
             plan = self._plan(unit, scope, request, unit.make_id(), advise=True).plan
-        return RequestRejected(_hint(refused.violations, plan.fit.ways_out))
+        return RequestRejected(_hint(refused.violations, plan.fit.suggestions))
 
     def _plan_as_previewed(self, unit: Unit, scope: str, request: RunRequest) -> Planned:
         """The plan of a request; with a token the very one that was previewed, or `Conflict`."""
@@ -321,7 +321,7 @@ def _read(data: JSON) -> RunRequest:
         raise RequestRejected(violations_of(error, RunRequest)) from error
 
 
-def _hint(violations: Sequence[Violation], ways: Sequence[WayOut]) -> tuple[Violation, ...]:
+def _hint(violations: Sequence[Violation], ways: Sequence[Suggestion]) -> tuple[Violation, ...]:
     """What never fits, with the first thing that would."""
     told = f"to run now, {ways[0].message}" if ways else None
     return tuple(

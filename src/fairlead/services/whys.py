@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from fairlead.core import explaining, quotas
 from fairlead.core.attempts import is_paused
-from fairlead.core.fitting import judging
-from fairlead.core.fitting.asking import read_ask
+from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.pod_requests import read_ask
 from fairlead.core.manifests.attempts import manifests_of
-from fairlead.core.turns import QUOTA, WAITING, turn_of
+from fairlead.core.queue_order import QUOTA, WAITING, turn_of
 from fairlead.errors import NotFound
 from fairlead.model.parsing import show
 from fairlead.model.plans import Fit
@@ -24,7 +24,7 @@ from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Snapshots
 from fairlead.services.standings import find_standing
 from fairlead.services.units import Unit
-from fairlead.services.ways_out import WaysOut
+from fairlead.services.suggestions import Suggestions
 
 THEIRS = "the scheduler says: "  # before a cluster's own words, in what is kept of a run
 MOST_NODES = 5
@@ -53,7 +53,7 @@ class Whys:
 
     def __init__(self, executions: Executions, snapshots: Snapshots) -> None:
         self.executions, self.units, self.snapshots = executions, executions.units, snapshots
-        self.ways_out = WaysOut(snapshots, executions.executors)
+        self.suggestions = Suggestions(snapshots, executions.executors)
 
     def why(self, call: Call, run_id: str) -> Why:
         """Why a run is where it is; of one that waits, with the numbers of this moment and what would help."""
@@ -90,20 +90,20 @@ class Whys:
             return Fit()
         request = RunRequest.model_validate(kept.request)
         ground = self.snapshots.load(unit, run.scope, request)
-        nodes = self.ways_out.nodes_of(unit, ground)
+        nodes = self.suggestions.nodes_of(unit, ground)
         fit, load = Fit(), quotas.load_of(run)
         if nodes is not None:
             nodes = nodes.without(run.id)  # some of its pods may have a place already
             ask = read_ask(manifests_of(run, kept))
-            fit = judging.judge(ask, nodes, autoscaled=ground.snapshot.cluster.autoscaled)
+            fit = evaluation.judge(ask, nodes, autoscaled=ground.snapshot.cluster.autoscaled)
         # What has a place counts in the quotas already. What takes the place of one that waits is the last in line.
         turn = () if run.held_by is not None else load_allowances(unit, run.scope, load, before=run.turn)
         last = load_allowances(unit, run.scope, before=turn_of(unit.make_id(), run.priority), besides=run.id)
-        fit = self.ways_out.hold_back(unit, ground, quotas.hold(fit, load, turn), run.turn)
-        if fit.verdict == judging.NOW:
+        fit = self.suggestions.hold_back(unit, ground, quotas.hold(fit, load, turn), run.turn)
+        if fit.verdict == evaluation.NOW:
             return fit
-        ways = self.ways_out.find(unit, run.scope, request, ground, nodes, allowances=last, turn=turn)
-        return replace(fit, ways_out=ways)
+        ways = self.suggestions.find(unit, run.scope, request, ground, nodes, allowances=last, turn=turn)
+        return replace(fit, suggestions=ways)
 
 
 class _Queue(NamedTuple):
@@ -133,7 +133,7 @@ def _tell_details(run: RunRecord, fit: Fit, message: str, place: str) -> Iterato
         yield f"{THEIRS}{theirs}" if theirs else run.message
     if place:
         yield f"it is {place}" + (f", with priority {run.priority}" if run.priority else "")
-    if fit.verdict in (judging.LATER, judging.NEVER) and sum(fit.counts.values()) > 1 and not fit.counts["now"]:
+    if fit.verdict in (evaluation.LATER, evaluation.NEVER) and sum(fit.counts.values()) > 1 and not fit.counts["now"]:
         counts = fit.counts
         yield f"{counts['later']} of {sum(counts.values())} nodes could take it, if what is there were over"
         for node in fit.nodes[:MOST_NODES]:

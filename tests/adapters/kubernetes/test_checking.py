@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.kubernetes.checking import check_cluster
+from fairlead.adapters.kubernetes.cluster_checks import check_cluster
 from fairlead.adapters.kubernetes.clients import Refused
-from fairlead.core.access import list_permissions
+from fairlead.core.kubernetes_rbac import list_permissions
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Check
 from fairlead.model.scopes import Cluster
@@ -30,7 +30,7 @@ WELL = {
 
 
 def look(api: ScriptedApi, *projects: str, **said: Any) -> dict[str, list[Check]]:
-    """What is found, by name. All that is not well has a way out."""
+    """What is found, by name. All that is not well has a suggestion."""
     found: dict[str, list[Check]] = {}
     for check in check_cluster(api.api, Cluster(name="main", **said), projects or ["forest"]):
         assert check.state == "ok" or check.hint, check

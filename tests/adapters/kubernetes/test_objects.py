@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.kubernetes import objects
-from fairlead.core.fitting.counting import PODS, count_amounts
+from fairlead.core.fitting.pod_resources import PODS, count_amounts
 from fairlead.model.nodes import Taint
 from fairlead.model.quantities import NANOS, Quantity
 from tests.adapters.kubernetes.making import (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.kubernetes.clients import Refused
-from fairlead.adapters.kubernetes.probing import check_callbacks
+from fairlead.adapters.kubernetes.callback_probe import check_callbacks
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Check
 from fairlead.model.scopes import Cluster

@@ -6,8 +6,8 @@ import pytest
 
 from fairlead.adapters.kubernetes.clients import Refused
 from fairlead.adapters.kubernetes.objects import Main
-from fairlead.adapters.kubernetes.queueing import tell_held
-from fairlead.adapters.kubernetes.queues import Queues, find_path, read_local, read_pool, read_workload
+from fairlead.adapters.kubernetes.kueue_messages import tell_held
+from fairlead.adapters.kubernetes.kueue import Queues, find_path, read_local, read_pool, read_workload
 from fairlead.model.observations import Phase
 from fairlead.model.quantities import NANOS
 from fairlead.model.queues import Party, Share

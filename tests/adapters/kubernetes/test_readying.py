@@ -3,7 +3,7 @@
 import pytest
 
 from fairlead.adapters.kubernetes.clients import Api
-from fairlead.adapters.kubernetes.reaching import find_reach
+from fairlead.adapters.kubernetes.endpoints import find_reach
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.connections import Connection

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.kubernetes.spools import SECOND, Spool
+from fairlead.adapters.kubernetes.log_buffers import SECOND, Spool
 from fairlead.adapters.logfiles import LARGEST_RECORD, read_pieces
 
 NOW = 1_700_000_000 * SECOND

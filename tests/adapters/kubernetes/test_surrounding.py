@@ -1,6 +1,6 @@
 """Claims, volumes, classes and namespaces of a cluster, as far as it tells of them."""
 
-from fairlead.adapters.kubernetes.surrounding import Around
+from fairlead.adapters.kubernetes.scheduling_context import Around
 from fairlead.model.observations import JSON
 from tests.adapters.kubernetes.apis import ScriptedApi
 

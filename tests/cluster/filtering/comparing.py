@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.core.fitting import judging
-from fairlead.core.fitting.asking import read_pod
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.reading import read_cluster
+from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.pod_requests import read_pod
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.reading_nodes import read_cluster
 from fairlead.core.fitting.reading_volumes import read_surroundings
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.core.fitting.sifting import Sieve
+from fairlead.core.fitting.filtering import Sieve
 from tests.cluster import binaries
 
 JSON = dict[str, Any]
@@ -119,7 +119,7 @@ def find_theirs(answer: JSON) -> Verdict:
 def find_ours(sieve: Sieve, answer: JSON) -> Verdict:
     """Our verdict. The scheduler's answer says at which of its rules it stopped: ours after it are left out."""
     nodes = {
-        node.name: _leave_out_hidden(_sum_up(judging.find_reasons(sieve, node)), answer) for node in sieve.grid.nodes
+        node.name: _leave_out_hidden(_sum_up(evaluation.find_reasons(sieve, node)), answer) for node in sieve.grid.nodes
     }
     return Verdict(nodes)
 
@@ -164,7 +164,7 @@ def _compare(sieve: Sieve, answer: JSON) -> Iterator[str]:
         yield f"takes it: {_show(ours.feasible)} by our reasons, {_show(now)} by our columns"
     if not now <= best:
         yield f"takes it now, and never would: {_show(now - best)}"
-    if (judging.judge(sieve.ask, sieve.grid).verdict == judging.NOW) != bool(ours.feasible):
+    if (evaluation.judge(sieve.ask, sieve.grid).verdict == evaluation.NOW) != bool(ours.feasible):
         yield "our verdict is not what our reasons come to"
 
 

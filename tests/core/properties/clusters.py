@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from fairlead.core.fitting.asking import Ask, GpuShare
-from fairlead.core.fitting.counting import PODS
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.pod_requests import Ask, GpuShare
+from fairlead.core.fitting.pod_resources import PODS
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.model.nodes import (
     Claim,
     Device,

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.core.fitting import capacity
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sifting import Sieve, place
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.filtering import Sieve, place
 from fairlead.model.nodes import Amounts, Holding, Node, Taint
 from fairlead.model.quantities import NANOS
 

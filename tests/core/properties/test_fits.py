@@ -7,12 +7,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.core.fitting import judging, matching
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.counting import PODS
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.judging import LATER, NEVER, NOW
-from fairlead.core.fitting.sifting import Sieve, place
+from fairlead.core.fitting import evaluation, matching
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.pod_resources import PODS
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.evaluation import LATER, NEVER, NOW
+from fairlead.core.fitting.filtering import Sieve, place
 from fairlead.model.nodes import Node, Surroundings
 from tests.core.nodes import make_holding, make_node
 from tests.core.properties.clusters import EMPTY, SURROUNDINGS, ZONE, asks, clusters, grids, name_node, nodes
@@ -24,7 +24,7 @@ Change = Callable[[Grid], None]
 
 def rank(ask: Ask, grid: Grid) -> int:
     """How bad a verdict is."""
-    return RANKS[judging.judge(ask, grid).verdict]
+    return RANKS[evaluation.judge(ask, grid).verdict]
 
 
 def names(grid: Grid, positions: list[int]) -> set[str]:
@@ -35,8 +35,8 @@ def answers(ask: Ask, grid: Grid) -> object:
     """All that a grid answers, whichever way it came about."""
     sieve = Sieve(ask, grid)
     steps = (sieve.suited, sieve.open, sieve.roomy, sieve.now, sieve.large, sieve.best)
-    reasons = {node.name: list(judging.find_reasons(sieve, node)) for node in grid}
-    return judging.judge(ask, grid), [names(grid, step) for step in steps], reasons, sieve.count_now(5)
+    reasons = {node.name: list(evaluation.find_reasons(sieve, node)) for node in grid}
+    return evaluation.judge(ask, grid), [names(grid, step) for step in steps], reasons, sieve.count_now(5)
 
 
 def at_best(node: Node) -> Node:
@@ -64,10 +64,10 @@ def test_a_node_more_can_keep_off_what_is_to_be_spread() -> None:
     ask = Ask({"cpu": 10**9, PODS: 10**9}, labels={"app": "web"}, spread=(spread,))
     there = replace(make_holding(cpu=1), labels={"app": "web"})
     grid = Grid([make_node(there, name="old", labels={ZONE: "a"})])
-    assert judging.judge(ask, grid).verdict == NOW
+    assert evaluation.judge(ask, grid).verdict == NOW
     grid.put(make_node(name="new", labels={ZONE: "b"}, cpu=0))
-    assert judging.judge(ask, grid).verdict == LATER
-    assert [reason.message for reason in judging.find_reasons(Sieve(ask, grid), grid.nodes[0])] == [
+    assert evaluation.judge(ask, grid).verdict == LATER
+    assert [reason.message for reason in evaluation.find_reasons(Sieve(ask, grid), grid.nodes[0])] == [
         f"spreads pods with app=web over {ZONE}, at most 1 apart; a would have 2, and the least has 0"
     ]
 
@@ -88,13 +88,13 @@ def test_asking_for_less_never_makes_a_verdict_worse(ask: Ask, grid: Grid, data:
 @given(asks(), grids())
 def test_a_node_takes_a_pod_exactly_where_there_is_no_reason_against_it(ask: Ask, grid: Grid) -> None:
     sieve = Sieve(ask, grid)
-    assert names(grid, sieve.now) == {node.name for node in grid if not list(judging.find_reasons(sieve, node))}
+    assert names(grid, sieve.now) == {node.name for node in grid if not list(evaluation.find_reasons(sieve, node))}
 
 
 @given(asks(), grids())
 def test_a_node_could_take_a_pod_exactly_where_no_reason_against_it_lasts(ask: Ask, grid: Grid) -> None:
     sieve = Sieve(ask, grid)
-    lasting = {node.name for node in grid if any(why.lasts for why in judging.find_reasons(sieve, node))}
+    lasting = {node.name for node in grid if any(why.lasts for why in evaluation.find_reasons(sieve, node))}
     assert names(grid, sieve.best) == set(grid.names) - lasting
     assert set(sieve.now) <= set(sieve.best)
 
@@ -112,7 +112,7 @@ def test_the_order_of_nodes_does_not_matter(ask: Ask, grid: Grid, random: Random
     shuffled = list(grid)
     random.shuffle(shuffled)
     other = Grid(shuffled, grid.surroundings)
-    assert judging.judge(ask, other).verdict == judging.judge(ask, grid).verdict
+    assert evaluation.judge(ask, other).verdict == evaluation.judge(ask, grid).verdict
 
 
 @given(asks(), clusters(4), SURROUNDINGS, st.data())
@@ -164,7 +164,7 @@ def place_all(ask: Ask, grid: Grid, first: str) -> int:
     there, placed, tried = {node.name: node for node in grid}, 0, [first]
     while placed < ask.count:
         sieve = Sieve(ask, Grid(there.values(), grid.surroundings))
-        name = next((name for name in tried if not list(judging.find_reasons(sieve, there[name]))), None)
+        name = next((name for name in tried if not list(evaluation.find_reasons(sieve, there[name]))), None)
         if name is None:
             break
         there[name] = place(ask, there[name])
@@ -174,7 +174,7 @@ def place_all(ask: Ask, grid: Grid, first: str) -> int:
 
 @given(asks(6), grids(4))
 def test_a_verdict_and_its_numbers_agree(ask: Ask, grid: Grid) -> None:
-    fit, sieve = judging.judge(ask, grid), Sieve(ask, grid)
+    fit, sieve = evaluation.judge(ask, grid), Sieve(ask, grid)
     assert sum(fit.counts.values()) == len(grid)
     assert (fit.verdict == NOW) == (sieve.count_now(ask.count) == ask.count)
     assert fit.verdict != NEVER or sieve.count_best(ask.count) < ask.count
@@ -182,22 +182,22 @@ def test_a_verdict_and_its_numbers_agree(ask: Ask, grid: Grid) -> None:
     assert bool(fit.reasons) == (fit.verdict != NOW)
     assert all(fit.reasons)
     assert {node["name"] for node in fit.nodes if node["fits"]} == names(grid, sieve.now)
-    refused = list(judging.refuse(ask, grid))
+    refused = list(evaluation.refuse(ask, grid))
     assert refused or fit.verdict != NEVER
     assert all(violation.hint for violation in refused)
 
 
 @given(asks(), grids())
 def test_where_nodes_may_appear_nothing_is_never(ask: Ask, grid: Grid) -> None:
-    expected = judging.judge(ask, grid).verdict
-    assert judging.judge(ask, grid, autoscaled=True).verdict == (LATER if expected == NEVER else expected)
+    expected = evaluation.judge(ask, grid).verdict
+    assert evaluation.judge(ask, grid, autoscaled=True).verdict == (LATER if expected == NEVER else expected)
 
 
 @given(asks(), grids())
 def test_who_may_see_whose_runs_is_no_matter_for_a_verdict_and_no_hidden_name_is_told(ask: Ask, grid: Grid) -> None:
     blind = grid.seen_by(lambda _project: False)
-    fit = judging.judge(ask, blind)
-    assert fit.verdict == judging.judge(ask, grid).verdict
+    fit = evaluation.judge(ask, blind)
+    assert fit.verdict == evaluation.judge(ask, grid).verdict
     assert "train-a" not in repr((fit.nodes, fit.reasons))
 
 

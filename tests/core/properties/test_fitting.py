@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairlead.core.fitting import admission, judging
+from fairlead.core.fitting import admission, evaluation
 from fairlead.core.fitting.admission import PATIENCE_SECONDS, Waiting
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sifting import Sieve
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.filtering import Sieve
 from fairlead.model.nodes import Holding, Node, Taint
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods")
@@ -77,22 +77,22 @@ def test_nobody_overtakes_who_has_waited_for_long(queue: list[Waiting], node: No
 def test_the_first_that_fits_is_taken(queue: list[Waiting], node: Node) -> None:
     verdicts = list(admission.admit(queue[:1], node))
     for waiting, verdict in zip(queue, verdicts, strict=False):
-        assert verdict.admitted == (not list(judging.find_reasons(Sieve(waiting.ask, Grid([node])), node)))
+        assert verdict.admitted == (not list(evaluation.find_reasons(Sieve(waiting.ask, Grid([node])), node)))
 
 
 @given(ASKS, st.lists(NODES, max_size=3))
 def test_a_verdict_agrees_with_its_reasons(ask: Ask, nodes: list[Node]) -> None:
     nodes = [replace(node, name=f"box-{number}") for number, node in enumerate(nodes)]
-    fit = judging.judge(ask, Grid(nodes))
+    fit = evaluation.judge(ask, Grid(nodes))
     assert (fit.verdict == "now") == any(node["fits"] for node in fit.nodes)
     assert (fit.verdict == "never") == (not any(Sieve(ask, Grid([node])).best for node in nodes))
     assert bool(fit.reasons) == (fit.verdict != "now")
-    assert bool(list(judging.refuse(ask, Grid(nodes)))) or fit.verdict != "never"
+    assert bool(list(evaluation.refuse(ask, Grid(nodes)))) or fit.verdict != "never"
     assert not any("None" in reason for reason in fit.reasons)
 
 
 @given(ASKS, NODES)
 def test_an_empty_node_takes_what_a_full_one_takes(ask: Ask, node: Node) -> None:
     sieve = Sieve(ask, Grid([node]))
-    assume(not list(judging.find_reasons(sieve, node)))
+    assume(not list(evaluation.find_reasons(sieve, node)))
     assert sieve.best

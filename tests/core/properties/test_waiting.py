@@ -6,12 +6,12 @@ from dataclasses import replace
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from fairlead.core.fitting import judging, matching
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.grids import Grid, kind_of
-from fairlead.core.fitting.sifting import Sieve
-from fairlead.core.fitting.waiting import explain_wait
-from fairlead.core.fitting.wording import name_resource, show_amount
+from fairlead.core.fitting import evaluation, matching
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.node_tables import Grid, kind_of
+from fairlead.core.fitting.filtering import Sieve
+from fairlead.core.fitting.wait_reasons import explain_wait
+from fairlead.core.fitting.formatting import name_resource, show_amount
 from fairlead.model.nodes import Holding, Node, Taint
 from fairlead.model.quantities import NANOS
 from tests.core.properties.clusters import RESOURCES, TAINTS, TOLERATIONS, UNITS
@@ -97,10 +97,10 @@ def is_large(ask: Ask, node: Node) -> bool:
 def test_there_is_a_sentence_where_it_fits_nowhere_and_none_where_it_fits(ask: Ask, nodes: list[Node]) -> None:
     sieve = Sieve(ask, Grid(nodes))
     told = explain_wait(sieve)
-    assert bool(told) == (judging.judge(ask, Grid(nodes)).verdict != "now")
+    assert bool(told) == (evaluation.judge(ask, Grid(nodes)).verdict != "now")
     assert "\n" not in told
     assert "None" not in told
-    assert all(list(judging.find_reasons(sieve, node)) for node in nodes if node.name in told.split())
+    assert all(list(evaluation.find_reasons(sieve, node)) for node in nodes if node.name in told.split())
 
 
 @rare
@@ -189,6 +189,6 @@ def test_a_cause_that_passes_is_told_before_one_that_stays(ask: Ask, nodes: list
     """Whoever waits for room is not told of labels, and whoever could be taken elsewhere not of what is too small."""
     told = explain_wait(Sieve(ask, Grid(nodes)))
     if told.startswith(("asks for", "no node has")):
-        assert judging.judge(ask, Grid(nodes)).verdict == "never"
+        assert evaluation.judge(ask, Grid(nodes)).verdict == "never"
     if any(is_open(ask, node) and is_large(ask, node) for node in nodes) and told:
         assert told.startswith("needs ")

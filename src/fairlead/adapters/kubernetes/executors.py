@@ -9,24 +9,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fairlead.adapters.kubernetes import claims, objects, observing
-from fairlead.adapters.kubernetes.checking import check_cluster
+from fairlead.adapters.kubernetes import shared_volumes, objects, observing
+from fairlead.adapters.kubernetes.cluster_checks import check_cluster
 from fairlead.adapters.kubernetes.clients import Api, Refused, connect_from_within, path_of
 from fairlead.adapters.kubernetes.logs import Logs
 from fairlead.adapters.kubernetes.objects import Main, Pod
 from fairlead.adapters.kubernetes.observing import Surroundings
 from fairlead.adapters.kubernetes.outcomes import Outcomes
-from fairlead.adapters.kubernetes.queues import Queues
-from fairlead.adapters.kubernetes.reaching import find_reach
+from fairlead.adapters.kubernetes.kueue import Queues
+from fairlead.adapters.kubernetes.endpoints import find_reach
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.adapters.kubernetes.sampling import Sampler
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter
-from fairlead.adapters.kubernetes.surrounding import Around
+from fairlead.adapters.kubernetes.scheduling_context import Around
 from fairlead.adapters.kubernetes.views import RunView, View, belongs
 from fairlead.adapters.masking import Masker
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sifting import Sieve
-from fairlead.core.fitting.waiting import explain_wait
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.filtering import Sieve
+from fairlead.core.fitting.wait_reasons import explain_wait
 from fairlead.core.manifests.functions import read_names
 from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.core.outcomes import find_peaks
@@ -96,7 +96,7 @@ class KubernetesExecutor:
         self._reflectors += [*self.around.reflectors, *(self.queues.reflectors if self.queues is not None else ())]
         self._closed = False
         self._stopping: set[str] = set()
-        self._forgotten: set[str] = set()  # those whose objects are on their way out
+        self._forgotten: set[str] = set()  # those whose objects are on their suggestion
         self._secrets: dict[str, tuple[str, ...]] = {}
         self._delayed: dict[str, tuple[float, float, str]] = {}  # when to try again, after which pause, and why
         self._explained: dict[str, tuple[str, str]] = {}
@@ -207,11 +207,11 @@ class KubernetesExecutor:
 
     def list_volumes(self) -> list[str]:
         """The ids of shared volumes of which something is there."""
-        return claims.list_volumes(self.api, self.keeping.platform)
+        return shared_volumes.list_volumes(self.api, self.keeping.platform)
 
     def remove_volume(self, volume_id: str) -> None:
         """Remove a shared volume with all that is on it."""
-        claims.remove_volume(self.api, self.keeping.platform, volume_id)
+        shared_volumes.remove_volume(self.api, self.keeping.platform, volume_id)
 
     def list_runs(self) -> list[str]:
         """The runs of which something is there."""
@@ -388,8 +388,8 @@ class KubernetesExecutor:
 
 
 def open_executor(
-    keeping: Keeping, tell: Tell, cluster: Cluster, place_id: str, connection: Connection | None
+    keeping: Keeping, tell: Tell, cluster: Cluster, scope_id: str, connection: Connection | None
 ) -> KubernetesExecutor:
     """The executor of a cluster, which keeps what it knows in a folder of its own."""
-    own = replace(keeping, folder=keeping.folder / place_id, platform=place_id)
+    own = replace(keeping, folder=keeping.folder / scope_id, platform=scope_id)
     return KubernetesExecutor(Api(connection or connect_from_within()), cluster, own, tell)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from fairlead.core.fitting import asking, reading
-from fairlead.core.fitting.asking import Ask
+from fairlead.core.fitting import pod_requests, reading_nodes
+from fairlead.core.fitting.pod_requests import Ask
 from fairlead.core.manifests.names import PREFIX, RUN_LABEL
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.observations import JSON
@@ -161,7 +161,7 @@ def read_pod(platform: str, raw: JSON) -> Pod | None:
         "project": _project_of(meta) if run_id else "",
         "node": spec.get("nodeName", ""),
         "phase": status.get("phase", "Pending"),
-        "holding": reading.read_holding(raw),
+        "holding": reading_nodes.read_holding(raw),
         "owner": next((owner["uid"] for owner in meta.get("ownerReferences", ()) if owner.get("controller")), ""),
     }
     if not run_id:
@@ -183,7 +183,7 @@ def read_pod(platform: str, raw: JSON) -> Pod | None:
         restarts=container.get("restartCount", 0),
         running_since=read_time(state.get("running", {}).get("startedAt")),
         ended=None if ended is None else _read_ended(ended),
-        ask=None if base["node"] else asking.read_pod(spec, meta),
+        ask=None if base["node"] else pod_requests.read_pod(spec, meta),
         memory=spec["containers"][0].get("resources", {}).get("limits", {}).get("memory", ""),
     )
 
@@ -195,7 +195,7 @@ def read_node(raw: JSON) -> NodeSeen:
     return NodeSeen(
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
-        node=reading.read_node(raw),
+        node=reading_nodes.read_node(raw),
         ready=ready is not None and ready.status == "True",
         ready_since=None if ready is None else ready.since,
     )

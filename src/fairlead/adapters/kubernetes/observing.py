@@ -8,9 +8,9 @@ from functools import partial
 
 from fairlead.adapters.exits import tell_exit, tell_times
 from fairlead.adapters.kubernetes.objects import Ended, Main, Pod, Warned
-from fairlead.adapters.kubernetes.queueing import tell_held
-from fairlead.adapters.kubernetes.queues import Queues
-from fairlead.adapters.kubernetes.readying import Trouble, find_silence, find_worst, judge_served, name_end
+from fairlead.adapters.kubernetes.kueue_messages import tell_held
+from fairlead.adapters.kubernetes.kueue import Queues
+from fairlead.adapters.kubernetes.readiness import Trouble, find_silence, find_worst, judge_served, name_end
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.core.outcomes import parse_left, read_result
 from fairlead.model.observations import JSON, Observation, Phase

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from fairlead.adapters.kubernetes.objects import Condition, Main, NodeSeen, Pod, Warned
 from fairlead.core.attempts import run_of
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.model.nodes import Holding, Node, Surroundings
 
 MOST_WARNINGS = 5000

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fairlead.adapters.local.machines import GPU, Machine
-from fairlead.core.fitting.wording import show_amount
+from fairlead.core.fitting.formatting import show_amount
 from fairlead.model.observations import Check
 
 

@@ -20,7 +20,7 @@ from fairlead.adapters.local.specifying import Runtime
 from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
 from fairlead.adapters.local.watching import Watch
 from fairlead.core.attempts import run_of
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Reach, Work

@@ -10,7 +10,7 @@ from fairlead.adapters.local import ports, specifying
 from fairlead.adapters.local.machines import GPU, Machine
 from fairlead.adapters.local.specifying import Place, Runtime, gid_of
 from fairlead.adapters.local.specs import Spec
-from fairlead.core.fitting.asking import read_ask
+from fairlead.core.fitting.pod_requests import read_ask
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Work
 from fairlead.model.quantities import NANOS, Quantity

@@ -14,7 +14,7 @@ from typing import Any
 
 from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.specs import SOCKET, Identity, Mount, Spec
-from fairlead.core.fitting.asking import read_ask
+from fairlead.core.fitting.pod_requests import read_ask
 from fairlead.core.folders import BOOTSTRAP, HOME
 from fairlead.core.manifests.functions import COMMAND
 from fairlead.errors import FairleadError, StartFailed

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fairlead.core.fitting import judging
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.counting import PODS
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sifting import Sieve, place
-from fairlead.core.fitting.wording import name_resource, show_amount
+from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.pod_resources import PODS
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.filtering import Sieve, place
+from fairlead.core.fitting.formatting import name_resource, show_amount
 from fairlead.model.nodes import Node
 
 PATIENCE_SECONDS = 300.0
@@ -50,7 +50,7 @@ class Door:
         sieve = Sieve(waiting.ask, self._grid)
         fits = bool(sieve.now)
         if not fits and not sieve.best:
-            whys = [why.message for why in judging.find_reasons(sieve, self._node) if why.lasts]
+            whys = [why.message for why in evaluation.find_reasons(sieve, self._node) if why.lasts]
             return Verdict(waiting.run_id, False, "NeverFits", "; ".join(whys))
         if self._held_back:
             return Verdict(waiting.run_id, False, "HeldBack", HELD_BACK)

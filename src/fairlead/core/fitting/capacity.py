@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from fairlead.core.checking import GPU_RESOURCES
 from fairlead.core.fitting import matching
-from fairlead.core.fitting.counting import PODS
-from fairlead.core.fitting.grids import Grid, Kind
-from fairlead.core.fitting.sifting import Sieve, place
+from fairlead.core.fitting.pod_resources import PODS
+from fairlead.core.fitting.node_tables import Grid, Kind
+from fairlead.core.fitting.filtering import Sieve, place
 from fairlead.model.nodes import Amounts, Labels, Node
 
 # What the managed offers and the autoscalers call the nodes that they make alike; the first that is there counts.

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.grids import Kind, kind_of
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.node_tables import Kind, kind_of
 from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import Labels, Node, Port, Taint, Term
 

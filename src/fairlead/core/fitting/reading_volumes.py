@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairlead.core.fitting.counting import read_amounts
+from fairlead.core.fitting.pod_resources import read_amounts
 from fairlead.model.nodes import Claim, Labels, StorageClass, Surroundings, Volume
 
 BOUND = "pv.kubernetes.io/bind-completed"

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.binding import check_waiting, reaches, wait
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.volume_binding import check_waiting, reaches, wait
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.fitting.matching import show_expression
 from fairlead.core.fitting.reasons import Cause, Check, Reason
 from fairlead.model.nodes import Claim, Node, Surroundings, Volume

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fairlead.core.fitting.wording import name_resource, show_amount
+from fairlead.core.fitting.formatting import name_resource, show_amount
 from fairlead.model.queues import Party, Share, Standing
 
 MOST_NAMED = 5

@@ -5,12 +5,12 @@ from typing import Annotated, Any, ClassVar
 from fastapi import Depends, Response
 from pydantic import Field
 
-from fairlead.core.fitting.surveying import Survey
+from fairlead.core.fitting.fit_report import Survey
 from fairlead.model.names import Name
 from fairlead.model.parsing import Flag, Strict
 from fairlead.model.requests import RunRequest
-from fairlead.server.bodies import Written
-from fairlead.server.doors import Door
+from fairlead.server.request_bodies import Written
+from fairlead.server.request_context import Door
 from fairlead.server.routing import answers, make_router
 
 MOST_SAID = 100

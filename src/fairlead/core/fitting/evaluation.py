@@ -5,13 +5,13 @@ from dataclasses import replace
 from heapq import nsmallest
 from itertools import chain, islice
 
-from fairlead.core.fitting import matching, waiting
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.counting import PODS
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting import matching, wait_reasons
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.pod_resources import PODS
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.core.fitting.sifting import Sieve
-from fairlead.core.fitting.wording import name_resource, path_of, show_amount, tell_apart
+from fairlead.core.fitting.filtering import Sieve
+from fairlead.core.fitting.formatting import name_resource, path_of, show_amount, tell_apart
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.plans import Fit, Violation
 
@@ -123,7 +123,7 @@ def _sum_up(sieve: Sieve, reasons: dict[str, list[str]]) -> tuple[str, ...]:
     """Every reason of the only node; of many nodes, what it comes down to."""
     if len(sieve.grid) == 1 and sieve.ask.count == 1:
         return tuple(chain(*reasons.values()))
-    return (waiting.explain_wait(sieve),)
+    return (wait_reasons.explain_wait(sieve),)
 
 
 def _explain(resource: str, amount: int, node: Node, grid: Grid) -> str:

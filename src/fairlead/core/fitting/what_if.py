@@ -8,7 +8,7 @@ from itertools import count, islice
 
 from fairlead.core.fitting import matching
 from fairlead.core.fitting.capacity import name_gpu_type, name_group
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.telling.facts import listed
 from fairlead.errors import RequestRejected
 from fairlead.model.nodes import Node

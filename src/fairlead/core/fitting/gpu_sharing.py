@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from fairlead.core.fitting.asking import Ask, GpuShare, read_part
-from fairlead.core.fitting.counting import PODS
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting.pod_requests import Ask, GpuShare, read_part
+from fairlead.core.fitting.pod_resources import PODS
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.fitting.reasons import Cause, Check, Reason
-from fairlead.core.fitting.wording import show_amount
+from fairlead.core.fitting.formatting import show_amount
 from fairlead.model.nodes import Device, Labels, Node, Share
 from fairlead.model.quantities import NANOS
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
-from fairlead.adapters.kubernetes.offering import find_object
+from fairlead.adapters.kubernetes.capabilities import find_object
 from fairlead.core.manifests.probes import PROBE_LABEL, REACHED, render_probe
 from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON, Check

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fairlead.core.fitting.asking import leave_out_dealt, read_claims, read_terms
-from fairlead.core.fitting.counting import count_amounts, read_amounts, read_ports, round_up
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sharing import read_devices, read_shares
+from fairlead.core.fitting.pod_requests import leave_out_dealt, read_claims, read_terms
+from fairlead.core.fitting.pod_resources import count_amounts, read_amounts, read_ports, round_up
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.gpu_sharing import read_devices, read_shares
 from fairlead.model.nodes import Holding, Node, Taint
 
 ENDED = ("Succeeded", "Failed")

@@ -1,15 +1,15 @@
-"""Why a pod fits on none of many nodes now, in one sentence: the cause that stands nearest to its way out."""
+"""Why a pod fits on none of many nodes now, in one sentence: the cause that stands nearest to its suggestion."""
 
 from collections import Counter
 from collections.abc import Sequence, Sized
 
 from fairlead.core.fitting import matching
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.counting import PODS
-from fairlead.core.fitting.grids import Grid, kind_of
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.pod_resources import PODS
+from fairlead.core.fitting.node_tables import Grid, kind_of
 from fairlead.core.fitting.reasons import Cause
-from fairlead.core.fitting.sifting import Columns, Sieve
-from fairlead.core.fitting.wording import SIZES, name_resource, show_amount, tell_apart
+from fairlead.core.fitting.filtering import Columns, Sieve
+from fairlead.core.fitting.formatting import SIZES, name_resource, show_amount, tell_apart
 from fairlead.core.telling.facts import listed
 from fairlead.model.nodes import Node, Taint
 from fairlead.model.quantities import NANOS

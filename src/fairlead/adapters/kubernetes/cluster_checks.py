@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from fairlead.adapters.kubernetes import offering
+from fairlead.adapters.kubernetes import capabilities
 from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
 from fairlead.adapters.kubernetes.objects import PROJECT_LABEL
-from fairlead.adapters.kubernetes.probing import check_callbacks
-from fairlead.core.access import SYSTEM, Permission, list_permissions
+from fairlead.adapters.kubernetes.callback_probe import check_callbacks
+from fairlead.core.kubernetes_rbac import SYSTEM, RbacRule, list_permissions
 from fairlead.core.manifests import names
 from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON, Check
@@ -45,11 +45,11 @@ def check_cluster(api: Api, cluster: Cluster, projects: Sequence[str]) -> list[C
     parts: Sequence[tuple[str, Callable[[], Iterator[Check]]]] = (
         ("permissions", lambda: _check_permissions(api, cluster, looked_at)),
         ("namespaces", lambda: _check_namespaces(api, cluster, looked_at, len(projects))),
-        ("storage", lambda: offering.check_storage(api, cluster)),
-        ("runtime classes", lambda: offering.check_runtimes(api, cluster)),
-        ("gpus", lambda: offering.check_gpus(api, cluster)),
-        ("queueing", lambda: offering.check_queues(api, cluster, list(looked_at.values()), groups)),
-        ("usage", lambda: offering.check_usage(groups)),
+        ("storage", lambda: capabilities.check_storage(api, cluster)),
+        ("runtime classes", lambda: capabilities.check_runtimes(api, cluster)),
+        ("gpus", lambda: capabilities.check_gpus(api, cluster)),
+        ("queueing", lambda: capabilities.check_queues(api, cluster, list(looked_at.values()), groups)),
+        ("usage", lambda: capabilities.check_usage(groups)),
         ("callbacks", lambda: check_callbacks(api, cluster, for_probe)),
     )
     return [_check_version(version), *(check for name, look in parts for check in _look(name, look))]
@@ -105,7 +105,7 @@ def _check_permissions(api: Api, cluster: Cluster, namespaces: Namespaces) -> It
         yield Check("permissions", "ok", f"all {len(asked)} that are needed are given, those of projects {where}")
 
 
-def _may(api: Api, permission: Permission, verb: str, namespace: str) -> bool:
+def _may(api: Api, permission: RbacRule, verb: str, namespace: str) -> bool:
     resource, _, part = permission.resource.partition("/")
     attributes = {"group": permission.group, "resource": resource, "verb": verb, "namespace": namespace}
     body = {
@@ -116,14 +116,14 @@ def _may(api: Api, permission: Permission, verb: str, namespace: str) -> bool:
     return bool(api.create(REVIEWS, body)["status"].get("allowed"))
 
 
-def _describe(permission: Permission, verb: str, namespace: str) -> str:
+def _describe(permission: RbacRule, verb: str, namespace: str) -> str:
     return f"{verb} {permission.called}" + (f" in {namespace}" if namespace else "")
 
 
 def _check_namespaces(api: Api, cluster: Cluster, namespaces: Namespaces, projects: int) -> Iterator[Check]:
     """Whether the namespaces of projects are there, and theirs."""
     found = {
-        name: offering.find_object(api, path_of("v1", "namespaces", name=namespace))
+        name: capabilities.find_object(api, path_of("v1", "namespaces", name=namespace))
         for name, namespace in namespaces.items()
     }
     absent = [name for name, said in found.items() if said is None]

@@ -1,6 +1,6 @@
 """Resources and amounts in sentences, as people write them."""
 
-from fairlead.core.fitting.counting import PODS
+from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.quantities import NANOS, Form, Quantity
 
 WORDS = {"cpu": "CPU", "memory": "memory", "ephemeral-storage": "disk", PODS: "runs at once"}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.core.fitting.counting import count_amounts, read_ports
+from fairlead.core.fitting.pod_resources import count_amounts, read_ports
 from fairlead.model.nodes import Amounts, Labels, Port, Term
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import NANOS, Quantity

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairlead.core import explaining, quotas
-from fairlead.core.fitting import judging
-from fairlead.core.fitting.asking import Ask, read_ask
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.sifting import Sieve
-from fairlead.core.fitting.supposing import Added, Supposed
+from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.pod_requests import Ask, read_ask
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.filtering import Sieve
+from fairlead.core.fitting.what_if import Added, Supposed
 from fairlead.core.quotas import Allowance, Load
-from fairlead.model.plans import Fit, Plan, WayOut
+from fairlead.model.plans import Fit, Plan, Suggestion
 
 MOST_ROOM = 1000
 
@@ -52,7 +52,7 @@ class Survey:
     counts: dict[str, int] = field(default_factory=dict)
     room: int | None = None
     nodes: list[NodeFit] = field(default_factory=list)
-    ways_out: list[WayOut] = field(default_factory=list)
+    suggestions: list[Suggestion] = field(default_factory=list)
     violations: list[dict[str, Any]] = field(default_factory=list)
     supposed: Supposition = field(default_factory=Supposition)
 
@@ -71,15 +71,15 @@ def survey(
         return replace(refuse(plan), supposed=told)
     ask, grid = read_ask(plan.manifests), supposed.grid
     load = Load.of(quotas.count(plan.settings))
-    fit = quotas.hold(judging.judge(ask, grid, autoscaled=autoscaled), load, allowances)
-    room = count_room(ask, grid) if fit.verdict == judging.NOW else 0
+    fit = quotas.hold(evaluation.judge(ask, grid, autoscaled=autoscaled), load, allowances)
+    room = count_room(ask, grid) if fit.verdict == evaluation.NOW else 0
     return Survey(
         verdict=fit.verdict,
         reasons=list(fit.reasons),
         counts=dict(fit.counts),
         room=quotas.count_room(load, allowances, room),
         nodes=_list_all(ask, grid) if all_nodes else _list_nearest(fit),
-        ways_out=list(fit.ways_out),
+        suggestions=list(fit.suggestions),
         supposed=told,
     )
 
@@ -103,5 +103,5 @@ def _list_all(ask: Ask, grid: Grid) -> list[NodeFit]:
     sieve = Sieve(ask, grid)
     ranks = dict.fromkeys(sieve.best, 1) | dict.fromkeys(sieve.now, 0)
     order = sorted(range(len(grid)), key=lambda at: (ranks.get(at, 2), grid.names[at]))
-    told = ((grid.names[at], judging.tell(sieve, grid.nodes[at])) for at in order)
+    told = ((grid.names[at], evaluation.tell(sieve, grid.nodes[at])) for at in order)
     return [NodeFit(name, not reasons, reasons) for name, reasons in told]

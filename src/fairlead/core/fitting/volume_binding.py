@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from fairlead.core.fitting.matching import show_expression
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.core.fitting.selecting import selects
+from fairlead.core.fitting.label_selectors import selects
 from fairlead.model.nodes import Claim, Labels, Node, StorageClass, Surroundings, Term, Volume
 
 

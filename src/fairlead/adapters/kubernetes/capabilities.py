@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
-from fairlead.adapters.kubernetes.queues import GROUP, read_local, read_pool
+from fairlead.adapters.kubernetes.kueue import GROUP, read_local, read_pool
 from fairlead.model.observations import JSON, Check
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.scopes import Cluster

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from fairlead.core.fitting import spreading
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.grids import Grid
+from fairlead.core.fitting import topology_spread
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.fitting.reasons import Cause, Check, Reason
-from fairlead.core.fitting.selecting import Selector, compile_selector, merge_keys, selects, show_pods
+from fairlead.core.fitting.label_selectors import Selector, compile_selector, merge_keys, selects, show_pods
 from fairlead.model.nodes import Holding, Labels, Node, Term
 
 PATH = "affinity"
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 def prepare(ask: Ask, grid: Grid) -> Check | None:
     """How nodes are asked about the pods around them; None where nothing about those matters."""
-    parts = (_prepare_near, _prepare_far, _prepare_repelled, spreading.prepare)
+    parts = (_prepare_near, _prepare_far, _prepare_repelled, topology_spread.prepare)
     checks = [check for part in parts if (check := part(ask, grid)) is not None]
 
     def check_all(node: Node) -> Iterator[Reason]:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.core.fitting import judging
-from fairlead.core.fitting.asking import Ask, read_pod
-from fairlead.core.fitting.grids import Grid
-from fairlead.core.fitting.reading import ENDED
-from fairlead.core.fitting.sifting import Sieve, place
+from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.pod_requests import Ask, read_pod
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.reading_nodes import ENDED
+from fairlead.core.fitting.filtering import Sieve, place
 from fairlead.model.nodes import Node
 
 WEIGHED = ("cpu", "memory")  # by which kube-scheduler finds the node that is least taken
@@ -54,15 +54,15 @@ def place_all(queue: Iterable[Waiting], grid: Grid, *, autoscaled: bool = False)
     grid = grid.copy()
     for pod in queue:
         sieve = Sieve(pod.ask, grid)
-        verdict = judging.judge_sieve(sieve, autoscaled=autoscaled)
+        verdict = evaluation.judge_sieve(sieve, autoscaled=autoscaled)
         held_back = [f"is held back by {gate}, whatever room there is" for gate in pod.gates]
-        if verdict == judging.NOW:
+        if verdict == evaluation.NOW:
             node = min((grid.nodes[at] for at in sieve.now), key=lambda node: (-_weigh(node, pod.ask), node.name))
             if not pod.gates:
                 grid.put(place(pod.ask, node, name=pod.name))
-            yield Placed(pod.name, judging.LATER if pod.gates else verdict, None if pod.gates else node.name, held_back)
+            yield Placed(pod.name, evaluation.LATER if pod.gates else verdict, None if pod.gates else node.name, held_back)
         else:
-            reasons = judging.judge(pod.ask, grid, autoscaled=autoscaled).reasons
+            reasons = evaluation.judge(pod.ask, grid, autoscaled=autoscaled).reasons
             yield Placed(pod.name, verdict, None, [*held_back, *reasons])
 
 

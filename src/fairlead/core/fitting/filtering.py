@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nlargest
 
-from fairlead.core.fitting import matching, neighbours, sharing, volumes
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.grids import Grid, Kind
+from fairlead.core.fitting import matching, pod_affinity, gpu_sharing, volumes
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.node_tables import Grid, Kind
 from fairlead.core.fitting.reasons import Check
 from fairlead.model.nodes import Holding, Node
 
@@ -36,11 +36,11 @@ class Sieve:
         ask, grid = self.ask, self.grid
         about = (ask.near, ask.far, ask.spread, ask.labels, ask.namespace)
         key = repr((*about, ask.node_selector, ask.node_terms, ask.tolerations))
-        return grid.recall(key, lambda: neighbours.prepare(ask, grid))
+        return grid.recall(key, lambda: pod_affinity.prepare(ask, grid))
 
     @cached_property
     def _about_node(self) -> tuple[Check | None, ...]:
-        return volumes.prepare(self.ask, self.grid), sharing.prepare(self.ask, self.grid)
+        return volumes.prepare(self.ask, self.grid), gpu_sharing.prepare(self.ask, self.grid)
 
     @property
     def _lasting(self) -> list[Check]:
@@ -131,17 +131,17 @@ class Sieve:
         if self.ask.ports:
             return 1
         room = self._count([at], self.grid.capacity, MOST_ON_ONE)
-        shares = sharing.count_at_best(self.ask, self.grid.nodes[at])
+        shares = gpu_sharing.count_at_best(self.ask, self.grid.nodes[at])
         return room if shares is None else min(room, shares)
 
     def _depend(self) -> bool:
         """Whether a pod that is there changes where the next one like it can go, beyond what it takes."""
         ask = self.ask
-        return bool(ask.near or ask.far or ask.spread or ask.claims) or sharing.prepare(ask, self.grid) is not None
+        return bool(ask.near or ask.far or ask.spread or ask.claims) or gpu_sharing.prepare(ask, self.grid) is not None
 
     def _bound(self, room: int, positions: list[int]) -> int:
         """At most as many as there are places for pods that do not bear each other."""
-        places = neighbours.count_places(self.ask, self.grid, positions)
+        places = pod_affinity.count_places(self.ask, self.grid, positions)
         return room if places is None else min(room, places)
 
     def _find_starts(self, tries: int) -> list[int]:
@@ -195,6 +195,6 @@ def place(ask: Ask, node: Node, run_id: str = "", name: str | None = None) -> No
         repels=ask.far,
         ports=ask.ports,
         claims=ask.claims,
-        shares=sharing.deal(ask, node),
+        shares=gpu_sharing.deal(ask, node),
     )
     return replace(node, holdings=(*node.holdings, held))

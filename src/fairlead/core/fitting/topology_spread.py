@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from fairlead.core.fitting import matching
-from fairlead.core.fitting.asking import Ask
-from fairlead.core.fitting.grids import Grid, Kind
+from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.node_tables import Grid, Kind
 from fairlead.core.fitting.reasons import Cause, Check, Reason
-from fairlead.core.fitting.selecting import Selector, compile_selector, is_empty, merge_keys, selects, show_pods
+from fairlead.core.fitting.label_selectors import Selector, compile_selector, is_empty, merge_keys, selects, show_pods
 from fairlead.model.nodes import Labels, Node, Term
 
 HONOR = "Honor"

@@ -6,8 +6,8 @@ What changes with each Job that comes or goes is told when somebody asks: `Queue
 from collections.abc import Iterator
 
 from fairlead.adapters.kubernetes.objects import Main
-from fairlead.adapters.kubernetes.queues import ADMITTED, EVICTED, PREEMPTED, RESERVED, Held, Pool, Workload
-from fairlead.core.fitting.wording import name_resource, show_amount
+from fairlead.adapters.kubernetes.kueue import ADMITTED, EVICTED, PREEMPTED, RESERVED, Held, Pool, Workload
+from fairlead.core.fitting.formatting import name_resource, show_amount
 
 QUEUED = "Queued"
 HELD = "nothing goes on there until that is taken back"
@@ -44,7 +44,7 @@ def _tell_evicted(workload: Workload | None) -> tuple[str, list[str]]:
 
 
 def _tell_wait(main: Main, held: Held) -> Iterator[str]:
-    """What it waits for: the first of these is nearest to its way out."""
+    """What it waits for: the first of these is nearest to its suggestion."""
     queue, workload, local, pool = f"queue {main.queue}", held.workload, held.local, held.pool
     if held.absent:
         yield f"waits in {queue} of Kueue, which is not on the cluster: somebody has to install it"

@@ -6,7 +6,7 @@ from itertools import islice
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from fairlead.files.objects import JSON, PLAIN, PRINTABLE, Claim, Node, Object, Part, Pod, StorageClass, Volume
+from fairlead.files.kube_objects import JSON, PLAIN, PRINTABLE, Claim, Node, Object, Part, Pod, StorageClass, Volume
 from fairlead.model.parsing import MOST_TOLD, nearest, printable, show
 from fairlead.model.plans import Violation
 
@@ -40,12 +40,12 @@ RULES = {"missing": "required", "literal_error": "options"}
 WITHOUT = {PLAIN: "spaces and other than ASCII characters", PRINTABLE: "control characters"}
 
 
-def check_objects(objects: Iterable[JSON], where: str, otherwise: str) -> list[Violation]:
-    """Every mistake in objects of these kinds, up to a number that a reader can bear. `otherwise`: another way out."""
-    found = dict.fromkeys(violation for raw in objects for violation in _check(raw, where, otherwise))
+def check_objects(objects: Iterable[JSON], location: str, otherwise: str) -> list[Violation]:
+    """Every mistake in objects of these kinds, up to a number that a reader can bear. `otherwise`: another suggestion."""
+    found = dict.fromkeys(violation for raw in objects for violation in _check(raw, location, otherwise))
     told = list(islice(found, MOST_TOLD))
     if len(found) > MOST_TOLD:
-        told.append(Violation("", "too_many", f"has {len(found)} mistakes", "mend these first", where=where))
+        told.append(Violation("", "too_many", f"has {len(found)} mistakes", "mend these first", location=location))
     return told
 
 
@@ -56,14 +56,14 @@ def name_object(raw: JSON) -> str:
     return "/".join(printable(part) if isinstance(part, str) else show(part) for part in parts if part)
 
 
-def _check(raw: JSON, where: str, otherwise: str) -> Iterator[Violation]:
+def _check(raw: JSON, location: str, otherwise: str) -> Iterator[Violation]:
     try:
         KINDS[raw["kind"]].model_validate(raw)
     except ValidationError as error:
         for details in error.errors(include_url=False):
             for at, rule, message, hint in _translate(details):
                 path = f"{name_object(raw)}: {at}"
-                yield Violation(path, rule, message, f"{hint}, or {otherwise}", where=where)
+                yield Violation(path, rule, message, f"{hint}, or {otherwise}", location=location)
 
 
 def _translate(details: ErrorDetails) -> Iterator[tuple[str, str, str, str]]:

@@ -1,0 +1,97 @@
+"""What would make a run fit now, of what its caller may see and do."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import islice
+
+from fairlead.core import suggestions
+from fairlead.core.fitting.admission import HELD_BACK, PATIENCE_SECONDS
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.evaluation import LATER, NOW
+from fairlead.core.quotas import Allowance
+from fairlead.core.queue_order import WAITING
+from fairlead.core.suggestions import Elsewhere
+from fairlead.model.plans import Fit, Suggestion
+from fairlead.model.queries import Condition
+from fairlead.model.records import RunRecord
+from fairlead.model.requests import RunRequest
+from fairlead.model.roles import Permission
+from fairlead.ports import Executors
+from fairlead.services.executions import known_nodes
+from fairlead.services.quotas import load_allowances
+from fairlead.services.snapshots import Ground, Snapshots, load_profiles
+from fairlead.services.units import Unit
+
+MOST_CLUSTERS = 5
+
+
+class Suggestions:
+    """Finds suggestions, for whoever plans or explains a run."""
+
+    def __init__(self, snapshots: Snapshots, executors: Executors) -> None:
+        self.snapshots, self.executors = snapshots, executors
+
+    def find(
+        self,
+        unit: Unit,
+        scope: str,
+        request: RunRequest,
+        ground: Ground,
+        nodes: Grid | None,
+        *,
+        allowances: Sequence[Allowance] = (),
+        turn: Sequence[Allowance] | None = None,
+    ) -> tuple[Suggestion, ...]:
+        """What would make a request fit now; nothing where it fits, or nobody can tell.
+
+        `allowances`: what quotas leave it when it is submitted now; `turn`: what they leave it if it waits already.
+        """
+        if nodes is None:
+            return ()
+        profiles = load_profiles(unit.tx, ground)
+        elsewhere = list(self._find_elsewhere(unit, scope, request))
+        return suggestions.find_suggestions(
+            request,
+            ground.snapshot,
+            nodes,
+            profiles=profiles,
+            elsewhere=elsewhere,
+            allowances=allowances,
+            turn=turn,
+        )
+
+    def nodes_of(self, unit: Unit, ground: Ground) -> Grid | None:
+        """The nodes that the runs of a project go to, as the caller may see them."""
+        executor = self.executors.find(ground.snapshot.cluster)
+        return None if executor is None else known_nodes(unit, executor)
+
+    def hold_back(self, unit: Unit, ground: Ground, fit: Fit, turn: str) -> Fit:
+        """A fit where one before it has waited for long: on a machine without a scheduler, that comes first."""
+        cluster = ground.snapshot.cluster
+        executor = self.executors.find(cluster)
+        if fit.verdict != NOW or executor is None or executor.schedules:
+            return fit
+        long_ago = unit.now - timedelta(seconds=PATIENCE_SECONDS)
+        waiting = unit.tx.find(
+            RunRecord,
+            *WAITING,
+            Condition("cluster", "=", cluster.scope),
+            Condition("reason", "=", "Unschedulable"),
+            Condition("created_at", "<", long_ago),
+            Condition("due_at", "until", long_ago),  # it may have run since, and wait to be tried again
+            Condition("turn", "<", turn),
+            limit=1,
+        )
+        return replace(fit, verdict=LATER, reasons=(HELD_BACK,)) if waiting else fit
+
+    def _find_elsewhere(self, unit: Unit, scope: str, request: RunRequest) -> Iterator[Elsewhere]:
+        """A project of the caller's on each other cluster."""
+        tree = unit.organisation.tree
+        others = [place for place in unit.organisation.clusters if place != tree.cluster_of(scope)]
+        projects = ([f"project/{name}" for name in tree.projects_below(cluster)] for cluster in others)
+        own = ([place for place in places if unit.permissions.may(Permission.RUN, place)] for places in projects)
+        for place in islice((places[0] for places in own if places), MOST_CLUSTERS):
+            ground = self.snapshots.load(unit, place, request)
+            if (nodes := self.nodes_of(unit, ground)) is not None:
+                yield Elsewhere(ground.snapshot.project, ground.snapshot, nodes, load_allowances(unit, place))

@@ -1,0 +1,122 @@
+"""What must hold of every suggestion: taken, it makes the run fit now."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.core import quotas
+from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.planning import plan_run
+from fairlead.core.quotas import Allowance, Holder, Load
+from fairlead.core.suggestions import Elsewhere, find_suggestions
+from fairlead.model.nodes import Holding, Node
+from fairlead.model.plans import Plan, Suggestion
+from fairlead.model.requests import RunRequest, merge
+from tests.core.nodes import make_amounts, make_node
+from tests.core.test_suggestions import GPUS, make_request, make_snapshot
+
+HAS: Any = {"cpu": 32, "mem": "64Gi", "example.com/fpga": 2}
+SIZES = st.fixed_dictionaries(
+    {"cpu": st.sampled_from(["500m", "2", "7300m", "30"]), "mem": st.sampled_from(["100Mi", "3Gi", "40Gi"])},
+    optional={"gpu": st.integers(0, 8), "example.com/fpga": st.integers(1, 3)},
+)
+HOLDINGS = st.builds(
+    lambda run, size: Holding(f"id-{run}", run, {**make_amounts(**size), **make_amounts(pods=1)}, project="forest"),
+    st.sampled_from(["a", "b", "c"]),
+    SIZES,
+)
+NODES = st.builds(
+    lambda held, gpus, labels, cordoned: make_node(*held, labels=labels, cordoned=cordoned, gpu=gpus, **HAS),
+    st.lists(HOLDINGS, max_size=3),
+    st.integers(0, 8),
+    st.sampled_from([{}, {"zone": "a"}, {"zone": "b", "pool": "x"}]),
+    st.sampled_from([False, False, False, True]),
+)
+CLUSTERS = st.lists(NODES, max_size=4).map(
+    lambda nodes: Grid(replace(node, name=f"node-{number}") for number, node in enumerate(nodes))
+)
+ROOMY = CLUSTERS.map(lambda nodes: Grid([*nodes, make_node(name="roomy", labels={"zone": "a"}, gpu=8, **HAS)]))
+REQUESTS = st.builds(
+    lambda size, more, pods: make_request(
+        resources={
+            **{name: amount for name, amount in size.items() if "/" not in name},
+            **({"extended": {"example.com/fpga": size["example.com/fpga"]}} if "example.com/fpga" in size else {}),
+        },
+        **more,
+        **({"action": "serve", "replicas": pods} if pods > 1 else {}),
+    ),
+    SIZES,
+    st.sampled_from([{}, {"profile": "8xa100"}, {"node_selector": {"zone": "a"}}, {"node_selector": {"pool": "y"}}]),
+    st.sampled_from([1, 1, 1, 2, 5]),
+)
+
+
+GI = 2**30
+STEPS = {"gpu": 1, "cpu": 1000, "mem": 2 * GI, "runs": 1}
+LOADS = st.builds(Load, st.integers(0, 8), st.sampled_from([0, 500, 30_000]), st.sampled_from([0, 3 * GI, 40 * GI]))
+
+
+def make_allowance(held: dict[str, Load], others: Load, aside: Load, left: dict[str, int]) -> Allowance:
+    """A quota with so many steps left of some things. The reader does not know all who hold something of it."""
+    holders = tuple(Holder(f"id-{run}", run, load._replace(runs=1)) for run, load in held.items())
+    used = others
+    for holder in holders:
+        used = used.plus(holder.load)
+    limits = {part: max(getattr(used, part) + steps * STEPS[part], 0) for part, steps in left.items()}
+    return Allowance("department/vision", limits, used, aside, holders)
+
+
+NONE = st.just(quotas.NOTHING)
+ALLOWANCE = st.builds(
+    make_allowance,
+    st.dictionaries(st.sampled_from(["a", "b", "c"]), LOADS, min_size=1, max_size=3),
+    st.one_of(NONE, LOADS),
+    st.one_of(NONE, NONE, LOADS),
+    st.dictionaries(st.sampled_from(list(STEPS)), st.integers(-1, 4), min_size=1, max_size=2),
+)
+ALLOWANCES = st.lists(ALLOWANCE, max_size=2)
+
+
+def plan(request: RunRequest, nodes: Grid, allowances: Sequence[Allowance], cluster: str = "main") -> Plan:
+    """The plan of a request, with a fit that minds quotas."""
+    made = plan_run(request, make_snapshot(cluster=cluster), "x", nodes=nodes)
+    return replace(made, fit=quotas.hold(made.fit, Load.of(quotas.count(made.settings)), allowances))
+
+
+def take(way: Suggestion, request: RunRequest, nodes: Grid, *, last: list[Allowance], turn: list[Allowance]) -> Plan:
+    """The plan of a request once a suggestion is taken: who waits keeps its turn, who asks for something else is last."""
+    if way.kind == "wait":
+        left = Grid(_without(node, way.run_id) for node in nodes)
+        return plan(request, left, [allowance.without(way.run_id) for allowance in turn])
+    return plan(RunRequest.model_validate(merge(request.to_data(), way.change)), nodes, last)
+
+
+def _without(node: Node, run_id: str | None) -> Node:
+    return replace(node, holdings=tuple(held for held in node.holdings if held.run_id != run_id))
+
+
+@given(REQUESTS, CLUSTERS, CLUSTERS, ALLOWANCES, ALLOWANCES)
+def test_each_suggestion_makes_it_fit_now(
+    request: RunRequest, nodes: Grid, others: Grid, allowances: list[Allowance], there: list[Allowance]
+) -> None:
+    other = Elsewhere("lake", make_snapshot(cluster="east"), others, there)
+    offered: Any = {"profiles": sorted(GPUS), "elsewhere": [other], "allowances": allowances}
+    ways = find_suggestions(request, make_snapshot(), nodes, **offered)
+    assert not ways or plan(request, nodes, allowances).fit.verdict != "now"
+    for way in ways:
+        after = take(way, request, nodes, last=allowances, turn=allowances)
+        if way.project is not None:
+            after = plan(request, others, there, "east")
+        assert (after.fit.verdict, after.violations) == ("now", ()), way
+
+
+@given(REQUESTS, ROOMY, st.lists(ALLOWANCE, min_size=1, max_size=2), st.one_of(NONE, LOADS))
+def test_who_waits_keeps_its_turn_and_who_asks_for_something_else_is_the_last(
+    request: RunRequest, nodes: Grid, turn: list[Allowance], behind: Load
+) -> None:
+    last = [replace(allowance, aside=allowance.aside.plus(behind)) for allowance in turn]
+    for way in find_suggestions(request, make_snapshot(), nodes, profiles=sorted(GPUS), allowances=last, turn=turn):
+        assert take(way, request, nodes, last=last, turn=turn).fit.verdict == "now", way
