@@ -28,22 +28,22 @@ from fairlead.adapters.identity.oidc import OidcIdentity
 from fairlead.adapters.kubernetes.executors import Keeping, open_executor
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import describe_runs, find_machine
-from fairlead.adapters.local.specifying import find_runtime
+from fairlead.adapters.local.pod_to_spec import find_runtime
 from fairlead.composing import Entrance, Execution, build_services, make_id, now
 from fairlead.controllers.clocks import WaryClock
-from fairlead.controllers.fleets import Fleet
+from fairlead.controllers.executor_registry import Fleet
 from fairlead.controllers.folders import WatchedFolder
+from fairlead.controllers.launch_specs import open_secrets
 from fairlead.controllers.retention import Retention
 from fairlead.controllers.runs import Keeper, RunController
 from fairlead.controllers.schedules import Scheduler
-from fairlead.controllers.works import open_secrets
 from fairlead.errors import FairleadError
-from fairlead.model.records import PlaceRecord
+from fairlead.model.records import ScopeRecord
 from fairlead.model.scopes import PLATFORM
 from fairlead.ports import Principal, Safe, Store
 from fairlead.server.applications import create_application
-from fairlead.server.changes import Changes
-from fairlead.server.proxying.conversations import LARGEST_MESSAGE
+from fairlead.server.proxy.websockets import LARGEST_MESSAGE
+from fairlead.server.run_events import Changes
 from fairlead.services.applying import FOLDER, Apply
 from fairlead.services.calls import Call
 from fairlead.services.founding import Founding
@@ -288,7 +288,7 @@ def _keep_token(settings: Settings, founding: Founding) -> tuple[str, str]:
 
 def _read_platform_id(store: Store) -> str:
     with store.reading() as tx:
-        platform = tx.get(PlaceRecord, scope=PLATFORM)
+        platform = tx.get(ScopeRecord, scope=PLATFORM)
     assert platform is not None, "a platform was founded"
     return platform.id
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import uuid_utils
 
-from fairlead.controllers.fleets import Fleet
+from fairlead.controllers.executor_registry import Fleet
 from fairlead.files.sources import load_program
 from fairlead.ports import Executors, Identity, Login, Safe, Store, Tell
-from fairlead.server.doors import Services
+from fairlead.server.request_context import Services
 from fairlead.services.applying import Applying
 from fairlead.services.audits import Audits
 from fairlead.services.capacities import Capacities
@@ -25,10 +25,10 @@ from fairlead.services.functions import Functions
 from fairlead.services.grants import Grants
 from fairlead.services.handovers import Handovers
 from fairlead.services.logins import Logins
-from fairlead.services.places import Places
 from fairlead.services.policies import Policies
 from fairlead.services.runs import Runs
 from fairlead.services.schedules import Schedules
+from fairlead.services.scopes import Scopes
 from fairlead.services.secrets import Secrets
 from fairlead.services.serving import Serving
 from fairlead.services.settings import PlatformSettings
@@ -80,12 +80,12 @@ def build_services(
     units = Units(store, now, make_id, entrance.identity)
     snapshots = Snapshots(load_program())
     executions = Executions(units, execution.executors, execution.server_id)
-    places, policies, tokens = Places(units), Policies(units), Tokens(units)
+    scopes, policies, tokens = Scopes(units), Policies(units), Tokens(units)
     compute_resources, templates, codes = ComputeResources(units), Templates(units), Codes(units)
     runs = Runs(units, snapshots, execution.executors, execution.tell)
     services = Services(
         units=units,
-        places=places,
+        scopes=scopes,
         compute_resources=compute_resources,
         templates=templates,
         policies=policies,
@@ -108,6 +108,6 @@ def build_services(
         logins=Logins(tokens, entrance.login, link=entrance.link),
         audits=Audits(units),
         settings=PlatformSettings(units, describe),
-        applying=Applying(units, places, policies, compute_resources, templates),
+        applying=Applying(units, scopes, policies, compute_resources, templates),
     )
-    return services, Founding(units, places, tokens)
+    return services, Founding(units, scopes, tokens)

@@ -122,7 +122,7 @@ def test_python_is_told_the_same(terminal: Terminal) -> None:
 
 def test_python_is_told_where_a_project_is_on_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_desk(monkeypatch)
-    world.services.places.create(world.root, Project(name="lost"))
+    world.services.scopes.create(world.root, Project(name="lost"))
     with pytest.raises(NotFound, match="project lost is on no cluster"):
         projects.Project(cast(Connection, Desk(world)), "lost").capacity()
 
@@ -210,7 +210,7 @@ def test_a_cluster_that_cannot_be_told_of_says_why_and_one_without_compute_resou
 
 def test_that_there_is_no_cluster_is_said_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_desk(monkeypatch)
-    world.services.places.create(world.root, Project(name="lost"))
+    world.services.scopes.create(world.root, Project(name="lost"))
     assert run(tmp_path, "nodes", "capacity", "--project", "lost") == Answer(0, "", "no clusters\n")
     assert run(tmp_path, "nodes", "capacity", "--project", "lost", "--json") == Answer(0, "[]\n", "")
     assert run(tmp_path, "nodes", "ls") == Answer(0, "", "no nodes\n")

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead import composing
 from fairlead.controllers import runs
-from fairlead.controllers.fleets import Fleet
+from fairlead.controllers.executor_registry import Fleet
 from fairlead.controllers.runs import Keeper, RunController
 from fairlead.model.records import RunRecord
 from tests.contracts.executors import Kept, MemoryExecutor

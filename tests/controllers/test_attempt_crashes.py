@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.controllers import ledgers
+from fairlead.controllers import run_state
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Phase
 from tests.contracts.executors import MemoryExecutor
@@ -57,7 +57,7 @@ def test_what_is_kept_of_a_try_and_what_comes_next_are_kept_together(
     before = platform.run(run)
     fail(platform, run, "NodeLost")
     with monkeypatch.context() as killing:
-        killing.setattr(ledgers, "_record_attempt", kill)
+        killing.setattr(run_state, "_record_attempt", kill)
         with pytest.raises(Killed):
             controller.tend(run)
     assert platform.run(run) == before

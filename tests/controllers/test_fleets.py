@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.safes import KeySafe, parse_keys
-from fairlead.controllers.fleets import Fleet
+from fairlead.controllers.executor_registry import Fleet
 from fairlead.core import connecting
 from fairlead.errors import Unavailable
 from fairlead.model.connections import Connection
-from fairlead.model.records import PlaceRecord, SecretRecord
+from fairlead.model.records import ScopeRecord, SecretRecord
 from fairlead.model.scopes import Cluster
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore
@@ -40,7 +40,7 @@ class Network:
         self.store = MemoryStore()
         self.opened: list[Remote] = []
         self.broken: dict[str, Exception] = {}
-        keep(self.store, make(PlaceRecord, "p", kind="platform", name="platform", scope="platform", parent=None))
+        keep(self.store, make(ScopeRecord, "p", kind="platform", name="platform", scope="platform", parent=None))
         self.fleet = Fleet({}, self.store, SAFE, self.connect)
 
     def connect(self, cluster: Cluster, _place_id: str, connection: Connection | None) -> Remote:
@@ -53,7 +53,7 @@ class Network:
     def add(self, name: str, *, kubeconfig: bool = True) -> Cluster:
         """A cluster, with a way to it."""
         scope = f"cluster/{name}"
-        keep(self.store, make(PlaceRecord, name, kind="cluster", name=name, scope=scope))
+        keep(self.store, make(ScopeRecord, name, kind="cluster", name=name, scope=scope))
         if kubeconfig:
             content = connecting.format_kept(connecting.choose(make_kubeconfig(), None))
             sealed = SAFE.seal(content, f"k-{name}")
@@ -77,7 +77,7 @@ def test_a_cluster_is_connected_to_once_and_let_go_when_it_is_gone(network: Netw
     assert remote.connection.server == SERVER
     assert (network.fleet.find(main), network.fleet.find(bare), network.fleet.find(None)) == (remote, None, None)
     with network.store.changing("organisation", "assets") as tx:
-        for kind, record_id in ((SecretRecord, "k-main"), (PlaceRecord, "main")):
+        for kind, record_id in ((SecretRecord, "k-main"), (ScopeRecord, "main")):
             found = tx.get(kind, id=record_id)
             tx.remove(found)
     network.fleet.refresh()
@@ -89,10 +89,10 @@ def test_a_cluster_that_has_changed_is_connected_to_anew(network: Network, what:
     main, other = network.add("main"), network.add("other")
     network.fleet.refresh()
     first, second = network.opened
-    kind, record_id = (PlaceRecord, "main") if what == "the cluster" else (SecretRecord, "k-main")
+    kind, record_id = (ScopeRecord, "main") if what == "the cluster" else (SecretRecord, "k-main")
     with network.store.changing("organisation", "assets") as tx:
         found: Any = tx.get(kind, id=record_id)
-        details = {"details": {**found.details, "autoscaled": True}} if kind is PlaceRecord else {}
+        details = {"details": {**found.details, "autoscaled": True}} if kind is ScopeRecord else {}
         tx.save(replace(found, revision=found.revision + 1, **details))
     network.fleet.refresh()
     (renewed,) = network.opened[2:]

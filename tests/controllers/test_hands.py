@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fairlead.controllers import hands
-from fairlead.controllers.hands import Hands
+from fairlead.controllers import work_queue
+from fairlead.controllers.work_queue import Hands
 from tests.databases import wait_until
 
 Make = Callable[[Callable[[str], None]], Hands]
@@ -69,7 +69,7 @@ def test_of_one_run_nothing_is_done_twice_at_once_and_what_is_said_meanwhile_is_
 
 
 def test_not_more_is_done_at_once_than_there_are_hands(make_hands: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hands, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(work_queue, "MOST_AT_ONCE", 2)
     work = Work()
     own = make_hands(work)
     for run_id in "abcd":
@@ -82,7 +82,7 @@ def test_not_more_is_done_at_once_than_there_are_hands(make_hands: Make, monkeyp
 
 
 def test_at_the_end_what_was_begun_is_finished_and_nothing_more_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hands, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(work_queue, "MOST_AT_ONCE", 1)
     work = Work()
     own = Hands(work)
     for run_id in "abc":

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.controllers.fleets import Fleet
+from fairlead.controllers.executor_registry import Fleet
 from fairlead.controllers.retention import UNUSED_CODE, Retention
 from fairlead.errors import Unavailable
 from fairlead.model.holdings import SharedVolume

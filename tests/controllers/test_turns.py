@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.controllers import ledgers, runs, turns
+from fairlead.controllers import queue_order, run_state, runs
 from fairlead.model.records import RunRecord
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore, MemoryTransaction
@@ -194,7 +194,7 @@ def test_a_run_that_passes_its_quota_and_finds_no_room_is_told_of_the_room(platf
 def test_however_many_a_quota_holds_they_hide_nobody(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "MOST_WAITING", 3)
     monkeypatch.setattr(runs, "FEW_WAITING", 2)
-    monkeypatch.setattr(turns, "MOST_HELD", 2)
+    monkeypatch.setattr(queue_order, "MOST_HELD", 2)
     platform.world.put_policy(HOME, quota={"runs": 1})
     sweep, controller = [platform.submit(HOME) for _ in range(9)], platform.control()
     for _ in range(4):
@@ -324,7 +324,7 @@ def test_servers_that_claim_at_once_never_exceed_a_quota(
 
     def has_room(*asked: Any) -> bool:
         """Count, and give the other one the time to count the same before anything is claimed."""
-        found = turns.has_room(*asked)
+        found = queue_order.has_room(*asked)
         with contextlib.suppress(threading.BrokenBarrierError):
             counted.wait(0.1)
         return found
@@ -333,7 +333,7 @@ def test_servers_that_claim_at_once_never_exceed_a_quota(
         for run in submitted[number::2]:
             controllers[number].ledger.claim(platform.run(run.id))
 
-    monkeypatch.setattr(ledgers, "has_room", has_room)
+    monkeypatch.setattr(run_state, "has_room", has_room)
     with database_store.reading() as tx:
         for controller in controllers:
             controller.ledger.know(tx)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from fairlead.core import quotas
+from fairlead.core.queue_order import Bounds, Line
 from fairlead.core.quotas import Allowance, Holder, Load
 from fairlead.core.trees import Tree
-from fairlead.core.turns import Bounds, Line
 from fairlead.model.plans import Fit
 from fairlead.model.policies import Quota
 from fairlead.model.queries import Condition

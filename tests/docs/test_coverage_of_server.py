@@ -10,8 +10,8 @@ from fairlead.model.columns import COLUMNS
 from fairlead.model.records import AuditRecord, ComputeResourceRecord
 from fairlead.model.roles import Role
 from fairlead.model.scopes import KINDS, PLATFORM
-from fairlead.server.failures import STATUSES
-from fairlead.server.listings import WORDS
+from fairlead.server.list_params import WORDS
+from fairlead.server.problem_details import STATUSES
 from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.templates import Templates
 from fairlead.settings import Settings

@@ -10,8 +10,8 @@ import structlog
 
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.model.observations import Reach
-from fairlead.server.proxying.connections import Connections
-from fairlead.server.proxying.exchanges import Means
+from fairlead.server.proxy.connections import Connections
+from fairlead.server.proxy.http import Means
 from tests.server.samples import fill
 from tests.server.sites import Operation, Site, open_site, operations_of
 from tests.server.stages import Stage, open_stage

@@ -17,10 +17,10 @@ from starlette.testclient import TestClient
 
 from fairlead.adapters import safes
 from fairlead.composing import Entrance, Execution, build_services, make_id
-from fairlead.controllers.fleets import Fleet
+from fairlead.controllers.executor_registry import Fleet
 from fairlead.ports import Store
 from fairlead.server.applications import create_application
-from fairlead.server.doors import Services
+from fairlead.server.request_context import Services
 from fairlead.services.founding import Founding
 from tests.server.machines import Machine
 

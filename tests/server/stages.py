@@ -13,7 +13,7 @@ from fairlead.composing import Entrance
 from fairlead.model.observations import Reach
 from fairlead.model.records import RunRecord
 from fairlead.ports import Store
-from fairlead.server.proxying.exchanges import Means
+from fairlead.server.proxy.http import Means
 from tests.server.machines import Machine
 from tests.server.sites import Site, build_site
 from tests.server.upstreams import PATIENCE, listen, serving

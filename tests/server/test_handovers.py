@@ -11,7 +11,7 @@ from fairlead import run_files
 from fairlead.adapters import safes
 from fairlead.model.records import RunRecord
 from fairlead.run_tokens import seal_run_token
-from fairlead.server import bodies
+from fairlead.server import request_bodies
 from fairlead.services.handovers import LARGEST_FILE
 from tests.server.conftest import Lines
 from tests.server.samples import CODE, DIGEST, SCRIPT, address_of, body_of, fill
@@ -57,7 +57,7 @@ def test_a_run_fetches_its_code_and_hands_over_its_files(run: tuple[Site, str, s
     site, run_id, token = run
     code = site.ask("GET", f"/runs/{run_id}/code", token=token)
     assert (code.status_code, code.content, code.headers["content-type"]) == (200, CODE, "application/gzip")
-    size = 3 * bodies.IN_MEMORY + 5
+    size = 3 * request_bodies.IN_MEMORY + 5
     for path, content in (("output/a%20b/%C3%A9%3F", b"x" * size), ("result.json", b'{"kind": "json", "value": 1}')):
         answer = hand_over(site, run_id, path, content, token)
         assert told(answer)["size"] == len(content)

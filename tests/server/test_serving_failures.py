@@ -278,7 +278,7 @@ def test_slow_runs_keep_nobody_else_from_being_answered(stage: Stage, reach: Rea
 def test_a_run_has_so_many_connections_and_no_more(
     hasty_stage: Stage, program: Program, reach: Reach, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead.server.proxying.connections.WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("fairlead.server.proxy.connections.WAIT_SECONDS", 0.2)
     run_id, headers = hasty_stage.serve(reach), {"Authorization": f"Bearer {hasty_stage.site.token}"}
     address = f"/served/{run_id}/events"
     with (

@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from fairlead.model.observations import Reach
-from fairlead.server.proxying.headers import make_answer_headers
-from fairlead.server.proxying.targets import Target
+from fairlead.server.proxy.headers import make_answer_headers
+from fairlead.server.proxy.targets import Target
 from tests.server.sites import COOKIE
 from tests.server.stages import Stage
 from tests.server.upstreams import PATIENCE, Program, headers_of, read_all

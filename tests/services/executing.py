@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead import composing, packing
-from fairlead.controllers.fleets import Fleet
+from fairlead.controllers.executor_registry import Fleet
 from fairlead.controllers.runs import Keeper, RunController
 from fairlead.model.queries import Condition
 from fairlead.model.records import EventRecord, OutcomeRecord, RunRecord

@@ -10,7 +10,7 @@ import yaml
 
 from fairlead import composing
 from fairlead.adapters.safes import KeySafe, parse_keys
-from fairlead.controllers.fleets import Fleet
+from fairlead.controllers.executor_registry import Fleet
 from fairlead.core import connecting
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.holdings import SharedVolume
@@ -94,7 +94,7 @@ def test_nothing_secret_is_anywhere_to_be_read(world: World) -> None:
         services.connections.put(root, MAIN, TEXT, None),
     ]
     shown += [services.connections.get(root, MAIN), services.connections.check(root, MAIN)]
-    shown += [services.places.get(root, MAIN), services.secrets.page(root, FOREST, listing())]
+    shown += [services.scopes.get(root, MAIN), services.secrets.page(root, FOREST, listing())]
     shown += [services.applying.export(root), world.preview()]
     services.connections.delete(root, MAIN)
     shown.append(world.audit())
@@ -127,18 +127,18 @@ def test_a_project_may_have_a_secret_of_that_name(world: World) -> None:
     put(world)
     assert world.submit(secrets=["KUBECONFIG"]).uses == ["secret/KUBECONFIG"]
     with pytest.raises(Conflict, match="secret KUBECONFIG"):
-        world.services.places.delete(world.root, FOREST)
+        world.services.scopes.delete(world.root, FOREST)
 
 
 @pytest.mark.every_store
 def test_a_kubeconfig_goes_with_its_cluster_and_follows_its_name(world: World) -> None:
     services, root = world.services, world.root
-    services.places.create(root, Cluster(name="spare"))
+    services.scopes.create(root, Cluster(name="spare"))
     put(world, scope="cluster/spare")
-    services.places.edit(root, "cluster/spare", {"name": "other"})
+    services.scopes.edit(root, "cluster/spare", {"name": "other"})
     assert kept(world, "cluster/spare") is None
     assert services.connections.get(root, "cluster/other").server == SERVER
-    services.places.delete(root, "cluster/other")
+    services.scopes.delete(root, "cluster/other")
     assert kept(world, "cluster/other") is None
     assert ("kubeconfig.delete", "KUBECONFIG") in world.told()
 
@@ -146,7 +146,7 @@ def test_a_kubeconfig_goes_with_its_cluster_and_follows_its_name(world: World) -
 def test_a_cluster_in_which_something_lives_keeps_its_kubeconfig(world: World) -> None:
     put(world)
     with pytest.raises(Conflict) as caught:
-        world.services.places.delete(world.root, MAIN)
+        world.services.scopes.delete(world.root, MAIN)
     assert [kind for kind, _ in users_of(caught)] == ["department", "department"]
     assert kept(world) is not None
 
@@ -205,7 +205,7 @@ def test_only_clusters_are_reached(world: World, scope: str) -> None:
     [({"executor": "local"}, "executor: local"), ({"connection": "in_cluster"}, "connection: in_cluster")],
 )
 def test_who_is_reached_otherwise_needs_none(world: World, said: dict[str, Any], told: str) -> None:
-    world.services.places.create(world.root, Cluster(name="near", **said))
+    world.services.scopes.create(world.root, Cluster(name="near", **said))
     with pytest.raises(Conflict, match=f"cluster/near has {told}"):
         put(world, scope="cluster/near")
 
@@ -262,8 +262,8 @@ def test_a_check_asks_the_executor_about_the_projects_on_the_cluster(
     executor = Asked()
     execution = composing.Execution(Fleet({"kubernetes": executor}))
     world = found_world(memory_store, monkeypatch, execution=execution)
-    world.services.places.create(world.root, Cluster(name="spare"))
-    world.services.places.create(world.root, Project(name="elsewhere", parent="cluster/spare"))
+    world.services.scopes.create(world.root, Cluster(name="spare"))
+    world.services.scopes.create(world.root, Project(name="elsewhere", parent="cluster/spare"))
     assert world.services.connections.check(world.root, MAIN) == [Check("all", "ok", "is well")]
     assert executor.projects == ["forest", "lake", "meadow"]
 
@@ -288,7 +288,7 @@ def test_where_nobody_executes_the_check_says_what_is_missing(world: World) -> N
     put(world)
     (check,) = services.connections.check(root, MAIN)
     assert (check.state, "kubeconfig" in check.message) == ("problem", False)
-    services.places.create(root, Cluster(name="box", executor="local"))
+    services.scopes.create(root, Cluster(name="box", executor="local"))
     (check,) = services.connections.check(root, "cluster/box")
     assert "machine" in check.message
 
@@ -307,9 +307,9 @@ def test_a_cluster_with_live_runs_stays_where_it_is(world: World) -> None:
 
 
 def test_volumes_on_a_cluster_are_not_left_behind(world: World) -> None:
-    places, root = world.services.places, world.root
+    scopes, root = world.services.scopes, world.root
     world.services.volumes.create(root, FOREST, SharedVolume.model_validate({"name": "sets", "size": "1Gi"}))
-    places.edit(root, MAIN, {"namespace": "ai-{project}"})  # nobody has executed anything there yet
+    scopes.edit(root, MAIN, {"namespace": "ai-{project}"})  # nobody has executed anything there yet
     put(world)
     for scope, change in (
         (MAIN, {"namespace": "{project}"}),
@@ -317,7 +317,7 @@ def test_volumes_on_a_cluster_are_not_left_behind(world: World) -> None:
         (FOREST, {"parent": "platform"}),
     ):
         with pytest.raises(Conflict, match="volume sets is in namespace ai-forest"):
-            places.edit(root, scope, change)
-    places.edit(root, MAIN, {"name": "prod"})
+            scopes.edit(root, scope, change)
+    scopes.edit(root, MAIN, {"name": "prod"})
     world.services.volumes.delete(root, FOREST, "sets")
-    places.edit(root, FOREST, {"name": "woods"})
+    scopes.edit(root, FOREST, {"name": "woods"})

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from fairlead import composing
-from fairlead.controllers.fleets import Fleet
+from fairlead.controllers.executor_registry import Fleet
 from fairlead.core.attempts import execution_of
 from fairlead.errors import Conflict, FairleadError, Unauthenticated, Unavailable
 from fairlead.model.observations import Reach

@@ -27,7 +27,7 @@ from fairlead.model.requests import RunRequest
 from fairlead.model.roles import Grant
 from fairlead.model.scopes import Cluster, Department, Project
 from fairlead.ports import Principal, Store
-from fairlead.server.doors import Services
+from fairlead.server.request_context import Services
 from fairlead.services.calls import Call
 from fairlead.services.founding import Founding
 from fairlead.services.listing import Listing
@@ -141,9 +141,9 @@ def found_world(
     """The services over a new store, with a tree."""
     world = make_world(store, monkeypatch, execution=execution)
     world.founding.found(["user:root"])
-    with world.services.places.units.changing(world.root, "organisation") as unit:  # one commit instead of six
+    with world.services.scopes.units.changing(world.root, "organisation") as unit:  # one commit instead of six
         for place in tree:
-            world.services.places.add(unit.refreshed(), place)
+            world.services.scopes.add(unit.refreshed(), place)
     return world
 
 
@@ -170,7 +170,7 @@ def refused(caught: pytest.ExceptionInfo[RequestRejected]) -> list[tuple[str, st
 
 
 def check_texts(violations: Sequence[Violation]) -> None:
-    """Every violation has a message and, mostly, a way out; none shows Python's insides."""
+    """Every violation has a message and, mostly, a suggestion; none shows Python's insides."""
     assert violations
     for violation in violations:
         assert violation.message
@@ -184,7 +184,7 @@ def users_of(caught: pytest.ExceptionInfo[Conflict]) -> list[tuple[str, str]]:
 
 
 def says(caught: pytest.ExceptionInfo[FairleadError]) -> str:
-    """What an error tells people, with the way out."""
+    """What an error tells people, with the suggestion."""
     return f"{caught.value} -> {caught.value.hint}"
 
 

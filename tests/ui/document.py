@@ -4,7 +4,7 @@ import json
 from typing import cast
 
 from fairlead.server.applications import create_application
-from fairlead.server.doors import Services
+from fairlead.server.request_context import Services
 from tests.architecture.modules import ROOT
 
 FILE = ROOT / "ui" / "openapi.json"

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from functools import partial
 
+from fairlead.controllers.queue_order import Round, open_round
 from fairlead.controllers.run_state import Ledger
 from fairlead.controllers.steps import attempt
-from fairlead.controllers.queue_order import Round, open_round
 from fairlead.core.attempts import execution_of
 from fairlead.core.fitting.admission import Door, Waiting
 from fairlead.core.fitting.pod_requests import Ask, read_ask

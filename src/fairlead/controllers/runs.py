@@ -9,12 +9,12 @@ from typing import Any
 import structlog
 
 from fairlead.controllers.admissions import Admissions
-from fairlead.controllers.work_queue import Hands
 from fairlead.controllers.idle_culling import Idlers
-from fairlead.controllers.run_state import AUTHOR, Ledger
-from fairlead.controllers.retention import forget_tries
-from fairlead.controllers.steps import attempt
 from fairlead.controllers.launch_specs import Incomplete, load_work
+from fairlead.controllers.retention import forget_tries
+from fairlead.controllers.run_state import AUTHOR, Ledger
+from fairlead.controllers.steps import attempt
+from fairlead.controllers.work_queue import Hands
 from fairlead.core import attempts, lifecycle
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.core.lifecycle import Act, Decision

@@ -11,12 +11,11 @@ from fastapi.routing import APIRoute
 
 import fairlead
 from fairlead.ports import MakeId
-from fairlead.server import describing, failures, pages
-from fairlead.server.changes import Changes
-from fairlead.server.doors import THREADS, THREADS_ASIDE, THREADS_PATIENT, Services
-from fairlead.server.gates import Gate, Measures
-from fairlead.server.proxying.exchanges import Means
-from fairlead.server.proxying.proxies import Proxy
+from fairlead.server import openapi, problem_details, web_ui
+from fairlead.server.middleware import Gate, Measures
+from fairlead.server.proxy.http import Means
+from fairlead.server.proxy.middleware import Proxy
+from fairlead.server.request_context import THREADS, THREADS_ASIDE, THREADS_PATIENT, Services
 from fairlead.server.routes import (
     access,
     capacity,
@@ -26,18 +25,19 @@ from fairlead.server.routes import (
     executions,
     files,
     fit,
-    handovers,
     health,
-    holdings,
-    places,
     policies,
+    project_objects,
+    run_uploads,
     runs,
     schedules,
+    scopes,
     serving,
     sessions,
     templates,
 )
 from fairlead.server.routing import API
+from fairlead.server.run_events import Changes
 from fairlead.services.serving import ServedHosts
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -47,13 +47,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     serving.router,
     events.router,
     capacity.router,
-    handovers.router,
+    run_uploads.router,
     compute_resources.router,
-    places.router,
+    scopes.router,
     connections.router,
     templates.router,
     policies.router,
-    holdings.router,
+    project_objects.router,
     schedules.router,
     access.router,
     files.router,
@@ -116,10 +116,10 @@ def create_application(
     app.state.limiter_aside = CapacityLimiter(THREADS_ASIDE)
     app.state.limiter_patient = CapacityLimiter(THREADS_PATIENT)
     app.state.hosts = hosts = ServedHosts.of(url, served_host)
-    pages.install(app, page)
+    web_ui.install(app, page)
     app.state.routes = [route for route in app.routes if isinstance(route, APIRoute)]
-    app.openapi = lambda: describing.describe(app, app.state.routes)  # type: ignore[method-assign]
-    failures.install(app)
+    app.openapi = lambda: openapi.describe(app, app.state.routes)  # type: ignore[method-assign]
+    problem_details.install(app)
     app.add_middleware(Gate, measures=measures, make_id=make_id)
     means.is_ending = lambda: bool(app.state.is_ending())
     app.add_middleware(Proxy, services=services, hosts=hosts, means=means, measures=measures, make_id=make_id)

@@ -8,8 +8,8 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.convertors import PathConvertor, register_url_convertor
 
-from fairlead.server.failures import PROBLEM, TITLES
-from fairlead.server.listings import refuse_unknown
+from fairlead.server.list_params import refuse_unknown
+from fairlead.server.problem_details import PROBLEM, TITLES
 
 API = "/api/v1"
 BYTES: dict[str, Any] = {"type": "string", "format": "binary"}

@@ -56,25 +56,25 @@ COMPONENTS: Mapping[str, Schema] = {
     "Finding": _object(
         "A violation or a warning: where, which rule, what was found, what to do, and whose rule it is.",
         {"path": TEXT, "rule": TEXT, "message": TEXT, "hint": {"type": ["string", "null"]}, "source": _SOURCE},
-        asked={**refer("Stated"), "description": "of a warning: what was asked for and lost"},
-        where={**TEXT, "description": "the document in which it was found"},
+        requested={**refer("EffectiveValue"), "description": "of a warning: what was asked for and lost"},
+        location={**TEXT, "description": "the document in which it was found"},
     ),
     "Setting": _object(
         "One resolved value: who set it, whom it overrode, with whose values it was combined, and how it came about.",
-        {"path": TEXT, "value": {}, "source": refer("Source"), "overrode": many(refer("Stated"))},
-        combined=many(refer("Stated")),
-        why=TEXT,
+        {"path": TEXT, "value": {}, "source": refer("Source"), "overridden": many(refer("EffectiveValue"))},
+        combined=many(refer("EffectiveValue")),
+        reason=TEXT,
     ),
-    "StatedRule": _object(
+    "EffectiveRule": _object(
         "What holds at a path: the bounds that are said, each with its source.",
         {},
-        min=many(refer("Stated")),
-        max=many(refer("Stated")),
-        options=many(refer("Stated")),
-        required=refer("Stated"),
-        locked=refer("Stated"),
+        min=many(refer("EffectiveValue")),
+        max=many(refer("EffectiveValue")),
+        options=many(refer("EffectiveValue")),
+        required=refer("EffectiveValue"),
+        locked=refer("EffectiveValue"),
     ),
-    "StatedQuota": _object(
+    "EffectiveQuota": _object(
         "The quota of one scope: the amounts that are said, and what of them is used.",
         {"scope": TEXT, "used": refer("Used")},
         gpu=_COUNT,
@@ -97,8 +97,8 @@ FIELDS: Mapping[str, Mapping[str, Schema]] = {
     "Survey": {"violations": many(refer("Finding"))},
     "Me": {"roles": many(refer("RoleAtScope"))},
     "EffectivePolicy": {
-        "rules": {"type": "object", "additionalProperties": refer("StatedRule")},
-        "quotas": many(refer("StatedQuota")),
+        "rules": {"type": "object", "additionalProperties": refer("EffectiveRule")},
+        "quotas": many(refer("EffectiveQuota")),
     },
 }
 # What is left out where there is nothing to say. All other fields of answers are always there.

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from fairlead.errors import FairleadError
 from fairlead.model.observations import LogEntry, LogPage
-from fairlead.server.doors import OpenDoor
+from fairlead.server.request_context import OpenDoor
 from fairlead.services.calls import Call
 
 AT_ONCE = 256 * 1024

@@ -7,10 +7,10 @@ from functools import cached_property
 
 from fairlead.core import permissions
 from fairlead.core.permissions import Permissions
+from fairlead.core.queue_order import Bounds
 from fairlead.core.trees import Tree, read_cluster
-from fairlead.core.turns import Bounds
 from fairlead.model.policies import Policy
-from fairlead.model.records import SETTINGS, GrantRecord, PlaceRecord, PolicyRecord, SettingsRecord, TokenRecord
+from fairlead.model.records import SETTINGS, GrantRecord, PolicyRecord, ScopeRecord, SettingsRecord, TokenRecord
 from fairlead.model.requirements import Requirements
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Principal, Transaction
@@ -22,7 +22,7 @@ class Organisation:
     """All that changes rarely, as of one generation."""
 
     generation: int
-    places: Mapping[str, PlaceRecord]
+    scopes: Mapping[str, ScopeRecord]
     policies: Mapping[str, PolicyRecord]
     grants: tuple[GrantRecord, ...]
     defaults: Requirements
@@ -35,7 +35,7 @@ class Organisation:
         settings = tx.get(SettingsRecord, id=SETTINGS)
         return cls(
             generation=generation,
-            places={place.scope: place for place in tx.find(PlaceRecord)},
+            scopes={place.scope: place for place in tx.find(ScopeRecord)},
             policies={policy.scope: policy for policy in tx.find(PolicyRecord)},
             grants=tuple(tx.find(GrantRecord)),
             defaults=Requirements.model_validate(settings.defaults if settings else {}),
@@ -44,12 +44,12 @@ class Organisation:
     @cached_property
     def tree(self) -> Tree:
         """Who stands above whom."""
-        return Tree({scope: place.parent for scope, place in self.places.items() if place.parent is not None})
+        return Tree({scope: place.parent for scope, place in self.scopes.items() if place.parent is not None})
 
     @cached_property
     def clusters(self) -> dict[str, Cluster]:
         """The clusters by scope."""
-        return {scope: read_cluster(place) for scope, place in self.places.items() if place.kind == "cluster"}
+        return {scope: read_cluster(place) for scope, place in self.scopes.items() if place.kind == "cluster"}
 
     def clusters_near(self, scope: str) -> list[Cluster]:
         """The clusters that a scope is on or that are below it."""

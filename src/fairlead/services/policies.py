@@ -9,8 +9,8 @@ from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.core.policies import effective
 from fairlead.core.policies.effective import EffectivePolicy
+from fairlead.core.queue_order import COUNTED_BY, HOLDING
 from fairlead.core.quotas import Held, Used
-from fairlead.core.turns import COUNTED_BY, HOLDING
 from fairlead.errors import NotFound, RequestRejected
 from fairlead.model.parsing import nearest, show
 from fairlead.model.plans import Violation
@@ -18,7 +18,7 @@ from fairlead.model.policies import Policy
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.model.records import JSON, ComputeResourceRecord, PlanRecord, PolicyRecord, RunRecord, TemplateRecord
 from fairlead.model.requests import RunRequest
-from fairlead.model.roles import Deed
+from fairlead.model.roles import Permission
 from fairlead.model.scopes import PLATFORM
 from fairlead.services.calls import Call
 from fairlead.services.listing import Listing, load_page
@@ -69,7 +69,7 @@ class Policies:
     def put(self, call: Call, scope: str, policy: Policy, *, force: bool = False) -> PolicyRecord:
         """Say all that is allowed at a scope; replacing what was said needs the revision that was read."""
         with self.units.changing(call, "organisation") as unit:
-            unit.require(Deed.OFFER, scope, scope)
+            unit.require(Permission.SHARE, scope, scope)
             record = unit.tx.get(PolicyRecord, scope=scope)
             if record is not None:
                 unit.check_free(record, "policy", force=force, required=True)
@@ -81,14 +81,14 @@ class Policies:
     def delete(self, call: Call, scope: str, *, force: bool = False) -> None:
         """Say nothing more at a scope."""
         with self.units.changing(call, "organisation") as unit:
-            record = self.find(unit, scope, Deed.OFFER)
+            record = self.find(unit, scope, Permission.SHARE)
             unit.check_free(record, "policy", force=force)
             unit.remove(record, "policy", scope, scope)
 
     def effective(self, call: Call, scope: str) -> EffectivePolicy:
         """What holds at a scope, each part with the scope that it comes from."""
         with self.units.reading(call) as unit:
-            unit.require(Deed.SEE, scope, scope)
+            unit.require(Permission.VIEW, scope, scope)
             policies = unit.organisation.policies_of(scope)
             bounded = [policy.scope for policy in policies if policy.quota.model_fields_set]
             return effective.describe(policies, scope, _load_used(unit, [*bounded, scope]))
@@ -96,13 +96,13 @@ class Policies:
     def validate(self, call: Call, scope: str, draft: Policy) -> Verdict:
         """Which compute resources, templates and recent runs a draft would refuse. Nothing is kept."""
         with self.units.reading(call) as unit:
-            unit.require(Deed.OFFER, scope, scope)
+            unit.require(Permission.SHARE, scope, scope)
             check_profile(unit, draft.defaults.profile, draft.scope)
             return _judge(unit, draft)
 
-    def find(self, unit: Unit, scope: str, deed: Deed = Deed.SEE) -> PolicyRecord:
-        """The policy of a scope, for a caller who may do the deed."""
-        unit.require(deed, scope, scope)
+    def find(self, unit: Unit, scope: str, permission: Permission = Permission.VIEW) -> PolicyRecord:
+        """The policy of a scope, for a caller who may do the permission."""
+        unit.require(permission, scope, scope)
         record = unit.tx.get(PolicyRecord, scope=scope)
         if record is None:
             raise NotFound(f"there is no policy of {scope}", "nothing is said there: what holds above holds here")
@@ -133,8 +133,8 @@ def _load_used(unit: Unit, scopes: Sequence[str]) -> Callable[[str], Used]:
     found = unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *where)
 
     def add_up(scope: str) -> Used:
-        places = {scope, *below(scope)}
-        return quotas.add_up((Held(*held), number) for (place, *held), number in found.items() if place in places)
+        inside = {scope, *below(scope)}
+        return quotas.add_up((Held(*held), number) for (place, *held), number in found.items() if place in inside)
 
     return add_up
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from fairlead.core import quotas
 from fairlead.core.manifests.names import run_name
+from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Line
 from fairlead.core.quotas import Allowance, Holder, Load
-from fairlead.core.turns import COUNTED_BY, HOLDING, QUOTA, WAITING, Line
 from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
 from fairlead.services.units import Unit

@@ -15,11 +15,11 @@ from fairlead.core.actions import check_kept_code
 from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.planning import plan_run
-from fairlead.core.quotas import Load
 from fairlead.core.queue_order import turn_of
+from fairlead.core.quotas import Load
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
 from fairlead.model.parsing import show, violations_of
-from fairlead.model.plans import Fit, Plan, Violation, Suggestion
+from fairlead.model.plans import Fit, Plan, Suggestion, Violation
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord, ScheduleRecord
 from fairlead.model.requests import Function, RunRequest, merge
@@ -34,8 +34,8 @@ from fairlead.services.listing import Listing, load_page
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Ground, Snapshots
 from fairlead.services.submissions import make_record
-from fairlead.services.units import Unit, Units, insist
 from fairlead.services.suggestions import Suggestions
+from fairlead.services.units import Unit, Units, insist
 
 TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)
 

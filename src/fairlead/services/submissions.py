@@ -3,7 +3,7 @@
 from typing import Any
 
 from fairlead.core import quotas
-from fairlead.core.turns import turn_of
+from fairlead.core.queue_order import turn_of
 from fairlead.model.plans import Plan
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest

@@ -7,10 +7,10 @@ from itertools import islice
 
 from fairlead.core import suggestions
 from fairlead.core.fitting.admission import HELD_BACK, PATIENCE_SECONDS
-from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.fitting.evaluation import LATER, NOW
-from fairlead.core.quotas import Allowance
+from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.queue_order import WAITING
+from fairlead.core.quotas import Allowance
 from fairlead.core.suggestions import Elsewhere
 from fairlead.model.plans import Fit, Suggestion
 from fairlead.model.queries import Condition
@@ -90,8 +90,8 @@ class Suggestions:
         tree = unit.organisation.tree
         others = [place for place in unit.organisation.clusters if place != tree.cluster_of(scope)]
         projects = ([f"project/{name}" for name in tree.projects_below(cluster)] for cluster in others)
-        own = ([place for place in places if unit.permissions.may(Permission.RUN, place)] for places in projects)
-        for place in islice((places[0] for places in own if places), MOST_CLUSTERS):
+        own = ([place for place in scopes if unit.permissions.may(Permission.RUN, place)] for scopes in projects)
+        for place in islice((scopes[0] for scopes in own if scopes), MOST_CLUSTERS):
             ground = self.snapshots.load(unit, place, request)
             if (nodes := self.nodes_of(unit, ground)) is not None:
                 yield Elsewhere(ground.snapshot.project, ground.snapshot, nodes, load_allowances(unit, place))

@@ -23,8 +23,8 @@ from fairlead.services.executions import Executions, find_run, has_no_place
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Snapshots
 from fairlead.services.standings import find_standing
-from fairlead.services.units import Unit
 from fairlead.services.suggestions import Suggestions
+from fairlead.services.units import Unit
 
 THEIRS = "the scheduler says: "  # before a cluster's own words, in what is kept of a run
 MOST_NODES = 5

@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairlead.core.turns import turn_of
+from fairlead.core.queue_order import turn_of
 from fairlead.model.requests import HIGHEST_PRIORITY
 
 HOUR = 3_600_000

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.core.queue_order import Bounds, Line
 from fairlead.core.quotas import UNITS, Load
 from fairlead.core.trees import Tree
-from fairlead.core.turns import Bounds, Line
 
 PROJECTS = ("project/forest", "project/meadow", "project/lake")
 TREE = Tree(

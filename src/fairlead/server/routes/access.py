@@ -14,9 +14,9 @@ from fairlead.model.queries import Page
 from fairlead.model.records import AuditRecord, GrantRecord, TokenRecord
 from fairlead.model.roles import Grant
 from fairlead.model.tokens import TokenRequest
-from fairlead.server.bodies import Written
-from fairlead.server.doors import Door
-from fairlead.server.listings import Asked
+from fairlead.server.list_params import Asked
+from fairlead.server.request_bodies import Written
+from fairlead.server.request_context import Door
 from fairlead.server.routing import answers, make_router
 from fairlead.services.listing import Listing
 from fairlead.services.settings import SettingsView

@@ -14,9 +14,9 @@ from fairlead.model.parsing import Strict
 from fairlead.model.plans import Sentence, Violation
 from fairlead.model.queries import Page
 from fairlead.model.records import RevisionRecord, RunRecord
-from fairlead.server.bodies import Written
-from fairlead.server.doors import Door, Services
-from fairlead.server.listings import Asked
+from fairlead.server.list_params import Asked
+from fairlead.server.request_bodies import Written
+from fairlead.server.request_context import Door, Services
 from fairlead.server.routing import answers, make_router
 from fairlead.services.assets import Assets, Checked
 from fairlead.services.listing import Listing

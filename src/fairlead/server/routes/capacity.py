@@ -2,7 +2,7 @@
 
 from fastapi import Response
 
-from fairlead.server.doors import Door
+from fairlead.server.request_context import Door
 from fairlead.server.routing import answers, make_router
 from fairlead.services.capacities import Capacity
 

@@ -4,7 +4,7 @@ from fastapi import Response
 
 from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.records import ComputeResourceRecord, TemplateRecord
-from fairlead.server.doors import Door
+from fairlead.server.request_context import Door
 from fairlead.server.routes.assets import asset_routes
 from fairlead.server.routing import answers
 

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from fairlead.model.holdings import Hidden
 from fairlead.model.observations import Check
-from fairlead.server.bodies import Written
-from fairlead.server.doors import Door, PatientDoor, reply
+from fairlead.server.request_bodies import Written
+from fairlead.server.request_context import Door, PatientDoor, reply
 from fairlead.server.routing import answers, make_router
 from fairlead.services.connections import KubeconfigView
 

@@ -5,9 +5,9 @@ from typing import Any
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 
-from fairlead.server import feeding
-from fairlead.server.doors import Door
-from fairlead.server.gates import is_head
+from fairlead.server import event_stream
+from fairlead.server.middleware import is_head
+from fairlead.server.request_context import Door
 from fairlead.server.routing import answers, make_router
 from fairlead.server.streaming import send_events
 
@@ -37,4 +37,4 @@ async def watch(door: Door, project: str | None = None) -> Response:
     begun = await door.perform(door.services.feeds.begin, scope)  # what is wrong is told now, not in the middle
     # Who only asks for the headers waits for no event.
     seconds: float = 0.0 if is_head(door.request) else door.request.app.state.stream_seconds
-    return send_events(feeding.feed(door, scope, begun, seconds))
+    return send_events(event_stream.feed(door, scope, begun, seconds))

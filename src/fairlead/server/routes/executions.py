@@ -14,9 +14,9 @@ from fairlead.model.plans import Violation
 from fairlead.model.records import EventRecord
 from fairlead.run_tokens import is_run_token
 from fairlead.server import streaming
-from fairlead.server.bodies import Raw
-from fairlead.server.doors import Door, DoorForRunToo
-from fairlead.server.gates import is_head
+from fairlead.server.middleware import is_head
+from fairlead.server.request_bodies import Raw
+from fairlead.server.request_context import Door, DoorForRunToo
 from fairlead.server.routing import BYTES, answers, make_router
 from fairlead.services.attempts import AttemptView
 from fairlead.services.calls import Call

@@ -9,8 +9,8 @@ from fairlead.files.documents import read_library
 from fairlead.model.names import Name
 from fairlead.model.parsing import Flag, Strict
 from fairlead.model.plans import Violation
-from fairlead.server.bodies import Written
-from fairlead.server.doors import Door
+from fairlead.server.request_bodies import Written
+from fairlead.server.request_context import Door
 from fairlead.server.routing import answers, make_router
 from fairlead.services.applying import FOLDER, Applied, Apply
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 import fairlead
-from fairlead.server.doors import FreeDoor
+from fairlead.server.request_context import FreeDoor
 from fairlead.server.routing import make_router
 
 _UNREADY: dict[int | str, dict[str, Any]] = {

@@ -13,9 +13,9 @@ from fairlead.model.policies import Policy
 from fairlead.model.queries import Page
 from fairlead.model.records import PolicyRecord
 from fairlead.model.scopes import PLATFORM
-from fairlead.server.bodies import Written
-from fairlead.server.doors import Door
-from fairlead.server.listings import Asked
+from fairlead.server.list_params import Asked
+from fairlead.server.request_bodies import Written
+from fairlead.server.request_context import Door
 from fairlead.server.routing import answers, make_router
 from fairlead.services.listing import Listing
 from fairlead.services.policies import Verdict
@@ -24,7 +24,7 @@ router = make_router("policies")
 PATH = "/policies/{kind}/{name}"
 ScopeKind = Literal["platform", "cluster", "department", "project"]
 Listed = Annotated[Listing, Depends(Asked(PolicyRecord))]
-Said = Annotated[dict[str, Any], Depends(Written(Policy, partial=True))]
+SourcedValue = Annotated[dict[str, Any], Depends(Written(Policy, partial=True))]
 
 
 @router.get("/policies", name="list_policies", **answers(Page[PolicyRecord], about="One page"))
@@ -40,7 +40,7 @@ async def show_policy(door: Door, kind: ScopeKind, name: str) -> Response:
 
 
 @router.put(PATH, name="put_policy", **answers(PolicyRecord, writing=True))
-async def put(door: Door, kind: ScopeKind, name: str, said: Said, force: bool = False) -> Response:
+async def put(door: Door, kind: ScopeKind, name: str, said: SourcedValue, force: bool = False) -> Response:
     """Say all that is allowed at a scope. Replacing a policy needs If-Match."""
     scope = _scope(kind, name)
     return await door.answer(door.services.policies.put, scope, _parse(said, scope), force=force)
@@ -59,7 +59,7 @@ async def effective(door: Door, kind: ScopeKind, name: str) -> Response:
 
 
 @router.post(f"{PATH}/validate", name="validate_policy", **answers(Verdict, writing=True))
-async def validate(door: Door, kind: ScopeKind, name: str, said: Said) -> Response:
+async def validate(door: Door, kind: ScopeKind, name: str, said: SourcedValue) -> Response:
     """Say which compute resources, templates and recent runs a draft would refuse. Nothing is kept."""
     scope = _scope(kind, name)
     return await door.answer(door.services.policies.validate, scope, _parse(said, scope))

@@ -13,12 +13,12 @@ from fairlead.model.parsing import Strict
 from fairlead.model.queries import Page
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
-from fairlead.server.bodies import Written
-from fairlead.server.changes import Changes
-from fairlead.server.changes import wait as waiting
-from fairlead.server.doors import Door
-from fairlead.server.listings import Asked
+from fairlead.server.list_params import Asked
+from fairlead.server.request_bodies import Written
+from fairlead.server.request_context import Door
 from fairlead.server.routing import answers, make_router
+from fairlead.server.run_events import Changes
+from fairlead.server.run_events import wait as waiting
 from fairlead.services.listing import Listing
 
 NOT_MODIFIED = 304
@@ -101,7 +101,7 @@ async def stop(door: Door, run_id: str) -> Response:
 
 @router.post("/runs/{run_id}/change", name="change_run", **answers(RunRecord, status=201, writing=True))
 async def change(door: Door, run_id: str, body: WrittenChange) -> Response:
-    """Put a run with other values in the place of one that waits, as a way out says it."""
+    """Put a run with other values in the place of one that waits, as a suggestion says it."""
     return await door.answer(door.services.runs.change, run_id, dict(body.change), body.project, status=201)
 
 

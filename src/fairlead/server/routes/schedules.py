@@ -9,9 +9,9 @@ from fairlead.model.queries import Page
 from fairlead.model.records import RunRecord, ScheduleRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.schedules import Missed, Overlap
-from fairlead.server.bodies import Written
-from fairlead.server.doors import Door
-from fairlead.server.listings import Asked
+from fairlead.server.list_params import Asked
+from fairlead.server.request_bodies import Written
+from fairlead.server.request_context import Door
 from fairlead.server.routing import answers, make_router
 from fairlead.services.listing import Listing
 

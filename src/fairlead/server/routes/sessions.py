@@ -19,8 +19,8 @@ from fairlead.model.holdings import Hidden
 from fairlead.model.parsing import Strict, parse_text, show, wrong
 from fairlead.model.requirements import Variable
 from fairlead.ports import Attempt
-from fairlead.server.bodies import Written
-from fairlead.server.doors import COOKIE, Door, FreeDoor, FreeDoorAside, reply
+from fairlead.server.request_bodies import Written
+from fairlead.server.request_context import COOKIE, Door, FreeDoor, FreeDoorAside, reply
 from fairlead.server.routing import answers, make_router
 from fairlead.services.logins import Returned
 from fairlead.services.tokens import SESSION_LASTS, TokenView

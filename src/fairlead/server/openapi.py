@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import fairlead
-from fairlead.server.bodies import Plain, Written
-from fairlead.server.listings import Asked
+from fairlead.server.list_params import Asked
+from fairlead.server.request_bodies import Plain, Written
 from fairlead.server.routing import BYTES, calls_of
 from fairlead.server.schemas import COMPONENTS, REFERENCE, complete, refer
 

@@ -12,7 +12,7 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Request, Response
 
 from fairlead.run_tokens import is_run_token
-from fairlead.server.failures import Problem
+from fairlead.server.problem_details import Problem
 from fairlead.services.applying import Applying
 from fairlead.services.audits import Audits
 from fairlead.services.calls import Call
@@ -27,10 +27,10 @@ from fairlead.services.functions import Functions
 from fairlead.services.grants import Grants
 from fairlead.services.handovers import Handovers
 from fairlead.services.logins import Logins
-from fairlead.services.places import Places
 from fairlead.services.policies import Policies
 from fairlead.services.runs import Runs
 from fairlead.services.schedules import Schedules
+from fairlead.services.scopes import Scopes
 from fairlead.services.secrets import Secrets
 from fairlead.services.serving import Serving
 from fairlead.services.settings import PlatformSettings
@@ -55,7 +55,7 @@ class Services:
     """What users can do, by noun."""
 
     units: Units
-    places: Places
+    scopes: Scopes
     connections: Connections
     compute_resources: ComputeResources
     templates: Templates

@@ -6,7 +6,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from starlette.types import Scope
 
-from fairlead.server.failures import Problem
+from fairlead.server.problem_details import Problem
 from fairlead.services.serving import RUN_ID, ServedHosts
 
 SERVED = b"/served/"

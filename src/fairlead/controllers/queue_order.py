@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from fairlead.core import quotas
+from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Bounds, Line
 from fairlead.core.quotas import Short
 from fairlead.core.trees import Tree
-from fairlead.core.turns import COUNTED_BY, HOLDING, QUOTA, WAITING, Bounds, Line
 from fairlead.model.policies import Quota
 from fairlead.model.queries import Condition
-from fairlead.model.records import PlaceRecord, PolicyRecord, RunRecord
+from fairlead.model.records import PolicyRecord, RunRecord, ScopeRecord
 from fairlead.ports import Transaction
 
 MOST_HELD = 50  # of those that one quota holds, the oldest: when some of them are let in, there is another look
@@ -73,7 +73,7 @@ def load_bounds(tx: Transaction) -> Bounds:
     said = [(kept.scope, Quota.model_validate(kept.content["quota"])) for kept in policies if "quota" in kept.content]
     if not said:
         return Bounds()
-    return Bounds.of(Tree({place.scope: place.parent for place in tx.find(PlaceRecord) if place.parent}), said)
+    return Bounds.of(Tree({place.scope: place.parent for place in tx.find(ScopeRecord) if place.parent}), said)
 
 
 def open_round(

@@ -8,9 +8,9 @@ from fastapi import Depends, Response
 from fairlead.model.holdings import SecretValue, SharedVolume, WrittenFunction
 from fairlead.model.queries import Page
 from fairlead.model.records import FunctionRecord, SecretRecord, VolumeRecord
-from fairlead.server.bodies import Written
-from fairlead.server.doors import Door, reply
-from fairlead.server.listings import Asked
+from fairlead.server.list_params import Asked
+from fairlead.server.request_bodies import Written
+from fairlead.server.request_context import Door, reply
 from fairlead.server.routing import answers, make_router
 from fairlead.services.functions import CodeView
 from fairlead.services.listing import Listing

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 from fairlead.errors import FairleadError
 from fairlead.model.records import RunRecord
-from fairlead.server.changes import Changes, wait
-from fairlead.server.doors import OpenDoor
+from fairlead.server.request_context import OpenDoor
+from fairlead.server.run_events import Changes, wait
 from fairlead.server.streaming import write_event
 from fairlead.services.feeds import News
 

@@ -4,8 +4,8 @@ from typing import IO, Annotated
 
 from fastapi import Depends, Response
 
-from fairlead.server.bodies import Spooled
-from fairlead.server.doors import RunDoor
+from fairlead.server.request_bodies import Spooled
+from fairlead.server.request_context import RunDoor
 from fairlead.server.routing import answers, make_router
 from fairlead.services.handovers import Handed
 

@@ -15,11 +15,11 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Message, Ping, 
 from wsproto.utilities import LocalProtocolError, generate_accept_token
 
 from fairlead.model.observations import Reach
-from fairlead.server.proxying.connections import BrokenOff, Connection
-from fairlead.server.proxying.exchanges import Means, broke_off, not_answered, read_answer_headers, write_request
-from fairlead.server.proxying.headers import drop_hop_by_hop, make_request_headers
-from fairlead.server.proxying.targets import Target
-from fairlead.server.proxying.uses import Use
+from fairlead.server.proxy.access_renewal import Use
+from fairlead.server.proxy.connections import BrokenOff, Connection
+from fairlead.server.proxy.headers import drop_hop_by_hop, make_request_headers
+from fairlead.server.proxy.http import Means, broke_off, not_answered, read_answer_headers, write_request
+from fairlead.server.proxy.targets import Target
 
 LARGEST_MESSAGE = 64 * 1024 * 1024
 NORMAL, TOO_LARGE, BROKEN, REFUSED = 1000, 1009, 1011, 1008

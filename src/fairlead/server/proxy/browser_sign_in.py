@@ -8,11 +8,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.types import Scope
 
 from fairlead.errors import FairleadError, Unauthenticated, Unavailable
-from fairlead.server.doors import SAFE_METHODS
-from fairlead.server.failures import Problem, render_known
-from fairlead.server.pages import accepts
-from fairlead.server.proxying.headers import find_header, read_cookies
-from fairlead.server.proxying.targets import Target
+from fairlead.server.problem_details import Problem, render_known
+from fairlead.server.proxy.headers import find_header, read_cookies
+from fairlead.server.proxy.targets import Target
+from fairlead.server.request_context import SAFE_METHODS
+from fairlead.server.web_ui import accepts
 from fairlead.services.serving import ServedHosts, Ticket
 
 OURS = "/.fairlead/"  # what begins like this at the host of a run is never passed on to it

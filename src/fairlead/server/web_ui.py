@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import request_response
 
-from fairlead.server.doors import has_it
+from fairlead.server.request_context import has_it
 
 # Without a charset, text is latin-1 to some. What is built has nothing else in it.
 MEDIA_TYPES = {

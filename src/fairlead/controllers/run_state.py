@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from fairlead.controllers.fleets import load_clusters
-from fairlead.controllers.turns import has_room, load_bounds
+from fairlead.controllers.executor_registry import load_clusters
+from fairlead.controllers.queue_order import has_room, load_bounds
 from fairlead.core import lifecycle
 from fairlead.core.attempts import ONCE, Terms, Tried, execution_of
 from fairlead.core.fitting.admission import Verdict
 from fairlead.core.lifecycle import Act, Decision, Failure
+from fairlead.core.queue_order import QUOTA, Bounds
 from fairlead.core.quotas import Short
-from fairlead.core.turns import QUOTA, Bounds
 from fairlead.errors import Changed
 from fairlead.model.observations import Observation
 from fairlead.model.queries import Condition

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from fairlead.controllers.ledgers import Ledger
+from fairlead.controllers.run_state import Ledger
 from fairlead.controllers.steps import attempt
 from fairlead.core import idleness, lifecycle
 from fairlead.core.attempts import execution_of

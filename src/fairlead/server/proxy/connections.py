@@ -9,8 +9,8 @@ import h11
 
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Reach
-from fairlead.server.proxying import lines
-from fairlead.server.proxying.lines import Line
+from fairlead.server.proxy import streams
+from fairlead.server.proxy.streams import Line
 
 MOST = 128  # to one run at once, of requests and WebSockets together
 WAIT_SECONDS = 10.0  # for one of those to be free
@@ -168,7 +168,7 @@ async def connect(run_id: str, reach: Reach) -> Connection:
     """A new connection to a run."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            return Connection(await lines.connect(reach))
+            return Connection(await streams.connect(reach))
     except (OSError, TimeoutError) as error:  # a certificate that is not believed is an OSError, too
         why = str(error) or type(error).__name__
         raise Unavailable(f"run {run_id} takes no connection: {why}", "try again in a moment", 2) from error

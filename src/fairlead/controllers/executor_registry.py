@@ -12,7 +12,7 @@ from fairlead.core.trees import read_cluster
 from fairlead.errors import FairleadError
 from fairlead.model.connections import Connection
 from fairlead.model.queries import Condition
-from fairlead.model.records import PlaceRecord, SecretRecord
+from fairlead.model.records import ScopeRecord, SecretRecord
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Executor, Generation, Safe, Sealed, Store, Transaction
 
@@ -95,17 +95,17 @@ class Fleet:
 
     def _follow(self, wanted: Mapping[str, tuple[Cluster, SecretRecord | None]]) -> bool:
         known, troubles, all_there = {}, dict[str, str](), True
-        for place_id, (cluster, record) in wanted.items():
-            before = self._known.pop(place_id, None)
+        for scope_id, (cluster, record) in wanted.items():
+            before = self._known.pop(scope_id, None)
             version = None if record is None else (record.id, record.revision)
             if before is not None and (before.cluster, before.kubeconfig) == (cluster, version):
-                known[place_id] = before
+                known[scope_id] = before
                 continue
             if before is not None:
                 before.executor.close()
             try:
-                executor = self._open(cluster, place_id, record)
-                known[place_id] = _Known(cluster, version, executor)
+                executor = self._open(cluster, scope_id, record)
+                known[scope_id] = _Known(cluster, version, executor)
             except Exception as error:  # one that is not as it should be must not keep the others from being reached
                 all_there = False
                 troubles[cluster.scope] = str(error)
@@ -117,15 +117,15 @@ class Fleet:
         self._by_scope = {each.cluster.scope: each.executor for each in known.values()}
         return all_there
 
-    def _open(self, cluster: Cluster, place_id: str, record: SecretRecord | None) -> Connected:
+    def _open(self, cluster: Cluster, scope_id: str, record: SecretRecord | None) -> Connected:
         assert self._connect is not None
         assert self._safe is not None
         if cluster.connection == "in_cluster" or record is None:
-            return self._connect(cluster, place_id, None)
+            return self._connect(cluster, scope_id, None)
         content = self._safe.open(Sealed(record.sealed, record.key_id), record.id)
-        return self._connect(cluster, place_id, connecting.parse_kept(content)[1])
+        return self._connect(cluster, scope_id, connecting.parse_kept(content)[1])
 
 
-def load_clusters(tx: Transaction) -> list[tuple[PlaceRecord, Cluster]]:
+def load_clusters(tx: Transaction) -> list[tuple[ScopeRecord, Cluster]]:
     """All clusters."""
-    return [(place, read_cluster(place)) for place in tx.find(PlaceRecord, Condition("kind", "=", "cluster"))]
+    return [(place, read_cluster(place)) for place in tx.find(ScopeRecord, Condition("kind", "=", "cluster"))]

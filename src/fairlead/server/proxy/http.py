@@ -12,12 +12,12 @@ from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from fairlead.model.observations import Reach
-from fairlead.server.failures import Problem
-from fairlead.server.proxying.connections import BrokenOff, Connection, Connections
-from fairlead.server.proxying.headers import UNSENDABLE, Headers, make_answer_headers, make_request_headers
-from fairlead.server.proxying.targets import Target, write_target
-from fairlead.server.proxying.unprefixing import Unprefixer
-from fairlead.server.proxying.uses import Use
+from fairlead.server.problem_details import Problem
+from fairlead.server.proxy.access_renewal import Use
+from fairlead.server.proxy.connections import BrokenOff, Connection, Connections
+from fairlead.server.proxy.headers import UNSENDABLE, Headers, make_answer_headers, make_request_headers
+from fairlead.server.proxy.link_rewriting import Unprefixer
+from fairlead.server.proxy.targets import Target, write_target
 
 RENEWED_EVERY_SECONDS = 60.0
 PATIENCE_SECONDS = 60.0  # with a run that takes nothing, or does not begin to answer

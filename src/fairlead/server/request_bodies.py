@@ -13,7 +13,7 @@ from fairlead.errors import RequestRejected
 from fairlead.model.holdings import Hidden
 from fairlead.model.parsing import show, violations_of
 from fairlead.model.plans import Violation
-from fairlead.server.failures import Problem
+from fairlead.server.problem_details import Problem
 
 DEEPEST = 100
 MOST_ENTRIES = 10_000

@@ -11,15 +11,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.errors import FairleadError, NotFound, Unauthenticated
 from fairlead.ports import MakeId
-from fairlead.server.doors import Services
-from fairlead.server.failures import Problem, render_unknown
-from fairlead.server.gates import Measures, Noted, mark, read_address, read_request_id
-from fairlead.server.proxying import entrances
-from fairlead.server.proxying.conversations import converse
-from fairlead.server.proxying.exchanges import Means, exchange
-from fairlead.server.proxying.headers import find_header
-from fairlead.server.proxying.targets import Target, find_target
-from fairlead.server.proxying.uses import Use
+from fairlead.server.middleware import Measures, Noted, mark, read_address, read_request_id
+from fairlead.server.problem_details import Problem, render_unknown
+from fairlead.server.proxy import browser_sign_in
+from fairlead.server.proxy.access_renewal import Use
+from fairlead.server.proxy.headers import find_header
+from fairlead.server.proxy.http import Means, exchange
+from fairlead.server.proxy.targets import Target, find_target
+from fairlead.server.proxy.websockets import converse
+from fairlead.server.request_context import Services
 from fairlead.services.calls import Call
 from fairlead.services.serving import ServedHosts
 
@@ -61,7 +61,7 @@ class Proxy:
             try:
                 answer = await self._serve(target, scope, receive, send_noted)
             except FairleadError as error:
-                answer = entrances.explain(error, scope, target, self.hosts)
+                answer = browser_sign_in.explain(error, scope, target, self.hosts)
             except OSError:  # so says a WebSocket whose caller has gone away
                 return
             except Exception as error:
@@ -74,12 +74,12 @@ class Proxy:
     async def _serve(self, target: Target, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """Let a run answer; or say what the server itself answers."""
         call = Call(address=read_address(scope), request_id=scope["request_id"])
-        if target.is_own_host and f"{scope['path']}/".startswith(entrances.OURS):
+        if target.is_own_host and f"{scope['path']}/".startswith(browser_sign_in.OURS):
             return await self._enter(call, target, scope)
         admit: Any = partial(self._perform, self.services.serving.admit)
         if target.is_own_host:
-            entrances.refuse_foreign(scope, target, self.hosts)
-            admit = partial(admit, call, target.run_id, entrances.read_ticket(scope, self.hosts))
+            browser_sign_in.refuse_foreign(scope, target, self.hosts)
+            admit = partial(admit, call, target.run_id, browser_sign_in.read_ticket(scope, self.hosts))
         else:
             admit = partial(admit, Call(read_bearer(scope), call.address, call.request_id), target.run_id)
         admitted = await admit()
@@ -90,15 +90,15 @@ class Proxy:
 
     async def _enter(self, call: Call, target: Target, scope: Scope) -> Response:
         """Let a browser in that comes with a word."""
-        if scope["path"] != entrances.ENTER:
+        if scope["path"] != browser_sign_in.ENTER:
             raise NotFound(f"there is nothing at {scope['path'][:200]}")
         if scope.get("method") == "HEAD":
             return Response(status_code=204)  # whoever previews a link must not use it up
         if scope.get("method") != "GET":
             raise Problem(405, "method", "nothing but GET is done here", "open the address in a browser")
         enter = self.services.serving.enter
-        ticket = await self._perform(enter, call, target.run_id, entrances.read_word(scope))
-        return entrances.let_in(ticket, self.hosts)
+        ticket = await self._perform(enter, call, target.run_id, browser_sign_in.read_word(scope))
+        return browser_sign_in.let_in(ticket, self.hosts)
 
     async def _perform(self, use_case: Callable[..., Any], *args: Any) -> Any:
         return await anyio.to_thread.run_sync(lambda: use_case(*args), limiter=self.limiter)

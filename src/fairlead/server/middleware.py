@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.ports import MakeId
-from fairlead.server.failures import render, render_unknown
+from fairlead.server.problem_details import render, render_unknown
 from fairlead.server.routing import API
 from fairlead.services.handovers import LARGEST_FILE, TO_A_VOLUME
 

@@ -7,9 +7,9 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 from starlette.types import Scope
 
 from fairlead.model.observations import Reach
-from fairlead.server.gates import read_address
-from fairlead.server.proxying.connections import BrokenOff
-from fairlead.server.proxying.targets import Target
+from fairlead.server.middleware import read_address
+from fairlead.server.proxy.connections import BrokenOff
+from fairlead.server.proxy.targets import Target
 
 Headers = list[tuple[bytes, bytes]]
 
