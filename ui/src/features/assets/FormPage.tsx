@@ -30,7 +30,7 @@ export function FormPage({ kind, purpose, hasTypes = false }: Props) {
 }
 
 function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boolean; original?: Asset }) {
-  const go = useNavigate();
+  const navigate = useNavigate();
   // What the form began with: others may change the record meanwhile, and saving must then be refused.
   const [read, setRead] = useState(original);
   const [draft, setDraft] = useState<AssetDraft>(() => begin(purpose, original));
@@ -39,10 +39,10 @@ function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boole
   const isEdit = purpose === "edit" && read !== undefined;
   const saving = isEdit ? editing : creating;
 
-  const leave = () => go(isEdit ? `${kind.path}/${read.name}` : kind.path);
+  const leave = () => navigate(isEdit ? `${kind.path}/${read.name}` : kind.path);
   const save = (over: Asset | undefined = read) => {
     const written = writeAsset(draft, { hasTypes });
-    const done = withNotice(`${isEdit ? "Saved" : "Created"} ${written.name}`, () => go(kind.path));
+    const done = withNotice(`${isEdit ? "Saved" : "Created"} ${written.name}`, () => navigate(kind.path));
     if (isEdit && over) editing.mutate({ read: over, change: written }, done);
     else creating.mutate(written, done);
   };
@@ -67,7 +67,7 @@ function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boole
       {isEdit && isProblem(saving.error, "changed") && (
         <ConflictDialog
           load={() => loadAsset(kind, read.id)}
-          began={read.revision}
+          baseRevision={read.revision}
           compare={(theirs) => ({
             theirs: writeAsset(readAsset(theirs), { hasTypes }),
             mine: writeAsset(draft, { hasTypes }),

@@ -20,7 +20,7 @@ const ALL = "/functions";
 
 export default function FunctionPage() {
   const { project = "", name = "", part } = useNames<"project" | "name" | "part">();
-  const go = useNavigate();
+  const navigate = useNavigate();
   const found = useFunction(project, name);
   if (found.error && !found.data) {
     return (
@@ -52,7 +52,7 @@ export default function FunctionPage() {
       }
       actions={
         <Group gap="xs">
-          <FunctionActions item={item} onDeleted={() => go(ALL)} />
+          <FunctionActions item={item} onDeleted={() => navigate(ALL)} />
         </Group>
       }
     >

@@ -15,7 +15,7 @@ import { FunctionDialog } from "./FunctionDialog";
 import { FUNCTIONS, type FunctionRecord } from "./requests";
 
 export default function Functions() {
-  const go = useNavigate();
+  const navigate = useNavigate();
   const view = useView("functions", COLUMNS, "name");
   const list = useList(FUNCTIONS, view.query);
   const items: FunctionRecord[] = list.items;
@@ -57,7 +57,7 @@ export default function Functions() {
           onClose={close}
           onSaved={(name, project) => {
             close();
-            go(functionAddress(project, name));
+            navigate(functionAddress(project, name));
           }}
         />
       )}

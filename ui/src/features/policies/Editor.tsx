@@ -30,7 +30,7 @@ interface Props {
 }
 
 export function Editor({ scope, original, effective }: Props) {
-  const go = useNavigate();
+  const navigate = useNavigate();
   // What the form began with: others may change the record meanwhile, and saving must then be refused.
   const [read, setRead] = useState(original);
   const [draft, setDraft] = useState(() => readPolicy(original?.content));
@@ -142,13 +142,13 @@ export function Editor({ scope, original, effective }: Props) {
           read={read}
           force={Boolean(read.managed_by)}
           onClose={() => setDeleting(false)}
-          onDeleted={() => go("/policies")}
+          onDeleted={() => navigate("/policies")}
         />
       )}
       {isConflict && written && (
         <ConflictDialog
           load={() => loadPolicy(scope)}
-          began={read?.revision}
+          baseRevision={read?.revision}
           compare={(theirs) => ({ theirs: theirs?.content ?? {}, mine: written })}
           onKeepEditing={saving.reset}
           onTakeTheirs={begin}

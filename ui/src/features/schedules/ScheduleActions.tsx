@@ -13,7 +13,7 @@ import { TimesDialog } from "./TimesDialog";
 
 export function ScheduleActions({ item }: { item: Schedule }) {
   const [asked, setAsked] = useState<"times" | "delete" | null>(null);
-  const go = useNavigate();
+  const navigate = useNavigate();
   const pausing = usePause();
   const running = useRunNow();
   const close = () => setAsked(null);
@@ -33,7 +33,7 @@ export function ScheduleActions({ item }: { item: Schedule }) {
           running.mutate(item, {
             onSuccess: (run) => {
               notify(`Submitted a run of ${item.name}`);
-              go(runAddress(run.id));
+              navigate(runAddress(run.id));
             },
           })
         }

@@ -33,7 +33,7 @@ interface Props {
 export function RunForm({ start, projects }: Props) {
   const form = useRunForm(start);
   const { draft, change, project } = form;
-  const go = useNavigate();
+  const navigate = useNavigate();
   const [dialog, setDialog] = useState<"function" | "compute resource" | null>(null);
   const policy = useEffectivePolicy(`project/${project}`);
   const secrets = useSecretNames(project);
@@ -102,7 +102,7 @@ export function RunForm({ start, projects }: Props) {
           <Foot>
             <VerdictBadge look={form.look} />
             <Group ml="auto">
-              <Button variant="default" onClick={() => go("/runs")}>
+              <Button variant="default" onClick={() => navigate("/runs")}>
                 Cancel
               </Button>
               <Button type="submit" loading={form.isSubmitting}>

@@ -15,7 +15,7 @@ const UNNAMED = { name: "unnamed", command: ["true"] };
 const MISSING = { path: "function", rule: "required", message: "choose what to run" };
 
 export function useRunForm(start: Start) {
-  const go = useNavigate();
+  const navigate = useNavigate();
   const [begun] = useState(() => readRun(start.request));
   const [draft, setDraft] = useState<RunDraft>(begun);
   const [project, setProject] = useState(start.project);
@@ -62,7 +62,7 @@ export function useRunForm(start: Start) {
       again.mutate(sent, {
         onSuccess: (kept) => {
           notify(`Kept the schedule ${kept.name}`);
-          go("/schedules");
+          navigate("/schedules");
         },
       });
       return;
@@ -70,7 +70,7 @@ export function useRunForm(start: Start) {
     once.mutate(sent, {
       onSuccess: (run) => {
         notify(`Submitted ${name}`);
-        go(runAddress(run.id));
+        navigate(runAddress(run.id));
       },
     });
   };

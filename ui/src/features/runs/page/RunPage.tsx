@@ -81,10 +81,10 @@ function Standing({ run }: { run: Run }) {
 }
 
 function Actions({ run }: { run: Run }) {
-  const go = useNavigate();
+  const navigate = useNavigate();
   return (
     <Group gap="xs" role="toolbar" aria-label={`Actions for ${shortName(run)}`}>
-      <RunActions run={run} onDeleted={() => go("/runs")} />
+      <RunActions run={run} onDeleted={() => navigate("/runs")} />
     </Group>
   );
 }

@@ -20,12 +20,12 @@ import { useWhy } from "../requests";
 export function useSuggestions(run: Run) {
   const change = useTakeSuggestion(run.id);
   const may = useMay();
-  const go = useNavigate();
+  const navigate = useNavigate();
   const take = (way: Suggestion) =>
     change.mutate(way, {
       onSuccess: (made) => {
         notify(`${shortName(made)} takes its place`);
-        go(runAddress(made.id));
+        navigate(runAddress(made.id));
       },
     });
   return {
