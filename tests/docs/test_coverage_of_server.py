@@ -25,7 +25,12 @@ API = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
 
 # What a table says of a default that depends on the machine, or that is empty.
-DEFAULTS = {"data": "~/.local/share/fairlead", "admins": "none", "capacity": "all of it", "python": "the server's"}
+DEFAULTS = {
+    "data": "~/.local/share/fairlead",
+    "admins": "none",
+    "capacity": "the whole machine",
+    "python": "the server's",
+}
 # Errors that never reach a client of the API: the SDK raises the first one, an executor the second.
 NOT_ANSWERED = {errors.RunFailed, errors.StartFailed}
 COLUMN_KINDS = {"moment": "time"}
