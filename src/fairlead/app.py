@@ -27,15 +27,15 @@ from fairlead.adapters.identity.logins import OidcLogin
 from fairlead.adapters.identity.oidc import OidcIdentity
 from fairlead.adapters.kubernetes.executors import Keeping, open_executor
 from fairlead.adapters.local.executors import LocalExecutor
-from fairlead.adapters.local.machines import describe_runs, find_machine
+from fairlead.adapters.local.machines import describe_isolation, find_machine
 from fairlead.adapters.local.pod_to_spec import find_runtime
 from fairlead.composing import Entrance, Execution, build_services, make_id, now
-from fairlead.controllers.clocks import WaryClock
-from fairlead.controllers.executor_registry import Fleet
+from fairlead.controllers.clocks import StableClock
+from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.folders import WatchedFolder
 from fairlead.controllers.launch_specs import open_secrets
 from fairlead.controllers.retention import Retention
-from fairlead.controllers.runs import Keeper, RunController
+from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.controllers.schedules import Scheduler
 from fairlead.errors import FairleadError
 from fairlead.model.records import ScopeRecord
@@ -43,7 +43,7 @@ from fairlead.model.scopes import PLATFORM
 from fairlead.ports import Principal, Safe, Store
 from fairlead.server.applications import create_application
 from fairlead.server.proxy.websockets import LARGEST_MESSAGE
-from fairlead.server.run_events import Changes
+from fairlead.server.run_events import RunEvents
 from fairlead.services.applying import FOLDER, Apply
 from fairlead.services.calls import Call
 from fairlead.services.founding import Founding
@@ -63,7 +63,7 @@ class Server:
     token: str
     link_word: str | None
     executor: LocalExecutor | None
-    fleet: Fleet
+    fleet: ExecutorRegistry
 
 
 def build_server(settings: Settings, url: str) -> Server:
@@ -82,7 +82,7 @@ def build_server(settings: Settings, url: str) -> Server:
             "folder": None if folder is None else folder.describe(),
         }
 
-    safe, changes, executor = _open_safe(settings), Changes(), _open_executor(settings)
+    safe, changes, executor = _open_safe(settings), RunEvents(), _open_executor(settings)
     server_id = hosting.keep_id(settings.data, make_id)
     secrets_of, keep_objects = partial(open_secrets, store, safe), timedelta(minutes=settings.keep_objects_minutes)
     keeping = Keeping(store, settings.data / "clusters", now, secrets_of, keep_objects)
@@ -92,16 +92,16 @@ def build_server(settings: Settings, url: str) -> Server:
 
     connect = partial(open_executor, keeping, wake)
     given = {} if executor is None else {"local": executor}
-    fleet = Fleet(given, store, safe, connect if settings.execute else None)
+    fleet = ExecutorRegistry(given, store, safe, connect if settings.execute else None)
     controller = RunController(
         store,
         safe,
         fleet,
-        keeper=Keeper(server_id, socket.gethostname(), url),
+        keeper=ServerIdentity(server_id, socket.gethostname(), url),
         clock=now,
         make_id=make_id,
         tell=changes.tell,
-        wary=WaryClock(now),
+        wary=StableClock(now),
     )
 
     def tell(run_id: str) -> None:
@@ -109,11 +109,11 @@ def build_server(settings: Settings, url: str) -> Server:
         changes.tell(run_id)
 
     if executor is not None:
-        executor.on_change(controller.wake)
+        executor.subscribe(controller.wake)
     execution = Execution(fleet, tell, server_id)
     services, founding = build_services(store, safe, _open_entrance(settings), describe, execution)
     keep = {"keep_runs": timedelta(days=settings.keep_runs_days), "keep_logs": timedelta(days=settings.keep_logs_days)}
-    retention = Retention(store, fleet, clock=WaryClock(now), **keep)
+    retention = Retention(store, fleet, clock=StableClock(now), **keep)
     scheduler = Scheduler(store, services.schedules.occur, now)
     if settings.folder is not None:
         if not settings.folder.is_dir():
@@ -313,7 +313,7 @@ def _greet(settings: Settings, server: Server, url: str) -> None:
     if server.link_word is not None:
         lines.append(f"  sign in  {url}/login?word={server.link_word}  (works once, within 15 minutes)")
     if server.executor is not None:
-        lines.append(f"  runs     {describe_runs(server.executor.machine, is_root=server.executor.is_root)}")
+        lines.append(f"  runs     {describe_isolation(server.executor.machine, is_root=server.executor.is_root)}")
     lines.append(f'  try      curl -H "Authorization: Bearer $(cat {file})" {url}/api/v1/me')
     print("\n".join(lines), flush=True)
 

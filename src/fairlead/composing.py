@@ -7,7 +7,7 @@ from typing import Any
 
 import uuid_utils
 
-from fairlead.controllers.executor_registry import Fleet
+from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.files.sources import load_program
 from fairlead.ports import Executors, Identity, Login, Safe, Store, Tell
 from fairlead.server.request_context import Services
@@ -54,7 +54,7 @@ def make_id() -> str:
 class Execution:
     """What executes runs, and whom to tell when something changes about one."""
 
-    executors: Executors = field(default_factory=lambda: Fleet({}))
+    executors: Executors = field(default_factory=lambda: ExecutorRegistry({}))
     tell: Tell = lambda _run_id: None
     server_id: str = ""
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Reach, Work
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.model.observations import Check, LaunchSpec, LogPage, Observation, OutputFile, Reach
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.model.scopes import Cluster
 
 Kept = TypeVar("Kept")
-Part = Literal["organisation", "assets"]
+Part = Literal["organization", "assets"]
 Clock = Callable[[], datetime]
 MakeId = Callable[[], str]
 Tell = Callable[[str], None]  # says that something changed about a run
@@ -22,11 +22,11 @@ Tell = Callable[[str], None]  # says that something changed about a run
 class Generation:
     """How often the stored configuration was changed: what was read at a generation holds for all of it.
 
-    `organisation`: places, policies, grants, tokens and settings. `assets`: compute resources, templates, secrets
+    `organization`: places, policies, grants, tokens and settings. `assets`: compute resources, templates, secrets
     and volumes.
     """
 
-    organisation: int
+    organization: int
     assets: int
 
 
@@ -94,7 +94,7 @@ class Executor(Protocol):
     def schedules(self) -> bool:
         """Whether it finds places for runs by itself, and takes them as they come, several at once."""
 
-    def start(self, work: Work) -> None:
+    def start(self, work: LaunchSpec) -> None:
         """See to it that a run executes, unless it does or did. What keeps it from starting is observed."""
 
     def stop(self, run_id: str) -> None:
@@ -121,7 +121,7 @@ class Executor(Protocol):
     def list_runs(self) -> list[str]:
         """The runs of which something is there."""
 
-    def nodes(self) -> Grid:
+    def nodes(self) -> NodeTable:
         """Where runs are executed, with what is taken. Raise `Unavailable` where that cannot be told."""
 
     def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:

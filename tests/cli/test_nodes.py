@@ -12,8 +12,8 @@ import pytest
 import fairlead
 from fairlead import composing
 from fairlead.cli import nodes as command
-from fairlead.controllers.executor_registry import Fleet
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.controllers.executor_registry import ExecutorRegistry
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Node
 from fairlead.model.quantities import NANOS
@@ -36,11 +36,11 @@ class Fields(MemoryExecutor):
 
     def __init__(self, *nodes: Node) -> None:
         super().__init__()
-        self.grid = Grid(nodes)
+        self.node_table = NodeTable(nodes)
 
-    def nodes(self) -> Grid:
+    def nodes(self) -> NodeTable:
         """All of them."""
-        return self.grid.copy()
+        return self.node_table.copy()
 
 
 class Desk:
@@ -62,7 +62,7 @@ class Desk:
 def make_desk(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **said: Any) -> World:
     """A world with a cluster of these nodes, which the terminal asks from now on."""
     tree = (Cluster(name="main", **said), Project(name="forest", parent="cluster/main"))
-    execution = composing.Execution(Fleet({"kubernetes": Fields(*nodes)}))
+    execution = composing.Execution(ExecutorRegistry({"kubernetes": Fields(*nodes)}))
     world = found_world(MemoryStore(), monkeypatch, execution=execution, tree=tree)
     monkeypatch.setattr(command, "connect", lambda: Desk(world))
     return world
@@ -175,8 +175,8 @@ def test_a_cluster_is_told_in_all_by_group_and_by_type_of_gpu(tmp_path: Path, mo
     world.offer("gpus", resources={"gpu": 4}, scope="project/forest")
     world.offer("tiny", resources={"cpu": "1m"})
     assert table(run(tmp_path, "nodes", "capacity", "--project", "forest")) == [
-        "cluster main: 3 nodes, 1 of them closed, autoscaled",
-        "NODES        COUNT  CLOSED  RESOURCE  FREE            LARGEST FREE",
+        "cluster main: 3 nodes, 1 unavailable, autoscaled",
+        "NODES        COUNT  UNAVAILABLE  RESOURCE  FREE            LARGEST FREE",
         "all          3      1       CPU       22 of 24        8 on c",
         "all          3      1       MEM       96Gi of 96Gi    32Gi on a",
         "all          3      1       DISK      300Gi of 300Gi  100Gi on a",

@@ -17,7 +17,7 @@ from fairlead.adapters.kubernetes.clients import Api
 from fairlead.adapters.kubernetes.executors import Keeping, KubernetesExecutor
 from fairlead.composing import build_services, make_id
 from fairlead.model.connections import Connection
-from fairlead.model.observations import Observation, Phase, Work
+from fairlead.model.observations import LaunchSpec, Observation, Phase
 from fairlead.model.records import RunRecord
 from fairlead.model.scopes import Cluster
 from fairlead.run_tokens import seal_run_token
@@ -47,16 +47,16 @@ class KubernetesBench:
         self.told: list[str] = []
         self.executor: KubernetesExecutor = self.open()
 
-    def plan(self, run_id: str, program: str, **asked: Any) -> Work:
+    def plan(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
         """What is to be started, of a run that the store knows."""
         work = make_work(run_id, program, cluster=self.cluster, **asked)
         with self.store.recording() as tx:
             if tx.get(RunRecord, id=run_id) is None:
-                state = {"state": "running", "live": True, "held_by": "s1", "scope": "project/forest"}
+                state = {"state": "running", "active": True, "server_id": "s1", "scope": "project/forest"}
                 tx.add(make(RunRecord, run_id, **state))
         return replace(work, run_token=seal_run_token(self.safe, run_id))
 
-    def start(self, run_id: str, program: str, **asked: Any) -> Work:
+    def start(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
         """Start a run of a program."""
         work = self.plan(run_id, program, **asked)
         self.executor.start(work)

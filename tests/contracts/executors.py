@@ -11,11 +11,11 @@ from typing import Any, BinaryIO, Protocol
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import Machine
 from fairlead.core.attempts import run_of
-from fairlead.core.fitting.pod_requests import read_ask
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Phase, Reach, Work
+from fairlead.model.observations import Check, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase, Reach
 from fairlead.ports import Executor
 from tests.adapters.local.making import make_work, runtime
 from tests.contracts.samples import NOW
@@ -62,7 +62,7 @@ def main(code=None):
 class Kept:
     """What an executor in memory knows of one run."""
 
-    work: Work
+    work: LaunchSpec
     seen: Observation
     log: list[LogEntry] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class MemoryExecutor:
 
     # The port
 
-    def start(self, work: Work) -> None:
+    def start(self, work: LaunchSpec) -> None:
         """See to it that a run executes, unless it does or did."""
         self._call("start", work.run_id)
         if work.run_id in self.kept:
@@ -135,14 +135,19 @@ class MemoryExecutor:
         """The runs of which something is there."""
         return sorted(self.kept)
 
-    def nodes(self) -> Grid:
+    def nodes(self) -> NodeTable:
         """The one node, with what the runs hold that have not ended."""
         holdings = tuple(
-            Holding(run_of(kept.work.run_id), kept.work.name, read_ask(kept.work.manifests).amounts, kept.work.project)
+            Holding(
+                run_of(kept.work.run_id),
+                kept.work.name,
+                read_pod_request(kept.work.manifests).amounts,
+                kept.work.project,
+            )
             for kept in self.kept.values()
             if kept.seen.phase not in ENDED
         )
-        return Grid([replace(self.node, holdings=(*self.node.holdings, *holdings))])
+        return NodeTable([replace(self.node, holdings=(*self.node.holdings, *holdings))])
 
     def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
         """The log from a cursor on. A cursor is how many entries were read."""
@@ -232,7 +237,7 @@ class Bench(Protocol):
     def executor(self) -> Executor:
         """What is tried."""
 
-    def start(self, run_id: str, program: str, **asked: Any) -> Work:
+    def start(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
         """Start a run that does something."""
 
     def until(self, run_id: str, *phases: Phase) -> Observation:
@@ -255,7 +260,7 @@ class MemoryBench:
         self.executor = MemoryExecutor()
         self.programs: dict[str, str] = {}
 
-    def start(self, run_id: str, program: str, **asked: Any) -> Work:
+    def start(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
         """Start a run, and know what it is to do."""
         work = make_work(run_id, program, **asked)
         self.programs.setdefault(run_id, program)
@@ -307,7 +312,7 @@ class LocalBench:
         self.opened: list[LocalExecutor] = []
         self.executor: LocalExecutor = self._open()
 
-    def start(self, run_id: str, program: str, **asked: Any) -> Work:
+    def start(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
         """Start a run of a program."""
         work = make_work(run_id, program, **asked)
         self.executor.start(work)

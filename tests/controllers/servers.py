@@ -7,8 +7,8 @@ import pytest
 
 from fairlead import composing
 from fairlead.controllers import runs
-from fairlead.controllers.executor_registry import Fleet
-from fairlead.controllers.runs import Keeper, RunController
+from fairlead.controllers.executor_registry import ExecutorRegistry
+from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.model.records import RunRecord
 from tests.contracts.executors import Kept, MemoryExecutor
 from tests.services.executing import Platform
@@ -42,12 +42,12 @@ class Servers:
         """A server that has just been started."""
         world, platform = self.platform.world, self.platform
         self.executors[name] = Remote(kept=self.kept)
-        fleet = Fleet({"local": platform.executor, "kubernetes": self.executors[name]})
+        fleet = ExecutorRegistry({"local": platform.executor, "kubernetes": self.executors[name]})
         self.controllers[name] = RunController(
             world.store,
             world.safe,
             fleet,
-            keeper=Keeper(name, f"host-{name}", f"http://{name}"),
+            keeper=ServerIdentity(name, f"host-{name}", f"http://{name}"),
             clock=world.clock,
             make_id=composing.make_id,
             tell=platform.told.append,
@@ -71,7 +71,7 @@ class Servers:
 
 def found_servers(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Servers:
     """Two servers, called one and two."""
-    monkeypatch.setattr(runs, "Hands", Now)
+    monkeypatch.setattr(runs, "WorkQueue", Now)
     made = Servers(platform)
     for name in ("one", "two"):
         made.start(name)

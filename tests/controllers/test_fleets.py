@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.safes import KeySafe, parse_keys
-from fairlead.controllers.executor_registry import Fleet
+from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.core import connecting
 from fairlead.errors import Unavailable
 from fairlead.model.connections import Connection
@@ -41,7 +41,7 @@ class Network:
         self.opened: list[Remote] = []
         self.broken: dict[str, Exception] = {}
         keep(self.store, make(ScopeRecord, "p", kind="platform", name="platform", scope="platform", parent=None))
-        self.fleet = Fleet({}, self.store, SAFE, self.connect)
+        self.fleet = ExecutorRegistry({}, self.store, SAFE, self.connect)
 
     def connect(self, cluster: Cluster, _place_id: str, connection: Connection | None) -> Remote:
         """Connect to a cluster."""
@@ -76,7 +76,7 @@ def test_a_cluster_is_connected_to_once_and_let_go_when_it_is_gone(network: Netw
     assert remote.connection is not None
     assert remote.connection.server == SERVER
     assert (network.fleet.find(main), network.fleet.find(bare), network.fleet.find(None)) == (remote, None, None)
-    with network.store.changing("organisation", "assets") as tx:
+    with network.store.changing("organization", "assets") as tx:
         for kind, record_id in ((SecretRecord, "k-main"), (ScopeRecord, "main")):
             found = tx.get(kind, id=record_id)
             tx.remove(found)
@@ -90,7 +90,7 @@ def test_a_cluster_that_has_changed_is_connected_to_anew(network: Network, what:
     network.fleet.refresh()
     first, second = network.opened
     kind, record_id = (ScopeRecord, "main") if what == "the cluster" else (SecretRecord, "k-main")
-    with network.store.changing("organisation", "assets") as tx:
+    with network.store.changing("organization", "assets") as tx:
         found: Any = tx.get(kind, id=record_id)
         details = {"details": {**found.details, "autoscaled": True}} if kind is ScopeRecord else {}
         tx.save(replace(found, revision=found.revision + 1, **details))

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fairlead.controllers import work_queue
-from fairlead.controllers.work_queue import Hands
+from fairlead.controllers.work_queue import WorkQueue
 from tests.databases import wait_until
 
-Make = Callable[[Callable[[str], None]], Hands]
+Make = Callable[[Callable[[str], None]], WorkQueue]
 
 
 @pytest.fixture
 def make_hands() -> Iterator[Make]:
     """Makes hands that rest after the test."""
-    made: list[Hands] = []
+    made: list[WorkQueue] = []
 
-    def make(do: Callable[[str], None]) -> Hands:
-        made.append(Hands(do))
+    def make(do: Callable[[str], None]) -> WorkQueue:
+        made.append(WorkQueue(do))
         return made[-1]
 
     yield make
@@ -84,7 +84,7 @@ def test_not_more_is_done_at_once_than_there_are_hands(make_hands: Make, monkeyp
 def test_at_the_end_what_was_begun_is_finished_and_nothing_more_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_queue, "MOST_AT_ONCE", 1)
     work = Work()
-    own = Hands(work)
+    own = WorkQueue(work)
     for run_id in "abc":
         own.take(run_id)
     wait_until(lambda: work.begun == ["a"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.controllers.executor_registry import Fleet
+from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.retention import UNUSED_CODE, Retention
 from fairlead.errors import Unavailable
 from fairlead.model.holdings import SharedVolume
@@ -20,7 +20,9 @@ DAYS = timedelta(days=1)
 def make_retention(platform: Platform, *, runs: int = 30, logs: int = 7) -> Retention:
     """Forgets runs and logs after so many days."""
     keep = {"keep_runs": runs * DAYS, "keep_logs": logs * DAYS}
-    return Retention(platform.world.store, Fleet({"local": platform.executor}), clock=platform.world.clock, **keep)
+    return Retention(
+        platform.world.store, ExecutorRegistry({"local": platform.executor}), clock=platform.world.clock, **keep
+    )
 
 
 def finish(platform: Platform, **asked: Any) -> str:
@@ -30,7 +32,7 @@ def finish(platform: Platform, **asked: Any) -> str:
     platform.executor.write(run.id, b"hello\n")
     platform.executor.end(run.id)
     controller.look({run.id})
-    assert not platform.run(run.id).live
+    assert not platform.run(run.id).active
     return run.id
 
 
@@ -79,8 +81,8 @@ def test_a_run_that_goes_on_is_never_forgotten(platform: Platform) -> None:
     platform.executor.go(waiting.id)
     platform.world.clock.pass_by(days=1000)
     make_retention(platform, runs=0, logs=0).sweep()
-    assert platform.run(waiting.id).live
-    assert platform.run(queued.id).live
+    assert platform.run(waiting.id).active
+    assert platform.run(queued.id).active
     assert platform.executor.list_runs() == [waiting.id]
     assert platform.executor.count("tidy", waiting.id) == 0
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.safes import KeySafe, parse_keys
-from fairlead.controllers.launch_specs import Incomplete, load_work, open_secrets
+from fairlead.controllers.launch_specs import LaunchInputMissing, load_launch_spec, open_secrets
 from fairlead.core import explaining
-from fairlead.core.fitting.pod_requests import read_ask
+from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests.functions import RUN_TOKEN
-from fairlead.model.observations import Work
+from fairlead.model.observations import LaunchSpec
 from fairlead.model.quantities import Quantity
 from fairlead.model.records import PlanRecord, RunRecord, SecretRecord
 from fairlead.run_tokens import open_run_token
@@ -22,7 +22,7 @@ SAFE = KeySafe(parse_keys(KEY))
 HOME = "project/forest"
 
 
-def load(secrets: list[str] | None, *kept: Any) -> Work:
+def load(secrets: list[str] | None, *kept: Any) -> LaunchSpec:
     """The work of a run whose Secret has these keys; without any, it has no Secret."""
     store, run = MemoryStore(), make(RunRecord, "r1", scope=HOME)
     job: dict[str, Any] = {"kind": "Job", "metadata": {"name": "a"}, "spec": {"template": {"spec": {}}}}
@@ -30,7 +30,7 @@ def load(secrets: list[str] | None, *kept: Any) -> Work:
     manifests = [job, *([secret] if secrets is not None else [])]
     keep(store, *make_places(), run, make(PlanRecord, "r1", plan={"manifests": manifests}), *kept)
     with store.reading() as tx:
-        return load_work(tx, SAFE, run)
+        return load_launch_spec(tx, SAFE, run)
 
 
 def make_secret(name: str, value: bytes) -> SecretRecord:
@@ -58,7 +58,7 @@ def test_a_secret_of_the_name_is_not_taken_for_the_token() -> None:
 
 
 def test_a_secret_that_is_gone_is_still_missed() -> None:
-    with pytest.raises(Incomplete, match="HF_TOKEN"):
+    with pytest.raises(LaunchInputMissing, match="HF_TOKEN"):
         load([RUN_TOKEN, "HF_TOKEN"])
 
 
@@ -70,9 +70,9 @@ def test_a_later_try_has_a_token_and_objects_of_its_own() -> None:
     kept = PlanRecord(id=run_id, request=make_request(**asked).to_data(), plan=planned)
     keep(store, *make_places(), run, kept, make_secret("HF_TOKEN", b"hf"))
     with store.reading() as tx:
-        work = load_work(tx, SAFE, run)
+        work = load_launch_spec(tx, SAFE, run)
     assert (work.run_id, work.name) == (f"{run_id}-2", f"train-{run_id}try2")
     assert open_run_token(SAFE, work.run_token) == f"{run_id}-2"
     assert work.secrets == {"HF_TOKEN": "hf"}
-    assert read_ask(work.manifests).amounts["memory"] == Quantity.parse("6Gi").nanos
+    assert read_pod_request(work.manifests).amounts["memory"] == Quantity.parse("6Gi").nanos
     assert open_secrets(store, SAFE, work.run_id) == ["hf"]  # which its log must not show

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.core import quotas
-from fairlead.core.queue_order import Bounds, Line
+from fairlead.core.queue_order import Queue, QuotaLimits
 from fairlead.core.quotas import Allowance, Holder, Load
 from fairlead.core.trees import Tree
 from fairlead.model.plans import Fit
@@ -196,20 +196,20 @@ def test_the_end_of_a_run_gives_back_what_it_holds() -> None:
     assert allowance.without("id-99") is allowance
 
 
-# Quotas of an organisation
+# Quotas of an organization
 
 
 def test_a_run_is_bound_by_the_quotas_of_all_scopes_above_it() -> None:
     said = [("platform", Quota(gpu=9)), (VISION, Quota(runs=1)), (SPEECH, Quota()), ("project/lake", Quota(gpu=0))]
-    bounds = Bounds.of(TREE, said)
+    bounds = QuotaLimits.of(TREE, said)
     assert bounds.on("project/forest") == ("platform", VISION)
     assert bounds.on("project/lake") == ("platform", "project/lake")
     assert bounds.on("project/new") == ("platform",)
-    assert Bounds.of(TREE, [(SPEECH, Quota())]).on("project/lake") == ()
+    assert QuotaLimits.of(TREE, [(SPEECH, Quota())]).on("project/lake") == ()
 
 
 def test_what_runs_hold_is_counted_at_each_scope_above_them() -> None:
-    bounds = Bounds.of(TREE, [("platform", Quota(gpu=9)), (VISION, Quota(runs=1))])
+    bounds = QuotaLimits.of(TREE, [("platform", Quota(gpu=9)), (VISION, Quota(runs=1))])
     held = {("project/forest", 1, 500, 10): 2, ("project/lake", 3, 0, 0): 1}
     assert {scope: found.used for scope, found in bounds.measure(held).items()} == {
         "platform": Load(5, 1000, 20, 3),
@@ -218,7 +218,7 @@ def test_what_runs_hold_is_counted_at_each_scope_above_them() -> None:
 
 
 def test_runs_are_looked_for_where_a_quota_reaches() -> None:
-    bounds = Bounds.of(TREE, [("platform", Quota(gpu=9)), (VISION, Quota(runs=1))])
+    bounds = QuotaLimits.of(TREE, [("platform", Quota(gpu=9)), (VISION, Quota(runs=1))])
     assert bounds.within("platform", VISION) == ()
     (condition,) = bounds.within(VISION)
     assert (condition.column, condition.operator, set(condition.value)) == ("scope", "in", {VISION, "project/forest"})
@@ -228,7 +228,7 @@ def test_runs_are_looked_for_where_a_quota_reaches() -> None:
 # Whose turn it is: runs are said by their scope and what they ask for, the oldest first
 
 
-def let_in(line: Line, bounds: Bounds, *asked: tuple[str, Load]) -> list[int]:
+def let_in(line: Queue, bounds: QuotaLimits, *asked: tuple[str, Load]) -> list[int]:
     """Which of those that wait are let in, by number."""
     found = []
     for number, (scope, load) in enumerate(asked):
@@ -269,5 +269,5 @@ CORE = (FOREST, make_load(cpu=1000))
 def test_the_oldest_comes_first_quota_by_quota(
     said: dict[str, Any], asked: list[tuple[str, Load]], let: list[int]
 ) -> None:
-    bounds = Bounds.of(TREE, ((scope, Quota.model_validate(quota)) for scope, quota in said.items()))
-    assert let_in(Line(bounds.measure({})), bounds, *asked) == let
+    bounds = QuotaLimits.of(TREE, ((scope, Quota.model_validate(quota)) for scope, quota in said.items()))
+    assert let_in(Queue(bounds.measure({})), bounds, *asked) == let

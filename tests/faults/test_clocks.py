@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.local import sampling
-from fairlead.adapters.local.payloads import Payload
-from fairlead.adapters.local.sampling import Sampler
-from fairlead.adapters.local.specs import Identity, Spec
+from fairlead.adapters.local.processes import RunProcess
+from fairlead.adapters.local.sampling import ProcessSampler
+from fairlead.adapters.local.specs import Spec, UserMapping
 from fairlead.controllers import runs
-from fairlead.controllers.clocks import WaryClock
+from fairlead.controllers.clocks import StableClock
 from fairlead.controllers.retention import Retention
 from fairlead.controllers.schedules import Scheduler
 from fairlead.model.observations import Observation, Phase
@@ -37,7 +37,7 @@ def jump(platform: Platform, by: timedelta) -> None:
 def keep_for(platform: Platform, days: int = 30, **more: Any) -> Retention:
     """What forgets runs and logs after some days."""
     store, fleet, keep = platform.world.store, platform.control().executors, days * DAYS
-    clock = WaryClock(platform.world.clock, **more)
+    clock = StableClock(platform.world.clock, **more)
     return Retention(store, fleet, clock=clock, keep_runs=keep, keep_logs=keep)
 
 
@@ -151,7 +151,7 @@ def test_a_workspace_is_not_stopped_because_the_clock_was_set_ahead(platform: Pl
     counted = [0.0]
     controller = platform.control()
     platform.executor.cores = 0.0
-    controller.idlers.clock = WaryClock(platform.world.clock, lambda: counted[0])
+    controller.idlers.clock = StableClock(platform.world.clock, lambda: counted[0])
     run = platform.submit(function=NOTEBOOK, action="workspace", idle_timeout="30m")
     controller.look(set())
     platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=platform.world.clock())
@@ -171,9 +171,9 @@ def test_what_a_run_uses_is_looked_at_also_after_a_clock_was_set_back(
     monkeypatch.setattr(sampling, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(sampling, "DISK_SHARE", 0)
     (home := tmp_path / "home").mkdir()
-    identity = Identity(os.getuid(), os.getgid(), [])
+    identity = UserMapping(os.getuid(), os.getgid(), [])
     spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", str(home), identity, disk=50_000)
-    sampler = Sampler(tmp_path, spec, Payload(os.getpid(), {}, -1, isolated=False))
+    sampler = ProcessSampler(tmp_path, spec, RunProcess(os.getpid(), {}, -1, isolated=False))
     now = time.time()
     assert sampler.look() is None
     (home / "much").write_bytes(bytes(100_000))
@@ -195,4 +195,4 @@ def finish(platform: Platform) -> str:
 def count_runs(platform: Platform) -> int:
     """How many runs there are."""
     with platform.world.store.reading() as tx:
-        return tx.count(RunRecord, Condition("live", "in", (True, False)))
+        return tx.count(RunRecord, Condition("active", "in", (True, False)))

@@ -10,8 +10,8 @@ import structlog
 
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.model.observations import Reach
-from fairlead.server.proxy.connections import Connections
-from fairlead.server.proxy.http import Means
+from fairlead.server.proxy.connections import ConnectionPool
+from fairlead.server.proxy.http import ProxyConfig
 from tests.server.samples import fill
 from tests.server.sites import Operation, Site, open_site, operations_of
 from tests.server.stages import Stage, open_stage
@@ -80,7 +80,9 @@ def stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
 @pytest.fixture
 def hasty_stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
     """The same, which waits for a second, asks ten times a second who may go on, and has two connections to a run."""
-    with open_stage(sqlite_store, Means(Connections(2), patience_seconds=1, renewed_every_seconds=0.1)) as opened:
+    with open_stage(
+        sqlite_store, ProxyConfig(ConnectionPool(2), patience_seconds=1, renewed_every_seconds=0.1)
+    ) as opened:
         yield opened
 
 

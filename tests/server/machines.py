@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import Check, LogEntry, LogPage, Observation, OutputFile, Reach, Work
+from fairlead.model.observations import Check, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Reach
 from fairlead.model.quantities import NANOS
 from fairlead.model.records import RunRecord
 from fairlead.ports import Store
@@ -35,14 +35,14 @@ class Machine:
         """Note what has become of a run."""
         with self.store.reading() as tx:
             run = tx.get(RunRecord, id=run_id)
-        if run is None or not run.live:
+        if run is None or not run.active:
             self.held.pop(run_id, None)
         else:
             self.held[run_id] = Holding(run_id, run.function, {"pods": NANOS}, run.scope.removeprefix("project/"))
 
-    def nodes(self) -> Grid:
+    def nodes(self) -> NodeTable:
         """The node, with all that holds something of it."""
-        return Grid([Node("machine", PLENTY, {}, tuple(self.held.values()))])
+        return NodeTable([Node("machine", PLENTY, {}, tuple(self.held.values()))])
 
     def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
         """One line."""
@@ -77,7 +77,7 @@ class Machine:
         del projects
         return [Check("machine", "ok", "there is one"), Check("gpus", "problem", "there is none", "buy one")]
 
-    def start(self, work: Work) -> None:
+    def start(self, work: LaunchSpec) -> None:
         """Never asked for."""
         raise AssertionError(work)
 

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from fairlead.adapters import safes
 from fairlead.composing import Entrance, Execution, build_services, make_id
-from fairlead.controllers.executor_registry import Fleet
+from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.ports import Store
 from fairlead.server.applications import create_application
 from fairlead.server.request_context import Services
@@ -178,7 +178,7 @@ def open_site(
 def build_site(store: Store, url: str = URL, entrance: Entrance | None = None, **options: Any) -> tuple[Site, Machine]:
     """A server over an empty store that was not started yet, and what pretends to execute its runs."""
     machine = Machine(store)
-    execution = Execution(Fleet({"kubernetes": machine}), machine.hear_of)
+    execution = Execution(ExecutorRegistry({"kubernetes": machine}), machine.hear_of)
     services, founding = build_services(store, safes.KeySafe(safes.parse_keys(KEY)), entrance, execution=execution)
     founding.found([f"user:{ADMIN}"])
     token, _ = founding.let_in(ADMIN, MACHINE, None)

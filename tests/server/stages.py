@@ -13,7 +13,7 @@ from fairlead.composing import Entrance
 from fairlead.model.observations import Reach
 from fairlead.model.records import RunRecord
 from fairlead.ports import Store
-from fairlead.server.proxy.http import Means
+from fairlead.server.proxy.http import ProxyConfig
 from tests.server.machines import Machine
 from tests.server.sites import Site, build_site
 from tests.server.upstreams import PATIENCE, listen, serving
@@ -39,7 +39,7 @@ class Stage:
     def serve(self, reach: Reach | None, action: str = "serve", **changed: Any) -> str:
         """A run that answers there; its id."""
         made = self.site.make("/projects/alpha/runs", {"function": SERVED, "action": action})
-        now = {"state": "running", "reason": "Ready", "message": "answers", "held_by": "here", **changed}
+        now = {"state": "running", "reason": "Ready", "message": "answers", "server_id": "here", **changed}
         with self.site.store.recording() as tx:
             run = tx.get(RunRecord, id=made["id"])
             assert run is not None
@@ -98,7 +98,11 @@ class Stage:
 
 @contextlib.contextmanager
 def open_stage(
-    store: Store, means: Means | None = None, url: str | None = None, entrance: Entrance | None = None, **options: Any
+    store: Store,
+    means: ProxyConfig | None = None,
+    url: str | None = None,
+    entrance: Entrance | None = None,
+    **options: Any,
 ) -> Iterator[Stage]:
     """A server over an empty store."""
     listener: socket.socket = listen(None)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fairlead import composing, packing
-from fairlead.controllers.executor_registry import Fleet
-from fairlead.controllers.runs import Keeper, RunController
+from fairlead.controllers.executor_registry import ExecutorRegistry
+from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.model.queries import Condition
 from fairlead.model.records import EventRecord, OutcomeRecord, RunRecord
 from fairlead.model.scopes import Cluster, Project
@@ -47,8 +47,8 @@ class Platform:
         return RunController(
             self.world.store,
             self.world.safe,
-            Fleet({"local": executor or self.executor}),
-            keeper=Keeper(server, f"host-{server}", f"http://{server}"),
+            ExecutorRegistry({"local": executor or self.executor}),
+            keeper=ServerIdentity(server, f"host-{server}", f"http://{server}"),
             clock=self.world.clock,
             make_id=composing.make_id,
             tell=self.told.append,
@@ -88,7 +88,7 @@ class Platform:
 def found_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
     """A platform over a new store."""
     executor, told = MemoryExecutor(), list[str]()
-    execution = composing.Execution(Fleet({"local": executor}), told.append, SERVER)
+    execution = composing.Execution(ExecutorRegistry({"local": executor}), told.append, SERVER)
     world = found_world(store, monkeypatch, execution=execution, tree=TREE)
     executor.clock = world.clock
     return Platform(world, executor, told)

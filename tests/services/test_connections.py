@@ -10,7 +10,7 @@ import yaml
 
 from fairlead import composing
 from fairlead.adapters.safes import KeySafe, parse_keys
-from fairlead.controllers.executor_registry import Fleet
+from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.core import connecting
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.holdings import SharedVolume
@@ -260,7 +260,7 @@ def test_a_check_asks_the_executor_about_the_projects_on_the_cluster(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor = Asked()
-    execution = composing.Execution(Fleet({"kubernetes": executor}))
+    execution = composing.Execution(ExecutorRegistry({"kubernetes": executor}))
     world = found_world(memory_store, monkeypatch, execution=execution)
     world.services.scopes.create(world.root, Cluster(name="spare"))
     world.services.scopes.create(world.root, Project(name="elsewhere", parent="cluster/spare"))
@@ -271,7 +271,9 @@ def test_a_check_asks_the_executor_about_the_projects_on_the_cluster(
 def test_a_cluster_whose_certificate_nobody_looks_at_is_told(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = found_world(memory_store, monkeypatch, execution=composing.Execution(Fleet({"kubernetes": Asked()})))
+    world = found_world(
+        memory_store, monkeypatch, execution=composing.Execution(ExecutorRegistry({"kubernetes": Asked()}))
+    )
     put(world)
     assert [check.name for check in world.services.connections.check(world.root, MAIN)] == ["all"]
     put(world, yaml.safe_dump(make_kubeconfig(cluster={"server": SERVER, "insecure-skip-tls-verify": True})))

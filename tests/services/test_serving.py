@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from fairlead import composing
-from fairlead.controllers.executor_registry import Fleet
+from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.core.attempts import execution_of
 from fairlead.errors import Conflict, FairleadError, Unauthenticated, Unavailable
 from fairlead.model.observations import Reach
@@ -39,14 +39,14 @@ class Scene:
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         self.executor = Reachable()
-        self.execution = composing.Execution(Fleet({"kubernetes": self.executor}), server_id=SERVER)
+        self.execution = composing.Execution(ExecutorRegistry({"kubernetes": self.executor}), server_id=SERVER)
         self.world: World = found_world(store, monkeypatch, execution=self.execution)
         self.serving: Serving = self.world.services.serving
 
     def serve(self, action: str = "serve", **changed: object) -> RunRecord:
         """A run that answers."""
         made = self.world.submit(function=SERVED, action=action)
-        now = {"state": "running", "reason": "Ready", "message": "answers", "held_by": SERVER, **changed}
+        now = {"state": "running", "reason": "Ready", "message": "answers", "server_id": SERVER, **changed}
         kept = replace(made, **now, revision=made.revision + 1)  # type: ignore[arg-type]
         with self.world.store.recording() as tx:
             tx.save(kept)
@@ -129,16 +129,16 @@ def test_use_is_noted_when_the_last_note_is_a_minute_old(scene: Scene) -> None:
     admit = scene.serving.admit
     admit(scene.world.root, run.id)
     first = scene.run(run.id)
-    assert first.used_at is not None
+    assert first.last_used_at is not None
     clock.pass_by(seconds=59)
     admit(scene.world.root, run.id)
     assert scene.run(run.id) == first
     clock.pass_by(seconds=2)
     admit(scene.world.root, run.id)
     second = scene.run(run.id)
-    assert second.used_at is not None
-    assert second.used_at - first.used_at > timedelta(minutes=1)
-    assert second == replace(first, used_at=second.used_at, revision=first.revision + 1)
+    assert second.last_used_at is not None
+    assert second.last_used_at - first.last_used_at > timedelta(minutes=1)
+    assert second == replace(first, last_used_at=second.last_used_at, revision=first.revision + 1)
 
 
 def test_use_that_a_clock_noted_which_was_ahead_is_noted_anew(scene: Scene) -> None:
@@ -147,7 +147,7 @@ def test_use_that_a_clock_noted_which_was_ahead_is_noted_anew(scene: Scene) -> N
     scene.serving.admit(scene.world.root, run.id)
     clock.pass_by(days=-30)
     scene.serving.admit(scene.world.root, run.id)
-    assert (scene.run(run.id).used_at or clock()) < clock()
+    assert (scene.run(run.id).last_used_at or clock()) < clock()
 
 
 def test_a_ticket_lasts_no_longer_than_what_a_provider_said_of_its_user(scene: Scene) -> None:
@@ -170,7 +170,7 @@ def test_whoever_tries_to_use_a_run_that_does_not_answer_uses_it(scene: Scene) -
     with pytest.raises(Unavailable) as caught:
         scene.serving.admit(scene.world.root, run.id)
     assert "does not answer yet; it is degraded: ended with exit code 3" in says(caught)
-    assert scene.run(run.id).used_at is not None
+    assert scene.run(run.id).last_used_at is not None
 
 
 def test_who_sees_only_what_is_above_a_run_does_not_see_it(scene: Scene) -> None:

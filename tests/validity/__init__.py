@@ -114,7 +114,7 @@ def _check_workload(manifest: Manifest) -> Iterator[str]:
     if manifest["kind"] == "Deployment":
         selector, labels = spec["selector"].get("matchLabels", {}), spec["template"]["metadata"].get("labels", {})
         if not selector or not selector.items() <= labels.items():
-            yield f"spec.selector: {selector} does not select the pods, which are labelled {labels}"
+            yield f"spec.selector: {selector} does not select the pods, which are labeled {labels}"
         if spec["template"]["spec"].get("restartPolicy", "Always") != "Always":
             yield "spec.template.spec.restartPolicy: a Deployment needs Always"
     if manifest["kind"] == "Job":

@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from functools import partial
 
-from fairlead.controllers.queue_order import Round, open_round
-from fairlead.controllers.run_state import Ledger
-from fairlead.controllers.steps import attempt
+from fairlead.controllers.queue_order import AdmissionPass, open_round
+from fairlead.controllers.run_state import RunStateWriter
+from fairlead.controllers.steps import log_failures
 from fairlead.core.attempts import execution_of
-from fairlead.core.fitting.admission import Door, Waiting
-from fairlead.core.fitting.pod_requests import Ask, read_ask
+from fairlead.core.fitting.admission import AdmissionSession, QueuedRun
+from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.queue_order import QUOTA
 from fairlead.model.records import PlanRecord, RunRecord
@@ -21,10 +21,12 @@ HandOn = Callable[[Executor, str], None]  # says that an executor is to be given
 class Admissions:
     """The way from the queue to an executor: here one run after the other, to a cluster beside each other."""
 
-    def __init__(self, store: Store, ledger: Ledger, executors: Executors, start: Tell, hand_on: HandOn) -> None:
+    def __init__(
+        self, store: Store, ledger: RunStateWriter, executors: Executors, start: Tell, hand_on: HandOn
+    ) -> None:
         self.store, self.ledger, self.executors = store, ledger, executors
         self._start, self._hand_on = start, hand_on
-        self._asks: dict[str, tuple[str, Ask]] = {}  # by try: the next one may ask for more
+        self._pod_requests: dict[str, tuple[str, PodRequest]] = {}  # by try: the next one may ask for more
 
     def admit(self, now: datetime, most: int, freed: Collection[str] | None = None) -> None:
         """Give a place to those that wait, the first in the queue first.
@@ -40,14 +42,14 @@ class Admissions:
             turns = open_round(tx, self.ledger.known.bounds, executors, now=now, most=most, freed=freed)
             local = [run for run in turns.waiting if not executors[run.cluster or ""].schedules]
             asks = {
-                run.id: Waiting(run.id, name, ask, (now - (run.due_at or run.created_at)).total_seconds())
-                for run, name, ask in self._read_asks(tx, local)
+                run.id: QueuedRun(run.id, name, pod_request, (now - (run.retry_at or run.created_at)).total_seconds())
+                for run, name, pod_request in self._read_pod_requests(tx, local)
             }
         here = {run.id for run in local}
         for run in turns.waiting:
             if run.id not in here and not turns.is_bound(run):
                 self._hand_on(executors[run.cluster or ""], run.id)
-        doors = {on: Door(*on.nodes()) for on in set(executors.values()) if not on.schedules}
+        doors = {on: AdmissionSession(*on.nodes()) for on in set(executors.values()) if not on.schedules}
         for run in turns.waiting:
             executor = executors[run.cluster or ""]
             if run.id in asks:
@@ -55,7 +57,7 @@ class Admissions:
             elif run.id not in here and turns.is_bound(run):
                 self._admit_there(run, turns, executor)
 
-    def _admit_here(self, run: RunRecord, turns: Round, waiting: Waiting, door: Door) -> None:
+    def _admit_here(self, run: RunRecord, turns: AdmissionPass, waiting: QueuedRun, door: AdmissionSession) -> None:
         """Start a run on this machine, where it is its turn and there is room."""
         lacking = turns.find_short(run)
         if lacking and door.could_take(waiting):
@@ -73,7 +75,7 @@ class Admissions:
                 turns.let_in(run)
                 self._start(run.id)
 
-    def _admit_there(self, run: RunRecord, turns: Round, executor: Executor) -> None:
+    def _admit_there(self, run: RunRecord, turns: AdmissionPass, executor: Executor) -> None:
         """Hand a run to a cluster, which has the room or waits for it, where it is its turn."""
         if lacking := turns.find_short(run):
             turns.turn_away(run, lacking)
@@ -82,19 +84,19 @@ class Admissions:
             turns.let_in(run)
             self._hand_on(executor, run.id)
 
-    def _read_asks(self, tx: Transaction, runs: list[RunRecord]) -> Iterator[tuple[RunRecord, str, Ask]]:
+    def _read_pod_requests(self, tx: Transaction, runs: list[RunRecord]) -> Iterator[tuple[RunRecord, str, PodRequest]]:
         """What each try asks for, read once for as long as it waits."""
-        known, self._asks = self._asks, {}
+        known, self._pod_requests = self._pod_requests, {}
         for run in runs:
-            execution = execution_of(run.id, run.attempt)
+            execution = execution_of(run.id, run.log_failures)
             if execution in known:
-                self._asks[execution] = known[execution]
+                self._pod_requests[execution] = known[execution]
             elif (kept := tx.get(PlanRecord, id=run.id)) is not None:
                 # One that is not understood keeps nobody else from being given a place.
-                attempt(f"reading what run {run.id} asks for", partial(self._read_ask, run, execution, kept))
-            if execution in self._asks:
-                yield (run, *self._asks[execution])
+                log_failures(f"reading what run {run.id} asks for", partial(self._read_ask, run, execution, kept))
+            if execution in self._pod_requests:
+                yield (run, *self._pod_requests[execution])
 
     def _read_ask(self, run: RunRecord, execution: str, kept: PlanRecord) -> None:
         manifests = manifests_of(run, kept)
-        self._asks[execution] = manifests[0]["metadata"]["name"], read_ask(manifests)
+        self._pod_requests[execution] = manifests[0]["metadata"]["name"], read_pod_request(manifests)

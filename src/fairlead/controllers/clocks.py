@@ -15,7 +15,7 @@ def count_seconds() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class WaryClock:
+class StableClock:
     """The time of a clock that is believed at once where it is set back, and after a day where it is set ahead.
 
     Or a clock that is a year ahead for a moment would let all be forgotten that is a month old.

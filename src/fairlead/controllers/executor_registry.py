@@ -19,7 +19,7 @@ from fairlead.ports import Executor, Generation, Safe, Sealed, Store, Transactio
 log = structlog.get_logger()
 
 
-class Connected(Executor, Protocol):
+class ClusterExecutor(Executor, Protocol):
     """An executor of a cluster that is reached over a network."""
 
     def close(self) -> None:
@@ -27,19 +27,19 @@ class Connected(Executor, Protocol):
 
 
 # A cluster, which one it is, and how it is reached; None where the server is in it.
-Connect = Callable[[Cluster, str, Connection | None], Connected]
+Connect = Callable[[Cluster, str, Connection | None], ClusterExecutor]
 
 
 @dataclass(frozen=True)
-class _Known:
+class _ConnectedCluster:
     """A cluster that is executed, as it was when it was connected to."""
 
     cluster: Cluster
     kubeconfig: tuple[str, int] | None
-    executor: Connected
+    executor: ClusterExecutor
 
 
-class Fleet:
+class ExecutorRegistry:
     """Executors that are there from the start, by kind; and one for each cluster that is connected to."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Fleet:
         self._given, self._store, self._safe, self._connect = given, store, safe, connect
         self._lock = threading.Lock()
         self._seen: Generation | None = None
-        self._known: dict[str, _Known] = {}  # by the ids of their places
+        self._known: dict[str, _ConnectedCluster] = {}  # by the ids of their places
         self._troubles: dict[str, str] = {}  # why some cannot be connected to
         self._by_scope: dict[str, Executor] = {}  # replaced as a whole, so that whoever reads needs no lock
 
@@ -105,7 +105,7 @@ class Fleet:
                 before.executor.close()
             try:
                 executor = self._open(cluster, scope_id, record)
-                known[scope_id] = _Known(cluster, version, executor)
+                known[scope_id] = _ConnectedCluster(cluster, version, executor)
             except Exception as error:  # one that is not as it should be must not keep the others from being reached
                 all_there = False
                 troubles[cluster.scope] = str(error)
@@ -117,7 +117,7 @@ class Fleet:
         self._by_scope = {each.cluster.scope: each.executor for each in known.values()}
         return all_there
 
-    def _open(self, cluster: Cluster, scope_id: str, record: SecretRecord | None) -> Connected:
+    def _open(self, cluster: Cluster, scope_id: str, record: SecretRecord | None) -> ClusterExecutor:
         assert self._connect is not None
         assert self._safe is not None
         if cluster.connection == "in_cluster" or record is None:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from fairlead.controllers.run_state import Ledger
-from fairlead.controllers.steps import attempt
+from fairlead.controllers.run_state import RunStateWriter
+from fairlead.controllers.steps import log_failures
 from fairlead.core import idleness, lifecycle
 from fairlead.core.attempts import execution_of
 from fairlead.model.queries import Condition
@@ -16,17 +16,17 @@ from fairlead.ports import Clock, Executor, Store, Transaction
 FindExecutor = Callable[[Transaction, RunRecord], Executor | None]
 
 
-class Idlers:
+class IdleCuller:
     """The workspaces of one server that may be stopped: by a clock that is wary, for that cannot be undone."""
 
-    def __init__(self, store: Store, ledger: Ledger, find_executor: FindExecutor, clock: Clock) -> None:
+    def __init__(self, store: Store, ledger: RunStateWriter, find_executor: FindExecutor, clock: Clock) -> None:
         self.store, self.ledger, self.find_executor, self.clock = store, ledger, find_executor, clock
         self._began_at = clock()
 
     def stop(self) -> list[str]:
         """Stop those that are idle; which runs these are."""
         now = self.clock()
-        mine = (Condition("live", "=", True), Condition("held_by", "=", self.ledger.server_id))
+        mine = (Condition("active", "=", True), Condition("server_id", "=", self.ledger.server_id))
         with self.store.reading() as tx:
             found = tx.find(RunRecord, *mine, Condition("idle_seconds", "!=", None))
             executors = [self.find_executor(tx, run) for run in found]
@@ -35,15 +35,15 @@ class Idlers:
             if executor is not None and run.started_at is not None and run.state != State.STOPPING:
                 since = max(run.started_at, self._began_at)  # before that, nobody could use it
                 doing = f"looking whether run {run.id} is idle"
-                attempt(doing, partial(self._stop_if_idle, run, executor, since, now, stopped))
+                log_failures(doing, partial(self._stop_if_idle, run, executor, since, now, stopped))
         return stopped
 
     def _stop_if_idle(
         self, run: RunRecord, executor: Executor, since: datetime, now: datetime, stopped: list[str]
     ) -> None:
-        used = (run.idle_seconds or 0, run.used_at, since)
+        used = (run.idle_seconds or 0, run.last_used_at, since)
         if not idleness.is_unused(*used, now):
             return
-        if idleness.is_idle(*used, executor.read_usage(execution_of(run.id, run.attempt)), now):
+        if idleness.is_idle(*used, executor.read_usage(execution_of(run.id, run.log_failures)), now):
             self.ledger.save(run, lifecycle.decide_idle_stop(run), None, stopped_by=idleness.BY)
             stopped.append(run.id)

@@ -8,13 +8,13 @@ from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.manifests.functions import RUN_TOKEN, read_names
 from fairlead.core.manifests.names import SECRET_NAME
 from fairlead.errors import FairleadError
-from fairlead.model.observations import Work
+from fairlead.model.observations import LaunchSpec
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord, VolumeRecord
 from fairlead.ports import Safe, Sealed, Store, Transaction
 from fairlead.run_tokens import seal_run_token
 
 
-class Incomplete(FairleadError):
+class LaunchInputMissing(FairleadError):
     """Something that the run needs was removed since it was submitted."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -22,16 +22,16 @@ class Incomplete(FairleadError):
         self.reason = reason
 
 
-def load_work(tx: Transaction, safe: Safe, run: RunRecord) -> Work:
+def load_launch_spec(tx: Transaction, safe: Safe, run: RunRecord) -> LaunchSpec:
     """What is to be started. Raise `Incomplete` where something of it is gone."""
     kept = tx.get(PlanRecord, id=run.id)
     if kept is None:
-        raise Incomplete("PlanMissing", "its plan is gone")
+        raise LaunchInputMissing("PlanMissing", "its plan is gone")
     manifests, execution = manifests_of(run, kept), execution_of(run.id, run.attempt)
     blob = None if run.code is None else tx.get(BlobRecord, id=run.code)
     if run.code is not None and blob is None:
-        raise Incomplete("CodeMissing", f"its code {run.code} is gone")
-    return Work(
+        raise LaunchInputMissing("CodeMissing", f"its code {run.code} is gone")
+    return LaunchSpec(
         run_id=execution,
         project=run.scope.partition("/")[2],
         name=manifests[0]["metadata"]["name"],
@@ -61,7 +61,9 @@ def _open_secrets(
             continue
         record = tx.get(SecretRecord, scope=run.scope, name=name)
         if record is None:
-            raise Incomplete("SecretMissing", f"secret {name} was deleted before it started: set it and run again")
+            raise LaunchInputMissing(
+                "SecretMissing", f"secret {name} was deleted before it started: set it and run again"
+            )
         yield name, safe.open(Sealed(record.sealed, record.key_id), record.id).decode()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from fairlead.core import quotas
-from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Bounds, Line
+from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Queue, QuotaLimits
 from fairlead.core.quotas import Short
 from fairlead.core.trees import Tree
 from fairlead.model.policies import Quota
@@ -17,12 +17,12 @@ MOST_HELD = 50  # of those that one quota holds, the oldest: when some of them a
 
 
 @dataclass
-class Round:
+class AdmissionPass:
     """One look at those that wait, the oldest first."""
 
     waiting: Sequence[RunRecord]
-    bounds: Bounds
-    line: Line
+    bounds: QuotaLimits
+    line: Queue
     more: dict[str, str] = field(default_factory=dict)  # the last one seen of those that a quota holds, of too many
     _moved: set[str] = field(default_factory=set)  # the scopes of quotas by which somebody was let in who was held
     _stuck: set[str] = field(default_factory=set)  # and by which somebody was let in and has no place all the same
@@ -67,33 +67,33 @@ class Round:
         return self.bounds.on(run.scope)
 
 
-def load_bounds(tx: Transaction) -> Bounds:
+def load_bounds(tx: Transaction) -> QuotaLimits:
     """All quotas. The tree only where there are any."""
     policies = tx.find(PolicyRecord)
     said = [(kept.scope, Quota.model_validate(kept.content["quota"])) for kept in policies if "quota" in kept.content]
     if not said:
-        return Bounds()
-    return Bounds.of(Tree({place.scope: place.parent for place in tx.find(ScopeRecord) if place.parent}), said)
+        return QuotaLimits()
+    return QuotaLimits.of(Tree({place.scope: place.parent for place in tx.find(ScopeRecord) if place.parent}), said)
 
 
 def open_round(
     tx: Transaction,
-    bounds: Bounds,
+    bounds: QuotaLimits,
     clusters: Collection[str],
     *,
     now: datetime,
     most: int,
     freed: Collection[str] | None,
-) -> Round:
+) -> AdmissionPass:
     """Those that wait on some clusters, of so many of them the oldest, and what quotas have left for them.
 
     Not those that are to be tried again after a pause that is not over. Those that a quota holds are apart, so that a
     thousand of them hide nobody else: they are looked at where something ended or arrived at the freed scopes;
     everywhere, where none are said.
     """
-    here = (*WAITING, Condition("due_at", "until", now), Condition("cluster", "in", tuple(clusters)))
+    here = (*WAITING, Condition("retry_at", "until", now), Condition("cluster", "in", tuple(clusters)))
     if not bounds.limits:
-        return Round(tx.find(RunRecord, *here, by="turn", limit=most), bounds, Line({}))
+        return AdmissionPass(tx.find(RunRecord, *here, by="turn", limit=most), bounds, Queue({}))
     held = (*here, Condition("reason", "=", QUOTA))
     waiting = tx.find(RunRecord, *here, Condition("reason", "!=", QUOTA), by="turn", limit=most)
     held_at = set() if freed is not None else {scope for (scope,) in tx.tally(RunRecord, ("scope",), *held)}
@@ -107,11 +107,11 @@ def open_round(
     if unbound := tuple(scope for scope in held_at if not bounds.on(scope)):  # the quota is there no more
         freely = tx.find(RunRecord, *held, Condition("scope", "in", unbound), by="turn", limit=most)
         found |= {run.id: run for run in freely}
-    line = Line(bounds.measure(tx.tally(RunRecord, COUNTED_BY, *HOLDING, *bounds.within(*bounds.limits))))
-    return Round(sorted(found.values(), key=lambda run: run.turn), bounds, line, more)
+    line = Queue(bounds.measure(tx.tally(RunRecord, COUNTED_BY, *HOLDING, *bounds.within(*bounds.limits))))
+    return AdmissionPass(sorted(found.values(), key=lambda run: run.turn), bounds, line, more)
 
 
-def has_room(tx: Transaction, bounds: Bounds, run: RunRecord) -> bool:
+def has_room(tx: Transaction, bounds: QuotaLimits, run: RunRecord) -> bool:
     """Whether quotas leave a run enough. Only what is counted alone stays true until it is kept."""
     path = bounds.on(run.scope)
     if not path:

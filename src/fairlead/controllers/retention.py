@@ -6,7 +6,7 @@ from functools import partial
 
 import structlog
 
-from fairlead.controllers.steps import attempt
+from fairlead.controllers.steps import log_failures
 from fairlead.core.attempts import number_of, run_of
 from fairlead.model.observations import Phase
 from fairlead.model.queries import Condition
@@ -57,10 +57,10 @@ class Retention:
         return self._worked
 
     def _attempt(self, step: Callable[[], None]) -> None:
-        self._worked = attempt("sweeping", step, OSError) and self._worked
+        self._worked = log_failures("sweeping", step, OSError) and self._worked
 
     def _forget_runs(self, now: datetime) -> None:
-        due = (Condition("live", "=", False), Condition("finished_at", "<", now - self.keep_runs))
+        due = (Condition("active", "=", False), Condition("finished_at", "<", now - self.keep_runs))
         with self.store.recording() as tx:
             gone = tx.remove_all(RunRecord, *due)
         if gone:
@@ -106,7 +106,7 @@ class Retention:
         finished_at = run.finished_at if past is None else past.finished_at
         if finished_at is not None and finished_at < now - self.keep_logs:
             executor.forget(execution)
-        elif past is not None or not run.live:
+        elif past is not None or not run.active:
             executor.tidy(execution)
 
 

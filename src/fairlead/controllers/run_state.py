@@ -9,9 +9,9 @@ from fairlead.controllers.executor_registry import load_clusters
 from fairlead.controllers.queue_order import has_room, load_bounds
 from fairlead.core import lifecycle
 from fairlead.core.attempts import ONCE, Terms, Tried, execution_of
-from fairlead.core.fitting.admission import Verdict
+from fairlead.core.fitting.admission import AdmissionDecision
 from fairlead.core.lifecycle import Act, Decision, Failure
-from fairlead.core.queue_order import QUOTA, Bounds
+from fairlead.core.queue_order import QUOTA, QuotaLimits
 from fairlead.core.quotas import Short
 from fairlead.errors import Changed
 from fairlead.model.observations import Observation
@@ -24,16 +24,16 @@ from fairlead.ports import Clock, MakeId, Store, Tell, Transaction
 AUTHOR = "fairlead"
 
 
-class Known(NamedTuple):
-    """What is known of the organisation, as of one generation of it."""
+class OrganizationCache(NamedTuple):
+    """What is known of the organization, as of one generation of it."""
 
     generation: int
     clusters: dict[str, Cluster]  # by their scopes
-    bounds: Bounds
+    bounds: QuotaLimits
 
 
 @dataclass
-class Ledger:
+class RunStateWriter:
     """Keeps what becomes of runs for the server that looks after them.
 
     `tell` hears of each change, `wake` of a run that has changed meanwhile, `free` of a scope at which a quota may have
@@ -47,25 +47,27 @@ class Ledger:
     tell: Tell
     wake: Tell
     free: Tell
-    known: Known = field(default_factory=lambda: Known(-1, {}, Bounds()))  # replaced whole: readers need no lock
+    known: OrganizationCache = field(
+        default_factory=lambda: OrganizationCache(-1, {}, QuotaLimits())
+    )  # replaced whole: readers need no lock
 
-    def know(self, tx: Transaction) -> Known:
-        """The clusters and the quotas, read once for as long as the organisation stays the same."""
-        known, generation = self.known, tx.generation.organisation
+    def know(self, tx: Transaction) -> OrganizationCache:
+        """The clusters and the quotas, read once for as long as the organization stays the same."""
+        known, generation = self.known, tx.generation.organization
         if known.generation != generation:
             clusters = {cluster.scope: cluster for _, cluster in load_clusters(tx)}
-            known = self.known = Known(generation, clusters, load_bounds(tx))
+            known = self.known = OrganizationCache(generation, clusters, load_bounds(tx))
         return known
 
     def claim(self, run: RunRecord) -> RunRecord | None:
         """Take a run; None where another server was quicker, it was stopped, or a quota has no room for it."""
         decision = Decision(State.PENDING, Act.NONE, "Claimed", lifecycle.CLAIMED)
-        taken = self.save(run, decision, None, claims=True, held_by=self.server_id, due_at=None)
+        taken = self.save(run, decision, None, claims=True, server_id=self.server_id, retry_at=None)
         if taken is None or run.reason == QUOTA:
             self.free(run.scope)  # for those behind it
         return taken
 
-    def note(self, run: RunRecord, verdict: Verdict) -> None:
+    def note(self, run: RunRecord, verdict: AdmissionDecision) -> None:
         """Keep why a run waits, once. Several servers may say it, each of its own machine."""
         hopeless_only_here = (run.reason, verdict.reason) == ("Unschedulable", "NeverFits")
         if verdict.reason != run.reason and not hopeless_only_here:
@@ -95,7 +97,7 @@ class Ledger:
             ended_at = None if seen is None else seen.finished_at
             code = None if seen is None else seen.exit_code
             finished_at = _after(changed.get("started_at", run.started_at), ended_at or now)
-            changed |= {"live": False, "finished_at": finished_at, "exit_code": code}
+            changed |= {"active": False, "finished_at": finished_at, "exit_code": code}
         after = replace(run, **changed, revision=run.revision + 1, updated_by=AUTHOR, updated_at=now)
         # What quotas bound is counted and claimed alone: no other claim, of whichever server, comes in between.
         alone = claims and bool(self.known.bounds.on(run.scope))
@@ -131,9 +133,9 @@ class Ledger:
 
     def _begin_anew(self, run: RunRecord, failure: Failure) -> dict[str, Any]:
         """What is different of a run that waits to be tried again: it has no place, and nothing of it has begun."""
-        due_at = self.clock() + timedelta(seconds=failure.retry.pause_seconds)
-        fresh = {"attempt": run.attempt + 1, "mem_bytes": failure.retry.mem_bytes, "due_at": due_at}
-        return {**fresh, "held_by": None, "started_at": None}
+        retry_at = self.clock() + timedelta(seconds=failure.retry.pause_seconds)
+        fresh = {"attempt": run.attempt + 1, "mem_bytes": failure.retry.mem_bytes, "retry_at": retry_at}
+        return {**fresh, "server_id": None, "started_at": None}
 
     def _may_claim(self, tx: Transaction, run: RunRecord, *, alone: bool) -> bool:
         """Whether quotas have room. One that is there since a moment ago is counted with the next look, alone."""
@@ -160,7 +162,7 @@ def _record_attempt(run: RunRecord, failure: Failure, seen: Observation, now: da
         started_at=started_at,
         finished_at=_after(started_at, seen.finished_at or now),
         mem_bytes=run.mem_bytes,
-        held_by=run.held_by,
+        server_id=run.server_id,
         error=seen.error,
         usage=seen.usage,
     )

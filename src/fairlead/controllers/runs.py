@@ -9,12 +9,12 @@ from typing import Any
 import structlog
 
 from fairlead.controllers.admissions import Admissions
-from fairlead.controllers.idle_culling import Idlers
-from fairlead.controllers.launch_specs import Incomplete, load_work
+from fairlead.controllers.idle_culling import IdleCuller
+from fairlead.controllers.launch_specs import LaunchInputMissing, load_launch_spec
 from fairlead.controllers.retention import forget_tries
-from fairlead.controllers.run_state import AUTHOR, Ledger
-from fairlead.controllers.steps import attempt
-from fairlead.controllers.work_queue import Hands
+from fairlead.controllers.run_state import AUTHOR, RunStateWriter
+from fairlead.controllers.steps import log_failures
+from fairlead.controllers.work_queue import WorkQueue
 from fairlead.core import attempts, lifecycle
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.core.lifecycle import Act, Decision
@@ -36,7 +36,7 @@ DELAYED = "StartDelayed"
 
 
 @dataclass(frozen=True)
-class Keeper:
+class ServerIdentity:
     """The server that looks after runs: an id that stays with its data folder, and where it is reached."""
 
     id: str
@@ -53,7 +53,7 @@ class RunController:
         safe: Safe,
         executors: Executors,
         *,
-        keeper: Keeper,
+        keeper: ServerIdentity,
         clock: Clock,
         make_id: MakeId,
         tell: Tell,
@@ -61,8 +61,8 @@ class RunController:
     ) -> None:
         self.store, self.safe, self.executors = store, safe, executors
         self.keeper, self.clock = keeper, clock
-        self.ledger = Ledger(store, keeper.id, clock, make_id, tell, self.wake, self.free)
-        self.idlers = Idlers(store, self.ledger, self._executor_of, wary or clock)
+        self.ledger = RunStateWriter(store, keeper.id, clock, make_id, tell, self.wake, self.free)
+        self.idlers = IdleCuller(store, self.ledger, self._executor_of, wary or clock)
         self.admissions = Admissions(store, self.ledger, executors, self._start_claimed, self._hand_on)
         self._woken = threading.Condition()
         self._dirty: set[str] = set()
@@ -74,7 +74,7 @@ class RunController:
         self._fresh: dict[str, RunRecord] = {}  # those that were read a moment ago, to be handed on
         self._failed: set[str] = set()  # the runs that could not be looked after, for the next thorough look
         self._untidy: dict[str, set[str]] = {}  # by run, the attempts that are over and not tidied up yet
-        self._hands: dict[Executor, Hands] = {}  # of each executor that takes several runs at once
+        self._hands: dict[Executor, WorkQueue] = {}  # of each executor that takes several runs at once
 
     def wake(self, run_id: str) -> None:
         """Say that something happened to a run, or to a try of one."""
@@ -116,22 +116,22 @@ class RunController:
             while self._failed:  # emptied one by one: other threads add to it meanwhile
                 woken.add(self._failed.pop())
             woken |= self._untidy.copy().keys()
-            attempt("following clusters", self._follow_clusters)
-            attempt("saying that it lives", lambda: self._say_alive(now))
-            attempt("taking over runs", lambda: woken.update(self._take_over(now)))
-            attempt("listing runs", lambda: woken.update(self._list_mine()))
-            attempt("stopping what is idle", lambda: woken.update(self.idlers.stop()))
-            attempt("shortening pauses", lambda: self._shorten_pauses(now))
+            log_failures("following clusters", self._follow_clusters)
+            log_failures("saying that it lives", lambda: self._say_alive(now))
+            log_failures("taking over runs", lambda: woken.update(self._take_over(now)))
+            log_failures("listing runs", lambda: woken.update(self._list_mine()))
+            log_failures("stopping what is idle", lambda: woken.update(self.idlers.stop()))
+            log_failures("shortening pauses", lambda: self._shorten_pauses(now))
         here: list[str] = []
         for run_id in sorted(woken):
-            attempt(f"looking after run {run_id}", partial(self._see_to, run_id, here))
+            log_failures(f"looking after run {run_id}", partial(self._see_to, run_id, here))
         with self._woken:
             freed, self._freed = self._freed, set()
         # Between thorough looks only the first in the queue, and only where there may be a place: each of many runs
         # that are submitted at once wakes this three times.
         if thorough or freed or ((here or not woken) and self._has_room()):
             asked = (MOST_WAITING, None) if thorough else (FEW_WAITING, freed)
-            attempt("giving places to runs", lambda: self.admissions.admit(now, *asked))
+            log_failures("giving places to runs", lambda: self.admissions.admit(now, *asked))
 
     def _follow_clusters(self) -> None:
         self.executors.refresh()
@@ -149,7 +149,7 @@ class RunController:
         executor = self._watched.get(run_id)
         if executor is None:
             run, executor = self._load(run_id)
-            if run is not None and not run.live:
+            if run is not None and not run.active:
                 self.free(run.scope)
             if run is None or executor is None or not executor.schedules:
                 here.append(run_id)
@@ -164,13 +164,13 @@ class RunController:
     def _hand_on(self, executor: Executor, run_id: str) -> None:
         self._hands_of(executor).take(run_id)
 
-    def _hands_of(self, executor: Executor) -> Hands:
+    def _hands_of(self, executor: Executor) -> WorkQueue:
         if executor not in self._hands:
-            self._hands[executor] = Hands(self._tend_beside)
+            self._hands[executor] = WorkQueue(self._tend_beside)
         return self._hands[executor]
 
     def _tend_beside(self, run_id: str) -> None:
-        if not attempt(f"looking after run {run_id}", partial(self.tend, run_id)):
+        if not log_failures(f"looking after run {run_id}", partial(self.tend, run_id)):
             self._failed.add(run_id)
 
     def tend(self, run_id: str) -> None:
@@ -178,19 +178,19 @@ class RunController:
         run, executor = self._fresh.pop(run_id, None), self._watched.get(run_id)
         if run is None or executor is None:
             run, executor = self._load(run_id)
-        if run is None or not run.live:
+        if run is None or not run.active:
             self._watched.pop(run_id, None)
         if run is None:
             self._untidy.pop(run_id, None)
             for each in self.executors.all():
-                if not attempt(f"forgetting run {run_id}", partial(forget_tries, each, run_id)):
+                if not log_failures(f"forgetting run {run_id}", partial(forget_tries, each, run_id)):
                     self._failed.add(run_id)
             return
         if executor is not None:
             self._tidy_left(executor, run)
         if executor is not None and executor.schedules and self._waits(run):
             run = self.ledger.claim(run)
-        if run is None or executor is None or not run.live or run.held_by != self.keeper.id:
+        if run is None or executor is None or not run.active or run.server_id != self.keeper.id:
             return
         execution = attempts.execution_of(run_id, run.attempt)
         try:
@@ -218,17 +218,17 @@ class RunController:
         Objects can appear after the end of a run: the answer to their creation was lost, or the watch was late.
         """
         left = self._untidy.get(run.id, set()).copy()
-        if not run.live and run.held_by == self.keeper.id:
+        if not run.active and run.server_id == self.keeper.id:
             left.add(attempts.execution_of(run.id, run.attempt))
         for execution in sorted(left):
-            self._tidy(executor, run.id, execution, ended=not run.live)
+            self._tidy(executor, run.id, execution, ended=not run.active)
 
     def _tidy(self, executor: Executor, run_id: str, execution: str, *, ended: bool = False) -> None:
         """Save the log of an attempt that is over and remove its objects. Repeated every few seconds until it works."""
         left = self._untidy.setdefault(run_id, set())
         left.add(execution)
         step = partial(_end_and_tidy, executor, execution) if ended else partial(executor.tidy, execution)
-        if attempt(f"tidying up after {attempts.tell(execution)}", step):
+        if log_failures(f"tidying up after {attempts.tell(execution)}", step):
             left.discard(execution)
             if not left:
                 self._untidy.pop(run_id, None)
@@ -239,13 +239,13 @@ class RunController:
             return run, self._executor_of(tx, run)
 
     def _start_claimed(self, run_id: str) -> None:
-        attempt(f"starting run {run_id}", partial(self.tend, run_id))
+        log_failures(f"starting run {run_id}", partial(self.tend, run_id))
 
     def _start(self, executor: Executor, run: RunRecord, decision: Decision) -> Decision:
         try:
             with self.store.reading() as tx:
-                work = load_work(tx, self.safe, run)
-        except Incomplete as error:
+                work = load_launch_spec(tx, self.safe, run)
+        except LaunchInputMissing as error:
             return Decision(State.FAILED, Act.NONE, error.reason, str(error))
         except Unavailable as error:  # a key that is not there, say
             return _delay(error)
@@ -265,7 +265,7 @@ class RunController:
     def _list_mine(self) -> list[str]:
         """The runs that this server looks after. What is watched tells by itself when something happens to it."""
         with self.store.reading() as tx:
-            mine = tx.find(RunRecord, Condition("live", "=", True), Condition("held_by", "=", self.keeper.id))
+            mine = tx.find(RunRecord, Condition("active", "=", True), Condition("server_id", "=", self.keeper.id))
             watched = {run.id for run in mine if (on := self._executor_of(tx, run)) is not None and on.schedules}
         all_of_them = self._looks % LOOKS_AT_WATCHED == 1
         # Who stops a run may have said so to another server; and what could not be started is tried again.
@@ -276,9 +276,9 @@ class RunController:
         """Where the clock was set back, a run that is to be tried again would wait until it has caught up."""
         too_late = now + timedelta(seconds=attempts.LONGEST_PAUSE)
         with self.store.reading() as tx:
-            paused = tx.find(RunRecord, Condition("live", "=", True), Condition("due_at", ">", too_late))
+            paused = tx.find(RunRecord, Condition("active", "=", True), Condition("retry_at", ">", too_late))
         for run in paused:
-            self.ledger.save(run, Decision(State(run.state), Act.NONE, run.reason, run.message), None, due_at=now)
+            self.ledger.save(run, Decision(State(run.state), Act.NONE, run.reason, run.message), None, retry_at=now)
 
     def _take_over(self, now: datetime) -> list[str]:
         """Look after runs of servers that have not been heard of for long, where any server can."""
@@ -289,14 +289,16 @@ class RunController:
                 if server.id != self.keeper.id
             ]
             left = (
-                tx.find(RunRecord, Condition("live", "=", True), Condition("held_by", "in", silent)) if silent else []
+                tx.find(RunRecord, Condition("active", "=", True), Condition("server_id", "in", silent))
+                if silent
+                else []
             )
             watched = [run for run in left if (on := self._executor_of(tx, run)) is not None and on.schedules]
         taken = []
         for run in watched:
             decision = Decision(State(run.state), Act.NONE, run.reason, run.message)
-            if self.ledger.save(run, decision, None, held_by=self.keeper.id) is not None:
-                log.info("run taken over", run=run.id, of=run.held_by)
+            if self.ledger.save(run, decision, None, server_id=self.keeper.id) is not None:
+                log.info("run taken over", run=run.id, of=run.server_id)
                 taken.append(run.id)
         return taken
 
@@ -310,7 +312,7 @@ class RunController:
     def _waits(self, run: RunRecord) -> bool:
         """Whether a run may be given a place now."""
         paused = attempts.is_paused(run, self.clock())
-        return run.held_by is None and run.state == State.QUEUED and not paused
+        return run.server_id is None and run.state == State.QUEUED and not paused
 
     def _say_alive(self, now: datetime) -> None:
         """Keep where this server is, and that it is there: others point to it for what only it can tell."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from fairlead.controllers.steps import attempt
+from fairlead.controllers.steps import log_failures
 from fairlead.core.scheduling import LATE, find_due
 from fairlead.model.queries import Condition
 from fairlead.model.records import ScheduleRecord
@@ -27,11 +27,11 @@ class Scheduler:
         set_back = self._looked_at is None or now < self._looked_at - LATE
         asked = Condition("next_at", "!=", None) if set_back else Condition("next_at", "<=", now)
         found: list[ScheduleRecord] = []
-        if not attempt("looking for schedules", lambda: found.extend(self._find(asked))):
+        if not log_failures("looking for schedules", lambda: found.extend(self._find(asked))):
             return
         self._looked_at = now
         for schedule in found:
-            attempt(f"submitting a run of schedule {schedule.name}", partial(self._occur_if_due, schedule, now))
+            log_failures(f"submitting a run of schedule {schedule.name}", partial(self._occur_if_due, schedule, now))
 
     def _find(self, asked: Condition) -> list[ScheduleRecord]:
         with self.store.reading() as tx:

@@ -9,7 +9,7 @@ from fairlead.errors import FairleadError, Unavailable
 log = structlog.get_logger()
 
 
-def attempt(doing: str, step: Callable[[], None], *expected: type[Exception]) -> bool:
+def log_failures(doing: str, step: Callable[[], None], *expected: type[Exception]) -> bool:
     """Do something; whether it worked. What nobody thought of is told with its traceback."""
     try:
         step()

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 MOST_AT_ONCE = 4
 
 
-class Hands:
+class WorkQueue:
     """Does one thing to each of many runs. Of one run, never twice at once: what is said meanwhile is done after."""
 
     def __init__(self, do: Callable[[str], None]) -> None:

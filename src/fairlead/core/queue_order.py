@@ -16,8 +16,12 @@ HOUR = 3_600_000  # in milliseconds, by which ids begin: what one point of prior
 TIME = 12  # how many hex digits of an id are its time
 QUOTA = "QuotaExceeded"  # the reason of those that wait for their turn
 # Which runs count: those that have a place until they end, and not those that wait for one.
-HOLDING = (Condition("live", "=", True), Condition("held_by", "!=", None))
-WAITING = (Condition("live", "=", True), Condition("held_by", "=", None), Condition("state", "=", str(State.QUEUED)))
+HOLDING = (Condition("active", "=", True), Condition("server_id", "!=", None))
+WAITING = (
+    Condition("active", "=", True),
+    Condition("server_id", "=", None),
+    Condition("state", "=", str(State.QUEUED)),
+)
 COUNTED_BY = ("scope", *Held._fields)
 
 Tallies = Mapping[tuple[Any, ...], int]  # how many runs there are of each scope and what one of them holds
@@ -35,8 +39,8 @@ def turn_of(run_id: str, priority: int) -> str:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """The quotas of an organisation."""
+class QuotaLimits:
+    """The quotas of an organization."""
 
     tree: Tree = field(default_factory=Tree)
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by scope
@@ -70,7 +74,7 @@ class Bounds:
         return {scope: Allowance(scope, limits, used[scope]) for scope, limits in self.limits.items()}
 
 
-class Line:
+class Queue:
     """Quotas, while those that wait are looked at one after the other, the oldest first."""
 
     def __init__(self, allowances: Mapping[str, Allowance]) -> None:

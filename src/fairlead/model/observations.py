@@ -45,7 +45,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Work:
+class LaunchSpec:
     """What an executor needs to start a run. Only here are secrets in the open."""
 
     run_id: str

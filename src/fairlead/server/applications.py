@@ -12,10 +12,10 @@ from fastapi.routing import APIRoute
 import fairlead
 from fairlead.ports import MakeId
 from fairlead.server import openapi, problem_details, web_ui
-from fairlead.server.middleware import Gate, Measures
-from fairlead.server.proxy.http import Means
+from fairlead.server.middleware import Metrics, Middleware
+from fairlead.server.proxy.http import ProxyConfig
 from fairlead.server.proxy.middleware import Proxy
-from fairlead.server.request_context import THREADS, THREADS_ASIDE, THREADS_PATIENT, Services
+from fairlead.server.request_context import CLUSTER_THREADS, OIDC_THREADS, THREADS, Services
 from fairlead.server.routes import (
     access,
     capacity,
@@ -37,7 +37,7 @@ from fairlead.server.routes import (
     templates,
 )
 from fairlead.server.routing import API
-from fairlead.server.run_events import Changes
+from fairlead.server.run_events import RunEvents
 from fairlead.services.serving import ServedHosts
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -77,11 +77,11 @@ def create_application(
     url: str = "http://127.0.0.1",
     reads_are_local: bool = False,
     background: Background = _nothing,
-    changes: Changes | None = None,
+    changes: RunEvents | None = None,
     page: Path | None = None,
     stream_seconds: float = 300.0,
     served_host: str | None = None,
-    means: Means | None = None,
+    means: ProxyConfig | None = None,
 ) -> FastAPI:
     """The HTTP door to services. `background` runs beside it; reads that are local wait for no other machine.
 
@@ -89,7 +89,7 @@ def create_application(
     serves something has a host of its own, and `means` are what it is spoken to with.
     """
 
-    measures, means = Measures(), means or Means()
+    measures, means = Metrics(), means or ProxyConfig()
 
     @asynccontextmanager
     async def live(_app: FastAPI) -> AsyncIterator[None]:
@@ -111,16 +111,16 @@ def create_application(
     app.router.routes += [route for router in ROUTERS for route in router.routes]
     app.state.services, app.state.check_ready, app.state.url = services, check_ready, url
     app.state.reads_are_local, app.state.stream_seconds = reads_are_local, stream_seconds
-    app.state.changes, app.state.is_ending = changes or Changes(), lambda: False
+    app.state.changes, app.state.is_ending = changes or RunEvents(), lambda: False
     app.state.measures, app.state.limiter = measures, CapacityLimiter(THREADS)
-    app.state.limiter_aside = CapacityLimiter(THREADS_ASIDE)
-    app.state.limiter_patient = CapacityLimiter(THREADS_PATIENT)
+    app.state.oidc_limiter = CapacityLimiter(OIDC_THREADS)
+    app.state.cluster_limiter = CapacityLimiter(CLUSTER_THREADS)
     app.state.hosts = hosts = ServedHosts.of(url, served_host)
     web_ui.install(app, page)
     app.state.routes = [route for route in app.routes if isinstance(route, APIRoute)]
     app.openapi = lambda: openapi.describe(app, app.state.routes)  # type: ignore[method-assign]
     problem_details.install(app)
-    app.add_middleware(Gate, measures=measures, make_id=make_id)
+    app.add_middleware(Middleware, measures=measures, make_id=make_id)
     means.is_ending = lambda: bool(app.state.is_ending())
     app.add_middleware(Proxy, services=services, hosts=hosts, means=means, measures=measures, make_id=make_id)
     return app

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 from fairlead.errors import FairleadError
 from fairlead.model.records import RunRecord
-from fairlead.server.request_context import OpenDoor
-from fairlead.server.run_events import Changes, wait
+from fairlead.server.request_context import RequestContext
+from fairlead.server.run_events import RunEvents, wait
 from fairlead.server.streaming import write_event
 from fairlead.services.feeds import News
 
@@ -17,22 +17,22 @@ BEAT_SECONDS = 15.0
 NOTICE_SECONDS = 0.5  # until it is seen that the server ends, which waits for its streams
 
 
-async def feed(door: OpenDoor, scope: str | None, begun: News, seconds: float) -> AsyncIterator[bytes]:
+async def feed(context: RequestContext, scope: str | None, begun: News, seconds: float) -> AsyncIterator[bytes]:
     """What changes from now on, as the caller sees it."""
-    changes: Changes = door.request.app.state.changes
-    feeds, told = door.services.feeds, _Told()
+    changes: RunEvents = context.request.app.state.changes
+    feeds, told = context.services.feeds, _Told()
     with changes.listening() as heard:
         yield write_event("ready", {})
         until, looked_at, at, spoke_at = time.monotonic() + seconds, time.monotonic(), begun.at, time.monotonic()
-        while (left := until - time.monotonic()) > 0 and not door.request.app.state.is_ending():
+        while (left := until - time.monotonic()) > 0 and not context.request.app.state.is_ending():
             await wait(heard, min(left, NOTICE_SECONDS))
             await asyncio.sleep(GATHER_SECONDS)
             news: list[bytes] = []
             try:
                 if run_ids := heard.take():
-                    news += told.tell(await door.perform(feeds.load, scope, run_ids))
+                    news += told.tell(await context.perform(feeds.load, scope, run_ids))
                 if time.monotonic() - looked_at >= LOOK_EVERY_SECONDS:
-                    seen: News = await door.perform(feeds.look, scope, at)
+                    seen: News = await context.perform(feeds.look, scope, at)
                     at, looked_at = seen.at, time.monotonic()
                     news += told.tell_all(seen)
             except FairleadError as error:  # the answer has begun: what goes wrong now is told in it

@@ -25,7 +25,7 @@ HELP = {
 }
 
 
-class Asked:
+class ListParams:
     """A dependency that reads what an address asks of a list of a kind of record."""
 
     def __init__(self, kind: type, *, hidden: tuple[str, ...] = (), words: tuple[str, ...] = WORDS) -> None:

@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 
 @dataclass
-class Noted:
+class AccessLog:
     """What is noted of a request when it has been answered."""
 
     request_id: str
@@ -50,7 +50,7 @@ class Noted:
     run_id: str | None = None  # of one that a run answered
 
 
-class Measures:
+class Metrics:
     """What is counted of requests, for Prometheus. Labels are routes, never names that people gave."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Measures:
         return 0.0 if self.waiting else time.monotonic() - self.last_at
 
     @contextlib.contextmanager
-    def noting(self, noted: Noted) -> Iterator[Noted]:
+    def noting(self, noted: AccessLog) -> Iterator[AccessLog]:
         """Count a request while it waits, and say in the log how it was answered."""
         started = time.perf_counter()
         self.underway.inc()
@@ -83,7 +83,7 @@ class Measures:
             self.last_at = time.monotonic()
             self._note(noted, time.perf_counter() - started)
 
-    def _note(self, noted: Noted, seconds: float) -> None:
+    def _note(self, noted: AccessLog, seconds: float) -> None:
         method = noted.method if noted.method in METHODS else "other"
         self.requests.labels(method, noted.route, noted.status).inc()
         self.seconds.labels(method, noted.route).observe(seconds)
@@ -100,14 +100,14 @@ class Measures:
         )
 
 
-class TooLarge(Exception):  # never seen outside: it ends the reading of a body
+class BodyTooLarge(Exception):  # never seen outside: it ends the reading of a body
     """A body has more bytes than are taken."""
 
 
-class Gate:
+class Middleware:
     """The outermost part of the application."""
 
-    def __init__(self, app: ASGIApp, *, measures: Measures, make_id: MakeId) -> None:
+    def __init__(self, app: ASGIApp, *, measures: Metrics, make_id: MakeId) -> None:
         self.app, self.measures, self.make_id = app, measures, make_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +123,7 @@ class Gate:
                 "asked": "HEAD",
             }  # the same answer, of which the server then leaves the body out
         scope["request_id"] = read_request_id(scope) or self.make_id()
-        noted = Noted(scope["request_id"], asked, scope["path"], read_address(scope))
+        noted = AccessLog(scope["request_id"], asked, scope["path"], read_address(scope))
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -151,7 +151,7 @@ class Gate:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > most:
-                raise TooLarge
+                raise BodyTooLarge
             return message
 
         async def send_noted(message: Message) -> None:
@@ -161,7 +161,7 @@ class Gate:
 
         try:
             await self.app(scope, receive_some, send_noted)
-        except TooLarge:
+        except BodyTooLarge:
             if not answered:
                 await _too_large(scope, most)(scope, receive, send)
         except Exception as error:

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import fairlead
-from fairlead.server.list_params import Asked
-from fairlead.server.request_bodies import Plain, Written
+from fairlead.server.list_params import ListParams
+from fairlead.server.request_bodies import BytesBody, JsonBody
 from fairlead.server.routing import BYTES, calls_of
 from fairlead.server.schemas import COMPONENTS, REFERENCE, complete, refer
 
@@ -87,7 +87,7 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
     for parameter in parameters:
         parameter.setdefault("description", PARAMETERS[parameter["name"]])
     for reader in _readers(route):
-        if isinstance(reader, Asked):
+        if isinstance(reader, ListParams):
             parameters += reader.parameters
         else:
             operation["requestBody"] = _body(reader)
@@ -102,15 +102,15 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         operation["security"] = []
 
 
-def _body(reader: Written | Plain) -> dict[str, Any]:
-    if isinstance(reader, Plain):
+def _body(reader: JsonBody | BytesBody) -> dict[str, Any]:
+    if isinstance(reader, BytesBody):
         return {"required": True, "content": {kind: {"schema": BYTES} for kind in reader.kinds}}
     return {"required": reader.required, "content": {"application/json": {"schema": refer(_name(reader))}}}
 
 
 def _models(routes: list[APIRoute]) -> dict[str, Any]:
     """The schemas of bodies; a change has the fields of its model, none of them required."""
-    readers = [reader for route in routes for reader in _readers(route) if isinstance(reader, Written)]
+    readers = [reader for route in routes for reader in _readers(route) if isinstance(reader, JsonBody)]
     models: list[type[BaseModel]] = list(dict.fromkeys(reader.model for reader in readers))
     _, made = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
     schemas: dict[str, Any] = made.get("$defs", {})
@@ -126,11 +126,11 @@ def _models(routes: list[APIRoute]) -> dict[str, Any]:
     return schemas
 
 
-def _name(reader: Written) -> str:
+def _name(reader: JsonBody) -> str:
     return f"{reader.model.__name__}{'Change' if reader.partial else ''}"
 
 
-def _readers(route: APIRoute) -> Iterator[Written | Plain | Asked]:
+def _readers(route: APIRoute) -> Iterator[JsonBody | BytesBody | ListParams]:
     for part in calls_of(route.dependant):
-        if isinstance(part.call, Written | Plain | Asked):
+        if isinstance(part.call, JsonBody | BytesBody | ListParams):
             yield part.call

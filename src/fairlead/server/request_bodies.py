@@ -22,7 +22,7 @@ IN_MEMORY = 1024 * 1024
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-class Written:
+class JsonBody:
     """A dependency that reads a body as a model, or as a mapping of some of its fields."""
 
     def __init__(self, model: type[BaseModel], *, partial: bool = False, required: bool = True) -> None:
@@ -48,7 +48,7 @@ class Written:
             raise RequestRejected(violations_of(error, self.model)) from error
 
 
-class Plain:
+class BytesBody:
     """What reads a body that is bytes, and called what it should be, or nothing at all."""
 
     def __init__(self, *kinds: str) -> None:
@@ -62,7 +62,7 @@ class Plain:
             raise Problem(415, "media_type", message, f"send Content-Type: {self.kinds[0]}")
 
 
-class Raw(Plain):
+class RawBody(BytesBody):
     """A dependency that reads a body as the bytes that it is."""
 
     async def __call__(self, request: Request) -> bytes:
@@ -71,7 +71,7 @@ class Raw(Plain):
         return await request.body()
 
 
-class Spooled(Plain):
+class SpooledBody(BytesBody):
     """A dependency that reads a body as a file. A large one lies on the disk: many at once must not fill the memory."""
 
     async def __call__(self, request: Request) -> AsyncIterator[IO[bytes]]:

@@ -42,8 +42,8 @@ from fairlead.services.whys import Whys
 
 # More threads are slower: they only take the interpreter from each other.
 THREADS = 4
-THREADS_ASIDE = 4  # of those that wait for an issuer, which takes nothing from anybody
-THREADS_PATIENT = 4  # of those that wait for a cluster, for up to a minute
+OIDC_THREADS = 4  # of those that wait for an issuer, which takes nothing from anybody
+CLUSTER_THREADS = 4  # of those that wait for a cluster, for up to a minute
 COOKIE = "fairlead_session"
 LONGEST_KEY = 255
 TAIL = 8
@@ -82,7 +82,7 @@ class Services:
 
 
 @dataclass(frozen=True)
-class OpenDoor:
+class RequestContext:
     """A request on its way to a use case."""
 
     services: Services
@@ -109,10 +109,10 @@ class OpenDoor:
 
         here = quick and self.request.app.state.reads_are_local
         body, told = work() if here else await anyio.to_thread.run_sync(work, limiter=self.limiter)
-        return reply(body, told, status, self.request)
+        return make_response(body, told, status, self.request)
 
 
-def reply(body: bytes, told: Any, status: int, request: Request) -> Response:
+def make_response(body: bytes, told: Any, status: int, request: Request) -> Response:
     """An answer; nothing where the caller has it already, or where there is nothing to say."""
     headers = {"Cache-Control": "no-store"}
     if (revision := getattr(told, "revision", None)) is not None:
@@ -120,51 +120,55 @@ def reply(body: bytes, told: Any, status: int, request: Request) -> Response:
         headers["ETag"] = f'"{revision}-{told.id[-TAIL:]}"' if hasattr(told, "id") else f'"{revision}"'
         # What is worked out when it is read changes without a revision.
         whole = getattr(told, "DERIVED", None) == ()
-        if whole and request.method == "GET" and has_it(request.headers.get("if-none-match", ""), headers["ETag"]):
+        if (
+            whole
+            and request.method == "GET"
+            and etag_matches(request.headers.get("if-none-match", ""), headers["ETag"])
+        ):
             return Response(status_code=304, headers=headers)
     if not body:
         return Response(status_code=204, headers=headers)
     return Response(body, status, headers, media_type="application/json")
 
 
-async def enter(request: Request) -> OpenDoor:
+async def unauthenticated(request: Request) -> RequestContext:
     """What a request says of itself, whoever sent it."""
     state = request.app.state
-    return OpenDoor(state.services, read_call(request), request, state.limiter)
+    return RequestContext(state.services, read_call(request), request, state.limiter)
 
 
-async def enter_aside(request: Request) -> OpenDoor:
+async def unauthenticated_oidc(request: Request) -> RequestContext:
     """The same for what waits for somebody else's server: however slow that is, all others have their threads."""
-    return replace(await enter(request), limiter=request.app.state.limiter_aside)
+    return replace(await unauthenticated(request), limiter=request.app.state.oidc_limiter)
 
 
-async def open_door(request: Request) -> OpenDoor:
+async def authenticated(request: Request) -> RequestContext:
     """The same for those who are known alone: nobody else's body is read."""
-    door = await enter(request)
-    units = door.services.units
-    if not units.knows(door.call):
-        await door.perform(units.admit)
-    if door.call.key is None:
-        return door
-    return replace(door, call=replace(door.call, fingerprint=await _fingerprint(request)))
+    context = await unauthenticated(request)
+    units = context.services.units
+    if not units.knows(context.call):
+        await context.perform(units.admit)
+    if context.call.key is None:
+        return context
+    return replace(context, call=replace(context.call, fingerprint=await _fingerprint(request)))
 
 
-async def open_patiently(request: Request) -> OpenDoor:
+async def authenticated_cluster(request: Request) -> RequestContext:
     """The same for what takes as long as a cluster does: however long that is, all others have their threads."""
-    return replace(await open_door(request), limiter=request.app.state.limiter_patient)
+    return replace(await authenticated(request), limiter=request.app.state.cluster_limiter)
 
 
-async def open_to_run(request: Request) -> OpenDoor:
+async def authenticated_run(request: Request) -> RequestContext:
     """The same for the run alone that the request is about, which comes with a token of its own."""
-    door = await enter(request)
-    await door.perform(door.services.handovers.admit, request.path_params["run_id"])
-    return door
+    context = await unauthenticated(request)
+    await context.perform(context.services.handovers.admit, request.path_params["run_id"])
+    return context
 
 
-async def open_to_run_too(request: Request) -> OpenDoor:
+async def authenticated_user_or_run(request: Request) -> RequestContext:
     """The same for those who are known, and for the run that the request is about."""
-    door = await enter(request)
-    return await (open_to_run(request) if is_run_token(door.call.bearer) else open_door(request))
+    context = await unauthenticated(request)
+    return await (authenticated_run(request) if is_run_token(context.call.bearer) else authenticated(request))
 
 
 def read_call(request: Request) -> Call:
@@ -181,12 +185,12 @@ def read_call(request: Request) -> Call:
     )
 
 
-Door = Annotated[OpenDoor, Depends(open_door)]
-PatientDoor = Annotated[OpenDoor, Depends(open_patiently)]
-RunDoor = Annotated[OpenDoor, Depends(open_to_run)]
-DoorForRunToo = Annotated[OpenDoor, Depends(open_to_run_too)]
-FreeDoor = Annotated[OpenDoor, Depends(enter)]
-FreeDoorAside = Annotated[OpenDoor, Depends(enter_aside)]
+Context = Annotated[RequestContext, Depends(authenticated)]
+ClusterContext = Annotated[RequestContext, Depends(authenticated_cluster)]
+RunContext = Annotated[RequestContext, Depends(authenticated_run)]
+UserOrRunContext = Annotated[RequestContext, Depends(authenticated_user_or_run)]
+PublicContext = Annotated[RequestContext, Depends(unauthenticated)]
+OidcContext = Annotated[RequestContext, Depends(unauthenticated_oidc)]
 
 
 def _read_bearer(request: Request) -> str | None:
@@ -203,7 +207,7 @@ def _read_bearer(request: Request) -> str | None:
     return session
 
 
-def has_it(header: str, tag: str) -> bool:
+def etag_matches(header: str, tag: str) -> bool:
     """Whether one of the ETags that the caller has is this one."""
     return header.strip() == "*" or tag in (known.strip().removeprefix("W/") for known in header.split(","))
 

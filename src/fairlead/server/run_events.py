@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterator
 
 
-class Heard(asyncio.Event):
+class Subscription(asyncio.Event):
     """Set with each change; with the runs that changed since they were last taken."""
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class Heard(asyncio.Event):
         return taken
 
 
-class Changes:
+class RunEvents:
     """Passes on, from whichever thread, that something changed about a run."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str | None, list[Heard]] = {}
+        self._waiting: dict[str | None, list[Subscription]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def tell(self, run_id: str) -> None:
@@ -37,11 +37,11 @@ class Changes:
                 self._loop.call_soon_threadsafe(self._wake, run_id)
 
     @contextlib.contextmanager
-    def listening(self, run_id: str | None = None) -> Iterator[Heard]:
+    def listening(self, run_id: str | None = None) -> Iterator[Subscription]:
         """What is set with each change of a run, or of any, from now on: what is read after this is never out of date
         unnoticed."""
         self._loop = asyncio.get_running_loop()
-        heard = Heard()
+        heard = Subscription()
         self._waiting.setdefault(run_id, []).append(heard)
         try:
             yield heard

@@ -94,7 +94,7 @@ FIELDS: Mapping[str, Mapping[str, Schema]] = {
         "violations": many(refer("Finding")),
         "fit": refer("Fit"),
     },
-    "Survey": {"violations": many(refer("Finding"))},
+    "FitReport": {"violations": many(refer("Finding"))},
     "Me": {"roles": many(refer("RoleAtScope"))},
     "EffectivePolicy": {
         "rules": {"type": "object", "additionalProperties": refer("EffectiveRule")},

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from fairlead.errors import FairleadError
 from fairlead.model.observations import LogEntry, LogPage
-from fairlead.server.request_context import OpenDoor
+from fairlead.server.request_context import RequestContext
 from fairlead.services.calls import Call
 
 AT_ONCE = 256 * 1024
@@ -29,12 +29,12 @@ def show_entry(entry: LogEntry) -> dict[str, Any]:
         return shown | {"base64": base64.b64encode(entry.data).decode("ascii")}
 
 
-async def follow(door: OpenDoor, read: Read, cursor: int | None, stream: str | None) -> AsyncIterator[bytes]:
+async def follow(context: RequestContext, read: Read, cursor: int | None, stream: str | None) -> AsyncIterator[bytes]:
     """Every entry from a cursor on as a server-sent event, until the log is complete and all of it was sent."""
     silent = 0.0
-    while not door.request.app.state.is_ending():
+    while not context.request.app.state.is_ending():
         try:
-            page: LogPage = await door.perform(read, cursor, AT_ONCE)
+            page: LogPage = await context.perform(read, cursor, AT_ONCE)
         except FairleadError as error:  # the answer has begun: what goes wrong now is told in it
             yield write_event("error", {"code": error.code, "detail": str(error)}, cursor)
             return
@@ -53,10 +53,10 @@ async def follow(door: OpenDoor, read: Read, cursor: int | None, stream: str | N
             await asyncio.sleep(LOOK_EVERY_SECONDS)
 
 
-async def read_raw(door: OpenDoor, read: Read, cursor: int | None, stream: str | None) -> AsyncIterator[bytes]:
+async def read_raw(context: RequestContext, read: Read, cursor: int | None, stream: str | None) -> AsyncIterator[bytes]:
     """What the run wrote so far, byte by byte."""
     while True:
-        page: LogPage = await door.perform(read, cursor, AT_ONCE)
+        page: LogPage = await context.perform(read, cursor, AT_ONCE)
         for entry in page.entries:
             if stream is None or entry.stream == stream:
                 yield entry.data

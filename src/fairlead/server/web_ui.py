@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import request_response
 
-from fairlead.server.request_context import has_it
+from fairlead.server.request_context import etag_matches
 
 # Without a charset, text is latin-1 to some. What is built has nothing else in it.
 MEDIA_TYPES = {
@@ -46,7 +46,7 @@ NOT_BUILT = """<!doctype html>
 
 
 @dataclass(frozen=True)
-class File:
+class StaticFile:
     """A file of the page, as it is and, where that was made, compressed."""
 
     path: str
@@ -61,7 +61,7 @@ class File:
         headers = {"ETag": tag, "Cache-Control": FOR_EVER if self.path.startswith("assets/") else ASK_AGAIN}
         if self.compressed is not None:
             headers["Vary"] = "Accept-Encoding"
-        if has_it(request.headers.get("if-none-match", ""), tag):
+        if etag_matches(request.headers.get("if-none-match", ""), tag):
             return Response(status_code=304, headers=headers)
         if compressed:
             headers["Content-Encoding"] = "gzip"
@@ -69,7 +69,7 @@ class File:
         return Response(compressed or self.content, headers=headers | {"Content-Type": media_type})
 
 
-class Pages:
+class WebUi:
     """What there is of the page. Nothing that is not a file in its folder at the start is ever served."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -106,7 +106,7 @@ class Pages:
 
 def install(app: FastAPI, folder: Path | None) -> None:
     """Serve the page of a folder: at `/`, its assets, and wherever a browser looks for what no route has."""
-    pages = Pages(folder)
+    pages = WebUi(folder)
     router = APIRouter(include_in_schema=False)
     router.add_api_route("/", pages.show, methods=["GET"])
     router.add_api_route("/assets/{name:path}", pages.show_file, methods=["GET"])
@@ -114,11 +114,11 @@ def install(app: FastAPI, folder: Path | None) -> None:
     app.router.default = request_response(pages.show_any)
 
 
-def load_files(folder: Path) -> dict[str, File]:
+def load_files(folder: Path) -> dict[str, StaticFile]:
     """Every file of a folder by its path in it; empty where there is no such folder."""
     contents = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     return {
-        path: File(path, content, contents.get(f"{path}.gz"), hashlib.sha256(content).hexdigest()[:32])
+        path: StaticFile(path, content, contents.get(f"{path}.gz"), hashlib.sha256(content).hexdigest()[:32])
         for path, content in contents.items()
         if not path.endswith(".gz")
     }

@@ -22,7 +22,7 @@ from fairlead.model.roles import Permission
 from fairlead.model.scopes import PLATFORM
 from fairlead.services.calls import Call
 from fairlead.services.listing import Listing, load_page
-from fairlead.services.organisations import Organisation
+from fairlead.services.organizations import Organization
 from fairlead.services.snapshots import build_ground, compute_resource_of, look_up, template_of
 from fairlead.services.units import Unit, Units
 
@@ -68,7 +68,7 @@ class Policies:
 
     def put(self, call: Call, scope: str, policy: Policy, *, force: bool = False) -> PolicyRecord:
         """Say all that is allowed at a scope; replacing what was said needs the revision that was read."""
-        with self.units.changing(call, "organisation") as unit:
+        with self.units.changing(call, "organization") as unit:
             unit.require(Permission.SHARE, scope, scope)
             record = unit.tx.get(PolicyRecord, scope=scope)
             if record is not None:
@@ -80,7 +80,7 @@ class Policies:
 
     def delete(self, call: Call, scope: str, *, force: bool = False) -> None:
         """Say nothing more at a scope."""
-        with self.units.changing(call, "organisation") as unit:
+        with self.units.changing(call, "organization") as unit:
             record = self.find(unit, scope, Permission.SHARE)
             unit.check_free(record, "policy", force=force)
             unit.remove(record, "policy", scope, scope)
@@ -89,7 +89,7 @@ class Policies:
         """What holds at a scope, each part with the scope that it comes from."""
         with self.units.reading(call) as unit:
             unit.require(Permission.VIEW, scope, scope)
-            policies = unit.organisation.policies_of(scope)
+            policies = unit.organization.policies_of(scope)
             bounded = [policy.scope for policy in policies if policy.quota.model_fields_set]
             return effective.describe(policies, scope, _load_used(unit, [*bounded, scope]))
 
@@ -128,7 +128,7 @@ def _load_used(unit: Unit, scopes: Sequence[str]) -> Callable[[str], Used]:
 
     Also what the caller does not see: whoever may not have more must know that others have it.
     """
-    below = unit.organisation.tree.below
+    below = unit.organization.tree.below
     where = [] if scopes[0] == PLATFORM else [Condition("scope", "in", (scopes[0], *below(scopes[0])))]
     found = unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *where)
 
@@ -144,7 +144,7 @@ def check_profile(unit: Unit, profile: str | None, scope: str) -> None:
     if profile is None:
         return
     named = unit.tx.get(ComputeResourceRecord, name=profile)
-    if named is None or named.archived or named.scope not in unit.organisation.tree.path(scope):
+    if named is None or named.archived or named.scope not in unit.organization.tree.path(scope):
         message = f"there is no compute resource {show(profile)} that reaches {scope}"
         hint = nearest(
             profile, (item.name for item in unit.tx.find(ComputeResourceRecord, *unit.in_sight(), limit=1000))
@@ -157,8 +157,8 @@ Judge = Callable[[Unit, Any, str, tuple[Policy, ...]], list[Violation]]
 
 def _judge(unit: Unit, draft: Policy) -> Verdict:
     """Plan everything kept that the draft reaches, with it and without it."""
-    organisation = unit.organisation
-    tree, scope = organisation.tree, draft.scope
+    organization = unit.organization
+    tree, scope = organization.tree, draft.scope
     below = {scope, *tree.below(scope)}
     reached = Condition("scope", "in", tuple({*tree.path(scope), *below}))
     refused: list[Refused] = []
@@ -173,48 +173,48 @@ def _judge(unit: Unit, draft: Policy) -> Verdict:
         for record in kept:
             # What is offered further up is used down here: it is judged as if it were offered here.
             at = record.scope if record.scope in below else scope
-            before, after = (judge(unit, record, at, policies) for policies in _with(organisation, at, draft))
+            before, after = (judge(unit, record, at, policies) for policies in _with(organization, at, draft))
             refused += _compare(noun, record.name, record.scope, before, after)
         checked[noun] = len(kept)
         left_out[noun] = unit.tx.count(kind, reached, Condition("archived", "=", False)) - len(kept)
     here = Condition("scope", "in", tuple(below))
     runs = unit.tx.page(RunRecord, Query((here,), sort="created_at", descending=True, limit=RECENT_RUNS)).items
     for run in runs:
-        before, after = (_judge_run(unit, run, policies) for policies in _with(organisation, run.scope, draft))
+        before, after = (_judge_run(unit, run, policies) for policies in _with(organization, run.scope, draft))
         refused += _compare("run", run.id, run.scope, before, after)
     checked["run"], left_out["run"] = len(runs), unit.tx.count(RunRecord, here) - len(runs)
     return Verdict(refused, checked, left_out)
 
 
-def _with(organisation: Organisation, scope: str, draft: Policy) -> tuple[tuple[Policy, ...], tuple[Policy, ...]]:
+def _with(organization: Organization, scope: str, draft: Policy) -> tuple[tuple[Policy, ...], tuple[Policy, ...]]:
     """The policies that reach a scope, as they are and as they would be."""
-    known = {**organisation.parsed_policies, draft.scope: draft}
-    return organisation.policies_of(scope), tuple(
-        known[place] for place in organisation.tree.path(scope) if place in known
+    known = {**organization.parsed_policies, draft.scope: draft}
+    return organization.policies_of(scope), tuple(
+        known[place] for place in organization.tree.path(scope) if place in known
     )
 
 
 def _judge_compute_resource(
     unit: Unit, record: ComputeResourceRecord, scope: str, policies: tuple[Policy, ...]
 ) -> list[Violation]:
-    near = unit.organisation.clusters_near(scope)
-    defaults = unit.organisation.defaults
+    near = unit.organization.clusters_near(scope)
+    defaults = unit.organization.defaults
     trial = linting.try_out(compute_resource_of(record), policies, near, platform=defaults, firm=True)
     return [item for item in trial.findings if isinstance(item, Violation)]
 
 
 def _judge_template(unit: Unit, record: TemplateRecord, scope: str, policies: tuple[Policy, ...]) -> list[Violation]:
     template = template_of(record)
-    ground = build_ground(unit.tx, unit.organisation, scope, None, policies=policies)
+    ground = build_ground(unit.tx, unit.organization, scope, None, policies=policies)
     asked = {"function": "template", "profile": template.requirements.profile}
     look_up(unit.tx, ground, RunRequest.model_validate(asked))
-    near = unit.organisation.clusters_near(scope)
+    near = unit.organization.clusters_near(scope)
     trial = linting.try_out_template(template, ground.snapshot, near)
     return [item for item in trial.findings if isinstance(item, Violation)]
 
 
 def _judge_run(unit: Unit, run: RunRecord, policies: tuple[Policy, ...]) -> list[Violation]:
-    ground = build_ground(unit.tx, unit.organisation, run.scope, None, policies=policies)
+    ground = build_ground(unit.tx, unit.organization, run.scope, None, policies=policies)
     kept = unit.tx.get(PlanRecord, id=run.id)
     request = RunRequest.model_validate(kept.request if kept else {"function": run.function})
     used = unit.tx.get(ComputeResourceRecord, id=run.compute_resource_id)

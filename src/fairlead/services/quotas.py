@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fairlead.core import quotas
 from fairlead.core.manifests.names import run_name
-from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Line
+from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Queue
 from fairlead.core.quotas import Allowance, Holder, Load
 from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
@@ -21,12 +21,12 @@ def load_allowances(
 
     Behind all that wait for the same, or those before somebody's turn; as if one that is to be replaced were not there.
     """
-    bounds = unit.organisation.bounds
+    bounds = unit.organization.bounds
     path = bounds.on(scope)
     if not path:
         return ()
     within = (*bounds.within(path[0]), *([Condition("id", "!=", besides)] if besides else []))
-    line = Line(bounds.measure(unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *within)))
+    line = Queue(bounds.measure(unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *within)))
     older = [Condition("turn", "<", before)] if before else []
     waiting = unit.tx.find(
         RunRecord, *WAITING, Condition("reason", "=", QUOTA), *within, *older, by="turn", limit=MOST_WAITING
@@ -42,7 +42,7 @@ def load_allowances(
 
 
 def _name_holders(unit: Unit, allowances: Sequence[Allowance]) -> tuple[Allowance, ...]:
-    bounds = unit.organisation.bounds
+    bounds = unit.organization.bounds
     within = bounds.within(allowances[0].scope)
     runs = unit.tx.find(RunRecord, *HOLDING, *within, *unit.in_sight(), limit=MOST_HOLDERS)
     holders = [

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from fairlead.core import explaining, lifecycle, quotas
 from fairlead.core.actions import check_kept_code
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.planning import plan_run
 from fairlead.core.queue_order import turn_of
@@ -167,7 +167,7 @@ class Runs:
         with self.units.recording(call) as unit:
             record = find_run(unit, run_id, Permission.RUN)
             unit.check_revision(record)
-            if record.live:
+            if record.active:
                 raise Conflict(f"run {run_id} is {record.state}, and only what has ended is deleted", "stop it first")
             unit.remove(record, "run", record.id, record.scope)
         self.tell(run_id)
@@ -176,7 +176,7 @@ class Runs:
         with self.units.recording(call) as unit:
             record = find_run(unit, run_id, Permission.RUN)
             unit.check_revision(record)
-            if not record.live or record.state == State.STOPPING:
+            if not record.active or record.state == State.STOPPING:
                 return record
             after = self._end(unit, record)
         self.tell(run_id)
@@ -212,7 +212,7 @@ class Runs:
         message = f"{decision.message}: {why}" if why else decision.message
         changed: JSON = {"state": str(decision.state), "reason": decision.reason, "message": message}
         if decision.state in FINAL:
-            changed |= {"live": False, "finished_at": unit.now}
+            changed |= {"active": False, "finished_at": unit.now}
         after = replace(record, **changed, stopped_by=by, **unit.next(record))
         unit.save(record, after, "run.stop", record.id, record.scope)
         _note(unit, after)
@@ -232,7 +232,7 @@ class Runs:
         return Planned(plan, data, ground, run_id, token)
 
     def _advise(
-        self, unit: Unit, scope: str, request: RunRequest, plan: Plan, ground: Ground, nodes: Grid | None
+        self, unit: Unit, scope: str, request: RunRequest, plan: Plan, ground: Ground, nodes: NodeTable | None
     ) -> Plan:
         """The plan with what quotas make of its fit, and with what would make it run now."""
         asked, turn = Load.of(quotas.count(plan.settings)), turn_of(unit.make_id(), request.priority or 0)

@@ -21,7 +21,7 @@ from fairlead.model.hosts import is_loopback
 from fairlead.model.observations import Reach
 from fairlead.model.queries import Condition
 from fairlead.model.records import AnswerRecord, RunRecord, TokenRecord
-from fairlead.model.roles import Deed
+from fairlead.model.roles import Permission
 from fairlead.model.states import State
 from fairlead.ports import Principal, Safe
 from fairlead.run_tokens import format_sealed, parse_sealed
@@ -44,7 +44,7 @@ SET_HOST = "set served_host to a name below which every name leads to this serve
 
 def _is_news(run: RunRecord, now: datetime) -> bool:
     """Whether that a run is used is to be noted again; also where that was noted by a clock that was ahead."""
-    return run.used_at is None or not timedelta(0) <= now - run.used_at < NOTED_EVERY
+    return run.last_used_at is None or not timedelta(0) <= now - run.last_used_at < NOTED_EVERY
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Ticket:
 
 
 @dataclass(frozen=True)
-class Pass:
+class Claims:
     """What is sealed in words and tickets. Groups are told where no token is kept that has them."""
 
     run_id: str
@@ -152,7 +152,7 @@ class Serving:
             token = None if call.bearer is None else unit.tx.get(TokenRecord, digest=digest_of(call.bearer))
             groups, token_id = (unit.principal.groups, None) if token is None else ((), token.id)
             until = unit.now + WORD_LASTS
-            passed = Pass(run.id, unit.principal.user, groups, token_id, until, unit.principal.until)
+            passed = Claims(run.id, unit.principal.user, groups, token_id, until, unit.principal.until)
         word = self._seal(passed, WORD)
         if len(word) > LONGEST_TICKET:
             message = f"{unit.principal.user} is in {len(unit.principal.groups)} groups, more than a cookie can hold"
@@ -199,17 +199,17 @@ class Serving:
         """Keep that a run is used. Nobody waits for that to succeed: the next request tries again."""
         with contextlib.suppress(FairleadError), self.units.recording(NOTER) as unit:
             run = unit.tx.get(RunRecord, id=run_id)
-            if run is not None and run.live and _is_news(run, unit.now):
-                unit.tx.save(replace(run, used_at=unit.now, revision=run.revision + 1))
+            if run is not None and run.active and _is_news(run, unit.now):
+                unit.tx.save(replace(run, last_used_at=unit.now, revision=run.revision + 1))
 
-    def _seal(self, passed: Pass, purpose: str) -> str:
+    def _seal(self, passed: Claims, purpose: str) -> str:
         return format_sealed(self.safe.seal(msgspec.json.encode(passed), purpose))
 
-    def _read(self, text: str, purpose: str, run_id: str) -> tuple[Pass, str]:
+    def _read(self, text: str, purpose: str, run_id: str) -> tuple[Claims, str]:
         """What was sealed for a run, and its digest: of what was sealed, which can be written in several ways."""
         try:
             sealed = parse_sealed(text)
-            passed = msgspec.json.decode(self.safe.open(sealed, purpose), type=Pass)
+            passed = msgspec.json.decode(self.safe.open(sealed, purpose), type=Claims)
         except (ValueError, Unavailable):
             raise _unknown("is none that this server made") from None
         if passed.run_id != run_id:
@@ -223,13 +223,13 @@ def find_served(unit: Unit, run_id: str) -> RunRecord:
     if run.action == "job":
         raise Conflict(f"run {run_id} is a job, and serves nothing", "submit it with action serve or workspace")
     if run.action == "workspace":
-        unit.require(Deed.WORK, run.scope, f"run {run_id}")  # what is typed there is executed
-    if not run.live or run.state == State.STOPPING:
+        unit.require(Permission.RUN, run.scope, f"run {run_id}")  # what is typed there is executed
+    if not run.active or run.state == State.STOPPING:
         raise Conflict(f"run {run_id} is {run.state}: {run.message}", "submit it again")
     return run
 
 
-def _let_in(nobody: Unit, passed: Pass) -> tuple[Unit, TokenRecord | None]:
+def _let_in(nobody: Unit, passed: Claims) -> tuple[Unit, TokenRecord | None]:
     """The use case as one of whoever a word or ticket is for, and the token with which that ends."""
     token = None if passed.token_id is None else nobody.tx.get(TokenRecord, id=passed.token_id)
     if passed.until <= nobody.now:
@@ -238,7 +238,7 @@ def _let_in(nobody: Unit, passed: Pass) -> tuple[Unit, TokenRecord | None]:
         raise _unknown("was opened with a session or token that has ended")
     groups = passed.groups if token is None else tuple(token.groups)
     principal = Principal(passed.user, groups, "entrance" if token is None else f"{token.purpose}:{token.name}")
-    permissions = nobody.organisation.permissions_of(principal)
+    permissions = nobody.organization.permissions_of(principal)
     return replace(nobody, principal=principal, permissions=permissions), token
 
 

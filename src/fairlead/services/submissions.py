@@ -46,7 +46,7 @@ def make_record(unit: Unit, run_id: str, scope: str, request: RunRequest, plan: 
 def _cluster_of(unit: Unit, ground: Ground) -> str | None:
     """Whose executor executes the run: the cluster that it was planned for, where that is one."""
     scope = ground.snapshot.cluster.scope
-    return scope if scope in unit.organisation.clusters else None
+    return scope if scope in unit.organization.clusters else None
 
 
 def _uses_of(values: dict[str, Any]) -> set[str]:

@@ -6,9 +6,9 @@ from datetime import timedelta
 from itertools import islice
 
 from fairlead.core import suggestions
-from fairlead.core.fitting.admission import HELD_BACK, PATIENCE_SECONDS
+from fairlead.core.fitting.admission import WAITING_FOR_TURN, PATIENCE_SECONDS
 from fairlead.core.fitting.evaluation import LATER, NOW
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.queue_order import WAITING
 from fairlead.core.quotas import Allowance
 from fairlead.core.suggestions import Elsewhere
@@ -38,7 +38,7 @@ class Suggestions:
         scope: str,
         request: RunRequest,
         ground: Ground,
-        nodes: Grid | None,
+        nodes: NodeTable | None,
         *,
         allowances: Sequence[Allowance] = (),
         turn: Sequence[Allowance] | None = None,
@@ -61,7 +61,7 @@ class Suggestions:
             turn=turn,
         )
 
-    def nodes_of(self, unit: Unit, ground: Ground) -> Grid | None:
+    def nodes_of(self, unit: Unit, ground: Ground) -> NodeTable | None:
         """The nodes that the runs of a project go to, as the caller may see them."""
         executor = self.executors.find(ground.snapshot.cluster)
         return None if executor is None else known_nodes(unit, executor)
@@ -79,16 +79,16 @@ class Suggestions:
             Condition("cluster", "=", cluster.scope),
             Condition("reason", "=", "Unschedulable"),
             Condition("created_at", "<", long_ago),
-            Condition("due_at", "until", long_ago),  # it may have run since, and wait to be tried again
+            Condition("retry_at", "until", long_ago),  # it may have run since, and wait to be tried again
             Condition("turn", "<", turn),
             limit=1,
         )
-        return replace(fit, verdict=LATER, reasons=(HELD_BACK,)) if waiting else fit
+        return replace(fit, verdict=LATER, reasons=(WAITING_FOR_TURN,)) if waiting else fit
 
     def _find_elsewhere(self, unit: Unit, scope: str, request: RunRequest) -> Iterator[Elsewhere]:
         """A project of the caller's on each other cluster."""
-        tree = unit.organisation.tree
-        others = [place for place in unit.organisation.clusters if place != tree.cluster_of(scope)]
+        tree = unit.organization.tree
+        others = [place for place in unit.organization.clusters if place != tree.cluster_of(scope)]
         projects = ([f"project/{name}" for name in tree.projects_below(cluster)] for cluster in others)
         own = ([place for place in scopes if unit.permissions.may(Permission.RUN, place)] for scopes in projects)
         for place in islice((scopes[0] for scopes in own if scopes), MOST_CLUSTERS):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fairlead.core import explaining, quotas
 from fairlead.core.attempts import is_paused
 from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.pod_requests import read_ask
+from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.queue_order import QUOTA, WAITING, turn_of
 from fairlead.errors import NotFound
@@ -94,10 +94,10 @@ class Whys:
         fit, load = Fit(), quotas.load_of(run)
         if nodes is not None:
             nodes = nodes.without(run.id)  # some of its pods may have a place already
-            ask = read_ask(manifests_of(run, kept))
-            fit = evaluation.judge(ask, nodes, autoscaled=ground.snapshot.cluster.autoscaled)
+            pod_request = read_pod_request(manifests_of(run, kept))
+            fit = evaluation.evaluate(pod_request, nodes, autoscaled=ground.snapshot.cluster.autoscaled)
         # What has a place counts in the quotas already. What takes the place of one that waits is the last in line.
-        turn = () if run.held_by is not None else load_allowances(unit, run.scope, load, before=run.turn)
+        turn = () if run.server_id is not None else load_allowances(unit, run.scope, load, before=run.turn)
         last = load_allowances(unit, run.scope, before=turn_of(unit.make_id(), run.priority), besides=run.id)
         fit = self.suggestions.hold_back(unit, ground, quotas.hold(fit, load, turn), run.turn)
         if fit.verdict == evaluation.NOW:
@@ -115,13 +115,13 @@ class _Queue(NamedTuple):
 
 def _find_queue(unit: Unit, run: RunRecord) -> _Queue | None:
     """Where a run waits: for the first quota that lacks something for it, or for the machines of its cluster."""
-    if run.state != State.QUEUED or run.held_by is not None or is_paused(run, unit.now):
+    if run.state != State.QUEUED or run.server_id is not None or is_paused(run, unit.now):
         return None
     load = quotas.load_of(run)
     lacking = quotas.find_short(load, load_allowances(unit, run.scope, load, before=run.turn))
     if run.reason == QUOTA and lacking:
         scope = lacking[0].allowance.scope
-        within = unit.organisation.bounds.within(scope)
+        within = unit.organization.bounds.within(scope)
         return _Queue((Condition("reason", "=", QUOTA), *within), f"in the queue for the quota of {scope}")
     return _Queue((Condition("cluster", "=", run.cluster),), f"in the queue of {run.cluster or 'no cluster'}")
 

@@ -11,7 +11,7 @@ import pytest
 from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter
 from fairlead.errors import StartFailed, Unavailable
-from fairlead.model.observations import JSON, Work
+from fairlead.model.observations import JSON, LaunchSpec
 from fairlead.model.scopes import Cluster
 from tests.adapters.local.making import make_work
 from tests.making import SERVED
@@ -90,7 +90,7 @@ def cluster(**fields: Any) -> Cluster:
     return Cluster(name="main", **fields)
 
 
-def start(kept: Kept, work: Work, on: Cluster | None = None) -> list[JSON]:
+def start(kept: Kept, work: LaunchSpec, on: Cluster | None = None) -> list[JSON]:
     starter = Starter(cast(Api, kept), on or cluster(), "home", timedelta(hours=1))
     return list(starter.start(work))
 
@@ -101,7 +101,7 @@ def verbs(kept: Kept, run: str = "forest") -> list[str]:
     return [f"{verb} {path.split('/')[-2]}" for verb, path in words]
 
 
-def everything(**more: Any) -> Work:
+def everything(**more: Any) -> LaunchSpec:
     """A run that has one of everything."""
     asked: dict[str, Any] = {"volumes": [DATA], "secrets": {"TOKEN": "hunter2"}, **more}
     return replace(make_work("r1", cluster=cluster(**CALLS_BACK), **asked), run_token="fl_run")
@@ -217,8 +217,8 @@ def test_a_namespace_is_made_with_labels_and_looked_at_once() -> None:
 @pytest.mark.parametrize(
     ("labels", "fields", "told"),
     [
-        ({}, {}, "namespace forest is there, and not labelled for project forest: label it with `kubectl label"),
-        ({PROJECT: "meadow"}, {}, "not labelled for project forest"),
+        ({}, {}, "namespace forest is there, and not labeled for project forest: label it with `kubectl label"),
+        ({PROJECT: "meadow"}, {}, "not labeled for project forest"),
         (None, {"create_namespaces": False}, "there is no namespace forest, and cluster/main makes none: make it"),
     ],
 )
@@ -261,7 +261,7 @@ def test_what_is_there_already_needs_the_label_of_the_project(kind: str, volume:
     for labels in ({}, {PROJECT: "meadow"}):
         kept.add(kind, name, **labels)
         with pytest.raises(
-            StartFailed, match=f"{kind} {name} is not labelled for project forest: whoever owns it can say"
+            StartFailed, match=f"{kind} {name} is not labeled for project forest: whoever owns it can say"
         ):
             start(kept, work)
     assert "POST jobs" not in verbs(kept)

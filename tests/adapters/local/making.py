@@ -13,10 +13,10 @@ from typing import Any
 import fairlead
 from fairlead import packing
 from fairlead.adapters.local.machines import Machine, find_machine
-from fairlead.adapters.local.specifying import Place, Runtime, find_runtime
+from fairlead.adapters.local.pod_to_spec import Allocation, Runtime, find_runtime
 from fairlead.core.planning import plan_run
 from fairlead.files.sources import load_program
-from fairlead.model.observations import Work
+from fairlead.model.observations import LaunchSpec
 from fairlead.model.records import VolumeRecord
 from fairlead.model.scopes import Cluster
 from fairlead.packing import Entry
@@ -43,10 +43,10 @@ def make_machine(**fields: Any) -> Machine:
     return Machine(**{**said, **fields})
 
 
-def make_place(folder: Path, **fields: Any) -> Place:
+def make_place(folder: Path, **fields: Any) -> Allocation:
     """A place for a run below a folder."""
     said: dict[str, Any] = {"volumes": folder / "volumes", "uid": 700_000, "cpus": (), "devices": ()}
-    return Place(folder=folder / "runs" / "r1", **{**said, **fields})
+    return Allocation(folder=folder / "runs" / "r1", **{**said, **fields})
 
 
 @cache
@@ -76,7 +76,7 @@ def make_work(
     project: str = "forest",
     cluster: Cluster | None = None,
     **asked: Any,
-) -> Work:
+) -> LaunchSpec:
     """A run of a file with a function main, planned as the server plans it."""
     code = packing.pack([Entry("train.py", source.encode())])
     said = {"function": PYTHON, "secrets": list(secrets or {}), **asked}
@@ -88,7 +88,7 @@ def make_work(
     )
     planned = plan_run(make_request(**said), snapshot, run_id)
     assert not planned.violations, "; ".join(map(str, planned.violations))
-    return Work(
+    return LaunchSpec(
         run_id=run_id,
         project=project,
         name=planned.manifests[0]["metadata"]["name"],

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.core.queue_order import Bounds, Line
+from fairlead.core.queue_order import Queue, QuotaLimits
 from fairlead.core.quotas import UNITS, Load
 from fairlead.core.trees import Tree
 
@@ -21,7 +21,7 @@ TREE = Tree(
 )
 LIMITS = st.dictionaries(st.sampled_from(["gpu", "cpu", "runs"]), st.integers(0, 6), max_size=3)
 BOUNDS = st.dictionaries(st.sampled_from(["platform", *TREE.parents]), LIMITS, max_size=5).map(
-    lambda said: Bounds(TREE, {scope: limits for scope, limits in said.items() if limits})
+    lambda said: QuotaLimits(TREE, {scope: limits for scope, limits in said.items() if limits})
 )
 
 
@@ -40,15 +40,15 @@ RUNS = st.lists(st.tuples(st.sampled_from(PROJECTS), LOADS), max_size=12).map(
 )
 
 
-def measure(bounds: Bounds, running: list[Asking]) -> Line:
+def measure(bounds: QuotaLimits, running: list[Asking]) -> Queue:
     """A line, with what these hold."""
-    line = Line(bounds.measure({}))
+    line = Queue(bounds.measure({}))
     for run in running:
         line.take(run.load, bounds.on(run.scope))
     return line
 
 
-def look(bounds: Bounds, running: list[Asking], waiting: list[Asking]) -> list[Asking]:
+def look(bounds: QuotaLimits, running: list[Asking], waiting: list[Asking]) -> list[Asking]:
     """Those that are let in, the oldest first."""
     line, found = measure(bounds, running), list[Asking]()
     for run in waiting:
@@ -61,19 +61,19 @@ def look(bounds: Bounds, running: list[Asking], waiting: list[Asking]) -> list[A
     return found
 
 
-def find_lacking(bounds: Bounds, running: list[Asking], run: Asking) -> set[tuple[str, str]]:
+def find_lacking(bounds: QuotaLimits, running: list[Asking], run: Asking) -> set[tuple[str, str]]:
     """The quotas that have too little left for a run, whoever else waits."""
     found = measure(bounds, running).find_short(run.load, bounds.on(run.scope))
     return {(short.allowance.scope, short.part) for short in found}
 
 
-def is_possible(bounds: Bounds, run: Asking) -> bool:
+def is_possible(bounds: QuotaLimits, run: Asking) -> bool:
     """Whether all quotas would let it in if nothing ran."""
     return not find_lacking(bounds, [], run)
 
 
 @given(BOUNDS, RUNS, st.lists(st.integers(0, 11), max_size=30))
-def test_no_quota_is_ever_exceeded(bounds: Bounds, runs: list[Asking], ends: list[int]) -> None:
+def test_no_quota_is_ever_exceeded(bounds: QuotaLimits, runs: list[Asking], ends: list[int]) -> None:
     running, waiting = list[Asking](), list(runs)
     for end in [None, *ends]:
         running = [run for run in running if run.number != end]
@@ -84,7 +84,7 @@ def test_no_quota_is_ever_exceeded(bounds: Bounds, runs: list[Asking], ends: lis
 
 
 @given(BOUNDS, RUNS)
-def test_nobody_is_let_in_before_an_older_one_that_waits_for_the_same(bounds: Bounds, runs: list[Asking]) -> None:
+def test_nobody_is_let_in_before_an_older_one_that_waits_for_the_same(bounds: QuotaLimits, runs: list[Asking]) -> None:
     let_in = look(bounds, [], runs)
     for run in let_in:
         asked = {(scope, part) for scope in bounds.on(run.scope) for part in UNITS if getattr(run.load, part)}
@@ -95,7 +95,9 @@ def test_nobody_is_let_in_before_an_older_one_that_waits_for_the_same(bounds: Bo
 
 
 @given(BOUNDS, RUNS)
-def test_who_is_bound_by_none_of_the_same_quotas_is_held_back_by_nobody(bounds: Bounds, runs: list[Asking]) -> None:
+def test_who_is_bound_by_none_of_the_same_quotas_is_held_back_by_nobody(
+    bounds: QuotaLimits, runs: list[Asking]
+) -> None:
     """A run waits only where a quota would be exceeded by it, those that were let in, and those that wait there."""
     let_in = look(bounds, [], runs)
     for run in runs:
@@ -105,7 +107,7 @@ def test_who_is_bound_by_none_of_the_same_quotas_is_held_back_by_nobody(bounds: 
 
 @given(BOUNDS, RUNS, st.lists(st.tuples(st.sampled_from(PROJECTS), LOADS), min_size=1, max_size=4))
 def test_everybody_has_a_turn_however_many_come_later(
-    bounds: Bounds, runs: list[Asking], stream: list[tuple[str, Load]]
+    bounds: QuotaLimits, runs: list[Asking], stream: list[tuple[str, Load]]
 ) -> None:
     """Those that run end one after the other, the first one first; and with each end others arrive, without end."""
     running, waiting = list[Asking](), list(runs)

@@ -9,30 +9,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fairlead.adapters.kubernetes import shared_volumes, objects, observing
-from fairlead.adapters.kubernetes.cluster_checks import check_cluster
+from fairlead.adapters.kubernetes import objects, observing, shared_volumes
 from fairlead.adapters.kubernetes.clients import Api, Refused, connect_from_within, path_of
+from fairlead.adapters.kubernetes.cluster_checks import check_cluster
+from fairlead.adapters.kubernetes.endpoints import find_reach
+from fairlead.adapters.kubernetes.kueue import Queues
 from fairlead.adapters.kubernetes.logs import Logs
 from fairlead.adapters.kubernetes.objects import Main, Pod
-from fairlead.adapters.kubernetes.observing import Surroundings
+from fairlead.adapters.kubernetes.observing import ObservationContext
 from fairlead.adapters.kubernetes.outcomes import Outcomes
-from fairlead.adapters.kubernetes.kueue import Queues
-from fairlead.adapters.kubernetes.endpoints import find_reach
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.adapters.kubernetes.sampling import Sampler
-from fairlead.adapters.kubernetes.starting import PLURALS, Starter
 from fairlead.adapters.kubernetes.scheduling_context import Around
+from fairlead.adapters.kubernetes.starting import PLURALS, Starter
 from fairlead.adapters.kubernetes.views import RunView, View, belongs
 from fairlead.adapters.masking import Masker
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.filtering import Sieve
-from fairlead.core.fitting.wait_reasons import explain_wait
+from fairlead.core.fitting.filtering import NodeFilter
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.wait_reasons import explain_no_fit
 from fairlead.core.manifests.functions import read_names
 from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.model.connections import Connection
-from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Reach, Work
+from fairlead.model.observations import Check, LaunchSpec, LogPage, Observation, OutputFile, Phase, Reach
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Clock, Store, Tell
 from fairlead.run_files import OUTPUT, list_files, open_file, remove_files
@@ -53,7 +53,7 @@ class Keeping:
     clock: Clock
     secrets_of: Callable[[str], Iterable[str]]
     objects: timedelta = timedelta(hours=1)
-    platform: str = ""  # what the objects of its runs are labelled with
+    platform: str = ""  # what the objects of its runs are labeled with
 
 
 class KubernetesExecutor:
@@ -120,7 +120,7 @@ class KubernetesExecutor:
         self.sampler.end()
         self.logs.close()
 
-    def start(self, work: Work) -> None:
+    def start(self, work: LaunchSpec) -> None:
         """See to it that a run executes, unless it does or did. What keeps it from starting is observed."""
         self._need_ready()
         view = self.view.of(work.run_id)
@@ -164,7 +164,7 @@ class KubernetesExecutor:
         if view is None or view.main is None:
             return self._observe_gone(run_id, view)
         warnings = self.view.warnings_about(view)
-        seen = observing.observe(view, Surroundings(warnings, self._explain, self._tell_lost, self.queues))
+        seen = observing.observe(view, ObservationContext(warnings, self._explain, self._tell_lost, self.queues))
         if seen is None or seen.phase not in ENDED:
             return seen
         if (known := self.outcomes.load(run_id)) is not None:  # by a server that measured what it used
@@ -220,7 +220,7 @@ class KubernetesExecutor:
         self._forgotten &= set(there)
         return sorted({*there, *self.logs.list_left()} - self._forgotten)
 
-    def nodes(self) -> Grid:
+    def nodes(self) -> NodeTable:
         """The nodes of the cluster, with what is taken."""
         self._need_ready()
         self._need_sight(self._needed)
@@ -301,9 +301,9 @@ class KubernetesExecutor:
         if known is None or known[0] != said:
             if len(self._explained) > MOST_EXPLAINED:
                 self._explained.clear()
-            assert pod.ask is not None
-            nodes = self.view.nodes(self.around.look()).seen_by(pod.project.__eq__)  # all who see the run read this
-            known = self._explained[pod.uid] = said, explain_wait(Sieve(pod.ask, nodes))
+            assert pod.pod_request is not None
+            nodes = self.view.nodes(self.around.look()).visible_to(pod.project.__eq__)  # all who see the run read this
+            known = self._explained[pod.uid] = said, explain_no_fit(NodeFilter(pod.pod_request, nodes))
         return known[1]
 
     def _need_sight(self, reflectors: Iterable[Reflector[Any]]) -> None:

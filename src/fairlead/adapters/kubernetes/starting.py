@@ -21,7 +21,7 @@ from fairlead.adapters.kubernetes.objects import (
 from fairlead.core.manifests.functions import RUN_TOKEN, find_room
 from fairlead.core.manifests.names import RUN_LABEL, SECRET_NAME, label_value
 from fairlead.errors import FairleadError, StartFailed, Unavailable
-from fairlead.model.observations import JSON, Work
+from fairlead.model.observations import JSON, LaunchSpec
 from fairlead.model.scopes import Cluster
 
 PLURALS = {
@@ -45,7 +45,7 @@ class Starter:
         self.at_last = int((keep + FORSAKEN).total_seconds())
         self._namespaces: set[str] = set()
 
-    def start(self, work: Work) -> Iterator[JSON]:
+    def start(self, work: LaunchSpec) -> Iterator[JSON]:
         """Make everything, and release it; the main object each time that it is another one."""
         namespace = work.manifests[0]["metadata"]["namespace"]
         try:
@@ -112,7 +112,7 @@ class Starter:
             found = self.api.get(f"{path}/{namespace}")
             if found["metadata"].get("labels", {}).get(PROJECT_LABEL) != label[PROJECT_LABEL]:
                 command = f"kubectl label namespace {namespace} {PROJECT_LABEL}={label[PROJECT_LABEL]}"
-                message = f"namespace {namespace} is there, and not labelled for project {project}"
+                message = f"namespace {namespace} is there, and not labeled for project {project}"
                 raise Unavailable(f"{message}: label it with `{command}`, or choose another namespace rule")
         except Refused as refused:
             if refused.status != 404:
@@ -127,8 +127,8 @@ class Starter:
             self._create_once(path, body)
         self._namespaces.add(namespace)
 
-    def _need_existing(self, work: Work, namespace: str) -> None:
-        """What the run uses and was there before it: labelled for its project, or it is none of its business."""
+    def _need_existing(self, work: LaunchSpec, namespace: str) -> None:
+        """What the run uses and was there before it: labeled for its project, or it is none of its business."""
         made = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in work.manifests}
         for volume in work.manifests[0]["spec"]["template"]["spec"].get("volumes", ()):
             for kind, field, key in (
@@ -139,7 +139,7 @@ class Starter:
                 if name is not None and (kind, name) not in made:
                     self._need_labelled(kind, name, namespace, work)
 
-    def _need_labelled(self, kind: str, name: str, namespace: str, work: Work) -> None:
+    def _need_labelled(self, kind: str, name: str, namespace: str, work: LaunchSpec) -> None:
         label = label_value(work.project)
         try:
             found = self.api.get(path_of("v1", PLURALS[kind], namespace, name))
@@ -159,7 +159,7 @@ class Starter:
         if labels.get(PROJECT_LABEL) != label:
             command = f"kubectl --namespace {namespace} label {kind.lower()} {name} {PROJECT_LABEL}={label}"
             raise StartFailed(
-                f"{kind} {name} is not labelled for project {work.project}: whoever owns it can say `{command}`"
+                f"{kind} {name} is not labeled for project {work.project}: whoever owns it can say `{command}`"
             )
 
     def _create_once(self, path: str, body: JSON) -> None:
@@ -194,7 +194,7 @@ def _own(manifest: JSON, owner: JSON) -> JSON:
     return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner]}}
 
 
-def _fill(manifest: JSON, work: Work) -> JSON:
+def _fill(manifest: JSON, work: LaunchSpec) -> JSON:
     """A manifest with what is no part of a plan: the code of a function, and the values of secrets."""
     if manifest["kind"] == "Secret":
         of_one = manifest["metadata"].get("annotations", {}).get(SECRET_NAME)
@@ -213,12 +213,12 @@ def _fill(manifest: JSON, work: Work) -> JSON:
     return manifest
 
 
-def _calls_back(work: Work) -> bool:
+def _calls_back(work: LaunchSpec) -> bool:
     container = work.manifests[0]["spec"]["template"]["spec"]["containers"][0]
     return any(env["name"] == "FAIRLEAD_SERVER" for env in container.get("env", ()))
 
 
-def _render_shared(work: Work, name: str, namespace: str, labels: JSON) -> JSON:
+def _render_shared(work: LaunchSpec, name: str, namespace: str, labels: JSON) -> JSON:
     """The claim of a volume that the runs of a project share. It stays when a run ends.
 
     On one node at a time, which every kind of storage can do; who has a better one makes the claim, and labels it.

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import fairlead
-from fairlead.adapters.local import checking, outputs, placing, sweeping
-from fairlead.adapters.local.folders import RunFolder, observe_ended, observe_going
+from fairlead.adapters.local import allocation, machine_checks, orphans, outputs
+from fairlead.adapters.local.folders import RunFolder, observe_active, observe_ended
 from fairlead.adapters.local.machines import Machine
-from fairlead.adapters.local.specifying import Runtime
+from fairlead.adapters.local.pod_to_spec import Runtime
+from fairlead.adapters.local.run_watcher import RunWatcher
 from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
-from fairlead.adapters.local.watching import Watch
 from fairlead.core.attempts import run_of
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import Check, LogPage, Observation, OutputFile, Phase, Reach, Work
+from fairlead.model.observations import Check, LaunchSpec, LogPage, Observation, OutputFile, Phase, Reach
 
 SOON_SECONDS = 0.2
 SUPERVISOR = "fairlead.adapters.local.supervisor"
@@ -40,42 +40,42 @@ class LocalExecutor:
         self.runs, self.volumes = data / "runs", data / "volumes"
         self.is_root = os.getuid() == 0
         for folder in (self.runs, self.volumes):
-            placing.make_passable(folder)
-        if self.is_root and machine.obstacle is not None:
-            placing.make_passable(data)  # a run with an id of its own must get to its home; files stay closed
+            allocation.make_traversable(folder)
+        if self.is_root and machine.isolation_error is not None:
+            allocation.make_traversable(data)  # a run with an id of its own must get to its home; files stay closed
         self._opened = os.open(self.runs, os.O_PATH | os.O_DIRECTORY)
         self._lock = threading.Lock()
         self._spawned: dict[str, subprocess.Popen[bytes]] = {}
         self._live: dict[str, Spec] = {}
         self._watched: set[str] = set()
-        self._watch = Watch()
+        self._watch = RunWatcher()
         for folder in self.runs.iterdir():
             self._adopt(RunFolder(folder))
 
-    def on_change(self, tell: Callable[[str], None]) -> None:
+    def subscribe(self, notify: Callable[[str], None]) -> None:
         """Whom to tell that something has changed about a run."""
-        self._watch.tell = tell
+        self._watch.notify = notify
 
     def close(self) -> None:
         """Look after nothing any more. Runs go on."""
         self._watch.close()
         os.close(self._opened)
 
-    def start(self, work: Work) -> None:
+    def start(self, work: LaunchSpec) -> None:
         """See to it that a run executes, unless it does or did. What keeps it from starting is observed."""
         folder = self._folder(work.run_id)
         with self._lock:
             if work.run_id in self._spawned or folder.state is not None or folder.has_ended:
                 return
             try:
-                place = placing.find_place(work, folder.path, self.volumes, self.machine, self._live.values())
-                spec = placing.prepare(work, place, self.machine, self.runtime)
+                place = allocation.allocate(work, folder.path, self.volumes, self.machine, self._live.values())
+                spec = allocation.prepare_run(work, place, self.machine, self.runtime)
                 self._spawned[work.run_id] = self._spawn(folder.path, dict(work.secrets))
                 self._live[work.run_id] = spec
                 self._follow(work.run_id, spec)
             except StartFailed as error:
                 folder.fail("StartFailed", f"{error}" + (f": {error.hint}" if error.hint else ""))
-                self._watch.tell(work.run_id)
+                self._watch.notify(work.run_id)
                 return
             except OSError as error:  # the disk is full, say: it may go better later
                 shutil.rmtree(folder.path, ignore_errors=True)
@@ -92,7 +92,7 @@ class LocalExecutor:
         with contextlib.suppress(ProcessLookupError):
             pidfd = os.pidfd_open(state["pid"])
             try:
-                if folder.is_held:  # asked after it was opened: so it is the supervisor, and not its number
+                if folder.is_supervised:  # asked after it was opened: so it is the supervisor, and not its number
                     signal.pidfd_send_signal(pidfd, signal.SIGTERM)
             finally:
                 os.close(pidfd)
@@ -104,9 +104,9 @@ class LocalExecutor:
             state = folder.state
             if state is None:
                 return self._observe_spawn(run_id, folder)
-            if folder.is_held:
+            if folder.is_supervised:
                 self._watch_once(run_id, state["pid"])
-                return observe_going(state)
+                return observe_active(state)
             outcome = folder.outcome or self._bury(folder, state)
         self._let_go(run_id)
         return observe_ended(outcome)
@@ -132,12 +132,12 @@ class LocalExecutor:
         """The runs of which something is there."""
         return sorted(folder.name for folder in self.runs.iterdir())
 
-    def nodes(self) -> Grid:
+    def nodes(self) -> NodeTable:
         """This machine, with what the runs hold that have not ended."""
         with self._lock:
             live = list(self._live.values())
         holdings = tuple(Holding(run_of(spec.run_id), spec.name, spec.amounts, spec.project) for spec in live)
-        return Grid([Node(self.machine.name, self.machine.capacity, self.machine.labels, holdings)])
+        return NodeTable([Node(self.machine.name, self.machine.capacity, self.machine.labels, holdings)])
 
     def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
         """The log from a cursor on. Raise `NotFound` where it is not there any more."""
@@ -173,7 +173,7 @@ class LocalExecutor:
 
     def check(self, projects: Sequence[str]) -> list[Check]:  # noqa: ARG002
         """What this machine has, and how it keeps runs apart: the same for all projects."""
-        return list(checking.check_machine(self.machine, is_root=self.is_root))
+        return list(machine_checks.check_machine(self.machine, is_root=self.is_root))
 
     def _folder(self, run_id: str) -> RunFolder:
         return RunFolder(self.runs / run_id)
@@ -203,7 +203,7 @@ class LocalExecutor:
         if folder.has_ended:
             return
         state, run_id = folder.state, folder.path.name
-        if state is not None or folder.is_held:
+        if state is not None or folder.is_supervised:
             self._live[run_id] = spec = Spec.load(folder.path)
             self._follow(run_id, spec)
         if state is not None:
@@ -225,30 +225,30 @@ class LocalExecutor:
         spawned = self._spawned.get(run_id)
         if spawned is not None and spawned.poll() is None:
             return Observation(Phase.STARTING)
-        if folder.is_held:
-            threading.Timer(SOON_SECONDS, self._watch.tell, [run_id]).start()  # by then it has said who it is
+        if folder.is_supervised:
+            threading.Timer(SOON_SECONDS, self._watch.notify, [run_id]).start()  # by then it has said who it is
             return Observation(Phase.STARTING)
         if folder.state is not None:
             return self.observe(run_id)
         if spawned is None or spawned.returncode in (0, -signal.SIGTERM, os.EX_TEMPFAIL):
             self._let_go(run_id)
             return None
-        told = folder.last_words or f"it exited with {spawned.returncode}"
+        told = folder.supervisor_error or f"it exited with {spawned.returncode}"
         folder.fail("StartFailed", f"its supervisor did not start: {told}")
         return self.observe(run_id)
 
     def _bury(self, folder: RunFolder, state: dict[str, Any]) -> dict[str, Any]:
         """A run whose supervisor is gone and has not told how it ended: end what is left of it, and say so."""
-        sweeping.kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
+        orphans.kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
         reason, message = "SupervisorLost", "the process that looked after it was killed, and it was ended with it"
         if state["boot_id"] != self.machine.boot_id:
             reason, message = "NodeLost", "this machine was started anew while it ran"
-        elif told := folder.last_words:
+        elif told := folder.supervisor_error:
             message = f"the process that looked after it failed, and it was ended with it: {told}"
         return folder.fail(reason, message, state["started_at"])
 
     def _let_go(self, run_id: str) -> None:
-        self._watch.drop_folder(run_id)
+        self._watch.remove_folder(run_id)
         with self._lock:
             self._live.pop(run_id, None)
             self._watched.discard(run_id)

@@ -27,7 +27,7 @@ class GpuShare:
 
 
 @dataclass(frozen=True)
-class Ask:
+class PodRequest:
     """What one pod needs: amounts, which nodes it may be on, and what must be near it or far from it."""
 
     amounts: Amounts
@@ -38,15 +38,15 @@ class Ask:
     ports: tuple[Port, ...] = ()
     namespace: str = ""
     labels: Labels = field(default_factory=dict)
-    near: tuple[Term, ...] = ()
-    far: tuple[Term, ...] = ()
-    spread: tuple[Term, ...] = ()
+    pod_affinity: tuple[Term, ...] = ()
+    pod_anti_affinity: tuple[Term, ...] = ()
+    topology_spread: tuple[Term, ...] = ()
     claims: tuple[str, ...] = ()
-    share: GpuShare | None = None
+    gpu_share: GpuShare | None = None
     count: int = 1  # the pods of the run, all of them like this one
 
 
-def read_ask(manifests: Sequence[Manifest]) -> Ask:
+def read_pod_request(manifests: Sequence[Manifest]) -> PodRequest:
     """What the pods of a run's main object ask for, each. Claims that the run makes itself wait for no other volume."""
     main = manifests[0]
     template, spec = main["spec"]["template"], main["spec"]
@@ -62,13 +62,13 @@ def read_pod(
     *,
     count: int = 1,
     own_claims: set[str] | frozenset[str] = frozenset(),
-) -> Ask:
+) -> PodRequest:
     """What a pod asks for."""
     meta = metadata or {}
     counted, scheduler = count_amounts(spec), spec.get("schedulerName")
     affinity = spec.get("affinity") or {}
     terms = ((affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}).get("nodeSelectorTerms")
-    return Ask(
+    return PodRequest(
         amounts=leave_out_dealt(counted, scheduler),
         node_selector=spec.get("nodeSelector") or {},
         node_terms=None if terms is None else tuple(terms),
@@ -77,15 +77,15 @@ def read_pod(
         ports=read_ports(spec),
         namespace=meta.get("namespace") or "",
         labels=meta.get("labels") or {},
-        near=read_terms(affinity, "podAffinity"),
-        far=read_terms(affinity, "podAntiAffinity"),
-        spread=tuple(
+        pod_affinity=read_terms(affinity, "podAffinity"),
+        pod_anti_affinity=read_terms(affinity, "podAntiAffinity"),
+        topology_spread=tuple(
             said
             for said in spec.get("topologySpreadConstraints") or ()
             if said.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
         ),
         claims=tuple(name for name in read_claims(spec, meta) if name not in own_claims),
-        share=_read_share(counted, meta.get("annotations") or {}, scheduler),
+        gpu_share=_read_gpu_share(counted, meta.get("annotations") or {}, scheduler),
         count=count,
     )
 
@@ -125,7 +125,7 @@ def read_part(annotations: Labels) -> tuple[int, int]:
     return max(int(annotations.get("gpu-memory") or 0), 0), 0
 
 
-def _read_share(counted: Amounts, annotations: Labels, scheduler: str | None) -> GpuShare | None:
+def _read_gpu_share(counted: Amounts, annotations: Labels, scheduler: str | None) -> GpuShare | None:
     """A part of a GPU, as each of the schedulers that deal them out is asked for one."""
     if scheduler == "hami-scheduler":
         listed = leave_out_dealt(counted, scheduler)

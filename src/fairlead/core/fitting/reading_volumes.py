@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fairlead.core.fitting.pod_resources import read_amounts
-from fairlead.model.nodes import Claim, Labels, StorageClass, Surroundings, Volume
+from fairlead.model.nodes import Claim, Labels, StorageClass, SchedulingContext, Volume
 
 BOUND = "pv.kubernetes.io/bind-completed"
 CHOSEN_NODE = "volume.kubernetes.io/selected-node"
@@ -65,7 +65,7 @@ def read_class(raw: JSON) -> StorageClass:
     )
 
 
-def read_surroundings(items: Iterable[JSON], *, complete: bool = False) -> Surroundings:
+def read_scheduling_context(items: Iterable[JSON], *, complete: bool = False) -> SchedulingContext:
     """What is among objects beside nodes and pods.
 
     Without anything of storage among them nobody has looked for claims, unless they are said to be all that there is.
@@ -86,7 +86,7 @@ def read_surroundings(items: Iterable[JSON], *, complete: bool = False) -> Surro
             volumes[meta["name"]] = read_volume(raw)
         elif kind == "StorageClass":
             classes[meta["name"]] = read_class(raw)
-    return Surroundings(namespaces, claims if looked else None, volumes, classes)
+    return SchedulingContext(namespaces, claims if looked else None, volumes, classes)
 
 
 def _read_size(amounts: JSON | None) -> int:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from fairlead.core.fitting.matching import show_expression
 from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.core.fitting.label_selectors import selects
-from fairlead.model.nodes import Claim, Labels, Node, StorageClass, Surroundings, Term, Volume
+from fairlead.model.nodes import Claim, Labels, Node, StorageClass, SchedulingContext, Term, Volume
 
 
-class Shelf:
+class VolumeIndex:
     """Volumes of which a claim may have any, smallest first, laid out by a label of the nodes that reach them.
 
     There may be one for each disk of each node: a node looks only at those that could be its own.
@@ -39,14 +39,14 @@ class Shelf:
         return None
 
 
-class Waiting(NamedTuple):
+class UnboundClaim(NamedTuple):
     """A claim without a volume, and where it could get one: kept for it, free, or made."""
 
     name: str
     claim: Claim
     made_by: StorageClass
     kept: list[Volume]
-    free: Shelf
+    free: VolumeIndex
 
     def find(self, labels: Labels, taken: set[str]) -> Volume | None:
         """The volume of those that are there that it would get on a node with these labels."""
@@ -63,21 +63,21 @@ def reaches(labels: Labels, volume: Volume) -> bool:
     return any(any(term.values()) and selects(term, labels) for term in volume.node_terms)
 
 
-def wait(name: str, namespace: str, claim: Claim, around: Surroundings) -> Waiting:
+def wait(name: str, namespace: str, claim: Claim, around: SchedulingContext) -> UnboundClaim:
     """A claim with the volumes that it could get. One that is kept for it need not be like what it asks for."""
     suited = [volume for volume in around.volumes.values() if _suits(volume, claim)]
     kept = [volume for volume in suited if volume.claimed_by == (namespace, name)]
     free = [volume for volume in suited if volume.claimed_by is None and _is_free_for(volume, claim)]
-    return Waiting(
+    return UnboundClaim(
         name,
         claim,
         around.classes[claim.storage_class or ""],
         [volume for volume in kept if volume.claim_uid in ("", claim.uid)],
-        Shelf(free),
+        VolumeIndex(free),
     )
 
 
-def check_waiting(waiting: Sequence[Waiting], node: Node) -> Iterator[Reason]:
+def check_waiting(waiting: Sequence[UnboundClaim], node: Node) -> Iterator[Reason]:
     """Each claim that would get no volume on a node. They choose in this order."""
     taken: set[str] = set()
     for each in waiting:
@@ -93,7 +93,7 @@ def check_waiting(waiting: Sequence[Waiting], node: Node) -> Iterator[Reason]:
             yield _refuse(each, f"class {of_class} makes them on nodes with {where}; not on {node.name}", lasts=True)
 
 
-def _refuse(waiting: Waiting, why: str, *, lasts: bool = False) -> Reason:
+def _refuse(waiting: UnboundClaim, why: str, *, lasts: bool = False) -> Reason:
     message = f"mounts claim {waiting.name}, which has no volume yet; {why}"
     return Reason(Cause.VOLUME, f"volumes.{waiting.name}", message, lasts=lasts)
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.volume_binding import check_waiting, reaches, wait
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.matching import show_expression
-from fairlead.core.fitting.reasons import Cause, Check, Reason
-from fairlead.model.nodes import Claim, Node, Surroundings, Volume
+from fairlead.core.fitting.reasons import Cause, NodeCheck, Reason
+from fairlead.model.nodes import Claim, Node, SchedulingContext, Volume
 
 ONE_POD = "ReadWriteOncePod"
 # Labels of zones and regions, by the names that they had before.
@@ -20,7 +20,7 @@ ZONES = (*NEW_NAMES, *NEW_NAMES.values())
 BETWEEN_ZONES = "__"
 
 
-class Mounted(NamedTuple):
+class MountedVolume(NamedTuple):
     """A claim's volume, the zones and regions in which it is, by label, and what nodes have that reach it."""
 
     claim: str
@@ -33,27 +33,27 @@ class Mounted(NamedTuple):
         return f"mounts claim {self.claim}, whose volume {self.volume.name} is"
 
 
-def prepare(ask: Ask, grid: Grid) -> Check | None:
+def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """How nodes are asked whether they reach a pod's volumes; None where it mounts none, or nobody has looked."""
-    around = grid.surroundings
-    if not ask.claims or around.claims is None:
+    around = table.context
+    if not pod_request.claims or around.claims is None:
         return None
-    claims = {name: around.claims.get((ask.namespace, name)) for name in ask.claims}
+    claims = {name: around.claims.get((pod_request.namespace, name)) for name in pod_request.claims}
     unready = {name: why for name, claim in claims.items() if (why := _find_unready(claim, around))}
     everywhere = [
         Reason(Cause.CLAIM, f"volumes.{name}", f"mounts claim {name}, {why}") for name, why in unready.items()
     ]
-    everywhere += _find_used(claims, ask, grid)
+    everywhere += _find_used(claims, pod_request, table)
     there = {name: claim for name, claim in claims.items() if claim is not None}
     mounted = [
-        Mounted(name, volume, _read_zones(volume), _show_reach(volume))
+        MountedVolume(name, volume, _read_zones(volume), _show_reach(volume))
         for name, claim in there.items()
         if (volume := around.volumes.get(claim.volume)) is not None
     ]
     # In kube-scheduler's eyes, a claim that is mounted twice needs two volumes.
     waiting = [
-        wait(name, ask.namespace, there[name], around)
-        for name in ask.claims
+        wait(name, pod_request.namespace, there[name], around)
+        for name in pod_request.claims
         if name in there and name not in unready and not there[name].volume
     ]
     waiting.sort(key=lambda each: each.claim.size)
@@ -67,7 +67,7 @@ def prepare(ask: Ask, grid: Grid) -> Check | None:
     return check
 
 
-def _find_unready(claim: Claim | None, around: Surroundings) -> str:
+def _find_unready(claim: Claim | None, around: SchedulingContext) -> str:
     """Why a claim keeps a pod off every node."""
     if claim is None:
         return "which is not there"
@@ -85,14 +85,14 @@ def _find_unready(claim: Claim | None, around: Surroundings) -> str:
     return "" if made_by.waits else "which has no volume yet"
 
 
-def _find_used(claims: Mapping[str, Claim | None], ask: Ask, grid: Grid) -> Iterator[Reason]:
+def _find_used(claims: Mapping[str, Claim | None], pod_request: PodRequest, table: NodeTable) -> Iterator[Reason]:
     """Claims for one pod at a time that another pod has, on whichever node."""
     alone = {name for name, claim in claims.items() if claim is not None and ONE_POD in claim.modes}
     users = {
-        name: f"{grid.name_of(held) or 'one'} on {node.name}"
-        for node in (grid.nodes if alone else ())
+        name: f"{table.visible_name(held) or 'one'} on {node.name}"
+        for node in (table.nodes if alone else ())
         for held in node.holdings
-        if held.claims and held.namespace == ask.namespace
+        if held.claims and held.namespace == pod_request.namespace
         for name in alone.intersection(held.claims)
     }
     for name, user in users.items():
@@ -100,7 +100,7 @@ def _find_used(claims: Mapping[str, Claim | None], ask: Ask, grid: Grid) -> Iter
         yield Reason(Cause.IN_USE, f"volumes.{name}", message)
 
 
-def _check_mounted(mounted: Mounted, node: Node) -> Iterator[Reason]:
+def _check_mounted(mounted: MountedVolume, node: Node) -> Iterator[Reason]:
     """Whether a node reaches a volume, and is in its zone. A node that says nothing of zones may be in any."""
     claim, volume, zones, reached_from = mounted
     if not reaches(node.labels, volume):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fairlead.core.drafts import Draft
-from fairlead.model.plans import Layer, Said, Violation
+from fairlead.model.plans import Layer, SourcedValue, Violation
 from fairlead.model.volumes import EXISTING, SIZED
 
 IDS = ("run_as_user", "run_as_group", "fs_group")
@@ -63,7 +63,7 @@ def check_root(draft: Draft) -> Iterator[Violation]:
     switch = draft.switches["allow_root"]
     for name in IDS:
         setting = draft.resolution.setting(name)
-        if setting and setting.value == 0 and setting.source.layer is not Layer.IMPOSED and not switch.value:
+        if setting and setting.value == 0 and setting.source.layer is not Layer.ENFORCED and not switch.value:
             message, hint = f"0 is root; {_refusal(switch)}", "use 1000, say, or ask for a policy with allow_root: true"
             yield Violation(name, "allow_root", message, hint, switch.source)
 
@@ -78,7 +78,7 @@ def check_gpu_memory_limits(draft: Draft) -> Iterator[Violation]:
         yield Violation("resources.gpu.memory.limit", "gpu_memory_limits", message, hint, switch.source)
 
 
-def _refusal(switch: Said) -> str:
+def _refusal(switch: SourcedValue) -> str:
     """Who does not allow it: a policy, or none that would have to."""
     return "no policy allows it" if switch.source.layer is Layer.PLATFORM else f"the {switch.source} does not allow it"
 

@@ -8,7 +8,7 @@ from anyio.abc import TaskGroup
 from fairlead.errors import FairleadError, Unavailable
 
 
-class Use:
+class AccessRenewal:
     """One exchange with a run. `admit` lets its caller in once more, or raises."""
 
     def __init__(self, admit: Callable[[], Awaitable[object]], every_seconds: float) -> None:

@@ -10,7 +10,7 @@ import h11
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Reach
 from fairlead.server.proxy import streams
-from fairlead.server.proxy.streams import Line
+from fairlead.server.proxy.streams import Stream
 
 MOST = 128  # to one run at once, of requests and WebSockets together
 WAIT_SECONDS = 10.0  # for one of those to be free
@@ -20,14 +20,14 @@ IDLE_SECONDS = 1.0
 LARGEST_HEAD = 128 * 1024
 
 
-class BrokenOff(Exception):
+class UpstreamError(Exception):
     """A run ended a connection in the middle, or said something that is no HTTP."""
 
 
-class Connection:
+class RunConnection:
     """One connection to a run, in the words of HTTP/1.1."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Stream) -> None:
         self.line = line
         self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
         self.uses = 0
@@ -42,7 +42,7 @@ class Connection:
         try:
             return await self.line.read()
         except OSError as error:
-            raise BrokenOff(str(error) or type(error).__name__) from error
+            raise UpstreamError(str(error) or type(error).__name__) from error
 
     async def receive(self) -> h11.Event:
         """The next part of an answer."""
@@ -52,14 +52,14 @@ class Connection:
                 if event is h11.NEED_DATA:
                     data = await self.read()
                     if not data and self.http.their_state is h11.SEND_RESPONSE:
-                        raise BrokenOff("it closed the connection without an answer")
+                        raise UpstreamError("it closed the connection without an answer")
                     self.http.receive_data(data)
                 elif isinstance(event, h11.Event):
                     return event
                 else:
-                    raise BrokenOff("it speaks another protocol all of a sudden")
+                    raise UpstreamError("it speaks another protocol all of a sudden")
             except h11.RemoteProtocolError as error:
-                raise BrokenOff(str(error)) from error
+                raise UpstreamError(str(error)) from error
 
     async def receive_head(self) -> h11.Response | h11.InformationalResponse:
         """How an answer begins. What comes before it, such as early hints, is left out."""
@@ -84,10 +84,10 @@ class _Pool:
 
     free: asyncio.Semaphore
     users: int = 0
-    idle: list[tuple[Connection, Reach, asyncio.TimerHandle]] = field(default_factory=list)
+    idle: list[tuple[RunConnection, Reach, asyncio.TimerHandle]] = field(default_factory=list)
 
 
-class Connections:
+class ConnectionPool:
     """The connections to all runs, of one event loop."""
 
     def __init__(self, most: int = MOST) -> None:
@@ -95,7 +95,7 @@ class Connections:
         self._pools: dict[str, _Pool] = {}
 
     @contextlib.asynccontextmanager
-    async def to(self, run_id: str, reach: Reach, *, fresh: bool = False) -> AsyncIterator[Connection]:
+    async def to(self, run_id: str, reach: Reach, *, fresh: bool = False) -> AsyncIterator[RunConnection]:
         """A connection to a run for one exchange: one that is there already, unless a fresh one is asked for.
 
         Raise `Unavailable` where the run does not take it, or has too many.
@@ -136,7 +136,7 @@ class Connections:
         finally:
             pool.free.release()
 
-    def _take(self, pool: _Pool, reach: Reach) -> Connection | None:
+    def _take(self, pool: _Pool, reach: Reach) -> RunConnection | None:
         while pool.idle:
             connection, of, timer = pool.idle.pop()
             timer.cancel()
@@ -145,7 +145,7 @@ class Connections:
             connection.line.close()
         return None
 
-    def _leave(self, run_id: str, pool: _Pool, connection: Connection, reach: Reach) -> None:
+    def _leave(self, run_id: str, pool: _Pool, connection: RunConnection, reach: Reach) -> None:
         if not connection.begin_anew():
             connection.line.close()
             return
@@ -164,11 +164,11 @@ class Connections:
             del self._pools[run_id]
 
 
-async def connect(run_id: str, reach: Reach) -> Connection:
+async def connect(run_id: str, reach: Reach) -> RunConnection:
     """A new connection to a run."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            return Connection(await streams.connect(reach))
+            return RunConnection(await streams.connect(reach))
     except (OSError, TimeoutError) as error:  # a certificate that is not believed is an OSError, too
         why = str(error) or type(error).__name__
         raise Unavailable(f"run {run_id} takes no connection: {why}", "try again in a moment", 2) from error

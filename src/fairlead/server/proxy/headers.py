@@ -8,7 +8,7 @@ from starlette.types import Scope
 
 from fairlead.model.observations import Reach
 from fairlead.server.middleware import read_address
-from fairlead.server.proxy.connections import BrokenOff
+from fairlead.server.proxy.connections import UpstreamError
 from fairlead.server.proxy.targets import Target
 
 Headers = list[tuple[bytes, bytes]]
@@ -113,13 +113,13 @@ def _move_location(value: bytes, target: Target, reach: Reach) -> bytes:
         place = None if not parts.netloc else (parts.hostname or "", parts.port or PORTS.get(parts.scheme))
         here = place is None or _is_here(place, target.host) or _is_here(place, urlsplit(reach.url).netloc)
     except ValueError:
-        raise BrokenOff(f"it sends its caller to {text[:200]!r}, which is no address") from None
+        raise UpstreamError(f"it sends its caller to {text[:200]!r}, which is no address") from None
     if parts.scheme not in ("", *PORTS):
         return value
     if not here:
         host = parts.netloc.rpartition("@")[2]
         if not PLAIN_HOST.fullmatch(host):
-            raise BrokenOff(f"it sends its caller to {text[:200]!r}, which names no plain host")
+            raise UpstreamError(f"it sends its caller to {text[:200]!r}, which names no plain host")
         return urlunsplit(parts._replace(netloc=host)).encode("latin-1")
     path = ENCODED_DOT.sub(".", parts.path.replace("\\", "%5C"))
     if place is not None or path.startswith("/"):

@@ -13,10 +13,10 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead.model.observations import Reach
 from fairlead.server.problem_details import Problem
-from fairlead.server.proxy.access_renewal import Use
-from fairlead.server.proxy.connections import BrokenOff, Connection, Connections
+from fairlead.server.proxy.access_renewal import AccessRenewal
+from fairlead.server.proxy.connections import ConnectionPool, RunConnection, UpstreamError
 from fairlead.server.proxy.headers import UNSENDABLE, Headers, make_answer_headers, make_request_headers
-from fairlead.server.proxy.link_rewriting import Unprefixer
+from fairlead.server.proxy.link_rewriting import PrefixRemover
 from fairlead.server.proxy.targets import Target, write_target
 
 RENEWED_EVERY_SECONDS = 60.0
@@ -33,17 +33,17 @@ log = structlog.get_logger()
 
 
 @dataclass
-class Means:
+class ProxyConfig:
     """What every exchange with a run uses. `is_ending`: whether the server is about to."""
 
-    connections: Connections = field(default_factory=Connections)
+    connections: ConnectionPool = field(default_factory=ConnectionPool)
     is_ending: Callable[[], bool] = lambda: False
     patience_seconds: float = PATIENCE_SECONDS
     renewed_every_seconds: float = RENEWED_EVERY_SECONDS
 
 
 async def exchange(
-    means: Means, target: Target, reach: Reach, use: Use, *, scope: Scope, receive: Receive, send: Send
+    means: ProxyConfig, target: Target, reach: Reach, use: AccessRenewal, *, scope: Scope, receive: Receive, send: Send
 ) -> None:
     """Ask a run, and pass on what it answers. Raise `Problem` where it does not; once it has begun, break off."""
     request = make_request(scope, target, reach)
@@ -53,7 +53,7 @@ async def exchange(
             try:
                 await _Exchange(means, connection, use, receive, send).run(request, target, reach)
                 return
-            except BrokenOff as error:
+            except UpstreamError as error:
                 # What lay idle may have been closed at the very moment at which it was used.
                 if fresh or not repeatable or connection.uses == 1:
                     raise broke_off(target.run_id, error) from error
@@ -95,7 +95,9 @@ def not_answered(run_id: str, seconds: float) -> Problem:
 class _Exchange:
     """One exchange on one connection: the request goes there while the answer comes back."""
 
-    def __init__(self, means: Means, connection: Connection, use: Use, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, means: ProxyConfig, connection: RunConnection, use: AccessRenewal, receive: Receive, send: Send
+    ) -> None:
         self.means, self.connection, self.use, self.receive, self.send = means, connection, use, receive, send
         self.waiting = anyio.CancelScope()  # until the answer begins
         self.is_answering = False
@@ -107,7 +109,7 @@ class _Exchange:
             tasks.start_soon(self._ask, request, tasks)
             try:
                 await self._answer(target, reach, tasks)
-            except (BrokenOff, Problem) as error:  # from within the group it would come as one of several
+            except (UpstreamError, Problem) as error:  # from within the group it would come as one of several
                 failed = error
             tasks.cancel_scope.cancel()
         failed = failed or self.use.refused
@@ -158,7 +160,7 @@ class _Exchange:
         if head is None:
             raise not_answered(target.run_id, self.means.patience_seconds)
         if isinstance(head, h11.InformationalResponse):
-            raise BrokenOff("it changes to another protocol, which nobody asked for")
+            raise UpstreamError("it changes to another protocol, which nobody asked for")
         headers = read_answer_headers(head, target, reach)
         undo = find_undo(headers, reach)
         chunked = any(name == b"transfer-encoding" for name, _ in head.headers)  # which has the last word
@@ -179,19 +181,19 @@ class _Exchange:
 def read_answer_headers(head: h11.Response | h11.InformationalResponse, target: Target, reach: Reach) -> Headers:
     """The headers of an answer, as they are sent on. Raise `BrokenOff` where they cannot be."""
     if head.status_code > LARGEST_STATUS:
-        raise BrokenOff(f"it answers with the status {head.status_code}, which means nothing")
+        raise UpstreamError(f"it answers with the status {head.status_code}, which means nothing")
     headers = make_answer_headers(head.headers, target, reach)
     for name, value in headers:
         if UNSENDABLE.search(value):
-            raise BrokenOff(f"its header {name.decode('latin-1')} has control characters")
+            raise UpstreamError(f"its header {name.decode('latin-1')} has control characters")
     if any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers):
         headers.append(UNBUFFERED)
     return headers
 
 
-def find_undo(headers: Headers, reach: Reach) -> Unprefixer | None:
+def find_undo(headers: Headers, reach: Reach) -> PrefixRemover | None:
     """What mends the links of an answer that somebody on the way has changed; None where nobody has."""
     kinds = [value.lower() for name, value in headers if name == b"content-type"]
     is_page = any(kind.startswith(b"text/html") for kind in kinds)
     encoded = any(name == b"content-encoding" for name, _ in headers)
-    return Unprefixer(reach.prefix.encode()) if reach.prefix and is_page and not encoded else None
+    return PrefixRemover(reach.prefix.encode()) if reach.prefix and is_page and not encoded else None

@@ -1,7 +1,7 @@
 """Takes off again what a proxy on the way puts before the links of a page, while the page streams."""
 
 
-class Unprefixer:
+class PrefixRemover:
     """Removes a prefix wherever it stands in what it is fed, also where that is cut in the middle of one."""
 
     def __init__(self, prefix: bytes) -> None:

@@ -11,12 +11,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.errors import FairleadError, NotFound, Unauthenticated
 from fairlead.ports import MakeId
-from fairlead.server.middleware import Measures, Noted, mark, read_address, read_request_id
+from fairlead.server.middleware import AccessLog, Metrics, mark, read_address, read_request_id
 from fairlead.server.problem_details import Problem, render_unknown
 from fairlead.server.proxy import browser_sign_in
-from fairlead.server.proxy.access_renewal import Use
+from fairlead.server.proxy.access_renewal import AccessRenewal
 from fairlead.server.proxy.headers import find_header
-from fairlead.server.proxy.http import Means, exchange
+from fairlead.server.proxy.http import ProxyConfig, exchange
 from fairlead.server.proxy.targets import Target, find_target
 from fairlead.server.proxy.websockets import converse
 from fairlead.server.request_context import Services
@@ -33,7 +33,14 @@ class Proxy:
     """Passes on what is for a run, and lets all else through."""
 
     def __init__(
-        self, app: ASGIApp, *, services: Services, hosts: ServedHosts, means: Means, measures: Measures, make_id: MakeId
+        self,
+        app: ASGIApp,
+        *,
+        services: Services,
+        hosts: ServedHosts,
+        means: ProxyConfig,
+        measures: Metrics,
+        make_id: MakeId,
     ) -> None:
         self.app, self.services, self.hosts, self.means = app, services, hosts, means
         self.measures, self.make_id = measures, make_id
@@ -47,7 +54,7 @@ class Proxy:
             return
         scope["request_id"] = request_id = read_request_id(scope) or self.make_id()
         method, address = scope.get("method", "WEBSOCKET"), read_address(scope)
-        noted = Noted(request_id, method, scope["path"], address, ROUTE, GONE, target.run_id)
+        noted = AccessLog(request_id, method, scope["path"], address, ROUTE, GONE, target.run_id)
         answered = False
 
         async def send_noted(message: Message) -> None:
@@ -84,7 +91,7 @@ class Proxy:
             admit = partial(admit, Call(read_bearer(scope), call.address, call.request_id), target.run_id)
         admitted = await admit()
         pass_on = converse if scope["type"] == "websocket" else exchange
-        use = Use(admit, self.means.renewed_every_seconds)
+        use = AccessRenewal(admit, self.means.renewed_every_seconds)
         await pass_on(self.means, target, admitted.reach, use, scope=scope, receive=receive, send=send)
         return None
 

@@ -15,7 +15,7 @@ from fairlead.model.observations import Reach
 AT_ONCE = 64 * 1024
 
 
-class Line(Protocol):
+class Stream(Protocol):
     """A line to a run. Reading and writing raise OSError where it is cut."""
 
     async def read(self) -> bytes:
@@ -32,7 +32,7 @@ class Line(Protocol):
         """Hang up."""
 
 
-class SocketLine:
+class SocketStream:
     """A plain socket."""
 
     def __init__(self, opened: socket.socket) -> None:
@@ -62,7 +62,7 @@ class SocketLine:
         self._socket.close()
 
 
-class StreamLine:
+class TlsStream:
     """A stream, encrypted."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -89,20 +89,20 @@ class StreamLine:
         self._writer.close()
 
 
-async def connect(reach: Reach) -> Line:
+async def connect(reach: Reach) -> Stream:
     """A line to a run. Raise OSError where nobody takes the call."""
     parts = urlsplit(reach.url)
     host, port = parts.hostname or "", parts.port or {"https": 443}.get(parts.scheme, 80)
     if parts.scheme == "https":
         opening = asyncio.open_connection(host, port, ssl=reach.verify or True, server_hostname=reach.server_name)
-        return StreamLine(*await opening)
+        return TlsStream(*await opening)
     if reach.socket is not None:
-        return SocketLine(await _call(socket.AF_UNIX, reach.socket))
+        return SocketStream(await _call(socket.AF_UNIX, reach.socket))
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for family, _, _, _, address in found[:-1]:
         with contextlib.suppress(OSError):
-            return SocketLine(await _call(family, address))
-    return SocketLine(await _call(found[-1][0], found[-1][4]))
+            return SocketStream(await _call(family, address))
+    return SocketStream(await _call(found[-1][0], found[-1][4]))
 
 
 async def _call(family: int, address: object) -> socket.socket:

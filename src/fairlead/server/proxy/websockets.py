@@ -15,10 +15,10 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Message, Ping, 
 from wsproto.utilities import LocalProtocolError, generate_accept_token
 
 from fairlead.model.observations import Reach
-from fairlead.server.proxy.access_renewal import Use
-from fairlead.server.proxy.connections import BrokenOff, Connection
+from fairlead.server.proxy.access_renewal import AccessRenewal
+from fairlead.server.proxy.connections import RunConnection, UpstreamError
 from fairlead.server.proxy.headers import drop_hop_by_hop, make_request_headers
-from fairlead.server.proxy.http import Means, broke_off, not_answered, read_answer_headers, write_request
+from fairlead.server.proxy.http import ProxyConfig, broke_off, not_answered, read_answer_headers, write_request
 from fairlead.server.proxy.targets import Target
 
 LARGEST_MESSAGE = 64 * 1024 * 1024
@@ -28,7 +28,7 @@ OF_THE_HANDSHAKE = (b"sec-websocket-accept", b"sec-websocket-protocol", b"sec-we
 
 
 async def converse(
-    means: Means, target: Target, reach: Reach, use: Use, *, scope: Scope, receive: Receive, send: Send
+    means: ProxyConfig, target: Target, reach: Reach, use: AccessRenewal, *, scope: Scope, receive: Receive, send: Send
 ) -> None:
     """Connect a WebSocket to a run, and pass on messages until one of them ends it. Raise where the run does not."""
     await receive()  # that it wants to be connected
@@ -51,8 +51,8 @@ async def converse(
                 await _refuse(connection, head.status_code, headers, send)
                 return
             if dict(headers).get(b"sec-websocket-accept") != generate_accept_token(key):
-                raise BrokenOff("it does not speak of WebSockets as it should")
-        except (BrokenOff, OSError) as error:
+                raise UpstreamError("it does not speak of WebSockets as it should")
+        except (UpstreamError, OSError) as error:
             raise broke_off(target.run_id, error) from error
         protocol = dict(headers).get(b"sec-websocket-protocol")
         kept = [pair for pair in drop_hop_by_hop(headers) if pair[0] not in OF_THE_HANDSHAKE]
@@ -61,7 +61,7 @@ async def converse(
         await _Conversation(connection, use, receive, send).run()
 
 
-async def _refuse(connection: Connection, status: int, headers: Any, send: Send) -> None:
+async def _refuse(connection: RunConnection, status: int, headers: Any, send: Send) -> None:
     """Pass on that a run wants no WebSocket, with its words."""
     await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
     while isinstance(event := await connection.receive(), h11.Data):
@@ -72,7 +72,7 @@ async def _refuse(connection: Connection, status: int, headers: Any, send: Send)
 class _Conversation:
     """A WebSocket that both sides have agreed to."""
 
-    def __init__(self, connection: Connection, use: Use, receive: Receive, send: Send) -> None:
+    def __init__(self, connection: RunConnection, use: AccessRenewal, receive: Receive, send: Send) -> None:
         self.connection, self.use, self.receive, self.send = connection, use, receive, send
         self.frames = Frames(ConnectionType.CLIENT, trailing_data=connection.http.trailing_data[0])
         self.pieces = bytearray()
@@ -85,7 +85,7 @@ class _Conversation:
             tasks.start_soon(self._listen, tasks)
             try:
                 await self._bring(tasks)
-            except (BrokenOff, OSError, LocalProtocolError):
+            except (UpstreamError, OSError, LocalProtocolError):
                 await self._end(BROKEN, "the run broke off")
             tasks.cancel_scope.cancel()
         if self.use.refused is not None:
@@ -124,7 +124,7 @@ class _Conversation:
                     return
             data = await self.connection.read()
             if not data:
-                raise BrokenOff("it closed the connection")
+                raise UpstreamError("it closed the connection")
             self.frames.receive_data(data)
 
     async def _gather(self, event: TextMessage | BytesMessage) -> bool:

@@ -14,21 +14,21 @@ from fairlead.model.queries import Page
 from fairlead.model.records import AuditRecord, GrantRecord, TokenRecord
 from fairlead.model.roles import Grant
 from fairlead.model.tokens import TokenRequest
-from fairlead.server.list_params import Asked
-from fairlead.server.request_bodies import Written
-from fairlead.server.request_context import Door
+from fairlead.server.list_params import ListParams
+from fairlead.server.request_bodies import JsonBody
+from fairlead.server.request_context import Context
 from fairlead.server.routing import answers, make_router
 from fairlead.services.listing import Listing
 from fairlead.services.settings import SettingsView
 from fairlead.services.tokens import Me, TokenView
 
 router = make_router("access")
-GrantsListed = Annotated[Listing, Depends(Asked(GrantRecord))]
-TokensListed = Annotated[Listing, Depends(Asked(TokenRecord))]
-AuditExported = Annotated[Listing, Depends(Asked(AuditRecord, words=("search",)))]
-AuditListed = Annotated[Listing, Depends(Asked(AuditRecord))]
-WrittenGrant = Annotated[Grant, Depends(Written(Grant))]
-WrittenToken = Annotated[TokenRequest, Depends(Written(TokenRequest))]
+GrantsListed = Annotated[Listing, Depends(ListParams(GrantRecord))]
+TokensListed = Annotated[Listing, Depends(ListParams(TokenRecord))]
+AuditExported = Annotated[Listing, Depends(ListParams(AuditRecord, words=("search",)))]
+AuditListed = Annotated[Listing, Depends(ListParams(AuditRecord))]
+WrittenGrant = Annotated[Grant, Depends(JsonBody(Grant))]
+WrittenToken = Annotated[TokenRequest, Depends(JsonBody(TokenRequest))]
 
 
 class PlatformSettings(Strict):
@@ -39,55 +39,55 @@ class PlatformSettings(Strict):
     defaults: Defaults
 
 
-WrittenSettings = Annotated[PlatformSettings, Depends(Written(PlatformSettings))]
+WrittenSettings = Annotated[PlatformSettings, Depends(JsonBody(PlatformSettings))]
 
 
 @router.get("/me", name="show_me", **answers(Me))
-async def me(door: Door) -> Response:
+async def me(context: Context) -> Response:
     """Say who you are, and what you are at which scope."""
-    return await door.answer(door.services.tokens.me)
+    return await context.answer(context.services.tokens.me)
 
 
 @router.get("/roles", name="list_roles", **answers(Page[GrantRecord]))
-async def list_roles(door: Door, asked: GrantsListed) -> Response:
+async def list_roles(context: Context, asked: GrantsListed) -> Response:
     """List the roles at scopes that you govern."""
-    return await door.answer(door.services.grants.page, asked)
+    return await context.answer(context.services.grants.page, asked)
 
 
 @router.post("/roles", name="grant_role", **answers(GrantRecord, status=201, writing=True))
-async def grant(door: Door, said: WrittenGrant) -> Response:
+async def grant(context: Context, said: WrittenGrant) -> Response:
     """Give a user or a group a role at a scope, and so at all below it."""
-    return await door.answer(door.services.grants.create, said, status=201)
+    return await context.answer(context.services.grants.create, said, status=201)
 
 
 @router.delete("/roles/{role_id}", name="revoke_role", **answers(status=204, writing=True, about="Taken away"))
-async def revoke(door: Door, role_id: str) -> Response:
+async def revoke(context: Context, role_id: str) -> Response:
     """Take a role away."""
-    return await door.answer(door.services.grants.delete, role_id)
+    return await context.answer(context.services.grants.delete, role_id)
 
 
 @router.get("/tokens", name="list_tokens", **answers(Page[TokenView]))
-async def list_tokens(door: Door, asked: TokensListed) -> Response:
+async def list_tokens(context: Context, asked: TokensListed) -> Response:
     """List your tokens, without their text; administrators of the platform see everybody's."""
-    return await door.answer(door.services.tokens.page, asked)
+    return await context.answer(context.services.tokens.page, asked)
 
 
 @router.post("/tokens", name="create_token", **answers(TokenView, status=201, writing=True))
-async def create_token(door: Door, asked: WrittenToken) -> Response:
+async def create_token(context: Context, asked: WrittenToken) -> Response:
     """Make a token. Its text is in this answer and nowhere else."""
-    return await door.answer(door.services.tokens.create, asked, status=201)
+    return await context.answer(context.services.tokens.create, asked, status=201)
 
 
 @router.delete("/tokens/{token_id}", name="revoke_token", **answers(status=204, writing=True, about="Revoked"))
-async def revoke_token(door: Door, token_id: str) -> Response:
+async def revoke_token(context: Context, token_id: str) -> Response:
     """Revoke a token."""
-    return await door.answer(door.services.tokens.delete, token_id)
+    return await context.answer(context.services.tokens.delete, token_id)
 
 
 @router.get("/audit", name="list_audit", **answers(Page[AuditRecord]))
-async def list_audit(door: Door, asked: AuditListed) -> Response:
+async def list_audit(context: Context, asked: AuditListed) -> Response:
     """List who did what to what, the newest first, at scopes that you govern."""
-    return await door.answer(door.services.audits.page, asked)
+    return await context.answer(context.services.audits.page, asked)
 
 
 _LINES = {200: {"description": "JSON lines", "content": {"application/x-ndjson": {"schema": {"type": "string"}}}}}
@@ -100,11 +100,11 @@ _EXPORT = answers()
     response_class=StreamingResponse,
     **_EXPORT | {"responses": _EXPORT["responses"] | _LINES},
 )
-async def export_audit(door: Door, asked: AuditExported) -> Response:
+async def export_audit(context: Context, asked: AuditExported) -> Response:
     """Export the audit as JSON lines, the oldest first."""
     # The first page is read before the answer begins, so that a refusal is one.
-    entries = door.services.audits.export(door.call, asked)
-    first = await door.perform(lambda _call: next(entries))
+    entries = context.services.audits.export(context.call, asked)
+    first = await context.perform(lambda _call: next(entries))
 
     def lines() -> Iterator[bytes]:
         for page in itertools.chain([first], entries):
@@ -114,12 +114,12 @@ async def export_audit(door: Door, asked: AuditExported) -> Response:
 
 
 @router.get("/settings", name="show_settings", **answers(SettingsView))
-async def show_settings(door: Door) -> Response:
+async def show_settings(context: Context) -> Response:
     """Show what is set for the whole platform, and what the server was started with."""
-    return await door.answer(door.services.settings.get)
+    return await context.answer(context.services.settings.get)
 
 
 @router.put("/settings", name="put_settings", **answers(SettingsView, writing=True))
-async def put_settings(door: Door, said: WrittenSettings) -> Response:
+async def put_settings(context: Context, said: WrittenSettings) -> Response:
     """Set the platform's defaults: what holds where nobody says anything. Replacing them needs If-Match."""
-    return await door.answer(door.services.settings.put, said.defaults)
+    return await context.answer(context.services.settings.put, said.defaults)

@@ -2,7 +2,7 @@
 
 from fastapi import Response
 
-from fairlead.server.request_context import Door
+from fairlead.server.request_context import Context
 from fairlead.server.routing import answers, make_router
 from fairlead.services.capacities import Capacity
 
@@ -10,9 +10,9 @@ router = make_router("runs")
 
 
 @router.get("/capacity", name="show_capacity", **answers(list[Capacity]))
-async def show(door: Door, project: str | None = None, cluster: str | None = None) -> Response:
+async def show(context: Context, project: str | None = None, cluster: str | None = None) -> Response:
     """Show what each cluster that you see has and what is free, and how many more of each compute resource fit now.
 
     With a project, that of its cluster, for the compute resources that it can choose.
     """
-    return await door.answer(door.services.capacities.show, project, cluster)
+    return await context.answer(context.services.capacities.show, project, cluster)

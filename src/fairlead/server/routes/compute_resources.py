@@ -4,7 +4,7 @@ from fastapi import Response
 
 from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.records import ComputeResourceRecord, TemplateRecord
-from fairlead.server.request_context import Door
+from fairlead.server.request_context import Context
 from fairlead.server.routes.assets import asset_routes
 from fairlead.server.routing import answers
 
@@ -20,6 +20,6 @@ router = asset_routes(
 @router.get(
     "/compute-resources/{name}/templates", name="list_compute_resource_templates", **answers(list[TemplateRecord])
 )
-async def templates(door: Door, name: str) -> Response:
+async def templates(context: Context, name: str) -> Response:
     """List the templates that name it."""
-    return await door.answer(door.services.compute_resources.templates, name)
+    return await context.answer(context.services.compute_resources.templates, name)

@@ -15,8 +15,8 @@ from fairlead.model.records import EventRecord
 from fairlead.run_tokens import is_run_token
 from fairlead.server import streaming
 from fairlead.server.middleware import is_head
-from fairlead.server.request_bodies import Raw
-from fairlead.server.request_context import Door, DoorForRunToo
+from fairlead.server.request_bodies import RawBody
+from fairlead.server.request_context import Context, UserOrRunContext
 from fairlead.server.routing import BYTES, answers, make_router
 from fairlead.services.attempts import AttemptView
 from fairlead.services.calls import Call
@@ -42,7 +42,7 @@ EVENT: dict[str, Any] = {
 router = make_router("runs")
 Cursor = Annotated[int | None, Query(ge=0, le=LARGEST_CURSOR)]
 Attempt = Annotated[int | None, Query(ge=1, le=LARGEST_ATTEMPT)]
-Archive = Annotated[bytes, Depends(Raw("application/octet-stream", "application/gzip"))]
+Archive = Annotated[bytes, Depends(RawBody("application/octet-stream", "application/gzip"))]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ _LOG = _answers({"text/event-stream": EVENT, "application/octet-stream": BYTES},
 
 @router.get("/runs/{run_id}/logs", name="read_run_logs", **_LOG)
 async def read_logs(
-    door: Door,
+    context: Context,
     run_id: str,
     cursor: Cursor = None,
     follow: bool = False,
@@ -80,96 +80,96 @@ async def read_logs(
     """
 
     def read(call: Call, cursor: int | None, most: int) -> LogPage:
-        return door.services.executions.log(call, run_id, cursor, most, attempt)
+        return context.services.executions.log(call, run_id, cursor, most, attempt)
 
     if follow and format == "raw":
         violation = Violation("format", "contradiction", "what is followed comes as events, found raw", "leave it out")
         raise RequestRejected([violation])
     if follow:
-        last = door.request.headers.get("last-event-id", "")
+        last = context.request.headers.get("last-event-id", "")
         cursor = int(last) if last.isdecimal() and last.isascii() and len(last) < 19 else cursor
-        await door.perform(read, cursor, 1)  # what is wrong is told now, not in the middle
-        if is_head(door.request):
+        await context.perform(read, cursor, 1)  # what is wrong is told now, not in the middle
+        if is_head(context.request):
             return Response(media_type="text/event-stream")
-        return streaming.send_events(streaming.follow(door, read, cursor, stream))
-    page = await door.perform(read, cursor, streaming.AT_ONCE)
+        return streaming.send_events(streaming.follow(context, read, cursor, stream))
+    page = await context.perform(read, cursor, streaming.AT_ONCE)
     if format == "raw":
-        body = streaming.read_raw(door, read, cursor, stream)
+        body = streaming.read_raw(context, read, cursor, stream)
         return StreamingResponse(body, media_type="application/octet-stream")
     entries = [streaming.show_entry(entry) for entry in page.entries if stream in (None, entry.stream)]
-    return await door.answer(lambda _call: LogView(entries, page.cursor, page.complete))
+    return await context.answer(lambda _call: LogView(entries, page.cursor, page.complete))
 
 
 @router.get("/runs/{run_id}/usage", name="show_run_usage", **answers(Usage, conflicts=True))
-async def usage(door: Door, run_id: str, attempt: Attempt = None) -> Response:
+async def usage(context: Context, run_id: str, attempt: Attempt = None) -> Response:
     """Show what a run uses: the most of each resource, and samples over time."""
-    return await door.answer(door.services.executions.usage, run_id, attempt)
+    return await context.answer(context.services.executions.usage, run_id, attempt)
 
 
 @router.get("/runs/{run_id}/attempts", name="list_run_attempts", **answers(list[AttemptView]))
-async def list_attempts(door: Door, run_id: str) -> Response:
+async def list_attempts(context: Context, run_id: str) -> Response:
     """List the tries of a run, the first one first; the present one is the last."""
-    return await door.answer(door.services.executions.attempts, run_id)
+    return await context.answer(context.services.executions.attempts, run_id)
 
 
 @router.get("/runs/{run_id}/events", name="list_run_events", **answers(list[EventRecord]))
-async def events(door: Door, run_id: str) -> Response:
+async def events(context: Context, run_id: str) -> Response:
     """List what happened to a run, the oldest first."""
-    return await door.answer(door.services.executions.events, run_id)
+    return await context.answer(context.services.executions.events, run_id)
 
 
 @router.get("/runs/{run_id}/why", name="explain_run_state", **answers(Why, conflicts=True))
-async def why(door: Door, run_id: str) -> Response:
+async def why(context: Context, run_id: str) -> Response:
     """Say why a run is where it is, with the numbers of this moment."""
-    return await door.answer(door.services.whys.why, run_id)
+    return await context.answer(context.services.whys.why, run_id)
 
 
 @router.get("/runs/{run_id}/result", name="show_run_result", **answers(Outcome, conflicts=True))
-async def result(door: Door, run_id: str) -> Response:
+async def result(context: Context, run_id: str) -> Response:
     """Show what came of a run that has ended: what it returned, or how it failed."""
-    return await door.answer(door.services.executions.outcome, run_id)
+    return await context.answer(context.services.executions.outcome, run_id)
 
 
 @router.get("/runs/{run_id}/files", name="list_run_files", **answers(list[OutputFile], conflicts=True))
-async def files(door: Door, run_id: str, attempt: Attempt = None) -> Response:
+async def files(context: Context, run_id: str, attempt: Attempt = None) -> Response:
     """List the files that a run left in its output folder."""
-    return await door.answer(door.services.executions.files, run_id, attempt)
+    return await context.answer(context.services.executions.files, run_id, attempt)
 
 
 @router.get("/runs/{run_id}/files/{path:file}", name="read_run_file", **_answers({"application/octet-stream": BYTES}))
-async def read_file(door: Door, run_id: str, path: str, attempt: Attempt = None) -> Response:
+async def read_file(context: Context, run_id: str, path: str, attempt: Attempt = None) -> Response:
     """Download a file that a run left."""
-    file = await door.perform(door.services.executions.open_file, run_id, path, attempt)
+    file = await context.perform(context.services.executions.open_file, run_id, path, attempt)
     name = quote(path.rpartition("/")[2], safe="")
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
     return StreamingResponse(_chunks(file), media_type="application/octet-stream", headers=headers)
 
 
 @router.get("/runs/{run_id}/code", name="read_run_code", **_answers({"application/gzip": BYTES}))
-async def read_code(door: DoorForRunToo, run_id: str) -> Response:
+async def read_code(context: UserOrRunContext, run_id: str) -> Response:
     """Download the packed code that a run executes. The run itself may do so too."""
-    readers = door.services.handovers if is_run_token(door.call.bearer) else door.services.executions
-    code = await door.perform(readers.code, run_id)
+    readers = context.services.handovers if is_run_token(context.call.bearer) else context.services.executions
+    code = await context.perform(readers.code, run_id)
     headers = {"Content-Disposition": f"attachment; filename={run_id}.tar.gz"}
     return Response(code, media_type="application/gzip", headers=headers)
 
 
 @router.get("/projects/{project}/code/{digest}", name="find_code", **answers(KeptCode))
-async def find_code(door: Door, project: str, digest: str) -> Response:
+async def find_code(context: Context, project: str, digest: str) -> Response:
     """Say whether code is kept already, so that it need not be sent again."""
-    return await door.answer(door.services.codes.find, f"project/{project}", digest, quick=True)
+    return await context.answer(context.services.codes.find, f"project/{project}", digest, quick=True)
 
 
 @router.put("/projects/{project}/code/{digest}", name="put_code", **answers(KeptCode, writing=True))
-async def put_code(door: Door, project: str, digest: str, archive: Archive) -> Response:
+async def put_code(context: Context, project: str, digest: str, archive: Archive) -> Response:
     """Keep the packed code of a function under its digest. The body is the archive itself."""
-    return await door.answer(door.services.codes.put, f"project/{project}", digest, archive)
+    return await context.answer(context.services.codes.put, f"project/{project}", digest, archive)
 
 
 @router.get("/nodes", name="list_nodes", **answers(list[NodeView]))
-async def nodes(door: Door, cluster: str | None = None) -> Response:
+async def nodes(context: Context, cluster: str | None = None) -> Response:
     """List where runs are executed, what is there and what is free: on every cluster that you see, or on one."""
-    return await door.answer(door.services.executions.nodes, cluster)
+    return await context.answer(context.services.executions.nodes, cluster)
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:

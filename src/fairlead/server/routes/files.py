@@ -9,8 +9,8 @@ from fairlead.files.documents import read_library
 from fairlead.model.names import Name
 from fairlead.model.parsing import Flag, Strict
 from fairlead.model.plans import Violation
-from fairlead.server.request_bodies import Written
-from fairlead.server.request_context import Door
+from fairlead.server.request_bodies import JsonBody
+from fairlead.server.request_context import Context
 from fairlead.server.routing import answers, make_router
 from fairlead.services.applying import FOLDER, Applied, Apply
 
@@ -29,21 +29,21 @@ class Documents(Strict):
     force: Flag = False
 
 
-WrittenDocuments = Annotated[Documents, Depends(Written(Documents))]
+WrittenDocuments = Annotated[Documents, Depends(JsonBody(Documents))]
 
 
 @router.post("/apply", name="apply_documents", **answers(Applied, writing=True))
-async def apply(door: Door, said: WrittenDocuments) -> Response:
+async def apply(context: Context, said: WrittenDocuments) -> Response:
     """Make everything as the documents say. What they made is managed by them from then on."""
     if said.manager == FOLDER:
         message = f"{FOLDER} is the manager of the watched folder alone"
         raise RequestRejected([Violation("manager", "reserved", message, "choose another name")])
     how = Apply(said.manager, said.prune, said.dry_run, said.force)
     library = read_library(said.documents)
-    return await door.answer(door.services.applying.apply, library, how)
+    return await context.answer(context.services.applying.apply, library, how)
 
 
 @router.get("/export", name="export_documents", **answers(list[dict[str, Any]]))
-async def export(door: Door) -> Response:
+async def export(context: Context) -> Response:
     """Get everything that you see as documents, in the order in which they can be applied."""
-    return await door.answer(door.services.applying.export)
+    return await context.answer(context.services.applying.export)

@@ -5,12 +5,12 @@ from typing import Annotated, Any, ClassVar
 from fastapi import Depends, Response
 from pydantic import Field
 
-from fairlead.core.fitting.fit_report import Survey
+from fairlead.core.fitting.fit_report import FitReport
 from fairlead.model.names import Name
 from fairlead.model.parsing import Flag, Strict
 from fairlead.model.requests import RunRequest
-from fairlead.server.request_bodies import Written
-from fairlead.server.request_context import Door
+from fairlead.server.request_bodies import JsonBody
+from fairlead.server.request_context import Context
 from fairlead.server.routing import answers, make_router
 
 MOST_SAID = 100
@@ -32,14 +32,14 @@ class FitRequest(Strict):
     all_nodes: Flag = False
 
 
-WrittenFit = Annotated[FitRequest, Depends(Written(FitRequest))]
+WrittenFit = Annotated[FitRequest, Depends(JsonBody(FitRequest))]
 
 
-@router.post("/fit", name="check_fit", **answers(Survey, writing=True))
-async def fit(door: Door, said: WrittenFit) -> Response:
+@router.post("/fit", name="check_fit", **answers(FitReport, writing=True))
+async def fit(context: Context, said: WrittenFit) -> Response:
     """Say whether a request would run now, later or never, and why not; also on other nodes than there are."""
-    return await door.answer(
-        door.services.fits.judge,
+    return await context.answer(
+        context.services.fits.judge,
         said.project,
         said.request,
         said.add_nodes,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 import fairlead
-from fairlead.server.request_context import FreeDoor
+from fairlead.server.request_context import PublicContext
 from fairlead.server.routing import make_router
 
 _UNREADY: dict[int | str, dict[str, Any]] = {
@@ -39,9 +39,9 @@ def make_routes(prefix: str, *, described: bool = True) -> APIRouter:
         return Health("alive", fairlead.__version__)
 
     @router.get("/readyz", name="show_readiness", include_in_schema=described, responses=_UNREADY)
-    async def readyz(door: FreeDoor) -> Health:
+    async def readyz(context: PublicContext) -> Health:
         """Say that the database answers."""
-        await door.perform(lambda _call: door.request.app.state.check_ready())
+        await context.perform(lambda _call: context.request.app.state.check_ready())
         return Health("ready", fairlead.__version__)
 
     @router.get("/metrics", name="show_metrics", include_in_schema=described, response_class=Response, responses=_TEXT)

@@ -8,21 +8,21 @@ from fastapi import Depends, Response
 from fairlead.model.holdings import SecretValue, SharedVolume, WrittenFunction
 from fairlead.model.queries import Page
 from fairlead.model.records import FunctionRecord, SecretRecord, VolumeRecord
-from fairlead.server.list_params import Asked
-from fairlead.server.request_bodies import Written
-from fairlead.server.request_context import Door, reply
+from fairlead.server.list_params import ListParams
+from fairlead.server.request_bodies import JsonBody
+from fairlead.server.request_context import Context, make_response
 from fairlead.server.routing import answers, make_router
 from fairlead.services.functions import CodeView
 from fairlead.services.listing import Listing
 from fairlead.services.secrets import SecretName
 
 router = make_router("projects")
-FunctionsListed = Annotated[Listing, Depends(Asked(FunctionRecord))]
-SecretsListed = Annotated[Listing, Depends(Asked(SecretRecord, hidden=("scope",)))]
-VolumesListed = Annotated[Listing, Depends(Asked(VolumeRecord, hidden=("scope",)))]
-FunctionWritten = Annotated[WrittenFunction, Depends(Written(WrittenFunction))]
-WrittenSecret = Annotated[SecretValue, Depends(Written(SecretValue))]
-WrittenVolume = Annotated[SharedVolume, Depends(Written(SharedVolume))]
+FunctionsListed = Annotated[Listing, Depends(ListParams(FunctionRecord))]
+SecretsListed = Annotated[Listing, Depends(ListParams(SecretRecord, hidden=("scope",)))]
+VolumesListed = Annotated[Listing, Depends(ListParams(VolumeRecord, hidden=("scope",)))]
+FunctionWritten = Annotated[WrittenFunction, Depends(JsonBody(WrittenFunction))]
+WrittenSecret = Annotated[SecretValue, Depends(JsonBody(SecretValue))]
+WrittenVolume = Annotated[SharedVolume, Depends(JsonBody(SharedVolume))]
 
 
 def _put(model: type) -> dict[str, Any]:
@@ -32,80 +32,80 @@ def _put(model: type) -> dict[str, Any]:
 
 
 @router.get("/functions", name="list_functions", **answers(Page[FunctionRecord]))
-async def list_functions(door: Door, asked: FunctionsListed) -> Response:
+async def list_functions(context: Context, asked: FunctionsListed) -> Response:
     """List the functions that you see."""
-    return await door.answer(door.services.functions.page, asked)
+    return await context.answer(context.services.functions.page, asked)
 
 
 @router.get("/projects/{project}/functions", name="list_project_functions", **answers(Page[FunctionRecord]))
-async def list_functions_of(door: Door, project: str, asked: FunctionsListed) -> Response:
+async def list_functions_of(context: Context, project: str, asked: FunctionsListed) -> Response:
     """List the functions of a project."""
-    return await door.answer(door.services.functions.page, asked, f"project/{project}")
+    return await context.answer(context.services.functions.page, asked, f"project/{project}")
 
 
 @router.get("/projects/{project}/functions/{name}", name="show_function", **answers(FunctionRecord))
-async def show_function(door: Door, project: str, name: str) -> Response:
+async def show_function(context: Context, project: str, name: str) -> Response:
     """Show a function: as it was last written or run."""
-    return await door.answer(door.services.functions.get, f"project/{project}", name)
+    return await context.answer(context.services.functions.get, f"project/{project}", name)
 
 
 @router.put("/projects/{project}/functions/{name}", name="put_function", **_put(FunctionRecord))
-async def put_function(door: Door, project: str, name: str, function: FunctionWritten) -> Response:
+async def put_function(context: Context, project: str, name: str, function: FunctionWritten) -> Response:
     """Keep a function, which runs then name. `text` is the code itself, in place of a digest of code that was sent."""
-    told, new = await door.perform(door.services.functions.put, f"project/{project}", name, function)
-    return reply(msgspec.json.encode(told), told, 201 if new else 200, door.request)
+    told, new = await context.perform(context.services.functions.put, f"project/{project}", name, function)
+    return make_response(msgspec.json.encode(told), told, 201 if new else 200, context.request)
 
 
 @router.delete("/projects/{project}/functions/{name}", name="delete_function", **answers(status=204, writing=True))
-async def delete_function(door: Door, project: str, name: str) -> Response:
+async def delete_function(context: Context, project: str, name: str) -> Response:
     """Delete a function. Runs of it stay."""
-    return await door.answer(door.services.functions.delete, f"project/{project}", name)
+    return await context.answer(context.services.functions.delete, f"project/{project}", name)
 
 
 @router.get("/projects/{project}/functions/{name}/code", name="show_function_code", **answers(CodeView))
-async def show_code(door: Door, project: str, name: str) -> Response:
+async def show_code(context: Context, project: str, name: str) -> Response:
     """Show the files of a function's code."""
-    return await door.answer(door.services.functions.code, f"project/{project}", name)
+    return await context.answer(context.services.functions.code, f"project/{project}", name)
 
 
 @router.get("/projects/{project}/secrets", name="list_secrets", **answers(Page[SecretName]))
-async def list_secrets(door: Door, project: str, asked: SecretsListed) -> Response:
+async def list_secrets(context: Context, project: str, asked: SecretsListed) -> Response:
     """List the names of a project's secrets. Their values are never shown."""
-    return await door.answer(door.services.secrets.page, f"project/{project}", asked)
+    return await context.answer(context.services.secrets.page, f"project/{project}", asked)
 
 
 @router.put("/projects/{project}/secrets/{name}", name="put_secret", **_put(SecretName))
-async def put_secret(door: Door, project: str, name: str, secret: WrittenSecret) -> Response:
+async def put_secret(context: Context, project: str, name: str, secret: WrittenSecret) -> Response:
     """Set a secret, new or not."""
-    told, new = await door.perform(door.services.secrets.put, f"project/{project}", name, secret.value)
-    return reply(msgspec.json.encode(told), told, 201 if new else 200, door.request)
+    told, new = await context.perform(context.services.secrets.put, f"project/{project}", name, secret.value)
+    return make_response(msgspec.json.encode(told), told, 201 if new else 200, context.request)
 
 
 @router.delete("/projects/{project}/secrets/{name}", name="delete_secret", **answers(status=204, writing=True))
-async def delete_secret(door: Door, project: str, name: str) -> Response:
+async def delete_secret(context: Context, project: str, name: str) -> Response:
     """Delete a secret."""
-    return await door.answer(door.services.secrets.delete, f"project/{project}", name)
+    return await context.answer(context.services.secrets.delete, f"project/{project}", name)
 
 
 @router.get("/projects/{project}/volumes", name="list_volumes", **answers(Page[VolumeRecord]))
-async def list_volumes(door: Door, project: str, asked: VolumesListed) -> Response:
+async def list_volumes(context: Context, project: str, asked: VolumesListed) -> Response:
     """List the volumes that a project's runs may share."""
-    return await door.answer(door.services.volumes.page, f"project/{project}", asked)
+    return await context.answer(context.services.volumes.page, f"project/{project}", asked)
 
 
 @router.post("/projects/{project}/volumes", name="create_volume", **answers(VolumeRecord, status=201, writing=True))
-async def create_volume(door: Door, project: str, volume: WrittenVolume) -> Response:
+async def create_volume(context: Context, project: str, volume: WrittenVolume) -> Response:
     """Create a volume that runs mount with `shared_volume` and its name as `claim_name`."""
-    return await door.answer(door.services.volumes.create, f"project/{project}", volume, status=201)
+    return await context.answer(context.services.volumes.create, f"project/{project}", volume, status=201)
 
 
 @router.get("/projects/{project}/volumes/{name}", name="show_volume", **answers(VolumeRecord))
-async def show_volume(door: Door, project: str, name: str) -> Response:
+async def show_volume(context: Context, project: str, name: str) -> Response:
     """Show a volume."""
-    return await door.answer(door.services.volumes.get, f"project/{project}", name)
+    return await context.answer(context.services.volumes.get, f"project/{project}", name)
 
 
 @router.delete("/projects/{project}/volumes/{name}", name="delete_volume", **answers(status=204, writing=True))
-async def delete_volume(door: Door, project: str, name: str) -> Response:
+async def delete_volume(context: Context, project: str, name: str) -> Response:
     """Delete a volume that no unfinished run uses."""
-    return await door.answer(door.services.volumes.delete, f"project/{project}", name)
+    return await context.answer(context.services.volumes.delete, f"project/{project}", name)

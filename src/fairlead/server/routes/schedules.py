@@ -9,9 +9,9 @@ from fairlead.model.queries import Page
 from fairlead.model.records import RunRecord, ScheduleRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.schedules import Missed, Overlap
-from fairlead.server.list_params import Asked
-from fairlead.server.request_bodies import Written
-from fairlead.server.request_context import Door
+from fairlead.server.list_params import ListParams
+from fairlead.server.request_bodies import JsonBody
+from fairlead.server.request_context import Context
 from fairlead.server.routing import answers, make_router
 from fairlead.services.listing import Listing
 
@@ -29,64 +29,64 @@ class ScheduleChange(Strict):
     overlap: Overlap | None = None
 
 
-Listed = Annotated[Listing, Depends(Asked(ScheduleRecord))]
-WrittenRequest = Annotated[RunRequest, Depends(Written(RunRequest))]
-WrittenChange = Annotated[ScheduleChange, Depends(Written(ScheduleChange))]
+Listed = Annotated[Listing, Depends(ListParams(ScheduleRecord))]
+WrittenRequest = Annotated[RunRequest, Depends(JsonBody(RunRequest))]
+WrittenChange = Annotated[ScheduleChange, Depends(JsonBody(ScheduleChange))]
 ONE = "/projects/{project}/schedules/{name}"
 
 
 @router.get("/schedules", name="list_schedules", **answers(Page[ScheduleRecord]))
-async def list_all(door: Door, asked: Listed) -> Response:
+async def list_all(context: Context, asked: Listed) -> Response:
     """List the schedules that you see."""
-    return await door.answer(door.services.schedules.page, asked)
+    return await context.answer(context.services.schedules.page, asked)
 
 
 @router.get("/projects/{project}/schedules", name="list_project_schedules", **answers(Page[ScheduleRecord]))
-async def list_in_project(door: Door, project: str, asked: Listed) -> Response:
+async def list_in_project(context: Context, project: str, asked: Listed) -> Response:
     """List the schedules of a project."""
-    return await door.answer(door.services.schedules.page, asked, f"project/{project}")
+    return await context.answer(context.services.schedules.page, asked, f"project/{project}")
 
 
 @router.post(
     "/projects/{project}/schedules", name="create_schedule", **answers(ScheduleRecord, status=201, writing=True)
 )
-async def create(door: Door, project: str, request: WrittenRequest) -> Response:
+async def create(context: Context, project: str, request: WrittenRequest) -> Response:
     """Keep a request with a `schedule`, which is submitted as you at each of its times."""
-    return await door.answer(door.services.schedules.create, f"project/{project}", request, status=201)
+    return await context.answer(context.services.schedules.create, f"project/{project}", request, status=201)
 
 
 @router.get(ONE, name="show_schedule", **answers(ScheduleRecord))
-async def show(door: Door, project: str, name: str) -> Response:
+async def show(context: Context, project: str, name: str) -> Response:
     """Show a schedule: its request, and when it is due next."""
-    return await door.answer(door.services.schedules.get, f"project/{project}", name)
+    return await context.answer(context.services.schedules.get, f"project/{project}", name)
 
 
 @router.patch(ONE, name="change_schedule", **answers(ScheduleRecord, writing=True))
-async def change(door: Door, project: str, name: str, body: WrittenChange) -> Response:
+async def change(context: Context, project: str, name: str, body: WrittenChange) -> Response:
     """Change when it is due. From then on it is submitted as you."""
     said = body.model_dump(exclude_unset=True)
-    return await door.answer(door.services.schedules.change, f"project/{project}", name, said)
+    return await context.answer(context.services.schedules.change, f"project/{project}", name, said)
 
 
 @router.delete(ONE, name="delete_schedule", **answers(status=204, writing=True))
-async def delete(door: Door, project: str, name: str) -> Response:
+async def delete(context: Context, project: str, name: str) -> Response:
     """Delete a schedule. Runs of it stay."""
-    return await door.answer(door.services.schedules.delete, f"project/{project}", name)
+    return await context.answer(context.services.schedules.delete, f"project/{project}", name)
 
 
 @router.post(f"{ONE}/pause", name="pause_schedule", **answers(ScheduleRecord, writing=True))
-async def pause(door: Door, project: str, name: str) -> Response:
+async def pause(context: Context, project: str, name: str) -> Response:
     """Submit nothing until it is resumed."""
-    return await door.answer(door.services.schedules.pause, f"project/{project}", name)
+    return await context.answer(context.services.schedules.pause, f"project/{project}", name)
 
 
 @router.post(f"{ONE}/resume", name="resume_schedule", **answers(ScheduleRecord, writing=True))
-async def resume(door: Door, project: str, name: str) -> Response:
+async def resume(context: Context, project: str, name: str) -> Response:
     """Go on with the next time."""
-    return await door.answer(door.services.schedules.resume, f"project/{project}", name)
+    return await context.answer(context.services.schedules.resume, f"project/{project}", name)
 
 
 @router.post(f"{ONE}/run", name="run_schedule", **answers(RunRecord, status=201, writing=True))
-async def run(door: Door, project: str, name: str) -> Response:
+async def run(context: Context, project: str, name: str) -> Response:
     """Submit a run of it now, as you."""
-    return await door.answer(door.services.schedules.run, f"project/{project}", name, status=201)
+    return await context.answer(context.services.schedules.run, f"project/{project}", name, status=201)

@@ -1,4 +1,4 @@
-"""The organisation tree over HTTP: all scopes, and clusters, departments and projects each under their own name."""
+"""The organization tree over HTTP: all scopes, and clusters, departments and projects each under their own name."""
 
 from typing import Annotated, Any
 
@@ -7,21 +7,21 @@ from fastapi import APIRouter, Depends, Response
 from fairlead.model.queries import Page
 from fairlead.model.records import ScopeRecord
 from fairlead.model.scopes import Cluster, Department, Project, Scope
-from fairlead.server.list_params import Asked
-from fairlead.server.request_bodies import Written
-from fairlead.server.request_context import Door
+from fairlead.server.list_params import ListParams
+from fairlead.server.request_bodies import JsonBody
+from fairlead.server.request_context import Context
 from fairlead.server.routing import answers, make_router
 from fairlead.services.listing import Listing
 
-Listed = Annotated[Listing, Depends(Asked(ScopeRecord))]
+Listed = Annotated[Listing, Depends(ListParams(ScopeRecord))]
 
 router = make_router("scopes")
 
 
 @router.get("/scopes", name="list_scopes", **answers(Page[ScopeRecord]))
-async def list_scopes(door: Door, asked: Listed) -> Response:
+async def list_scopes(context: Context, asked: Listed) -> Response:
     """List every place that you see; `parent` says where it stands."""
-    return await door.answer(door.services.scopes.page, asked)
+    return await context.answer(context.services.scopes.page, asked)
 
 
 def scope_routes(model: type[Scope]) -> APIRouter:
@@ -29,33 +29,33 @@ def scope_routes(model: type[Scope]) -> APIRouter:
     kind = model.KIND
     path, tag = f"/{kind}s", f"{kind}s"
     scopes = make_router(tag)
-    whole = Annotated[Any, Depends(Written(model))]
-    some = Annotated[dict[str, Any], Depends(Written(model, partial=True))]
+    whole = Annotated[Any, Depends(JsonBody(model))]
+    some = Annotated[dict[str, Any], Depends(JsonBody(model, partial=True))]
 
     @scopes.get(path, name=f"list_{tag}", **answers(Page[ScopeRecord], about="One page"))
-    async def show_all(door: Door, asked: Listed) -> Response:
+    async def show_all(context: Context, asked: Listed) -> Response:
         """List those that you see."""
-        return await door.answer(door.services.scopes.page, asked, kind)
+        return await context.answer(context.services.scopes.page, asked, kind)
 
     @scopes.post(path, name=f"create_{kind}", **answers(ScopeRecord, status=201, writing=True, about="Created"))
-    async def create(door: Door, place: whole) -> Response:
+    async def create(context: Context, place: whole) -> Response:
         """Create one below its parent."""
-        return await door.answer(door.services.scopes.create, place, status=201)
+        return await context.answer(context.services.scopes.create, place, status=201)
 
     @scopes.get(f"{path}/{{name}}", name=f"show_{kind}", **answers(ScopeRecord))
-    async def show(door: Door, name: str) -> Response:
+    async def show(context: Context, name: str) -> Response:
         """Show one."""
-        return await door.answer(door.services.scopes.get, f"{kind}/{name}")
+        return await context.answer(context.services.scopes.get, f"{kind}/{name}")
 
     @scopes.patch(f"{path}/{{name}}", name=f"edit_{kind}", **answers(ScopeRecord, writing=True))
-    async def edit(door: Door, name: str, change: some, force: bool = False) -> Response:
+    async def edit(context: Context, name: str, change: some, force: bool = False) -> Response:
         """Change the fields that are sent: a new name renames it, a new parent moves it with all below it."""
-        return await door.answer(door.services.scopes.edit, f"{kind}/{name}", change, force=force)
+        return await context.answer(context.services.scopes.edit, f"{kind}/{name}", change, force=force)
 
     @scopes.delete(f"{path}/{{name}}", name=f"delete_{kind}", **answers(status=204, writing=True, about="Deleted"))
-    async def delete(door: Door, name: str, force: bool = False) -> Response:
+    async def delete(context: Context, name: str, force: bool = False) -> Response:
         """Delete one in which nothing lives; otherwise `used_by` lists what does."""
-        return await door.answer(door.services.scopes.delete, f"{kind}/{name}", force=force)
+        return await context.answer(context.services.scopes.delete, f"{kind}/{name}", force=force)
 
     return scopes
 

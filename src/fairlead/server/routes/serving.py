@@ -2,7 +2,7 @@
 
 from fastapi import Response
 
-from fairlead.server.request_context import Door
+from fairlead.server.request_context import Context
 from fairlead.server.routing import answers, make_router
 from fairlead.services.serving import OpenedUrl, ServedUrl
 
@@ -10,12 +10,12 @@ router = make_router("runs")
 
 
 @router.get("/runs/{run_id}/url", name="show_run_url", **answers(ServedUrl, conflicts=True))
-async def url(door: Door, run_id: str) -> Response:
+async def url(context: Context, run_id: str) -> Response:
     """Show where programs reach what a run serves, whether browsers can open it, and whether it answers."""
-    return await door.answer(door.services.serving.tell_url, run_id, door.request.app.state.hosts)
+    return await context.answer(context.services.serving.tell_url, run_id, context.request.app.state.hosts)
 
 
 @router.post("/runs/{run_id}/open", name="open_run", **answers(OpenedUrl, writing=True))
-async def open_(door: Door, run_id: str) -> Response:
+async def open_(context: Context, run_id: str) -> Response:
     """Make an address that lets a browser in at a run as you: once, within a minute."""
-    return await door.answer(door.services.serving.open, run_id, door.request.app.state.hosts)
+    return await context.answer(context.services.serving.open, run_id, context.request.app.state.hosts)

@@ -19,8 +19,8 @@ from fairlead.model.holdings import Hidden
 from fairlead.model.parsing import Strict, parse_text, show, wrong
 from fairlead.model.requirements import Variable
 from fairlead.ports import Attempt
-from fairlead.server.request_bodies import Written
-from fairlead.server.request_context import COOKIE, Door, FreeDoor, FreeDoorAside, reply
+from fairlead.server.request_bodies import JsonBody
+from fairlead.server.request_context import COOKIE, Context, OidcContext, PublicContext, make_response
 from fairlead.server.routing import answers, make_router
 from fairlead.services.logins import Returned
 from fairlead.services.tokens import SESSION_LASTS, TokenView
@@ -89,52 +89,52 @@ class SignInLink:
     expires_at: datetime
 
 
-WrittenSignIn = Annotated[SignIn, Depends(Written(SignIn))]
-WrittenLink = Annotated[SignInLinkRequest, Depends(Written(SignInLinkRequest, required=False))]
+WrittenSignIn = Annotated[SignIn, Depends(JsonBody(SignIn))]
+WrittenLink = Annotated[SignInLinkRequest, Depends(JsonBody(SignInLinkRequest, required=False))]
 Landing = Annotated[str, Query(alias="next")]
 
 
 @router.get(LOGIN, include_in_schema=False)
-async def follow_link(door: FreeDoor, word: str = "", landing: Landing = "/") -> Response:
+async def follow_link(context: PublicContext, word: str = "", landing: Landing = "/") -> Response:
     """Sign in with a link that works once."""
-    if door.request.scope.get("asked") == "HEAD":
+    if context.request.scope.get("asked") == "HEAD":
         return Response(status_code=204)  # whoever previews a link must not use it up
     try:
         landing = _check_landing(landing)
-        session: TokenView = await door.perform(door.services.tokens.sign_in, word)
+        session: TokenView = await context.perform(context.services.tokens.sign_in, word)
     except FairleadError as error:
-        if "text/html" not in door.request.headers.get("accept", ""):
+        if "text/html" not in context.request.headers.get("accept", ""):
             raise
-        return _explain(error, door.request)
-    return _with_cookie(RedirectResponse(landing, 303), session, door.request)
+        return _explain(error, context.request)
+    return _with_cookie(RedirectResponse(landing, 303), session, context.request)
 
 
 @router.get(LOGIN_OIDC, include_in_schema=False)
-async def begin_login(door: FreeDoorAside, landing: Landing = "/") -> Response:
+async def begin_login(context: OidcContext, landing: Landing = "/") -> Response:
     """Send a browser to the issuer, with all that it needs to come back."""
     try:
         landing = _check_landing(landing)
-        attempt, address = await door.perform(door.services.logins.begin, _callback(door.request))
+        attempt, address = await context.perform(context.services.logins.begin, _callback(context.request))
     except FairleadError as error:
-        return _explain(error, door.request)
+        return _explain(error, context.request)
     kept = ".".join((attempt.state, attempt.nonce, attempt.verifier, quote(landing, safe="")))
     answer = RedirectResponse(address, 303)
     # Lax: a strict cookie is not sent by a browser that comes from the issuer's site.
-    _set_cookie(answer, door.request, LOGIN_COOKIE, kept, LOGIN_LASTS, path=LOGIN, samesite="lax")
+    _set_cookie(answer, context.request, LOGIN_COOKIE, kept, LOGIN_LASTS, path=LOGIN, samesite="lax")
     return answer
 
 
-async def finish_login(door: FreeDoorAside) -> Response:
+async def finish_login(context: OidcContext) -> Response:
     """Sign in a browser that comes back from the issuer."""
-    said = door.request.query_params
+    said = context.request.query_params
     returned = Returned(**{part.name: said[part.name] for part in fields(Returned) if part.name in said})
     try:
-        attempt, landing = _read_attempt(door.request)
-        back = _callback(door.request)
-        session: TokenView = await door.perform(door.services.logins.finish, attempt, back, returned)
-        answer = _with_cookie(RedirectResponse(landing, 303), session, door.request)
+        attempt, landing = _read_attempt(context.request)
+        back = _callback(context.request)
+        session: TokenView = await context.perform(context.services.logins.finish, attempt, back, returned)
+        answer = _with_cookie(RedirectResponse(landing, 303), session, context.request)
     except FairleadError as error:
-        answer = _explain(error, door.request)
+        answer = _explain(error, context.request)
     answer.delete_cookie(LOGIN_COOKIE, path=LOGIN)
     return answer
 
@@ -144,25 +144,25 @@ router.add_api_route(CALLBACK, finish_login, include_in_schema=False, route_clas
 
 
 @router.get("/api/v1/sessions", name="show_ways_to_sign_in", **answers(WaysToSignIn))
-async def show_ways_to_sign_in(door: FreeDoor) -> Response:
+async def show_ways_to_sign_in(context: PublicContext) -> Response:
     """Say how one can sign in here."""
-    logins = door.services.logins
+    logins = context.services.logins
     oidc = None if logins.issuer is None else WayByIssuer(logins.issuer, LOGIN_OIDC)
     ways = WaysToSignIn(token=True, link=logins.link, oidc=oidc, version=fairlead.__version__)
-    return reply(msgspec.json.encode(ways), ways, 200, door.request)
+    return make_response(msgspec.json.encode(ways), ways, 200, context.request)
 
 
 @router.post("/api/v1/sessions", name="sign_in", **answers(status=204, writing=True, about="Signed in"))
-async def sign_in(door: FreeDoor, said: WrittenSignIn) -> Response:
+async def sign_in(context: PublicContext, said: WrittenSignIn) -> Response:
     """Sign a browser in with a token. The session is a cookie."""
-    session: TokenView = await door.perform(door.services.tokens.sign_in, said.token)
-    return _with_cookie(Response(status_code=204), session, door.request)
+    session: TokenView = await context.perform(context.services.tokens.sign_in, said.token)
+    return _with_cookie(Response(status_code=204), session, context.request)
 
 
 @router.delete("/api/v1/sessions", name="sign_out", **answers(status=204, writing=True, about="Signed out"))
-async def sign_out(door: Door) -> Response:
+async def sign_out(context: Context) -> Response:
     """End the session of this browser."""
-    await door.perform(door.services.tokens.sign_out)
+    await context.perform(context.services.tokens.sign_out)
     answer = Response(status_code=204)
     answer.delete_cookie(COOKIE, path="/")
     return answer
@@ -171,14 +171,14 @@ async def sign_out(door: Door) -> Response:
 @router.post(
     "/api/v1/sessions/link", name="make_sign_in_link", **answers(SignInLink, status=201, writing=True, about="Made")
 )
-async def make_sign_in_link(door: Door, said: WrittenLink) -> Response:
+async def make_sign_in_link(context: Context, said: WrittenLink) -> Response:
     """Make a link that signs a browser in as you: once, within 15 minutes. Needs a token; a session makes none."""
-    made: TokenView = await door.perform(door.services.tokens.make_link)
+    made: TokenView = await context.perform(context.services.tokens.make_link)
     landing = {"next": said.next} if said.next not in ("", "/") else {}
-    address = f"{door.request.app.state.url.rstrip('/')}{LOGIN}?{urlencode({'word': made.token, **landing})}"
+    address = f"{context.request.app.state.url.rstrip('/')}{LOGIN}?{urlencode({'word': made.token, **landing})}"
     assert made.expires_at is not None, "a link ends soon"
     link = SignInLink(address, made.expires_at)
-    return reply(msgspec.json.encode(link), link, 201, door.request)
+    return make_response(msgspec.json.encode(link), link, 201, context.request)
 
 
 def _with_cookie(answer: Response, session: TokenView, request: Request) -> Response:
