@@ -50,7 +50,7 @@ def test_revisions_show_what_changed(page: Page, site: Site) -> None:
     page.get_by_role("tab", name="Revisions").click()
     changed = page.get_by_role("table").filter(has_text="Revision 2")
     expect(changed.get_by_role("row").filter(has_text="resources.cpu.requests")).to_contain_text("3")
-    page.get_by_role("button", name="Show what changed in revision 2").click()
+    page.get_by_role("button", name="Show changes in revision 2").click()
     expect(page.get_by_role("row").filter(has_text="second")).to_contain_text("description")
 
 

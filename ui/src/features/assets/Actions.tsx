@@ -1,4 +1,4 @@
-/** What can be done to a compute resource or a template, by whoever may. */
+/** Buttons for a compute resource or template that the user has permission for. */
 import { Text } from "@mantine/core";
 import { IconArchive, IconArchiveOff, IconCopy, IconCursorText, IconPencil } from "@tabler/icons-react";
 import { useLocation } from "wouter";
@@ -16,33 +16,38 @@ interface ItemProps {
 }
 
 interface ActionProps extends ItemProps {
-  onAsk: (action: Action) => void;
+  onAction: (action: Action) => void;
 }
 
-export function Actions({ kind, item, onAsk }: ActionProps) {
+export function Actions({ kind, item, onAction }: ActionProps) {
   const mayEdit = useMay()("editor", item.scope) && !item.managed_by;
   const mayCopy = useIsEditor();
   return (
     <>
-      {mayEdit && <Changes kind={kind} item={item} onAsk={onAsk} />}
+      {mayEdit && <EditActions kind={kind} item={item} onAction={onAction} />}
       {!mayEdit && mayCopy && <CopyButton kind={kind} item={item} />}
       {!mayEdit && (
         <Text size="xs" c="dimmed">
           {item.managed_by
-            ? `Managed by ${item.managed_by}: change it there`
-            : `Only editors of ${item.scope} change it`}
+            ? `Managed by ${showManager(item.managed_by)}. Edit it there.`
+            : `Only editors of ${item.scope} can change it.`}
         </Text>
       )}
     </>
   );
 }
 
-function Changes({ kind, item, onAsk }: ActionProps) {
+/** "files" is the default manager of `fairlead apply`. */
+function showManager(manager: string): string {
+  return manager === "files" ? "config files" : manager;
+}
+
+function EditActions({ kind, item, onAction }: ActionProps) {
   const restoring = useRestore(kind);
   return (
     <>
       <ProblemAlert error={restoring.error} />
-      <ActionButton icon={IconCursorText} onClick={() => onAsk("rename")}>
+      <ActionButton icon={IconCursorText} onClick={() => onAction("rename")}>
         Rename
       </ActionButton>
       <EditButton kind={kind} item={item} />
@@ -56,28 +61,28 @@ function Changes({ kind, item, onAsk }: ActionProps) {
           Restore
         </ActionButton>
       ) : (
-        <ActionButton icon={IconArchive} onClick={() => onAsk("archive")}>
+        <ActionButton icon={IconArchive} onClick={() => onAction("archive")}>
           Archive
         </ActionButton>
       )}
-      <DangerButton onClick={() => onAsk("delete")}>Delete</DangerButton>
+      <DangerButton onClick={() => onAction("delete")}>Delete</DangerButton>
     </>
   );
 }
 
 export function EditButton({ kind, item }: ItemProps) {
-  const [, go] = useLocation();
+  const [, navigate] = useLocation();
   return (
-    <ActionButton icon={IconPencil} onClick={() => go(`${kind.path}/${item.name}/edit`)}>
+    <ActionButton icon={IconPencil} onClick={() => navigate(`${kind.path}/${item.name}/edit`)}>
       Edit
     </ActionButton>
   );
 }
 
 export function CopyButton({ kind, item }: ItemProps) {
-  const [, go] = useLocation();
+  const [, navigate] = useLocation();
   return (
-    <ActionButton icon={IconCopy} onClick={() => go(`${kind.path}/${item.name}/copy`)}>
+    <ActionButton icon={IconCopy} onClick={() => navigate(`${kind.path}/${item.name}/copy`)}>
       Copy & edit
     </ActionButton>
   );

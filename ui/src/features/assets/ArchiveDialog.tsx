@@ -13,7 +13,7 @@ interface Props {
 
 export function ArchiveDialog({ kind, item, onClose }: Props) {
   const archiving = useArchive(kind);
-  const others = useAll(kind.base);
+  const others = useAll(kind.apiPath);
   const [successor, setSuccessor] = useState<string | null>(null);
   const names = (others.data ?? []).map((other) => other.name).filter((name) => name !== item.name);
   return (
@@ -24,14 +24,14 @@ export function ArchiveDialog({ kind, item, onClose }: Props) {
       change={archiving}
       onClose={onClose}
       onConfirm={() =>
-        archiving.mutate({ read: item, successor }, withNotice(`Archived ${item.name}`, onClose))
+        archiving.mutate({ asset: item, successor }, withNotice(`Archived ${item.name}`, onClose))
       }
     >
       <Stack gap="sm">
-        <Text size="sm">It is no longer offered, and its history stays. It can be restored at any time.</Text>
+        <Text size="sm">New runs can no longer use it. Its history is kept, and you can restore it.</Text>
         <Select
           label="Successor"
-          description="Who still names it gets this one, with a warning"
+          description="Replacement used by anything that still references it"
           placeholder="none"
           data={names}
           value={successor}

@@ -1,4 +1,4 @@
-/** The form of a compute resource or a template, with what it means beside it. */
+/** Form of a compute resource or template, with a live summary next to it. */
 import { Button, Group, MultiSelect, Stack } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useState } from "react";
@@ -7,23 +7,23 @@ import { violationsOf } from "../../api/problems";
 import { useScopes } from "../../api/scopes";
 import { useLast } from "../../format/useLast";
 import { Findings, useFinding } from "../../forms/findings";
-import { Leaving } from "../../forms/Leaving";
 import { tryWriting } from "../../forms/requirements/drafts";
 import { RequirementsFields } from "../../forms/requirements/RequirementsFields";
 import { TextArea, TextField } from "../../forms/TextField";
+import { UnsavedChangesGuard } from "../../forms/UnsavedChangesGuard";
 import { ScopePicker } from "../../scopes/ScopePicker";
 import { Card, Columns, Foot, Page } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
 import { type AssetDraft, writeAsset } from "./drafts";
-import { Meaning } from "./Meaning";
-import { type AssetKind, useCheck, type WrittenAsset } from "./requests";
+import { PodSummary } from "./PodSummary";
+import { type AssetBody, type AssetKind, useCheck } from "./requests";
 
 const TYPES = [
   { value: "training", label: "Training" },
   { value: "workspace", label: "Workspace" },
   { value: "inference", label: "Inference" },
 ];
-const PAUSE_MS = 300;
+const DEBOUNCE_MS = 300;
 
 interface Props {
   kind: AssetKind;
@@ -50,31 +50,33 @@ export function AssetForm({
   isSaving,
   error,
 }: Props) {
-  const { written, mistakes } = tryWriting("requirements", () => writeAsset(draft, { hasTypes }));
-  const [settled] = useDebouncedValue(written && JSON.stringify(written), PAUSE_MS);
-  const check = useCheck(kind, settled ? nameless(JSON.parse(settled)) : null);
+  const { written: body, mistakes } = tryWriting("requirements", () => writeAsset(draft, { hasTypes }));
+  const [debounced] = useDebouncedValue(body && JSON.stringify(body), DEBOUNCE_MS);
+  const check = useCheck(kind, debounced ? withPlaceholderName(JSON.parse(debounced)) : null);
   const policy = useEffectivePolicy(draft.scope);
-  const told = useLast(check.error ? undefined : check.data);
-  const live = check.error ? violationsOf(check.error) : (check.data?.violations ?? []);
-  const refused = violationsOf(error).filter((found) => !live.some((other) => other.path === found.path));
-  const findings = [...mistakes, ...live, ...refused];
-  const [begun] = useState(draft);
+  const summary = useLast(check.error ? undefined : check.data);
+  const liveViolations = check.error ? violationsOf(check.error) : (check.data?.violations ?? []);
+  const saveViolations = violationsOf(error).filter(
+    ({ path }) => !liveViolations.some((other) => other.path === path),
+  );
+  const findings = [...mistakes, ...liveViolations, ...saveViolations];
+  const [initialDraft] = useState(draft);
   return (
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        if (written) onSave();
+        if (body) onSave();
       }}
     >
-      <Leaving isDirty={JSON.stringify(begun) !== JSON.stringify(draft)} />
+      <UnsavedChangesGuard isDirty={JSON.stringify(initialDraft) !== JSON.stringify(draft)} />
       <Page title={title}>
         <Findings findings={findings}>
           <Columns
-            label="What it means"
+            label="Summary"
             side={
-              <Meaning
-                sentences={told?.sentences ?? []}
-                warnings={check.error ? [] : (told?.warnings ?? [])}
+              <PodSummary
+                sentences={summary?.sentences ?? []}
+                warnings={check.error ? [] : (summary?.warnings ?? [])}
                 violations={findings}
                 isCurrent={!check.error && !check.isFetching && !check.isPlaceholderData}
               />
@@ -83,10 +85,10 @@ export function AssetForm({
             <Card>
               <Basics kind={kind} draft={draft} onChange={onChange} hasTypes={hasTypes} />
             </Card>
-            <Card title="Resources of each pod">
+            <Card title="Resources per pod">
               <RequirementsFields
                 path="requirements"
-                // A template may begin with a compute resource.
+                // Only templates can reference a compute resource.
                 profiles={hasTypes ? undefined : {}}
                 value={draft.requirements}
                 onChange={(requirements) => onChange({ ...draft, requirements })}
@@ -129,7 +131,7 @@ function Basics({ kind, draft, onChange, hasTypes }: PartProps & { kind: AssetKi
       />
       <TextField
         label="Name"
-        description="Users choose it by this name. It must be unique."
+        description="Must be unique. Users select it by this name."
         required
         data-autofocus
         value={draft.name}
@@ -147,8 +149,8 @@ function Basics({ kind, draft, onChange, hasTypes }: PartProps & { kind: AssetKi
       {hasTypes && (
         <MultiSelect
           label="Workload types"
-          description={`Which runs may use this ${kind.noun}`}
-          placeholder={draft.workload_types.length === 0 ? "all types" : undefined}
+          description={`Runs that may use this ${kind.noun}`}
+          placeholder={draft.workload_types.length === 0 ? "All types" : undefined}
           data={TYPES}
           value={draft.workload_types}
           onChange={(workload_types) => onChange({ ...draft, workload_types })}
@@ -160,7 +162,7 @@ function Basics({ kind, draft, onChange, hasTypes }: PartProps & { kind: AssetKi
   );
 }
 
-/** A form is looked at before it has a name: that it is missing is told when it is sent. */
-function nameless(written: WrittenAsset): WrittenAsset {
-  return written.name ? written : { ...written, name: "unnamed" };
+/** Lets the live check run before a name is entered. Submitting reports a missing name. */
+function withPlaceholderName(body: AssetBody): AssetBody {
+  return body.name ? body : { ...body, name: "unnamed" };
 }

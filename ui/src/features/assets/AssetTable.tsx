@@ -1,4 +1,4 @@
-/** The table of one kind of asset, with all that can be done to the one that is selected. */
+/** Table of compute resources or templates, with actions for the selected row. */
 import { Button } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
@@ -22,9 +22,9 @@ interface Props {
   none: { title: string; hint: string };
 }
 
-export function AssetTable({ kind, columns, ...words }: Props) {
+export function AssetTable({ kind, columns, ...texts }: Props) {
   const view = useView(kind.nouns, columns, "name");
-  const list = useList(kind.base, view.query);
+  const list = useList(kind.apiPath, view.query);
   const items = list.items as Asset[];
   const [selectedId, setSelectedId] = useState<string | null>(null);
   const [dialog, setDialog] = useState<Action | null>(null);
@@ -33,7 +33,7 @@ export function AssetTable({ kind, columns, ...words }: Props) {
   return (
     <>
       <TablePage
-        {...words}
+        {...texts}
         nouns={kind.nouns}
         columns={columns}
         view={view}
@@ -46,7 +46,7 @@ export function AssetTable({ kind, columns, ...words }: Props) {
           close();
         }}
         actions={<NewButton kind={kind} />}
-        selection={selected && <Actions kind={kind} item={selected} onAsk={setDialog} />}
+        selection={selected && <Actions kind={kind} item={selected} onAction={setDialog} />}
       />
       {selected && dialog === "rename" && <RenameDialog kind={kind} item={selected} onClose={close} />}
       {selected && dialog === "archive" && <ArchiveDialog kind={kind} item={selected} onClose={close} />}

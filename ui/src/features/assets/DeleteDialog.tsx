@@ -19,8 +19,8 @@ export function DeleteDialog({ kind, item, onClose, onDeleted }: Props) {
       onClose={onClose}
       onConfirm={() => deleting.mutate(item, withNotice(`Deleted ${item.name}`, onDeleted))}
     >
-      Nobody can choose the {kind.noun} <b>{item.name}</b> any more. Runs that have ended keep what they were
-      planned with. To hide it and keep it, archive it instead.
+      The {kind.noun} <b>{item.name}</b> will no longer be available. Past runs keep their settings. To keep
+      it, archive it instead.
     </ConfirmDialog>
   );
 }

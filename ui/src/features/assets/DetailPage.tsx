@@ -1,4 +1,4 @@
-/** One compute resource or template: what it says, who uses it, and what it was. */
+/** Page of a compute resource or template: its specification, usage and revisions. */
 import { Badge, Group, Tabs, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useParams } from "wouter";
@@ -11,7 +11,7 @@ import { Card, Columns, Page } from "../../shell/Page";
 import { ProblemAlert, ProblemPage } from "../../shell/Problem";
 import { CopyButton, EditButton } from "./Actions";
 import { readAsset, writeAsset } from "./drafts";
-import { Meaning } from "./Meaning";
+import { PodSummary } from "./PodSummary";
 import { Revisions } from "./Revisions";
 import { type Asset, type AssetKind, useAsset, useCheck } from "./requests";
 
@@ -19,21 +19,21 @@ interface Props {
   kind: AssetKind;
   title: string;
   hasTypes?: boolean;
-  /** What else is to be known at a glance. */
+  /** Additional content below the description. */
   about?: (item: Asset) => ReactNode;
-  /** More about one of them, each behind a tab of its own. */
+  /** Additional tabs of this kind. */
   tabs: { name: string; title: string; render: (item: Asset) => ReactNode }[];
 }
 
 export function DetailPage({ kind, title, hasTypes = false, about, tabs }: Props) {
   const { name = "" } = useParams<{ name: string }>();
-  const found = useAsset(kind, name);
+  const query = useAsset(kind, name);
   const may = useMay();
-  if (found.error && !found.data) {
-    return <ProblemPage error={found.error} way={{ title: `All ${kind.nouns}`, href: kind.path }} />;
+  if (query.error && !query.data) {
+    return <ProblemPage error={query.error} way={{ title: `All ${kind.nouns}`, href: kind.path }} />;
   }
-  if (!found.data) return <Loading />;
-  const item = found.data;
+  if (!query.data) return <Loading />;
+  const item = query.data;
   return (
     <Page
       title={item.name}
@@ -54,9 +54,9 @@ export function DetailPage({ kind, title, hasTypes = false, about, tabs }: Props
         )
       }
     >
-      <Tabs defaultValue="contents" keepMounted={false}>
+      <Tabs defaultValue="specification" keepMounted={false}>
         <Tabs.List mb="md">
-          <Tabs.Tab value="contents">What it says</Tabs.Tab>
+          <Tabs.Tab value="specification">Specification</Tabs.Tab>
           {tabs.map((tab) => (
             <Tabs.Tab key={tab.name} value={tab.name}>
               {tab.title}
@@ -64,8 +64,8 @@ export function DetailPage({ kind, title, hasTypes = false, about, tabs }: Props
           ))}
           <Tabs.Tab value="revisions">Revisions</Tabs.Tab>
         </Tabs.List>
-        <Tabs.Panel value="contents">
-          <Contents kind={kind} item={item} hasTypes={hasTypes} />
+        <Tabs.Panel value="specification">
+          <Specification kind={kind} item={item} hasTypes={hasTypes} />
         </Tabs.Panel>
         {tabs.map((tab) => (
           <Tabs.Panel key={tab.name} value={tab.name}>
@@ -83,7 +83,9 @@ export function DetailPage({ kind, title, hasTypes = false, about, tabs }: Props
 function Badges({ item }: { item: Asset }) {
   return (
     <>
-      {item.archived && <Badge color="gray">archived{item.successor && `, now ${item.successor}`}</Badge>}
+      {item.archived && (
+        <Badge color="gray">archived{item.successor && `, replaced by ${item.successor}`}</Badge>
+      )}
       {item.managed_by && <Badge color="gray">managed by {item.managed_by}</Badge>}
     </>
   );
@@ -103,14 +105,14 @@ function About({ item }: { item: Asset }) {
   );
 }
 
-function Contents({ kind, item, hasTypes }: { kind: AssetKind; item: Asset; hasTypes: boolean }) {
+function Specification({ kind, item, hasTypes }: { kind: AssetKind; item: Asset; hasTypes: boolean }) {
   const check = useCheck(kind, writeAsset(readAsset(item), { hasTypes }));
   return (
     <Columns
       side={
         <>
           <ProblemAlert error={check.error} />
-          <Meaning
+          <PodSummary
             sentences={check.data?.sentences ?? []}
             warnings={check.data?.warnings ?? []}
             violations={check.data?.violations ?? []}
@@ -122,7 +124,7 @@ function Contents({ kind, item, hasTypes }: { kind: AssetKind; item: Asset; hasT
       <Card>
         <Leaves
           of={item.requirements}
-          silent="It says nothing: everything is left to whoever submits a run."
+          silent="No settings. Users choose everything when they submit a run."
         />
       </Card>
     </Columns>

@@ -1,4 +1,4 @@
-/** Creates, edits or copies a compute resource or a template: reads what is needed, and saves. */
+/** Page that creates, edits or copies a compute resource or template. */
 import { useState } from "react";
 import { useParams } from "wouter";
 import { isProblem } from "../../api/problems";
@@ -31,20 +31,20 @@ export function FormPage({ kind, purpose, hasTypes = false }: Props) {
 
 function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boolean; original?: Asset }) {
   const navigate = useNavigate();
-  // What the form began with: others may change the record meanwhile, and saving must then be refused.
-  const [read, setRead] = useState(original);
-  const [draft, setDraft] = useState<AssetDraft>(() => begin(purpose, original));
+  // The version that the form edits: saving must fail if someone else has changed the record since.
+  const [base, setBase] = useState(original);
+  const [draft, setDraft] = useState<AssetDraft>(() => makeDraft(purpose, original));
   const creating = useCreate(kind);
   const editing = useEdit(kind);
-  const isEdit = purpose === "edit" && read !== undefined;
+  const isEdit = purpose === "edit" && base !== undefined;
   const saving = isEdit ? editing : creating;
 
-  const leave = () => navigate(isEdit ? `${kind.path}/${read.name}` : kind.path);
-  const save = (over: Asset | undefined = read) => {
-    const written = writeAsset(draft, { hasTypes });
-    const done = withNotice(`${isEdit ? "Saved" : "Created"} ${written.name}`, () => navigate(kind.path));
-    if (isEdit && over) editing.mutate({ read: over, change: written }, done);
-    else creating.mutate(written, done);
+  const leave = () => navigate(isEdit ? `${kind.path}/${base.name}` : kind.path);
+  const save = (latest: Asset | undefined = base) => {
+    const body = writeAsset(draft, { hasTypes });
+    const done = withNotice(`${isEdit ? "Saved" : "Created"} ${body.name}`, () => navigate(kind.path));
+    if (isEdit && latest) editing.mutate({ asset: latest, change: body }, done);
+    else creating.mutate(body, done);
   };
   return (
     <>
@@ -56,7 +56,7 @@ function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boole
         draft={draft}
         onChange={(next) => {
           setDraft(next);
-          // What was refused was another draft.
+          // The error belongs to the previous draft.
           if (saving.error) saving.reset();
         }}
         onSave={() => save()}
@@ -66,20 +66,20 @@ function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boole
       />
       {isEdit && isProblem(saving.error, "changed") && (
         <ConflictDialog
-          load={() => loadAsset(kind, read.id)}
-          baseRevision={read.revision}
+          load={() => loadAsset(kind, base.id)}
+          baseRevision={base.revision}
           compare={(theirs) => ({
             theirs: writeAsset(readAsset(theirs), { hasTypes }),
             mine: writeAsset(draft, { hasTypes }),
           })}
           onKeepEditing={saving.reset}
           onTakeTheirs={(theirs) => {
-            setRead(theirs);
+            setBase(theirs);
             setDraft(readAsset(theirs));
             saving.reset();
           }}
           onSaveMine={(theirs) => {
-            setRead(theirs);
+            setBase(theirs);
             save(theirs);
           }}
         />
@@ -88,7 +88,7 @@ function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boole
   );
 }
 
-function begin(purpose: Props["purpose"], original?: Asset): AssetDraft {
+function makeDraft(purpose: Props["purpose"], original?: Asset): AssetDraft {
   const draft = readAsset(original);
   return purpose === "copy" ? { ...draft, name: `${draft.name}-copy` } : draft;
 }

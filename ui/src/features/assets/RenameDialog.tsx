@@ -10,11 +10,11 @@ interface Props {
   onClose: () => void;
 }
 
-/** A new name and description. What names it follows; runs keep what they were planned with. */
+/** Edits the name and description. References follow the new name; existing runs keep their settings. */
 export function RenameDialog({ kind, item, onClose }: Props) {
   const editing = useEdit(kind);
-  // As it was when the dialog opened: the list behind it is read again and again.
-  const [read] = useState(item);
+  // The version when the dialog opened: the list behind it keeps refreshing.
+  const [asset] = useState(item);
   const [name, setName] = useState(item.name);
   const [description, setDescription] = useState(item.description);
   const change = { name: name.trim(), description };
@@ -25,7 +25,7 @@ export function RenameDialog({ kind, item, onClose }: Props) {
       fields={["name", "description"]}
       change={editing}
       onClose={onClose}
-      onSubmit={() => editing.mutate({ read, change }, withNotice(`Saved ${change.name}`, onClose))}
+      onSubmit={() => editing.mutate({ asset, change }, withNotice(`Saved ${change.name}`, onClose))}
     >
       <TextField label="Name" data-autofocus value={name} onChange={setName} path="name" />
       <TextArea

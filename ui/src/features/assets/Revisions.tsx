@@ -1,4 +1,4 @@
-/** What it was after each save, and what changed between two of them. */
+/** Revision history, with the differences between two revisions. */
 import { Group, Select, Table, Text, UnstyledButton } from "@mantine/core";
 import { useState } from "react";
 import type { Schemas } from "../../api/client";
@@ -16,8 +16,8 @@ interface Props {
 
 export function Revisions({ kind, item }: Props) {
   const revisions = useRevisions(kind, item.id);
-  const [old, setOld] = useState(Math.max(item.revision - 1, 1));
-  const [now, setNow] = useState(item.revision);
+  const [older, setOlder] = useState(Math.max(item.revision - 1, 1));
+  const [newer, setNewer] = useState(item.revision);
   if (revisions.error) return <ProblemAlert error={revisions.error} />;
   if (!revisions.data) return <Loading />;
   const numbers = revisions.data.map((revision) => String(revision.number));
@@ -28,25 +28,25 @@ export function Revisions({ kind, item }: Props) {
           <RevisionTable
             revisions={revisions.data}
             onChoose={(number) => {
-              setOld(Math.max(number - 1, 1));
-              setNow(number);
+              setOlder(Math.max(number - 1, 1));
+              setNewer(number);
             }}
           />
         </Card>
       }
     >
       <Card
-        title="What changed"
+        title="Changes"
         actions={
           <Group gap="xs">
             <Text size="sm">from revision</Text>
-            <NumberSelect label="Older revision" numbers={numbers} value={old} onChange={setOld} />
+            <NumberSelect label="Older revision" numbers={numbers} value={older} onChange={setOlder} />
             <Text size="sm">to</Text>
-            <NumberSelect label="Newer revision" numbers={numbers} value={now} onChange={setNow} />
+            <NumberSelect label="Newer revision" numbers={numbers} value={newer} onChange={setNewer} />
           </Group>
         }
       >
-        <Compared kind={kind} item={item} old={old} now={now} />
+        <RevisionDiff kind={kind} item={item} older={older} newer={newer} />
       </Card>
     </Columns>
   );
@@ -64,7 +64,7 @@ function RevisionTable({ revisions, onChoose }: TableProps) {
         <Table.Tr>
           <Table.Th>Revision</Table.Th>
           <Table.Th>Saved by</Table.Th>
-          <Table.Th>When</Table.Th>
+          <Table.Th>Saved at</Table.Th>
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody>
@@ -74,7 +74,7 @@ function RevisionTable({ revisions, onChoose }: TableProps) {
               <UnstyledButton
                 fz="sm"
                 td="underline"
-                aria-label={`Show what changed in revision ${revision.number}`}
+                aria-label={`Show changes in revision ${revision.number}`}
                 onClick={() => onChoose(revision.number)}
               >
                 {revision.number}
@@ -91,11 +91,11 @@ function RevisionTable({ revisions, onChoose }: TableProps) {
   );
 }
 
-function Compared({ kind, item, old, now }: Props & { old: number; now: number }) {
-  const found = useDifferences(kind, item.id, old, now);
-  if (found.error) return <ProblemAlert error={found.error} />;
-  if (!found.data) return <Loading />;
-  return <Differences differences={found.data} titles={[`Revision ${old}`, `Revision ${now}`]} />;
+function RevisionDiff({ kind, item, older, newer }: Props & { older: number; newer: number }) {
+  const query = useDifferences(kind, item.id, older, newer);
+  if (query.error) return <ProblemAlert error={query.error} />;
+  if (!query.data) return <Loading />;
+  return <Differences differences={query.data} titles={[`Revision ${older}`, `Revision ${newer}`]} />;
 }
 
 interface NumberProps {

@@ -1,4 +1,4 @@
-/** The unfinished runs that use one. */
+/** Active runs that use a compute resource or template. */
 import { Table, Text } from "@mantine/core";
 import { splitScope } from "../../api/scopes";
 import { showType } from "../../format/runs";
@@ -9,10 +9,10 @@ import { ProblemAlert } from "../../shell/Problem";
 import { type AssetKind, useWorkloads } from "./requests";
 
 export function Workloads({ kind, id }: { kind: AssetKind; id: string }) {
-  const found = useWorkloads(kind, id);
-  if (found.error) return <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />;
-  if (!found.data) return <Loading />;
-  if (found.data.items.length === 0) return <NoUsers text="No unfinished workload uses it." />;
+  const query = useWorkloads(kind, id);
+  if (query.error) return <ProblemAlert error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <Loading />;
+  if (query.data.items.length === 0) return <EmptyMessage text="Not used by any active workload." />;
   return (
     <Table fz="sm">
       <Table.Thead>
@@ -24,7 +24,7 @@ export function Workloads({ kind, id }: { kind: AssetKind; id: string }) {
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody>
-        {found.data.items.map((run) => (
+        {query.data.items.map((run) => (
           <Table.Tr key={run.id}>
             <Table.Td>
               <RunLink run={run} />
@@ -41,7 +41,7 @@ export function Workloads({ kind, id }: { kind: AssetKind; id: string }) {
   );
 }
 
-export function NoUsers({ text }: { text: string }) {
+export function EmptyMessage({ text }: { text: string }) {
   return (
     <Text size="sm" c="dimmed" py="md">
       {text}

@@ -11,11 +11,11 @@ it.each([
   [{ devices: 1, memory: { request: "50%", limit: "50%" } }, "50%"],
   [{ devices: 1, memory: { limit: "50%" } }, "50%"],
   [{ devices: 1, mig: "1g.5gb" }, "MIG 1g.5gb"],
-])("shows the memory of the GPU %j as %j", (gpu, text) => {
+])("shows the GPU memory of %j as %j", (gpu, text) => {
   expect(gpuMemory({ requirements: { resources: { gpu } } } as unknown as Asset)).toBe(text);
 });
 
-it("shows no memory of a GPU if there are no resources", () => {
+it("shows no GPU memory without resources", () => {
   expect(gpuMemory({ requirements: {} } as Asset)).toBeUndefined();
 });
 

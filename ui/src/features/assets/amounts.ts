@@ -1,4 +1,4 @@
-/** What compute resources and templates request for each pod, as their tables show it. */
+/** Resource amounts per pod, formatted for the tables of compute resources and templates. */
 import type { Tree } from "../../forms/trees";
 import type { Asset } from "./requests";
 
@@ -6,7 +6,7 @@ export function resources(item: Asset): Tree {
   return (item.requirements as Tree).resources ?? {};
 }
 
-/** The memory of one device that each pod gets: all of it, unless a part is requested. */
+/** GPU memory per device: 100% unless the pod requests a fraction. */
 export function gpuMemory(item: Asset): string | undefined {
   const gpu: Tree | undefined = resources(item).gpu;
   if (!gpu || gpu.devices === 0) return undefined;

@@ -1,4 +1,4 @@
-/** The columns that compute resources and templates share. */
+/** Columns shared by compute resources and templates. */
 import { Anchor, Badge, Group } from "@mantine/core";
 import { Link } from "wouter";
 import { splitScope } from "../../api/scopes";
@@ -8,7 +8,7 @@ import { type Column, NONE } from "../../table/columns";
 import { CREATED_AT, CREATED_BY, MANAGED_BY, REVISION, UPDATED_AT, UPDATED_BY } from "../../table/stamps";
 import { gpuMemory, limit, resources } from "./amounts";
 import type { Asset, AssetKind } from "./requests";
-import { UsersLink } from "./UsersLink";
+import { UsageLink } from "./UsageLink";
 import { Workloads } from "./Workloads";
 
 export function nameColumn(kind: AssetKind, title: string): Column<Asset> {
@@ -40,9 +40,9 @@ export function workloadsColumn(kind: AssetKind): Column<Asset> {
     kind: "number",
     align: "right",
     render: (item) => (
-      <UsersLink item={item} what="workloads">
+      <UsageLink item={item} field="workloads">
         <Workloads kind={kind} id={item.id} />
-      </UsersLink>
+      </UsageLink>
     ),
   };
 }
@@ -63,7 +63,7 @@ export const SCOPE: Column<Asset> = {
   render: (item) => <ScopeLink scope={item.scope} />,
 };
 
-/** What each pod gets. */
+/** Resources per pod. */
 export const AMOUNTS: Column<Asset>[] = [
   amount("gpu_devices", "GPU devices per pod", 150, (item) => resources(item).gpu?.devices),
   amount("gpu_memory", "GPU memory per device", 165, gpuMemory),
@@ -77,12 +77,12 @@ function amount(
   key: string,
   title: string,
   width: number,
-  of: (item: Asset) => string | number | undefined,
+  read: (item: Asset) => string | number | undefined,
 ): Column<Asset> {
-  return { key, title, width, kind: "number", align: "right", render: (item) => of(item) ?? NONE };
+  return { key, title, width, kind: "number", align: "right", render: (item) => read(item) ?? NONE };
 }
 
-/** Who made it and when, and what became of it. */
+/** Authors, dates and state. */
 export const HISTORY: Column<Asset>[] = [
   CREATED_BY,
   CREATED_AT,

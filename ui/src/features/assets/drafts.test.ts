@@ -45,7 +45,7 @@ const SAVED = {
   },
 } as unknown as Asset;
 
-it("writes a saved asset as it was read", () => {
+it("writes a saved asset back unchanged", () => {
   const { name, description, scope, workload_types, requirements } = SAVED;
   expect(writeAsset(readAsset(SAVED), { hasTypes: true })).toEqual({
     name,
@@ -56,7 +56,7 @@ it("writes a saved asset as it was read", () => {
   });
 });
 
-it("starts empty, at the platform", () => {
+it("starts empty, with the platform as scope", () => {
   expect(writeAsset(readAsset(), { hasTypes: true })).toEqual({
     name: "",
     description: "",
@@ -66,11 +66,11 @@ it("starts empty, at the platform", () => {
   });
 });
 
-it("sends no workload types for a template, which has none", () => {
+it("sends no workload types for a template", () => {
   expect(writeAsset(readAsset(SAVED), { hasTypes: false })).not.toHaveProperty("workload_types");
 });
 
-it("trims the name and keeps the description as it was typed", () => {
+it("trims the name but not the description", () => {
   const draft = { ...readAsset(), name: " large ", description: " two\nlines " };
   expect(writeAsset(draft, { hasTypes: false })).toMatchObject({
     name: "large",

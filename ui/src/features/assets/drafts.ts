@@ -1,6 +1,6 @@
-/** A compute resource or template while it is edited. */
+/** Form state of a compute resource or template. */
 import { type RequirementsDraft, readDraft, writeDraft } from "../../forms/requirements/drafts";
-import type { Asset, WrittenAsset } from "./requests";
+import type { Asset, AssetBody } from "./requests";
 
 export interface AssetDraft {
   name: string;
@@ -20,8 +20,8 @@ export function readAsset(item?: Asset): AssetDraft {
   };
 }
 
-/** What is sent; none chosen means all types of workload. */
-export function writeAsset(draft: AssetDraft, options: { hasTypes: boolean }): WrittenAsset {
+/** The request body. An empty selection of workload types means all types. */
+export function writeAsset(draft: AssetDraft, options: { hasTypes: boolean }): AssetBody {
   return {
     name: draft.name.trim(),
     description: draft.description,

@@ -1,7 +1,7 @@
 import type { AssetKind } from "./requests";
 
 export const COMPUTE_RESOURCES: AssetKind = {
-  base: "/api/v1/compute-resources",
+  apiPath: "/api/v1/compute-resources",
   path: "/compute-resources",
   newPath: "/new/compute-resource",
   noun: "compute resource",
@@ -9,7 +9,7 @@ export const COMPUTE_RESOURCES: AssetKind = {
 };
 
 export const TEMPLATES: AssetKind = {
-  base: "/api/v1/templates",
+  apiPath: "/api/v1/templates",
   path: "/templates",
   newPath: "/new/template",
   noun: "template",

@@ -1,25 +1,28 @@
-/** What is asked of the server about compute resources and templates, which have the same habits. */
+/** API requests for compute resources and templates, which have the same endpoints. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../api/changes";
 import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
 
 export interface AssetKind {
-  /** Where the API has them. */
-  base: "/api/v1/compute-resources" | "/api/v1/templates";
-  /** Where the page has them. */
+  /** Path of the collection in the API. */
+  apiPath: "/api/v1/compute-resources" | "/api/v1/templates";
+  /** Path of the table in the web UI. */
   path: "/compute-resources" | "/templates";
-  /** Where a new one is made: not below the path, where one may be called "new". */
+  /** Path of the form for a new one. Not below `path`, because an asset may have the name "new". */
   newPath: string;
   noun: string;
   nouns: string;
 }
 
-type Kept = Schemas["ComputeResourceRecord"];
-/** What both have; the rest belongs to one of them. */
-export type Asset = Omit<Kept, "workload_types" | "templates"> &
-  Partial<Pick<Kept, "workload_types" | "templates"> & Pick<Schemas["TemplateRecord"], "compute_resource">>;
-/** What a form sends; the server understands more spellings than its description can say. */
-export interface WrittenAsset {
+type ComputeResourceRecord = Schemas["ComputeResourceRecord"];
+/** Optional fields exist on one of the two kinds only. */
+export type Asset = Omit<ComputeResourceRecord, "workload_types" | "templates"> &
+  Partial<
+    Pick<ComputeResourceRecord, "workload_types" | "templates"> &
+      Pick<Schemas["TemplateRecord"], "compute_resource">
+  >;
+/** The request body of a form. The server accepts more spellings than its OpenAPI schema describes. */
+export interface AssetBody {
   name: string;
   description: string;
   scope: string;
@@ -30,19 +33,19 @@ export interface WrittenAsset {
 type Base = "/api/v1/compute-resources";
 type Body = Schemas["ComputeResource"];
 
-/** The addresses of one kind. Those of templates are the same but for their beginning. */
-function at<Rest extends string>(kind: AssetKind, rest: Rest): `${Base}${Rest}` {
-  return `${kind.base}${rest}` as `${Base}${Rest}`;
+/** Path of an endpoint. Typed as a compute resource for both kinds: only the prefix differs. */
+function endpoint<Rest extends string>(kind: AssetKind, rest: Rest): `${Base}${Rest}` {
+  return `${kind.apiPath}${rest}` as `${Base}${Rest}`;
 }
 
-/** By its name, or by its id whatever it is called now. */
+/** Loads an asset by its name, or by its id, which survives a rename. */
 export function loadAsset(kind: AssetKind, name: string): Promise<Asset> {
-  return unwrap(client.GET(at(kind, "/{name}"), { params: { path: { name } } }));
+  return unwrap(client.GET(endpoint(kind, "/{name}"), { params: { path: { name } } }));
 }
 
 export function useAsset(kind: AssetKind, name: string | undefined) {
   return useQuery({
-    queryKey: [kind.base, name],
+    queryKey: [kind.apiPath, name],
     queryFn: () => loadAsset(kind, name!),
     enabled: name !== undefined,
   });
@@ -50,69 +53,87 @@ export function useAsset(kind: AssetKind, name: string | undefined) {
 
 export function useRevisions(kind: AssetKind, name: string) {
   return useQuery({
-    queryKey: [kind.base, name, "revisions"],
-    queryFn: () => unwrap(client.GET(at(kind, "/{name}/revisions"), { params: { path: { name } } })),
+    queryKey: [kind.apiPath, name, "revisions"],
+    queryFn: () => unwrap(client.GET(endpoint(kind, "/{name}/revisions"), { params: { path: { name } } })),
   });
 }
 
-export function useDifferences(kind: AssetKind, name: string, old: number, now: number) {
+export function useDifferences(kind: AssetKind, name: string, older: number, newer: number) {
   return useQuery({
-    queryKey: [kind.base, name, "diff", old, now],
+    queryKey: [kind.apiPath, name, "diff", older, newer],
     queryFn: () =>
-      unwrap(client.GET(at(kind, "/{name}/diff"), { params: { path: { name }, query: { old, new: now } } })),
-    enabled: old > 0,
+      unwrap(
+        client.GET(endpoint(kind, "/{name}/diff"), {
+          params: { path: { name }, query: { old: older, new: newer } },
+        }),
+      ),
+    enabled: older > 0,
   });
 }
 
 export function useWorkloads(kind: AssetKind, id: string) {
   return useQuery({
-    queryKey: [kind.base, id, "workloads"],
+    queryKey: [kind.apiPath, id, "workloads"],
     queryFn: () =>
       unwrap(
-        client.GET(at(kind, "/{name}/workloads"), { params: { path: { name: id }, query: { limit: 500 } } }),
+        client.GET(endpoint(kind, "/{name}/workloads"), {
+          params: { path: { name: id }, query: { limit: 500 } },
+        }),
       ),
   });
 }
 
-/** What would be wrong with one, and what it means for a pod, while somebody types: no change waits for it. */
-export function useCheck(kind: AssetKind, written: WrittenAsset | null) {
+/**
+ * Validates a draft and summarizes what each pod gets. The query key has no API path, so that saving does not wait for
+ * this query to be refetched.
+ */
+export function useCheck(kind: AssetKind, body: AssetBody | null) {
   return useQuery({
-    queryKey: ["check", kind.base, JSON.stringify(written)],
-    queryFn: () => unwrap(client.POST(at(kind, "/check"), { body: written as Body })),
-    enabled: written !== null,
-    placeholderData: (before) => before,
+    queryKey: ["check", kind.apiPath, JSON.stringify(body)],
+    queryFn: () => unwrap(client.POST(endpoint(kind, "/check"), { body: body as Body })),
+    enabled: body !== null,
+    placeholderData: (previous) => previous,
     staleTime: 0,
     retry: false,
   });
 }
 
 export function useCreate(kind: AssetKind) {
-  return useChange((written: WrittenAsset) => unwrap(client.POST(at(kind, ""), { body: written as Body })));
+  return useChange((body: AssetBody) => unwrap(client.POST(endpoint(kind, ""), { body: body as Body })));
 }
 
 export function useEdit(kind: AssetKind) {
-  return useChange(({ read, change }: { read: Asset; change: Partial<WrittenAsset> }) =>
-    unwrap(client.PATCH(at(kind, "/{name}"), { params: condition(read), body: change as Body })),
+  return useChange(({ asset, change }: { asset: Asset; change: Partial<AssetBody> }) =>
+    unwrap(
+      client.PATCH(endpoint(kind, "/{name}"), { params: conditionalParams(asset), body: change as Body }),
+    ),
   );
 }
 
 export function useDelete(kind: AssetKind) {
-  return useChange((read: Asset) => unwrap(client.DELETE(at(kind, "/{name}"), { params: condition(read) })));
+  return useChange((asset: Asset) =>
+    unwrap(client.DELETE(endpoint(kind, "/{name}"), { params: conditionalParams(asset) })),
+  );
 }
 
 export function useArchive(kind: AssetKind) {
-  return useChange(({ read, successor }: { read: Asset; successor: string | null }) =>
-    unwrap(client.POST(at(kind, "/{name}/archive"), { params: condition(read), body: { successor } })),
+  return useChange(({ asset, successor }: { asset: Asset; successor: string | null }) =>
+    unwrap(
+      client.POST(endpoint(kind, "/{name}/archive"), {
+        params: conditionalParams(asset),
+        body: { successor },
+      }),
+    ),
   );
 }
 
 export function useRestore(kind: AssetKind) {
-  return useChange((read: Asset) =>
-    unwrap(client.POST(at(kind, "/{name}/restore"), { params: condition(read) })),
+  return useChange((asset: Asset) =>
+    unwrap(client.POST(endpoint(kind, "/{name}/restore"), { params: conditionalParams(asset) })),
   );
 }
 
-/** By its id, whatever it is called now; and only as it was read. */
-function condition(read: Asset) {
-  return { path: { name: read.id }, header: ifMatch(read) };
+/** Addresses an asset by its id and, with If-Match, only in the revision that was loaded. */
+function conditionalParams(asset: Asset) {
+  return { path: { name: asset.id }, header: ifMatch(asset) };
 }

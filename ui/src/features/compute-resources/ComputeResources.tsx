@@ -7,11 +7,11 @@ export default function ComputeResources() {
     <AssetTable
       kind={COMPUTE_RESOURCES}
       title="Compute resources"
-      about="What runs can ask for by name. What a compute resource says wins over what a user asks."
+      about="Named hardware presets for runs. Their values override what users enter."
       columns={COLUMNS}
       none={{
         title: "No compute resources yet",
-        hint: "Name the compute that you offer, such as one GPU with 64 GiB of memory, and users choose it by its name.",
+        hint: "Create presets such as '1 GPU, 64 GiB' that users can pick by name.",
       }}
     />
   );

@@ -1,21 +1,21 @@
-/** The templates that name a compute resource. */
+/** Templates that reference a compute resource. */
 import { Anchor, Table } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { client, unwrap } from "../../api/client";
 import { Loading } from "../../shell/Loading";
 import { ProblemAlert } from "../../shell/Problem";
-import { NoUsers } from "../assets/Workloads";
+import { EmptyMessage } from "../assets/Workloads";
 
 export function Templates({ id }: { id: string }) {
   const path = "/api/v1/compute-resources/{name}/templates";
-  const found = useQuery({
+  const query = useQuery({
     queryKey: [path, id],
     queryFn: () => unwrap(client.GET(path, { params: { path: { name: id } } })),
   });
-  if (found.error) return <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />;
-  if (!found.data) return <Loading />;
-  if (found.data.length === 0) return <NoUsers text="No template names it." />;
+  if (query.error) return <ProblemAlert error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <Loading />;
+  if (query.data.length === 0) return <EmptyMessage text="Not used by any template." />;
   return (
     <Table fz="sm">
       <Table.Thead>
@@ -26,7 +26,7 @@ export function Templates({ id }: { id: string }) {
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody>
-        {found.data.map((template) => (
+        {query.data.map((template) => (
           <Table.Tr key={template.id}>
             <Table.Td>
               <Anchor component={Link} href={`/templates/${template.name}`} fz="inherit">

@@ -1,11 +1,11 @@
-/** The columns of the table, as seed 004 lists them, and a few more. */
+/** Columns of the compute resources table. */
 import { useOffers } from "../../api/capacities";
 import { FitsNow } from "../../offers/FitsNow";
 import type { Column } from "../../table/columns";
 import { AMOUNTS, DESCRIPTION, HISTORY, nameColumn, SCOPE, workloadsColumn } from "../assets/columns";
 import { COMPUTE_RESOURCES } from "../assets/kinds";
 import type { Asset } from "../assets/requests";
-import { UsersLink } from "../assets/UsersLink";
+import { UsageLink } from "../assets/UsageLink";
 import { Templates } from "./Templates";
 
 export const COLUMNS: Column<Asset>[] = [
@@ -29,15 +29,15 @@ export const COLUMNS: Column<Asset>[] = [
     kind: "number",
     align: "right",
     render: (item) => (
-      <UsersLink item={item} what="templates">
+      <UsageLink item={item} field="templates">
         <Templates id={item.id} />
-      </UsersLink>
+      </UsageLink>
     ),
   },
   ...HISTORY,
 ];
 
-/** All cells share one answer of the server; until it is there, the table stands without it. */
+/** All cells share one query. The table does not wait for it. */
 function OfferCell({ name }: { name: string }) {
   return <FitsNow offer={useOffers().data?.get(name)} />;
 }

@@ -7,11 +7,11 @@ export default function Templates() {
     <AssetTable
       kind={TEMPLATES}
       title="Templates"
-      about="What runs can begin with. What a user asks wins over what a template says."
+      about="Starting points for runs. Users can override any value."
       columns={COLUMNS}
       none={{
         title: "No templates yet",
-        hint: "Keep settings that people use again and again under a name, such as the variables and volumes of a training, and runs begin with them.",
+        hint: "Save common settings, such as variables and volumes, for runs to start from.",
       }}
     />
   );

@@ -1,4 +1,4 @@
-/** The columns of the table of templates. Limits are rarely looked at here, and wait until somebody chooses them. */
+/** Columns of the templates table. Limits are hidden by default, because templates rarely set them. */
 import { Anchor } from "@mantine/core";
 import { Link } from "wouter";
 import { type Column, NONE } from "../../table/columns";
@@ -6,7 +6,7 @@ import { AMOUNTS, DESCRIPTION, HISTORY, nameColumn, SCOPE, workloadsColumn } fro
 import { TEMPLATES } from "../assets/kinds";
 import type { Asset } from "../assets/requests";
 
-const USUAL = ["gpu_devices", "mem_request", "cpu_request"];
+const DEFAULT_AMOUNTS = ["gpu_devices", "mem_request", "cpu_request"];
 
 export const COLUMNS: Column<Asset>[] = [
   nameColumn(TEMPLATES, "Template"),
@@ -25,7 +25,7 @@ export const COLUMNS: Column<Asset>[] = [
         NONE
       ),
   },
-  ...AMOUNTS.map((column) => ({ ...column, isExtra: !USUAL.includes(column.key) })),
+  ...AMOUNTS.map((column) => ({ ...column, isExtra: !DEFAULT_AMOUNTS.includes(column.key) })),
   SCOPE,
   workloadsColumn(TEMPLATES),
   ...HISTORY,

@@ -1,4 +1,4 @@
-/** What a pod gets and what may kill it, in the server's sentences; and what is wrong, as a whole. */
+/** Summary of the resources and risks of each pod, followed by errors and warnings. */
 import { List, Stack, Text, ThemeIcon } from "@mantine/core";
 import { IconAlertTriangle, IconCheck, IconInfoCircle } from "@tabler/icons-react";
 import type { Schemas } from "../../api/client";
@@ -9,8 +9,8 @@ import { FindingList } from "../../shell/Problem";
 
 type Sentence = Schemas["Sentence"];
 
-const LOOKS: Record<string, { color: string; icon: typeof IconCheck; label: string }> = {
-  gets: { color: "teal", icon: IconCheck, label: "Gets" },
+const STYLES: Record<string, { color: string; icon: typeof IconCheck; label: string }> = {
+  gets: { color: "teal", icon: IconCheck, label: "Allocation" },
   risk: { color: "orange", icon: IconAlertTriangle, label: "Risk" },
   note: { color: "gray", icon: IconInfoCircle, label: "Note" },
 };
@@ -22,20 +22,20 @@ interface Props {
   isCurrent: boolean;
 }
 
-export function Meaning({ sentences, warnings, violations, isCurrent }: Props) {
+export function PodSummary({ sentences, warnings, violations, isCurrent }: Props) {
   return (
     <Stack gap="sm" aria-busy={!isCurrent}>
-      <Card title="What a pod gets" isStale={!isCurrent}>
-        <Sentences sentences={sentences} />
+      <Card title="What each pod gets" isStale={!isCurrent}>
+        <SentenceList sentences={sentences} />
         {sentences.length === 0 && (
           <Text size="sm" c="dimmed">
-            Nothing is said yet.
+            No values set yet.
           </Text>
         )}
       </Card>
       {violations.length > 0 && <ErrorCard findings={violations} />}
       {warnings.length > 0 && (
-        <Card title="Worth knowing">
+        <Card title="Warnings">
           <FindingList findings={warnings} />
         </Card>
       )}
@@ -43,7 +43,7 @@ export function Meaning({ sentences, warnings, violations, isCurrent }: Props) {
   );
 }
 
-export function Sentences({ sentences }: { sentences: Sentence[] }) {
+function SentenceList({ sentences }: { sentences: Sentence[] }) {
   return (
     <List
       spacing={8}
@@ -52,25 +52,25 @@ export function Sentences({ sentences }: { sentences: Sentence[] }) {
       styles={{ itemWrapper: { alignItems: "flex-start" } }}
       aria-live="polite"
     >
-      {sentences.map((told) => {
-        const look = LOOKS[told.kind] ?? LOOKS.note!;
+      {sentences.map((sentence) => {
+        const style = STYLES[sentence.kind] ?? STYLES.note!;
         return (
           <List.Item
-            key={told.path + told.text}
+            key={sentence.path + sentence.text}
             icon={
               <ThemeIcon
                 size={18}
                 radius="xl"
                 variant="light"
-                color={look.color}
+                color={style.color}
                 role="img"
-                aria-label={look.label}
+                aria-label={style.label}
               >
-                <look.icon size={12} />
+                <style.icon size={12} />
               </ThemeIcon>
             }
           >
-            {told.text}
+            {sentence.text}
           </List.Item>
         );
       })}

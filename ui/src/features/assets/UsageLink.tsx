@@ -1,4 +1,4 @@
-/** How many use it; a click lists them. */
+/** Number of workloads or templates that use an asset. A click lists them. */
 import { Anchor, ScrollArea } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import type { ReactNode } from "react";
@@ -7,15 +7,15 @@ import type { Asset } from "./requests";
 
 interface Props {
   item: Asset;
-  what: "workloads" | "templates";
-  /** The list, which is asked for once it is opened. */
+  field: "workloads" | "templates";
+  /** The list, loaded when the dialog opens. */
   children: ReactNode;
 }
 
-export function UsersLink({ item, what, children }: Props) {
+export function UsageLink({ item, field, children }: Props) {
   const [isOpen, { open, close }] = useDisclosure();
-  const count = item[what] ?? 0;
-  const title = what === "workloads" ? "Workloads" : "Templates";
+  const count = item[field] ?? 0;
+  const title = field === "workloads" ? "Workloads" : "Templates";
   return (
     <>
       <Anchor
@@ -23,12 +23,12 @@ export function UsersLink({ item, what, children }: Props) {
         type="button"
         fz="inherit"
         onClick={open}
-        aria-label={`${count} ${what} of ${item.name}`}
+        aria-label={`${count} ${field} using ${item.name}`}
       >
         {count}
       </Anchor>
       {isOpen && (
-        <Dialog onClose={close} size="lg" title={`${title} that use ${item.name}`}>
+        <Dialog onClose={close} size="lg" title={`${title} using ${item.name}`}>
           <ScrollArea.Autosize mah="60vh">{children}</ScrollArea.Autosize>
         </Dialog>
       )}
