@@ -1,4 +1,4 @@
-/** What can be done to a schedule, by whoever may: run it now, pause it, change its times, forget it. */
+/** Buttons to run, pause, edit or delete a schedule, for members of its project. */
 import { Text } from "@mantine/core";
 import { IconClock, IconPlayerPause, IconPlayerPlay, IconPlayerTrackNext } from "@tabler/icons-react";
 import { useState } from "react";
@@ -8,19 +8,19 @@ import { runAddress } from "../../shell/addresses";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
 import { notify, withNotice } from "../../shell/notices";
 import { useNavigate } from "../../shell/useNavigate";
+import { EditScheduleDialog } from "./EditScheduleDialog";
 import { type Schedule, useDeleteSchedule, usePause, useRunNow } from "./requests";
-import { TimesDialog } from "./TimesDialog";
 
 export function ScheduleActions({ item }: { item: Schedule }) {
-  const [asked, setAsked] = useState<"times" | "delete" | null>(null);
+  const [dialog, setDialog] = useState<"edit" | "delete" | null>(null);
   const navigate = useNavigate();
   const pausing = usePause();
   const running = useRunNow();
-  const close = () => setAsked(null);
+  const close = () => setDialog(null);
   if (!useMay()("member", item.scope)) {
     return (
       <Text size="xs" c="dimmed">
-        Only members of {item.scope} change it
+        Only members of {item.scope} can change it.
       </Text>
     );
   }
@@ -49,12 +49,12 @@ export function ScheduleActions({ item }: { item: Schedule }) {
       >
         {item.paused ? "Resume" : "Pause"}
       </ActionButton>
-      <ActionButton icon={IconClock} onClick={() => setAsked("times")}>
-        Change times
+      <ActionButton icon={IconClock} onClick={() => setDialog("edit")}>
+        Edit schedule
       </ActionButton>
-      <DangerButton onClick={() => setAsked("delete")}>Delete</DangerButton>
-      {asked === "times" && <TimesDialog item={item} onClose={close} />}
-      {asked === "delete" && <DeleteDialog item={item} onClose={close} />}
+      <DangerButton onClick={() => setDialog("delete")}>Delete</DangerButton>
+      {dialog === "edit" && <EditScheduleDialog item={item} onClose={close} />}
+      {dialog === "delete" && <DeleteDialog item={item} onClose={close} />}
     </>
   );
 }
@@ -67,9 +67,9 @@ function DeleteDialog({ item, onClose }: { item: Schedule; onClose: () => void }
       submitLabel="Delete"
       change={deleting}
       onClose={onClose}
-      onConfirm={() => deleting.mutate(item, withNotice(`Deleted the schedule ${item.name}`, onClose))}
+      onConfirm={() => deleting.mutate(item, withNotice(`Deleted schedule ${item.name}`, onClose))}
     >
-      Nothing more is submitted by it. Its runs stay.
+      No more runs will start on this schedule. Existing runs are kept.
     </ConfirmDialog>
   );
 }

@@ -1,4 +1,4 @@
-/** The table of schedules: what is submitted again and again. */
+/** Table of schedules. */
 import { Button } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
@@ -21,13 +21,13 @@ export default function Schedules() {
   return (
     <TablePage<Schedule>
       title="Schedules"
-      about="What is submitted again and again, planned anew each time as whoever wrote it."
+      about="Runs that start on a schedule, with the permissions of their owner."
       nouns="schedules"
       none={{
         title: "No schedules yet",
         hint: isMember
-          ? "Say a schedule in the form of a run, or at a terminal: fairlead run --schedule."
-          : "Schedules of your projects will stand here. Only members of a project make them.",
+          ? "Set a schedule in the New run form, or use fairlead run --schedule."
+          : "Schedules from your projects will appear here.",
       }}
       columns={COLUMNS}
       view={view}
@@ -43,7 +43,7 @@ export default function Schedules() {
           </Button>
         )
       }
-      // Another schedule, other dialogs.
+      // The key closes dialogs when another schedule is selected.
       selection={selected && <ScheduleActions key={selected.id} item={selected} />}
     />
   );

@@ -1,4 +1,4 @@
-/** The columns of the table of schedules. */
+/** Columns of the schedules table. */
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
 import { splitScope } from "../../api/scopes";
@@ -13,11 +13,17 @@ import type { Schedule } from "./requests";
 export const COLUMNS: Column<Schedule>[] = [
   {
     key: "name",
-    title: "Schedule",
+    title: "Name",
     width: 170,
     kind: "text",
     render: (item) => (
-      <Anchor component={Link} href={runsAddress(item)} fz="inherit" fw="inherit" title="Its runs">
+      <Anchor
+        component={Link}
+        href={runsAddress(item)}
+        fz="inherit"
+        fw="inherit"
+        title={`Runs of ${item.name}`}
+      >
         {item.name}
       </Anchor>
     ),
@@ -39,7 +45,7 @@ export const COLUMNS: Column<Schedule>[] = [
   },
   {
     key: "cron",
-    title: "Times",
+    title: "Schedule",
     width: 210,
     isUnsorted: true,
     render: (item) => (
@@ -55,14 +61,14 @@ export const COLUMNS: Column<Schedule>[] = [
   },
   {
     key: "next_at",
-    title: "Next",
+    title: "Next run",
     width: 125,
     kind: "time",
     render: (item) => (item.paused ? <Text c="dimmed">paused</Text> : <Time at={item.next_at} />),
   },
   {
     key: "last_at",
-    title: "Last",
+    title: "Last due",
     width: 125,
     kind: "time",
     render: (item) => <Time at={item.last_at} />,
@@ -92,7 +98,7 @@ export const COLUMNS: Column<Schedule>[] = [
   { ...UPDATED_AT, isExtra: true },
 ];
 
-/** The run of its last time, or why there is none. */
+/** The most recent run, or the reason why it could not start. */
 function LastRun({ item }: { item: Schedule }) {
   if (item.last_problem) {
     return (

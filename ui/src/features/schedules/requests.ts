@@ -1,50 +1,55 @@
-/** What is asked of the server about schedules. */
+/** API requests for schedules. */
 import { useChange } from "../../api/changes";
 import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
 import { splitScope } from "../../api/scopes";
 
 export const SCHEDULES = "/api/v1/schedules";
 const SCHEDULE = "/api/v1/projects/{project}/schedules/{name}";
-const SAID = ["id", "cron", "timezone", "missed", "overlap", "paused", "user"] as const;
+/** Fields that users set, as opposed to those that change when the schedule comes due. */
+const USER_FIELDS = ["id", "cron", "timezone", "missed", "overlap", "paused", "user"] as const;
 
 export type Schedule = Schemas["ScheduleRecord"];
-export type Times = Schemas["ScheduleChange"];
+type ScheduleChange = Schemas["ScheduleChange"];
 
 function pathOf({ scope, name }: Schedule) {
   return { project: splitScope(scope).name, name };
 }
 
 export function usePause() {
-  return useChange((read: Schedule) =>
+  return useChange((schedule: Schedule) =>
     unwrap(
-      client.POST(read.paused ? `${SCHEDULE}/resume` : `${SCHEDULE}/pause`, {
-        params: { path: pathOf(read) },
+      client.POST(schedule.paused ? `${SCHEDULE}/resume` : `${SCHEDULE}/pause`, {
+        params: { path: pathOf(schedule) },
       }),
     ),
   );
 }
 
 export function useRunNow() {
-  return useChange((read: Schedule) =>
-    unwrap(client.POST(`${SCHEDULE}/run`, { params: { path: pathOf(read) } })),
+  return useChange((schedule: Schedule) =>
+    unwrap(client.POST(`${SCHEDULE}/run`, { params: { path: pathOf(schedule) } })),
   );
 }
 
-export function useChangeTimes() {
-  return useChange(async ({ read, times }: { read: Schedule; times: Times }) =>
-    unwrap(client.PATCH(SCHEDULE, { params: await changeable(read), body: times })),
+export function useEditSchedule() {
+  return useChange(async ({ schedule, change }: { schedule: Schedule; change: ScheduleChange }) =>
+    unwrap(client.PATCH(SCHEDULE, { params: await conditionalParams(schedule), body: change })),
   );
 }
 
 export function useDeleteSchedule() {
-  return useChange(async (read: Schedule) =>
-    unwrap(client.DELETE(SCHEDULE, { params: await changeable(read) })),
+  return useChange(async (schedule: Schedule) =>
+    unwrap(client.DELETE(SCHEDULE, { params: await conditionalParams(schedule) })),
   );
 }
 
-/** Where a schedule is, on condition that people left it as it was read: that it came due is no matter. */
-async function changeable(read: Schedule) {
-  const path = pathOf(read);
-  const now = await unwrap(client.GET(SCHEDULE, { params: { path } }));
-  return { path, header: ifMatch(SAID.every((part) => now[part] === read[part]) ? now : read) };
+/**
+ * Path and If-Match of a change. It must fail if a user has edited the schedule since it was loaded, but not if the
+ * schedule only came due, which changes its revision too.
+ */
+async function conditionalParams(schedule: Schedule) {
+  const path = pathOf(schedule);
+  const current = await unwrap(client.GET(SCHEDULE, { params: { path } }));
+  const isUnedited = USER_FIELDS.every((field) => current[field] === schedule[field]);
+  return { path, header: ifMatch(isUnedited ? current : schedule) };
 }
