@@ -16,9 +16,9 @@ def open_place(page: Page, scope: str) -> Locator:
     return panel
 
 
-def ask(page: Page, deed: str) -> Locator:
+def ask(page: Page, permission: str) -> Locator:
     """The dialog of something that can be done with the place."""
-    page.get_by_role("toolbar").get_by_role("button", name=deed, exact=True).click()
+    page.get_by_role("toolbar").get_by_role("button", name=permission, exact=True).click()
     return page.get_by_role("dialog")
 
 
@@ -141,11 +141,11 @@ def test_a_place_with_a_plus_in_its_name_is_found_on_every_page(page: Page, site
     expect(page.get_by_role("meter", name="Runs of project/c+v")).to_have_attribute("aria-valuetext", "0 of 3")
     panel.get_by_role("link", name="Secrets").click()
     expect(page.get_by_role("combobox", name="Project")).to_have_value("c+v")
-    page.get_by_role("button", name="Set a secret").click()
+    page.get_by_role("button", name="Add secret").click()
     page.get_by_role("textbox", name="Name").fill("HF_TOKEN")
     page.get_by_role("textbox", name="Value").fill("s3cret")
     page.keyboard.press("Tab")
-    page.get_by_role("button", name="Set secret").click()
+    page.get_by_role("dialog").get_by_role("button", name="Add secret").click()
     expect(page.get_by_role("row", name="HF_TOKEN")).to_be_visible()
     page.goto("/secrets")
     expect(page.get_by_role("row", name="HF_TOKEN")).to_be_visible()

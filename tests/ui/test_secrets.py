@@ -24,16 +24,16 @@ def row(page: Page, name: str) -> Locator:
     return page.get_by_role("row").filter(has=page.get_by_role("cell", name=name, exact=True))
 
 
-def ask(page: Page, name: str, deed: str) -> Locator:
+def ask(page: Page, name: str, permission: str) -> Locator:
     """The dialog of something that can be done with a secret."""
     page.get_by_label(f"Select {name}", exact=True).check()
-    page.get_by_role("toolbar", name=f"Actions for {name}").get_by_role("button", name=deed).click()
+    page.get_by_role("toolbar", name=f"Actions for {name}").get_by_role("button", name=permission).click()
     return page.get_by_role("dialog")
 
 
 def test_a_secret_is_set_with_the_keyboard_and_replaced_and_its_value_never_shown(page: Page, site: Site) -> None:
     open_secrets(page)
-    page.get_by_role("button", name="Set a secret").press("Enter")
+    page.get_by_role("button", name="Add secret").press("Enter")
     dialog = page.get_by_role("dialog")
     name, value = dialog.get_by_role("textbox", name="Name"), dialog.get_by_role("textbox", name="Value")
     expect(name).to_be_focused()
@@ -45,9 +45,9 @@ def test_a_secret_is_set_with_the_keyboard_and_replaced_and_its_value_never_show
     page.keyboard.press("Enter")
     page.keyboard.type("not for your eyes")
     page.keyboard.press("Tab")
-    expect(dialog.get_by_role("switch", name="Show what I type")).to_be_focused()
+    expect(dialog.get_by_role("switch", name="Show value")).to_be_focused()
     with page.expect_request("**/secrets/DEPLOY_KEY") as sent:
-        dialog.get_by_role("button", name="Set secret").press("Enter")
+        dialog.get_by_role("button", name="Add secret").press("Enter")
     assert sent.value.post_data_json == {"value": "-----BEGIN\nnot for your eyes"}
     expect(row(page, "DEPLOY_KEY")).to_be_visible()
     expect(dialog).to_have_count(0)
@@ -65,15 +65,15 @@ def test_a_secret_is_set_with_the_keyboard_and_replaced_and_its_value_never_show
 def test_a_wrong_name_is_told_at_its_field_and_one_that_is_there_too(page: Page, site: Site) -> None:
     site.api("PUT", "/projects/default/secrets/TAKEN", {"value": "old"})
     open_secrets(page)
-    page.get_by_role("button", name="Set a secret").click()
+    page.get_by_role("button", name="Add secret").click()
     dialog = page.get_by_role("dialog")
     name = dialog.get_by_role("textbox", name="Name")
     dialog.get_by_role("textbox", name="Value").fill("new")
     name.fill("<b>name</b>")
-    dialog.get_by_role("button", name="Set secret").click()
-    expect(name).to_have_accessible_description(re.compile("Is no valid name: '<b>name</b>'. Use letters"))
+    dialog.get_by_role("button", name="Add secret").click()
+    expect(name).to_have_accessible_description(re.compile("'<b>name</b>' is not a valid name. Use letters"))
     name.fill("TAKEN")
-    expect(dialog.get_by_role("status")).to_have_text("It is there already: its value will be replaced.")
+    expect(dialog.get_by_role("status")).to_have_text("This secret already exists. Its value will be replaced.")
     expect(dialog.get_by_role("button", name="Replace value")).to_be_enabled()
     check_accessibility(page)
 
@@ -86,12 +86,12 @@ def test_what_names_a_secret_is_told_before_it_is_deleted(page: Page, site: Site
     site.make_resource("with-key", scope="cluster/local", requirements={"volumes": mounted})
     open_secrets(page)
     dialog = ask(page, "NAMED", "Delete")
-    named = dialog.get_by_role("list", name="Named by").get_by_role("listitem")
-    expect(named).to_have_text(["template downloading of platform", "compute resource with-key of cluster/local"])
+    named = dialog.get_by_role("list", name="Used by").get_by_role("listitem")
+    expect(named).to_have_text(["template downloading in platform", "compute resource with-key in cluster/local"])
     dialog.get_by_role("button", name="Cancel").click()
     page.get_by_label("Select NAMED", exact=True).uncheck()
     dialog = ask(page, "UNNAMED", "Delete")
-    expect(dialog.get_by_text("Nothing that you see names it.")).to_be_visible()
+    expect(dialog.get_by_text("Not used by anything you can see.")).to_be_visible()
     dialog.get_by_role("button", name="Delete").click()
     expect(row(page, "UNNAMED")).to_have_count(0)
 
@@ -121,5 +121,5 @@ def test_a_viewer_sees_names_alone(browsing: Browsing, site: Site) -> None:
     open_secrets(page)
     expect(row(page, "SEEN")).to_be_visible()
     expect(page.get_by_role("checkbox")).to_have_count(0)
-    expect(page.get_by_role("button", name="Set a secret")).to_have_count(0)
+    expect(page.get_by_role("button", name="Add secret")).to_have_count(0)
     check_accessibility(page)

@@ -2,7 +2,7 @@ import { List, Loader, Stack, Text } from "@mantine/core";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
 import { withNotice } from "../../shell/notices";
 import { ProblemAlert } from "../../shell/Problem";
-import { type Secret, useDeleteSecret, useUsers } from "./requests";
+import { type Secret, useDeleteSecret, useSecretUsers } from "./requests";
 
 interface Props {
   project: string;
@@ -10,7 +10,7 @@ interface Props {
   onClose: () => void;
 }
 
-/** A secret can go at any time, because one that leaked must; so what names it is told before. */
+/** Lists what still uses the secret. That does not block deletion, because a leaked secret must go at once. */
 export function DeleteDialog({ project, secret, onClose }: Props) {
   const deleting = useDeleteSecret(project);
   return (
@@ -19,40 +19,40 @@ export function DeleteDialog({ project, secret, onClose }: Props) {
       submitLabel="Delete"
       change={deleting}
       onClose={onClose}
-      onConfirm={() => deleting.mutate(secret, withNotice(`Deleted ${secret.name} of ${project}`, onClose))}
+      onConfirm={() => deleting.mutate(secret, withNotice(`Deleted ${secret.name} from ${project}`, onClose))}
     >
       <Stack gap="sm">
         <Text size="sm">
-          New runs of {project} that name it will be refused. Runs that have started keep its value.
+          New runs in {project} that use it will be rejected. Runs that have started keep its value.
         </Text>
-        <Users project={project} secret={secret.name} />
+        <SecretUsers project={project} secret={secret.name} />
       </Stack>
     </ConfirmDialog>
   );
 }
 
-function Users({ project, secret }: { project: string; secret: string }) {
-  const { users, isPending, error } = useUsers(project, secret);
-  if (error) return <ProblemAlert error={error} title="What names it cannot be told" />;
-  if (isPending) return <Loader size="xs" aria-label="Looking for what names it" />;
+function SecretUsers({ project, secret }: { project: string; secret: string }) {
+  const { users, isPending, error } = useSecretUsers(project, secret);
+  if (error) return <ProblemAlert error={error} title="Could not load what uses it" />;
+  if (isPending) return <Loader size="xs" aria-label="Loading what uses it" />;
   if (users.length === 0) {
     return (
       <Text size="sm" c="dimmed">
-        Nothing that you see names it.
+        Not used by anything you can see.
       </Text>
     );
   }
   return (
     <div>
       <Text size="sm" mb={4}>
-        Still named by:
+        Used by:
       </Text>
-      <List size="sm" aria-label="Named by">
+      <List size="sm" aria-label="Used by">
         {users.map((user) => (
           <List.Item key={`${user.kind} ${user.name} ${user.scope}`}>
             {user.kind} <b>{user.name}</b>{" "}
             <Text span c="dimmed">
-              of {user.scope}
+              in {user.scope}
             </Text>
           </List.Item>
         ))}

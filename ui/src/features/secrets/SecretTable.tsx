@@ -1,4 +1,4 @@
-/** The names of a project's secrets, with what can be done to the one that is selected. */
+/** Table of a project's secrets, with actions for the selected one. */
 import { Button, Group, Select } from "@mantine/core";
 import { IconFolder, IconPlus, IconRefresh } from "@tabler/icons-react";
 import { useState } from "react";
@@ -10,9 +10,9 @@ import { useView } from "../../table/views";
 import { COLUMNS } from "./columns";
 import { DeleteDialog } from "./DeleteDialog";
 import { SECRETS, type Secret } from "./requests";
-import { SetDialog } from "./SetDialog";
+import { SecretDialog } from "./SecretDialog";
 
-type Dialog = "set" | "replace" | "delete" | null;
+type Dialog = "add" | "replace" | "delete" | null;
 
 interface Props {
   project: string;
@@ -33,11 +33,11 @@ export function SecretTable({ project, projects, onChoose }: Props) {
     <>
       <TablePage<Secret>
         title="Secrets"
-        about="Values that runs need and nobody reads. A run with secrets: [HF_TOKEN] gets it as the variable HF_TOKEN."
+        about="Write-only values passed to runs as environment variables."
         nouns="secrets"
         none={{
           title: `${project} has no secrets yet`,
-          hint: "Set one, such as the token of a model hub. A run that names it gets its value, and nobody can read it here again.",
+          hint: "Add one, such as a model hub token, and reference it in runs by name.",
         }}
         columns={COLUMNS}
         view={view}
@@ -58,16 +58,18 @@ export function SecretTable({ project, projects, onChoose }: Props) {
               onChange={(next) => next && onChoose(next)}
             />
             {isMember && (
-              <Button leftSection={<IconPlus size={16} />} onClick={() => setDialog("set")}>
-                Set a secret
+              <Button leftSection={<IconPlus size={16} />} onClick={() => setDialog("add")}>
+                Add secret
               </Button>
             )}
           </Group>
         }
-        selection={<Actions onAsk={setDialog} />}
+        selection={<Actions onAction={setDialog} />}
       />
-      {dialog === "set" && <SetDialog project={project} onClose={close} />}
-      {selected && dialog === "replace" && <SetDialog project={project} read={selected} onClose={close} />}
+      {dialog === "add" && <SecretDialog project={project} onClose={close} />}
+      {selected && dialog === "replace" && (
+        <SecretDialog project={project} secret={selected} onClose={close} />
+      )}
       {selected && dialog === "delete" && (
         <DeleteDialog project={project} secret={selected} onClose={close} />
       )}
@@ -75,13 +77,13 @@ export function SecretTable({ project, projects, onChoose }: Props) {
   );
 }
 
-function Actions({ onAsk }: { onAsk: (dialog: Dialog) => void }) {
+function Actions({ onAction }: { onAction: (dialog: Dialog) => void }) {
   return (
     <>
-      <ActionButton icon={IconRefresh} onClick={() => onAsk("replace")}>
+      <ActionButton icon={IconRefresh} onClick={() => onAction("replace")}>
         Replace value
       </ActionButton>
-      <DangerButton onClick={() => onAsk("delete")}>Delete</DangerButton>
+      <DangerButton onClick={() => onAction("delete")}>Delete</DangerButton>
     </>
   );
 }

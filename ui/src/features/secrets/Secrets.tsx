@@ -1,4 +1,4 @@
-/** The secrets of the project that the address names, or else of the one that was looked at last. */
+/** Secrets of the project in the URL, or else of the project that was shown last. */
 import { useLocalStorage } from "@mantine/hooks";
 import { useEffect } from "react";
 import { Redirect, useLocation } from "wouter";
@@ -13,19 +13,19 @@ export default function Secrets() {
   const { project } = useNames<"project">();
   const [, go] = useLocation();
   const scopes = useScopes();
-  const [last, remember] = useLocalStorage<string | null>({
+  const [lastProject, setLastProject] = useLocalStorage<string | null>({
     key: "fairlead.project",
     defaultValue: null,
     getInitialValueInEffect: false,
   });
   useEffect(() => {
-    if (project) remember(project);
-  }, [project, remember]);
+    if (project) setLastProject(project);
+  }, [project, setLastProject]);
   if (scopes.error && !scopes.data) {
     return (
       <ProblemPage
         error={scopes.error}
-        title="The secrets cannot be shown"
+        title="Could not load secrets"
         onRetry={() => void scopes.refetch()}
       />
     );
@@ -34,7 +34,7 @@ export default function Secrets() {
   const projects = scopes.data
     .filter((record) => record.kind === "project")
     .map((record) => record.name)
-    .sort((one, other) => one.localeCompare(other));
+    .sort((left, right) => left.localeCompare(right));
   if (project) {
     return (
       <SecretTable
@@ -45,7 +45,7 @@ export default function Secrets() {
       />
     );
   }
-  const first = projects.find((name) => name === last) ?? projects[0];
+  const first = projects.find((name) => name === lastProject) ?? projects[0];
   if (first) return <Redirect to={secretsAddress(first)} replace />;
-  return <Page title="Secrets" about="Secrets live in projects, and you see none." />;
+  return <Page title="Secrets" about="Secrets belong to projects, and you can't see any project yet." />;
 }

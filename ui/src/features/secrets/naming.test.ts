@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { findMisleading, namesSecret } from "./naming";
+import { findInvalidName, usesSecret } from "./naming";
 
-describe("namesSecret", () => {
+describe("usesSecret", () => {
   it.each([
     [{ secrets: ["HF_TOKEN"] }, true],
     [{ secrets: ["HF_TOKEN_2"] }, false],
@@ -14,7 +14,7 @@ describe("namesSecret", () => {
     [null, false],
     [undefined, false],
   ])("in %j is %j", (requirements, expected) => {
-    expect(namesSecret(requirements, "HF_TOKEN")).toBe(expected);
+    expect(usesSecret(requirements, "HF_TOKEN")).toBe(expected);
   });
 });
 
@@ -26,6 +26,6 @@ it.each([
   [".", true],
   ["..", true],
   ["a/b", true],
-])("finds that the name %j would lead to another address: %j", (name, isWrong) => {
-  expect(findMisleading(name).map(({ path }) => path)).toEqual(isWrong ? ["name"] : []);
+])("reports whether the name %j would change the URL: %j", (name, isInvalid) => {
+  expect(findInvalidName(name).map(({ path }) => path)).toEqual(isInvalid ? ["name"] : []);
 });

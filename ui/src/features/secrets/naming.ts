@@ -1,30 +1,30 @@
-/** Names of secrets: where requirements name one, and which names have no address. */
+/** Finds references to a secret in requirements, and names that cannot be part of a URL. */
 import type { Finding } from "../../api/problems";
 
-interface Mounted {
+interface VolumeEntry {
   name?: string;
   volume_type?: string;
   spec?: { name?: string };
 }
 
-/** Whether requirements give a secret to a run, as a variable or as a file. */
-export function namesSecret(requirements: unknown, secret: string): boolean {
+/** Whether requirements pass a secret to a run, as a variable or a file. */
+export function usesSecret(requirements: unknown, secret: string): boolean {
   const { secrets = [], volumes = [] } = (requirements ?? {}) as {
     secrets?: string[];
-    volumes?: Mounted[] | Record<string, Mounted>;
+    volumes?: VolumeEntry[] | Record<string, VolumeEntry>;
   };
-  const mounted = Array.isArray(volumes)
+  const entries = Array.isArray(volumes)
     ? volumes
     : Object.entries(volumes).map(([name, volume]) => ({ name, ...volume }));
   return (
     secrets.includes(secret) ||
-    mounted.some((volume) => volume.volume_type === "secret" && (volume.spec?.name ?? volume.name) === secret)
+    entries.some((volume) => volume.volume_type === "secret" && (volume.spec?.name ?? volume.name) === secret)
   );
 }
 
-/** A name is part of the address: one that would lead elsewhere is never sent. The server checks the others. */
-export function findMisleading(name: string): Finding[] {
+/** Names that would change the URL they are part of are never sent. The server checks the others. */
+export function findInvalidName(name: string): Finding[] {
   if (!name.includes("/") && !/^\.{1,2}$/.test(name)) return [];
-  const hint = "use letters, digits, '_', '-' and '.', not beginning with a digit";
-  return [{ path: "name", rule: "name", message: `is no valid name: '${name}'`, hint }];
+  const hint = "use letters, digits, '_', '-' and '.', and do not start with a digit";
+  return [{ path: "name", rule: "name", message: `'${name}' is not a valid name`, hint }];
 }

@@ -1,22 +1,22 @@
-/** What is asked of the server about the secrets of a project. */
+/** API requests for the secrets of a project. */
 import { useChange } from "../../api/changes";
 import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
 import { useAll } from "../../api/lists";
 import { useEffectivePolicy } from "../../api/policies";
 import { ancestorsOf, useScopes } from "../../api/scopes";
 import { shortName } from "../../format/runs";
-import { namesSecret } from "./naming";
+import { usesSecret } from "./naming";
 
 export type Secret = Schemas["SecretName"];
 export const SECRETS = "/api/v1/projects/{project}/secrets";
 const SECRET = "/api/v1/projects/{project}/secrets/{name}";
 
-/** One that was read is replaced only as it was read. */
+/** Creates or replaces a secret. With `original`, it fails if someone else has replaced the secret since. */
 export function useSetSecret(project: string) {
-  return useChange(({ name, value, read }: { name: string; value: string; read?: Secret }) =>
+  return useChange(({ name, value, original }: { name: string; value: string; original?: Secret }) =>
     unwrap(
       client.PUT(SECRET, {
-        params: { path: { project, name }, header: read && ifMatch(read) },
+        params: { path: { project, name }, header: original && ifMatch(original) },
         body: { value },
       }),
     ),
@@ -24,45 +24,47 @@ export function useSetSecret(project: string) {
 }
 
 export function useDeleteSecret(project: string) {
-  return useChange((read: Secret) =>
-    unwrap(client.DELETE(SECRET, { params: { path: { project, name: read.name }, header: ifMatch(read) } })),
+  return useChange((secret: Secret) =>
+    unwrap(
+      client.DELETE(SECRET, { params: { path: { project, name: secret.name }, header: ifMatch(secret) } }),
+    ),
   );
 }
 
-export interface User {
+export interface SecretUser {
   kind: string;
   name: string;
   scope: string;
 }
 
-/** What names a secret, of what one sees: unfinished runs, templates, compute resources, defaults of policies. */
-export function useUsers(project: string, secret: string) {
-  const here = `project/${project}`;
+/** Everything visible that uses a secret: active runs, templates, compute resources and policy defaults. */
+export function useSecretUsers(project: string, secret: string) {
+  const projectScope = `project/${project}`;
   const scopes = useScopes();
-  const runs = useAll("/api/v1/projects/{project}/runs", { live: "true" }, { project });
+  const runs = useAll("/api/v1/projects/{project}/runs", { active: "true" }, { project });
   const templates = useAll("/api/v1/templates");
   const resources = useAll("/api/v1/compute-resources");
-  const policy = useEffectivePolicy(here);
-  const asked = [scopes, runs, templates, resources, policy];
-  const reach = [here, ...ancestorsOf(scopes.data ?? [], here)];
-  const saying = (kind: string, items: { name: string; scope: string; requirements: unknown }[] = []) =>
+  const policy = useEffectivePolicy(projectScope);
+  const queries = [scopes, runs, templates, resources, policy];
+  const scopesAbove = [projectScope, ...ancestorsOf(scopes.data ?? [], projectScope)];
+  const findUsers = (kind: string, items: { name: string; scope: string; requirements: unknown }[] = []) =>
     items
-      .filter((item) => reach.includes(item.scope) && namesSecret(item.requirements, secret))
-      .map(({ name, scope }): User => ({ kind, name, scope }));
-  const users: User[] = [
+      .filter((item) => scopesAbove.includes(item.scope) && usesSecret(item.requirements, secret))
+      .map(({ name, scope }): SecretUser => ({ kind, name, scope }));
+  const users: SecretUser[] = [
     ...(runs.data ?? [])
       .filter((run) => run.uses.includes(`secret/${secret}`))
       .map((run) => ({ kind: "run", name: shortName(run), scope: run.scope })),
-    ...saying("template", templates.data),
-    ...saying("compute resource", resources.data),
-    ...saying(
-      "defaults of the policy",
-      policy.data?.defaults.map((said) => ({ ...said, name: "" })),
+    ...findUsers("template", templates.data),
+    ...findUsers("compute resource", resources.data),
+    ...findUsers(
+      "policy defaults",
+      policy.data?.defaults.map((defaults) => ({ ...defaults, name: "" })),
     ),
   ];
   return {
     users,
-    isPending: asked.some((one) => one.isPending),
-    error: asked.find((one) => one.error)?.error ?? null,
+    isPending: queries.some((query) => query.isPending),
+    error: queries.find((query) => query.error)?.error ?? null,
   };
 }

@@ -1,52 +1,51 @@
-/** Sets a secret, or replaces the value of one. What it was is never shown. */
+/** Adds a secret, or replaces its value. The current value is never shown. */
 import { Stack, Switch, Text } from "@mantine/core";
 import { useState } from "react";
 import { useAll } from "../../api/lists";
 import { FormDialog } from "../../forms/FormDialog";
 import { TextArea, TextField } from "../../forms/TextField";
 import { withNotice } from "../../shell/notices";
-import { findMisleading } from "./naming";
+import { findInvalidName } from "./naming";
 import { SECRETS, type Secret, useSetSecret } from "./requests";
-import classes from "./SetDialog.module.css";
+import classes from "./SecretDialog.module.css";
 
 interface Props {
   project: string;
-  /** The one to replace; left out, a new one is named. */
-  read?: Secret;
+  /** The secret whose value to replace. Without it, the dialog adds a secret. */
+  secret?: Secret;
   onClose: () => void;
 }
 
-export function SetDialog({ project, read, onClose }: Props) {
-  const [name, setName] = useState(read?.name ?? "");
+export function SecretDialog({ project, secret, onClose }: Props) {
+  const [name, setName] = useState(secret?.name ?? "");
   const [value, setValue] = useState("");
-  const [misleading, setMisleading] = useState(findMisleading(""));
-  const present = useAll(SECRETS, {}, { project });
+  const [nameErrors, setNameErrors] = useState(findInvalidName(""));
+  const existing = useAll(SECRETS, {}, { project });
   const setting = useSetSecret(project);
-  const isThere = present.data?.some((secret) => secret.name === name.trim()) ?? false;
+  const exists = existing.data?.some((other) => other.name === name.trim()) ?? false;
   const save = () => {
-    const wrong = findMisleading(name.trim());
-    setMisleading(wrong);
-    if (wrong.length > 0) return;
+    const errors = findInvalidName(name.trim());
+    setNameErrors(errors);
+    if (errors.length > 0) return;
     setting.mutate(
-      { name: name.trim(), value, read },
-      withNotice(`Set ${name.trim()} in ${project}`, onClose),
+      { name: name.trim(), value, original: secret },
+      withNotice(`Saved ${name.trim()} in ${project}`, onClose),
     );
   };
   return (
     <FormDialog
-      title={read ? `Replace the value of ${read.name}` : `Set a secret of ${project}`}
-      submitLabel={read || isThere ? "Replace value" : "Set secret"}
+      title={secret ? `Replace value of ${secret.name}` : `Add secret to ${project}`}
+      submitLabel={secret || exists ? "Replace value" : "Add secret"}
       fields={["name", "value"]}
-      findings={misleading}
-      change={misleading.length > 0 ? undefined : setting}
+      findings={nameErrors}
+      change={nameErrors.length > 0 ? undefined : setting}
       onClose={onClose}
       onSubmit={save}
     >
-      {!read && <NameField value={name} onChange={setName} isThere={isThere} />}
-      <ValueField value={value} onChange={setValue} isFirst={read !== undefined} />
+      {!secret && <NameField value={name} onChange={setName} exists={exists} />}
+      <ValueField value={value} onChange={setValue} isFirst={secret !== undefined} />
       <Text size="sm" c="dimmed">
-        It cannot be read again: keep it elsewhere too. Runs that have started keep the value that they began
-        with.
+        You can't view the value later, so keep a copy. Runs that have started keep the value they have.
       </Text>
     </FormDialog>
   );
@@ -55,15 +54,15 @@ export function SetDialog({ project, read, onClose }: Props) {
 interface NameProps {
   value: string;
   onChange: (name: string) => void;
-  isThere: boolean;
+  exists: boolean;
 }
 
-function NameField({ value, onChange, isThere }: NameProps) {
+function NameField({ value, onChange, exists }: NameProps) {
   return (
     <Stack gap={4}>
       <TextField
         label="Name"
-        description="Also the name of the variable, such as HF_TOKEN"
+        description="Also the environment variable, e.g. HF_TOKEN"
         required
         data-autofocus
         spellCheck={false}
@@ -71,9 +70,9 @@ function NameField({ value, onChange, isThere }: NameProps) {
         onChange={onChange}
         path="name"
       />
-      {isThere && (
+      {exists && (
         <Text size="sm" role="status" c="light-dark(#a63c00, var(--mantine-color-orange-4))">
-          It is there already: its value will be replaced.
+          This secret already exists. Its value will be replaced.
         </Text>
       )}
     </Stack>
@@ -92,11 +91,11 @@ function ValueField({ value, onChange, isFirst }: ValueProps) {
     <Stack gap="xs">
       <TextArea
         label="Value"
-        description="Several lines are kept as they are"
+        description="May span several lines"
         required
         data-autofocus={isFirst || undefined}
         spellCheck={false}
-        // Not one that grows: that measures a hidden copy of what is typed, and leaves it in the page.
+        // No autosize: it would leave a hidden copy of the value in the page.
         rows={3}
         resize="vertical"
         classNames={{ input: isShown ? classes.value : `${classes.value} ${classes.hidden}` }}
@@ -106,7 +105,7 @@ function ValueField({ value, onChange, isFirst }: ValueProps) {
       />
       <Switch
         size="xs"
-        label="Show what I type"
+        label="Show value"
         checked={isShown}
         onChange={(event) => setShown(event.currentTarget.checked)}
       />
