@@ -64,7 +64,7 @@ def make_nodes(count: int) -> list[dict[str, Any]]:
             {"name": f"n-{number:04}", "cluster": "local", "runs": [], "others": number % 3, "taints": []}
             | {"group": "train" if gpus else "general", "gpu_type": "A100" if gpus else "", "capacity": has}
             | {"free": free, "requested": {name: held.get(name, "0") for name in has}, "labels": {"pool": "train"}}
-            | {"unschedulable": number % 50 == 1, "closed": number % 50 == 1}
+            | {"unschedulable": number % 50 == 1, "unavailable": number % 50 == 1}
         )
     return made
 
@@ -124,7 +124,7 @@ def test_fewer_fit_while_a_run_holds_the_machine_and_it_is_told_why(
 
 def test_the_page_of_a_compute_resource_tells_what_fits_on_each_cluster(page: Page, site: Site) -> None:
     page.goto("/compute-resources/vast")
-    expect(page.get_by_text("Fits now: cannot be told on edge; none on local: asks for 4000 CPU")).to_be_visible()
+    expect(page.get_by_text("Fits now: unknown on edge; none on local: asks for 4000 CPU")).to_be_visible()
     page.get_by_role("link", name="local", exact=True).click()
     expect(card(page, "Cluster local")).to_be_visible()
 
@@ -142,8 +142,8 @@ def test_a_cluster_that_is_not_reachable_says_its_trouble(page: Page, site: Site
     expect(edge).to_contain_text("not reachable")
     edge.click()
     [told] = [each for each in site.api("GET", "/capacity") if each["cluster"] == "edge"]
-    expect(page.get_by_role("alert")).to_contain_text(told["trouble"][1:])
-    expect(offer(page, "one-core").nth(1)).to_have_text("cannot be told")
+    expect(page.get_by_role("alert")).to_contain_text(told["error"][1:])
+    expect(offer(page, "one-core").nth(1)).to_have_text("unknown")
     expect(page.get_by_role("listbox", name="Nodes")).to_have_count(0)
     check_accessibility(page)
 
@@ -156,7 +156,7 @@ def test_a_project_has_the_cluster_and_the_compute_resources_that_it_can_choose(
     page.get_by_role("combobox", name="For project").click()
     page.get_by_role("option", name="shore").click()
     expect(card(page, "Cluster edge")).to_be_visible()
-    expect(offer(page, "by-the-sea").nth(1)).to_have_text("cannot be told")
+    expect(offer(page, "by-the-sea").nth(1)).to_have_text("unknown")
     expect(page).to_have_url(re.compile(r"project=shore"))
 
 

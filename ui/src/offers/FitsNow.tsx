@@ -1,17 +1,17 @@
-/** How many more of a compute resource fit now; why none does, and each cluster, for whoever looks closer. */
+/** How many more runs of a compute resource fit now. A tooltip has the number or the reason for each cluster. */
 import { Text, Tooltip } from "@mantine/core";
 import type { Offer, TotalOffer } from "../api/capacities";
 import { sentence } from "../format/sentences";
 import { NONE } from "../table/columns";
 
 interface Props {
-  /** Nothing while it is not known, and of what nobody offers: it may be archived. */
+  /** Undefined while loading, and for archived compute resources. */
   offer: Offer | TotalOffer | undefined;
 }
 
 export function FitsNow({ offer }: Props) {
   if (!offer) return NONE;
-  const detail = tellMore(offer);
+  const detail = describeOffer(offer);
   const text = (
     <Text span fz="inherit" className="number" c={offer.fits_now ? undefined : "dimmed"}>
       {showOffer(offer)}
@@ -20,7 +20,7 @@ export function FitsNow({ offer }: Props) {
   if (!detail) return text;
   return (
     <Tooltip label={detail} multiline maw={360} style={{ whiteSpace: "pre-line" }} events={EVENTS}>
-      {/* Reached by the keyboard because what it tells more is nowhere else. */}
+      {/* Focusable: only the tooltip has the details. */}
       <span tabIndex={0}>{text}</span>
     </Tooltip>
   );
@@ -28,17 +28,17 @@ export function FitsNow({ offer }: Props) {
 
 const EVENTS = { hover: true, focus: true, touch: true };
 
-/** "12 more", "1,000 or more", "none", "cannot be told". */
+/** "12 more", "1,000 or more", "none" or "unknown". */
 export function showOffer({ fits_now, more }: Offer): string {
-  if (fits_now === null) return "cannot be told";
+  if (fits_now === null) return "unknown";
   if (fits_now === 0) return "none";
   return more ? `${fits_now.toLocaleString("en")} or more` : `${fits_now.toLocaleString("en")} more`;
 }
 
-function tellMore(offer: Offer | TotalOffer): string {
+function describeOffer(offer: Offer | TotalOffer): string {
   const clusters = "clusters" in offer ? offer.clusters : [];
   if (clusters.length < 2) return offer.message && sentence(offer.message);
   return clusters
-    .map((one) => `${one.cluster}: ${showOffer(one)}${one.message && `: ${one.message}`}`)
+    .map((cluster) => `${cluster.cluster}: ${showOffer(cluster)}${cluster.message && `: ${cluster.message}`}`)
     .join("\n");
 }

@@ -1,4 +1,4 @@
-/** How many more of a compute resource fit now, cluster by cluster, in a line. */
+/** How many more runs of a compute resource fit now, per cluster, on cluster line. */
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
 import { useOffers } from "../api/capacities";
@@ -11,17 +11,17 @@ export function OfferLine({ name }: { name: string }) {
   return (
     <Text size="sm" component="div">
       Fits now:{" "}
-      {offer.clusters.map((one, at) => (
-        <span key={one.cluster}>
-          {at > 0 && "; "}
+      {offer.clusters.map((cluster, index) => (
+        <span key={cluster.cluster}>
+          {index > 0 && "; "}
           <Text span size="sm" fw={550} c="var(--mantine-color-text)" className="number">
-            {showOffer(one)}
+            {showOffer(cluster)}
           </Text>{" "}
           on{" "}
-          <Anchor component={Link} href={capacityAddress(one.cluster)} fz="inherit" underline="always">
-            {one.cluster}
+          <Anchor component={Link} href={capacityAddress(cluster.cluster)} fz="inherit" underline="always">
+            {cluster.cluster}
           </Anchor>
-          {one.message && `: ${one.message}`}
+          {cluster.message && `: ${cluster.message}`}
         </span>
       ))}
     </Text>
