@@ -13,29 +13,25 @@ function sum(...offers: Offer[]) {
 it.each([
   ["of one cluster", [offer(2)], { fits_now: 2, more: false, message: "" }],
   ["of two clusters", [offer(2), offer(3, { more: true })], { fits_now: 5, more: true }],
-  [
-    "of which one is unknown",
-    [offer(null, { message: "not reachable" }), offer(3)],
-    { fits_now: 3, message: "" },
-  ],
+  ["with one unknown", [offer(null, { message: "not reachable" }), offer(3)], { fits_now: 3, message: "" }],
   [
     "all unknown",
     [offer(null, { message: "not reachable" }), offer(null)],
     { fits_now: null, message: "not reachable" },
   ],
   ["all full", [offer(0, { message: "too few GPUs" }), offer(0)], { fits_now: 0, message: "too few GPUs" }],
-])("adds up offers %s", (_, offers, total) => {
+])("adds up counts %s", (_, offers, total) => {
   expect(sum(...offers)).toMatchObject(total);
 });
 
-it("keeps the offer of each cluster", () => {
+it("keeps the count of each cluster", () => {
   expect(sum(offer(2), offer(3))?.clusters.map(({ cluster, fits_now }) => [cluster, fits_now])).toEqual([
     ["cluster/c0", 2],
     ["cluster/c1", 3],
   ]);
 });
 
-it("adds up the same answer once", () => {
+it("computes the sum of a response once", () => {
   const capacities: Capacity[] = [];
   expect(sumUp(capacities)).toBe(sumUp(capacities));
 });

@@ -1,4 +1,4 @@
-/** What clusters have, what is free of it, and how many more of each compute resource fit there now. */
+/** Total and free capacity of clusters, and how many more runs of each compute resource fit now. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { client, type Schemas, unwrap } from "./client";
 
@@ -7,7 +7,7 @@ export type Pool = Schemas["Pool"];
 export type Offer = Schemas["Offer"];
 export type ClusterNode = Schemas["NodeView"];
 
-/** One over all clusters in sight: the sum, and what each of them says. */
+/** A compute resource across all visible clusters: the sum, and the count per cluster. */
 export interface TotalOffer extends Offer {
   clusters: (Offer & { cluster: string })[];
 }
@@ -16,21 +16,24 @@ const CAPACITY = "/api/v1/capacity";
 const NODES = "/api/v1/nodes";
 const OFFERS_EVERY_MS = 30_000;
 const WATCHED_EVERY_MS = 5_000;
-/** More nodes than these are some megabytes, and asked for less often. */
+/** A response with more nodes has several megabytes, so it is requested less often. */
 const MANY_NODES = 1_000;
 const MANY_EVERY_MS = 15_000;
 
-/** The clusters that one sees, or that of a project with the compute resources that it can choose. */
+/** All visible clusters, or the cluster of a project with the compute resources available to it. */
 export function useCapacity(project?: string) {
-  return useQuery({ ...ask(project), refetchInterval: WATCHED_EVERY_MS, placeholderData: keepPreviousData });
+  return useQuery({
+    ...capacityQuery(project),
+    refetchInterval: WATCHED_EVERY_MS,
+    placeholderData: keepPreviousData,
+  });
 }
 
-/** How many more of each compute resource fit now, by its name; with a project, of those that it can choose. */
+/** How many more runs of each compute resource fit now, by name. A project limits the list to those available to it. */
 export function useOffers(project?: string) {
-  return useQuery({ ...ask(project), refetchInterval: OFFERS_EVERY_MS, select: sumUp });
+  return useQuery({ ...capacityQuery(project), refetchInterval: OFFERS_EVERY_MS, select: sumUp });
 }
 
-/** The nodes of a cluster. */
 export function useNodes(cluster: string | null) {
   return useQuery({
     queryKey: [NODES, cluster],
@@ -41,31 +44,31 @@ export function useNodes(cluster: string | null) {
   });
 }
 
-function ask(project?: string) {
+function capacityQuery(project?: string) {
   return {
     queryKey: [CAPACITY, project ?? null],
     queryFn: () => unwrap(client.GET(CAPACITY, { params: { query: { project: project ?? null } } })),
   };
 }
 
-/** Each row of a table asks for it: the same answer is summed up once. */
-const summed = new WeakMap<Capacity[], Map<string, TotalOffer>>();
+/** Every table row needs the sums, so they are computed once per response. */
+const sums = new WeakMap<Capacity[], Map<string, TotalOffer>>();
 
 export function sumUp(capacities: Capacity[]): Map<string, TotalOffer> {
-  const found = summed.get(capacities) ?? new Map<string, TotalOffer>();
-  if (summed.has(capacities)) return found;
-  summed.set(capacities, found);
+  const totals = sums.get(capacities) ?? new Map<string, TotalOffer>();
+  if (sums.has(capacities)) return totals;
+  sums.set(capacities, totals);
   for (const { cluster, compute_resources } of capacities) {
     for (const offer of compute_resources) {
-      const before = found.get(offer.name);
+      const before = totals.get(offer.name);
       const clusters = [...(before?.clusters ?? []), { ...offer, cluster }];
-      found.set(offer.name, before ? add(before, offer, clusters) : { ...offer, clusters });
+      totals.set(offer.name, before ? add(before, offer, clusters) : { ...offer, clusters });
     }
   }
-  return found;
+  return totals;
 }
 
-/** Where nobody can tell of one cluster, what the others have is still known. */
+/** If the count of one cluster is unknown, the sum covers the others. */
 function add(before: TotalOffer, offer: Offer, clusters: TotalOffer["clusters"]): TotalOffer {
   const known = [before.fits_now, offer.fits_now].filter((count) => count !== null);
   const fits_now = known.length > 0 ? known.reduce((sum, count) => sum + count, 0) : null;

@@ -1,48 +1,49 @@
-/** Changes of what the server keeps. */
+/** Mutations of data on the server. */
 import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef } from "react";
-import { isRunList, readRunLists } from "./runLists";
+import { isRunList, refetchRunLists } from "./runLists";
 
-interface Then<Output> {
+interface Callbacks<Output> {
   onSuccess?: (output: Output) => void;
   onSettled?: () => void;
 }
 
 /**
- * A change, after which all that was read of the server is read again: the keys of those queries begin with its
- * addresses. `onSaved` comes before that, for what must no longer be asked for.
+ * A mutation that invalidates all queries whose key begins with an API path. `onSaved` runs before that, to remove
+ * queries that would fail now.
  */
 export function useChange<Input, Output>(
   mutationFn: (input: Input) => Promise<Output>,
   onSaved?: (output: Output, queries: QueryClient) => void,
 ) {
   const queries = useQueryClient();
-  // A second click comes before the button is seen to be busy.
-  const isUnderWay = useRef(false);
+  // A double click arrives before React has disabled the button.
+  const isPending = useRef(false);
   const { mutateAsync, ...change } = useMutation({
     mutationFn,
     onSuccess: (output) => {
       onSaved?.(output, queries);
       return Promise.all([
-        readRunLists(queries),
+        refetchRunLists(queries),
         queries.invalidateQueries({
           predicate: ({ queryKey }) => String(queryKey[0]).startsWith("/api/v1/") && !isRunList(queryKey),
         }),
       ]);
     },
-    // Tokens and values of secrets are among them: none is in the memory of the page any longer than it is looked at.
+    // Inputs and outputs can be tokens or secrets, so they must not stay in the cache.
     gcTime: 0,
   });
-  /** What is wrong when it fails is in `error`. */
-  const mutate = (input: Input, then: Then<Output> = {}) => {
-    if (isUnderWay.current) return;
-    isUnderWay.current = true;
-    // Not by TanStack's own callbacks: it forgets them with the dialog, whose row is gone once the list is read again.
+  /** Sets `error` if the request fails. */
+  const mutate = (input: Input, callbacks: Callbacks<Output> = {}) => {
+    if (isPending.current) return;
+    isPending.current = true;
+    // TanStack drops its own callbacks when the component unmounts, and the dialog unmounts with its table row as soon
+    // as the list is refetched.
     void mutateAsync(input)
-      .then(then.onSuccess, () => undefined)
+      .then(callbacks.onSuccess, () => undefined)
       .finally(() => {
-        isUnderWay.current = false;
-        then.onSettled?.();
+        isPending.current = false;
+        callbacks.onSettled?.();
       });
   };
   return { ...change, mutate };

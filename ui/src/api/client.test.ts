@@ -19,8 +19,8 @@ afterEach(() => {
   connected.set(true);
 });
 
-async function failureOf(asked: Promise<{ data?: unknown }>): Promise<unknown> {
-  return unwrap(asked).then(
+async function failureOf(response: Promise<{ data?: unknown }>): Promise<unknown> {
+  return unwrap(response).then(
     () => undefined,
     (error) => error,
   );
@@ -34,7 +34,7 @@ it.each([
   expect(ifMatch(record)).toEqual({ "If-Match": tag });
 });
 
-describe("answers", () => {
+describe("responses", () => {
   it("are returned as data", async () => {
     stubFetch(() => jsonResponse({ user: "ada" }));
     expect(await unwrap(client.GET("/api/v1/me"))).toEqual({ user: "ada" });
@@ -64,7 +64,7 @@ describe("answers", () => {
     expect(expired.get()).toBe(isExpired);
   });
 
-  it("that do not come mean that the server is unreachable", async () => {
+  it("that never arrive mean that the server is unreachable", async () => {
     stubFetch(() => Promise.reject(new TypeError("Failed to fetch")));
     expect(await failureOf(client.GET("/api/v1/me"))).toBeInstanceOf(Unreachable);
     expect(connected.get()).toBe(false);

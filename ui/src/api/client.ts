@@ -1,19 +1,18 @@
-/** The one way to the server: typed by its own description, failing with its own words. */
+/** The API client, typed by the OpenAPI schema. Failed requests throw the problem that the server reports. */
 import createClient from "openapi-fetch";
-import { noteAnswer, noteSilence } from "./connection";
+import { markConnected, markDisconnected } from "./connection";
 import { addKey, forgetKey } from "./idempotency";
 import { readProblem, Unreachable } from "./problems";
 import type { components, paths } from "./schema";
-import { noteExpiry } from "./sessions";
+import { markExpired } from "./sessions";
 
 export type Schemas = components["schemas"];
 
-/** After so long a server that says nothing is one that is gone. */
-const PATIENCE_MS = 20_000;
+const TIMEOUT_MS = 20_000;
 
 export const client = createClient<paths>({
   baseUrl: window.location.origin,
-  fetch: (request) => fetch(request, { signal: AbortSignal.timeout(PATIENCE_MS) }),
+  fetch: (request) => fetch(request, { signal: AbortSignal.timeout(TIMEOUT_MS) }),
 });
 
 client.use({
@@ -21,26 +20,26 @@ client.use({
     await addKey(request);
   },
   async onResponse({ request, response, schemaPath }) {
-    noteAnswer();
+    markConnected();
     forgetKey(request);
     if (response.ok) return;
-    // Whoever tries to sign in is told there; everywhere else a 401 means that the session is over.
-    if (response.status === 401 && schemaPath !== "/api/v1/sessions") noteExpiry();
+    // The sign-in form shows its own 401. Everywhere else a 401 means that the session has expired.
+    if (response.status === 401 && schemaPath !== "/api/v1/sessions") markExpired();
     throw await readProblem(response);
   },
   onError() {
-    noteSilence();
+    markDisconnected();
     return new Unreachable();
   },
 });
 
-/** What an answer says. Failures were thrown before. */
-export async function unwrap<T>(asked: Promise<{ data?: T }>): Promise<T> {
-  return (await asked).data as T;
+/** The body of a response. The client has already thrown failures. */
+export async function unwrap<T>(response: Promise<{ data?: T }>): Promise<T> {
+  return (await response).data as T;
 }
 
-/** The condition of a change: that the record is still as it was read. */
+/** The header that makes a change fail if the record was changed after it was read. */
 export function ifMatch(record: { revision: number; id?: string }): { "If-Match": string } {
-  const tail = record.id ? `-${record.id.slice(-8)}` : "";
-  return { "If-Match": `"${record.revision}${tail}"` };
+  const suffix = record.id ? `-${record.id.slice(-8)}` : "";
+  return { "If-Match": `"${record.revision}${suffix}"` };
 }

@@ -1,26 +1,26 @@
-/** Whether the server answers; while it does not, we ask until it does. */
+/** Whether the server responds. While it does not, its health check is polled. */
 import { createStore } from "./stores";
 
-const EVERY_MS = 1500;
+const INTERVAL_MS = 1500;
 
 export const connected = createStore(true);
-let asking: ReturnType<typeof setTimeout> | undefined;
+let timer: ReturnType<typeof setTimeout> | undefined;
 
-export function noteAnswer(): void {
+export function markConnected(): void {
   connected.set(true);
 }
 
-export function noteSilence(): void {
+export function markDisconnected(): void {
   connected.set(false);
-  if (asking === undefined) asking = setTimeout(ask, EVERY_MS);
+  if (timer === undefined) timer = setTimeout(checkHealth, INTERVAL_MS);
 }
 
-async function ask(): Promise<void> {
+async function checkHealth(): Promise<void> {
   try {
     await fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(5000) });
-    asking = undefined;
-    noteAnswer();
+    timer = undefined;
+    markConnected();
   } catch {
-    asking = setTimeout(ask, EVERY_MS);
+    timer = setTimeout(checkHealth, INTERVAL_MS);
   }
 }

@@ -1,4 +1,4 @@
-/** Who is signed in, and what they may do where. */
+/** The current user and their roles. */
 import { useQuery } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import { ancestorsOf, useScopes } from "./scopes";
@@ -11,25 +11,25 @@ export function useMe() {
 
 type Role = "admin" | "editor" | "member" | "viewer";
 
-/** Whether somebody offers anywhere; where exactly, a form asks. */
+/** Whether the user is an editor or administrator of any scope. Forms check the scope itself. */
 export function useIsEditor(): boolean {
-  return useMe().data?.roles.some((held) => held.role === "admin" || held.role === "editor") ?? false;
+  return useMe().data?.roles.some((grant) => grant.role === "admin" || grant.role === "editor") ?? false;
 }
 
-/** Tells whether somebody has one of the roles at a scope or above it. The server has the last word. */
+/** Returns a check whether the user has a role in a scope or above it. The server enforces the roles. */
 export function useMay(): (role: Exclude<Role, "viewer">, scope: string) => boolean {
   const me = useMe();
   const scopes = useScopes();
   return (role, scope) => {
     if (!me.data) return false;
-    const reach = [scope, ...ancestorsOf(scopes.data ?? [], scope), "platform"];
+    const path = [scope, ...ancestorsOf(scopes.data ?? [], scope), "platform"];
     return me.data.roles.some(
-      (held) => reach.includes(held.scope ?? "") && (held.role === role || held.role === "admin"),
+      (grant) => path.includes(grant.scope ?? "") && (grant.role === role || grant.role === "admin"),
     );
   };
 }
 
-/** The projects in which somebody may submit runs, by name; undefined until it is known. */
+/** The names of the projects where the user can submit runs; undefined while loading. */
 export function useOwnProjects(): string[] | undefined {
   const may = useMay();
   const scopes = useScopes();

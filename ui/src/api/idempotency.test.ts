@@ -8,7 +8,7 @@ async function keyOf(body: string, path = "/api/v1/runs", method = "POST"): Prom
 }
 
 describe("addKey", () => {
-  it("gives the same request the same key until it is answered", async () => {
+  it("gives the same request the same key until it has a response", async () => {
     const request = new Request("https://fairlead.test/api/v1/tokens", { method: "POST", body: "a" });
     await addKey(request);
     const key = request.headers.get("Idempotency-Key");

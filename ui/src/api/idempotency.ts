@@ -1,27 +1,28 @@
-/** Keys with which the server does a thing once, even where it is asked again because no answer came. */
+/** Idempotency keys: a request that is repeated because its response was lost takes effect once. */
 
-/** What is looked at, and changes nothing. */
-const HARMLESS = /\/(check|validate|preview|sessions)$/;
+/** POST requests that change nothing. */
+const READ_ONLY = /\/(check|validate|preview|sessions)$/;
 
-const waiting = new Map<string, string>();
+/** Keys of requests without a response, by fingerprint. */
+const keys = new Map<string, string>();
 
-/** Give a request that makes something the key of the same request before it, where that was never answered. */
+/** Adds an idempotency key. An identical request without a response so far has the same key. */
 export async function addKey(request: Request): Promise<void> {
-  if (request.method !== "POST" || HARMLESS.test(new URL(request.url).pathname)) return;
-  const asked = await describe(request);
-  const key = waiting.get(asked) ?? crypto.randomUUID();
-  waiting.set(asked, key);
+  if (request.method !== "POST" || READ_ONLY.test(new URL(request.url).pathname)) return;
+  const fingerprint = await computeFingerprint(request);
+  const key = keys.get(fingerprint) ?? crypto.randomUUID();
+  keys.set(fingerprint, key);
   request.headers.set("Idempotency-Key", key);
 }
 
-/** There is an answer: the same request is another one from now on. */
+/** Called after a response: an identical request gets a new key from now on. */
 export function forgetKey(request: Request): void {
   const key = request.headers.get("Idempotency-Key");
-  for (const [asked, known] of waiting) if (known === key) waiting.delete(asked);
+  for (const [fingerprint, known] of keys) if (known === key) keys.delete(fingerprint);
 }
 
-/** A request, without keeping what it says: it may be a secret. */
-async function describe(request: Request): Promise<string> {
+/** Identifies a request by URL and checksum, because its body may contain a secret. */
+async function computeFingerprint(request: Request): Promise<string> {
   const body = await request.clone().arrayBuffer();
   let sum = 0;
   for (const byte of new Uint8Array(body)) sum = (Math.imul(sum, 31) + byte) | 0;

@@ -4,7 +4,7 @@ import { firstPage, loadPage } from "./lists";
 
 describe("firstPage", () => {
   it.each(["state=failed&sort=-created_at", new URLSearchParams("state=failed&sort=-created_at")])(
-    "adds a limit and asks for the total",
+    "adds a limit and requests the total",
     (query) => {
       expect(Object.fromEntries(firstPage(query))).toEqual({
         state: "failed",
@@ -17,7 +17,7 @@ describe("firstPage", () => {
   );
 });
 
-it("sends parameters of the path and filters as they are", async () => {
+it("sends path parameters and filters unchanged", async () => {
   const addresses = stubFetch(() => jsonResponse({ items: [], next_cursor: null, total: 0 }));
   const query = new URLSearchParams([
     ["mem_request", ">=64Gi"],

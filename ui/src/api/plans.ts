@@ -1,32 +1,32 @@
-/** Plans: what was decided for a request, as the server tells it everywhere. */
+/** Plans: the resolved settings of a run request. */
 import type { Schemas } from "./client";
 import type { Finding } from "./problems";
 
 export interface Source {
-  layer: "platform" | "policy" | "template" | "user" | "compute_resource" | "imposed";
+  layer: "platform" | "policy" | "template" | "user" | "compute_resource" | "enforced";
   name: string | null;
   scope: string | null;
   revision: number | null;
 }
 
-export interface Said {
+export interface SourcedValue {
   value: unknown;
   source: Source;
 }
 
-/** One value: who set it, whom it overrode, the strongest first, and with whose it was combined. */
-export interface Setting extends Said {
+/** A resolved value with its source, the values it overrides (strongest first) and those it was combined with. */
+export interface Setting extends SourcedValue {
   path: string;
-  overrode: Said[];
-  combined?: Said[];
-  why?: string | null;
+  overridden: SourcedValue[];
+  combined?: SourcedValue[];
+  reason?: string | null;
 }
 
 export type Fit = Schemas["Fit"];
 export type Suggestion = Schemas["Suggestion"];
 export type Verdict = "now" | "later" | "never" | "unknown";
 export type Manifest = { kind: string; metadata: { name: string } } & Record<string, unknown>;
-export type Warning = Finding & { asked?: Said };
+export type Warning = Finding & { requested?: SourcedValue };
 
 export interface Plan {
   settings: Setting[];

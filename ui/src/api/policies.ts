@@ -1,4 +1,4 @@
-/** What holds at a scope, with the scope that each part comes from. */
+/** The effective policy of a scope, with the source of each part. */
 import { useQuery } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import { splitScope } from "./scopes";

@@ -1,4 +1,4 @@
-/** What can go wrong, as the server tells it (RFC 9457), or because it is not there. */
+/** Errors of API requests: problem details (RFC 9457), or a server that does not respond. */
 import type { Schemas } from "./client";
 
 export type Finding = Pick<Schemas["Finding"], "path" | "rule" | "message"> & Partial<Schemas["Finding"]>;
@@ -12,7 +12,7 @@ export class ProblemError extends Error {
 
 export class Unreachable extends Error {
   constructor() {
-    super("The server does not answer.");
+    super("The server is not responding.");
   }
 }
 
@@ -22,11 +22,11 @@ export async function readProblem(response: Response): Promise<Error> {
   return new ProblemError({
     status: response.status,
     code: "http",
-    detail: `The server answered with status ${response.status}.`,
+    detail: `The server returned status ${response.status}.`,
   });
 }
 
-/** Whether an error is a problem with this code. */
+/** Whether an error is a problem, optionally with this code. */
 export function isProblem(error: unknown, code?: string): error is ProblemError {
   return error instanceof ProblemError && (code === undefined || error.problem.code === code);
 }

@@ -11,7 +11,7 @@ const OLDER = "2024-04-01T00:00:00Z";
 
 let queries: QueryClient;
 let feed: Feed;
-let reads: ReturnType<typeof vi.spyOn>;
+let refetches: ReturnType<typeof vi.spyOn>;
 
 /** Shows a list of runs, as the table does. */
 function show(key: readonly unknown[], runs: Run[], next_cursor: string | null = null): void {
@@ -26,10 +26,10 @@ function statesIn(key: readonly unknown[]): string[] {
   return data.pages.flatMap((page) => page.items.map(({ id, state }) => `${id} ${state}`));
 }
 
-/** How often lists were read again so far, once all pauses are over. */
-function countReads(): number {
+/** How often lists were refetched so far, including pending refetches. */
+function countRefetches(): number {
   vi.advanceTimersByTime(1000);
-  return reads.mock.calls.filter(([filters]: unknown[]) => (filters as { exact?: boolean }).exact).length;
+  return refetches.mock.calls.filter(([filters]: unknown[]) => (filters as { exact?: boolean }).exact).length;
 }
 
 beforeEach(() => {
@@ -37,7 +37,7 @@ beforeEach(() => {
   FakeEventSource.install();
   stubFetch(() => jsonResponse({ user: "ada", roles: [] }));
   queries = new QueryClient();
-  reads = vi.spyOn(queries, "invalidateQueries").mockResolvedValue();
+  refetches = vi.spyOn(queries, "invalidateQueries").mockResolvedValue();
   feed = new Feed(queries);
   feed.open();
   FakeEventSource.last.send("ready", {});
@@ -51,11 +51,11 @@ afterEach(() => {
 });
 
 describe("a run that changed", () => {
-  it("is replaced in the list without reading it again", () => {
+  it("is replaced in the list without a refetch", () => {
     show(NEWEST_FIRST, [makeRun({ id: "a", state: "queued", revision: 1 })]);
     FakeEventSource.last.send("run", makeRun({ id: "a", state: "running", revision: 2 }));
     expect(statesIn(NEWEST_FIRST)).toEqual(["a running"]);
-    expect(countReads()).toBe(0);
+    expect(countRefetches()).toBe(0);
   });
 
   it("is not replaced by an older revision", () => {
@@ -66,7 +66,7 @@ describe("a run that changed", () => {
     expect(queries.getQueryData<Run>([RUN, "a"])?.state).toBe("completed");
   });
 
-  it("is replaced on its own page, if that was read", () => {
+  it("is replaced on its own page, if that was loaded", () => {
     queries.setQueryData([RUN, "a"], makeRun({ id: "a", revision: 1 }));
     FakeEventSource.last.send("run", makeRun({ id: "a", state: "failed", revision: 2 }));
     FakeEventSource.last.send("run", makeRun({ id: "b", state: "failed", revision: 2 }));
@@ -74,10 +74,10 @@ describe("a run that changed", () => {
     expect(queries.getQueryData([RUN, "b"])).toBeUndefined();
   });
 
-  it("makes everything else that is known of the run be read again", () => {
+  it("refetches all other data of the run", () => {
     queries.setQueryData([RUN, "a"], makeRun({ id: "a", revision: 1 }));
     FakeEventSource.last.send("run", makeRun({ id: "a", revision: 2 }));
-    const { predicate } = reads.mock.calls[0]![0] as {
+    const { predicate } = refetches.mock.calls[0]![0] as {
       predicate: (query: { queryKey: unknown[] }) => boolean;
     };
     const keys = [
@@ -89,48 +89,48 @@ describe("a run that changed", () => {
     expect(keys.map((queryKey) => predicate({ queryKey }))).toEqual([true, false, false, false]);
   });
 
-  it("leaves a list whose filter it no longer matches, which is then read again", () => {
-    const live = ["/api/v1/runs", {}, "live=true&sort=-created_at"];
-    show(live, [makeRun({ id: "a" }), makeRun({ id: "b" })]);
-    FakeEventSource.last.send("run", makeRun({ id: "a", live: false, state: "completed", revision: 2 }));
-    expect(statesIn(live)).toEqual(["b running"]);
-    expect(countReads()).toBe(1);
+  it("leaves a list whose filter it no longer matches, which is then refetched", () => {
+    const active = ["/api/v1/runs", {}, "active=true&sort=-created_at"];
+    show(active, [makeRun({ id: "a" }), makeRun({ id: "b" })]);
+    FakeEventSource.last.send("run", makeRun({ id: "a", active: false, state: "completed", revision: 2 }));
+    expect(statesIn(active)).toEqual(["b running"]);
+    expect(countRefetches()).toBe(1);
   });
 
-  it("makes a list that is sorted by state be read again", () => {
+  it("refetches a list that is sorted by state", () => {
     const sorted = ["/api/v1/runs", {}, "sort=state"];
     show(sorted, [makeRun({ id: "a" })]);
     FakeEventSource.last.send("run", makeRun({ id: "a", state: "failed", revision: 2 }));
-    expect(countReads()).toBe(1);
+    expect(countRefetches()).toBe(1);
   });
 });
 
-describe("a run that is new", () => {
-  it("makes the list be read again", () => {
+describe("a new run", () => {
+  it("refetches the list", () => {
     show(NEWEST_FIRST, []);
     FakeEventSource.last.send("run", makeRun({ id: "a" }));
-    expect(countReads()).toBe(1);
+    expect(countRefetches()).toBe(1);
   });
 
-  it("changes nothing in a list that rules it out", () => {
+  it("changes nothing in a list that excludes it", () => {
     show(["/api/v1/runs", {}, "state=failed"], []);
     FakeEventSource.last.send("run", makeRun({ id: "a", state: "running" }));
-    expect(countReads()).toBe(0);
+    expect(countRefetches()).toBe(0);
   });
 
   it("changes nothing in a list whose loaded part ends above it", () => {
     show(NEWEST_FIRST, [makeRun({ id: "a", created_at: OLD })], "more");
     FakeEventSource.last.send("run", makeRun({ id: "b", created_at: OLDER }));
-    expect(countReads()).toBe(0);
+    expect(countRefetches()).toBe(0);
   });
 
-  it("makes lists be read once a second at most", () => {
+  it("refetches lists at most once per second", () => {
     show(NEWEST_FIRST, []);
     for (let number = 0; number < 50; number++)
       FakeEventSource.last.send("run", makeRun({ id: `r${number}` }));
-    expect(countReads()).toBe(1);
+    expect(countRefetches()).toBe(1);
     FakeEventSource.last.send("many", {});
-    expect(countReads()).toBe(2);
+    expect(countRefetches()).toBe(2);
   });
 });
 
@@ -138,25 +138,25 @@ it("removes a run that was deleted from all lists", () => {
   show(NEWEST_FIRST, [makeRun({ id: "a" }), makeRun({ id: "b" })]);
   FakeEventSource.last.send("gone", { id: "a" });
   expect(statesIn(NEWEST_FIRST)).toEqual(["b running"]);
-  expect(reads).toHaveBeenCalledWith({ queryKey: [RUN, "a"], exact: true });
+  expect(refetches).toHaveBeenCalledWith({ queryKey: [RUN, "a"], exact: true });
 });
 
 describe("the connection", () => {
-  it("reads lists again when it is restored, but not when it is first made", () => {
+  it("refetches lists when it is restored, but not when it is first established", () => {
     show(NEWEST_FIRST, []);
-    expect(countReads()).toBe(0);
+    expect(countRefetches()).toBe(0);
     FakeEventSource.last.send("ready", {});
-    expect(countReads()).toBe(1);
+    expect(countRefetches()).toBe(1);
   });
 
-  it("is left to the browser while that reconnects", () => {
+  it("is left to the browser while the browser reconnects", () => {
     FakeEventSource.last.readyState = FakeEventSource.CONNECTING;
     FakeEventSource.last.send("error");
     vi.advanceTimersByTime(60_000);
     expect(FakeEventSource.opened).toHaveLength(1);
   });
 
-  it("is made again after pauses that grow to 20 seconds", () => {
+  it("is retried with delays that grow to 20 seconds", () => {
     const pauses = [1500, 3000, 6000, 12_000, 20_000, 20_000];
     pauses.forEach((pause, at) => {
       FakeEventSource.last.readyState = FakeEventSource.CLOSED;
@@ -177,7 +177,7 @@ describe("the connection", () => {
     expect(expired.get()).toBe(true);
   });
 
-  it("is closed, and opened once", () => {
+  it("closes and opens only once", () => {
     feed.open();
     expect(FakeEventSource.opened).toHaveLength(1);
     feed.close();

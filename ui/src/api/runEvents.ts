@@ -1,30 +1,37 @@
-/** Runs as they change: what the server tells of them is written into what was read before, so that nobody polls. */
+/** Applies server-sent events about runs to the query cache, so that no polling is needed. */
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { client, unwrap } from "./client";
-import { noteAnswer } from "./connection";
-import { dependsOnState, findRunLists, isBelow, putInto, readRunLists, rulesOut } from "./runLists";
+import { markConnected } from "./connection";
+import {
+  dependsOnState,
+  excludes,
+  findRunLists,
+  isBeyondLoaded,
+  refetchRunLists,
+  replaceRun,
+} from "./runLists";
 import { RUN, type Run } from "./runs";
-import { expired, noteExpiry } from "./sessions";
+import { expired, markExpired } from "./sessions";
 
 const ADDRESS = "/api/v1/events";
-const AGAIN_MS = 1500;
-const LONGEST_MS = 20_000;
-/** Lists are read anew at most so often, however many runs come and go. */
-const PAUSE_MS = 1000;
+const RETRY_MS = 1500;
+const MAX_RETRY_MS = 20_000;
+/** The minimum time between two refetches of lists. */
+const REFETCH_MS = 1000;
 
-/** Listens as long as somebody looks at the page. A hidden tab lets go: a browser has six connections to a server. */
+/** Listens while the page is visible. Hidden tabs disconnect, because a browser opens only six connections per server. */
 export function useLiveRuns(): void {
   const queries = useQueryClient();
   const isExpired = expired.use();
   useEffect(() => {
     if (isExpired) return;
     const feed = new Feed(queries);
-    const follow = () => (document.hidden ? feed.close() : feed.open());
-    follow();
-    document.addEventListener("visibilitychange", follow);
+    const connect = () => (document.hidden ? feed.close() : feed.open());
+    connect();
+    document.addEventListener("visibilitychange", connect);
     return () => {
-      document.removeEventListener("visibilitychange", follow);
+      document.removeEventListener("visibilitychange", connect);
       feed.close();
     };
   }, [queries, isExpired]);
@@ -32,94 +39,94 @@ export function useLiveRuns(): void {
 
 export class Feed {
   private source: EventSource | null = null;
-  private again: ReturnType<typeof setTimeout> | undefined;
-  private pause: ReturnType<typeof setTimeout> | undefined;
-  private patience = AGAIN_MS;
+  private retryTimer: ReturnType<typeof setTimeout> | undefined;
+  private refetchTimer: ReturnType<typeof setTimeout> | undefined;
+  private retryDelay = RETRY_MS;
   private wasOpen = false;
 
   constructor(private readonly queries: QueryClient) {}
 
   open(): void {
     if (this.source) return;
-    clearTimeout(this.again);
+    clearTimeout(this.retryTimer);
     const source = new EventSource(ADDRESS);
     this.source = source;
-    source.addEventListener("ready", () => this.begin());
-    source.addEventListener("run", (event) => this.take(JSON.parse(event.data) as Run));
-    source.addEventListener("gone", (event) => this.drop((JSON.parse(event.data) as { id: string }).id));
-    source.addEventListener("many", () => this.readLists());
-    source.addEventListener("error", (event) => this.restart(event));
+    source.addEventListener("ready", () => this.onReady());
+    source.addEventListener("run", (event) => this.onRun(JSON.parse(event.data) as Run));
+    source.addEventListener("gone", (event) => this.onDeleted((JSON.parse(event.data) as { id: string }).id));
+    source.addEventListener("many", () => this.refetchLists());
+    source.addEventListener("error", (event) => this.onError(event));
   }
 
   close(): void {
-    clearTimeout(this.again);
-    clearTimeout(this.pause);
-    this.pause = undefined;
+    clearTimeout(this.retryTimer);
+    clearTimeout(this.refetchTimer);
+    this.refetchTimer = undefined;
     this.source?.close();
     this.source = null;
   }
 
-  private begin(): void {
-    noteAnswer();
-    this.patience = AGAIN_MS;
-    // What happened while nobody listened is read; the first time nothing was read before.
+  private onReady(): void {
+    markConnected();
+    this.retryDelay = RETRY_MS;
+    // Events were missed while disconnected. On the first connection nothing is cached yet.
     if (this.wasOpen) {
       void this.queries.invalidateQueries({ queryKey: [RUN] });
-      this.readLists();
+      this.refetchLists();
     }
     this.wasOpen = true;
   }
 
-  private restart(event: Event): void {
+  private onError(event: Event): void {
     const problem = event instanceof MessageEvent ? (JSON.parse(event.data) as { code: string }) : null;
-    if (problem?.code === "unauthenticated") noteExpiry();
-    // A stream does not say why it ended; another question is answered, or is not.
+    if (problem?.code === "unauthenticated") markExpired();
+    // An EventSource does not report why it failed. Another request finds out whether the server responds.
     else if (!problem) void unwrap(client.GET("/api/v1/me")).catch(() => undefined);
-    // The browser tries again by itself where the server ended the stream, or is gone.
+    // The browser reconnects by itself if the server closed the stream or is down.
     if (!problem && this.source?.readyState === EventSource.CONNECTING) return;
     this.close();
-    this.again = setTimeout(() => this.open(), this.patience);
-    this.patience = Math.min(2 * this.patience, LONGEST_MS);
+    this.retryTimer = setTimeout(() => this.open(), this.retryDelay);
+    this.retryDelay = Math.min(2 * this.retryDelay, MAX_RETRY_MS);
   }
 
-  private take(run: Run): void {
+  private onRun(run: Run): void {
     const { queries } = this;
     const { data: before, fetchStatus } = queries.getQueryState<Run>([RUN, run.id]) ?? {};
     if (before && before.revision < run.revision) queries.setQueryData([RUN, run.id], run);
-    // What is known of it besides: why it waits, what it used, what came of it. And itself, where an older answer
-    // is still on its way.
+    // Refetch the other data of the run, such as its plan, usage and result. Refetch the run itself only if a request
+    // is in flight that may return an older revision.
     void queries.invalidateQueries({
       predicate: ({ queryKey: [path, id, part] }) =>
         path === RUN && id === run.id && (part !== undefined || fetchStatus === "fetching"),
     });
-    const isWhole = findRunLists(queries).map((list) => this.place(run, list));
-    if (isWhole.includes(false)) this.readLists();
+    const isUpToDate = findRunLists(queries).map((list) => this.updateList(run, list));
+    if (isUpToDate.includes(false)) this.refetchLists();
   }
 
-  /** Puts a run where it belongs in a list; false where that must be read again. */
-  private place(run: Run, { key, pages, isBeingRead }: ReturnType<typeof findRunLists>[number]): boolean {
+  /** Updates a run in a cached list. Returns false if the list must be refetched. */
+  private updateList(run: Run, { key, pages, isFetching }: ReturnType<typeof findRunLists>[number]): boolean {
     const old = pages.flatMap((page) => page.items).find((item) => item.id === run.id);
-    if (rulesOut(key, run)) {
-      if (old) putInto(this.queries, key, run.id, null);
-      return !old && !isBeingRead;
+    if (excludes(key, run)) {
+      if (old) replaceRun(this.queries, key, run.id, null);
+      return !old && !isFetching;
     }
-    if (!old) return isBelow(key, pages, run);
-    if (old.revision < run.revision) putInto(this.queries, key, run.id, run);
-    // Another state may mean another place in the order.
-    return !isBeingRead && !dependsOnState(key);
+    if (!old) return isBeyondLoaded(key, pages, run);
+    if (old.revision < run.revision) replaceRun(this.queries, key, run.id, run);
+    // A new state can change the position of the run in the list.
+    return !isFetching && !dependsOnState(key);
   }
 
-  private drop(id: string): void {
-    // A page that shows it asks, and is told that it is gone.
+  private onDeleted(id: string): void {
+    // The page of the run refetches it and shows that it was not found.
     void this.queries.invalidateQueries({ queryKey: [RUN, id], exact: true });
-    for (const { key } of findRunLists(this.queries)) putInto(this.queries, key, id, null);
-    this.readLists();
+    for (const { key } of findRunLists(this.queries)) replaceRun(this.queries, key, id, null);
+    this.refetchLists();
   }
 
-  private readLists(): void {
-    this.pause ??= setTimeout(() => {
-      this.pause = undefined;
-      void readRunLists(this.queries);
-    }, PAUSE_MS);
+  private refetchLists(): void {
+    this.refetchTimer ??= setTimeout(() => {
+      this.refetchTimer = undefined;
+      void refetchRunLists(this.queries);
+    }, REFETCH_MS);
   }
 }

@@ -1,15 +1,15 @@
 import { QueryClient, QueryObserver } from "@tanstack/react-query";
 import { describe, expect, it, vi } from "vitest";
 import { jsonResponse, makeRun, stubFetch } from "../testing/runs";
-import { FEW_PAGES } from "./lists";
+import { MAX_REFETCHED_PAGES } from "./lists";
 import {
   dependsOnState,
+  excludes,
   findRunLists,
-  isBelow,
+  isBeyondLoaded,
   isRunList,
-  putInto,
-  readRunLists,
-  rulesOut,
+  refetchRunLists,
+  replaceRun,
 } from "./runLists";
 import type { Run } from "./runs";
 
@@ -24,7 +24,7 @@ function pageOf(ids: string[], next_cursor: string | null = null) {
   return { items: ids.map((id) => makeRun({ id })), next_cursor, total: ids.length as number | null };
 }
 
-/** A query client in which a list of runs is shown that has these pages. */
+/** A query client that shows a list of runs with these pages. */
 function show(key: readonly unknown[], pages: ReturnType<typeof pageOf>[]): QueryClient {
   const queries = new QueryClient();
   queries.setQueryData(key, { pages, pageParams: pages.map(() => "") });
@@ -48,10 +48,10 @@ it.each([
   expect(isRunList(key)).toBe(expected);
 });
 
-describe("rulesOut", () => {
+describe("excludes", () => {
   const run = makeRun({
     state: "running",
-    live: true,
+    active: true,
     scope: "project/forest",
     function: "train",
     created_by: "ada@example.org",
@@ -64,9 +64,9 @@ describe("rulesOut", () => {
     ["state=!failed", false],
     ["state=!running", false],
     ["state=failed,running", false],
-    ["live=true", false],
-    ["live=false", true],
-    ["live=any", false],
+    ["active=true", false],
+    ["active=false", true],
+    ["active=any", false],
     ["scope=project/forest", false],
     ["scope=project/meadow", true],
     ["function=tra", false],
@@ -77,14 +77,14 @@ describe("rulesOut", () => {
     ["state=running&state=failed", true],
     ["search=other&sort=-created_at&created_at=>2024", false],
   ])("of the query %j is %j", (query, expected) => {
-    expect(rulesOut(keyOf(query), run)).toBe(expected);
+    expect(excludes(keyOf(query), run)).toBe(expected);
   });
 
   it.each([
     ["forest", false],
     ["meadow", true],
   ])("of the list of the project %s is %j", (project, expected) => {
-    expect(rulesOut(keyOf("", project), run)).toBe(expected);
+    expect(excludes(keyOf("", project), run)).toBe(expected);
   });
 });
 
@@ -97,14 +97,14 @@ describe("dependsOnState", () => {
     ["sort=state", true],
     ["sort=-finished_at", true],
     ["state=!failed", true],
-    ["live=true", true],
+    ["active=true", true],
     ["reason=OOMKilled", true],
   ])("of the query %j is %j", (query, expected) => {
     expect(dependsOnState(keyOf(query))).toBe(expected);
   });
 });
 
-describe("isBelow", () => {
+describe("isBeyondLoaded", () => {
   const pages = [
     { items: [makeRun({ created_at: "2024-05-02" })], next_cursor: "more" as string | null, total: 9 },
   ];
@@ -112,14 +112,16 @@ describe("isBelow", () => {
   it.each([
     ["an older run of a list with more pages", "sort=-created_at", "2024-05-01", "more", true],
     ["a newer run", "sort=-created_at", "2024-05-03", "more", false],
-    ["an older run of a list that was read to its end", "sort=-created_at", "2024-05-01", null, false],
+    ["an older run of a completely loaded list", "sort=-created_at", "2024-05-01", null, false],
     ["an older run of a list in another order", "sort=created_at", "2024-05-01", "more", false],
   ])("knows %s", (_, query, created_at, next_cursor, expected) => {
-    expect(isBelow(keyOf(query), [{ ...pages[0]!, next_cursor }], makeRun({ created_at }))).toBe(expected);
+    expect(isBeyondLoaded(keyOf(query), [{ ...pages[0]!, next_cursor }], makeRun({ created_at }))).toBe(
+      expected,
+    );
   });
 
   it("is false for a list without pages", () => {
-    expect(isBelow(keyOf("sort=-created_at"), [], makeRun({}))).toBe(false);
+    expect(isBeyondLoaded(keyOf("sort=-created_at"), [], makeRun({}))).toBe(false);
   });
 });
 
@@ -128,15 +130,15 @@ describe("findRunLists", () => {
     const key = keyOf("sort=-created_at");
     const queries = show(key, [pageOf(["a"])]);
     queries.setQueryData(keyOf("state=failed"), { pages: [], pageParams: [] });
-    expect(findRunLists(queries)).toEqual([{ key, pages: [pageOf(["a"])], isBeingRead: false }]);
+    expect(findRunLists(queries)).toEqual([{ key, pages: [pageOf(["a"])], isFetching: false }]);
   });
 });
 
-describe("putInto", () => {
-  it("replaces a run in its place", () => {
+describe("replaceRun", () => {
+  it("replaces a run at its position", () => {
     const key = keyOf("");
     const queries = show(key, [pageOf(["a", "b"]), pageOf(["c"])]);
-    putInto(queries, key, "b", makeRun({ id: "b", state: "failed" }));
+    replaceRun(queries, key, "b", makeRun({ id: "b", state: "failed" }));
     expect(idsIn(queries, key)).toEqual([["a", "b"], ["c"]]);
     expect(findRunLists(queries)[0]!.pages[0]!.items[1]!.state).toBe("failed");
   });
@@ -144,26 +146,26 @@ describe("putInto", () => {
   it("removes a run", () => {
     const key = keyOf("");
     const queries = show(key, [pageOf(["a", "b"]), pageOf(["c"])]);
-    putInto(queries, key, "c", null);
+    replaceRun(queries, key, "c", null);
     expect(idsIn(queries, key)).toEqual([["a", "b"], []]);
   });
 
-  it("leaves alone a list that was not read yet", () => {
+  it("leaves alone a list that was not loaded yet", () => {
     const queries = new QueryClient();
-    putInto(queries, keyOf(""), "a", null);
+    replaceRun(queries, keyOf(""), "a", null);
     expect(queries.getQueryData(keyOf(""))).toBeUndefined();
   });
 });
 
-describe("readRunLists", () => {
-  it("reads only the first page of a long list, and keeps the runs that it pushed down", async () => {
+describe("refetchRunLists", () => {
+  it("refetches only the first page of a long list, and keeps the runs that it pushed down", async () => {
     const key = keyOf("sort=-created_at");
-    const pages = Array.from({ length: FEW_PAGES + 1 }, (_, at) =>
+    const pages = Array.from({ length: MAX_REFETCHED_PAGES + 1 }, (_, at) =>
       pageOf([`a${at}`, `b${at}`], `cursor${at}`),
     );
     const queries = show(key, pages);
     const addresses = stubFetch(() => jsonResponse(pageOf(["new", "a0", "b3"], "fresh")));
-    await readRunLists(queries);
+    await refetchRunLists(queries);
     expect(addresses).toHaveLength(1);
     expect(new URL(addresses[0]!).searchParams.get("limit")).toBe("200");
     expect(idsIn(queries, key)).toEqual([
@@ -177,23 +179,23 @@ describe("readRunLists", () => {
     expect(findRunLists(queries)[0]!.pages[0]).toMatchObject({ next_cursor: "cursor0", total: 3 });
   });
 
-  it("keeps a long list if the server does not answer", async () => {
+  it("keeps a long list if the server fails", async () => {
     const key = keyOf("");
     const queries = show(
       key,
-      Array.from({ length: FEW_PAGES + 1 }, () => pageOf(["a"])),
+      Array.from({ length: MAX_REFETCHED_PAGES + 1 }, () => pageOf(["a"])),
     );
     stubFetch(() => jsonResponse({ status: 500, code: "internal", detail: "no" }, 500));
-    await readRunLists(queries);
-    expect(idsIn(queries, key)).toHaveLength(FEW_PAGES + 1);
+    await refetchRunLists(queries);
+    expect(idsIn(queries, key)).toHaveLength(MAX_REFETCHED_PAGES + 1);
   });
 
-  it("reads a short list again as a whole", async () => {
+  it("refetches a short list completely", async () => {
     const key = keyOf("");
     const queries = show(key, [pageOf(["a"])]);
     const invalidate = vi.spyOn(queries, "invalidateQueries").mockResolvedValue();
     const addresses = stubFetch(() => jsonResponse({}));
-    await readRunLists(queries);
+    await refetchRunLists(queries);
     expect(invalidate).toHaveBeenCalledWith({ queryKey: key, exact: true });
     expect(addresses).toEqual([]);
   });

@@ -1,14 +1,21 @@
-/** Lists of runs that were read: which runs belong in them, and how one of them is changed in place. */
+/** Updates cached lists of runs when a run changes. */
 import type { InfiniteData, QueryClient, QueryKey } from "@tanstack/react-query";
-import { FEW_PAGES, firstPage, type ListPath, loadPage, type PageOf, type PathParameters } from "./lists";
+import {
+  firstPage,
+  type ListPath,
+  loadPage,
+  MAX_REFETCHED_PAGES,
+  type PageOf,
+  type PathParameters,
+} from "./lists";
 import type { Run } from "./runs";
 
 type Pages = InfiniteData<PageOf<Run>>;
 
-/** What changes of a run while it runs: a list that is filtered or sorted by it changes with it. */
-const CHANGING = ["state", "reason", "live", "finished_at", "updated_at", "updated_by", "revision"];
+/** Fields that change during a run. A list that is filtered or sorted by one changes with the run. */
+const MUTABLE_FIELDS = ["state", "reason", "active", "finished_at", "updated_at", "updated_by", "revision"];
 const BY_AGE = ["-created_at", "created_at", null];
-/** A filter that says one word, and nothing of how to compare it. */
+/** A filter that is a plain value without an operator. */
 const PLAIN = /^[\w.@+/-]+$/;
 const ANY = "any";
 
@@ -16,30 +23,30 @@ export function isRunList([path]: QueryKey): boolean {
   return path === "/api/v1/runs" || path === "/api/v1/projects/{project}/runs";
 }
 
-/** The lists of runs that somebody looks at, with what was read of them. */
+/** The lists of runs on the screen, with their cached pages. */
 export function findRunLists(queries: QueryClient) {
   return queries
     .getQueryCache()
     .findAll({ type: "active", predicate: ({ queryKey }) => isRunList(queryKey) })
     .map(({ queryKey, state }) => ({
       key: queryKey,
-      // One that is read as a whole has no pages, and is read again as a whole.
+      // A list from useAll has no pages, so it is refetched completely.
       pages: (state.data as Pages | undefined)?.pages ?? [],
-      isBeingRead: state.fetchStatus === "fetching",
+      isFetching: state.fetchStatus === "fetching",
     }));
 }
 
-/** Whether a list cannot have a run in it, by what it asks for. Where that is not plain to see, it may. */
-export function rulesOut([, parameters, query]: QueryKey, run: Run): boolean {
+/** Whether the filters of a list certainly exclude a run. False if only the server can decide. */
+export function excludes([, parameters, query]: QueryKey, run: Run): boolean {
   const { project } = parameters as PathParameters;
   if (project !== undefined && run.scope !== `project/${project}`) return true;
-  const asked = new URLSearchParams(String(query));
+  const params = new URLSearchParams(String(query));
   const isOther = (name: string, value: string) =>
-    asked.getAll(name).some((said) => PLAIN.test(said) && said !== value && said !== ANY);
+    params.getAll(name).some((filter) => PLAIN.test(filter) && filter !== value && filter !== ANY);
   const isOtherText = (name: string, value: string) =>
-    asked.getAll(name).some((said) => said.startsWith("=") && said !== `=${value}`);
+    params.getAll(name).some((filter) => filter.startsWith("=") && filter !== `=${value}`);
   return (
-    isOther("live", String(run.live)) ||
+    isOther("active", String(run.active)) ||
     isOther("state", run.state) ||
     isOther("scope", run.scope) ||
     isOtherText("function", run.function) ||
@@ -47,22 +54,22 @@ export function rulesOut([, parameters, query]: QueryKey, run: Run): boolean {
   );
 }
 
-/** Whether what a list holds, or in which order, depends on how far runs are. */
+/** Whether the filters or the order of a list depend on fields that change during a run. */
 export function dependsOnState([, , query]: QueryKey): boolean {
-  const asked = new URLSearchParams(String(query));
-  return CHANGING.some((name) => asked.has(name)) || !BY_AGE.includes(asked.get("sort"));
+  const params = new URLSearchParams(String(query));
+  return MUTABLE_FIELDS.some((name) => params.has(name)) || !BY_AGE.includes(params.get("sort"));
 }
 
-/** Whether a run stands further down than a list was read: it will be there once somebody scrolls so far. */
-export function isBelow([, , query]: QueryKey, pages: Pages["pages"], run: Run): boolean {
+/** Whether a run belongs to a page of the list that is not loaded yet. */
+export function isBeyondLoaded([, , query]: QueryKey, pages: Pages["pages"], run: Run): boolean {
   const last = pages.at(-1);
   const oldest = last?.items.at(-1);
   const isNewestFirst = new URLSearchParams(String(query)).get("sort") === "-created_at";
   return Boolean(isNewestFirst && last?.next_cursor && oldest && run.created_at < oldest.created_at);
 }
 
-/** Puts another run in the place of one, or none. */
-export function putInto(queries: QueryClient, key: QueryKey, id: string, run: Run | null): void {
+/** Replaces a run in a cached list, or removes it if `run` is null. */
+export function replaceRun(queries: QueryClient, key: QueryKey, id: string, run: Run | null): void {
   queries.setQueryData<Pages>(
     key,
     (before) =>
@@ -76,19 +83,19 @@ export function putInto(queries: QueryClient, key: QueryKey, id: string, run: Ru
   );
 }
 
-/** Reads lists of runs again: of long ones only the beginning, because all of their pages take seconds. */
-export async function readRunLists(queries: QueryClient): Promise<void> {
+/** Refetches lists of runs. Long lists refetch only their first page, because all pages take seconds. */
+export async function refetchRunLists(queries: QueryClient): Promise<void> {
   await Promise.all(
     findRunLists(queries).map(({ key, pages }) =>
-      pages.length > FEW_PAGES
-        ? readHead(queries, key).catch(() => undefined)
+      pages.length > MAX_REFETCHED_PAGES
+        ? refetchFirstPage(queries, key).catch(() => undefined)
         : queries.invalidateQueries({ queryKey: key, exact: true }),
     ),
   );
 }
 
-/** Reads the first page of a list again: what is new there is added, and what was pushed out of it stays. */
-async function readHead(queries: QueryClient, key: QueryKey): Promise<void> {
+/** Refetches the first page of a list, and keeps the runs that new ones pushed off that page. */
+async function refetchFirstPage(queries: QueryClient, key: QueryKey): Promise<void> {
   const [path, parameters, query] = key as [ListPath, PathParameters, string];
   const fresh = (await loadPage(path, firstPage(query), parameters)) as PageOf<Run>;
   queries.setQueryData<Pages>(key, (before) => before && { ...before, pages: merge(before.pages, fresh) });
@@ -97,7 +104,7 @@ async function readHead(queries: QueryClient, key: QueryKey): Promise<void> {
 function merge([first, ...others]: Pages["pages"], fresh: PageOf<Run>): Pages["pages"] {
   const known = new Set(fresh.items.map((item) => item.id));
   const rest = (page: PageOf<Run>) => page.items.filter((item) => !known.has(item.id));
-  // The cursor stays that of the page as it was: the next one begins where that ended.
+  // Keep the old cursor, because the second page begins where the old first page ended.
   const head = { ...first!, total: fresh.total, items: [...fresh.items, ...rest(first!)] };
   return [head, ...others.map((page) => ({ ...page, items: rest(page) }))];
 }

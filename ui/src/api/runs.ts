@@ -1,11 +1,11 @@
-/** Runs: read one by one, submitted, and ended. Lists of them are in `lists`. */
+/** Queries and mutations of single runs. Lists of runs are in `lists`. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "./changes";
 import { client, ifMatch, type Schemas, unwrap } from "./client";
 import type { Plan, Suggestion } from "./plans";
 
 export type Run = Schemas["RunRecord"];
-/** What is asked for in a run; the server understands more spellings than its description can say. */
+/** A run request. Its type is loose because the server accepts more notations than the OpenAPI schema. */
 export type Request = Record<string, unknown>;
 type Body = Schemas["RunRequest"];
 
@@ -19,7 +19,7 @@ export function useRun(id: string | null) {
   });
 }
 
-/** What was asked for in a run, as it can be asked for again. */
+/** The request of an earlier run, ready to be submitted again. */
 export function useRequestOf(id: string | null) {
   return useQuery({
     queryKey: [RUN, id, "request"],
@@ -29,7 +29,7 @@ export function useRequestOf(id: string | null) {
   });
 }
 
-/** What was decided for a run; of one that waits, with its fit as of now. */
+/** The plan of a run. For a waiting run, its fit is current. */
 export function usePlanOf(id: string | null) {
   return useQuery({
     queryKey: [RUN, id, "explain"],
@@ -38,7 +38,7 @@ export function usePlanOf(id: string | null) {
   });
 }
 
-/** What would run, while somebody types: nothing is kept. */
+/** The plan of a draft. The server stores nothing. */
 export function usePreview(project: string, request: Request | null) {
   return useQuery({
     queryKey: ["preview", project, JSON.stringify(request)],
@@ -52,7 +52,7 @@ export function usePreview(project: string, request: Request | null) {
     enabled: request !== null && project !== "",
     placeholderData: (before) => before,
     staleTime: 0,
-    // Whether it fits changes while nobody types.
+    // The fit can change without a change of the draft.
     refetchInterval: 10_000,
     retry: false,
   });
@@ -69,7 +69,7 @@ export function useSubmit() {
   );
 }
 
-/** Keeps a request with a schedule, which is submitted at each of its times. */
+/** Creates a schedule, which submits the request at each of its times. */
 export function useSchedule() {
   return useChange(({ project, request }: { project: string; request: Request }) =>
     unwrap(
@@ -91,13 +91,13 @@ export function useDeleteRun() {
   );
 }
 
-/** Puts a run with other values in the place of one that waits. */
-export function useTakeSuggestion(id: string) {
-  return useChange((way: Suggestion) =>
+/** Replaces a waiting run with a run that applies the suggestion. */
+export function useApplySuggestion(id: string) {
+  return useChange((suggestion: Suggestion) =>
     unwrap(
       client.POST(`${RUN}/change`, {
         params: of(id),
-        body: { change: way.change, project: way.project ?? null },
+        body: { change: suggestion.change, project: suggestion.project ?? null },
       }),
     ),
   );

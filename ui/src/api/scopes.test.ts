@@ -19,11 +19,11 @@ it.each([
   ["cluster/local", ["platform"]],
   ["platform", []],
   ["project/unknown", []],
-])("lists the scopes above %s, the nearest first", (scope, ancestors) => {
+])("lists the scopes above %s, nearest first", (scope, ancestors) => {
   expect(ancestorsOf(SCOPES, scope)).toEqual(ancestors);
 });
 
-it("does not follow a circle for ever", () => {
+it("stops at a cycle", () => {
   expect(ancestorsOf([record("a/a", "a/b"), record("a/b", "a/a")], "a/a")).toEqual(["a/b", "a/a"]);
 });
 

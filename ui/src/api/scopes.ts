@@ -1,4 +1,4 @@
-/** The organization: scopes, and which stands below which. */
+/** The scopes of the organization tree. */
 import type { Schemas } from "./client";
 import { useAll } from "./lists";
 
@@ -8,16 +8,16 @@ export function useScopes() {
   return useAll("/api/v1/scopes");
 }
 
-/** The scopes above one, the nearest first. */
+/** The scopes above a scope, nearest first. */
 export function ancestorsOf(scopes: Scope[], scope: string): string[] {
   const parents = new Map(scopes.map((record) => [record.scope, record.parent]));
-  const found: string[] = [];
+  const ancestors: string[] = [];
   let parent = parents.get(scope);
-  while (parent && !found.includes(parent)) {
-    found.push(parent);
+  while (parent && !ancestors.includes(parent)) {
+    ancestors.push(parent);
     parent = parents.get(parent);
   }
-  return found;
+  return ancestors;
 }
 
 export function childrenOf(scopes: Scope[], scope: string): Scope[] {
@@ -26,20 +26,20 @@ export function childrenOf(scopes: Scope[], scope: string): Scope[] {
     .sort((one, other) => one.kind.localeCompare(other.kind) || one.name.localeCompare(other.name));
 }
 
-/** The places with a text in their names, and those above them. */
+/** The scopes whose names contain a text, and their ancestors. */
 export function matching(scopes: Scope[], search: string): Scope[] {
-  const wanted = search.trim().toLowerCase();
-  const hits = scopes.filter((record) => record.name.toLowerCase().includes(wanted));
-  const kept = new Set(hits.flatMap((record) => [record.scope, ...ancestorsOf(scopes, record.scope)]));
-  return scopes.filter((record) => kept.has(record.scope));
+  const text = search.trim().toLowerCase();
+  const hits = scopes.filter((record) => record.name.toLowerCase().includes(text));
+  const visible = new Set(hits.flatMap((record) => [record.scope, ...ancestorsOf(scopes, record.scope)]));
+  return scopes.filter((record) => visible.has(record.scope));
 }
 
-/** The cluster that a scope is on, or none above all clusters. */
+/** The cluster of a scope; null for scopes above all clusters. */
 export function clusterOf(scopes: Scope[], scope: string): string | null {
   return [scope, ...ancestorsOf(scopes, scope)].find((above) => above.startsWith("cluster/")) ?? null;
 }
 
-/** A scope as part of the addresses of policies: the kind and the name. */
+/** The kind and the name of a scope, as in the URLs of policies. */
 export function splitScope(scope: string): {
   kind: "platform" | "cluster" | "department" | "project";
   name: string;

@@ -1,12 +1,12 @@
-/** Whether somebody is signed in, as far as the answers of the server say. */
+/** Whether the session has expired, according to the responses of the server. */
 import { createStore } from "./stores";
 
 export const expired = createStore(false);
 
-export function noteExpiry(): void {
+export function markExpired(): void {
   expired.set(true);
 }
 
-export function noteSignIn(): void {
+export function markSignedIn(): void {
   expired.set(false);
 }

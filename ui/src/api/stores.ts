@@ -1,4 +1,4 @@
-/** A value that several parts of the page look at. */
+/** Values shared by several components. */
 import { useSyncExternalStore } from "react";
 
 export interface Store<T> {

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { client, unwrap } from "../../api/client";
 import { isProblem } from "../../api/problems";
-import { noteSignIn } from "../../api/sessions";
+import { markSignedIn } from "../../api/sessions";
 
 /** How one can sign in here. That does not change while the page is open. */
 export function useWays() {
@@ -15,7 +15,7 @@ export function useWays() {
 
 export async function signIn(token: string): Promise<void> {
   await client.POST("/api/v1/sessions", { body: { token } });
-  noteSignIn();
+  markSignedIn();
 }
 
 export async function signOut(): Promise<void> {
