@@ -33,7 +33,7 @@ from fairlead.composing import Entrance, Execution, build_services, make_id, now
 from fairlead.controllers.clocks import StableClock
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.folders import WatchedFolder
-from fairlead.controllers.launch_specs import open_secrets
+from fairlead.controllers.launch_specs import load_secret_values
 from fairlead.controllers.retention import Retention
 from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.controllers.schedules import Scheduler
@@ -84,13 +84,13 @@ def build_server(settings: Settings, url: str) -> Server:
 
     safe, changes, executor = _open_safe(settings), RunEvents(), _open_executor(settings)
     server_id = hosting.keep_id(settings.data, make_id)
-    secrets_of, keep_objects = partial(open_secrets, store, safe), timedelta(minutes=settings.keep_objects_minutes)
+    secrets_of, keep_objects = partial(load_secret_values, store, safe), timedelta(minutes=settings.keep_objects_minutes)
     keeping = Keeping(store, settings.data / "clusters", now, secrets_of, keep_objects)
 
-    def wake(run_id: str) -> None:
-        controller.wake(run_id)
+    def enqueue(run_id: str) -> None:
+        controller.enqueue(run_id)
 
-    connect = partial(open_executor, keeping, wake)
+    connect = partial(open_executor, keeping, enqueue)
     given = {} if executor is None else {"local": executor}
     fleet = ExecutorRegistry(given, store, safe, connect if settings.execute else None)
     controller = RunController(
@@ -101,15 +101,15 @@ def build_server(settings: Settings, url: str) -> Server:
         clock=now,
         make_id=make_id,
         tell=changes.tell,
-        wary=StableClock(now),
+        stable_clock=StableClock(now),
     )
 
     def tell(run_id: str) -> None:
-        controller.wake(run_id)
+        controller.enqueue(run_id)
         changes.tell(run_id)
 
     if executor is not None:
-        executor.subscribe(controller.wake)
+        executor.subscribe(controller.enqueue)
     execution = Execution(fleet, tell, server_id)
     services, founding = build_services(store, safe, _open_entrance(settings), describe, execution)
     keep = {"keep_runs": timedelta(days=settings.keep_runs_days), "keep_logs": timedelta(days=settings.keep_logs_days)}
@@ -159,11 +159,11 @@ def up(settings: Settings) -> int:
         # Uvicorn ends by the signal that it was sent, once more; what is below must still be done.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         serving = uvicorn.Server(configuration)
-        server.app.state.is_ending = lambda: serving.should_exit
+        server.app.state.is_shutting_down = lambda: serving.should_exit
         if settings.idle_seconds is not None:
             background.end_when_idle(
                 lambda: setattr(serving, "should_exit", True),
-                lambda: server.app.state.measures.silent_seconds,
+                lambda: server.app.state.measures.idle_seconds,
                 server.store,
                 settings.idle_seconds,
             )

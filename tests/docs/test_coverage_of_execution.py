@@ -1,24 +1,25 @@
-"""Every state and reason of a run, and every setting of execution, is in docs/users/run-states.md."""
+"""States and reasons of runs are in docs/users/run-states.md, the local executor in docs/admins/local-execution.md."""
 
 import re
 
-from fairlead.adapters.local.specifying import PASSED_ON
+from fairlead.adapters.local.pod_to_spec import PASSED_ON
 from fairlead.model.states import State
 from fairlead.settings import CAPACITY
 from tests.docs.pages import ROOT
 
-PAGE = (ROOT / "docs" / "users" / "run-states.md").read_text("utf-8")
+STATES = (ROOT / "docs" / "users" / "run-states.md").read_text("utf-8")
+LOCAL = (ROOT / "docs" / "admins" / "local-execution.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
 TELLING = (
     *("core/lifecycle.py", "core/turns.py", "core/fitting/admission.py"),
     *(f"controllers/{name}.py" for name in ("ledgers", "runs", "works")),
-    *(f"adapters/local/{name}.py" for name in ("executors", "outcomes", "sampling", "serving", "supervisor")),
+    *(f"adapters/local/{name}.py" for name in ("executors", "outcomes", "sampling", "serve_state", "supervisor")),
     *(f"services/{name}.py" for name in ("runs", "submissions")),
     "core/idleness.py",
 )
 REASON = re.compile(r'(?<!== )"((?:[A-Z]+[a-z]+)+)"')
 REASONS = sorted({reason for file in TELLING for reason in REASON.findall((SOURCES / file).read_text("utf-8"))})
-ROWS = [line for line in PAGE.splitlines() if line.startswith("| `")]
+ROWS = [line for line in STATES.splitlines() if line.startswith("| `")]
 
 
 def test_reasons_are_found_in_the_code() -> None:
@@ -43,5 +44,5 @@ def test_every_state_is_in_the_table() -> None:
 
 
 def test_every_resource_and_variable_of_the_machine_is_documented() -> None:
-    missing = [word for word in (*CAPACITY, *PASSED_ON) if f"`{word}`" not in PAGE]
+    missing = [word for word in (*CAPACITY, *PASSED_ON) if f"`{word}`" not in LOCAL]
     assert not missing, "\n".join(missing)

@@ -18,7 +18,7 @@ import fairlead
 
 PACKAGE = Path(fairlead.__file__).parent
 # The controller's step, and what it calls on this machine.
-STEP = ("controllers/*.py", "adapters/local/executors.py", "adapters/local/placing.py")
+STEP = ("controllers/*.py", "adapters/local/executors.py", "adapters/local/allocation.py")
 DIE_AT, KEEP_COUNT = "DIE_AT", "KEEP_COUNT"  # variables of a server
 
 

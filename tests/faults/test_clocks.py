@@ -25,7 +25,7 @@ from tests.services.executing import HOME, Platform
 from tests.services.worlds import make_asked
 
 HOURS, DAYS, YEAR = timedelta(hours=1), timedelta(days=1), timedelta(days=365)
-SOON = timedelta(seconds=runs.LOOK_EVERY_SECONDS + 1)
+SOON = timedelta(seconds=runs.RESYNC_SECONDS + 1)
 every_jump = pytest.mark.parametrize("by", [3 * HOURS, -3 * HOURS, 40 * DAYS, -40 * DAYS], ids=str)
 
 
@@ -151,7 +151,7 @@ def test_a_workspace_is_not_stopped_because_the_clock_was_set_ahead(platform: Pl
     counted = [0.0]
     controller = platform.control()
     platform.executor.cores = 0.0
-    controller.idlers.clock = StableClock(platform.world.clock, lambda: counted[0])
+    controller.idle_culler.clock = StableClock(platform.world.clock, lambda: counted[0])
     run = platform.submit(function=NOTEBOOK, action="workspace", idle_timeout="30m")
     controller.look(set())
     platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=platform.world.clock())

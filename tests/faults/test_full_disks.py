@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.adapters.local.folders import RunFolder
-from fairlead.adapters.local.sweeping import list_processes_of
+from fairlead.adapters.local.orphans import list_processes_of
 from tests.faults.callers import Caller, Noted, calling
 from tests.faults.checking import Footprint, check_all, check_footprint
 from tests.faults.sites import Site, open_site
@@ -108,7 +108,7 @@ def find_programs(run_id: str) -> list[int]:
 def is_looked_after(site: Site, run_id: str) -> bool:
     """Whether the process that looks after a run is there, or has found room: others may have left some."""
     folder = RunFolder(site.data / "runs" / run_id)
-    return folder.is_held or folder.has_ended
+    return folder.is_supervised or folder.has_ended
 
 
 def check_whole(file: Path) -> None:

@@ -26,7 +26,7 @@ WHOLE = ("-m", "fairlead.app")
 WITHOUT = (
     "-c",
     "import sys, fairlead.adapters.local.machines as machines\n"
-    "machines.find_obstacle = lambda: 'unshare: operation not permitted'\n"
+    "machines.find_isolation_error = lambda: 'unshare: operation not permitted'\n"
     "import fairlead.app\n"
     "sys.exit(fairlead.app.main())",
 )

@@ -9,7 +9,7 @@ import pytest
 from fairlead import run_files
 from fairlead.sdk.runs import Run
 from tests.processes.execution import end
-from tests.security.neighbours import OURS, Neighbours
+from tests.security.neighbors import OURS, Neighbors
 from tests.server.samples import fill
 from tests.server.sites import Site, problem_of
 from tests.server.test_handovers import start
@@ -90,20 +90,20 @@ LAST_IDS = ["-1", "1", "1e3", "٣", "", "x", "9" * 18, "9" * 400, "../../etc", "
 
 
 @pytest.fixture(scope="module")
-def run(neighbours: Neighbours) -> Run:
+def run(neighbors: Neighbors) -> Run:
     """A run that has left two files and two lines."""
-    made = neighbours.submit(OURS, LEAVES)
+    made = neighbors.submit(OURS, LEAVES)
     assert end(made)["state"] == "completed", made.logs()
     return made
 
 
-def ask(neighbours: Neighbours, target: str, **headers: str) -> tuple[int, bytes, bytes]:
+def ask(neighbors: Neighbors, target: str, **headers: str) -> tuple[int, bytes, bytes]:
     """Status, head and body of the answer to an address, as it is written."""
-    place = urlsplit(neighbours.platform.server.url)
+    place = urlsplit(neighbors.platform.server.url)
     sent = {
         "Host": place.netloc,
         "Connection": "close",
-        "Authorization": f"Bearer {neighbours.tokens[OURS]}",
+        "Authorization": f"Bearer {neighbors.tokens[OURS]}",
         **headers,
     }
     head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
@@ -121,15 +121,15 @@ def tricks() -> list[str]:
 
 
 @pytest.mark.parametrize("below", ["", "deep/", "deep%2f", "left/"])
-def test_no_address_of_a_file_leads_out_of_the_output(neighbours: Neighbours, run: Run, below: str) -> None:
+def test_no_address_of_a_file_leads_out_of_the_output(neighbors: Neighbors, run: Run, below: str) -> None:
     for trick in tricks():
-        status, _, body = ask(neighbours, f"/api/v1/runs/{run.id}/files/{below}{trick}")
+        status, _, body = ask(neighbors, f"/api/v1/runs/{run.id}/files/{below}{trick}")
         assert status in (400, 404), f"{trick}: {body[:200]!r}"
 
 
 @pytest.mark.parametrize("name", WHOLE, ids=repr)
-def test_a_file_has_one_name(neighbours: Neighbours, run: Run, name: str) -> None:
-    status, _, body = ask(neighbours, f"/api/v1/runs/{run.id}/files/{name}")
+def test_a_file_has_one_name(neighbors: Neighbors, run: Run, name: str) -> None:
+    status, _, body = ask(neighbors, f"/api/v1/runs/{run.id}/files/{name}")
     if name == "" or name.startswith("left?"):
         assert status in (200, 307, 404, 422)
         assert b"left here" not in body
@@ -137,36 +137,36 @@ def test_a_file_has_one_name(neighbours: Neighbours, run: Run, name: str) -> Non
         assert status in (400, 404), body
 
 
-def test_a_file_is_read_by_that_name_alone(neighbours: Neighbours, run: Run) -> None:
+def test_a_file_is_read_by_that_name_alone(neighbors: Neighbors, run: Run) -> None:
     for name in ("left", "%6c%65%66%74", "deep/left", "deep%2fleft"):
-        assert ask(neighbours, f"/api/v1/runs/{run.id}/files/{name}")[0] == 200, name
+        assert ask(neighbors, f"/api/v1/runs/{run.id}/files/{name}")[0] == 200, name
 
 
 @pytest.mark.parametrize("start_of_address", ["/", "/assets/", "/assets/%2e%2e/", "/api/v1/", "/login/"])
-def test_no_address_of_the_page_leads_to_a_file_of_the_machine(neighbours: Neighbours, start_of_address: str) -> None:
-    key = (neighbours.platform.server.data / "secret.key").read_bytes().split()[0]
+def test_no_address_of_the_page_leads_to_a_file_of_the_machine(neighbors: Neighbors, start_of_address: str) -> None:
+    key = (neighbors.platform.server.data / "secret.key").read_bytes().split()[0]
     for trick in tricks():
         for accept in ("*/*", "text/html"):
-            status, _, body = ask(neighbours, start_of_address + trick, Accept=accept)
+            status, _, body = ask(neighbors, start_of_address + trick, Accept=accept)
             assert status < 500, trick
             assert b"root:x:0" not in body, trick
             assert key not in body, trick
 
 
 @pytest.mark.parametrize("where", ["runs/{run}/logs?cursor={odd}", "runs/{run}/logs?cursor={odd}&follow=true"])
-def test_a_log_is_read_from_its_own_cursors_alone(neighbours: Neighbours, run: Run, where: str) -> None:
+def test_a_log_is_read_from_its_own_cursors_alone(neighbors: Neighbors, run: Run, where: str) -> None:
     for odd in CURSORS:
         address = "/api/v1/" + where.format(run=run.id, odd=quote(odd, safe="%,+"))
-        status, _, body = ask(neighbours, address)
+        status, _, body = ask(neighbors, address)
         assert status in (400, 422), f"{odd}: {body[:300]!r}"
         assert b"two" not in body, odd
 
 
 @pytest.mark.parametrize("odd", LAST_IDS, ids=lambda odd: repr(odd[:10]))
 def test_whoever_comes_back_with_an_odd_id_gets_the_log_or_a_refusal(
-    neighbours: Neighbours, run: Run, odd: str
+    neighbors: Neighbors, run: Run, odd: str
 ) -> None:
-    status, head, body = ask(neighbours, f"/api/v1/runs/{run.id}/logs?follow=true", **{"Last-Event-ID": odd})
+    status, head, body = ask(neighbors, f"/api/v1/runs/{run.id}/logs?follow=true", **{"Last-Event-ID": odd})
     assert status in (200, 400, 422), body
     if status == 200:
         assert b"text/event-stream" in head
@@ -175,8 +175,8 @@ def test_whoever_comes_back_with_an_odd_id_gets_the_log_or_a_refusal(
 
 
 @pytest.mark.parametrize("stream", ["../stdout", "stdin", "platform", "stdout,stderr", "STDOUT", "%00", "stdout%0a"])
-def test_a_log_has_the_streams_that_it_has(neighbours: Neighbours, run: Run, stream: str) -> None:
-    assert ask(neighbours, f"/api/v1/runs/{run.id}/logs?stream={stream}")[0] in (400, 422)
+def test_a_log_has_the_streams_that_it_has(neighbors: Neighbors, run: Run, stream: str) -> None:
+    assert ask(neighbors, f"/api/v1/runs/{run.id}/logs?stream={stream}")[0] in (400, 422)
 
 
 def test_what_a_run_hands_over_is_kept_under_the_very_name_that_it_has(site: Site) -> None:

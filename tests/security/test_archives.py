@@ -9,7 +9,7 @@ import pytest
 from fairlead.sdk.runs import Run
 from tests.processes.execution import end, end_all
 from tests.security.archives import digest_of, make_escapes, make_oddities
-from tests.security.neighbours import OURS, Neighbours
+from tests.security.neighbors import OURS, Neighbors
 from tests.server.sites import Site, problem_of, within
 
 ODDITIES = make_oddities()
@@ -53,34 +53,34 @@ def test_to_show_what_would_escape_writes_nothing(project: Site, tmp_path: Path,
 # In a run
 
 
-def submit(neighbours: Neighbours, archive: bytes) -> Run:
+def submit(neighbors: Neighbors, archive: bytes) -> Run:
     """A run of packed code."""
-    connection, digest = neighbours.project(OURS)._connection, digest_of(archive)
+    connection, digest = neighbors.project(OURS)._connection, digest_of(archive)
     connection.put_bytes(f"/projects/{OURS}/code/{digest}", archive)
     function = {"name": "packed", "source": "main.py", "handler": "main", "code": digest}
     return Run(connection, connection.post(f"/projects/{OURS}/runs", {"function": function}))
 
 
-def test_what_would_escape_stays_inside(neighbours: Neighbours) -> None:
-    folder = neighbours.platform.shared / "escapes"
+def test_what_would_escape_stays_inside(neighbors: Neighbors) -> None:
+    folder = neighbors.platform.shared / "escapes"
     folder.mkdir()
     folder.chmod(0o777)
     (folder / "kept").write_text("kept")
     (folder / "kept").chmod(0o666)
     escapes = make_escapes(str(folder))
-    runs = [submit(neighbours, archive) for archive in escapes.values()]
+    runs = [submit(neighbors, archive) for archive in escapes.values()]
     for name, ended in zip(escapes, end_all(runs), strict=True):
         assert (ended["state"], ended["reason"]) in (("completed", "Completed"), ("failed", "ExitCode")), name
     assert [(file.name, file.read_text()) for file in folder.iterdir()] == [("kept", "kept")]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
-def test_what_is_odd_ends_with_its_own_run(neighbours: Neighbours) -> None:
-    before = neighbours.platform.server.process.told[1].count("Traceback")
-    runs = [submit(neighbours, archive) for archive in ODDITIES.values()]
+def test_what_is_odd_ends_with_its_own_run(neighbors: Neighbors) -> None:
+    before = neighbors.platform.server.process.told[1].count("Traceback")
+    runs = [submit(neighbors, archive) for archive in ODDITIES.values()]
     for name, run, ended in zip(ODDITIES, runs, end_all(runs, 240), strict=True):
         assert ended["state"] in ("completed", "failed"), name
         assert ended["state"] == "failed" or run.result in ("ran", "second"), name
         assert "Traceback" not in ended["message"], name
-    assert end(neighbours.submit(OURS, "def main():\n    pass\n"))["state"] == "completed"
-    assert neighbours.platform.server.process.told[1].count("Traceback") == before
+    assert end(neighbors.submit(OURS, "def main():\n    pass\n"))["state"] == "completed"
+    assert neighbors.platform.server.process.told[1].count("Traceback") == before

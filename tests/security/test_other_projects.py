@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.processes.execution import end, until
-from tests.security.neighbours import OURS, THEIRS, Neighbours, look_on
+from tests.security.neighbors import OURS, THEIRS, Neighbors, look_on
 from tests.server.samples import address_of, body_of
 from tests.server.sites import Operation, problem_of
 
@@ -24,31 +24,31 @@ ADDED = {
 }
 
 
-def addressed(neighbours: Neighbours) -> Iterator[tuple[Operation, str]]:
+def addressed(neighbors: Neighbors) -> Iterator[tuple[Operation, str]]:
     """Every operation on something that only bravo has: the cluster is everybody's."""
-    for item in neighbours.operations:
+    for item in neighbors.operations:
         if item.parameters("path") and "/clusters/" not in item.path:
             for kind in ("department", "project") if "{kind}" in item.path else ("project",):
-                yield item, address_of(item, neighbours.things, kind).removeprefix("/api/v1")
+                yield item, address_of(item, neighbors.things, kind).removeprefix("/api/v1")
 
 
-def test_whatever_another_project_has_is_not_there(neighbours: Neighbours) -> None:
-    with neighbours.client(OURS) as client:
-        for item, path in addressed(neighbours):
+def test_whatever_another_project_has_is_not_there(neighbors: Neighbors) -> None:
+    with neighbors.client(OURS) as client:
+        for item, path in addressed(neighbors):
             body = body_of(item)
             sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
             answer = client.request(item.method, path, **(sent if body is not None else {}))
             assert problem_of(answer, 404), f"{item.method} {path}"
-            assert neighbours.mark not in answer.text
+            assert neighbors.mark not in answer.text
             if item.method == "GET":
                 assert client.request("HEAD", path).status_code == 404, path
 
 
-def test_the_member_of_that_project_finds_it(neighbours: Neighbours) -> None:
+def test_the_member_of_that_project_finds_it(neighbors: Neighbors) -> None:
     """So that the 404 above is not one for everybody."""
     found = 0
-    with neighbours.client(THEIRS) as client:
-        for item, path in addressed(neighbours):
+    with neighbors.client(THEIRS) as client:
+        for item, path in addressed(neighbors):
             if item.method == "GET" and not path.endswith("/diff?old=1&new=2"):
                 own = client.request("HEAD", path).status_code
                 serves = path.endswith("/url")  # which only a run has that serves
@@ -58,21 +58,21 @@ def test_the_member_of_that_project_finds_it(neighbours: Neighbours) -> None:
 
 
 @pytest.mark.parametrize("what", ADDED)
-def test_nothing_of_another_project_is_streamed(neighbours: Neighbours, what: str) -> None:
-    path = ADDED[what].format(**neighbours.things)
-    with neighbours.client(OURS) as client:
+def test_nothing_of_another_project_is_streamed(neighbors: Neighbors, what: str) -> None:
+    path = ADDED[what].format(**neighbors.things)
+    with neighbors.client(OURS) as client:
         problem_of(client.get(path), 404)
 
 
-def test_whoever_looks_on_hears_of_their_own_project_alone(neighbours: Neighbours) -> None:
-    heard = look_on(neighbours)
+def test_whoever_looks_on_hears_of_their_own_project_alone(neighbors: Neighbors) -> None:
+    heard = look_on(neighbors)
     text = "def main():\n    pass\n"
-    theirs = neighbours.submit(THEIRS, text)
+    theirs = neighbors.submit(THEIRS, text)
     assert end(theirs)["state"] == "completed"
-    neighbours.project(THEIRS)._connection.delete(f"/runs/{theirs.id}")
-    ours = neighbours.submit(OURS, text)
+    neighbors.project(THEIRS)._connection.delete(f"/runs/{theirs.id}")
+    ours = neighbors.submit(OURS, text)
     assert end(ours)["state"] == "completed"
-    neighbours.project(OURS)._connection.delete(f"/runs/{ours.id}")
+    neighbors.project(OURS)._connection.delete(f"/runs/{ours.id}")
     until(lambda: b"event: gone" in b"".join(heard))
     told = b"".join(heard)
     assert ours.id.encode() in told
@@ -80,21 +80,21 @@ def test_whoever_looks_on_hears_of_their_own_project_alone(neighbours: Neighbour
     assert THEIRS.encode() not in told
 
 
-def test_a_key_that_another_user_has_used_is_free(neighbours: Neighbours) -> None:
+def test_a_key_that_another_user_has_used_is_free(neighbors: Neighbors) -> None:
     key, names = {"Idempotency-Key": "the-same-key"}, []
     for project in (THEIRS, OURS):
-        with neighbours.client(project) as client:
+        with neighbors.client(project) as client:
             answer = client.post(f"/projects/{project}/volumes", json={"name": "keyed", "size": "1Gi"}, headers=key)
             assert answer.status_code == 201, answer.text
             names.append(answer.json()["scope"])
     assert names == [f"project/{THEIRS}", f"project/{OURS}"]
 
 
-def test_a_page_of_another_list_does_not_go_on_in_ours(neighbours: Neighbours) -> None:
-    with neighbours.client(THEIRS) as client:
+def test_a_page_of_another_list_does_not_go_on_in_ours(neighbors: Neighbors) -> None:
+    with neighbors.client(THEIRS) as client:
         cursor = client.get("/runs", params={"limit": 1}).json()["next_cursor"]
     assert cursor
-    with neighbours.client(OURS) as client:
+    with neighbors.client(OURS) as client:
         answer = client.get("/runs", params={"limit": 100, "cursor": cursor})
         if answer.status_code == 200:
             assert {run["scope"] for run in answer.json()["items"]} <= {f"project/{OURS}"}

@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.sdk.runs import Run
 from tests.processes.execution import end, hear
-from tests.security.neighbours import OURS, Neighbours
+from tests.security.neighbors import OURS, Neighbors
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
 
@@ -98,10 +98,10 @@ def main(file, folder):
 
 
 @pytest.fixture(scope="module")
-def zoo(neighbours: Neighbours) -> Run:
+def zoo(neighbors: Neighbors) -> Run:
     """A run that has left one of everything."""
-    targets = [path for path in neighbours.known["paths"] if "/proc/" not in path]
-    run = neighbours.submit(OURS, ZOO, inputs={"targets": targets, "names": NAMES})
+    targets = [path for path in neighbors.known["paths"] if "/proc/" not in path]
+    run = neighbors.submit(OURS, ZOO, inputs={"targets": targets, "names": NAMES})
     assert end(run)["state"] == "completed", f"{end(run)} {run.logs()}"
     return run
 
@@ -115,8 +115,8 @@ def test_what_is_told_is_read_whatever_it_is_called(zoo: Run) -> None:
         assert zoo.read(name).decode() == name
 
 
-def test_no_name_gets_into_the_headers_of_an_answer(neighbours: Neighbours, zoo: Run) -> None:
-    with neighbours.client(OURS) as client:
+def test_no_name_gets_into_the_headers_of_an_answer(neighbors: Neighbors, zoo: Run) -> None:
+    with neighbors.client(OURS) as client:
         for name in NAMES:
             answer = client.get(f"/runs/{zoo.id}/files/{quote(name)}")
             assert (answer.status_code, answer.headers.get("set-cookie")) == (200, None), name
@@ -126,44 +126,44 @@ def test_no_name_gets_into_the_headers_of_an_answer(neighbours: Neighbours, zoo:
             assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_nothing_else_is_read_and_nobody_waits_for_it(neighbours: Neighbours, zoo: Run) -> None:
-    data = neighbours.platform.server.data
-    known = [path for path in neighbours.known["paths"] if "/proc/" not in path]
+def test_nothing_else_is_read_and_nobody_waits_for_it(neighbors: Neighbors, zoo: Run) -> None:
+    data = neighbors.platform.server.data
+    known = [path for path in neighbors.known["paths"] if "/proc/" not in path]
     wanted = [f"{kind}-{number}" for kind in ("soft", "hard", "relative") for number in range(len(known))]
     wanted += [f"folder-{number}/{os.path.basename(path)}" for number, path in enumerate(known)]
     wanted += ["environ", "zero", "own", "pipe", "whiteout", "null", "disk", "socket", "closed", "closed/x"]
     wanted += [f"root{path}" for path in ("/etc/shadow", "/proc/self/environ", f"{data}/secret.key")]
-    with neighbours.client(OURS) as client:
+    with neighbors.client(OURS) as client:
         client.timeout = SECONDS
         for name in wanted:
             answer = client.get(f"/runs/{zoo.id}/files/{quote(name)}")
             assert answer.status_code == 404, f"{name}: {answer.content[:200]!r}"
-            assert neighbours.mark not in answer.text
+            assert neighbors.mark not in answer.text
 
 
-def test_what_is_swapped_while_it_is_read_is_never_what_it_leads_to(neighbours: Neighbours) -> None:
-    staying, _ = neighbours.tenants
-    folder = neighbours.platform.folder_of(staying) / "home" / "output" / "models"
-    (folder / "kept").write_text(neighbours.mark)
-    run = neighbours.submit(OURS, SWAPPING, inputs={"file": str(folder / "kept"), "folder": str(folder)})
+def test_what_is_swapped_while_it_is_read_is_never_what_it_leads_to(neighbors: Neighbors) -> None:
+    staying, _ = neighbors.tenants
+    folder = neighbors.platform.folder_of(staying) / "home" / "output" / "models"
+    (folder / "kept").write_text(neighbors.mark)
+    run = neighbors.submit(OURS, SWAPPING, inputs={"file": str(folder / "kept"), "folder": str(folder)})
     hear(run, "swapping")
     seen: set[bytes] = set()
     until = time.monotonic() + 3
-    with neighbours.client(OURS) as client:
+    with neighbors.client(OURS) as client:
         while time.monotonic() < until:
             for name in ("plain", "mine/kept", "link", "theirs/kept"):
                 answer = client.get(f"/runs/{run.id}/files/{name}")
                 seen.add(answer.content if answer.status_code == 200 else b"")
-            assert neighbours.mark not in json.dumps(client.get(f"/runs/{run.id}/files").json())
+            assert neighbors.mark not in json.dumps(client.get(f"/runs/{run.id}/files").json())
     run.stop()
     end(run)
     assert seen == {b"", b"mine"}
 
 
 @pytest.mark.parametrize("replace", REPLACED.values(), ids=[*REPLACED])
-def test_an_output_folder_that_is_none_any_more_has_no_files(neighbours: Neighbours, replace: str) -> None:
-    _, gone = neighbours.tenants
-    target = neighbours.platform.folder_of(gone) / "home" / "output"
+def test_an_output_folder_that_is_none_any_more_has_no_files(neighbors: Neighbors, replace: str) -> None:
+    _, gone = neighbors.tenants
+    target = neighbors.platform.folder_of(gone) / "home" / "output"
     text = f"""
         import os
         def main(target):
@@ -171,9 +171,9 @@ def test_an_output_folder_that_is_none_any_more_has_no_files(neighbours: Neighbo
             os.rmdir(out)
             {replace}
     """
-    run = neighbours.submit(OURS, text, inputs={"target": str(target)})
+    run = neighbors.submit(OURS, text, inputs={"target": str(target)})
     assert end(run)["state"] == "completed", run.logs()
-    with neighbours.client(OURS) as client:
+    with neighbors.client(OURS) as client:
         client.timeout = SECONDS
         assert client.get(f"/runs/{run.id}/files").json() == []
         assert client.get(f"/runs/{run.id}/files/models/best%20model.bin").status_code == 404

@@ -15,14 +15,14 @@ import pytest
 
 from fairlead.sdk.runs import Run
 from tests.processes.execution import end, end_all, hear, until
-from tests.security.neighbours import OURS, Neighbours, look_on, secret_volume
+from tests.security.neighbors import OURS, Neighbors, look_on, secret_volume
 from tests.server.samples import address_of, body_of
 
 PARTS = ("", "/explain", "/request", "/manifests", "/why", "/events", "/usage", "/result", "/files", "/code")
 LOGS = ("", "?format=raw", "?stream=stdout", "?stream=stderr", "?follow=true", "?cursor=0&follow=true&stream=stderr")
 NAME = "PLANTED"
 # What a run does with its secret. None of it may be seen.
-DEEDS = {
+ROLE_PERMISSIONS = {
     "prints it": "print(value)",
     "prints it to both streams at once": "print(value); print(value, file=sys.stderr)",
     "prints it within a word": "print('a' + value + 'b' + value * 3)",
@@ -57,9 +57,9 @@ DEEDS = {
 PROGRAM = """
 import json, os, subprocess, sys, time
 
-def main(deed):
+def main(permission):
     value = os.environ["PLANTED"]
-    exec(deed)
+    exec(permission)
 """
 # What belongs to the run: what it returns, and what it leaves in files.
 OWN = """
@@ -76,7 +76,7 @@ def main():
 class Planted:
     """A value that is nowhere else, and everything that was said about it."""
 
-    neighbours: Neighbours
+    neighbors: Neighbors
     value: str
     said: dict[str, bytes] = field(default_factory=dict)
 
@@ -87,7 +87,7 @@ class Planted:
 
     def client(self) -> httpx2.Client:
         """Somebody of the project who asks, and whose answers are kept."""
-        client = self.neighbours.client(OURS)
+        client = self.neighbors.client(OURS)
         client.event_hooks = {"response": [self.listen]}
         return client
 
@@ -98,30 +98,30 @@ class Planted:
 
 
 @pytest.fixture(scope="module")
-def planted(neighbours: Neighbours) -> Planted:
+def planted(neighbors: Neighbors) -> Planted:
     """A secret of the project, of which every letter counts: quotes, a backslash, and more than ASCII."""
-    made = Planted(neighbours, f"Pl4nted\\\"'ü€-{secrets.token_urlsafe(24)}")
-    neighbours.project(OURS).set_secret(NAME, made.value)
+    made = Planted(neighbors, f"Pl4nted\\\"'ü€-{secrets.token_urlsafe(24)}")
+    neighbors.project(OURS).set_secret(NAME, made.value)
     return made
 
 
 @pytest.fixture(scope="module")
 def runs(planted: Planted) -> dict[str, Run]:
-    """Every deed, done; while somebody looks on."""
+    """Every permission, done; while somebody looks on."""
     asked: Any = {"secrets": [NAME], "volumes": [secret_volume(NAME, "/keys")]}
-    heard = look_on(planted.neighbours)
+    heard = look_on(planted.neighbors)
     made = {
-        deed: planted.neighbours.submit(OURS, PROGRAM, inputs={"deed": text}, **asked) for deed, text in DEEDS.items()
+        permission: planted.neighbors.submit(OURS, PROGRAM, inputs={"permission": text}, **asked) for permission, text in ROLE_PERMISSIONS.items()
     }
     end_all([*made.values()], 240)
-    until(lambda: b"".join(heard).count(b'"live":false') >= len(made))
+    until(lambda: b"".join(heard).count(b'"active":false') >= len(made))
     planted.said["events"] = b"".join(heard)
     return made
 
 
-@pytest.mark.parametrize("deed", DEEDS)
-def test_no_answer_about_a_run_shows_its_secret(planted: Planted, runs: dict[str, Run], deed: str) -> None:
-    run = runs[deed]
+@pytest.mark.parametrize("permission", ROLE_PERMISSIONS)
+def test_no_answer_about_a_run_shows_its_secret(planted: Planted, runs: dict[str, Run], permission: str) -> None:
+    run = runs[permission]
     with planted.client() as client:
         for part in (*PARTS, *(f"/logs{how}" for how in LOGS)):
             answer = client.get(f"/runs/{run.id}{part}")
@@ -133,25 +133,25 @@ def test_no_answer_about_a_run_shows_its_secret(planted: Planted, runs: dict[str
 
 
 def test_what_happens_meanwhile_is_told_without_it(planted: Planted, runs: dict[str, Run]) -> None:
-    assert all(not run.data["live"] for run in runs.values())
+    assert all(not run.data["active"] for run in runs.values())
     assert not planted.is_in(planted.said["events"])
 
 
 def test_a_run_returns_and_leaves_what_it_likes(planted: Planted) -> None:
     """As the documentation says: in results and files nothing is replaced."""
-    run = planted.neighbours.submit(OURS, OWN, secrets=[NAME])
+    run = planted.neighbors.submit(OURS, OWN, secrets=[NAME])
     assert end(run)["state"] == "completed", run.logs()
     assert (run.result, run.read("left").decode()) == (planted.value, planted.value)
-    planted.neighbours.root.delete(f"/runs/{run.id}")
+    planted.neighbors.root.delete(f"/runs/{run.id}")
 
 
 def test_no_list_and_no_audit_shows_it(planted: Planted, runs: dict[str, Run]) -> None:
-    neighbours = planted.neighbours
-    things = neighbours.things | {"project": OURS, "secret": NAME, "run": runs["prints it"].id}
+    neighbors = planted.neighbors
+    things = neighbors.things | {"project": OURS, "secret": NAME, "run": runs["prints it"].id}
     things |= {"ended": runs["raises it"].id}
-    with neighbours.platform.server.client() as client:
+    with neighbors.platform.server.client() as client:
         client.event_hooks = {"response": [planted.listen]}
-        for item in neighbours.operations:
+        for item in neighbors.operations:
             if item.method == "GET" and not item.path.endswith("/events"):
                 client.get(address_of(item, things).removeprefix("/api/v1"))
                 if item.is_list:
@@ -162,10 +162,10 @@ def test_no_list_and_no_audit_shows_it(planted: Planted, runs: dict[str, Run]) -
 
 def test_it_is_in_no_line_of_the_log_whatever_is_sent(planted: Planted, runs: dict[str, Run]) -> None:
     """Sent in every field of every body, and in every address: a line of the log has neither."""
-    neighbours = planted.neighbours
-    with neighbours.client(OURS) as client:
-        for item in neighbours.operations:
-            body, path = body_of(item), address_of(item, neighbours.things).removeprefix("/api/v1")
+    neighbors = planted.neighbors
+    with neighbors.client(OURS) as client:
+        for item in neighbors.operations:
+            body, path = body_of(item), address_of(item, neighbors.things).removeprefix("/api/v1")
             if item.method == "GET":
                 client.request("HEAD", path, params={"search": planted.value})
             elif isinstance(body, dict):
@@ -173,7 +173,7 @@ def test_it_is_in_no_line_of_the_log_whatever_is_sent(planted: Planted, runs: di
                     client.request(item.method, path, json=spoiled)
             client.request(item.method, path, headers={"Authorization": f"Bearer {base64_of(planted.value)}"})
     assert runs
-    logged = neighbours.platform.server.process.told
+    logged = neighbors.platform.server.process.told
     assert len(logged[1]) > 50_000
     assert not planted.is_in("".join(logged).encode())
     assert base64_of(planted.value) not in "".join(logged)
@@ -182,20 +182,20 @@ def test_it_is_in_no_line_of_the_log_whatever_is_sent(planted: Planted, runs: di
 @pytest.mark.parametrize("by", [{NAME: "VALUE"}, [f"{NAME}=VALUE"], [{"name": NAME, "value": "VALUE"}], "VALUE"])
 def test_whoever_gives_a_value_where_a_name_belongs_is_refused_and_nothing_is_kept(planted: Planted, by: Any) -> None:
     asked = json.loads(json.dumps({"function": "alpha-function", "secrets": by}).replace("VALUE", "Pl4nted-by-mistake"))
-    with planted.neighbours.client(OURS) as client:
+    with planted.neighbors.client(OURS) as client:
         for path in ("runs/preview", "runs"):
             assert client.post(f"/projects/{OURS}/{path}", json=asked).status_code == 422
-    assert [where for where, content in everything(planted.neighbours) if b"Pl4nted-by-mistake" in content] == []
+    assert [where for where, content in everything(planted.neighbors) if b"Pl4nted-by-mistake" in content] == []
 
 
 def test_it_is_in_no_file_and_no_row_of_the_server(planted: Planted, runs: dict[str, Run]) -> None:
     """Also while a run has it in its hands."""
     asked: Any = {"secrets": [NAME], "volumes": [secret_volume(NAME, "/keys")]}
-    going = planted.neighbours.submit(
+    going = planted.neighbors.submit(
         OURS, "import time\ndef main():\n    print('up', flush=True)\n    time.sleep(600)\n", **asked
     )
     hear(going, "up")
-    kept = list(everything(planted.neighbours))
+    kept = list(everything(planted.neighbors))
     going.stop()
     end(going)
     assert any(where.startswith("secrets.sealed") for where, _ in kept)
@@ -203,13 +203,13 @@ def test_it_is_in_no_file_and_no_row_of_the_server(planted: Planted, runs: dict[
     assert [where for where, content in kept if planted.is_in(content)] == []
 
 
-def everything(neighbours: Neighbours) -> Iterator[tuple[str, bytes]]:
+def everything(neighbors: Neighbors) -> Iterator[tuple[str, bytes]]:
     """Every file of the server's folder, and every value of its database."""
-    data = neighbours.platform.server.data
+    data = neighbors.platform.server.data
     for file in sorted(path for path in data.rglob("*") if path.is_file() and not path.is_symlink()):
         with contextlib.suppress(FileNotFoundError):  # a run may have just ended
             yield str(file), file.read_bytes()
-    aside = Path(neighbours.platform.shared, "aside.db")
+    aside = Path(neighbors.platform.shared, "aside.db")
     with contextlib.closing(sqlite3.connect(data / "fairlead.db")) as source, sqlite3.connect(aside) as copy:
         source.backup(copy)
         tables = [name for (name,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

@@ -85,10 +85,10 @@ def test_nobody_is_let_in_by_it_in_any_other_way(common_site: Site, runs: dict[s
 
 
 ENDS: dict[str, dict[str, Any]] = {
-    "completed": {"live": False, "state": "completed"},
-    "failed": {"live": False, "state": "failed"},
-    "stopped": {"live": False, "state": "stopped"},
-    "given back": {"held_by": None, "state": "queued"},
+    "completed": {"active": False, "state": "completed"},
+    "failed": {"active": False, "state": "failed"},
+    "stopped": {"active": False, "state": "stopped"},
+    "given back": {"server_id": None, "state": "queued"},
 }
 
 

@@ -8,15 +8,15 @@ import pytest
 from tests.processes.execution import end, find_processes
 from tests.security import intruders
 from tests.security.intruders import WAYS
-from tests.security.neighbours import INTRUDER, OURS, THEIRS, Neighbours
+from tests.security.neighbors import INTRUDER, OURS, THEIRS, Neighbors
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
 
 
 @pytest.fixture(scope="module")
-def found(neighbours: Neighbours) -> Any:
+def found(neighbors: Neighbors) -> Any:
     """What an intruder finds, by the way that led there."""
-    run = neighbours.submit(OURS, INTRUDER.read_text("utf-8"), inputs=dict(neighbours.known))
+    run = neighbors.submit(OURS, INTRUDER.read_text("utf-8"), inputs=dict(neighbors.known))
     ended = end(run, 240)
     assert ended["state"] == "completed", f"{ended} {run.logs()}"
     return run.result
@@ -27,11 +27,11 @@ def test_an_intruder_finds_nothing(found: Any, way: str) -> None:
     assert found[way] == []
 
 
-def test_whoever_may_look_finds_all_of_it(neighbours: Neighbours) -> None:
+def test_whoever_may_look_finds_all_of_it(neighbors: Neighbors) -> None:
     """So that nothing is not found because it is not there."""
-    known, mark = dict(neighbours.known), neighbours.mark.encode()
+    known, mark = dict(neighbors.known), neighbors.mark.encode()
     told = {way: list(WAYS[way](mark, known)) for way in ("read_files", "look_into_processes", "send_signals")}
-    data, (staying, gone) = neighbours.platform.server.data, neighbours.tenants
+    data, (staying, gone) = neighbors.platform.server.data, neighbors.tenants
     home, kept = f"{data}/runs/{staying.id}/home", f"{data}/volumes/"
     assert {f"{home}/notes", f"{home}/tmp/notes", f"{home}/output/models/best model.bin"} <= set(told["read_files"])
     assert {f"{data}/runs/{run.id}/log" for run in (staying, gone)} <= set(told["read_files"])
@@ -39,7 +39,7 @@ def test_whoever_may_look_finds_all_of_it(neighbours: Neighbours) -> None:
     assert [path for path in told["read_files"] if path.startswith(f"{data}/fairlead.db")]
     assert [path for path in told["look_into_processes"] if path.endswith("/environ")]
     assert {str(pid) for pid in find_processes(staying.id)} <= set(told["send_signals"])
-    asked = {**known, "operations": _reading(known["operations"]), "tokens": [neighbours.tokens[THEIRS]]}
+    asked = {**known, "operations": _reading(known["operations"]), "tokens": [neighbors.tokens[THEIRS]]}
     seen = {line.split()[1] for line in WAYS["ask_the_server"](mark, asked) if line.endswith(" 200")}
     for part in ("explain", "manifests", "files/models/best%20model.bin"):
         assert f"/api/v1/runs/{staying.id}/{part}" in seen
@@ -47,8 +47,8 @@ def test_whoever_may_look_finds_all_of_it(neighbours: Neighbours) -> None:
         assert f"/api/v1/runs/{gone.id}/{part}" in seen
 
 
-def test_no_process_of_a_run_has_a_socket_to_the_server_or_to_others(neighbours: Neighbours) -> None:
-    staying, _ = neighbours.tenants
+def test_no_process_of_a_run_has_a_socket_to_the_server_or_to_others(neighbors: Neighbors) -> None:
+    staying, _ = neighbors.tenants
     pids = find_processes(staying.id)
     assert pids
     for pid in pids:
@@ -56,8 +56,8 @@ def test_no_process_of_a_run_has_a_socket_to_the_server_or_to_others(neighbours:
         assert [target for target in targets if target.startswith("socket:")] == []
 
 
-def test_the_secrets_of_the_server_are_closed_to_every_other_user(neighbours: Neighbours) -> None:
-    data = neighbours.platform.server.data
+def test_the_secrets_of_the_server_are_closed_to_every_other_user(neighbors: Neighbors) -> None:
+    data = neighbors.platform.server.data
     assert data.stat().st_mode & 0o077 == 0
     for name in ("token", "secret.key", "fairlead.db"):
         assert (data / name).stat().st_mode & 0o077 == 0, name

@@ -14,13 +14,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from fairlead.adapters.local import listening
+from fairlead.adapters.local import readiness_probe
 from fairlead.adapters.local.specs import SOCKET
 from fairlead.sdk.runs import Run
-from tests.adapters.local.test_listening import make_spec
+from tests.adapters.local.test_readiness_probe import make_spec
 from tests.processes.execution import end, until
 from tests.processes.machines import PLAIN
-from tests.security.neighbours import INTRUDER, OURS, THEIRS, Neighbours
+from tests.security.neighbors import INTRUDER, OURS, THEIRS, Neighbors
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
 
@@ -41,55 +41,55 @@ def main(paths):
 """
 
 
-def serve(neighbours: Neighbours, project: str, text: str, **envs: str) -> Run:
+def serve(neighbors: Neighbors, project: str, text: str, **envs: str) -> Run:
     """A served function that answers."""
-    run = neighbours.submit(project, text, action="serve", envs=envs)
+    run = neighbors.submit(project, text, action="serve", envs=envs)
     until(lambda: run.refresh().data["reason"] == "Ready", 120)
     return run
 
 
 @pytest.fixture(scope="module")
-def served(neighbours: Neighbours) -> Iterator[Run]:
+def served(neighbors: Neighbors) -> Iterator[Run]:
     """What bravo serves: its mark."""
-    run = serve(neighbours, THEIRS, SERVES, PLAIN=neighbours.mark)
+    run = serve(neighbors, THEIRS, SERVES, PLAIN=neighbors.mark)
     yield run
     run.stop()
     end(run)
 
 
-def ask(neighbours: Neighbours, run: Run, token: str | None, **more: str) -> httpx2.Response:
+def ask(neighbors: Neighbors, run: Run, token: str | None, **more: str) -> httpx2.Response:
     """What whoever has a token is answered at the address of a run, or at its host."""
     headers = more | ({} if token is None else {"Authorization": f"Bearer {token}"})
     path = "/" if "Host" in more else f"/served/{run.id}/"
-    return httpx2.post(neighbours.platform.server.url + path, json={}, headers=headers, **PLAIN)
+    return httpx2.post(neighbors.platform.server.url + path, json={}, headers=headers, **PLAIN)
 
 
-def test_whoever_does_not_see_a_run_does_not_reach_it(neighbours: Neighbours, served: Run) -> None:
-    ours, theirs = neighbours.tokens[OURS], neighbours.tokens[THEIRS]
-    assert neighbours.mark in ask(neighbours, served, theirs).text
-    assert ask(neighbours, served, ours).status_code == 404
-    assert ask(neighbours, served, None).status_code == 401
+def test_whoever_does_not_see_a_run_does_not_reach_it(neighbors: Neighbors, served: Run) -> None:
+    ours, theirs = neighbors.tokens[OURS], neighbors.tokens[THEIRS]
+    assert neighbors.mark in ask(neighbors, served, theirs).text
+    assert ask(neighbors, served, ours).status_code == 404
+    assert ask(neighbors, served, None).status_code == 401
     host = f"{served.id}.localhost"
     for token in (ours, theirs, None):  # a browser is let in by a word, and by nothing else
-        answer = ask(neighbours, served, token, Host=host, Cookie=f"fairlead_session={token}")
+        answer = ask(neighbors, served, token, Host=host, Cookie=f"fairlead_session={token}")
         assert answer.status_code in (401, 403)
-        assert neighbours.mark not in answer.text
+        assert neighbors.mark not in answer.text
     for route in ("url", "open"):
-        with neighbours.client(OURS) as client:
+        with neighbors.client(OURS) as client:
             answer = client.request("GET" if route == "url" else "POST", f"/runs/{served.id}/{route}")
             assert answer.status_code == 404, answer.text
 
 
 @needs_root
-def test_a_run_of_another_project_does_not_reach_it_on_the_machine_either(neighbours: Neighbours, served: Run) -> None:
-    folder = neighbours.platform.folder_of(served)
+def test_a_run_of_another_project_does_not_reach_it_on_the_machine_either(neighbors: Neighbors, served: Run) -> None:
+    folder = neighbors.platform.folder_of(served)
     paths = [str(folder / SOCKET), str(folder / "home" / SOCKET)]
     assert any(Path(path).is_socket() for path in paths)
-    run = neighbours.submit(OURS, CALLS, inputs={"paths": paths})
+    run = neighbors.submit(OURS, CALLS, inputs={"paths": paths})
     assert (end(run)["state"], run.result) == ("completed", [])
     addresses = [["POST", f"/served/{served.id}/", {}, False], ["GET", f"/served/{served.id}/x", None, False]]
-    known = {**neighbours.known, "operations": addresses, "ways": ["ask_the_server"]}
-    asking = neighbours.submit(OURS, INTRUDER.read_text("utf-8"), inputs=known)
+    known = {**neighbors.known, "operations": addresses, "ways": ["ask_the_server"]}
+    asking = neighbors.submit(OURS, INTRUDER.read_text("utf-8"), inputs=known)
     assert (end(asking)["state"], asking.result) == ("completed", {"ask_the_server": []})
 
 
@@ -142,7 +142,7 @@ def test_a_socket_that_becomes_a_link_while_it_is_looked_at_is_not_followed(tmp_
                     os.link(home / name, home / "next", follow_symlinks=False)
                     os.rename(home / "next", home / SOCKET)
                 if name == "kept":
-                    found = threading.Thread(target=listening.find_address, args=(spec, tmp_path))
+                    found = threading.Thread(target=readiness_probe.find_address, args=(spec, tmp_path))
                     found.start()
             found.join()
         over.set()

@@ -10,7 +10,7 @@ from fairlead.errors import RequestRejected
 from tests.adapters.local.making import this_machine
 from tests.contracts.executors import LocalBench
 from tests.processes.execution import end, end_all
-from tests.security.neighbours import INTRUDER, OURS, THEIRS, Neighbours, shared_volume
+from tests.security.neighbors import INTRUDER, OURS, THEIRS, Neighbors, shared_volume
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
 
@@ -31,80 +31,80 @@ MOUNT_PATHS += ["", "/", "//", "/.", "/..", "data", "../data", "/data/../..", "/
 NAMES = ["..", ".", "a/b", "../volumes", "/etc", "", "A", "a\0", "a\n", "a%2fb", "-a", "x" * 300]
 
 
-def keys_of(neighbours: Neighbours) -> list[str]:
+def keys_of(neighbors: Neighbors) -> list[str]:
     """The ids of all volumes of which something is there."""
-    return sorted(folder.name for folder in (neighbours.platform.server.data / "volumes").iterdir())
+    return sorted(folder.name for folder in (neighbors.platform.server.data / "volumes").iterdir())
 
 
-def test_volumes_of_one_name_in_two_projects_are_two(neighbours: Neighbours) -> None:
+def test_volumes_of_one_name_in_two_projects_are_two(neighbors: Neighbors) -> None:
     asked: Any = {"volumes": [shared_volume("dataset", "/d")]}
     for project in (THEIRS, OURS):
-        run = neighbours.submit(project, LIST_AND_LEAVE, inputs={"says": f"of-{project}"}, **asked)
+        run = neighbors.submit(project, LIST_AND_LEAVE, inputs={"says": f"of-{project}"}, **asked)
         assert (end(run)["state"], run.result) == ("completed", [])
 
 
-def test_no_name_leads_to_a_volume_of_another_project(neighbours: Neighbours) -> None:
-    staying, _ = neighbours.tenants
-    kept = keys_of(neighbours)
+def test_no_name_leads_to_a_volume_of_another_project(neighbors: Neighbors) -> None:
+    staying, _ = neighbors.tenants
+    kept = keys_of(neighbors)
     assert kept
     for claim in ("bravo-volume", "BRAVO-VOLUME", *kept, *(f"../{key}" for key in kept), f"../runs/{staying.id}/home"):
         with pytest.raises(RequestRejected) as refused:
-            neighbours.submit(OURS, PASS, volumes=[shared_volume(claim, "/d")])
+            neighbors.submit(OURS, PASS, volumes=[shared_volume(claim, "/d")])
         assert [violation.path for violation in refused.value.violations] == ["volumes.shared.spec.claim_name"]
 
 
 @pytest.mark.parametrize("sub_path", SUB_PATHS)
-def test_no_part_of_a_volume_is_outside_it(neighbours: Neighbours, sub_path: str) -> None:
+def test_no_part_of_a_volume_is_outside_it(neighbors: Neighbors, sub_path: str) -> None:
     with pytest.raises(RequestRejected) as refused:
-        neighbours.submit(OURS, PASS, volumes=[shared_volume("dataset", "/d", sub_path=sub_path)])
+        neighbors.submit(OURS, PASS, volumes=[shared_volume("dataset", "/d", sub_path=sub_path)])
     assert [violation.path for violation in refused.value.violations] == ["volumes.shared.sub_path"]
 
 
 @pytest.mark.parametrize("path", MOUNT_PATHS, ids=lambda path: repr(path[:20]))
-def test_a_mount_path_is_a_plain_one(neighbours: Neighbours, path: str) -> None:
+def test_a_mount_path_is_a_plain_one(neighbors: Neighbors, path: str) -> None:
     with pytest.raises(RequestRejected) as refused:
-        neighbours.submit(OURS, PASS, volumes=[shared_volume("dataset", path)])
+        neighbors.submit(OURS, PASS, volumes=[shared_volume("dataset", path)])
     assert [violation.path for violation in refused.value.violations] == ["volumes.shared.mount_path"]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name[:20]))
-def test_a_volume_has_a_plain_name(neighbours: Neighbours, name: str) -> None:
-    with neighbours.client(OURS) as client:
+def test_a_volume_has_a_plain_name(neighbors: Neighbors, name: str) -> None:
+    with neighbors.client(OURS) as client:
         answer = client.post("/projects/alpha/volumes", json={"name": name, "size": "1Gi"})
     assert answer.status_code in (400, 422), answer.text
 
 
-def test_wherever_a_volume_is_mounted_nothing_else_comes_into_sight_and_nothing_changes(neighbours: Neighbours) -> None:
-    data, (staying, _) = neighbours.platform.server.data, neighbours.tenants
-    own = [str(data), f"{data}/runs", f"{data}/runs/{staying.id}/home", f"{data}/volumes/{keys_of(neighbours)[0]}"]
+def test_wherever_a_volume_is_mounted_nothing_else_comes_into_sight_and_nothing_changes(neighbors: Neighbors) -> None:
+    data, (staying, _) = neighbors.platform.server.data, neighbors.tenants
+    own = [str(data), f"{data}/runs", f"{data}/runs/{staying.id}/home", f"{data}/volumes/{keys_of(neighbors)[0]}"]
     before = describe_machine(data)
-    known = {**neighbours.known, "ways": ["read_files", "walk_folders", "look_into_processes"]}
+    known = {**neighbors.known, "ways": ["read_files", "walk_folders", "look_into_processes"]}
     volumes = [{"volume_type": "empty_dir", "name": "v", "mount_path": path} for path in [*PLACES, *own]]
-    runs = [neighbours.submit(OURS, INTRUDER.read_text("utf-8"), inputs=known, volumes=[each]) for each in volumes]
+    runs = [neighbors.submit(OURS, INTRUDER.read_text("utf-8"), inputs=known, volumes=[each]) for each in volumes]
     for run, ended, asked in zip(runs, end_all(runs, 240), volumes, strict=True):
         if ended["state"] == "completed":
             assert not any(run.result.values()), asked
         else:
-            assert (ended["reason"], neighbours.mark in ended["message"]) == ("StartFailed", False), asked
+            assert (ended["reason"], neighbors.mark in ended["message"]) == ("StartFailed", False), asked
     assert describe_machine(data) == before
 
 
-def test_what_a_run_links_to_on_its_volume_is_not_there_for_the_next(neighbours: Neighbours) -> None:
-    data, (staying, _) = neighbours.platform.server.data, neighbours.tenants
+def test_what_a_run_links_to_on_its_volume_is_not_there_for_the_next(neighbors: Neighbors) -> None:
+    data, (staying, _) = neighbors.platform.server.data, neighbors.tenants
     targets = [str(data), f"{data}/volumes", f"{data}/runs/{staying.id}/home/output", "/proc/1/root", "/proc/1/cwd"]
     link = (
         "import os\ndef main(targets):\n    for n, path in enumerate(targets):\n        os.symlink(path, f'/d/{n}')\n"
     )
     volumes = [shared_volume("alpha-volume", "/d")]
-    assert end(neighbours.submit(OURS, link, inputs={"targets": targets}, volumes=volumes))["state"] == "completed"
+    assert end(neighbors.submit(OURS, link, inputs={"targets": targets}, volumes=volumes))["state"] == "completed"
     look = "import os\ndef main():\n    return [list(os.walk(f'/d/{n}')) for n in range(5)]\n"
-    run = neighbours.submit(OURS, look, volumes=volumes)
+    run = neighbors.submit(OURS, look, volumes=volumes)
     assert end(run)["state"] == "completed"
-    assert neighbours.mark not in str(run.result)
+    assert neighbors.mark not in str(run.result)
     assert [[entry for entry in walked if entry[1] or entry[2]] for walked in run.result] == [[]] * 5
     for number in range(5):
         part = shared_volume("alpha-volume", "/d", sub_path=f"{number}/deeper")
-        assert end(neighbours.submit(OURS, PASS, volumes=[part]))["reason"] == "StartFailed"
+        assert end(neighbors.submit(OURS, PASS, volumes=[part]))["reason"] == "StartFailed"
 
 
 def test_what_is_removed_goes_without_what_its_links_lead_to(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def make_machine(**fields: Any) -> Machine:
         "labels": {},
         "gpus": (),
         "cpus": (0, 1),
-        "obstacle": None,
+        "isolation_error": None,
         "boot_id": "b1",
     }
     return Machine(**{**said, **fields})

@@ -14,9 +14,9 @@ from types import ModuleType
 
 import pytest
 
-from fairlead.adapters.local import placing, sweeping
+from fairlead.adapters.local import allocation, orphans
 from fairlead.adapters.local.executors import LocalExecutor
-from fairlead.adapters.local.machines import Gpu, find_machine, find_memory, read_boot_id
+from fairlead.adapters.local.machines import GpuDevice, find_machine, find_memory, read_boot_id
 from fairlead.adapters.local.specs import SPEC, STATE, Spec, read_json, write_json
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Phase
@@ -67,7 +67,7 @@ def test_a_run_whose_supervisor_is_killed_has_failed_and_is_gone(bench: LocalBen
     assert (seen.phase, seen.reason, seen.stopped) == (Phase.FAILED, "SupervisorLost", False)
     assert seen.started_at is not None
     assert seen.finished_at is not None
-    wait_until(lambda: sweeping.list_processes_of(b"FAIRLEAD_RUN=r-lost") == [])
+    wait_until(lambda: orphans.list_processes_of(b"FAIRLEAD_RUN=r-lost") == [])
     assert bench.executor.nodes().nodes[0].holdings == ()
 
 
@@ -85,7 +85,7 @@ def test_a_run_whose_machine_was_started_anew_is_lost_with_it(bench: LocalBench)
 
 def test_whoever_listens_is_told_when_a_run_goes_on(bench: LocalBench) -> None:
     told: list[str] = []
-    bench.executor.on_change(told.append)
+    bench.executor.subscribe(told.append)
     bench.start("r1", RETURNS)
     wait_until(lambda: is_over(bench.executor, "r1") and len(told) >= 2)
     assert set(told) == {"r1"}
@@ -96,7 +96,7 @@ def test_whoever_takes_over_is_told_when_a_run_ends(bench: LocalBench) -> None:
     bench.until("r1", Phase.RUNNING)
     told: list[str] = []
     other = bench.again()
-    other.on_change(told.append)
+    other.subscribe(told.append)
     other.stop("r1")
     wait_until(lambda: told == ["r1"])
 
@@ -164,7 +164,7 @@ def test_each_run_is_another_user_and_none_is_root(bench: LocalBench) -> None:
 
 
 def test_runs_do_not_share_gpus_and_get_them_back(tmp_path: Path) -> None:
-    machine = replace(this_machine(), gpus=(Gpu("GPU-a", "A100"), Gpu("GPU-b", "A100")))
+    machine = replace(this_machine(), gpus=(GpuDevice("GPU-a", "A100"), GpuDevice("GPU-b", "A100")))
     bench = LocalBench(tmp_path, machine)
     try:
         for run_id in ("r1", "r2"):
@@ -181,7 +181,7 @@ def test_runs_do_not_share_gpus_and_get_them_back(tmp_path: Path) -> None:
         bench.close()
 
 
-@pytest.mark.parametrize("at", [(placing, "prepare"), (subprocess, "Popen")], ids=["files", "processes"])
+@pytest.mark.parametrize("at", [(allocation, "prepare_run"), (subprocess, "Popen")], ids=["files", "processes"])
 def test_a_machine_that_is_full_is_a_reason_to_try_again(
     bench: LocalBench, monkeypatch: pytest.MonkeyPatch, at: tuple[ModuleType, str]
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.local.folders import RunFolder, observe_going
+from fairlead.adapters.local.folders import RunFolder, observe_active
 from fairlead.adapters.local.specs import USAGE
 from fairlead.model.observations import Observation, Phase
 
@@ -34,7 +34,7 @@ BEGAN = datetime.fromtimestamp(0, UTC)
     ],
 )
 def test_what_a_supervisor_says_of_a_run_that_goes_on_is_what_is_seen(told: dict[str, Any], seen: Observation) -> None:
-    assert observe_going({**STATE, **told}) == seen
+    assert observe_active({**STATE, **told}) == seen
 
 
 def test_a_sample_that_is_half_written_hides_no_other(tmp_path: Path) -> None:

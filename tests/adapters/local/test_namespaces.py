@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.local.machines import find_obstacle
+from fairlead.adapters.local.machines import find_isolation_error
 from fairlead.model.observations import Observation, Phase
 from tests.adapters.local.making import this_machine
 from tests.contracts.executors import ENDED, LocalBench
 
-pytestmark = pytest.mark.skipif(find_obstacle() is not None, reason=f"no namespaces here: {find_obstacle()}")
+pytestmark = pytest.mark.skipif(
+    find_isolation_error() is not None, reason=f"no namespaces here: {find_isolation_error()}"
+)
 
 CLAIM: dict[str, Any] = {"name": "sets", "volume_type": "shared_volume", "spec": {"claim_name": "sets"}}
 SHARED = {"sets": "v1"}

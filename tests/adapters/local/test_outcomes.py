@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.local.outcomes import Ending, describe_ending, read_left
+from fairlead.adapters.local.outcomes import ProcessExit, build_outcome, read_result_file
 from fairlead.adapters.logfiles import LogWriter
 from fairlead.adapters.masking import Masker
 from fairlead.core.outcomes import LARGEST_LEFT
@@ -26,13 +26,15 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def describe(home: Path, ending: Ending, *secrets: str, log: list[tuple[str, bytes]] | None = None) -> dict[str, Any]:
+def describe(
+    home: Path, ending: ProcessExit, *secrets: str, log: list[tuple[str, bytes]] | None = None
+) -> dict[str, Any]:
     """What came of a run with a home, and a log next to it."""
     writer = LogWriter(home.parent / "log")
     for stream, data in log or []:
         writer.write(stream, data, 1)
     writer.close()
-    told = describe_ending(ending, home, home.parent / "log", Masker(secrets))
+    told = build_outcome(ending, home, home.parent / "log", Masker(secrets))
     json.dumps(told)  # it is kept as JSON
     return told
 
@@ -42,42 +44,42 @@ def describe(home: Path, ending: Ending, *secrets: str, log: list[tuple[str, byt
     [(exited(0), 0), (exited(3), 3), (exited(255), 255), (signal.SIGKILL, 137), (signal.SIGSEGV | 0x80, 139)],
 )
 def test_the_exit_code_is_that_of_a_shell(status: int, code: int) -> None:
-    assert Ending(status=status).exit_code == code
+    assert ProcessExit(status=status).exit_code == code
 
 
 def test_what_never_told_its_end_has_no_exit_code_unless_it_was_ended() -> None:
-    assert Ending().exit_code is None
-    assert Ending(reason="OOMKilled").exit_code == 137
+    assert ProcessExit().exit_code is None
+    assert ProcessExit(reason="OOMKilled").exit_code == 137
 
 
 @pytest.mark.parametrize(
     ("ending", "killed"),
     [
-        (Ending(status=signal.SIGKILL), True),
-        (Ending(status=signal.SIGKILL, reason="OOMKilled"), False),
-        (Ending(status=exited(1)), False),
-        (Ending(), False),
+        (ProcessExit(status=signal.SIGKILL), True),
+        (ProcessExit(status=signal.SIGKILL, reason="OOMKilled"), False),
+        (ProcessExit(status=exited(1)), False),
+        (ProcessExit(), False),
     ],
 )
-def test_only_what_nobody_here_killed_was_killed(ending: Ending, killed: bool) -> None:
+def test_only_what_nobody_here_killed_was_killed(ending: ProcessExit, killed: bool) -> None:
     assert ending.killed is killed
 
 
 def test_what_exits_with_0_has_succeeded_with_its_result(home: Path) -> None:
     (home / "result.json").write_text('{"kind": "json", "value": [1, 2]}')
-    told = describe(home, Ending(status=exited(0)))
+    told = describe(home, ProcessExit(status=exited(0)))
     assert (told["phase"], told["exit_code"], told["stopped"], told["error"]) == ("succeeded", 0, False, None)
     assert told["result"] == {"kind": "json", "value": [1, 2]}
 
 
 def test_what_fails_has_no_result_whatever_it_wrote(home: Path) -> None:
     (home / "result.json").write_text('{"kind": "json", "value": 1}')
-    assert describe(home, Ending(status=exited(1)))["result"] is None
+    assert describe(home, ProcessExit(status=exited(1)))["result"] is None
 
 
 def test_a_failure_is_told_with_the_error_that_python_raised(home: Path) -> None:
     (home / "error.json").write_text(json.dumps({"type": "ValueError", "message": "bad", "traceback": "Traceback ..."}))
-    told = describe(home, Ending(status=exited(1)), log=[("stderr", b"Traceback\n")])
+    told = describe(home, ProcessExit(status=exited(1)), log=[("stderr", b"Traceback\n")])
     assert (told["phase"], told["reason"], told["message"]) == ("failed", "ExitCode", "ValueError: bad")
     assert told["error"]["traceback"] == "Traceback ..."
 
@@ -85,7 +87,7 @@ def test_a_failure_is_told_with_the_error_that_python_raised(home: Path) -> None
 def test_secrets_in_an_error_are_masked(home: Path) -> None:
     error = {"type": "KeyError", "message": "hunter2", "traceback": "line 1: hunter2\nline 2", "args": ["hunter2"]}
     (home / "error.json").write_text(json.dumps(error))
-    assert "hunter2" not in json.dumps(describe(home, Ending(status=exited(1)), "hunter2"))
+    assert "hunter2" not in json.dumps(describe(home, ProcessExit(status=exited(1)), "hunter2"))
 
 
 @pytest.mark.parametrize(
@@ -106,12 +108,12 @@ def test_secrets_in_an_error_are_masked(home: Path) -> None:
 def test_a_failure_without_an_error_is_told_with_its_last_line(
     home: Path, status: int, log: list[tuple[str, bytes]], message: str
 ) -> None:
-    told = describe(home, Ending(status=status), log=log)
+    told = describe(home, ProcessExit(status=status), log=log)
     assert (told["reason"], told["message"]) == ("ExitCode", message)
 
 
 def test_a_long_last_line_is_cut(home: Path) -> None:
-    told = describe(home, Ending(status=exited(1)), log=[("stderr", b"x" * 100_000)] * 20)
+    told = describe(home, ProcessExit(status=exited(1)), log=[("stderr", b"x" * 100_000)] * 20)
     assert len(told["message"]) < 400
 
 
@@ -119,19 +121,19 @@ def test_why_it_was_ended_wins_over_how_it_ended(home: Path) -> None:
     (home / "error.json").write_text('{"type": "KeyboardInterrupt", "message": ""}')
     (home / "result.json").write_text("{}")
     for reason, stopped in (("Stopped", True), ("DeadlineExceeded", False), ("OOMKilled", False)):
-        told = describe(home, Ending(status=exited(0), reason=reason, message="so it is"))
+        told = describe(home, ProcessExit(status=exited(0), reason=reason, message="so it is"))
         assert (told["phase"], told["reason"], told["message"]) == ("failed", reason, "so it is")
         assert (told["stopped"], told["result"]) == (stopped, None)
 
 
 def test_what_could_not_start_has_no_exit_code(home: Path) -> None:
-    told = describe(home, Ending(status=exited(126), trouble="cannot run train: no such file"))
+    told = describe(home, ProcessExit(status=exited(126), start_error="cannot run train: no such file"))
     assert (told["reason"], told["exit_code"]) == ("StartFailed", None)
     assert told["message"] == "cannot run train: no such file"
 
 
 def test_what_nobody_saw_ending_is_lost(home: Path) -> None:
-    told = describe(home, Ending())
+    told = describe(home, ProcessExit())
     assert (told["phase"], told["reason"], told["exit_code"]) == ("failed", "Lost", None)
 
 
@@ -156,9 +158,9 @@ DEEP = '{"a":' * 60_000 + "1" + "}" * 60_000
 def test_what_is_no_small_json_object_says_nothing(home: Path, content: bytes) -> None:
     (home / "error.json").write_bytes(content)
     (home / "result.json").write_bytes(content)
-    assert read_left(home / "error.json") is None
-    assert describe(home, Ending(status=exited(0)))["result"] is None
-    assert describe(home, Ending(status=exited(1)))["message"] == "exited with code 1"
+    assert read_result_file(home / "error.json") is None
+    assert describe(home, ProcessExit(status=exited(0)))["result"] is None
+    assert describe(home, ProcessExit(status=exited(1)))["message"] == "exited with code 1"
 
 
 def test_a_link_a_pipe_and_a_folder_say_nothing(home: Path) -> None:
@@ -168,7 +170,7 @@ def test_a_link_a_pipe_and_a_folder_say_nothing(home: Path) -> None:
     (home / "folder.json").mkdir()
     before = len(os.listdir("/proc/self/fd"))
     for name in ("error.json", "pipe.json", "folder.json", "none.json"):
-        assert read_left(home / name) is None, name
+        assert read_result_file(home / name) is None, name
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -177,7 +179,7 @@ def test_a_link_a_pipe_and_a_folder_say_nothing(home: Path) -> None:
 )
 def test_any_text_in_an_error_can_be_told(home: Path, text: str) -> None:
     (home / "error.json").write_text(json.dumps({"type": "Error", "message": text, "traceback": text}))
-    told = describe(home, Ending(status=exited(1)))
+    told = describe(home, ProcessExit(status=exited(1)))
     told["message"].encode("utf-8")  # a database takes no lone surrogates
     assert "\0" not in told["message"]  # nor does PostgreSQL take NUL
 
@@ -185,6 +187,6 @@ def test_any_text_in_an_error_can_be_told(home: Path, text: str) -> None:
 @pytest.mark.parametrize("value", ["NaN", "Infinity", '"\\ud800"', '"\\u0000"', "1e999", "123456789" * 50])
 def test_any_result_can_be_kept(home: Path, value: str) -> None:
     (home / "result.json").write_text(f'{{"kind": "json", "value": {value}}}')
-    told = describe(home, Ending(status=exited(0)))
+    told = describe(home, ProcessExit(status=exited(0)))
     assert told["phase"] == "succeeded"
     json.dumps(told["result"], allow_nan=False, ensure_ascii=False).encode("utf-8")

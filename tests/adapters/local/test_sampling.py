@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.local import measuring
-from fairlead.adapters.local.payloads import Payload
-from fairlead.adapters.local.sampling import Sampler
-from fairlead.adapters.local.specs import Identity, Spec
+from fairlead.adapters.local import procfs
+from fairlead.adapters.local.processes import RunProcess
+from fairlead.adapters.local.sampling import ProcessSampler
+from fairlead.adapters.local.specs import Spec, UserMapping
 
 LIMIT = 100
 
 
 def look(folder: Path, monkeypatch: pytest.MonkeyPatch, *measured: int) -> tuple[str, str] | None:
     """What a look at a run says, whose memory is measured so."""
-    identity = Identity(os.getuid(), os.getgid(), [])
+    identity = UserMapping(os.getuid(), os.getgid(), [])
     spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", "/", identity, memory=LIMIT)
     amounts = iter(measured)
-    monkeypatch.setattr(measuring, "measure_memory", lambda *_: next(amounts))
-    return Sampler(folder, spec, Payload(os.getpid(), {}, -1, isolated=False)).look()
+    monkeypatch.setattr(procfs, "measure_memory", lambda *_: next(amounts))
+    return ProcessSampler(folder, spec, RunProcess(os.getpid(), {}, -1, isolated=False)).look()
 
 
 def test_a_run_over_its_memory_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

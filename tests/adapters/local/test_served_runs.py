@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.local.executors import LocalExecutor
-from fairlead.adapters.local.specifying import find_runtime
+from fairlead.adapters.local.pod_to_spec import find_runtime
 from fairlead.adapters.local.specs import SOCKET, STATE, Spec, read_json
 from fairlead.errors import NotFound, Unavailable
-from fairlead.model.observations import Observation, Phase, Reach
+from fairlead.model.observations import Observation, Phase, Endpoint
 from tests.adapters.local.making import make_work, runtime, this_machine
 from tests.contracts.executors import ENDED, SERVES, WAITS, LocalBench, read_all
 from tests.databases import wait_until
@@ -80,16 +80,16 @@ def bench() -> Iterator[LocalBench]:
 
 def ask(executor: LocalExecutor, run_id: str, body: Any = None) -> Any:
     """What a run answers."""
-    return call(executor.reach(run_id), body)
+    return call(executor.find_endpoint(run_id), body)
 
 
-def call(reach: Reach, body: Any = None, path: str = "/") -> Any:
+def call(endpoint: Endpoint, body: Any = None, path: str = "/") -> Any:
     """What somebody answers: to a call, or without one whether it is ready."""
-    connection = HTTPConnection(reach.url.removeprefix("http://"), timeout=PATIENCE)
-    if reach.socket is not None:
+    connection = HTTPConnection(endpoint.url.removeprefix("http://"), timeout=PATIENCE)
+    if endpoint.socket is not None:
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.settimeout(PATIENCE)
-        connection.sock.connect(reach.socket)
+        connection.sock.connect(endpoint.socket)
     try:
         connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body))
         return json.loads(connection.getresponse().read())
@@ -120,12 +120,12 @@ def break_off(bench: LocalBench, run_id: str, **inputs: Any) -> None:
 def test_a_served_function_answers_on_a_socket_that_only_the_server_gets_to(bench: LocalBench) -> None:
     bench.start("r1", SERVES, action="serve")
     until(bench, "r1", "Ready")
-    reach = bench.executor.reach("r1")
-    assert (reach.url, dict(reach.headers), reach.prefix) == ("http://localhost", {}, "")
-    assert reach.socket is not None
-    assert len(reach.socket) < 108
-    assert call(reach) == {"status": "ready"}
-    assert isinstance(call(reach, {}), int)
+    endpoint = bench.executor.find_endpoint("r1")
+    assert (endpoint.url, dict(endpoint.headers), endpoint.prefix) == ("http://localhost", {}, "")
+    assert endpoint.socket is not None
+    assert len(endpoint.socket) < 108
+    assert call(endpoint) == {"status": "ready"}
+    assert isinstance(call(endpoint, {}), int)
     folder = bench.data / "runs" / "r1"
     assert stat.S_IMODE((folder / SOCKET).stat().st_mode) == 0o600
     assert not (folder / "home" / SOCKET).exists(), "what the run cannot reach it cannot exchange"
@@ -139,7 +139,7 @@ def test_what_ends_is_started_again_and_says_why_it_was_away(bench: LocalBench) 
     assert (seen.reason, seen.started_at) == ("CrashLoopBackOff", started_at)
     assert seen.message.startswith("exited with code 3; it has ended once, and ")
     with pytest.raises(Unavailable):
-        bench.executor.reach("r1")
+        bench.executor.find_endpoint("r1")
     until(bench, "r1", "Ready")
     assert isinstance(ask(bench.executor, "r1", {}), int)
     log = read_all(bench.executor, "r1")["platform"].decode().splitlines()
@@ -190,7 +190,7 @@ def test_a_run_that_waits_to_be_started_again_can_be_stopped_at_once(bench: Loca
     seen = until(bench, "r1", "failed")
     assert (seen.stopped, seen.exit_code) == (True, 1)
     with pytest.raises(NotFound):
-        bench.executor.reach("r1")
+        bench.executor.find_endpoint("r1")
 
 
 def test_another_server_takes_over_what_serves_and_hears_what_becomes_of_it(bench: LocalBench) -> None:
@@ -198,7 +198,7 @@ def test_another_server_takes_over_what_serves_and_hears_what_becomes_of_it(benc
     until(bench, "r1", "Ready")
     told: list[str] = []
     other = bench.again()
-    other.on_change(told.append)
+    other.subscribe(told.append)
     seen = other.observe("r1")
     assert seen is not None
     assert (seen.phase, seen.reason) == (Phase.RUNNING, "Ready")
@@ -212,7 +212,7 @@ def test_another_server_takes_over_what_serves_and_hears_what_becomes_of_it(benc
 
 def test_whoever_listens_is_told_of_every_change(bench: LocalBench) -> None:
     told: list[str] = []
-    bench.executor.on_change(told.append)
+    bench.executor.subscribe(told.append)
     bench.start("r1", SERVES, action="serve")
     wait_until(lambda: (seen := bench.executor.observe("r1")) is not None and seen.reason == "Ready", seconds=PATIENCE)
     wait_until(lambda: "r1" in told, seconds=PATIENCE)
@@ -230,7 +230,7 @@ def test_a_link_to_another_socket_is_not_followed(bench: LocalBench) -> None:
     looks = read_json(bench.data / "runs" / "r2" / STATE)
     assert (looks["phase"], looks["address"]) == ("starting", None)
     with pytest.raises(Unavailable):
-        bench.executor.reach("r2")
+        bench.executor.find_endpoint("r2")
 
 
 @pytest.mark.parametrize("action", ["serve", "workspace"])
@@ -239,9 +239,9 @@ def test_a_command_is_given_a_free_port_and_listens_there(bench: LocalBench, act
         bench.start(run_id, WEB, action=action, function=COMMAND)
     for run_id in ("r1", "r2"):
         until(bench, run_id, "Ready")
-        reach = bench.executor.reach(run_id)
-        assert (reach.url, reach.socket) == (f"http://127.0.0.1:{call(reach)}", None)
-    assert bench.executor.reach("r1") != bench.executor.reach("r2")
+        endpoint = bench.executor.find_endpoint(run_id)
+        assert (endpoint.url, endpoint.socket) == (f"http://127.0.0.1:{call(endpoint)}", None)
+    assert bench.executor.find_endpoint("r1") != bench.executor.find_endpoint("r2")
 
 
 def test_a_command_that_does_not_listen_where_it_is_told_is_said_to_be_awaited(bench: LocalBench) -> None:
@@ -258,7 +258,7 @@ def test_a_port_that_is_said_is_waited_for_where_another_run_has_it(bench: Local
     function = {**COMMAND, "port": port}
     bench.start("r1", WEB, action="serve", function=function)
     until(bench, "r1", "Ready")
-    assert bench.executor.reach("r1").url == f"http://127.0.0.1:{port}"
+    assert bench.executor.find_endpoint("r1").url == f"http://127.0.0.1:{port}"
     with pytest.raises(Unavailable, match=f"port {port} of this machine is taken by run r1"):
         bench.start("r2", WEB, action="serve", function=function)
     assert bench.executor.observe("r2") is None
@@ -272,7 +272,7 @@ def test_where_runs_have_no_view_of_their_own_they_serve_too(bench: LocalBench) 
     python = Path("/usr/bin/python3")
     if not python.exists():
         pytest.skip("there is no Python that every user can run")
-    machine = replace(this_machine(), obstacle="pretended")
+    machine = replace(this_machine(), isolation_error="pretended")
     bench.executor = LocalExecutor(bench.data, machine, find_runtime(python, os.environ))
     bench.opened.append(bench.executor)
     bench.start("r1", SERVES, action="serve")
@@ -301,7 +301,9 @@ def test_a_notebook_answers_on_its_socket(bench: LocalBench) -> None:
         pytest.skip("JupyterLab is not installed for the Python of these tests: NOT TRIED")
     bench.start("r1", WAITS, action="workspace", function={"name": "lab", "source": "train.py"})
     until(bench, "r1", "Ready")
-    reach = replace(bench.executor.reach("r1"), url="http://r1.localhost:8000")  # a host that it does not know
-    assert "version" in call(reach, path="/api")
-    listed = call(reach, path="/api/contents/fairlead/code")["content"]
+    endpoint = replace(
+        bench.executor.find_endpoint("r1"), url="http://r1.localhost:8000"
+    )  # a host that it does not know
+    assert "version" in call(endpoint, path="/api")
+    listed = call(endpoint, path="/api/contents/fairlead/code")["content"]
     assert [file["name"] for file in listed] == ["train.py"]

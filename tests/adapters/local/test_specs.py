@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.local.specs import SPEC, Identity, Mount, Spec, read_json, write_json
+from fairlead.adapters.local.specs import SPEC, Mount, Spec, UserMapping, read_json, write_json
 
 WHOLE = Spec(
     run_id="r1",
@@ -17,7 +17,7 @@ WHOLE = Spec(
     env={"A": "1", "B": "\n$x \u2028"},
     cwd="/fairlead",
     home="/data/runs/r1/home",
-    identity=Identity(1000, 1000, [7], 700_000, 800_001, [800_007]),
+    identity=UserMapping(1000, 1000, [7], 700_000, 800_001, [800_007]),
     secret_envs=["TOKEN"],
     isolated=True,
     mounts=[Mount("/data", "/v", read_only=True), Mount("/s", size=5), Mount("/t", secrets={"TOKEN": "TOKEN"})],
@@ -34,7 +34,7 @@ WHOLE = Spec(
     nvml="/site",
     amounts={"cpu": 10**9},
 )
-LEAST = Spec("r1", "forest", "train-r1", "b1", ["x"], {}, "/", "/home", Identity(0, 0))
+LEAST = Spec("r1", "forest", "train-r1", "b1", ["x"], {}, "/", "/home", UserMapping(0, 0))
 
 
 @pytest.mark.parametrize("spec", [WHOLE, LEAST])

@@ -23,7 +23,7 @@ from fairlead.core.attempts import run_of
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import Check, LaunchSpec, LogPage, Observation, OutputFile, Phase, Reach
+from fairlead.model.observations import Check, LaunchSpec, LogPage, Observation, OutputFile, Phase, Endpoint
 
 SOON_SECONDS = 0.2
 SUPERVISOR = "fairlead.adapters.local.supervisor"
@@ -158,7 +158,7 @@ class LocalExecutor:
         except OSError:
             raise NotFound(f"run {run_id} left no file {path!r}", "list its files to see what it left") from None
 
-    def reach(self, run_id: str) -> Reach:
+    def find_endpoint(self, run_id: str) -> Endpoint:
         """How to speak to what a run serves, on a path that the run cannot have put a link into."""
         folder = self._folder(run_id)
         spec = self._live.get(run_id)
@@ -168,8 +168,8 @@ class LocalExecutor:
         if address is None:
             raise Unavailable(f"run {run_id} does not answer yet")
         if address == SOCKET:  # through the folder that is open here: the address of a socket has at most 107 bytes
-            return Reach("http://localhost", f"/proc/self/fd/{self._opened}/{run_id}/{SOCKET}")
-        return Reach(f"http://{address}")
+            return Endpoint("http://localhost", f"/proc/self/fd/{self._opened}/{run_id}/{SOCKET}")
+        return Endpoint(f"http://{address}")
 
     def check(self, projects: Sequence[str]) -> list[Check]:  # noqa: ARG002
         """What this machine has, and how it keeps runs apart: the same for all projects."""

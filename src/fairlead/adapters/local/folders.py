@@ -44,7 +44,7 @@ class RunFolder:
         return (self.path / OUTCOME).exists()
 
     @property
-    def is_held(self) -> bool:
+    def is_supervised(self) -> bool:
         """Whether a supervisor looks after the run."""
         try:
             with (self.path / LOCK).open() as opened:
@@ -56,7 +56,7 @@ class RunFolder:
         return False
 
     @property
-    def last_words(self) -> str:
+    def supervisor_error(self) -> str:
         """What a supervisor said before it failed; nothing where it was killed."""
         try:
             return ((self.path / ERRORS).read_text("utf-8", "replace").strip().splitlines() or [""])[-1]
@@ -105,7 +105,7 @@ class RunFolder:
         shutil.rmtree(self.path / "code", ignore_errors=True)  # last: without it, all of this is done
 
 
-def observe_going(state: JSON) -> Observation:
+def observe_active(state: JSON) -> Observation:
     """What a supervisor says of a run that goes on."""
     phase = PHASES[state["phase"]]
     started_at = None if phase is Phase.STARTING else _moment(state["started_at"])

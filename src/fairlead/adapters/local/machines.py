@@ -20,7 +20,7 @@ RUNS_PER_CORE, FEWEST_RUNS = 8, 16
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuDevice:
     """A GPU of this machine."""
 
     id: str
@@ -34,9 +34,9 @@ class Machine:
     name: str
     capacity: Amounts
     labels: Mapping[str, str]
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[GpuDevice, ...]
     cpus: tuple[int, ...]
-    obstacle: str | None  # None: runs have their own view of the machine; else what keeps them from it
+    isolation_error: str | None  # None: runs have their own view of the machine; else what keeps them from it
     boot_id: str
 
 
@@ -61,19 +61,19 @@ def find_machine(data: Path, said: Mapping[str, Quantity]) -> Machine:
     if gpus:
         labels["nvidia.com/gpu.product"] = gpus[0].product.replace(" ", "-")
     # Devices that a setting promises and nobody finds are numbered: that is how CUDA would call them.
-    devices = (*gpus, *(Gpu(str(number), "") for number in range(len(gpus), wanted)))[:wanted]
-    obstacle = find_obstacle()
-    return Machine(socket.gethostname(), capacity, labels, devices, cpus, obstacle, read_boot_id())
+    devices = (*gpus, *(GpuDevice(str(number), "") for number in range(len(gpus), wanted)))[:wanted]
+    isolation_error = find_isolation_error()
+    return Machine(socket.gethostname(), capacity, labels, devices, cpus, isolation_error, read_boot_id())
 
 
-def describe_runs(machine: Machine, *, is_root: bool) -> str:
+def describe_isolation(machine: Machine, *, is_root: bool) -> str:
     """How runs are kept apart from each other and from the server, plainly."""
     whose = "each as a user of its own" if is_root else "as your own user, which they share with the server"
-    mounting = f"; they cannot mount volumes ({machine.obstacle})" if machine.obstacle else ""
+    mounting = f"; they cannot mount volumes ({machine.isolation_error})" if machine.isolation_error else ""
     return f"on this machine, {whose}{mounting}"
 
 
-def find_gpus() -> tuple[Gpu, ...]:
+def find_gpus() -> tuple[GpuDevice, ...]:
     """The GPUs that NVML knows; none where there is no driver."""
     try:
         import pynvml
@@ -82,7 +82,9 @@ def find_gpus() -> tuple[Gpu, ...]:
     try:
         pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return tuple(Gpu(pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)) for handle in handles)
+        return tuple(
+            GpuDevice(pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)) for handle in handles
+        )
     except pynvml.NVMLError:
         return ()
 
@@ -106,8 +108,8 @@ def read_boot_id() -> str:
 
 
 @functools.cache
-def find_obstacle() -> str | None:
+def find_isolation_error() -> str | None:
     """What keeps a run from having its own view of the machine; None where it can."""
-    probe = "from fairlead.adapters.local import payloads; payloads.probe()"
+    probe = "from fairlead.adapters.local import processes; processes.probe()"
     tried = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
     return None if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["it failed"])[-1]

@@ -10,16 +10,25 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead.adapters.local.specs import Identity, Mount, Spec
+from fairlead.adapters.local.specs import Mount, Spec, UserMapping
 
-NEW_MOUNTS, NEW_IPC, NEW_USERS, NEW_PROCESSES = 0x00020000, 0x08000000, 0x10000000, 0x20000000
-READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
-KEPT = {os.ST_NOSUID: NO_SUID, os.ST_NODEV: NO_DEVICES, os.ST_NOEXEC: NO_EXEC}
-DETACH = 2
-DROP_FROM_BOUND, LAST_CAPABILITY = 24, 63
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
+    1,
+    2,
+    4,
+    8,
+    32,
+    4096,
+    16384,
+    1 << 18,
+)
+KEPT = {os.ST_NOSUID: MS_NOSUID, os.ST_NODEV: MS_NODEV, os.ST_NOEXEC: MS_NOEXEC}
+MNT_DETACH = 2
+PR_CAPBSET_DROP, CAP_LAST_CAP = 24, 63
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 SHARED = 0o2770  # as the volume itself: the group, which folders pass on, is that of the project
-NO_NEW_PRIVILEGES, DEATH_SIGNAL, SUBREAPER = 38, 1, 36
+PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 38, 1, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -31,8 +40,8 @@ def prctl(option: int, value: int) -> None:
 
 def drop_capabilities() -> None:
     """See to it that no program that this process becomes has any power of root, also where it is root inside."""
-    for capability in range(LAST_CAPABILITY + 1):
-        _libc.prctl(DROP_FROM_BOUND, capability, 0, 0, 0)  # fails for those that the kernel does not know
+    for capability in range(CAP_LAST_CAP + 1):
+        _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails for those that the kernel does not know
 
 
 def unshare(flags: int) -> None:
@@ -40,7 +49,7 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
 
-def map_ids(pid: int | str, identity: Identity) -> None:
+def map_ids(pid: int | str, identity: UserMapping) -> None:
     """Say which ids of this machine the ids in a process's new user namespace stand for."""
     outer_uid = os.getuid() if identity.outer_uid is None else identity.outer_uid
     outer_gid = os.getgid() if identity.outer_gid is None else identity.outer_gid
@@ -53,12 +62,12 @@ def map_ids(pid: int | str, identity: Identity) -> None:
 
 def enter_root(spec: Spec, root: str, secrets: dict[str, str]) -> None:
     """Make this process see the machine with the run's mounts in it, and without what is hidden from runs."""
-    mount(None, "/", flags=RECURSIVE | PRIVATE)
+    mount(None, "/", flags=MS_REC | MS_PRIVATE)
     _View(spec, root, secrets).build()
     # Not chroot: in a changed root the kernel makes no user namespace. The old root ends up below the new one.
     os.chdir(root)
     _check(_libc.pivot_root(b".", b"."), "pivot_root")
-    _check(_libc.umount2(b".", DETACH), "umount")
+    _check(_libc.umount2(b".", MNT_DETACH), "umount")
     os.chdir("/")
 
 
@@ -78,7 +87,7 @@ class _View:
 
     def build(self) -> None:
         self._open("/")
-        mount("proc", f"{self.root}/proc", "proc", NO_SUID | NO_DEVICES | NO_EXEC)
+        mount("proc", f"{self.root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
         for path in self.spec.hidden:
             self._cover(path)
         for path in self.spec.revealed:
@@ -105,15 +114,15 @@ class _View:
         elif entry.is_dir(follow_symlinks=False):
             os.mkdir(there)
             if entry.path != "/proc":
-                mount(entry.path, there, flags=BIND | RECURSIVE)
+                mount(entry.path, there, flags=MS_BIND | MS_REC)
         else:
             Path(there).touch()
-            mount(entry.path, there, flags=BIND)
+            mount(entry.path, there, flags=MS_BIND)
 
     def _cover(self, path: str) -> None:
         """An empty folder of our own in a folder's place."""
         if path not in self.own and os.path.isdir(self.root + path):
-            mount("tmpfs", self.root + path.rstrip("/"), "tmpfs", NO_SUID | NO_DEVICES, "mode=0755,size=1m")
+            mount("tmpfs", self.root + path.rstrip("/"), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
             self.own.add(path)
 
     def _reveal(self, path: str) -> None:
@@ -129,22 +138,22 @@ class _View:
         else:
             return
         if os.path.isdir(path):
-            mount(path, self._make(path), flags=BIND | RECURSIVE)
+            mount(path, self._make(path), flags=MS_BIND | MS_REC)
         else:
             self._make(os.path.dirname(path))
             Path(self.root + path).touch()
-            mount(path, self.root + path, flags=BIND)
+            mount(path, self.root + path, flags=MS_BIND)
 
     def _mount(self, wanted: Mount) -> None:
         there = self._make(wanted.target)
         self.mounted.append(wanted.target)
         if wanted.source is not None:
             with _opened(wanted.source) as folder, self._below(folder, wanted.sub_path) as source:
-                mount(f"/proc/self/fd/{source}", there, flags=BIND | RECURSIVE)
+                mount(f"/proc/self/fd/{source}", there, flags=MS_BIND | MS_REC)
         else:
             most = [size for size in (wanted.size, self.spec.memory) if size is not None]
             size = f",size={min(most)}" if most else ""
-            mount("tmpfs", there, "tmpfs", NO_SUID | NO_DEVICES, f"mode=1777{size}")
+            mount("tmpfs", there, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777{size}")
             for name, secret in wanted.secrets.items():
                 self._write_secret(Path(there, name), self.secrets[secret])
         if wanted.read_only or wanted.secrets:
@@ -213,7 +222,7 @@ def _protect(target: str) -> None:
     """Make a mount read-only. What forbade more before must be said again, or the kernel refuses."""
     before = os.statvfs(target).f_flag
     kept = sum(flag for known, flag in KEPT.items() if before & known)
-    mount(None, target, flags=BIND | REMOUNT | READ_ONLY | kept)
+    mount(None, target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
 
 
 def _check(result: int, doing: str) -> None:

@@ -20,13 +20,13 @@ LONGEST_LINE = 300
 
 
 @dataclass
-class Ending:
+class ProcessExit:
     """What is known of how a run ended."""
 
     status: int | None = None  # as wait() tells it
     reason: str | None = None  # why it was ended, where it did not end by itself
     message: str = ""
-    trouble: str = ""  # what kept it from starting
+    start_error: str = ""  # what kept it from starting
 
     @property
     def exit_code(self) -> int | None:
@@ -42,7 +42,7 @@ class Ending:
         return self.reason is None and self.exit_code == 128 + signal.SIGKILL
 
 
-def describe_ending(ending: Ending, home: Path, log: Path, masker: Masker, *, log_from: int = 0) -> dict[str, Any]:
+def build_outcome(ending: ProcessExit, home: Path, log: Path, masker: Masker, *, log_from: int = 0) -> dict[str, Any]:
     """What came of a run: reason, message, exit code, and what it returned or how it failed.
 
     What it wrote is looked for from a cursor of its log on.
@@ -53,26 +53,26 @@ def describe_ending(ending: Ending, home: Path, log: Path, masker: Masker, *, lo
     return {**told, "message": told["message"].replace("\0", "\N{SYMBOL FOR NULL}")}
 
 
-def _describe(ending: Ending, home: Path, masker: Masker) -> dict[str, Any]:
+def _describe(ending: ProcessExit, home: Path, masker: Masker) -> dict[str, Any]:
     code = ending.exit_code
-    error = read_left(home / "error.json")
+    error = read_result_file(home / "error.json")
     if error is not None:
         error = {name: masker.mask(str(value)) for name, value in error.items()}
     told: dict[str, Any] = {"exit_code": code, "stopped": ending.reason == "Stopped", "error": error, "result": None}
-    if ending.trouble:
-        return {**told, "phase": "failed", "reason": "StartFailed", "message": ending.trouble, "exit_code": None}
+    if ending.start_error:
+        return {**told, "phase": "failed", "reason": "StartFailed", "message": ending.start_error, "exit_code": None}
     if ending.reason is not None:
         return {**told, "phase": "failed", "reason": ending.reason, "message": ending.message}
     if code is None:
         message = "the process next to the run, which was to tell how it ended, was killed"
         return {**told, "phase": "failed", "reason": "Lost", "message": message}
     if code == 0:
-        result = read_result(read_left(home / "result.json"))
+        result = read_result(read_result_file(home / "result.json"))
         return {**told, "phase": "succeeded", "reason": "", "message": "", "result": result}
     return {**told, "phase": "failed", "reason": "ExitCode", "message": ""}
 
 
-def read_left(file: Path) -> dict[str, Any] | None:
+def read_result_file(file: Path) -> dict[str, Any] | None:
     """A small JSON file that a run left; None where there is none. A link is not followed: it may lead anywhere."""
     try:
         with open(file, "rb", opener=_open_plain) as content:

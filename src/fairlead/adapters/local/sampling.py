@@ -10,21 +10,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.local import measuring
-from fairlead.adapters.local.payloads import Payload
+from fairlead.adapters.local import procfs
+from fairlead.adapters.local.processes import RunProcess
 from fairlead.adapters.local.specs import USAGE, Spec
 
-MOST_SAMPLES = 1000
+MAX_SAMPLES = 1000
 FIRST_SECONDS = 1.0
 DISK_SHARE = 20  # looking at files may take a twentieth of the time
 
 Sample = dict[str, Any]
 
 
-class Sampler:
+class ProcessSampler:
     """Looks at one run."""
 
-    def __init__(self, folder: Path, spec: Spec, payload: Payload) -> None:
+    def __init__(self, folder: Path, spec: Spec, payload: RunProcess) -> None:
         self.file, self.spec, self.payload = folder / USAGE, spec, payload
         self.every = FIRST_SECONDS
         self.samples: list[Sample] = []
@@ -62,17 +62,17 @@ class Sampler:
         """The most that the run used."""
         return dict(self.most)
 
-    def _measure(self) -> tuple[list[measuring.Process], int]:
-        processes = measuring.list_tree(self.payload.proc, self.payload.top)[1:]
-        memory = measuring.measure_memory(self.payload.proc, processes, self.spec.memory)
+    def _measure(self) -> tuple[list[procfs.Process], int]:
+        processes = procfs.list_tree(self.payload.proc, self.payload.root_pid)[1:]
+        memory = procfs.measure_memory(self.payload.proc, processes, self.spec.memory)
         return processes, memory + self._measure_mounts()
 
     def _measure_mounts(self) -> int:
         """What lies in the run's folders in memory, which counts as memory."""
         in_memory = [mount for mount in self.spec.mounts if mount.source is None]
-        return sum(measuring.measure_mount(f"/proc/{self.payload.keeper}/root{mount.target}") for mount in in_memory)
+        return sum(procfs.measure_mount(f"/proc/{self.payload.init_pid}/root{mount.target}") for mount in in_memory)
 
-    def _sample(self, processes: list[measuring.Process], memory: int) -> None:
+    def _sample(self, processes: list[procfs.Process], memory: int) -> None:
         now = time.monotonic()
         cpu = self._count_cpu(processes)
         self._look_at_disk()
@@ -89,7 +89,7 @@ class Sampler:
             self._keep(sample)
 
     def _keep(self, sample: Sample) -> None:
-        if len(self.samples) > MOST_SAMPLES:
+        if len(self.samples) > MAX_SAMPLES:
             self.samples = self.samples[::2]
             self.every *= 2
             self.file.write_text("".join(json.dumps(kept) + "\n" for kept in self.samples), "utf-8")
@@ -97,7 +97,7 @@ class Sampler:
             with self.file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(sample) + "\n")
 
-    def _count_cpu(self, processes: list[measuring.Process]) -> float:
+    def _count_cpu(self, processes: list[procfs.Process]) -> float:
         """The time that all processes took so far, those that ended among them."""
         now = {process.pid: process.cpu_seconds for process in processes}
         self.ended_cpu += sum(seconds for pid, seconds in self.cpu_of.items() if pid not in now)
@@ -108,7 +108,7 @@ class Sampler:
         began = time.monotonic()
         if began < self.disk_due:
             return
-        self.disk = measuring.measure_disk(self.spec.home)
+        self.disk = procfs.measure_disk(self.spec.home)
         self.disk_due = began + (time.monotonic() - began) * DISK_SHARE
 
     def _look_at_gpus(self) -> Sample:

@@ -23,7 +23,7 @@ class Mount:
 
 
 @dataclass(frozen=True)
-class Identity:
+class UserMapping:
     """Who a run is: the ids that it sees, and those that it has outside."""
 
     uid: int
@@ -46,7 +46,7 @@ class Spec:
     env: dict[str, str]
     cwd: str
     home: str
-    identity: Identity
+    identity: UserMapping
     secret_envs: list[str] = field(default_factory=list)
     isolated: bool = False
     mounts: list[Mount] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Spec:
     def load(cls, folder: Path) -> "Spec":
         """Read it."""
         said = json.loads((folder / SPEC).read_text("utf-8"))
-        said["identity"] = Identity(**said["identity"])
+        said["identity"] = UserMapping(**said["identity"])
         said["mounts"] = [Mount(**mount) for mount in said["mounts"]]
         return cls(**said)
 

@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.adapters.exits import tell_exit, tell_times
-from fairlead.adapters.local import listening, measuring, payloads
-from fairlead.adapters.local.lines import Lines
-from fairlead.adapters.local.outcomes import Ending, describe_ending
-from fairlead.adapters.local.sampling import Sampler
-from fairlead.adapters.local.serving import Served
+from fairlead.adapters.local import processes, procfs, readiness_probe
+from fairlead.adapters.local.log_lines import LineBuffer
+from fairlead.adapters.local.outcomes import ProcessExit, build_outcome
+from fairlead.adapters.local.sampling import ProcessSampler
+from fairlead.adapters.local.serve_state import ServeState
 from fairlead.adapters.local.specs import LOCK, LOG, OUTCOME, STATE, Spec, write_json
 from fairlead.adapters.logfiles import LogWriter
 from fairlead.adapters.masking import Masker
 
 CHUNK = 1 << 16
-LOOK_SECONDS = 0.1  # how often memory is looked at: in that time a process takes half a gigabyte at most
+POLL_SECONDS = 0.1  # how often memory is looked at: in that time a process takes half a gigabyte at most
 DRAIN_SECONDS = 5.0
 ATTEMPTS = 10
 FULL = "the disk was full while it ran"
@@ -41,19 +41,19 @@ class Supervisor:
         self.log = LogWriter(folder / LOG)
         self.masker = Masker(secrets.values())
         self.selector = selectors.DefaultSelector()
-        self.ending = Ending()
+        self.ending = ProcessExit()
         self.started_at = time.time()
         self.began, self.alive, self.stopping = False, True, False
         self.untold: str | None = None  # a phase that could not be written, because the disk was full
         self.lacked_room = False
         self.running_since = 0.0  # not by the clock, which may be set
         self.kill_at: float | None = None
-        self.out_of_memory = measuring.count_out_of_memory()
+        self.out_of_memory = procfs.count_oom_kills()
         self.log_from = 0  # where in the log that begins which the process of now has written
-        self.served: Served | None = None
+        self.served: ServeState | None = None
         if spec.serves:
-            place = listening.describe_place(spec)
-            self.served = Served(lambda: listening.find_address(spec, folder), place, time.monotonic())
+            place = readiness_probe.describe_address(spec)
+            self.served = ServeState(lambda: readiness_probe.find_address(spec, folder), place, time.monotonic())
 
     def run(self) -> None:
         """All of it."""
@@ -64,9 +64,9 @@ class Supervisor:
             signal.signal(number, lambda *_: None)
         self.selector.register(wake, selectors.EVENT_READ, None)
         self._write_state("starting")
-        self.payload = payloads.start(self.spec, self.folder, self.secrets, self.lock)
-        self.sampler = Sampler(self.folder, self.spec, self.payload)
-        self.lines = {name: Lines(name, Masker(self.secrets.values()), self.log) for name in self.payload.streams}
+        self.payload = processes.start(self.spec, self.folder, self.secrets, self.lock)
+        self.sampler = ProcessSampler(self.folder, self.spec, self.payload)
+        self.lines = {name: LineBuffer(name, Masker(self.secrets.values()), self.log) for name in self.payload.streams}
         for name, stream in self.payload.streams.items():
             os.set_blocking(stream, False)  # what it wrote may have been read by the time that its turn comes
             self.selector.register(stream, selectors.EVENT_READ, name)
@@ -81,7 +81,7 @@ class Supervisor:
         """Until the run has ended and everything that it wrote is kept."""
         open_streams, ended_at = set(self.lines), None
         while ended_at is None or (open_streams and time.monotonic() < ended_at + DRAIN_SECONDS):
-            for key, _ in self.selector.select(LOOK_SECONDS):
+            for key, _ in self.selector.select(POLL_SECONDS):
                 if key.fd == wake:
                     os.read(wake, CHUNK)
                     self._end("Stopped", "")
@@ -93,7 +93,7 @@ class Supervisor:
                 elif not self._feed(key):
                     open_streams.discard(key.data)
             for stream in self.lines.values():
-                stream.flush_old()
+                stream.flush_stale()
             if ended_at is None:
                 self._hold_to_limits()
                 self._tend()
@@ -125,7 +125,7 @@ class Supervisor:
                 else:
                     self._pause(self.served)
             else:
-                self.ending.trouble = self.masker.mask(rest)
+                self.ending.start_error = self.masker.mask(rest)
         return bool(data)
 
     def _begin(self) -> None:
@@ -137,7 +137,7 @@ class Supervisor:
             if self.served is None:
                 self._write_state("running")
 
-    def _pause(self, served: Served) -> None:
+    def _pause(self, served: ServeState) -> None:
         """Tell how the process of a run that serves ended; it is started again after a while."""
         while keys := [key for key, _ in self.selector.select(0) if key.data in self.lines]:
             for key in keys:  # nobody is left who could write more
@@ -146,8 +146,8 @@ class Supervisor:
             stream.finish()
         told, status = self._describe(), self.ending.status
         served.end(told["reason"], told["message"] or tell_exit(0), time.monotonic())
-        self.ending, self.out_of_memory = Ending(status), measuring.count_out_of_memory()
-        listening.clear(self.spec, self.folder)
+        self.ending, self.out_of_memory = ProcessExit(status), procfs.count_oom_kills()
+        readiness_probe.clear(self.spec, self.folder)
         self._say(served.message)
         self._write_state(served.phase)
 
@@ -158,11 +158,11 @@ class Supervisor:
             self._write_state(self.untold)
         if served is None or self.stopping:
             return
-        if served.is_due(now):
-            self.ending, self.alive = Ending(), True
+        if served.is_restart_due(now):
+            self.ending, self.alive = ProcessExit(), True
             self.log_from = (self.folder / LOG).stat().st_size
             served.begin(now)
-            self.payload.start_again()
+            self.payload.restart()
             self._write_state(served.phase)
         elif self.began and self.alive and served.look(now):
             self._write_state(served.phase)
@@ -228,14 +228,14 @@ class Supervisor:
                 return
             except OSError:
                 lacked_room = True
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
 
     def _describe(self) -> dict[str, Any]:
         """How the process of now ended."""
-        if self.ending.killed and measuring.count_out_of_memory() > self.out_of_memory:
+        if self.ending.killed and procfs.count_oom_kills() > self.out_of_memory:
             self.ending.reason, self.ending.message = "OOMKilled", "this machine had no memory left"
         log = self.folder / LOG
-        return describe_ending(self.ending, Path(self.spec.home), log, self.masker, log_from=self.log_from)
+        return build_outcome(self.ending, Path(self.spec.home), log, self.masker, log_from=self.log_from)
 
 
 def main() -> int:
@@ -273,7 +273,7 @@ def _take(lock: int) -> bool:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(LOOK_SECONDS / ATTEMPTS)
+            time.sleep(POLL_SECONDS / ATTEMPTS)
         else:
             return True
     return False

@@ -6,13 +6,13 @@ from collections.abc import Collection
 
 from fairlead.adapters.local.specs import Spec
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Work
+from fairlead.model.observations import LaunchSpec
 
 # Below those that the kernel gives to whoever calls from here, so that none of them is in the way by chance.
 FIRST_PORT, PORTS = 20_000, 10_000
 
 
-def choose_port(work: Work, said: int | None, live: Collection[Spec]) -> int:
+def choose_port(work: LaunchSpec, said: int | None, live: Collection[Spec]) -> int:
     """The port that a run is to listen on: the one that it says, else a free one. Raise `Unavailable`."""
     taken = {spec.port: spec for spec in live if spec.port is not None}
     if said is not None:

@@ -11,8 +11,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.adapters.local import measuring, namespaces
-from fairlead.adapters.local.specs import Identity, Spec
+from fairlead.adapters.local import namespaces, procfs
+from fairlead.adapters.local.specs import Spec, UserMapping
 
 NICENESS = 5
 MAP_MY_IDS = b"?"
@@ -22,24 +22,24 @@ FIRST_TO_GO = 500  # where the machine has no memory left, the kernel ends runs 
 
 
 @dataclass
-class Payload:
+class RunProcess:
     """A run that was started: what it writes, and what its keeper tells of it."""
 
-    keeper: int
+    init_pid: int
     streams: dict[str, int]
     report: int
     isolated: bool
-    orders: int = -1  # to the keeper: whether it starts the run again when it has ended
+    restart_fd: int = -1  # to the keeper: whether it starts the run again when it has ended
 
     @property
     def proc(self) -> str:
         """Where its processes are told of: those of its own namespace, or all of them."""
-        return f"/proc/{self.keeper}/root/proc" if self.isolated else "/proc"
+        return f"/proc/{self.init_pid}/root/proc" if self.isolated else "/proc"
 
     @property
-    def top(self) -> int:
+    def root_pid(self) -> int:
         """The keeper, as it is numbered there."""
-        return 1 if self.isolated else self.keeper
+        return 1 if self.isolated else self.init_pid
 
     def terminate(self) -> None:
         """Ask it to end."""
@@ -57,73 +57,73 @@ class Payload:
         if self.isolated:
             self._signal(KILL_ALL)
             return
-        for process in reversed(measuring.list_tree("/proc", self.keeper)):
-            if process.pid != self.keeper:
+        for process in reversed(procfs.list_tree("/proc", self.init_pid)):
+            if process.pid != self.init_pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
 
-    def start_again(self) -> None:
+    def restart(self) -> None:
         """Start it again, after it told that it has ended."""
         with contextlib.suppress(BrokenPipeError):  # the keeper was killed, which is heard of
-            os.write(self.orders, AGAIN)
+            os.write(self.restart_fd, AGAIN)
 
     def release(self) -> None:
         """Let the keeper end once the run has."""
-        if self.orders >= 0:
-            os.close(self.orders)
-            self.orders = -1
+        if self.restart_fd >= 0:
+            os.close(self.restart_fd)
+            self.restart_fd = -1
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.keeper, number)
+            os.kill(self.init_pid, number)
 
 
-def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> Payload:
+def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunProcess:
     """Start a run. What goes wrong on the way is told in the report. The lock is the supervisor's alone."""
     pipes = {name: os.pipe() for name in ("stdout", "stderr", "report")}
-    orders = os.pipe()
+    restart_fd = os.pipe()
     if spec.isolated:
-        flags = namespaces.NEW_PROCESSES | (0 if os.getuid() == 0 else namespaces.NEW_USERS)
+        flags = namespaces.CLONE_NEWPID | (0 if os.getuid() == 0 else namespaces.CLONE_NEWUSER)
         namespaces.unshare(flags)
-        if flags & namespaces.NEW_USERS:
+        if flags & namespaces.CLONE_NEWUSER:
             namespaces.map_ids("self", spec.identity)
     # The keeper hears no signal before it can pass it on.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     parent = os.getpid()
-    keeper = os.fork()
-    if keeper == 0:
+    init_pid = os.fork()
+    if init_pid == 0:
         writing = {name: ends[1] for name, ends in pipes.items()}
-        os.close(orders[1])
+        os.close(restart_fd[1])
         os.close(lock)
         try:
             if _die_with(parent, isolated=spec.isolated):
-                _keep(spec, folder, secrets, writing, orders[0])
+                _keep(spec, folder, secrets, writing, restart_fd[0])
         except BaseException as error:
             _tell(writing["report"], f"trouble {_describe(error)}")
         finally:
             os._exit(0)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    for end in (*(ends[1] for ends in pipes.values()), orders[0]):
+    for end in (*(ends[1] for ends in pipes.values()), restart_fd[0]):
         os.close(end)
     streams = {name: pipes[name][0] for name in ("stdout", "stderr")}
-    return Payload(keeper, streams, pipes["report"][0], spec.isolated, orders[1])
+    return RunProcess(init_pid, streams, pipes["report"][0], spec.isolated, restart_fd[1])
 
 
-def _keep(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, int], orders: int) -> None:
+def _keep(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, int], restart_fd: int) -> None:
     """Start the run and wait for its end, as its parent; again as often as told."""
     signal.set_wakeup_fd(-1)
     os.umask(0o022)
-    namespaces.prctl(namespaces.SUBREAPER, 1)
+    namespaces.prctl(namespaces.PR_SET_CHILD_SUBREAPER, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(pipes["stdout"], 1)
     os.dup2(pipes["stderr"], 2)
     if spec.isolated:
-        namespaces.unshare(namespaces.NEW_MOUNTS | namespaces.NEW_IPC)
+        namespaces.unshare(namespaces.CLONE_NEWNS | namespaces.CLONE_NEWIPC)
         namespaces.enter_root(spec, str(folder / "root"), secrets)
         signal.signal(KILL_ALL, lambda *_: _kill_all())
     while True:
         _keep_once(spec, secrets, pipes["report"])
-        if not os.read(orders, len(AGAIN)):
+        if not os.read(restart_fd, len(AGAIN)):
             return
 
 
@@ -162,7 +162,7 @@ def _become(spec: Spec, secrets: dict[str, str], asked: int, answered: int) -> N
     """Become the run: its ids, its limits, its environment, its program."""
     os.setsid()
     if _has_own_ids(spec):
-        namespaces.unshare(namespaces.NEW_USERS)
+        namespaces.unshare(namespaces.CLONE_NEWUSER)
         os.write(asked, MAP_MY_IDS)
         os.read(answered, 1)
     namespaces.drop_capabilities()
@@ -174,7 +174,7 @@ def _become(spec: Spec, secrets: dict[str, str], asked: int, answered: int) -> N
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
     _die_with(os.getppid(), isolated=True)
-    namespaces.prctl(namespaces.NO_NEW_PRIVILEGES, 1)
+    namespaces.prctl(namespaces.PR_SET_NO_NEW_PRIVS, 1)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_GO), "ascii")
     os.nice(NICENESS)
@@ -200,8 +200,8 @@ def _enter(folder: str) -> None:
     try:
         os.chdir(folder)
     except OSError as error:
-        way_out = "set data to a folder that every user can pass through, such as /var/lib/fairlead"
-        told = f"cannot enter {folder}: {os.strerror(error.errno or 0).lower()}; {way_out}"
+        suggestion = "set data to a folder that every user can pass through, such as /var/lib/fairlead"
+        told = f"cannot enter {folder}: {os.strerror(error.errno or 0).lower()}; {suggestion}"
         raise OSError(error.errno, told) from None
 
 
@@ -212,7 +212,7 @@ def _has_own_ids(spec: Spec) -> bool:
 
 def _die_with(parent: int, *, isolated: bool) -> bool:
     """Be killed when the parent ends; False where it has already. In a namespace of its own a parent has no number."""
-    namespaces.prctl(namespaces.DEATH_SIGNAL, signal.SIGKILL)
+    namespaces.prctl(namespaces.PR_SET_PDEATHSIG, signal.SIGKILL)
     return isolated or os.getppid() == parent
 
 
@@ -243,7 +243,7 @@ def _reap_rest() -> None:
     """End whatever the run left behind."""
     with contextlib.suppress(ChildProcessError):
         while True:
-            for process in measuring.list_tree("/proc", os.getpid())[1:]:
+            for process in procfs.list_tree("/proc", os.getpid())[1:]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
             os.wait()
@@ -261,19 +261,19 @@ def _describe(error: BaseException) -> str:
 def probe() -> None:
     """Try whether this machine lets a run have its own view of it. Raise `OSError` where it does not."""
     root = os.getuid() == 0
-    namespaces.unshare(namespaces.NEW_PROCESSES | (0 if root else namespaces.NEW_USERS))
+    namespaces.unshare(namespaces.CLONE_NEWPID | (0 if root else namespaces.CLONE_NEWUSER))
     if not root:
-        namespaces.map_ids("self", Identity(1000, 1000))
+        namespaces.map_ids("self", UserMapping(1000, 1000))
     child = os.fork()
     if child == 0:
         try:
-            namespaces.unshare(namespaces.NEW_MOUNTS | namespaces.NEW_IPC)
-            namespaces.mount(None, "/", flags=namespaces.RECURSIVE | namespaces.PRIVATE)
+            namespaces.unshare(namespaces.CLONE_NEWNS | namespaces.CLONE_NEWIPC)
+            namespaces.mount(None, "/", flags=namespaces.MS_REC | namespaces.MS_PRIVATE)
             namespaces.mount("tmpfs", "/tmp", "tmpfs")
             os.mkdir("/tmp/proc")
             namespaces.mount("proc", "/tmp/proc", "proc")
             if root:
-                namespaces.unshare(namespaces.NEW_USERS)
+                namespaces.unshare(namespaces.CLONE_NEWUSER)
         except OSError as error:
             os.write(2, f"{_describe(error)}\n".encode())
             os._exit(1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairlead.adapters.local.serving import LOOK_SECONDS, STEADY_SECONDS, Served
+from fairlead.adapters.local.serve_state import BACKOFF_RESET_SECONDS, PROBE_SECONDS, ServeState
 
 
 class Trial:
@@ -12,7 +12,7 @@ class Trial:
         self.now = 100.0
         self.address: str | None = None
         self.looks = 0
-        self.served = Served(self._find, "port 9000", self.now)
+        self.served = ServeState(self._find, "port 9000", self.now)
 
     def _find(self) -> str | None:
         self.looks += 1
@@ -26,14 +26,14 @@ class Trial:
     def end(self, reason: str = "ExitCode", message: str = "exited with code 1") -> float:
         """End its process; the seconds until it is started again."""
         self.served.end(reason, message, self.now)
-        assert self.served.again_at is not None
-        return self.served.again_at - self.now
+        assert self.served.restart_at is not None
+        return self.served.restart_at - self.now
 
     def begin(self) -> None:
         """Start it again when it is time."""
-        assert self.served.again_at is not None
-        self.now = self.served.again_at
-        assert self.served.is_due(self.now)
+        assert self.served.restart_at is not None
+        self.now = self.served.restart_at
+        assert self.served.is_restart_due(self.now)
         self.served.begin(self.now)
 
     @property
@@ -50,7 +50,7 @@ def test_it_is_being_started_until_it_answers_and_then_runs() -> None:
     trial.address = "127.0.0.1:9000"
     assert trial.look(1)
     assert (trial.told, trial.served.address) == (("running", "Ready"), "127.0.0.1:9000")
-    assert not trial.look(LOOK_SECONDS), "nothing is new"
+    assert not trial.look(PROBE_SECONDS), "nothing is new"
 
 
 def test_what_takes_long_to_start_is_looked_at_more_and_more_seldom_but_always_soon() -> None:
@@ -59,7 +59,7 @@ def test_what_takes_long_to_start_is_looked_at_more_and_more_seldom_but_always_s
         trial.look(0.1)
     assert 100 < trial.looks < 400
     trial.address = "serve.sock"
-    assert any(trial.look(0.1) for _ in range(int(LOOK_SECONDS * 10) + 2))
+    assert any(trial.look(0.1) for _ in range(int(PROBE_SECONDS * 10) + 2))
 
 
 def test_a_process_that_lives_and_answers_no_more_is_not_ready_once_that_is_certain() -> None:
@@ -67,13 +67,13 @@ def test_a_process_that_lives_and_answers_no_more_is_not_ready_once_that_is_cert
     trial.address = "serve.sock"
     trial.look()
     trial.address = None
-    assert not trial.look(LOOK_SECONDS)
+    assert not trial.look(PROBE_SECONDS)
     assert trial.told == ("running", "Ready"), "once may be by chance"
-    assert trial.look(LOOK_SECONDS)
+    assert trial.look(PROBE_SECONDS)
     assert trial.told == ("degraded", "NotReady")
     assert trial.served.address is None
     trial.address = "serve.sock"
-    assert trial.look(LOOK_SECONDS)
+    assert trial.look(PROBE_SECONDS)
     assert trial.told == ("running", "Ready")
 
 
@@ -82,7 +82,7 @@ def test_nobody_is_sent_to_a_port_on_which_somebody_else_may_listen_by_now() -> 
     trial.address = "127.0.0.1:8080"
     trial.look()
     trial.address = None
-    assert trial.look(LOOK_SECONDS)
+    assert trial.look(PROBE_SECONDS)
     assert (trial.told, trial.served.address) == (("running", "Ready"), None)
 
 
@@ -94,7 +94,7 @@ def test_pauses_grow_to_a_minute() -> None:
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-@pytest.mark.parametrize(("steady", "pause"), [(STEADY_SECONDS, 1), (STEADY_SECONDS - LOOK_SECONDS, 8)])
+@pytest.mark.parametrize(("steady", "pause"), [(BACKOFF_RESET_SECONDS, 1), (BACKOFF_RESET_SECONDS - PROBE_SECONDS, 8)])
 def test_pauses_begin_anew_after_it_was_ready_for_a_minute(steady: float, pause: int) -> None:
     trial = Trial()
     for _ in range(3):

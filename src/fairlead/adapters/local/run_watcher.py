@@ -9,17 +9,17 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-MOVED_THERE = 0x80  # a file that is written aside and put in its place is whole
+IN_MOVED_TO = 0x80  # a file that is written aside and put in its place is whole
 EVENT = struct.Struct("iIII")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Watch:
+class RunWatcher:
     """Tells that something happened to a run: one thread for all of them."""
 
     def __init__(self) -> None:
-        self.tell: Callable[[str], None] = lambda _run_id: None
+        self.notify: Callable[[str], None] = lambda _run_id: None
         self._selector = selectors.DefaultSelector()
         self._lock = threading.Lock()
         self._wake, self._waker = os.pipe()
@@ -49,11 +49,11 @@ class Watch:
         Where the kernel does not tell, whoever looks from time to time finds it later.
         """
         with self._lock:
-            number = _libc.inotify_add_watch(self._notes, os.fsencode(folder), MOVED_THERE)
+            number = _libc.inotify_add_watch(self._notes, os.fsencode(folder), IN_MOVED_TO)
             if number >= 0:
                 self._folders[number] = run_id
 
-    def drop_folder(self, run_id: str) -> None:
+    def remove_folder(self, run_id: str) -> None:
         """Tell no more of a folder."""
         with self._lock:
             for number in [number for number, known in self._folders.items() if known == run_id]:
@@ -87,7 +87,7 @@ class Watch:
                 with self._lock:
                     self._selector.unregister(key.fd)
                 close()
-                self.tell(run_id)
+                self.notify(run_id)
 
     def _read_notes(self) -> None:
         data, at, found = os.read(self._notes, 1 << 16), 0, set()
@@ -98,4 +98,4 @@ class Watch:
         with self._lock:
             known = [self._folders[number] for number in found & self._folders.keys()]
         for run_id in known:
-            self.tell(run_id)
+            self.notify(run_id)

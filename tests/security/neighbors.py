@@ -51,7 +51,7 @@ def main(stays):
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbors:
     """A server with the two projects. What is said of bravo's things is what an intruder may have been told."""
 
     platform: Platform
@@ -155,12 +155,12 @@ def secret_volume(secret: str, path: str) -> dict[str, Any]:
     return {"volume_type": "secret", "name": "keys", "mount_path": path, "spec": {"name": secret}}
 
 
-def look_on(neighbours: Neighbours) -> list[bytes]:
+def look_on(neighbors: Neighbors) -> list[bytes]:
     """What the stream of events says from now on, as long as its server is there."""
     heard: list[bytes] = []
 
     def hear_all() -> None:
-        client = neighbours.client(OURS)
+        client = neighbors.client(OURS)
         with contextlib.suppress(httpx2.HTTPError), client, client.stream("GET", "/events") as answer:
             heard.extend(answer.iter_bytes())
 
@@ -170,12 +170,12 @@ def look_on(neighbours: Neighbours) -> list[bytes]:
 
 
 @contextlib.contextmanager
-def open_neighbours(machine: Machine) -> Iterator[Neighbours]:
+def open_neighbours(machine: Machine) -> Iterator[Neighbors]:
     """A server with the two projects, in a folder that everybody can get to: what keeps others out is the server."""
     variables = {"FAIRLEAD_CAPACITY": "cpu=64", "FAIRLEAD_LOG_LEVEL": "debug"}
     with execution.open_platform(machine, variables=variables) as platform:
         platform.allow(existing_volumes="allow")
-        made = Neighbours(platform, ("Pl4nted-", secrets.token_hex(12)))
+        made = Neighbors(platform, ("Pl4nted-", secrets.token_hex(12)))
         for name in (OURS, THEIRS):
             _furnish(made.root, name)
         made.root.put(f"/projects/{THEIRS}/secrets/BRAVO_KEY", {"value": f"{made.mark}-secret"})

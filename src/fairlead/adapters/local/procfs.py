@@ -17,7 +17,7 @@ class Process(NamedTuple):
     resident: int
 
 
-def list_tree(proc: str, top: int) -> list[Process]:
+def list_tree(proc: str, root_pid: int) -> list[Process]:
     """A process and all below it; none where they are gone."""
     children: dict[int, list[Process]] = {}
     found: list[Process] = []
@@ -28,7 +28,7 @@ def list_tree(proc: str, top: int) -> list[Process]:
     for name in names:
         if name.isdigit() and (process := _read(proc, name)) is not None:
             children.setdefault(process.parent, []).append(process)
-            if process.pid == top:
+            if process.pid == root_pid:
                 found.append(process)
     for process in found:
         found += children.get(process.pid, [])
@@ -69,7 +69,7 @@ def measure_disk(folder: str, most_entries: int = 200_000) -> int:
     return total
 
 
-def count_out_of_memory() -> int:
+def count_oom_kills() -> int:
     """How often this machine killed a process because it had no memory left."""
     try:
         for line in Path("/proc/vmstat").read_text("ascii").splitlines():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.local.placing import make_passable
+from fairlead.adapters.local.allocation import make_traversable
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o077])
@@ -20,7 +20,7 @@ def test_other_users_can_pass_through_the_folder_of_runs_and_not_list_it(
         folder.chmod(before)
     old = os.umask(mask)
     try:
-        make_passable(folder)
+        make_traversable(folder)
     finally:
         os.umask(old)
     assert stat.filemode(folder.stat().st_mode) == "drwx--x--x"

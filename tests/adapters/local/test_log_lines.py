@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.adapters.local import lines
-from fairlead.adapters.local.lines import LARGEST, WAIT_SECONDS, Lines
+from fairlead.adapters.local import log_lines
+from fairlead.adapters.local.log_lines import MAX_LINE, WAIT_SECONDS, LineBuffer
 from fairlead.adapters.logfiles import LogWriter, read_pieces
 from fairlead.adapters.masking import Masker
 
@@ -33,16 +33,16 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock that the stream looks at."""
     clock = Clock()
-    monkeypatch.setattr(lines, "time", clock)
+    monkeypatch.setattr(log_lines, "time", clock)
     return clock
 
 
 @contextlib.contextmanager
-def open_lines(folder: Path, *secrets: str) -> Iterator[Lines]:
+def open_lines(folder: Path, *secrets: str) -> Iterator[LineBuffer]:
     """A stream whose log begins anew."""
     (folder / "log").unlink(missing_ok=True)
     with contextlib.closing(LogWriter(folder / "log")) as log:
-        yield Lines("stdout", Masker(secrets), log)
+        yield LineBuffer("stdout", Masker(secrets), log)
 
 
 def kept(folder: Path) -> list[bytes]:
@@ -63,10 +63,10 @@ def test_the_beginning_of_a_line_waits_for_its_end_and_not_for_long(tmp_path: Pa
     with open_lines(tmp_path) as stream:
         stream.feed(b"50 %")
         clock.now += WAIT_SECONDS / 2
-        stream.flush_old()
+        stream.flush_stale()
         assert kept(tmp_path) == []
         clock.now += WAIT_SECONDS
-        stream.flush_old()
+        stream.flush_stale()
         assert kept(tmp_path) == [b"50 %"]
 
 
@@ -75,7 +75,7 @@ def test_a_progress_bar_that_never_ends_its_line_is_kept_as_it_comes(tmp_path: P
         for percent in range(10):
             stream.feed(b"\r%d" % percent)
             clock.now += WAIT_SECONDS * 0.6
-            stream.flush_old()
+            stream.flush_stale()
         assert 4 <= len(kept(tmp_path)) <= 6
 
 
@@ -83,18 +83,18 @@ def test_a_line_without_end_is_kept_in_parts(tmp_path: Path, clock: Clock) -> No
     with open_lines(tmp_path) as stream:
         for _ in range(160):
             stream.feed(b"x" * (1 << 16))  # 10 MB
-            assert len(stream.pending) < 2 * LARGEST
+            assert len(stream.pending) < 2 * MAX_LINE
         stream.finish()
         assert sum(map(len, kept(tmp_path))) == 160 << 16
-        assert max(map(len, kept(tmp_path))) <= 2 * LARGEST
+        assert max(map(len, kept(tmp_path))) <= 2 * MAX_LINE
 
 
 def test_a_secret_that_is_cut_by_the_largest_part_stays_hidden(tmp_path: Path, clock: Clock) -> None:
     with open_lines(tmp_path, "hunter2") as stream:
-        stream.feed(b"x" * (LARGEST - 3) + b"hun")
+        stream.feed(b"x" * (MAX_LINE - 3) + b"hun")
         stream.feed(b"ter2\n")
         stream.finish()
-        assert b"".join(kept(tmp_path)) == b"x" * (LARGEST - 3) + b"***\n"
+        assert b"".join(kept(tmp_path)) == b"x" * (MAX_LINE - 3) + b"***\n"
 
 
 def test_a_secret_that_comes_slowly_stays_hidden(tmp_path: Path, clock: Clock) -> None:
@@ -102,7 +102,7 @@ def test_a_secret_that_comes_slowly_stays_hidden(tmp_path: Path, clock: Clock) -
         for letter in b"hunter2":
             stream.feed(bytes([letter]))
             clock.now += 1
-            stream.flush_old()
+            stream.flush_stale()
         stream.finish()
         assert b"".join(kept(tmp_path)) == b"***"
 
@@ -115,6 +115,6 @@ def test_nothing_is_lost(tmp_path_factory: pytest.TempPathFactory, chunks: list[
             stream.feed(chunk)
             if flush:
                 stream.since = 0.0
-                stream.flush_old()
+                stream.flush_stale()
         stream.finish()
         assert b"".join(kept(folder)) == b"".join(chunks)

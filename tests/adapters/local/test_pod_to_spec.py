@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.adapters.local import specifying
-from fairlead.adapters.local.specifying import Runtime, find_runtime, gid_of, specify, write_code
-from fairlead.adapters.local.specs import Identity, Mount, Spec
+from fairlead.adapters.local import pod_to_spec
+from fairlead.adapters.local.pod_to_spec import Runtime, build_spec, find_runtime, map_gid, write_code
+from fairlead.adapters.local.specs import Mount, Spec, UserMapping
 from fairlead.errors import FairleadError, StartFailed
 from tests.adapters.local.making import make_machine, make_place, make_work
 from tests.core.nodes import make_amounts
@@ -26,7 +26,7 @@ RUNTIME = Runtime(Path("/opt/py/bin/python3"), ("/opt/py",), {"PATH": "/usr/bin:
 
 def make_spec(*, place: dict[str, Any] | None = None, machine: dict[str, Any] | None = None, **asked: Any) -> Spec:
     """What the supervisor of a run is told."""
-    return specify(make_work(**asked), make_place(FOLDER, **(place or {})), make_machine(**(machine or {})), RUNTIME)
+    return build_spec(make_work(**asked), make_place(FOLDER, **(place or {})), make_machine(**(machine or {})), RUNTIME)
 
 
 def mounted(**volume: Any) -> Mount:
@@ -64,7 +64,7 @@ def test_of_the_servers_environment_a_run_sees_what_says_where_things_are() -> N
 
 def test_without_a_path_there_is_still_one() -> None:
     runtime = replace(RUNTIME, environment={})
-    spec = specify(make_work(), make_place(FOLDER), make_machine(), runtime)
+    spec = build_spec(make_work(), make_place(FOLDER), make_machine(), runtime)
     assert spec.env["PATH"] == f"/opt/py/bin:{os.defpath}"
 
 
@@ -74,7 +74,9 @@ def test_what_is_asked_for_wins_over_the_servers_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "home"), [({}, "/fairlead"), ({"obstacle": "no namespaces"}, str(HERE / "home"))], ids=["own", "shared"]
+    ("machine", "home"),
+    [({}, "/fairlead"), ({"isolation_error": "no namespaces"}, str(HERE / "home"))],
+    ids=["own", "shared"],
 )
 def test_a_run_has_a_home_with_an_output_folder(machine: dict[str, Any], home: str) -> None:
     spec = make_spec(machine=machine)
@@ -119,17 +121,17 @@ def test_a_limit_of_part_of_a_byte_is_a_byte() -> None:
 
 def test_a_run_has_ids_of_its_own_where_the_server_is_root() -> None:
     spec = make_spec(run_as_user=5, run_as_group=6, fs_group=7)
-    assert spec.identity == Identity(5, 6, [7], 700_000, gid_of("forest", 6), [gid_of("forest", 7)])
+    assert spec.identity == UserMapping(5, 6, [7], 700_000, map_gid("forest", 6), [map_gid("forest", 7)])
     assert make_spec(fs_group=1000).identity.groups == []
-    assert make_spec(place={"uid": None}).identity == Identity(1000, 1000)
+    assert make_spec(place={"uid": None}).identity == UserMapping(1000, 1000)
 
 
 def test_a_group_is_the_same_for_a_project_and_another_for_others() -> None:
-    assert gid_of("forest", 1000) == gid_of("forest", 1000)
-    assert len({gid_of("forest", 1000), gid_of("forest", 1001), gid_of("meadow", 1000)}) == 3
-    assert gid_of("forest", 0) > 100_000
-    theirs = gid_of("meadow", 1000)
-    assert all(gid_of("forest", gid) != theirs for gid in (*range(300_000), *range(2**31 - 300_000, 2**31)))
+    assert map_gid("forest", 1000) == map_gid("forest", 1000)
+    assert len({map_gid("forest", 1000), map_gid("forest", 1001), map_gid("meadow", 1000)}) == 3
+    assert map_gid("forest", 0) > 100_000
+    theirs = map_gid("meadow", 1000)
+    assert all(map_gid("forest", gid) != theirs for gid in (*range(300_000), *range(2**31 - 300_000, 2**31)))
 
 
 SIZED = {"spec": {"size": "1Gi"}}
@@ -193,14 +195,14 @@ def test_a_volume_that_is_not_there_is_told(volume: dict[str, Any], said: str) -
 
 
 def test_where_nothing_can_be_mounted_code_is_where_it_lies() -> None:
-    spec = make_spec(machine={"obstacle": "unshare: operation not permitted"})
+    spec = make_spec(machine={"isolation_error": "unshare: operation not permitted"})
     assert (spec.isolated, spec.mounts) == (False, [])
     assert spec.command[-1] == f"{HERE}/code/bootstrap.py"
 
 
 def test_where_nothing_can_be_mounted_volumes_are_refused_with_the_reason() -> None:
     with pytest.raises(StartFailed, match="unshare: operation not permitted") as caught:
-        make_spec(machine={"obstacle": "unshare: operation not permitted"}, resources={"shm": "1Gi"})
+        make_spec(machine={"isolation_error": "unshare: operation not permitted"}, resources={"shm": "1Gi"})
     assert "/dev/shm" in str(caught.value)
 
 
@@ -236,7 +238,7 @@ def test_what_is_no_interpreter_is_refused(python: str) -> None:
 
 
 def test_a_machine_without_a_library_for_gpus_says_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specifying, "find_spec", lambda _name: None)
+    monkeypatch.setattr(pod_to_spec, "find_spec", lambda _name: None)
     assert make_spec(place={"devices": ("GPU-1",)}).nvml is None
 
 
@@ -249,7 +251,9 @@ def test_what_listens_on_a_port_is_told_which(action: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "home"), [({}, "/fairlead"), ({"obstacle": "no namespaces"}, str(HERE / "home"))], ids=["own", "shared"]
+    ("machine", "home"),
+    [({}, "/fairlead"), ({"isolation_error": "no namespaces"}, str(HERE / "home"))],
+    ids=["own", "shared"],
 )
 def test_a_handler_that_serves_is_told_where_its_socket_is(machine: dict[str, Any], home: str) -> None:
     spec = make_spec(machine=machine, action="serve")
@@ -266,9 +270,9 @@ def test_a_job_listens_nowhere() -> None:
 def test_a_notebook_needs_jupyterlab_in_the_python_of_runs(tmp_path: Path) -> None:
     work, place = make_work(action="workspace"), make_place(FOLDER)
     with pytest.raises(StartFailed, match="JupyterLab is not installed for /opt/py/bin/python3"):
-        specify(work, place, make_machine(), RUNTIME)
+        build_spec(work, place, make_machine(), RUNTIME)
     (tmp_path / "jupyterlab").mkdir()
     there = replace(RUNTIME, needed=("/opt/py", str(tmp_path)))
-    assert specify(work, place, make_machine(), there).serves
+    assert build_spec(work, place, make_machine(), there).serves
     mine = make_work(action="workspace", envs={"PATH": "/mine/bin"})  # whose Python it is, nobody here knows
-    assert specify(mine, place, make_machine(), RUNTIME).serves
+    assert build_spec(mine, place, make_machine(), RUNTIME).serves

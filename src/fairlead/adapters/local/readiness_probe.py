@@ -51,7 +51,7 @@ def clear(spec: Spec, folder: Path) -> None:
             os.unlink(SOCKET, dir_fd=opened)
 
 
-def describe_place(spec: Spec) -> str:
+def describe_address(spec: Spec) -> str:
     """Where a run is to listen, in words."""
     return f"port {spec.port} ($PORT)" if spec.port is not None else "its socket"
 

@@ -17,10 +17,10 @@ def check_machine(machine: Machine, *, is_root: bool) -> Iterator[Check]:
     else:
         message = "runs share the user of the server"
         yield Check("users", "warning", message, "start the server as root where runs are not all yours")
-    if machine.obstacle is None:
+    if machine.isolation_error is None:
         yield Check("isolation", "ok", "each run has its own view of the machine, and mounts its volumes there")
     else:
-        message = f"runs see all of the machine and cannot mount volumes: {machine.obstacle}"
+        message = f"runs see all of the machine and cannot mount volumes: {machine.isolation_error}"
         yield Check("isolation", "warning", message, "allow user namespaces on this machine, or run the server as root")
     products = sorted({gpu.product for gpu in machine.gpus if gpu.product})
     named = f": {', '.join(products)}" if products else ""

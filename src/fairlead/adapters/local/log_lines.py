@@ -8,11 +8,11 @@ import time
 from fairlead.adapters.logfiles import LogWriter
 from fairlead.adapters.masking import Masker
 
-LARGEST = 1 << 16
+MAX_LINE = 1 << 16
 WAIT_SECONDS = 0.1  # how long the beginning of a line waits for its end: programs write a line in many pieces
 
 
-class Lines:
+class LineBuffer:
     """One stream on its way into the log."""
 
     def __init__(self, stream: str, masker: Masker, log: LogWriter) -> None:
@@ -23,12 +23,12 @@ class Lines:
         """Take what was written; keep the lines that are whole."""
         self.since = self.since if self.pending else time.monotonic()
         self.pending += self.masker.feed(data)
-        if len(self.pending) >= LARGEST:
+        if len(self.pending) >= MAX_LINE:
             self._write(len(self.pending))
         else:
             self._write(self.pending.rfind(b"\n") + 1)
 
-    def flush_old(self) -> None:
+    def flush_stale(self) -> None:
         """Keep the beginning of a line that has waited for long enough."""
         if self.pending and time.monotonic() - self.since > WAIT_SECONDS:
             self._write(len(self.pending))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.local import listening, ports
-from fairlead.adapters.local.specs import SOCKET, Identity, Spec
+from fairlead.adapters.local import readiness_probe, tcp_ports
+from fairlead.adapters.local.specs import SOCKET, Spec, UserMapping
 from fairlead.errors import Unavailable
 from tests.adapters.local.making import make_work
 
@@ -21,7 +21,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be anot
 
 def make_spec(home: Path, port: int | None = None, uid: int | None = None, **more: Any) -> Spec:
     """What is known of a run that serves."""
-    identity = Identity(1000, 1000, outer_uid=uid)
+    identity = UserMapping(1000, 1000, outer_uid=uid)
     return Spec("r1", "forest", "t-r1", "b1", [], {}, "/", str(home), identity, serves=True, port=port, **more)
 
 
@@ -46,7 +46,7 @@ def opened(folder: Path, *, listens: bool = True) -> Iterator[None]:
 
 
 def find(home: Path, **more: Any) -> str | None:
-    return listening.find_address(make_spec(home, **more), home.parent)
+    return readiness_probe.find_address(make_spec(home, **more), home.parent)
 
 
 def test_a_socket_that_takes_connections_is_taken_out_of_the_runs_reach(home: Path) -> None:
@@ -69,7 +69,7 @@ def test_another_process_of_the_run_takes_the_place_of_the_one_before(home: Path
         assert find(home) == SOCKET
     with opened(home):
         assert find(home) == SOCKET
-    listening.clear(make_spec(home), home.parent)
+    readiness_probe.clear(make_spec(home), home.parent)
     assert (os.listdir(home), os.listdir(home.parent)) == ([], ["home"])
 
 
@@ -117,22 +117,22 @@ def test_a_port_that_another_user_listens_on_is_not_that_of_the_run(home: Path) 
 
 
 def test_a_run_that_says_no_port_is_given_a_free_one_of_its_own(tmp_path: Path) -> None:
-    first = ports.choose_port(make_work("r1"), None, [])
-    assert ports.FIRST_PORT <= first < ports.FIRST_PORT + ports.PORTS
+    first = tcp_ports.choose_port(make_work("r1"), None, [])
+    assert tcp_ports.FIRST_PORT <= first < tcp_ports.FIRST_PORT + tcp_ports.PORTS
     taken = make_spec(tmp_path, port=first)
-    second = ports.choose_port(make_work("r1"), None, [taken])
+    second = tcp_ports.choose_port(make_work("r1"), None, [taken])
     assert second != first
     with socket.create_server(("127.0.0.1", second)):
-        assert ports.choose_port(make_work("r1"), None, [taken]) not in (first, second)
+        assert tcp_ports.choose_port(make_work("r1"), None, [taken]) not in (first, second)
 
 
 def test_a_port_that_is_said_is_given_or_waited_for(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(Unavailable, match=f"^port {port} of this machine is taken by another program$"):
-            ports.choose_port(make_work("r2"), port, [])
-    assert ports.choose_port(make_work("r2"), port, []) == port
+            tcp_ports.choose_port(make_work("r2"), port, [])
+    assert tcp_ports.choose_port(make_work("r2"), port, []) == port
     with pytest.raises(Unavailable, match=r"is taken by run r1$"):
-        ports.choose_port(make_work("r2"), port, [make_spec(tmp_path, port=port)])
+        tcp_ports.choose_port(make_work("r2"), port, [make_spec(tmp_path, port=port)])
     with pytest.raises(Unavailable, match=r"is taken by another run$"):  # of people whom it does not know
-        ports.choose_port(make_work("r2", project="meadow"), port, [make_spec(tmp_path, port=port)])
+        tcp_ports.choose_port(make_work("r2", project="meadow"), port, [make_spec(tmp_path, port=port)])

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.adapters.local.machines import Machine
-from fairlead.adapters.local.specs import SOCKET, Identity, Mount, Spec
-from fairlead.core.fitting.pod_requests import read_ask
+from fairlead.adapters.local.specs import SOCKET, Mount, Spec, UserMapping
+from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.folders import BOOTSTRAP, HOME
 from fairlead.core.manifests.functions import COMMAND
 from fairlead.errors import FairleadError, StartFailed
-from fairlead.model.observations import Work
+from fairlead.model.observations import LaunchSpec
 from fairlead.model.quantities import NANOS, Quantity
 
 # Of the server's environment a run sees these: they say where programs and libraries are, and how text is written.
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
+class Allocation:
     """What a run is given of the machine: folders, a user id of its own where the server is root, cores, devices."""
 
     folder: Path
@@ -68,13 +68,13 @@ def find_runtime(python: Path, environment: Mapping[str, str]) -> Runtime:
     )
 
 
-def specify(work: Work, place: Place, machine: Machine, runtime: Runtime) -> Spec:
+def build_spec(work: LaunchSpec, place: Allocation, machine: Machine, runtime: Runtime) -> Spec:
     """The specification for the supervisor of a run. Raises `StartFailed` if this machine can never start the run."""
     job = work.manifests[0]
     pod = job["spec"]["template"]["spec"]
     container = pod["containers"][0]
-    isolated, folder = machine.obstacle is None, place.folder
-    ask, limits = read_ask(work.manifests), container.get("resources", {}).get("limits", {})
+    isolated, folder = machine.isolation_error is None, place.folder
+    pod_request, limits = read_pod_request(work.manifests), container.get("resources", {}).get("limits", {})
     words = [*container.get("command", ()), *container.get("args", ())]
     own_path = any(env["name"] == "PATH" for env in container.get("env", ()))
     if words[:1] == [COMMAND[0]] and not own_path:  # who says where programs are says which Python it is
@@ -104,11 +104,11 @@ def specify(work: Work, place: Place, machine: Machine, runtime: Runtime) -> Spe
         serves=serves(work),
         port=place.port,
         nvml=_find_nvml() if place.devices else None,
-        amounts=dict(ask.amounts),
+        amounts=dict(pod_request.amounts),
     )
 
 
-def write_code(work: Work, folder: Path) -> None:
+def write_code(work: LaunchSpec, folder: Path) -> None:
     """Put the function's code where the bootstrap finds it: as the ConfigMap says, with the archive that it names."""
     folder.mkdir(mode=0o755, exist_ok=True)
     folder.chmod(0o755)
@@ -122,25 +122,25 @@ def write_code(work: Work, folder: Path) -> None:
         (folder / name).chmod(0o644)
 
 
-def serves(work: Work) -> bool:
+def serves(work: LaunchSpec) -> bool:
     """Whether a run goes on until it is stopped."""
     return bool(work.manifests[0]["kind"] == "Deployment")
 
 
-def read_call(work: Work) -> Json:
+def read_call(work: LaunchSpec) -> Json:
     """What a run of a Python function executes."""
     program = next(item for item in work.manifests if item["kind"] == "ConfigMap")
     call: Json = json.loads(program["data"]["call.json"])
     return call
 
 
-def gid_of(project: str, gid: int) -> int:
+def map_gid(project: str, gid: int) -> int:
     """The group that a group of a project's runs is outside, the same for all of them."""
     # By its project first: who chooses a group freely must not come to one of another project.
     return FIRST_GID + zlib.crc32(project.encode()) % PROJECTS * GIDS + gid % GIDS
 
 
-def _environment(container: Json, place: Place, runtime: Runtime, *, isolated: bool) -> dict[str, str]:
+def _environment(container: Json, place: Allocation, runtime: Runtime, *, isolated: bool) -> dict[str, str]:
     env = {name: runtime.environment[name] for name in PASSED_ON if name in runtime.environment}
     env["PATH"] = f"{runtime.python.parent}{os.pathsep}{env.get('PATH', os.defpath)}"
     if place.uid is None and site.ENABLE_USER_SITE:
@@ -154,7 +154,7 @@ def _environment(container: Json, place: Place, runtime: Runtime, *, isolated: b
     return env | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(place.devices)}
 
 
-def _listen(work: Work, place: Place, *, isolated: bool) -> dict[str, str]:
+def _listen(work: LaunchSpec, place: Allocation, *, isolated: bool) -> dict[str, str]:
     """The variables that say where a run is to listen: on a port, or on a socket that nobody else can get to."""
     if not serves(work):
         return {}
@@ -163,36 +163,38 @@ def _listen(work: Work, place: Place, *, isolated: bool) -> dict[str, str]:
     return {"FAIRLEAD_SOCKET": f"{HOME if isolated else place.folder / 'home'}/{SOCKET}"}
 
 
-def _need_notebook(work: Work, runtime: Runtime) -> None:
+def _need_notebook(work: LaunchSpec, runtime: Runtime) -> None:
     call = read_call(work)
     if call["action"] == "workspace" and not call["command"] and not runtime.has("jupyterlab"):
         message = f"JupyterLab is not installed for {runtime.python}"
         raise StartFailed(message, "install it there (pip install jupyterlab), or say the function's command")
 
 
-def _identity(security: Json, uid: int | None, project: str) -> Identity:
+def _identity(security: Json, uid: int | None, project: str) -> UserMapping:
     user, group, shared = security["runAsUser"], security["runAsGroup"], security["fsGroup"]
     more = [shared] if shared != group else []
     if uid is None:
-        return Identity(user, group)
-    outer = [gid_of(project, gid) for gid in more]
-    return Identity(user, group, [*more], uid, gid_of(project, group), outer)
+        return UserMapping(user, group)
+    outer = [map_gid(project, gid) for gid in more]
+    return UserMapping(user, group, [*more], uid, map_gid(project, group), outer)
 
 
-def _mounts(work: Work, pod: Json, place: Place, machine: Machine) -> list[Mount]:
+def _mounts(work: LaunchSpec, pod: Json, place: Allocation, machine: Machine) -> list[Mount]:
     sources = {volume["name"]: volume for volume in pod.get("volumes", ())}
     found = []
     for said in pod["containers"][0].get("volumeMounts", ()):
         own = said["name"] in ("fairlead-home", "fairlead-code")
-        if machine.obstacle is not None and not own:
+        if machine.isolation_error is not None and not own:
             message = f"cannot mount {said['mountPath']}: this machine does not let a run have mounts of its own"
-            raise StartFailed(f"{message} ({machine.obstacle})", "run the server as root, or allow user namespaces")
-        if machine.obstacle is None:
+            raise StartFailed(
+                f"{message} ({machine.isolation_error})", "run the server as root, or allow user namespaces"
+            )
+        if machine.isolation_error is None:
             found.append(_mount(work, sources[said["name"]], said, place))
     return found
 
 
-def _mount(work: Work, volume: Json, said: Json, place: Place) -> Mount:
+def _mount(work: LaunchSpec, volume: Json, said: Json, place: Allocation) -> Mount:
     target, read_only = os.path.normpath(said["mountPath"]), bool(said.get("readOnly"))
     if "emptyDir" in volume and volume["emptyDir"].get("medium") == "Memory":
         return Mount(target, read_only=read_only, size=_whole(volume["emptyDir"].get("sizeLimit")))
@@ -201,7 +203,7 @@ def _mount(work: Work, volume: Json, said: Json, place: Place) -> Mount:
     return Mount(target, str(_find_source(work, volume, place)), said.get("subPath", ""), read_only)
 
 
-def _find_source(work: Work, volume: Json, place: Place) -> Path:
+def _find_source(work: LaunchSpec, volume: Json, place: Allocation) -> Path:
     """The folder of a volume. Those of the run are below its own folder, and go with it."""
     name, claim = volume["name"], volume.get("persistentVolumeClaim", {}).get("claimName")
     if name == "fairlead-home":

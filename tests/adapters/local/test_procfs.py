@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.local import measuring, sweeping
-from fairlead.adapters.local.measuring import PAGE, TICKS, Process
+from fairlead.adapters.local import orphans, procfs
+from fairlead.adapters.local.procfs import PAGE, TICKS, Process
 
 RUN = f"measured-{os.getpid()}"  # of this worker alone: others run the same tests at the same time
 
@@ -28,44 +28,44 @@ def child() -> Iterator[int]:
     ) as started:
         assert started.stdout is not None
         started.stdout.readline()
-        while len(measuring.list_tree("/proc", started.pid)) < 2:
+        while len(procfs.list_tree("/proc", started.pid)) < 2:
             pass
         yield started.pid
-        for process in measuring.list_tree("/proc", started.pid):
+        for process in procfs.list_tree("/proc", started.pid):
             os.kill(process.pid, 9)
 
 
 def test_a_process_and_all_below_it_are_found(child: int) -> None:
-    tree = measuring.list_tree("/proc", child)
+    tree = procfs.list_tree("/proc", child)
     assert (tree[0].pid, tree[0].parent) == (child, os.getpid())
     assert tree[1].parent == child
-    own = measuring.list_tree("/proc", os.getpid())
+    own = procfs.list_tree("/proc", os.getpid())
     assert own[0].pid == os.getpid()
     assert {process.pid for process in tree} <= {process.pid for process in own}
 
 
 def test_memory_and_time_are_measured(child: int) -> None:
-    own = measuring.list_tree("/proc", os.getpid())[0]
+    own = procfs.list_tree("/proc", os.getpid())[0]
     assert 10 << 20 < own.resident < 10 << 30
     assert own.cpu_seconds > 0
-    tree = measuring.list_tree("/proc", child)
-    assert measuring.measure_memory("/proc", tree) == sum(process.resident for process in tree)
+    tree = procfs.list_tree("/proc", child)
+    assert procfs.measure_memory("/proc", tree) == sum(process.resident for process in tree)
 
 
 def test_what_processes_share_counts_once_where_it_matters(child: int) -> None:
-    tree = measuring.list_tree("/proc", child)
-    together = measuring.measure_memory("/proc", tree)
-    assert measuring.measure_memory("/proc", tree, bound=together) == together
-    shared = measuring.measure_memory("/proc", tree, bound=together - 1)
+    tree = procfs.list_tree("/proc", child)
+    together = procfs.measure_memory("/proc", tree)
+    assert procfs.measure_memory("/proc", tree, bound=together) == together
+    shared = procfs.measure_memory("/proc", tree, bound=together - 1)
     assert 0 < shared < together
 
 
 def test_processes_are_found_by_the_run_in_their_environment(child: int) -> None:
-    found = sweeping.list_processes_of(f"FAIRLEAD_RUN={RUN}".encode())
+    found = orphans.list_processes_of(f"FAIRLEAD_RUN={RUN}".encode())
     assert child in found
     assert len(found) == 2
     assert os.getpid() not in found
-    assert sweeping.list_processes_of(f"FAIRLEAD_RUN={RUN[:-1]}".encode()) == []
+    assert orphans.list_processes_of(f"FAIRLEAD_RUN={RUN[:-1]}".encode()) == []
 
 
 def make_proc(folder: Path, *processes: tuple[int, int, str]) -> str:
@@ -82,20 +82,20 @@ def make_proc(folder: Path, *processes: tuple[int, int, str]) -> str:
 
 @pytest.mark.parametrize("name", ["python", "a b", "a) S 1 2", "(x)", "x\ny"])
 def test_a_program_may_be_called_anything(tmp_path: Path, name: str) -> None:
-    assert measuring.list_tree(make_proc(tmp_path, (7, 3, name)), 7) == [Process(7, 3, 3.0, 5 * PAGE)]
+    assert procfs.list_tree(make_proc(tmp_path, (7, 3, name)), 7) == [Process(7, 3, 3.0, 5 * PAGE)]
 
 
 def test_only_what_is_below_counts(tmp_path: Path) -> None:
     proc = make_proc(tmp_path, (1, 0, "init"), (5, 1, "a"), (6, 5, "b"), (7, 6, "c"), (8, 1, "other"))
-    assert [process.pid for process in measuring.list_tree(proc, 5)] == [5, 6, 7]
-    assert measuring.list_tree(proc, 99) == []
-    assert measuring.list_tree(str(tmp_path / "none"), 1) == []
+    assert [process.pid for process in procfs.list_tree(proc, 5)] == [5, 6, 7]
+    assert procfs.list_tree(proc, 99) == []
+    assert procfs.list_tree(str(tmp_path / "none"), 1) == []
 
 
 def test_a_process_that_ends_meanwhile_is_left_out(tmp_path: Path) -> None:
     proc = make_proc(tmp_path, (5, 1, "a"))
     (tmp_path / "6").mkdir()
-    assert [process.pid for process in measuring.list_tree(proc, 5)] == [5]
+    assert [process.pid for process in procfs.list_tree(proc, 5)] == [5]
 
 
 def test_disk_is_what_files_take_and_no_link_is_followed(tmp_path: Path) -> None:
@@ -104,20 +104,20 @@ def test_disk_is_what_files_take_and_no_link_is_followed(tmp_path: Path) -> None
     (tmp_path / "home" / "deep" / "file").write_bytes(b"x" * (1 << 16))
     (tmp_path / "home" / "link").symlink_to(tmp_path / "large")
     (tmp_path / "home" / "loop").symlink_to(".")
-    assert 1 << 16 <= measuring.measure_disk(str(tmp_path / "home")) < 1 << 18
-    assert measuring.measure_disk(str(tmp_path / "none")) == 0
+    assert 1 << 16 <= procfs.measure_disk(str(tmp_path / "home")) < 1 << 18
+    assert procfs.measure_disk(str(tmp_path / "none")) == 0
 
 
 def test_a_file_with_holes_takes_what_it_takes(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(1 << 30)
-    assert measuring.measure_disk(str(tmp_path)) < 1 << 20
+    assert procfs.measure_disk(str(tmp_path)) < 1 << 20
 
 
 def test_of_very_many_files_some_are_looked_at(tmp_path: Path) -> None:
     for number in range(9):
         (tmp_path / f"d{number}").mkdir()
         (tmp_path / f"d{number}" / "f").write_bytes(b"x" * 5000)
-    some, all_of_them = measuring.measure_disk(str(tmp_path), 12), measuring.measure_disk(str(tmp_path))
+    some, all_of_them = procfs.measure_disk(str(tmp_path), 12), procfs.measure_disk(str(tmp_path))
     assert 0 < some < all_of_them
-    assert measuring.count_out_of_memory() >= 0
+    assert procfs.count_oom_kills() >= 0
