@@ -5,10 +5,10 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from fairlead.adapters.kubernetes.cluster_checks import OLDEST, check_cluster
 from fairlead.adapters.kubernetes.capabilities import DEFAULT_CLASS
+from fairlead.adapters.kubernetes.cluster_checks import OLDEST, check_cluster
 from fairlead.cli.clusters import SourcedValue, print_checks
-from fairlead.core.connecting import BASIC, FILES, PLUGINS
+from fairlead.core.kubeconfigs import BASIC, FILES, PLUGINS
 from fairlead.core.kubernetes_rbac import RbacRule, list_permissions
 from fairlead.model.scopes import Cluster
 from tests.adapters.kubernetes.apis import OnePod, make_named, make_node, make_pod
@@ -45,7 +45,7 @@ def test_every_permission_is_in_its_table_with_its_verbs() -> None:
 
 def test_the_tables_have_no_other_resources() -> None:
     tables = "".join(
-        PAGE.partition(f"| {name} |")[2].partition("\n\n")[0] for name in ("everywhere", "in namespaces of projects")
+        PAGE.partition(f"| {name} |")[2].partition("\n\n")[0] for name in ("cluster-wide", "in project namespaces")
     )
     named = {
         name
@@ -100,7 +100,7 @@ def _section(title: str) -> str:
 
 
 def _documented_verbs(permission: RbacRule) -> set[str]:
-    heading = "| everywhere |" if permission.location == "everywhere" else "| in namespaces of projects |"
+    heading = "| cluster-wide |" if permission.location == "everywhere" else "| in project namespaces |"
     table = PAGE.partition(heading)[2].partition("\n\n")[0]
     cells = [line.split("|") for line in table.splitlines() if line.startswith("| ")]
     rows = [row for row in cells if f"`{permission.called}`" in row[1]]
