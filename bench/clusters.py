@@ -28,7 +28,7 @@ from fairlead import packing
 from fairlead.adapters.kubernetes.clients import Api, path_of
 from fairlead.adapters.kubernetes.objects import RELEASED
 from fairlead.adapters.kubernetes.starting import PLURALS
-from fairlead.core.access import render_access
+from fairlead.core.kubernetes_rbac import render_access
 from fairlead.core.manifests.names import run_name
 from fairlead.errors import FairleadError
 from fairlead.model.connections import Connection

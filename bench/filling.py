@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.database.tables import TABLES, compute_resources
 from fairlead.model.columns import computed_of
-from fairlead.model.records import ComputeResourceRecord, GrantRecord, PlaceRecord, TokenRecord
+from fairlead.model.records import ComputeResourceRecord, GrantRecord, ScopeRecord, TokenRecord
 from fairlead.services.calls import digest_of
 
 CHUNK = 1000
@@ -75,10 +75,10 @@ def _stamps(number: int) -> dict[str, Any]:
     return {"id": uuid.uuid4().hex, **made}
 
 
-def _tree() -> list[PlaceRecord]:
+def _tree() -> list[ScopeRecord]:
     names = [f"lab-{number}" for number in range(PROJECTS)]
     return [
-        PlaceRecord(**_stamps(0), kind="project", name=name, scope=f"project/{name}", parent="cluster/local")
+        ScopeRecord(**_stamps(0), kind="project", name=name, scope=f"project/{name}", parent="cluster/local")
         for name in ("seen", *names)
     ]
 

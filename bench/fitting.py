@@ -18,10 +18,10 @@ from typing import Any
 from fairlead.adapters.kubernetes.objects import NodeSeen, Pod
 from fairlead.adapters.kubernetes.views import View
 from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.filtering import NodeFilter
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.pod_resources import PODS
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.filtering import Sieve
 from fairlead.model.nodes import Amounts, Holding, Node, Taint
 from fairlead.model.quantities import NANOS
 
@@ -51,7 +51,7 @@ def main() -> None:
     sizes = [size for size in SIZES if size <= parser.parse_args().most]
     gc.disable()  # a collection looks at all pods of all nodes, and comes when it likes
     measured = {size: measure_fits(size) for size in sizes}
-    tell_growth(measured)
+    describe_growth(measured)
     measure_update(min(GOAL_SIZE, sizes[-1]))
     measure_memory(min(GOAL_SIZE, sizes[-1]))
 
@@ -78,12 +78,12 @@ def make_holding(number: int, random: Random) -> Holding:
     return Holding(f"run-{number}", f"train-{number}", amounts, "forest", "forest", app, repels)
 
 
-def make_asks() -> dict[str, Ask]:
+def make_asks() -> dict[str, PodRequest]:
     """What is asked for: plainly, in vain, and with all that looks beyond amounts."""
     wanted = {"cpu": 8 * NANOS, MEMORY: 32 * GIBIBYTE, GPU: 2 * NANOS, PODS: NANOS}
     products = {"key": PRODUCT, "operator": "In", "values": ["A100", "H100"]}
-    far = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "app-7"}}}
-    plain = Ask(wanted, namespace="forest", labels={"app": "app-7"})
+    anti_affinity = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "app-7"}}}
+    plain = PodRequest(wanted, namespace="forest", labels={"app": "app-7"})
     return {
         "2 GPUs, which fit": plain,
         "8 GPUs, which fit nowhere now": replace(plain, amounts={**wanted, GPU: 8 * NANOS}),
@@ -91,7 +91,7 @@ def make_asks() -> dict[str, Ask]:
             plain,
             node_terms=({"matchExpressions": [products, {"key": ZONE, "operator": "Exists", "values": []}]},),
             tolerations=({"key": "team", "operator": "Exists"},),
-            far=(far,),
+            pod_anti_affinity=(anti_affinity,),
         ),
     }
 
@@ -99,33 +99,41 @@ def make_asks() -> dict[str, Ask]:
 # Plain loops
 
 
-def judge_plainly(ask: Ask, nodes: Sequence[Node], count_free: Callable[[Node], Amounts]) -> tuple[str, set[str]]:
+def judge_plainly(
+    pod_request: PodRequest, nodes: Sequence[Node], count_free: Callable[[Node], Amounts]
+) -> tuple[str, set[str]]:
     """The verdict and the nodes that take it, found node by node."""
-    namesakes = find_near(ask, nodes)
+    namesakes = find_near(pod_request, nodes)
     now, later = set(), False
     for node in nodes:
-        if fits_plainly(ask, node, count_free(node)) and node.name not in namesakes and not is_repelled(ask, node):
+        if (
+            fits_plainly(pod_request, node, count_free(node))
+            and node.name not in namesakes
+            and not is_repelled(pod_request, node)
+        ):
             now.add(node.name)
         elif not now and not later:
-            later = suits_plainly(ask, node) and all(
-                amount <= node.capacity.get(name, 0) for name, amount in ask.amounts.items()
+            later = suits_plainly(pod_request, node) and all(
+                amount <= node.capacity.get(name, 0) for name, amount in pod_request.amounts.items()
             )
     return evaluation.NOW if now else evaluation.LATER if later else evaluation.NEVER, now
 
 
-def fits_plainly(ask: Ask, node: Node, free: Amounts) -> bool:
+def fits_plainly(pod_request: PodRequest, node: Node, free: Amounts) -> bool:
     """Whether a node has what is asked for, and is open to it."""
-    if node.unschedulable or not suits_plainly(ask, node):
+    if node.unschedulable or not suits_plainly(pod_request, node):
         return False
-    return all(amount <= free.get(name, 0) for name, amount in ask.amounts.items())
+    return all(amount <= free.get(name, 0) for name, amount in pod_request.amounts.items())
 
 
-def suits_plainly(ask: Ask, node: Node) -> bool:
+def suits_plainly(pod_request: PodRequest, node: Node) -> bool:
     """Whether a node has the labels, and only taints that are tolerated."""
-    tolerated = {said["key"] for said in ask.tolerations}
+    tolerated = {said["key"] for said in pod_request.tolerations}
     if any(taint.key not in tolerated for taint in node.taints):
         return False
-    return all(suits_expression(said, node) for term in ask.node_terms or () for said in term["matchExpressions"])
+    return all(
+        suits_expression(said, node) for term in pod_request.node_terms or () for said in term["matchExpressions"]
+    )
 
 
 def suits_expression(said: Any, node: Node) -> bool:
@@ -135,9 +143,9 @@ def suits_expression(said: Any, node: Node) -> bool:
     )
 
 
-def find_near(ask: Ask, nodes: Sequence[Node]) -> set[str]:
+def find_near(pod_request: PodRequest, nodes: Sequence[Node]) -> set[str]:
     """The nodes with a pod that it must be far from."""
-    wanted = [term["labelSelector"]["matchLabels"].items() for term in ask.far]
+    wanted = [term["labelSelector"]["matchLabels"].items() for term in pod_request.pod_anti_affinity]
     return {
         node.name
         for node in nodes
@@ -146,10 +154,10 @@ def find_near(ask: Ask, nodes: Sequence[Node]) -> set[str]:
     }
 
 
-def is_repelled(ask: Ask, node: Node) -> bool:
+def is_repelled(pod_request: PodRequest, node: Node) -> bool:
     """Whether a pod of a node does not bear it there."""
     return any(
-        term["labelSelector"]["matchLabels"].items() <= ask.labels.items()
+        term["labelSelector"]["matchLabels"].items() <= pod_request.labels.items()
         for held in node.holdings
         for term in held.repels
     )
@@ -167,34 +175,34 @@ def add_up(node: Node) -> Amounts:
 # Measuring
 
 
-def judge_anew(ask: Ask, grid: Grid) -> None:
+def judge_anew(pod_request: PodRequest, table: NodeTable) -> None:
     """As a server does it: each time another look at the cluster, of which nothing is remembered but the columns."""
-    evaluation.judge(ask, grid.copy())
+    evaluation.evaluate(pod_request, table.copy())
 
 
 def measure_fits(size: int) -> dict[str, float]:
     """Each ask on so many nodes; the seconds of ours."""
-    grid = Grid(make_cluster(size))
+    table = NodeTable(make_cluster(size))
     print(f"\n{size:,} nodes with {PODS_EACH} pods each")
     print(f"  {'':46}{'milliseconds':>13}{'plain loops':>20}{'with sums kept':>20}")
     found = {}
-    for name, ask in make_asks().items():
-        check_same(ask, grid)
+    for name, pod_request in make_asks().items():
+        check_same(pod_request, table)
         ours, loops, kept = measure(
-            partial(judge_anew, ask, grid),
-            partial(judge_plainly, ask, grid.nodes, add_up),
-            partial(judge_plainly, ask, grid.nodes, lambda node: node.left),
+            partial(judge_anew, pod_request, table),
+            partial(judge_plainly, pod_request, table.nodes, add_up),
+            partial(judge_plainly, pod_request, table.nodes, lambda node: node.left),
         )
         found[name] = ours
         print(f"  {name:46}{ours * 1000:13.2f}{_beside(loops, ours)}{_beside(kept, ours)}")
     return found
 
 
-def check_same(ask: Ask, grid: Grid) -> None:
+def check_same(pod_request: PodRequest, table: NodeTable) -> None:
     """Whether the loops say what we say."""
-    verdict, now = judge_plainly(ask, grid.nodes, add_up)
-    assert evaluation.judge(ask, grid).verdict == verdict, (ask, verdict)
-    assert {grid.names[at] for at in Sieve(ask, grid).now} == now, ask
+    verdict, now = judge_plainly(pod_request, table.nodes, add_up)
+    assert evaluation.evaluate(pod_request, table).verdict == verdict, (pod_request, verdict)
+    assert {table.names[at] for at in NodeFilter(pod_request, table).feasible} == now, pod_request
 
 
 def measure(*cases: Callable[[], object]) -> Iterator[float]:
@@ -211,7 +219,7 @@ def measure(*cases: Callable[[], object]) -> Iterator[float]:
     return map(min, rounds)
 
 
-def tell_growth(measured: dict[int, dict[str, float]]) -> None:
+def describe_growth(measured: dict[int, dict[str, float]]) -> None:
     """What one node takes among few and among many, and whether the goals are met."""
     print(f"\nmicroseconds per node{'':27}" + "".join(f"{size:>10,}" for size in measured))
     worst = 0.0
@@ -220,8 +228,8 @@ def tell_growth(measured: dict[int, dict[str, float]]) -> None:
         print(f"  {name:46}" + "".join(f"{seconds * 1e6:10.3f}" for seconds in each.values()))
         worst = max(worst, each[max(each)] / each.get(1000, each[max(each)]))
     slowest = max(measured.get(GOAL_SIZE, {"": 0.0}).values())
-    _tell_goal(f"{GOAL_SIZE:,} nodes in under {GOAL_SECONDS * 1000:.0f} ms", slowest < GOAL_SECONDS)
-    _tell_goal(f"linear: at most x {GOAL_GROWTH} per node from 1,000 nodes on ({worst:.2f})", worst <= GOAL_GROWTH)
+    _describe_goal(f"{GOAL_SIZE:,} nodes in under {GOAL_SECONDS * 1000:.0f} ms", slowest < GOAL_SECONDS)
+    _describe_goal(f"linear: at most x {GOAL_GROWTH} per node from 1,000 nodes on ({worst:.2f})", worst <= GOAL_GROWTH)
 
 
 def measure_update(size: int) -> None:
@@ -232,7 +240,7 @@ def measure_update(size: int) -> None:
         for at, held in enumerate(node.holdings):
             view.hear_pod(None, make_pod(f"{node.name}-{at}", node.name, held))
     busy = make_pod("new", nodes[size // 2].name, nodes[0].holdings[0])
-    grid, changed = Grid(nodes), [replace(nodes[0], holdings=nodes[0].holdings[at:]) for at in (0, 1)]
+    table, changed = NodeTable(nodes), [replace(nodes[0], holdings=nodes[0].holdings[at:]) for at in (0, 1)]
 
     def hear(look: Callable[[], object]) -> None:
         view.hear_pod(None, busy)
@@ -242,8 +250,8 @@ def measure_update(size: int) -> None:
 
     def put() -> None:
         for node in changed:
-            grid.put(replace(node))  # without what was worked out of it before
-            assert len(grid) == size
+            table.put(replace(node))  # without what was worked out of it before
+            assert len(table) == size
 
     cases: dict[str, Callable[[], object]] = {
         "a pod event, and a look at the cluster": partial(hear, view.nodes),
@@ -254,7 +262,7 @@ def measure_update(size: int) -> None:
     took = dict(zip(cases, (seconds / 2 for seconds in measure(*cases.values())), strict=True))
     for name, seconds in took.items():
         print(f"  {name:50}{seconds * 1000:9.4f} ms")
-    _tell_goal(f"an update in under {GOAL_UPDATE_SECONDS * 1000} ms", next(iter(took.values())) < GOAL_UPDATE_SECONDS)
+    _describe_goal(f"an update in under {GOAL_UPDATE_SECONDS * 1000} ms", next(iter(took.values())) < GOAL_UPDATE_SECONDS)
 
 
 def make_pod(name: str, node: str, held: Holding) -> Pod:
@@ -269,12 +277,12 @@ def measure_memory(size: int) -> None:
     for node in nodes:
         assert node.left
     of_nodes, _ = tracemalloc.get_traced_memory()
-    grid = Grid(nodes)
-    for ask in make_asks().values():
-        evaluation.judge(ask, grid)
+    table = NodeTable(nodes)
+    for pod_request in make_asks().values():
+        evaluation.evaluate(pod_request, table)
     of_all, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    print(f"\nmemory of {len(grid):,} nodes with {PODS_EACH} pods each")
+    print(f"\nmemory of {len(table):,} nodes with {PODS_EACH} pods each")
     print(f"  {'nodes and pods':46}{of_nodes / 2**20:13.1f} MiB")
     print(f"  {'columns':46}{(of_all - of_nodes) / 2**20:13.2f} MiB")
 
@@ -283,7 +291,7 @@ def _beside(other: float, ours: float) -> str:
     return f"{other * 1000:11.1f} (x {other / ours:.1f})".rjust(20)
 
 
-def _tell_goal(goal: str, met: bool) -> None:
+def _describe_goal(goal: str, met: bool) -> None:
     print(f"  goal: {goal}: {'met' if met else 'MISSED'}")
 
 

@@ -1,6 +1,6 @@
 """How long a plan takes, beside only reading the YAML of the same request. CPU time of one core, in one run.
 
-Each figure is that of the least disturbed of many short rounds, in which all cases take turns: neighbours on the same
+Each figure is that of the least disturbed of many short rounds, in which all cases take turns: neighbors on the same
 machine can only add time, and add it to all alike. The last column compares within the run.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from fairlead.core import explaining
+from fairlead.core import explanations
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.files import documents, snapshots, sources, yamls
@@ -48,8 +48,8 @@ def _cases(path: Path, snapshot: Snapshot) -> dict[str, Callable[[], object]]:
         "plan without manifests": lambda: plan_run(request, snapshot, "bench", render=False),
         "plan with manifests": lambda: plan_run(request, snapshot, "bench"),
         "model and plan with manifests": lambda: plan_run(RunRequest.model_validate(data), snapshot, "bench"),
-        "plan as JSON data": lambda: explaining.to_data(plan),
-        "plan as text": lambda: explaining.explain(plan, path.stem),
+        "plan as JSON data": lambda: explanations.to_data(plan),
+        "plan as text": lambda: explanations.explain(plan, path.stem),
     }
 
 

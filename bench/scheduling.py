@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import read_pod
-from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.fitting.reading_nodes import read_cluster
 from tests.cluster import nodes
 from tests.cluster.clients import Client, until
@@ -36,13 +36,13 @@ def measure_filters(size: int) -> None:
     """Fill a cluster of so many nodes, let pods be scheduled there, and compare."""
     with running(measured=True) as plane, plane.client() as admin:
         fill(plane, size)
-        grid = look(admin)
-        print(f"\n{len(grid):,} nodes with {PODS_EACH} pods each")
+        table = look(admin)
+        print(f"\n{len(table):,} nodes with {PODS_EACH} pods each")
         print(f"  {'':46}{'our fit, ms':>13}{'filter phase, ms':>18}")
         for name, spec in make_specs().items():
-            fit = evaluation.judge(read_pod(spec, {"namespace": "default"}), grid)
+            fit = evaluation.evaluate(read_pod(spec, {"namespace": "default"}), table)
             theirs = watch_filters(plane, admin, spec, fits=fit.verdict == evaluation.NOW)
-            ours = min(itertools.islice(time_fits(spec, grid), ROUNDS))
+            ours = min(itertools.islice(time_fits(spec, table), ROUNDS))
             print(f"  {name:46}{ours * 1000:13.2f}{theirs * 1000:18.2f}   (x {theirs / ours:.2f})")
 
 
@@ -98,7 +98,7 @@ def make_pod(name: str, spec: Object, **labels: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def look(admin: Client) -> Grid:
+def look(admin: Client) -> NodeTable:
     """The cluster, as it would be read from a file."""
     found = [("Node", "/api/v1/nodes"), ("Pod", "/api/v1/pods")]
     items = [{**item, "kind": kind} for kind, path in found for item in admin.get(path)["items"]]
@@ -131,10 +131,10 @@ def read_filters(plane: ControlPlane) -> dict[str, float]:
     return found
 
 
-def time_fits(spec: Object, grid: Grid) -> Iterator[float]:
+def time_fits(spec: Object, table: NodeTable) -> Iterator[float]:
     """The seconds that one fit takes, again and again."""
-    ask = read_pod(spec, {"namespace": "default"})
+    pod_request = read_pod(spec, {"namespace": "default"})
     while True:
         start = time.process_time()
-        evaluation.judge(ask, grid.copy())
+        evaluation.evaluate(pod_request, table.copy())
         yield time.process_time() - start

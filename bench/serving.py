@@ -1,6 +1,6 @@
 """How fast the server is over HTTP, on SQLite and on PostgreSQL, in one run of a few minutes.
 
-Two servers for each size of the table are up at once, and all cases take turns, round by round: neighbours on the same
+Two servers for each size of the table are up at once, and all cases take turns, round by round: neighbors on the same
 machine disturb all alike, so compare within a run. Each figure is that of the least disturbed round, with eight
 connections that each keep one request under way, or one (`alone`); only the 99th percentile is over all rounds.
 

@@ -43,7 +43,7 @@ def main() -> int:
         print()
         codes.append(terminal("runs", "ls"))
 
-        head("5. What cannot run is refused at once: everything that is wrong with it, each with a way out")
+        head("5. What cannot run is refused at once: everything that is wrong with it, each with a suggestion")
         codes.append(terminal(*REFUSED))
     print(f"\nAll of it in {time.monotonic() - began:.0f} seconds. Read on in README.md; the files are in examples/.")
     return int(codes != [0, 0, 0, 1] or run.data["state"] != "completed")

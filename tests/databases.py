@@ -37,7 +37,7 @@ _EMPTY = "; ".join(
         "SET LOCAL session_replication_role = replica",
         "SET LOCAL lock_timeout = '5s'",
         *(f"DELETE FROM {table.name}" for table in metadata.sorted_tables if table is not generations),
-        "UPDATE generations SET organisation = 1, assets = 1",
+        "UPDATE generations SET organization = 1, assets = 1",
     ]
 )
 _CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"

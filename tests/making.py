@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from fairlead.core.drafts import Code, Snapshot
-from fairlead.core.explaining import to_json
+from fairlead.core.explanations import to_json
 from fairlead.core.planning import plan_run
 from fairlead.model.compute_resources import ComputeResource, Template
 from fairlead.model.parsing import Strict, violations_of
@@ -129,7 +129,7 @@ def warned(planned: Plan) -> list[tuple[str, str]]:
 
 def lost(planned: Plan, path: str) -> list[tuple[Any, str]]:
     """What the setting at a path overrode, strongest first: values and sources."""
-    return [(to_json(said.value), str(said.source)) for said in setting(planned, path).overrode]
+    return [(to_json(said.value), str(said.source)) for said in setting(planned, path).overridden]
 
 
 def pod(planned: Plan) -> Any:

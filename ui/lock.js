@@ -1,4 +1,4 @@
-/** Takes the addresses out of the lock: npm writes who wants money for each package, and offers no way to leave it out. */
+/** Removes funding URLs from package-lock.json, because npm has no option for it. */
 import { readFileSync, writeFileSync } from "node:fs";
 
 const FILE = "package-lock.json";

@@ -8,7 +8,7 @@ const OUTPUT = "../src/fairlead/_ui";
 const SERVER = process.env.FAIRLEAD_URL ?? "http://127.0.0.1:8470";
 const COMPRESSIBLE = /\.(js|css|html|svg|json)$/;
 
-/** Beside each text of more than a kilobyte, the same in fewer bytes: the server sends it as it is. */
+/** Writes a gzipped copy next to each text file larger than 1 KiB. The server sends these copies. */
 function compress(): Plugin {
   return {
     name: "compress",

@@ -7,7 +7,7 @@ export default defineConfig({
     setupFiles: ["src/testing/browser.ts"],
     // Times are formatted in the time zone of the machine.
     env: { TZ: "UTC" },
-    // One worker for all files takes a third of the time. Tests undo what they change outside themselves.
+    // One worker for all files takes a third of the time. Tests must undo their global changes.
     isolate: false,
     restoreMocks: true,
     unstubGlobals: true,

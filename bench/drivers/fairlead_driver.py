@@ -45,7 +45,7 @@ def _many(function: Function, count: int, limit_seconds: float) -> dict[str, flo
     with ThreadPoolExecutor(CLIENTS) as pool:
         runs: list[Run] = list(pool.map(lambda _: function.run(), range(count)))
     until = started + limit_seconds
-    while len(project.runs(limit=1, live="true")) and time.perf_counter() < until:
+    while len(project.runs(limit=1, active="true")) and time.perf_counter() < until:
         time.sleep(LOOK_SECONDS)
     seconds = time.perf_counter() - started
     states = [run.state for run in runs]

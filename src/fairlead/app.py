@@ -20,11 +20,11 @@ from pydantic import ValidationError
 
 import fairlead
 from fairlead import background, hosting, logs
-from fairlead.adapters import safes
+from fairlead.adapters import keyrings
 from fairlead.adapters.database import migrating
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.identity.logins import OidcLogin
-from fairlead.adapters.identity.oidc import OidcIdentity
+from fairlead.adapters.identity.oidc import OidcAuthenticator
 from fairlead.adapters.kubernetes.executors import Keeping, open_executor
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import describe_isolation, find_machine
@@ -40,13 +40,13 @@ from fairlead.controllers.schedules import Scheduler
 from fairlead.errors import FairleadError
 from fairlead.model.records import ScopeRecord
 from fairlead.model.scopes import PLATFORM
-from fairlead.ports import Principal, Safe, Store
+from fairlead.ports import Keyring, Principal, Store
 from fairlead.server.applications import create_application
 from fairlead.server.proxy.websockets import LARGEST_MESSAGE
 from fairlead.server.run_events import RunEvents
-from fairlead.services.applying import FOLDER, Apply
+from fairlead.services.config_files import FOLDER, Apply
 from fairlead.services.calls import Call
-from fairlead.services.founding import Founding
+from fairlead.services.first_run import FirstRun
 from fairlead.settings import Settings, describe_mistakes, problems_of, unknown_variables
 
 PAGE = Path(__file__).with_name("_ui")
@@ -63,7 +63,7 @@ class Server:
     token: str
     link_word: str | None
     executor: LocalExecutor | None
-    fleet: ExecutorRegistry
+    executors: ExecutorRegistry
 
 
 def build_server(settings: Settings, url: str) -> Server:
@@ -82,9 +82,12 @@ def build_server(settings: Settings, url: str) -> Server:
             "folder": None if folder is None else folder.describe(),
         }
 
-    safe, changes, executor = _open_safe(settings), RunEvents(), _open_executor(settings)
+    keyring, run_events, executor = _open_keyring(settings), RunEvents(), _open_executor(settings)
     server_id = hosting.keep_id(settings.data, make_id)
-    secrets_of, keep_objects = partial(load_secret_values, store, safe), timedelta(minutes=settings.keep_objects_minutes)
+    secrets_of, keep_objects = (
+        partial(load_secret_values, store, keyring),
+        timedelta(minutes=settings.keep_objects_minutes),
+    )
     keeping = Keeping(store, settings.data / "clusters", now, secrets_of, keep_objects)
 
     def enqueue(run_id: str) -> None:
@@ -92,28 +95,28 @@ def build_server(settings: Settings, url: str) -> Server:
 
     connect = partial(open_executor, keeping, enqueue)
     given = {} if executor is None else {"local": executor}
-    fleet = ExecutorRegistry(given, store, safe, connect if settings.execute else None)
+    executors = ExecutorRegistry(given, store, keyring, connect if settings.execute else None)
     controller = RunController(
         store,
-        safe,
-        fleet,
-        keeper=ServerIdentity(server_id, socket.gethostname(), url),
+        keyring,
+        executors,
+        identity=ServerIdentity(server_id, socket.gethostname(), url),
         clock=now,
         make_id=make_id,
-        tell=changes.tell,
+        tell=run_events.publish,
         stable_clock=StableClock(now),
     )
 
     def tell(run_id: str) -> None:
         controller.enqueue(run_id)
-        changes.tell(run_id)
+        run_events.publish(run_id)
 
     if executor is not None:
         executor.subscribe(controller.enqueue)
-    execution = Execution(fleet, tell, server_id)
-    services, founding = build_services(store, safe, _open_entrance(settings), describe, execution)
+    execution = Execution(executors, tell, server_id)
+    services, founding = build_services(store, keyring, _open_entrance(settings), describe, execution)
     keep = {"keep_runs": timedelta(days=settings.keep_runs_days), "keep_logs": timedelta(days=settings.keep_logs_days)}
-    retention = Retention(store, fleet, clock=StableClock(now), **keep)
+    retention = Retention(store, executors, clock=StableClock(now), **keep)
     scheduler = Scheduler(store, services.schedules.occur, now)
     if settings.folder is not None:
         if not settings.folder.is_dir():
@@ -123,7 +126,7 @@ def build_server(settings: Settings, url: str) -> Server:
     founding.found([*settings.admins, f"user:{settings.local_user}"])
     hosting.check_platform(settings.data, _read_platform_id(store))
     token, word = _keep_token(settings, founding)
-    fleet.refresh()  # or whoever asks first about a run on a cluster would hear that nothing is known of it
+    executors.refresh()  # or whoever asks first about a run on a cluster would hear that nothing is known of it
     app = create_application(
         services,
         check_ready=lambda: _check_ready(store),
@@ -131,11 +134,11 @@ def build_server(settings: Settings, url: str) -> Server:
         url=url,
         reads_are_local=store.dialect == "sqlite",
         background=lambda: background.beside(folder, controller, retention, scheduler),
-        changes=changes,
+        run_events=run_events,
         page=PAGE,
         served_host=settings.served_host,
     )
-    return Server(app, store, token, word if settings.auth == "local" else None, executor, fleet)
+    return Server(app, store, token, word if settings.auth == "local" else None, executor, executors)
 
 
 def up(settings: Settings) -> int:
@@ -163,7 +166,7 @@ def up(settings: Settings) -> int:
         if settings.idle_seconds is not None:
             background.end_when_idle(
                 lambda: setattr(serving, "should_exit", True),
-                lambda: server.app.state.measures.idle_seconds,
+                lambda: server.app.state.metrics.idle_seconds,
                 server.store,
                 settings.idle_seconds,
             )
@@ -175,7 +178,7 @@ def up(settings: Settings) -> int:
             found.unlink(missing_ok=True)
             if server.executor is not None:
                 server.executor.close()
-            server.fleet.close()
+            server.executors.close()
             server.store.close()
     return 0
 
@@ -184,8 +187,8 @@ def rotate_keys(settings: Settings) -> int:
     """Seal every secret with a new key. With keys from a variable: with the first of them."""
     with _platform(settings) as store:
         if settings.secret_keys is None:
-            safes.rotate_key_file(settings.key_file)
-        count = build_services(store, _open_safe(settings))[0].secrets.reseal(KEEPER)
+            keyrings.rotate_key_file(settings.key_file)
+        count = build_services(store, _open_keyring(settings))[0].secrets.reseal(KEEPER)
     kept = "older keys are kept until `fairlead keys forget`"
     if settings.secret_keys is not None:
         kept = "older keys can be taken out of FAIRLEAD_SECRET_KEYS"
@@ -198,11 +201,11 @@ def forget_keys(settings: Settings) -> int:
     if settings.secret_keys is not None:
         raise FairleadError("the keys are in FAIRLEAD_SECRET_KEYS", "take the older ones out of it")
     with _platform(settings) as store:
-        needed = build_services(store, _open_safe(settings))[0].secrets.count_stale(KEEPER)
+        needed = build_services(store, _open_keyring(settings))[0].secrets.count_stale(KEEPER)
     if needed:
         message = f"{needed} secret{' is' if needed == 1 else 's are'} sealed with an older key"
         raise FairleadError(message, "run `fairlead keys rotate` first")
-    forgotten = safes.forget_old_keys(settings.key_file)
+    forgotten = keyrings.forget_old_keys(settings.key_file)
     print(f"{len(forgotten)} older key{'' if len(forgotten) == 1 else 's'} forgotten")
     return 0
 
@@ -251,19 +254,19 @@ def _platform(settings: Settings) -> Iterator[DatabaseStore]:
         yield store
 
 
-def _open_safe(settings: Settings) -> Safe:
+def _open_keyring(settings: Settings) -> Keyring:
     if settings.secret_keys is not None:
-        return safes.KeySafe(safes.parse_keys(settings.secret_keys))
+        return keyrings.AesKeyring(keyrings.parse_keys(settings.secret_keys))
     if not settings.key_file.exists():
-        safes.create_key_file(settings.key_file)
-    return safes.KeySafe.from_file(settings.key_file)
+        keyrings.create_key_file(settings.key_file)
+    return keyrings.AesKeyring.from_file(settings.key_file)
 
 
 def _open_entrance(settings: Settings) -> Entrance:
     link = settings.auth == "local"
     if settings.oidc_issuer is None or settings.oidc_audience is None:
         return Entrance(link=link)
-    identity = OidcIdentity(
+    identity = OidcAuthenticator(
         issuer=settings.oidc_issuer,
         audience=settings.oidc_audience,
         user_claim=settings.oidc_user_claim,
@@ -275,7 +278,7 @@ def _open_entrance(settings: Settings) -> Entrance:
     return Entrance(identity, login, link)
 
 
-def _keep_token(settings: Settings, founding: Founding) -> tuple[str, str]:
+def _keep_token(settings: Settings, founding: FirstRun) -> tuple[str, str]:
     """The token of this machine, in a file that only its owner can read; and a word to sign in with."""
     file = settings.data / "token"
     known = file.read_bytes().decode("utf-8", "replace").strip() if file.exists() else None

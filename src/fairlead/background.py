@@ -25,7 +25,7 @@ async def beside(
     folder: WatchedFolder | None, controller: RunController, retention: Retention, scheduler: Scheduler
 ) -> AsyncIterator[None]:
     """Everything that goes on while the server serves, and ends with it. Runs go on."""
-    looking_after = threading.Thread(target=controller.live, name="runs", daemon=True)
+    looking_after = threading.Thread(target=controller.run_forever, name="runs", daemon=True)
     looking_after.start()
     try:
         async with anyio.create_task_group() as tasks:
@@ -37,17 +37,17 @@ async def beside(
             yield
             tasks.cancel_scope.cancel()
     finally:
-        controller.end()
+        controller.shut_down()
         looking_after.join()
 
 
-def end_when_idle(end: Callable[[], None], silent_seconds: Callable[[], float], store: Store, seconds: float) -> None:
+def end_when_idle(end: Callable[[], None], idle_seconds: Callable[[], float], store: Store, seconds: float) -> None:
     """End the server once nothing runs, nothing is scheduled, and nobody has asked for a while."""
 
     def look() -> None:
         while True:
             time.sleep(min(seconds / 4, LOOK_SECONDS))
-            if silent_seconds() > seconds and not _count_live(store):
+            if idle_seconds() > seconds and not _count_live(store):
                 end()
                 return
 
@@ -65,7 +65,7 @@ async def _sweep(retention: Retention) -> None:
 
 async def _look(scheduler: Scheduler) -> None:
     while True:
-        await anyio.to_thread.run_sync(scheduler.look)
+        await anyio.to_thread.run_sync(scheduler.submit_due)
         await anyio.sleep(schedules.EVERY_SECONDS)
 
 
@@ -73,4 +73,4 @@ def _count_live(store: Store) -> int:
     """How many runs have not ended, and how many schedules wait for their time."""
     with store.reading() as tx:
         waiting = tx.count(ScheduleRecord, Condition("next_at", "!=", None))
-        return tx.count(RunRecord, Condition("live", "=", True)) + waiting
+        return tx.count(RunRecord, Condition("active", "=", True)) + waiting

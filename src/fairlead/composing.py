@@ -9,23 +9,24 @@ import uuid_utils
 
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.files.sources import load_program
-from fairlead.ports import Executors, Identity, Login, Safe, Store, Tell
+from fairlead.ports import Authenticator, Executors, Keyring, Login, Notify, Store
 from fairlead.server.request_context import Services
-from fairlead.services.applying import Applying
+from fairlead.services.config_files import Applying
 from fairlead.services.audits import Audits
-from fairlead.services.capacities import Capacities
-from fairlead.services.codes import Codes
+from fairlead.services.capacity import Capacities
+from fairlead.services.stored_code import Codes
 from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.connections import Connections
 from fairlead.services.executions import Executions
-from fairlead.services.feeds import Feeds
-from fairlead.services.fits import Fits
-from fairlead.services.founding import Founding
+from fairlead.services.explanations import Explanations
+from fairlead.services.run_feed import Feeds
+from fairlead.services.first_run import FirstRun
+from fairlead.services.fit_checks import Fits
 from fairlead.services.functions import Functions
 from fairlead.services.grants import Grants
-from fairlead.services.handovers import Handovers
 from fairlead.services.logins import Logins
 from fairlead.services.policies import Policies
+from fairlead.services.run_uploads import RunUploads
 from fairlead.services.runs import Runs
 from fairlead.services.schedules import Schedules
 from fairlead.services.scopes import Scopes
@@ -35,9 +36,8 @@ from fairlead.services.settings import PlatformSettings
 from fairlead.services.snapshots import Snapshots
 from fairlead.services.templates import Templates
 from fairlead.services.tokens import Tokens
-from fairlead.services.units import Units
+from fairlead.services.unit_of_work import UnitOfWorkFactory
 from fairlead.services.volumes import Volumes
-from fairlead.services.whys import Whys
 
 
 def now() -> datetime:
@@ -55,7 +55,7 @@ class Execution:
     """What executes runs, and whom to tell when something changes about one."""
 
     executors: Executors = field(default_factory=lambda: ExecutorRegistry({}))
-    tell: Tell = lambda _run_id: None
+    tell: Notify = lambda _run_id: None
     server_id: str = ""
 
 
@@ -63,21 +63,21 @@ class Execution:
 class Entrance:
     """Who knows people beside the server itself, where they sign in, and whether a link signs in too."""
 
-    identity: Identity | None = None
+    identity: Authenticator | None = None
     login: Login | None = None
     link: bool = False
 
 
 def build_services(
     store: Store,
-    safe: Safe,
+    keyring: Keyring,
     entrance: Entrance | None = None,
     describe: Callable[[], dict[str, Any]] = dict,
     execution: Execution | None = None,
-) -> tuple[Services, Founding]:
+) -> tuple[Services, FirstRun]:
     """What users can do, over a store and a safe; without an executor, runs wait for one."""
     execution, entrance = execution or Execution(), entrance or Entrance()
-    units = Units(store, now, make_id, entrance.identity)
+    units = UnitOfWorkFactory(store, now, make_id, entrance.identity)
     snapshots = Snapshots(load_program())
     executions = Executions(units, execution.executors, execution.server_id)
     scopes, policies, tokens = Scopes(units), Policies(units), Tokens(units)
@@ -89,17 +89,17 @@ def build_services(
         compute_resources=compute_resources,
         templates=templates,
         policies=policies,
-        secrets=Secrets(units, safe),
+        secrets=Secrets(units, keyring),
         volumes=Volumes(units),
         runs=runs,
         fits=Fits(units, snapshots, execution.executors),
         executions=executions,
-        serving=Serving(units, executions, safe),
-        whys=Whys(executions, snapshots),
+        serving=Serving(units, executions, keyring),
+        whys=Explanations(executions, snapshots),
         feeds=Feeds(units),
         capacities=Capacities(units, execution.executors, snapshots),
-        handovers=Handovers(units, safe),
-        connections=Connections(units, safe, execution.executors),
+        handovers=RunUploads(units, keyring),
+        connections=Connections(units, keyring, execution.executors),
         codes=codes,
         functions=Functions(units, codes),
         schedules=Schedules(units, runs, execution.tell),
@@ -110,4 +110,4 @@ def build_services(
         settings=PlatformSettings(units, describe),
         applying=Applying(units, scopes, policies, compute_resources, templates),
     )
-    return services, Founding(units, scopes, tokens)
+    return services, FirstRun(units, scopes, tokens)

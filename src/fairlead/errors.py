@@ -43,7 +43,7 @@ class FairleadError(Exception):
 
     @property
     def told(self) -> str:
-        """What a terminal says of it: the message, and the way out on a line of its own."""
+        """What a terminal says of it: the message, and the suggestion on a line of its own."""
         return f"error: {self}" + (f"\n  -> {self.hint}" if self.hint else "")
 
 

@@ -7,15 +7,15 @@ from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.model.observations import Check, LaunchSpec, LogPage, Observation, OutputFile, Reach
+from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.model.scopes import Cluster
 
-Kept = TypeVar("Kept")
-Part = Literal["organization", "assets"]
+RecordT = TypeVar("RecordT")
+ConfigPart = Literal["organization", "assets"]
 Clock = Callable[[], datetime]
 MakeId = Callable[[], str]
-Tell = Callable[[str], None]  # says that something changed about a run
+Notify = Callable[[str], None]  # says that something changed about a run
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,15 @@ class Transaction(Protocol):
     def generation(self) -> Generation:
         """The generation that this transaction sees; in a changing one, the new generation."""
 
-    def get(self, kind: type[Kept], **key: Any) -> Kept | None:
+    def get(self, kind: type[RecordT], **key: Any) -> RecordT | None:
         """The one record whose fields have these values."""
 
-    def find(self, kind: type[Kept], *conditions: Condition, by: str = "id", limit: int | None = None) -> list[Kept]:
+    def find(
+        self, kind: type[RecordT], *conditions: Condition, by: str = "id", limit: int | None = None
+    ) -> list[RecordT]:
         """Records for which all conditions hold, in the order of one of their texts; without one, oldest first."""
 
-    def page(self, kind: type[Kept], query: Query) -> Page[Kept]:
+    def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
         """One page of a list; its cursor is left for the caller to make."""
 
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
@@ -80,7 +82,7 @@ class Store(Protocol):
     def recording(self, *, alone: bool = False) -> AbstractContextManager[Transaction]:
         """A change that rests on the configuration, which nobody changes meanwhile; alone, nobody records either."""
 
-    def changing(self, part: Part, *more: Part) -> AbstractContextManager[Transaction]:
+    def changing(self, part: ConfigPart, *more: ConfigPart) -> AbstractContextManager[Transaction]:
         """A change of parts of the configuration, one at a time."""
 
     def close(self) -> None:
@@ -91,7 +93,7 @@ class Executor(Protocol):
     """Executes runs. Each of these may be called again after a crash at any line: nothing starts twice."""
 
     @property
-    def schedules(self) -> bool:
+    def has_scheduler(self) -> bool:
         """Whether it finds places for runs by itself, and takes them as they come, several at once."""
 
     def start(self, work: LaunchSpec) -> None:
@@ -103,7 +105,7 @@ class Executor(Protocol):
     def observe(self, run_id: str) -> Observation | None:
         """What is seen of a run; None where nothing is there. Raise `Unavailable` where that cannot be told."""
 
-    def tidy(self, run_id: str) -> None:
+    def clean_up(self, run_id: str) -> None:
         """Remove the volumes and work files of a run that has ended. Its log, usage and output stay.
 
         Raises `Unavailable` if it cannot finish yet: call it again.
@@ -136,7 +138,7 @@ class Executor(Protocol):
     def open_file(self, run_id: str, path: str) -> BinaryIO:
         """One of those files. Raise `NotFound` where there is none."""
 
-    def reach(self, run_id: str) -> Reach:
+    def find_endpoint(self, run_id: str) -> Endpoint:
         """How to speak to what a run serves, also while it is not ready.
 
         Raise `Unavailable` where nothing listens yet, `NotFound` where the run serves nothing or is not there.
@@ -152,7 +154,7 @@ class Executors(Protocol):
     def find(self, cluster: Cluster | None) -> Executor | None:
         """What executes the runs of a cluster; None where nothing does."""
 
-    def tell_trouble(self, cluster: Cluster) -> str:
+    def connection_error(self, cluster: Cluster) -> str:
         """Why a cluster cannot be connected to; empty where nobody has tried."""
 
     def all(self) -> Sequence[Executor]:
@@ -175,15 +177,15 @@ class Principal:
     until: datetime | None = field(default=None, compare=False)  # for how long the provider says so
 
 
-class Identity(Protocol):
+class Authenticator(Protocol):
     """Knows who a bearer of a signed token is."""
 
-    def identify(self, bearer: str) -> Principal:
+    def authenticate(self, bearer: str) -> Principal:
         """Who it is. Raise `Unauthenticated` where the token is not good, `Unavailable` where that cannot be told."""
 
 
 @dataclass(frozen=True)
-class Attempt:
+class LoginAttempt:
     """One try to sign in at an issuer: what only the browser knows that began it."""
 
     state: str = field(repr=False)  # comes back with the browser
@@ -198,10 +200,10 @@ class Login(Protocol):
     def issuer(self) -> str:
         """Who signs them in."""
 
-    def begin(self, attempt: Attempt, back: str) -> str:
+    def begin(self, attempt: LoginAttempt, back: str) -> str:
         """Where a browser goes that is to come back to an address. Raise `Unavailable`."""
 
-    def finish(self, attempt: Attempt, back: str, code: str) -> Principal:
+    def finish(self, attempt: LoginAttempt, back: str, code: str) -> Principal:
         """Who came back. Raise `Unauthenticated` where that is nobody, `Unavailable` where it cannot be told."""
 
 
@@ -213,7 +215,7 @@ class Sealed:
     key_id: str
 
 
-class Safe(Protocol):
+class Keyring(Protocol):
     """Seals values so that only it can open them, and only for what they were sealed for."""
 
     @property

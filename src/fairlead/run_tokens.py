@@ -7,7 +7,7 @@ begins as all tokens of this server do, so that no issuer is ever asked about on
 import base64
 
 from fairlead.errors import Unauthenticated, Unavailable
-from fairlead.ports import Safe, Sealed
+from fairlead.ports import Keyring, Sealed
 
 PREFIX = "fl_run."
 PURPOSE = "run-token"
@@ -18,15 +18,15 @@ def is_run_token(bearer: str | None) -> bool:
     return bearer is not None and bearer.startswith(PREFIX)
 
 
-def seal_run_token(safe: Safe, execution: str) -> str:
+def seal_run_token(keyring: Keyring, execution: str) -> str:
     """The token of a try of a run."""
-    return PREFIX + format_sealed(safe.seal(execution.encode(), PURPOSE))
+    return PREFIX + format_sealed(keyring.seal(execution.encode(), PURPOSE))
 
 
-def open_run_token(safe: Safe, token: str) -> str:
+def open_run_token(keyring: Keyring, token: str) -> str:
     """The id of the try whose token it is. Raise `Unauthenticated` where it is none that this server sealed."""
     try:
-        return safe.open(parse_sealed(token.removeprefix(PREFIX)), PURPOSE).decode()
+        return keyring.open(parse_sealed(token.removeprefix(PREFIX)), PURPOSE).decode()
     except (ValueError, Unavailable):
         message = "the token of a run was not made by this server, or its key was forgotten"
         raise Unauthenticated(message, "a run has its token from the server that started it") from None

@@ -10,7 +10,7 @@ from joserfc import jws
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 
 from fairlead.adapters.identity.logins import OidcLogin
-from fairlead.adapters.identity.oidc import OidcIdentity
+from fairlead.adapters.identity.oidc import OidcAuthenticator
 from tests.adapters.desks import CLIENT, Desk
 
 ISSUER = "https://login.example.org/realms/forest"
@@ -53,10 +53,10 @@ class Issuer:
         """Publish other keys."""
         self.documents[f"{ISSUER}/keys"] = {"keys": [publish(key) for key in keys]}
 
-    def identity(self, **options: Any) -> OidcIdentity:
+    def identity(self, **options: Any) -> OidcAuthenticator:
         """Somebody who trusts this issuer."""
         named: dict[str, Any] = {"issuer": ISSUER, "audience": AUDIENCE, "clock": lambda: self.now, "fetch": self.fetch}
-        return OidcIdentity(**(named | options))
+        return OidcAuthenticator(**(named | options))
 
     def login(self, **options: Any) -> OidcLogin:
         """Somebody who lets people sign in at this issuer."""

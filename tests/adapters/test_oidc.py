@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from joserfc.jwk import Key, OctKey
 
 from fairlead.errors import Unauthenticated, Unreadable
-from fairlead.ports import Identity, Principal
+from fairlead.ports import Authenticator, Principal
 from tests.adapters.issuers import (
     ALL,
     EC,
@@ -32,10 +32,10 @@ SECONDS = int(NOW.timestamp())
 IDENTITY = Issuer().identity()
 
 
-def refusal_of(token: str, identity: Identity = IDENTITY) -> str:
+def refusal_of(token: str, identity: Authenticator = IDENTITY) -> str:
     """What is wrong with a token. Whatever that is, the answer helps and does not give the token away."""
     with pytest.raises(Unauthenticated) as caught:
-        identity.identify(token)
+        identity.authenticate(token)
     said = f"{caught.value} {caught.value.hint}"
     assert caught.value.hint
     assert not [part for part in token.split(".") if len(part) > 20 and part in said]
@@ -43,7 +43,7 @@ def refusal_of(token: str, identity: Identity = IDENTITY) -> str:
 
 
 def test_a_good_token_tells_the_user_and_the_groups() -> None:
-    assert IDENTITY.identify(make_token()) == Principal("ada", ("vision",), "oidc")
+    assert IDENTITY.authenticate(make_token()) == Principal("ada", ("vision",), "oidc")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_good_token_tells_the_user_and_the_groups() -> None:
     + [(EC, "ES256"), (EC_384, "ES384"), (ED, "EdDSA"), (ED, "Ed25519")],
 )
 def test_every_asymmetric_algorithm_is_understood(key: Key, alg: str) -> None:
-    assert IDENTITY.identify(make_token(key=key, alg=alg)).user == "ada"
+    assert IDENTITY.authenticate(make_token(key=key, alg=alg)).user == "ada"
 
 
 @pytest.mark.parametrize("alg", ["none", "None", "NONE", "nOnE", "", None, "HS256", "ES512", "ES256K", ["RS256"], 1])
@@ -134,7 +134,7 @@ def test_a_signed_token_with_wrong_claims_is_refused(changed: dict[str, Any], sa
     ],
 )
 def test_clocks_may_disagree_by_a_minute_and_tokens_may_serve_others_too(changed: dict[str, Any]) -> None:
-    assert IDENTITY.identify(make_token(make_claims(**changed))).user == "ada"
+    assert IDENTITY.authenticate(make_token(make_claims(**changed))).user == "ada"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_clocks_may_disagree_by_a_minute_and_tokens_may_serve_others_too(changed
     [(None, ()), ([], ()), ("vision", ("vision",)), (["b", "a", "b"], ("b", "a"))],
 )
 def test_groups_are_a_list_or_one_text(groups: Any, understood: tuple[str, ...]) -> None:
-    assert IDENTITY.identify(make_token(make_claims(groups=groups))).groups == understood
+    assert IDENTITY.authenticate(make_token(make_claims(groups=groups))).groups == understood
 
 
 def test_groups_that_are_null_are_refused() -> None:
@@ -153,7 +153,7 @@ def test_groups_that_are_null_are_refused() -> None:
 def test_the_claims_with_the_user_and_the_groups_can_be_chosen() -> None:
     identity = Issuer().identity(user_claim="email", groups_claim="roles")
     claims = make_claims(email="ada@example.org", email_verified=True, roles=["r"])
-    assert identity.identify(make_token(claims)) == Principal("ada@example.org", ("r",), "oidc")
+    assert identity.authenticate(make_token(claims)) == Principal("ada@example.org", ("r",), "oidc")
 
 
 @pytest.mark.parametrize("verified", [False, "false"])
@@ -201,18 +201,20 @@ def test_keys_that_a_token_brings_along_are_not_looked_at(kid: str) -> None:
     brought["x5u"] = "https://evil.example.org/chain"
     refusal_of(make_token(key=OTHER_RSA, kid=kid, **brought), identity)
     assert not [address for address in issuer.asked if "evil" in address]
-    assert identity.identify(make_token(**brought)).user == "ada"  # nor do they spoil a token that needs none of them
+    assert (
+        identity.authenticate(make_token(**brought)).user == "ada"
+    )  # nor do they spoil a token that needs none of them
 
 
 def test_without_a_key_id_the_only_suitable_key_is_used() -> None:
-    assert IDENTITY.identify(make_token(kid=None)).user == "ada"
+    assert IDENTITY.authenticate(make_token(kid=None)).user == "ada"
     two = Issuer(RSA, OTHER_RSA)
     assert "which of the 2 keys" in refusal_of(make_token(kid=None), two.identity())
 
 
 def test_two_keys_of_one_id_are_both_tried() -> None:
     identity = Issuer(OTHER_RSA, RSA).identity()
-    assert identity.identify(make_token()).user == identity.identify(make_token(key=OTHER_RSA)).user == "ada"
+    assert identity.authenticate(make_token()).user == identity.authenticate(make_token(key=OTHER_RSA)).user == "ada"
 
 
 @pytest.mark.parametrize("typ", ["logout+jwt", "dpop+jwt", "application/secevent+jwt", "", 1])
@@ -223,7 +225,7 @@ def test_a_token_made_for_something_else_is_refused(typ: Any) -> None:
 
 @pytest.mark.parametrize("typ", [None, "JWT", "jwt", "at+jwt", "application/at+JWT"])
 def test_the_usual_types_are_understood(typ: str | None) -> None:
-    assert IDENTITY.identify(make_token(typ=typ)).user == "ada"
+    assert IDENTITY.authenticate(make_token(typ=typ)).user == "ada"
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,7 @@ def test_critical_extensions_are_refused(header: dict[str, Any]) -> None:
 
 
 def test_headers_that_nobody_knows_are_ignored() -> None:
-    assert IDENTITY.identify(make_token(nonce="abc", x=[1])).user == "ada"
+    assert IDENTITY.authenticate(make_token(nonce="abc", x=[1])).user == "ada"
 
 
 @pytest.mark.parametrize(
@@ -275,7 +277,7 @@ def test_what_is_no_token_is_called_that(token: str) -> None:
 
 
 def test_a_token_may_be_16_kibibytes_long_and_no_longer() -> None:
-    assert IDENTITY.identify(make_token(make_claims(more="m" * 11_000))).user == "ada"
+    assert IDENTITY.authenticate(make_token(make_claims(more="m" * 11_000))).user == "ada"
     assert "at most 16384 are read" in refusal_of(make_token(make_claims(more="m" * 13_000)))
     assert "has 10000000 characters" in refusal_of("a" * 10_000_000)
 

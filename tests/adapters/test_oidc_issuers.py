@@ -13,9 +13,9 @@ import pytest
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from fairlead.adapters.identity import fetching, issuers
-from fairlead.adapters.identity.oidc import OidcIdentity
+from fairlead.adapters.identity.oidc import OidcAuthenticator
 from fairlead.errors import Unauthenticated, Unavailable
-from fairlead.ports import Identity
+from fairlead.ports import Authenticator
 from tests.adapters.issuers import (
     AUDIENCE,
     EC,
@@ -40,17 +40,17 @@ def make_lasting_token(key: RSAKey = RSA, **header: Any) -> str:
     return make_token(make_claims(exp=int(NOW.timestamp()) + 100_000), key, **header)
 
 
-def refuse(identity: Identity, token: str) -> str:
+def refuse(identity: Authenticator, token: str) -> str:
     """What is wrong with a token."""
     with pytest.raises(Unauthenticated) as caught:
-        identity.identify(token)
+        identity.authenticate(token)
     return str(caught.value)
 
 
-def fail(identity: Identity, token: str) -> Unavailable:
+def fail(identity: Authenticator, token: str) -> Unavailable:
     """Why nothing can be told of a token."""
     with pytest.raises(Unavailable) as caught:
-        identity.identify(token)
+        identity.authenticate(token)
     assert caught.value.hint
     return caught.value
 
@@ -65,11 +65,11 @@ def test_keys_are_kept_for_an_hour() -> None:
     issuer = Issuer()
     identity, token = issuer.identity(), make_lasting_token()
     for _ in range(60):
-        identity.identify(token)
+        identity.authenticate(token)
         issuer.wait(seconds=59)
     assert issuer.asked == BOTH
     issuer.wait(minutes=1)
-    identity.identify(token)
+    identity.authenticate(token)
     assert issuer.asked == BOTH * 2
 
 
@@ -79,7 +79,7 @@ def test_forged_key_ids_ask_the_issuer_once_in_half_a_minute() -> None:
     for number in range(600):  # ten minutes, two forged tokens a second, one good one
         for forged in ("x", "y"):
             assert "does not have" in refuse(identity, make_lasting_token(kid=f"{forged}{number}"))
-        identity.identify(make_lasting_token())
+        identity.authenticate(make_lasting_token())
         issuer.wait(seconds=1)
     assert len(issuer.asked) == 20 * len(BOTH)
 
@@ -93,12 +93,12 @@ def test_tokens_of_somebody_else_never_ask_the_issuer() -> None:
 def test_a_new_key_of_the_issuer_is_found_when_it_is_first_used() -> None:
     issuer = Issuer(RSA)
     identity = issuer.identity()
-    identity.identify(make_token())
+    identity.authenticate(make_token())
     issuer.rotate(NEW)
     assert "does not have" in refuse(identity, make_token(key=NEW))  # the issuer was asked a moment ago
-    assert identity.identify(make_token()).user == "ada"
+    assert identity.authenticate(make_token()).user == "ada"
     issuer.wait(seconds=30)
-    assert identity.identify(make_token(key=NEW)).user == "ada"
+    assert identity.authenticate(make_token(key=NEW)).user == "ada"
     assert "does not have" in refuse(identity, make_token())  # the old key is not believed any longer
     assert issuer.asked == BOTH * 2
 
@@ -106,10 +106,10 @@ def test_a_new_key_of_the_issuer_is_found_when_it_is_first_used() -> None:
 def test_a_withdrawn_key_is_believed_for_an_hour_at_most() -> None:
     issuer = Issuer(RSA, EC)
     identity = issuer.identity()
-    identity.identify(make_lasting_token())
+    identity.authenticate(make_lasting_token())
     issuer.rotate(EC)
     issuer.wait(minutes=59)
-    identity.identify(make_lasting_token())
+    identity.authenticate(make_lasting_token())
     issuer.wait(minutes=1)
     assert "does not have" in refuse(identity, make_lasting_token())
 
@@ -126,24 +126,24 @@ def test_an_issuer_that_comes_back_is_asked_again_after_a_pause() -> None:
     issuer.down = False
     fail(identity, make_token())
     issuer.wait(seconds=5)
-    assert identity.identify(make_token()).user == "ada"
+    assert identity.authenticate(make_token()).user == "ada"
 
 
 def test_while_the_issuer_is_down_known_keys_serve_until_they_are_too_old() -> None:
     issuer = Issuer()
     identity = issuer.identity()
-    identity.identify(make_lasting_token())
+    identity.authenticate(make_lasting_token())
     issuer.down = True
     issuer.wait(minutes=30)
     assert fail(identity, make_lasting_token(kid="x")).retry_after_seconds == 30
     assert fail(identity, make_lasting_token(kid="y")).retry_after_seconds == 30
     assert len(issuer.asked) == 3
-    assert identity.identify(make_lasting_token()).user == "ada"
+    assert identity.authenticate(make_lasting_token()).user == "ada"
     issuer.wait(minutes=30)
     fail(identity, make_lasting_token())
     issuer.down = False
     issuer.wait(seconds=5)
-    assert identity.identify(make_lasting_token()).user == "ada"
+    assert identity.authenticate(make_lasting_token()).user == "ada"
     assert "does not have" in refuse(identity, make_lasting_token(kid="x"))
 
 
@@ -151,9 +151,9 @@ def test_a_clock_that_is_set_back_does_not_make_keys_last_longer() -> None:
     issuer = Issuer()
     identity = issuer.identity()
     issuer.wait(days=300)
-    identity.identify(make_token(make_claims(exp=int(issuer.now.timestamp()) + 600)))
+    identity.authenticate(make_token(make_claims(exp=int(issuer.now.timestamp()) + 600)))
     issuer.wait(days=-300)
-    identity.identify(make_token())
+    identity.authenticate(make_token())
     assert issuer.asked == BOTH * 2
 
 
@@ -162,12 +162,12 @@ def test_of_many_threads_one_reads_and_all_are_served() -> None:
     identity, token = issuer.identity(), make_token()
     together = threading.Barrier(8)
 
-    def identify(_: int) -> str:
+    def authenticate(_: int) -> str:
         together.wait(timeout=10)
-        return identity.identify(token).user
+        return identity.authenticate(token).user
 
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(identify, range(8))) == ["ada"] * 8
+        assert list(pool.map(authenticate, range(8))) == ["ada"] * 8
     assert issuer.asked == BOTH
 
 
@@ -183,13 +183,13 @@ def test_forged_key_ids_do_not_hold_threads_while_an_issuer_is_slow(monkeypatch:
         return issuer.fetch(address)
 
     identity = issuer.identity(fetch=fetch_slowly)
-    identity.identify(make_token())
+    identity.authenticate(make_token())
     issuer.wait(minutes=1)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(refuse, identity, make_token(kid="x"))
         assert asked.wait(timeout=10)
         assert "are being read" in str(fail(identity, make_token(kid="y")))
-        assert identity.identify(make_token()).user == "ada"
+        assert identity.authenticate(make_token()).user == "ada"
         answer.set()
         assert "does not have" in first.result(timeout=10)
 
@@ -250,7 +250,7 @@ def test_one_broken_key_does_not_spoil_the_others() -> None:
     issuer = Issuer()
     entries = [{"kty": "AKP", "kid": "quantum"}, publish(EC, crv="P-512"), publish(RSA, x5c="?", use="sig")]
     issuer.documents[BOTH[1]] = {"keys": entries}
-    assert issuer.identity().identify(make_token()).user == "ada"
+    assert issuer.identity().authenticate(make_token()).user == "ada"
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[" * 100_000, b"\xff", b'{"issuer": 1, "issuer": 2}'])
@@ -262,7 +262,7 @@ def test_an_issuer_may_end_in_a_slash() -> None:
     issuer = Issuer()
     issuer.documents[BOTH[0]] = {"issuer": f"{ISSUER}/", "jwks_uri": BOTH[1]}
     identity = issuer.identity(issuer=f"{ISSUER}/")
-    assert identity.identify(make_token(make_claims(iss=f"{ISSUER}/"))).user == "ada"
+    assert identity.authenticate(make_token(make_claims(iss=f"{ISSUER}/"))).user == "ada"
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "http://example.org/", "ftp://127.0.0.1/", "data:,{}", ""])
@@ -284,8 +284,8 @@ def test_an_issuer_on_this_machine_is_asked_over_http(monkeypatch: pytest.Monkey
         answers["/odd"] = speaking_another_language
         answers["/slow"] = dripping
 
-        identity = OidcIdentity(issuer=address, audience=AUDIENCE, clock=lambda: NOW)
-        assert identity.identify(make_token(make_claims(iss=address))).user == "ada"
+        identity = OidcAuthenticator(issuer=address, audience=AUDIENCE, clock=lambda: NOW)
+        assert identity.authenticate(make_token(make_claims(iss=address))).user == "ada"
         for path, said in [
             ("/moved", "status 302"),
             ("/missing", "status 404"),

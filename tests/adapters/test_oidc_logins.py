@@ -15,17 +15,17 @@ import pytest
 from fairlead.adapters.identity import fetching
 from fairlead.adapters.identity.logins import OidcLogin
 from fairlead.errors import FairleadError, Unauthenticated, Unavailable
-from fairlead.ports import Attempt, Principal
+from fairlead.ports import LoginAttempt, Principal
 from tests.adapters.desks import CLIENT, SECRET
 from tests.adapters.issuers import EC, ISSUER, NOW, OTHER_RSA, Issuer, make_claims, make_part, make_token
 from tests.processes import providers
 
-ATTEMPT = Attempt("state" * 9, "nonce" * 9, "verifier" * 6)
+ATTEMPT = LoginAttempt("state" * 9, "nonce" * 9, "verifier" * 6)
 BACK = "https://fairlead.example.org/login/callback"
 SECONDS = int(NOW.timestamp())
 
 
-def come_back(issuer: Issuer, login: OidcLogin, attempt: Attempt = ATTEMPT) -> str:
+def come_back(issuer: Issuer, login: OidcLogin, attempt: LoginAttempt = ATTEMPT) -> str:
     """The code with which a browser comes back."""
     sent = issuer.desk.welcome(login.begin(attempt, BACK))
     return dict(parse_qsl(urlsplit(sent).query))["code"]
@@ -38,7 +38,7 @@ def sign_in(issuer: Issuer, **options: Any) -> Principal:
 
 
 def refusal_of(issuer: Issuer, kind: type[FairleadError] = Unauthenticated) -> str:
-    """Why a sign-in came to nothing. Whatever that is, no secret is in it, and the way out is."""
+    """Why a sign-in came to nothing. Whatever that is, no secret is in it, and the suggestion is."""
     with pytest.raises(kind) as caught:
         sign_in(issuer)
     assert caught.value.hint
@@ -101,7 +101,7 @@ def test_the_audience_of_bearers_and_the_client_are_told_apart() -> None:
     issuer.desk.said = {"aud": "fairlead"}
     assert "is for 'fairlead'; this server is 'fairlead: web'" in refusal_of(issuer)
     with pytest.raises(Unauthenticated, match="is for 'fairlead: web'"):
-        issuer.identity().identify(make_token(make_claims(aud=CLIENT)))
+        issuer.identity().authenticate(make_token(make_claims(aud=CLIENT)))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_code_is_good_once_and_for_whoever_asked_for_it() -> None:
     for attempt, back, brought in (
         (ATTEMPT, BACK, "made up"),
         (ATTEMPT, "https://evil.example.org/login/callback", code),
-        (Attempt(ATTEMPT.state, ATTEMPT.nonce, "guessed"), BACK, come_back(issuer, login)),
+        (LoginAttempt(ATTEMPT.state, ATTEMPT.nonce, "guessed"), BACK, come_back(issuer, login)),
     ):
         with pytest.raises(Unauthenticated, match="refuses the sign-in with status 400: 'invalid_grant'"):
             login.finish(attempt, back, brought)
@@ -206,7 +206,7 @@ def test_a_token_of_one_sign_in_does_not_finish_another() -> None:
     login = issuer.login()
     code = come_back(issuer, login)
     with pytest.raises(Unauthenticated, match="of another sign-in"):
-        login.finish(Attempt(ATTEMPT.state, "other", ATTEMPT.verifier), BACK, code)
+        login.finish(LoginAttempt(ATTEMPT.state, "other", ATTEMPT.verifier), BACK, code)
 
 
 def test_a_client_that_the_issuer_does_not_know_is_told() -> None:

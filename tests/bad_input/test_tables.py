@@ -37,12 +37,12 @@ def test_every_mistake_is_counted_and_says_where_it_is(table: str) -> None:
 
 
 @EACH_TABLE
-def test_every_mistake_offers_a_way_out(table: str) -> None:
+def test_every_mistake_offers_a_suggestion(table: str) -> None:
     assert [problem for case in TABLES[table] for problem, hint in problems_of(case) if not hint] == []
 
 
 @EACH_TABLE
-def test_no_way_out_only_repeats_what_is_wrong(table: str) -> None:
+def test_no_suggestion_only_repeats_what_is_wrong(table: str) -> None:
     found = [
         problem for case in TABLES[table] for problem, hint in problems_of(case) if hint and problem.endswith(hint)
     ]
@@ -56,7 +56,7 @@ def test_no_message_speaks_of_the_insides_of_the_program(table: str) -> None:
 
 
 def problems_of(case: Case) -> Iterator[tuple[str, str]]:
-    """What is wrong, each with its way out; an empty text where there is none."""
+    """What is wrong, each with its suggestion; an empty text where there is none."""
     lines = case.says.splitlines()[1:]
     for line, following in itertools.pairwise([*lines, ""]):
         if not line.startswith(HINT):

@@ -57,7 +57,7 @@ def serving(prefix: str = "") -> Iterator[Server]:
             length = int(self.headers.get("Content-Length") or 0)
             assert self.path.startswith(f"{prefix}/api/v1/runs/{RUN}/"), self.path
             server.tokens.add(self.headers["Authorization"])
-            path = unquote(self.path.removeprefix(f"{prefix}/api/v1/runs/{RUN}/").removeprefix("handover/"))
+            path = unquote(self.path.removeprefix(f"{prefix}/api/v1/runs/{RUN}/").removeprefix("uploads/"))
             status, body = server.answer(self.command, path, self.rfile.read(length))
             if status == 0:
                 self.close_connection = True

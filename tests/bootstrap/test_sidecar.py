@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.core import outcomes
 from fairlead.in_container import sidecar
-from fairlead.services import handovers
+from fairlead.services import run_uploads
 from tests.bootstrap.containers import execute, make_container, value_of
 from tests.bootstrap.pods import TOKEN, Server, envs_of, limit, make_pod, message_of, serving, silent_url
 
@@ -305,5 +305,5 @@ def test_nothing_more_is_loaded_into_the_process_of_the_function(tmp_path: Path)
 
 
 def test_the_limits_are_those_of_the_server() -> None:
-    assert (sidecar.LARGEST_FILE, sidecar.LARGEST_OUTPUT) == (handovers.LARGEST_FILE, handovers.LARGEST_OUTPUT)
-    assert (sidecar.MOST_FILES, sidecar.LARGEST_LEFT) == (handovers.MOST_FILES, outcomes.LARGEST_LEFT)
+    assert (sidecar.LARGEST_FILE, sidecar.LARGEST_OUTPUT) == (run_uploads.LARGEST_FILE, run_uploads.LARGEST_OUTPUT)
+    assert (sidecar.MOST_FILES, sidecar.LARGEST_LEFT) == (run_uploads.MOST_FILES, outcomes.LARGEST_LEFT)

@@ -51,7 +51,7 @@ def test_what_has_to_wait_is_told_with_the_nodes_that_could_take_it(tmp_path: Pa
     assert lines[0].startswith("later: needs 3 GPUs on one node; of 3 nodes that could take it, at most 2 are free")
     assert lines[1] == "of 7 nodes, 0 take it now, 4 could later and 3 never"
     assert [line.split()[0] for line in lines[3:8]] == ["NODE", "a100-1", "a100-2", "l4-1", "l4-2"]
-    assert lines[8:] == ["3 more nodes: --all-nodes says why", "", "Ways out", "  1. ask for 2 GPUs instead of 3"]
+    assert lines[8:] == ["3 more nodes: --all-nodes says why", "", "Suggestions", "  1. ask for 2 GPUs instead of 3"]
 
 
 def test_what_never_fits_is_told_and_the_answer_is_1(tmp_path: Path) -> None:

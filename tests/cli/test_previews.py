@@ -16,7 +16,7 @@ from tests.cli.terminal import preview, run, write
 
 FAIRLEAD = str(Path(sys.executable).parent / "fairlead")
 SOURCE = {"layer", "name", "scope", "revision"}
-LAYERS = {"platform", "policy", "template", "user", "compute_resource", "imposed"}
+LAYERS = {"platform", "policy", "template", "user", "compute_resource", "enforced"}
 
 PLATFORM = """
 kind: ComputeResource
@@ -78,17 +78,17 @@ def test_the_explanation_is_what_comes_out_where_nothing_is_said(tmp_path: Path)
 def test_the_plan_as_json_has_the_shape_that_the_design_promises(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, EVERYTHING, *OPTIONS, files=FILES)
     assert list(plan) == ["settings", "warnings", "violations", "manifests", "fit"]
-    assert plan["fit"] == {"verdict": "unknown", "nodes": [], "reasons": [], "ways_out": [], "counts": {}}
+    assert plan["fit"] == {"verdict": "unknown", "nodes": [], "reasons": [], "suggestions": [], "counts": {}}
     for setting in plan["settings"]:
         assert (
-            {"path", "value", "source", "overrode"}
+            {"path", "value", "source", "overridden"}
             <= setting.keys()
-            <= {"path", "value", "source", "overrode", "combined", "why"}
+            <= {"path", "value", "source", "overridden", "combined", "reason"}
         )
         assert setting["source"].keys() == SOURCE
         assert setting["source"]["layer"] in LAYERS
         assert all(
-            lost.keys() == {"value", "source"} and lost["source"].keys() == SOURCE for lost in setting["overrode"]
+            lost.keys() == {"value", "source"} and lost["source"].keys() == SOURCE for lost in setting["overridden"]
         )
     assert [setting["path"] for setting in plan["settings"]] == sorted(setting["path"] for setting in plan["settings"])
     assert {"path", "rule", "message", "hint", "source"} <= plan["warnings"][0].keys()
@@ -104,7 +104,7 @@ def test_a_setting_in_json_names_its_source_and_whom_it_overrode(tmp_path: Path)
         "path": "resources.mem.requests",
         "value": "64Gi",
         "source": {"layer": "compute_resource", "name": "1xa100", "scope": "platform", "revision": None},
-        "overrode": [
+        "overridden": [
             {"value": "6Gi", "source": {"layer": "user", "name": None, "scope": None, "revision": None}},
             {"value": "2Gi", "source": {"layer": "policy", "name": None, "scope": "platform", "revision": None}},
         ],
@@ -147,7 +147,7 @@ def test_a_request_that_does_not_parse_is_a_plan_without_settings_as_json(tmp_pa
     plan = plan_of(tmp_path, "functio: a")
     (violation,) = plan["violations"]
     assert (plan["settings"], plan["manifests"]) == ([], [])
-    assert (violation["path"], violation["rule"], violation["where"]) == ("functio", "unknown_field", "request.yaml")
+    assert (violation["path"], violation["rule"], violation["location"]) == ("functio", "unknown_field", "request.yaml")
 
 
 @pytest.mark.parametrize("output", ["explain", "yaml"])

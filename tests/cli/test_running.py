@@ -146,7 +146,7 @@ def test_a_file_with_a_request_is_run_with_the_code_beside_it(terminal: Terminal
     ("text", "told"),
     [
         ("resources: {mem: 64Mi}\n", "more.yaml does not say what to run\n  -> say function there"),
-        ("function: {source: train.py, colour: red}\n", "more.yaml: function.colour"),
+        ("function: {source: train.py, color: red}\n", "more.yaml: function.color"),
         ("function: {source: ../train.py}\n", "more.yaml: function.source"),
         ("function: {name: 5}\n", "more.yaml: function.name"),
         ("function: 5\n", "more.yaml: function"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 
-from fairlead.adapters import safes
+from fairlead.adapters import keyrings
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.kubernetes.clients import Api
 from fairlead.adapters.kubernetes.executors import Keeping, KubernetesExecutor
@@ -40,7 +40,7 @@ class KubernetesBench:
 
     def __init__(self, plane: ControlPlane, folder: Path, store: DatabaseStore, name: str, url: str) -> None:
         self.plane, self.folder, self.store, self.name = plane, folder, store, name
-        self.safe = safes.KeySafe(safes.parse_keys(KEY))
+        self.keyring = keyrings.AesKeyring(keyrings.parse_keys(KEY))
         self.cluster = Cluster(name="main", namespace=f"{name}-{{project}}", server_url=url)
         keep(store, *make_places())
         self.opened: list[KubernetesExecutor] = []
@@ -54,7 +54,7 @@ class KubernetesBench:
             if tx.get(RunRecord, id=run_id) is None:
                 state = {"state": "running", "active": True, "server_id": "s1", "scope": "project/forest"}
                 tx.add(make(RunRecord, run_id, **state))
-        return replace(work, run_token=seal_run_token(self.safe, run_id))
+        return replace(work, run_token=seal_run_token(self.keyring, run_id))
 
     def start(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
         """Start a run of a program."""
@@ -94,7 +94,7 @@ class KubernetesBench:
 @contextlib.contextmanager
 def serving(store: DatabaseStore) -> Iterator[str]:
     """A server over a store, at an address of this machine."""
-    services, _ = build_services(store, safes.KeySafe(safes.parse_keys(KEY)))
+    services, _ = build_services(store, keyrings.AesKeyring(keyrings.parse_keys(KEY)))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         app = create_application(services, check_ready=lambda: None, make_id=make_id, url=url)

@@ -111,21 +111,21 @@ def _assets(variables: Mapping[str, str]) -> dict[str, Path]:
     found = {part: Path(named) / part for part in PARTS if os.access(Path(named) / part, os.X_OK)}
     missing = [part for part in ASKED_OF_ASSETS if part not in found]
     if missing:
-        way_out = "name the folder that `setup-envtest use -p path` prints, or none to build from source"
-        raise Missing(f"KUBEBUILDER_ASSETS is {named}, where there is no {' and no '.join(missing)}: {way_out}")
+        suggestion = "name the folder that `setup-envtest use -p path` prints, or none to build from source"
+        raise Missing(f"KUBEBUILDER_ASSETS is {named}, where there is no {' and no '.join(missing)}: {suggestion}")
     return found
 
 
 def _find_go(variables: Mapping[str, str], program: Program) -> str:
     needed, title = _said(program, r"^go (\S+)"), f"{program.title} {version(program)}"
-    way_out = f"install Go {needed} or newer, or name a folder of ready programs in KUBEBUILDER_ASSETS"
+    suggestion = f"install Go {needed} or newer, or name a folder of ready programs in KUBEBUILDER_ASSETS"
     go = shutil.which("go", path=variables.get("PATH"))
     if go is None:
-        raise Missing(f"there is no Go to build {title} with: {way_out}")
+        raise Missing(f"there is no Go to build {title} with: {suggestion}")
     asked = _run([go, "env", "GOVERSION"], cwd=Path("/"), env=variables)
     found = asked.stdout.strip().removeprefix("go")
     if _numbers(found) < _numbers(needed):
-        raise Missing(f"Go {found or '?'} is too old to build {title}: {way_out}")
+        raise Missing(f"Go {found or '?'} is too old to build {title}: {suggestion}")
     return go
 
 

@@ -69,7 +69,7 @@ class Ledger:
 
     def check(self, before: Vitals | None = None) -> None:
         """Each run is there and ended as it should, was executed once, and left nothing; nor did the server grow."""
-        found = wait_for(self._list_runs, lambda runs: not any(run["live"] for run in runs.values()), SETTLE_SECONDS)
+        found = wait_for(self._list_runs, lambda runs: not any(run["active"] for run in runs.values()), SETTLE_SECONDS)
         wrong = self._find_wrong(found)
         assert not wrong, wrong
         assert self._find_repeated(found) == []
@@ -79,7 +79,7 @@ class Ledger:
 
     def list_left(self) -> list[str]:
         """The objects in the namespaces of the platform that belong to no run that lives."""
-        live = {run_id for run_id, run in self._list_runs().items() if run["live"]}
+        live = {run_id for run_id, run in self._list_runs().items() if run["active"]}
         return [
             f"{kind} {each['metadata']['name']}"
             for kind, path in KINDS.items()

@@ -45,7 +45,7 @@ class Dropped(Exception):
 
 
 Moment = Literal["before", "after", "during"]
-Deed = Callable[["Proxied"], None]  # it answers, or raises `Dropped`; where it does neither, the request goes on
+Permission = Callable[["Proxied"], None]  # it answers, or raises `Dropped`; where it does neither, the request goes on
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Fault:
 
     method: str
     address: str  # an expression that is found in the path and the query
-    deed: Deed
+    permission: Permission
     moment: Moment = "before"
     skip: int = 0
     times: int = 1
@@ -76,7 +76,7 @@ class Fault:
         return self.skip < len(self.met) <= self.skip + self.times
 
 
-def answer(status: int, message: str = SAID, *, retry_after: int | None = None) -> Deed:
+def answer(status: int, message: str = SAID, *, retry_after: int | None = None) -> Permission:
     """Say that the API server has refused, and after how many seconds it is to be asked again."""
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     return lambda handler: handler.say(status, json.dumps(_make_status(status, message)).encode(), headers)
@@ -92,48 +92,48 @@ def drop(_handler: "Proxied") -> None:
     raise Dropped
 
 
-def send(pid: int, number: signal.Signals, ready: threading.Event) -> Deed:
+def send(pid: int, number: signal.Signals, ready: threading.Event) -> Permission:
     """Send a signal to whoever asks, once the test is ready for that. One that is killed hears nothing more."""
 
-    def deed(_handler: "Proxied") -> None:
+    def permission(_handler: "Proxied") -> None:
         ready.wait(PATIENCE)
         os.kill(pid, number)
         if number == signal.SIGKILL:
             raise Dropped
 
-    return deed
+    return permission
 
 
-def hang(seconds: float) -> Deed:
+def hang(seconds: float) -> Permission:
     """Say nothing for a while, then close the connection."""
 
-    def deed(handler: "Proxied") -> None:
+    def permission(handler: "Proxied") -> None:
         handler.proxy.closed.wait(seconds)
         raise Dropped
 
-    return deed
+    return permission
 
 
-def hold(released: threading.Event, *, dropping: bool = False) -> Deed:
+def hold(released: threading.Event, *, dropping: bool = False) -> Permission:
     """Delay a request or a piece of an answer until the test sets the event; then go on, or close the connection."""
 
-    def deed(_handler: "Proxied") -> None:
+    def permission(_handler: "Proxied") -> None:
         released.wait(PATIENCE)
         if dropping:
             raise Dropped
 
-    return deed
+    return permission
 
 
-def break_after(seconds: float) -> Deed:
+def break_after(seconds: float) -> Permission:
     """Let the answer begin, and break it off after a while."""
 
-    def deed(handler: "Proxied") -> None:
+    def permission(handler: "Proxied") -> None:
         timer = threading.Timer(seconds, handler.hang_up)
         timer.daemon = True
         timer.start()
 
-    return deed
+    return permission
 
 
 class Proxy:
@@ -287,7 +287,7 @@ class Proxied(http.server.BaseHTTPRequestHandler):
         """Do what is due now; whether the request is answered by that."""
         for fault in self.proxy.find(self.command, self.path, moment, said):
             if not self._answered:
-                fault.deed(self)
+                fault.permission(self)
         return self._answered
 
     def _forward(self, content: bytes) -> None:

@@ -5,7 +5,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.cluster.proxies import ALWAYS, Deed, Fault, Moment, Proxied, answer, break_after, drop, lose_thread
+from tests.cluster.proxies import ALWAYS, Fault, Moment, Permission, Proxied, answer, break_after, drop, lose_thread
 
 # Every kind of request: its method, what its address looks like, and of how many one meets each of its faults.
 CALLS: dict[str, tuple[str, str, int]] = {
@@ -19,7 +19,7 @@ CALLS: dict[str, tuple[str, str, int]] = {
 }
 OFTEN = {("watch", "thread lost"): 2}  # each makes a list
 SEEING, DOING = ("watch", "list", "log"), ("get", "create", "release", "delete", "log")
-FAULTS: dict[str, tuple[Moment, Deed]] = {
+FAULTS: dict[str, tuple[Moment, Permission]] = {
     "429": ("before", answer(429, retry_after=1)),
     "500": ("before", answer(500)),
     "403": ("before", answer(403)),
@@ -27,9 +27,12 @@ FAULTS: dict[str, tuple[Moment, Deed]] = {
     "dropped": ("before", drop),
 }
 # What is done, and answered with an error all the same, is the worst for whoever asked.
-DONE: dict[str, tuple[Moment, Deed]] = {"500, and done": ("after", answer(500)), "dropped, and done": ("after", drop)}
-BROKEN: dict[str, tuple[Moment, Deed]] = {"broken off": ("after", break_after(0.5))}
-MORE: dict[str, dict[str, tuple[Moment, Deed]]] = {
+DONE: dict[str, tuple[Moment, Permission]] = {
+    "500, and done": ("after", answer(500)),
+    "dropped, and done": ("after", drop),
+}
+BROKEN: dict[str, tuple[Moment, Permission]] = {"broken off": ("after", break_after(0.5))}
+MORE: dict[str, dict[str, tuple[Moment, Permission]]] = {
     "watch": BROKEN | {"thread lost": ("before", lose_thread)},
     "log": BROKEN,
     **dict.fromkeys(("create", "release", "delete"), DONE),
@@ -55,13 +58,13 @@ class Storm:
         """What befalls these kinds of requests."""
         return [
             _Gust(
-                *(method, address, self._count(call, name, deed), moment),
+                *(method, address, self._count(call, name, permission), moment),
                 times=ALWAYS,
                 dice=self._dice,
                 one_of=OFTEN.get((call, name), one_of),
             )
             for call, (method, address, one_of) in CALLS.items()
-            for name, (moment, deed) in (FAULTS | MORE.get(call, {})).items()
+            for name, (moment, permission) in (FAULTS | MORE.get(call, {})).items()
             if call in calls
         ]
 
@@ -69,10 +72,10 @@ class Storm:
         """The faults that did not befall these kinds of requests yet."""
         return [(call, name) for call in calls for name in FAULTS | MORE.get(call, {}) if not self.befell[call, name]]
 
-    def _count(self, call: str, name: str, deed: Deed) -> Deed:
+    def _count(self, call: str, name: str, permission: Permission) -> Permission:
         def counted(handler: Proxied) -> None:
             self.befell[call, name] += 1
-            deed(handler)
+            permission(handler)
 
         return counted
 

@@ -243,10 +243,10 @@ def test_objects_go_after_a_while_and_what_they_told_stays(
     bench.until("r1", Phase.RUNNING)
     measure(bench, "r1")
     seen, usage = bench.until("r1", *ENDED), bench.executor.read_usage("r1")
-    bench.executor.tidy("r1")
+    bench.executor.clean_up("r1")
     assert left_of(admin, "r1") == dict.fromkeys(MADE, 1)  # they may be looked at for an hour
     impatient = bench.open(objects=timedelta(0))
-    impatient.tidy("r1")
+    impatient.clean_up("r1")
     wait_until(lambda: not left_of(admin, "r1"), seconds=30)
     wait_until(lambda: impatient.view.of("r1") is None and bench.executor.view.of("r1") is None)
     for executor in (bench.executor, impatient, bench.open()):
@@ -272,7 +272,7 @@ def test_volumes_of_other_platforms_are_none_of_ours(bench: KubernetesBench, adm
 def test_what_still_runs_is_never_removed(bench: KubernetesBench, admin: Client) -> None:
     bench.start("r1", WAITS)
     bench.until("r1", Phase.RUNNING)
-    bench.open(objects=timedelta(0)).tidy("r1")
+    bench.open(objects=timedelta(0)).clean_up("r1")
     assert left_of(admin, "r1")["jobs"] == 1
     seen = bench.executor.observe("r1")
     assert seen is not None

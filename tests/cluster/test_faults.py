@@ -13,10 +13,10 @@ from tests.cluster.clients import until
 from tests.cluster.platforms import Platform
 from tests.cluster.proxies import (
     ALWAYS,
-    Deed,
     Dropped,
     Fault,
     Moment,
+    Permission,
     Proxied,
     Proxy,
     answer,
@@ -32,7 +32,7 @@ WATCHES = "[?&]watch=true"
 FORBIDDEN = 'secrets is forbidden: User "me" cannot create resource "secrets" in API group "" in the namespace "mine"'
 BUSY, BUSY_SECONDS = "too many requests, for a while", 8  # longer than the first pauses between tries
 # What is done to the requests of one start each: the method, the address, what is done, when, and how often.
-STARTS: dict[str, tuple[str, str, Deed, Moment, int]] = {
+STARTS: dict[str, tuple[str, str, Permission, Moment, int]] = {
     "namespace made, answered 500": ("POST", f"/api/v1/namespaces{END}", answer(500), "after", 1),
     "job made, answered 500": ("POST", f"/{{}}/jobs{END}", answer(500), "after", 1),
     "claim made, answered 503": ("POST", f"/{{}}/persistentvolumeclaims{END}", answer(503), "after", 1),
@@ -69,8 +69,10 @@ def reasons_of(platform: Platform, run: Run) -> list[str]:
 def test_whatever_befalls_the_requests_of_a_start_the_run_starts_once(platform: Platform, proxy: Proxy) -> None:
     trials = {name: Trial(platform) for name in STARTS}
     faults = {
-        name: Fault(method, address.replace("{}", f"namespaces/{trials[name].namespace}"), deed, moment, times=times)
-        for name, (method, address, deed, moment, times) in STARTS.items()
+        name: Fault(
+            method, address.replace("{}", f"namespaces/{trials[name].namespace}"), permission, moment, times=times
+        )
+        for name, (method, address, permission, moment, times) in STARTS.items()
     }
     with proxy.doing(*faults.values()):
         runs = {name: trial.submit() for name, trial in trials.items()}

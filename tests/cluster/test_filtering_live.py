@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.reasons import Cause
-from fairlead.core.fitting.filtering import Sieve
 from fairlead.model.nodes import Node
 from tests.cluster import control_planes
 from tests.cluster.clients import Client, path_of
@@ -59,12 +59,12 @@ def test_the_scheduler_decides_as_we_say(admin: Client, number: int) -> None:
     clusters.set_up(admin, case)
     time.sleep(SEEN_SECONDS)
     pod = admin.create(case["pod"])
-    sieve = comparing.make_sieve(clusters.read_back(admin, pod))
-    feasible = {sieve.grid.names[at] for at in sieve.now}
+    node_filter = comparing.make_sieve(clusters.read_back(admin, pod))
+    feasible = {node_filter.table.names[at] for at in node_filter.feasible}
     end, node, message = time.monotonic() + DECIDED_SECONDS, None, None
     while time.monotonic() < end:
         node, message = read_decision(admin, pod)
-        if node is not None or (message is not None and not feasible and agrees(message, sieve)):
+        if node is not None or (message is not None and not feasible and agrees(message, node_filter)):
             break
         time.sleep(0.02)
     if feasible:
@@ -72,7 +72,7 @@ def test_the_scheduler_decides_as_we_say(admin: Client, number: int) -> None:
     else:
         assert node is None
         assert message is not None
-        assert agrees(message, sieve), f"{message}\nwe say: {sum_up(sieve)}"
+        assert agrees(message, node_filter), f"{message}\nwe say: {total_capacity(node_filter)}"
 
 
 @cache
@@ -82,13 +82,13 @@ def choose_cases() -> list[JSON]:
     told: set[str] = set()
     for seed in range(FIRST_SEED, FIRST_SEED + TRIED):
         case = make_live_case(seed)
-        sieve = comparing.make_sieve(case)
-        if not is_decided(case, bool(sieve.now)):
+        node_filter = comparing.make_sieve(case)
+        if not is_decided(case, bool(node_filter.feasible)):
             continue
-        if sieve.now:
+        if node_filter.feasible:
             fitting.append(case)
         else:
-            causes = set(sum_up(sieve))
+            causes = set(total_capacity(node_filter))
             (others if causes <= told else telling).append(case)
             told |= causes
     return fitting[:FITTING] + (telling + others)[:UNFITTING]
@@ -131,12 +131,12 @@ def read_decision(admin: Client, pod: JSON) -> tuple[str | None, str | None]:
     return node, said[0]["message"] if said else None
 
 
-def agrees(message: str, sieve: Sieve) -> bool:
+def agrees(message: str, node_filter: NodeFilter) -> bool:
     """Whether the scheduler's sentence is what our reasons come to."""
     count, told = find_told(message)
-    if count != len(sieve.grid):
+    if count != len(node_filter.table):
         return False
-    ours = sum_up(sieve)
+    ours = total_capacity(node_filter)
     if Cause.CLAIM in ours or NARROWED in message:
         return told is None or NARROWED in message
     if told is None:
@@ -160,14 +160,14 @@ def find_told(message: str) -> tuple[int, Counter[str] | None]:
     return int(found[1]), told
 
 
-def sum_up(sieve: Sieve) -> Counter[str]:
+def total_capacity(node_filter: NodeFilter) -> Counter[str]:
     """On how many nodes each of our causes is the first."""
-    return Counter(cause for node in sieve.grid.nodes for cause in find_first(sieve, node))
+    return Counter(cause for node in node_filter.table.nodes for cause in find_first(node_filter, node))
 
 
-def find_first(sieve: Sieve, node: Node) -> list[str]:
+def find_first(node_filter: NodeFilter, node: Node) -> list[str]:
     """The cause for which the scheduler would give up a node. Of resources it tells all."""
-    reasons = list(evaluation.find_reasons(sieve, node))
+    reasons = list(evaluation.find_reasons(node_filter, node))
     if any(reason.cause is Cause.CLAIM for reason in reasons):
         return [Cause.CLAIM]
     for group in ORDER:

@@ -65,7 +65,7 @@ def team(platform: Platform, kueue: Kueue) -> Iterator[Team]:
     """A project with a queue, whose runs are ended with the test."""
     made = Team(platform, kueue).open_queue()
     yield made
-    live = platform.api("GET", f"/runs?scope=project/{made.name}&live=true&limit=100")
+    live = platform.api("GET", f"/runs?scope=project/{made.name}&active=true&limit=100")
     items = live["items"] if isinstance(live, dict) else live
     made.stop(*(run["id"] for run in items))
 

@@ -50,7 +50,7 @@ def test_two_servers_share_twenty_runs_and_each_runs_once(pair: Pair, tmp_path: 
         assert pair[0].until(run, "completed", "failed")["state"] == "completed"
     assert Counter(ran.read_text("utf-8").split()) == Counter(run.id for run in runs)
     assert len(pair[0].objects("jobs", "/apis/batch/v1")) == 20
-    assert len({pair[0].show(run)["held_by"] for run in runs}) == 2
+    assert len({pair[0].show(run)["server_id"] for run in runs}) == 2
 
 
 def test_the_runs_of_a_server_that_is_killed_are_finished_by_the_other(
@@ -68,7 +68,7 @@ def test_the_runs_of_a_server_that_is_killed_are_finished_by_the_other(
         first.server.process.wait()
     assert fault.befell == 1
     go.touch()
-    lost = {run.id for run in (*running, begun) if second.show(run)["held_by"] == second.show(begun)["held_by"]}
+    lost = {run.id for run in (*running, begun) if second.show(run)["server_id"] == second.show(begun)["server_id"]}
     assert len(lost) > 1
     silence(postgresql_url, first)
     for run in (*running, begun):

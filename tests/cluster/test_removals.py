@@ -123,7 +123,7 @@ def test_what_a_namespace_has_no_room_for_waits_until_there_is_some(
             told.setdefault(run["reason"], set()).add(run["message"])
         return seen
 
-    wait_for(look, lambda seen: not any(run["live"] for run in seen), SETTLE_SECONDS)
+    wait_for(look, lambda seen: not any(run["active"] for run in seen), SETTLE_SECONDS)
     words = told["StartDelayed"] | told["FailedCreate"]
     assert all("exceeded quota: few, requested: " in each for each in words)
     assert all(any(f"requested: {resource}=1, used: " in each for each in words) for resource in FEW)

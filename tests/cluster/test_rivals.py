@@ -115,7 +115,7 @@ def freeze(victim: Platform, url: str) -> None:
 def count_held(url: str, server: Platform) -> int:
     """How many runs that live a server looks after."""
     own = sa.select(servers.c.id).where(servers.c.url == server.server.url).scalar_subquery()
-    held = sa.select(sa.func.count()).where(runs.c.live, runs.c.held_by == own)
+    held = sa.select(sa.func.count()).where(runs.c.active, runs.c.server_id == own)
     with sa.create_engine(url, poolclass=sa.NullPool).connect() as connection:
         return int(connection.execute(held).scalar_one())
 

@@ -118,7 +118,9 @@ def test_one_that_has_to_wait_says_why_with_numbers_and_runs_when_there_is_room(
     assert "preemption" not in theirs
     why = platform.api("GET", f"/runs/{waits.id}/why")
     assert (why["message"], why["details"][0]) == (ours, f"the scheduler says: {theirs}")
-    assert f"wait for run {holder}, which holds 4 GPUs on a100-1" in [way["message"] for way in why["fit"]["ways_out"]]
+    assert f"wait for run {holder}, which holds 4 GPUs on a100-1" in [
+        way["message"] for way in why["fit"]["suggestions"]
+    ]
     assert platform.api("GET", f"/runs/{waits.id}/explain")["fit"]["verdict"] == "later"
     assert ours in platform.terminal("runs", "why", waits.id).out
     assert waits.why().startswith(f"pending: {ours}\n  the scheduler says: ")

@@ -234,7 +234,7 @@ def test_images_are_pulled_as_the_function_says(platform: Platform, admin: Clien
 
 @pytest.fixture(scope="module")
 def existing(platform: Platform, admin: Client) -> None:
-    """A claim and a ConfigMap that nobody labelled for the project. Of the claim, the project knows."""
+    """A claim and a ConfigMap that nobody labeled for the project. Of the claim, the project knows."""
     admin.create(make_claim(platform.namespace, "team-data"))
     admin.create(make_map(platform.namespace, "team-settings", {"a": "b"}))
     platform.api("POST", "/projects/forest/volumes", {"name": "team-data", "size": "1Gi"})
@@ -248,7 +248,7 @@ def test_what_is_there_already_is_used_only_with_the_label_of_the_project(
     volumes = [{"name": "there", "mount_path": "/there", "volume_type": volume_type, "spec": {key: name}}]
     said = platform.until(platform.run(volumes=volumes), "failed")
     command = f"kubectl --namespace {platform.namespace} label {kind.lower()} {name} {PROJECT}=forest"
-    words = f"{kind} {name} is not labelled for project forest: whoever owns it can say `{command}`"
+    words = f"{kind} {name} is not labeled for project forest: whoever owns it can say `{command}`"
     assert (said["reason"], said["message"]) == ("StartFailed", words)
     platform.plane.kubectl(*command.split()[1:])
     run = platform.run(volumes=volumes)

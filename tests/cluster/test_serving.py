@@ -16,9 +16,11 @@ PATIENCE = 120.0
 
 def ask(bench: KubernetesBench, **inputs: Any) -> httpx2.Response:  # noqa: F811
     """What the run answers."""
-    reach = bench.executor.reach("r1")
-    headers = dict(reach.headers)
-    return httpx2.post(f"{reach.url}/", json=inputs, headers=headers, verify=reach.verify, trust_env=False, timeout=60)
+    endpoint = bench.executor.find_endpoint("r1")
+    headers = dict(endpoint.headers)
+    return httpx2.post(
+        f"{endpoint.url}/", json=inputs, headers=headers, verify=endpoint.verify, trust_env=False, timeout=60
+    )
 
 
 def answers(bench: KubernetesBench) -> bool:  # noqa: F811

@@ -93,8 +93,8 @@ class Trial:
         self, method: str, address: str, moment: Moment, number: signal.Signals = signal.SIGKILL, **when: Any
     ) -> Fault:
         """What kills the server at a request about this run, or sends another signal, once that is submitted."""
-        deed = send(self.platform.server.process.pid, number, self.submitted)
-        return Fault(method, address.replace("{}", f"namespaces/{self.namespace}"), deed, moment, **when)
+        permission = send(self.platform.server.process.pid, number, self.submitted)
+        return Fault(method, address.replace("{}", f"namespaces/{self.namespace}"), permission, moment, **when)
 
     def complete(self, run: Run) -> None:
         """Wait until the run has completed, with its result."""

@@ -15,7 +15,7 @@ from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import Check, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase, Reach
+from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase
 from fairlead.ports import Executor
 from tests.adapters.local.making import make_work, runtime
 from tests.contracts.samples import NOW
@@ -71,7 +71,7 @@ class Kept:
 class MemoryExecutor:
     """Runs in memory, which go on when a test says so. What several of them share is the machine."""
 
-    schedules = False
+    has_scheduler = False
 
     def __init__(self, node: Node | None = None, kept: dict[str, Kept] | None = None) -> None:
         self.node = node or Node("box", make_amounts(cpu=8, mem="32Gi", disk="100Gi", gpu=2, pods=16))
@@ -80,7 +80,7 @@ class MemoryExecutor:
         self.clock: Callable[[], datetime] = lambda: NOW
         self.calls: list[tuple[str, str]] = []  # what was asked for that changes something
         self.broken: dict[str, Exception] = {}  # what cannot be told about runs, and why
-        self.reaches: dict[str, Reach] = {}  # where runs listen
+        self.endpoints: dict[str, Endpoint] = {}  # where runs listen
         self.cores = 0.5  # that each run uses
 
     # The port
@@ -114,9 +114,9 @@ class MemoryExecutor:
             raise self.broken[run_id]
         return self.kept[run_id].seen if run_id in self.kept else None
 
-    def tidy(self, run_id: str) -> None:
+    def clean_up(self, run_id: str) -> None:
         """There is nothing that is needed no longer."""
-        self._call("tidy", run_id)
+        self._call("clean_up", run_id)
 
     def forget(self, run_id: str) -> None:
         """Remove everything of a run."""
@@ -177,14 +177,14 @@ class MemoryExecutor:
             raise NotFound(f"run {run_id} left no file {path!r}")
         return io.BytesIO(self.kept[run_id].files[path])
 
-    def reach(self, run_id: str) -> Reach:
+    def find_endpoint(self, run_id: str) -> Endpoint:
         """Where a run listens, once a test has said so."""
         kept = self.kept.get(run_id)
         if kept is None or kept.seen.phase in ENDED or kept.work.manifests[0]["kind"] == "Job":
             raise NotFound(f"run {run_id} serves nothing")
-        if run_id not in self.reaches:
+        if run_id not in self.endpoints:
             raise Unavailable(f"run {run_id} does not answer yet")
-        return self.reaches[run_id]
+        return self.endpoints[run_id]
 
     def check(self, projects: Sequence[str]) -> list[Check]:
         """Memory is always there."""
@@ -276,7 +276,7 @@ class MemoryBench:
         if self.programs[run_id] == WAITS:
             self.executor.write(run_id, b"up\n")
         elif self.programs[run_id] == SERVES:
-            self.executor.reaches[run_id] = Reach("http://pretended")
+            self.executor.endpoints[run_id] = Endpoint("http://pretended")
             self.executor.kept[run_id].seen = Observation(Phase.RUNNING, "Ready", "answers", started_at=NOW)
         elif self.programs[run_id] == FAILS:
             error = {"type": "ValueError", "message": "bad", "traceback": "Traceback: ValueError"}

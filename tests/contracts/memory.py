@@ -18,12 +18,12 @@ from fairlead.errors import Changed, Conflict
 from fairlead.model import records
 from fairlead.model.columns import COLUMNS, fold
 from fairlead.model.queries import Condition, Page, Query
-from fairlead.ports import Generation, Kept, Part
+from fairlead.ports import ConfigPart, Generation, RecordT
 
 Shelves = Mapping[type, MutableMapping[str, Any]]  # records by their ids, by kind
 
 UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
-    records.PlaceRecord: (("scope",),),
+    records.ScopeRecord: (("scope",),),
     records.ComputeResourceRecord: (("name",),),
     records.TemplateRecord: (("name",),),
     records.RevisionRecord: (("object_id", "number"),),
@@ -53,7 +53,7 @@ REFERENCES: Mapping[type, tuple[str, ...]] = {
     kind: tuple(field.name for field in fields(kind) if field.name in ("scope", "parent", "cluster"))
     for kind in UNIQUE
     if kind is not records.AuditRecord
-} | {records.PlaceRecord: ("parent",), records.AuditRecord: ()}
+} | {records.ScopeRecord: ("parent",), records.AuditRecord: ()}
 # What is part of another record, of which kind that is, and the field that names it.
 PARTS: Mapping[type, tuple[type, str]] = {
     records.AttemptRecord: (records.RunRecord, "run_id"),
@@ -90,7 +90,7 @@ class MemoryStore:
         """A change that rests on the configuration: while it lasts, nobody changes that."""
         return self._writing()
 
-    def changing(self, part: Part, *more: Part) -> AbstractContextManager["MemoryTransaction"]:
+    def changing(self, part: ConfigPart, *more: ConfigPart) -> AbstractContextManager["MemoryTransaction"]:
         """A change of parts of the configuration, one at a time."""
         return self._writing(part, *more)
 
@@ -98,7 +98,7 @@ class MemoryStore:
         """There is nothing to let go of."""
 
     @contextlib.contextmanager
-    def _writing(self, *parts: Part) -> Iterator["MemoryTransaction"]:
+    def _writing(self, *parts: ConfigPart) -> Iterator["MemoryTransaction"]:
         with self._one_writer:
             shelves, generation = self._now
             grown = replace(generation, **{part: getattr(generation, part) + 1 for part in parts})
@@ -117,15 +117,17 @@ class MemoryTransaction:
         self.generation = generation
         self.refused = False  # whether a record violated a constraint
 
-    def get(self, kind: type[Kept], **key: Any) -> Kept | None:
+    def get(self, kind: type[RecordT], **key: Any) -> RecordT | None:
         """The one record whose fields have these values."""
         return next(iter(self.find(kind, *(Condition(name, "=", value) for name, value in key.items()))), None)
 
-    def find(self, kind: type[Kept], *conditions: Condition, by: str = "id", limit: int | None = None) -> list[Kept]:
+    def find(
+        self, kind: type[RecordT], *conditions: Condition, by: str = "id", limit: int | None = None
+    ) -> list[RecordT]:
         """Records for which all conditions hold, in the order of one of their texts; without one, oldest first."""
         return sorted(self._matching(kind, conditions), key=operator.attrgetter(by, "id"))[:limit]
 
-    def page(self, kind: type[Kept], query: Query) -> Page[Kept]:
+    def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
         """One page of a list; its cursor is left for the caller to make."""
 
         def place(record: Any) -> tuple[Any, str]:
@@ -160,7 +162,7 @@ class MemoryTransaction:
         others = [other for other in shelf.values() if other is not before]
         self._check(record, unique=UNIQUE[type(record)], others=others)
         shelf[record.id] = _as_kept(record)
-        if isinstance(record, records.PlaceRecord):
+        if isinstance(record, records.ScopeRecord):
             self._follow(before.scope, record.scope)
 
     def remove(self, record: Any) -> None:
@@ -172,7 +174,7 @@ class MemoryTransaction:
         gone = {record.id: record for record in self._matching(kind, conditions)}
         if gone and kind in APPEND_ONLY:
             raise Conflict("it is append-only")
-        if kind is records.PlaceRecord:
+        if kind is records.ScopeRecord:
             scopes = {place.scope for place in gone.values()}
             if any(named in scopes for record, _, named in self._references() if gone.get(record.id) != record):
                 raise Conflict("something still uses it", "remove what uses it first")
@@ -190,11 +192,11 @@ class MemoryTransaction:
 
     def rename_scope(self, old: str, new: str) -> None:
         """Give a place a new name: whatever names it as its scope, parent or cluster follows."""
-        scopes = {place.scope: place for place in self.shelves[records.PlaceRecord].values()}
+        scopes = {place.scope: place for place in self.shelves[records.ScopeRecord].values()}
         if old in scopes and old != new:
             if new in scopes:
                 raise Conflict(f"there is already a {new}", "choose another name")
-            self.shelves[records.PlaceRecord][scopes[old].id] = replace(scopes[old], scope=new)
+            self.shelves[records.ScopeRecord][scopes[old].id] = replace(scopes[old], scope=new)
             self._follow(old, new)
 
     def move_to_cluster(self, scopes: Sequence[str], cluster: str | None) -> None:
@@ -203,7 +205,7 @@ class MemoryTransaction:
             there = {id: record for id, record in self.shelves[kind].items() if record.scope in scopes}
             self.shelves[kind].update({id: replace(record, cluster=cluster) for id, record in there.items()})
 
-    def _matching(self, kind: type[Kept], conditions: Iterable[Condition], search: str = "") -> list[Kept]:
+    def _matching(self, kind: type[RecordT], conditions: Iterable[Condition], search: str = "") -> list[RecordT]:
         found = map(self._derived, self.shelves[kind].values())
         sought = [name for name, column in COLUMNS.get(kind, {}).items() if column.searched and search]
         return [
@@ -219,7 +221,7 @@ class MemoryTransaction:
         if isinstance(record, records.ComputeResourceRecord | records.TemplateRecord):
             by = "template_id" if isinstance(record, records.TemplateRecord) else "compute_resource_id"
             runs = [run for run in self.shelves[records.RunRecord].values() if getattr(run, by) == record.id]
-            derived["workloads"] = sum(run.live for run in runs)
+            derived["workloads"] = sum(run.active for run in runs)
             derived["last_used_at"] = max((run.created_at for run in runs), default=None)
         if isinstance(record, records.ComputeResourceRecord):
             templates = self.shelves[records.TemplateRecord].values()
@@ -236,8 +238,8 @@ class MemoryTransaction:
         if any(value(other) == value(record) for other in others for value in taken):
             self.refused = True
             raise Conflict(f"there is already one called {called}", "choose another name")
-        places = {place.scope for place in self.shelves[records.PlaceRecord].values()} | {None}
-        homeless = not {getattr(record, name) for name in REFERENCES[type(record)]} <= places
+        scopes = {place.scope for place in self.shelves[records.ScopeRecord].values()} | {None}
+        homeless = not {getattr(record, name) for name in REFERENCES[type(record)]} <= scopes
         owner, name = PARTS.get(type(record), (None, "id"))
         if homeless or (owner is not None and getattr(record, name) not in self.shelves[owner]):
             self.refused = True

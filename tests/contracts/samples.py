@@ -14,7 +14,7 @@ Kind = TypeVar("Kind")
 
 _STAMPS = {"created_by": "ada", "created_at": NOW, "updated_by": "ada", "updated_at": NOW}
 _NEEDED: Mapping[type, dict[str, Any]] = {
-    records.PlaceRecord: {**_STAMPS, "kind": "project", "parent": "platform"},
+    records.ScopeRecord: {**_STAMPS, "kind": "project", "parent": "platform"},
     records.ComputeResourceRecord: {**_STAMPS, "scope": "platform"},
     records.TemplateRecord: {**_STAMPS, "scope": "platform"},
     records.RevisionRecord: {"object_id": "c1", "number": 1, "content": {}, "created_by": "ada", "created_at": NOW},
@@ -64,14 +64,14 @@ _NEEDED: Mapping[type, dict[str, Any]] = {
     records.ServerRecord: {**_STAMPS, "name": "host", "url": "http://127.0.0.1", "seen_at": NOW},
     records.AuditRecord: {
         "at": NOW,
-        "who": "ada",
+        "user": "ada",
         "via": "token",
         "address": "::1",
         "request_id": "r1",
         "action": "place.create",
         "kind": "place",
         "object_id": "p1",
-        "place_id": "place-1",
+        "scope_id": "place-1",
         "scope": "platform",
     },
     records.AnswerRecord: {"user": "ada", "digest": "d1", "answer": None, "created_at": NOW},
@@ -79,7 +79,7 @@ _NEEDED: Mapping[type, dict[str, Any]] = {
 }
 # What else must differ between records, and is made of the id.
 _OWN: Mapping[type, tuple[str, ...]] = {
-    records.PlaceRecord: ("name", "scope"),
+    records.ScopeRecord: ("name", "scope"),
     records.ComputeResourceRecord: ("name",),
     records.TemplateRecord: ("name",),
     records.RevisionRecord: ("name",),
@@ -129,7 +129,7 @@ _ASSET: Mapping[str, Sequence[Any]] = {
     "managed_by": _WORDS,
 }
 _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
-    records.PlaceRecord: {**_STAMPED, "name": NAMES, "parent": _SCOPES, "managed_by": _WORDS},
+    records.ScopeRecord: {**_STAMPED, "name": NAMES, "parent": _SCOPES, "managed_by": _WORDS},
     records.ComputeResourceRecord: _ASSET,
     records.TemplateRecord: {**_ASSET, "compute_resource": (NAMES[0], None, "gone", NAMES[1], NAMES[0])},
     records.PolicyRecord: {**_STAMPED, "managed_by": _WORDS},
@@ -143,7 +143,7 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
         "user": ("ada", "Grace", "grace"),
         "purpose": ("api", "login"),
         "expires_at": (None, *_MOMENTS),
-        "made_with": (None, "tokenrecord-01"),
+        "created_with": (None, "tokenrecord-01"),
     },
     records.RunRecord: {
         **_STAMPED,
@@ -152,7 +152,7 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
         "action": ("job", "serve"),
         "state": ("queued", "running", "completed"),
         "reason": ("waiting", "Waiting", "", "done"),
-        "live": (True, True, False),
+        "active": (True, True, False),
         "compute_resource": _WORDS,
         "compute_resource_id": ("computeresourcerecord-01", "computeresourcerecord-02", None, "gone"),
         "template": _WORDS,
@@ -172,7 +172,7 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
     },
     records.AuditRecord: {
         "at": _MOMENTS,
-        "who": ("ada", "Grace", "grace"),
+        "user": ("ada", "Grace", "grace"),
         "action": ("run.create", "run.stop", "Run.stop"),
         "kind": ("run", "place"),
         "name": _TEXTS,
@@ -189,18 +189,18 @@ def make(kind: type[Kind], id: str, /, **fields: Any) -> Kind:
     return kind(**{"id": id, **dict.fromkeys(_OWN.get(kind, ()), id), **_NEEDED[kind], **fields})
 
 
-def make_places() -> Iterator[records.PlaceRecord]:
+def make_places() -> Iterator[records.ScopeRecord]:
     """The platform, and a place of every kind below it."""
     parent = None
     for number, scope in enumerate(("platform", *PLACES)):
         kind, _, name = scope.partition("/")
-        yield make(records.PlaceRecord, f"place-{number}", kind=kind, name=name or kind, scope=scope, parent=parent)
+        yield make(records.ScopeRecord, f"place-{number}", kind=kind, name=name or kind, scope=scope, parent=parent)
         parent = scope if kind != "project" else parent
 
 
 def keep(store: Store, *kept: Any) -> None:
     """Add records to a store."""
-    with store.changing("organisation", "assets") as tx:
+    with store.changing("organization", "assets") as tx:
         for record in kept:
             tx.add(record)
 
@@ -211,6 +211,6 @@ def make_world() -> Iterator[Any]:
     for kind, varied in _VARIED.items():
         for number, name in enumerate(NAMES):
             fields = {field: values[number % len(values)] for field, values in varied.items()}
-            if kind in (records.PlaceRecord, records.PolicyRecord):
+            if kind in (records.ScopeRecord, records.PolicyRecord):
                 fields |= {"scope": f"project/{name}"}
             yield make(kind, f"{kind.__name__.lower()}-{number:02}", **fields)

@@ -89,7 +89,7 @@ def test_many_who_change_the_same_lose_nothing(kept: DatabaseStore) -> None:
 
     def count() -> None:
         for _ in range(CHANGES):
-            with kept.changing("organisation") as tx:
+            with kept.changing("organization") as tx:
                 found = tx.get(SettingsRecord, id="settings")
                 assert found is not None
                 counted = {"count": found.defaults["count"] + 1}
@@ -102,7 +102,7 @@ def test_many_who_change_the_same_lose_nothing(kept: DatabaseStore) -> None:
         found = tx.get(SettingsRecord, id="settings")
         assert found is not None
         assert (found.defaults, found.revision) == ({"count": WRITERS * CHANGES}, WRITERS * CHANGES + 1)
-        assert tx.generation == replace(before, organisation=before.organisation + WRITERS * CHANGES)
+        assert tx.generation == replace(before, organization=before.organization + WRITERS * CHANGES)
 
 
 def test_nobody_sees_half_of_a_change(kept: DatabaseStore) -> None:
@@ -176,7 +176,7 @@ def test_on_postgresql_many_record_at_once(postgresql_store: DatabaseStore) -> N
 
     _at_once(*(lambda id=id: record(id) for id in ("r1", "r2", "r3")))
     with postgresql_store.reading() as tx:
-        assert tx.count(RunRecord, Condition("live", "=", True)) == 3
+        assert tx.count(RunRecord, Condition("active", "=", True)) == 3
 
 
 def test_a_look_does_not_wait_for_a_change(kept: DatabaseStore) -> None:

@@ -42,7 +42,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 
 def test_nothing_is_there_of_a_run_that_was_never_started(bench: Bench) -> None:
     executor = bench.executor
-    for change in (executor.stop, executor.tidy, executor.forget):
+    for change in (executor.stop, executor.clean_up, executor.forget):
         change("none")
     assert executor.observe("none") is None
     assert executor.list_runs() == []
@@ -53,7 +53,7 @@ def test_nothing_is_there_of_a_run_that_was_never_started(bench: Bench) -> None:
     with pytest.raises(NotFound):
         executor.open_file("none", "model.bin")
     with pytest.raises(NotFound):
-        executor.reach("none")
+        executor.find_endpoint("none")
 
 
 def test_what_was_started_is_seen_at_once(bench: Bench) -> None:
@@ -92,7 +92,7 @@ def test_nothing_starts_twice(bench: Bench) -> None:
     bench.executor.start(work)
     bench.until("r1", *ENDED)
     bench.executor.start(work)
-    bench.executor.tidy("r1")
+    bench.executor.clean_up("r1")
     bench.executor.start(work)
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
     assert read_all(bench.executor, "r1") == bench.said
@@ -193,7 +193,7 @@ def test_what_is_tidied_keeps_how_it_ended_and_its_log_and_files(bench: Bench) -
     files, log = bench.executor.list_files("r1"), read_all(bench.executor, "r1")
     usage = bench.executor.read_usage("r1")
     for _ in range(2):
-        bench.executor.tidy("r1")
+        bench.executor.clean_up("r1")
     assert bench.executor.observe("r1") == before
     assert bench.executor.list_files("r1") == files
     assert read_all(bench.executor, "r1") == log
@@ -255,7 +255,7 @@ def test_another_executor_on_the_same_machine_takes_over_what_runs(bench: Bench)
     wait_until(lambda: read_all(other, "r1")["stdout"] == b"up\n")
     other.stop("r1")
     wait_until(lambda: (ended := other.observe("r1")) is not None and ended.stopped)
-    wait_until(lambda: tidy(other, "r1"))
+    wait_until(lambda: clean_up(other, "r1"))
     wait_until(lambda: not find_holdings(other))
     assert bench.until("r1", *ENDED).stopped
 
@@ -292,21 +292,21 @@ def test_what_serves_nothing_cannot_be_reached(bench: Bench) -> None:
     bench.start("r1", WAITS)
     bench.until("r1", Phase.RUNNING)
     with pytest.raises(NotFound):
-        bench.executor.reach("r1")
+        bench.executor.find_endpoint("r1")
 
 
 def test_what_serves_is_ready_once_it_can_be_reached_until_it_is_stopped(bench: Bench) -> None:
     bench.start("r1", SERVES, action="serve")
     with contextlib.suppress(Unavailable):
-        bench.executor.reach("r1")
+        bench.executor.find_endpoint("r1")
     seen = bench.until("r1", Phase.RUNNING)
     assert (seen.phase, seen.reason) == (Phase.RUNNING, "Ready")
     assert seen.started_at is not None
-    assert bench.executor.reach("r1").url.startswith("http")
+    assert bench.executor.find_endpoint("r1").url.startswith("http")
     bench.executor.stop("r1")
     wait_until(lambda: (ended := bench.executor.observe("r1")) is not None and ended.stopped, seconds=60)
     with pytest.raises(NotFound):
-        bench.executor.reach("r1")
+        bench.executor.find_endpoint("r1")
 
 
 def test_secrets_are_not_in_the_log(bench: Bench) -> None:
@@ -324,10 +324,10 @@ def test_what_is_there_is_told_in_words(bench: Bench) -> None:
     assert [check for check in checks if not check.message or (check.state != "ok" and not check.hint)] == []
 
 
-def tidy(executor: Executor, run_id: str) -> bool:
+def clean_up(executor: Executor, run_id: str) -> bool:
     """Whether all is tidied up after a run: an executor raises `Unavailable` as long as the log is still being read."""
     try:
-        executor.tidy(run_id)
+        executor.clean_up(run_id)
     except Unavailable:
         return False
     return True

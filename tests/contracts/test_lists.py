@@ -112,14 +112,14 @@ def test_a_condition_on_a_moment_finds(kept: Store, operator: Operator, value: A
     [("=", True, ["r1"]), ("=", False, ["r2"]), ("!=", True, ["r2"]), ("in", (True, False), ["r1", "r2"])],
 )
 def test_a_condition_on_a_flag_finds(kept: Store, operator: Operator, value: Any, found: list[str]) -> None:
-    keep(kept, make(RunRecord, "r1", live=True), make(RunRecord, "r2", live=False))
-    _expect(kept, RunRecord, Condition("live", operator, value), found)
+    keep(kept, make(RunRecord, "r1", active=True), make(RunRecord, "r2", active=False))
+    _expect(kept, RunRecord, Condition("active", operator, value), found)
 
 
 def test_all_conditions_must_hold(kept: Store) -> None:
-    keep(kept, *(make(RunRecord, f"r{number}", state="ab"[number % 2], live=number < 3) for number in range(6)))
+    keep(kept, *(make(RunRecord, f"r{number}", state="ab"[number % 2], active=number < 3) for number in range(6)))
     with kept.reading() as tx:
-        both = (Condition("state", "=", "b"), Condition("live", "=", True))
+        both = (Condition("state", "=", "b"), Condition("active", "=", True))
         assert [run.id for run in tx.find(RunRecord, *both)] == ["r1"]
         assert [run.id for run in tx.page(RunRecord, Query(both)).items] == ["r1"]
         assert (tx.count(RunRecord, *both), tx.count(RunRecord)) == (1, 6)
@@ -190,7 +190,7 @@ def test_what_uses_an_asset_is_counted_when_it_is_read(kept: Store) -> None:
         kept, make(TemplateRecord, "t1", compute_resource="name-c1"), make(TemplateRecord, "t2", compute_resource="c1")
     )
     keep(kept, make(RunRecord, "r1", compute_resource_id="c1", template_id="t1"))
-    keep(kept, make(RunRecord, "r2", compute_resource_id="c1", live=False, created_at=later))
+    keep(kept, make(RunRecord, "r2", compute_resource_id="c1", active=False, created_at=later))
     keep(kept, make(RunRecord, "r3", compute_resource_id="gone", compute_resource="name-c1"))
     with kept.reading() as tx:
         used, unused = tx.find(ComputeResourceRecord)
@@ -287,9 +287,9 @@ def test_what_is_missing_or_unlimited_has_its_place(kept: Store, column: str, or
 @pytest.mark.parametrize("limit", [1, 2, 13, 50])
 def test_pages_of_any_size_hold_the_same(world: Store, limit: int) -> None:
     with world.reading() as tx:
-        walked = _walk(tx, AuditRecord, "who", limit=limit, conditions=(Condition("kind", "=", "run"),), search="g")
+        walked = _walk(tx, AuditRecord, "user", limit=limit, conditions=(Condition("kind", "=", "run"),), search="g")
         assert {item.kind for item in walked} == {"run"}
-        assert [(a.who.lower(), a.id) < (b.who.lower(), b.id) for a, b in pairwise(walked)] == [True] * (
+        assert [(a.user.lower(), a.id) < (b.user.lower(), b.id) for a, b in pairwise(walked)] == [True] * (
             len(walked) - 1
         )
         assert len(walked) == tx.count(AuditRecord, Condition("kind", "=", "run"), search="g") > 2

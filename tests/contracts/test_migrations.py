@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ pytestmark = [
 ]
 
 FIRST = "0001"
+RENAMING = "fairlead.adapters.database.migrations.versions.0009_standard_names"
 VALUES: dict[type, Any] = {
     str: "platform",  # also the one place that everything is at
     int: 1,
@@ -84,8 +86,11 @@ def test_every_row_is_still_there_after_all_migrations(empty: sa.Engine) -> None
     assert {name: len(rows) for name, rows in before.items()} == dict.fromkeys(before, 1)
     migrate(empty)
     after = {table.name: _rows(empty, table) for table in _reflect(empty).sorted_tables}
+    renamed = {(table, old): new for table, old, new in import_module(RENAMING).COLUMNS}
     for name, rows in before.items():
-        assert [{column: kept[column] for column in row} for row, kept in zip(rows, after[name], strict=True)] == rows
+        expected = [{renamed.get((name, column), column): value for column, value in row.items()} for row in rows]
+        stored = [{column: row[column] for column in expected[0]} for row in after[name]]
+        assert stored == expected
 
 
 def test_runs_that_were_kept_before_say_what_they_hold(empty: sa.Engine) -> None:

@@ -16,18 +16,18 @@ from fairlead.model.records import (
     AuditRecord,
     ComputeResourceRecord,
     GrantRecord,
-    PlaceRecord,
     PlanRecord,
     PolicyRecord,
     RevisionRecord,
     RunRecord,
+    ScopeRecord,
     SecretRecord,
     SettingsRecord,
     TemplateRecord,
     TokenRecord,
     VolumeRecord,
 )
-from fairlead.ports import Generation, Part, Store
+from fairlead.ports import ConfigPart, Generation, Store
 from tests.contracts.memory import REFERENCES, UNIQUE
 from tests.contracts.samples import KINDS, NOW, PARTS, PLACES, keep, make
 
@@ -58,7 +58,7 @@ def test_memory_refers_to_places_where_the_tables_do() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_record_of_any_kind_comes_back_as_it_was_given(kept: Store, kind: type) -> None:
     record: Any = make(kind, "x1")
-    if kind is not PlaceRecord:
+    if kind is not ScopeRecord:
         record = replace(record, **({"scope": "project/forest"} if hasattr(record, "scope") else {}))
     keep(kept, record)
     with kept.reading() as tx:
@@ -164,7 +164,7 @@ def test_what_is_read_is_a_copy(kept: Store) -> None:
 # Conflicts
 
 TAKEN = [
-    (make(PlaceRecord, "x1", scope="project/x"), {"scope": "project/x"}),
+    (make(ScopeRecord, "x1", scope="project/x"), {"scope": "project/x"}),
     (make(ComputeResourceRecord, "x1", name="a100"), {"name": "a100"}),
     (make(TemplateRecord, "x1", name="notebook"), {"name": "notebook"}),
     (make(RevisionRecord, "x1", object_id="o", number=2), {"object_id": "o", "number": 2}),
@@ -207,7 +207,7 @@ def test_names_that_differ_by_case_or_scope_are_different(kept: Store) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if REFERENCES[kind]])
 def test_nothing_is_kept_at_a_place_that_is_not_there(kept: Store, kind: type) -> None:
-    field = "parent" if kind is PlaceRecord else "scope"
+    field = "parent" if kind is ScopeRecord else "scope"
     with pytest.raises(Conflict, match="not there"), kept.changing("assets") as tx:
         tx.add(make(kind, "x1", **{field: "project/gone"}))
     record: Any = make(kind, "x2")
@@ -298,8 +298,8 @@ def test_an_exception_takes_everything_back(kept: Store) -> None:
     keep(kept, volume)
     with kept.reading() as tx:
         before = tx.generation
-    for part in (None, "organisation"):
-        begun = kept.recording() if part is None else kept.changing("organisation", "assets")
+    for part in (None, "organization"):
+        begun = kept.recording() if part is None else kept.changing("organization", "assets")
         with pytest.raises(KeyError), begun as tx:  # noqa: PT012  # only the whole of it is what is tested
             tx.add(make(VolumeRecord, "v2"))
             tx.save(replace(volume, size="2Gi", revision=2))
@@ -308,7 +308,7 @@ def test_an_exception_takes_everything_back(kept: Store) -> None:
             raise KeyError
     with kept.reading() as tx:
         assert tx.find(VolumeRecord) == [volume]
-        assert tx.get(PlaceRecord, scope="project/forest") is not None
+        assert tx.get(ScopeRecord, scope="project/forest") is not None
         assert tx.generation == before
 
 
@@ -358,7 +358,7 @@ def test_records_are_counted_by_the_values_of_some_fields(kept: Store) -> None:
     said = (("platform", 1, True), ("platform", 1, True), ("platform", 2, True), ("project/forest", 1, False))
     keep(
         kept,
-        *(make(RunRecord, f"r{n}", scope=scope, gpus=gpus, live=live) for n, (scope, gpus, live) in enumerate(said)),
+        *(make(RunRecord, f"r{n}", scope=scope, gpus=gpus, active=live) for n, (scope, gpus, live) in enumerate(said)),
     )
     with kept.reading() as tx:
         assert tx.tally(RunRecord, ("scope", "gpus")) == {
@@ -366,13 +366,13 @@ def test_records_are_counted_by_the_values_of_some_fields(kept: Store) -> None:
             ("platform", 2): 1,
             ("project/forest", 1): 1,
         }
-        assert tx.tally(RunRecord, ("gpus",), Condition("live", "=", True)) == {(1,): 2, (2,): 1}
+        assert tx.tally(RunRecord, ("gpus",), Condition("active", "=", True)) == {(1,): 2, (2,): 1}
         assert tx.tally(RunRecord, ("gpus",), Condition("scope", "=", "project/meadow")) == {}
 
 
 def test_generations_count_the_changes_of_their_part(store: Store) -> None:
     seen = []
-    parts: tuple[tuple[Part, ...], ...] = (("organisation",), ("assets",), ("assets", "organisation"))
+    parts: tuple[tuple[ConfigPart, ...], ...] = (("organization",), ("assets",), ("assets", "organization"))
     for part, *more in parts:
         with store.changing(part, *more) as tx:
             seen.append(tx.generation)

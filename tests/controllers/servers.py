@@ -17,7 +17,7 @@ from tests.services.executing import Platform
 class Remote(MemoryExecutor):
     """A cluster as one server sees it. It places runs by itself."""
 
-    schedules = True
+    has_scheduler = True
 
 
 class Now:
@@ -45,20 +45,20 @@ class Servers:
         fleet = ExecutorRegistry({"local": platform.executor, "kubernetes": self.executors[name]})
         self.controllers[name] = RunController(
             world.store,
-            world.safe,
+            world.keyring,
             fleet,
-            keeper=ServerIdentity(name, f"host-{name}", f"http://{name}"),
+            identity=ServerIdentity(name, f"host-{name}", f"http://{name}"),
             clock=world.clock,
             make_id=composing.make_id,
             tell=platform.told.append,
         )
         return self.controllers[name]
 
-    def look(self, *names: str, after: timedelta = timedelta(seconds=runs.LOOK_EVERY_SECONDS + 1)) -> None:
+    def look(self, *names: str, after: timedelta = timedelta(seconds=runs.RESYNC_SECONDS + 1)) -> None:
         """Let time pass, and then these servers look."""
         self.platform.world.clock.pass_by(seconds=after.total_seconds())
         for name in names:
-            self.controllers[name].look(set())
+            self.controllers[name].sync(set())
 
     def end(self, run: RunRecord) -> None:
         """Let a run end."""

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import structlog
 
-from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers import admissions, runs
 from fairlead.core.fitting.admission import PATIENCE_SECONDS
 from fairlead.core.manifests.attempts import manifests_of
-from fairlead.model.holdings import SharedVolume
 from fairlead.model.nodes import Node
 from fairlead.model.observations import Phase
+from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord
 from fairlead.ports import Transaction
 from fairlead.services.calls import Call
@@ -28,11 +28,11 @@ SHARED = {"name": "data", "volume_type": "shared_volume", "mount_path": "/data",
 def test_what_does_not_fit_waits_with_the_reason_until_it_does(platform: Platform) -> None:
     first, second = (platform.submit(resources={"mem": "20Gi"}) for _ in range(2))
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     assert (platform.state(first.id)[0], platform.state(second.id)) == ("pending", ("queued", "Unschedulable"))
     assert platform.run(second.id).message == "waits until 20Gi memory is free"
     platform.executor.end(first.id)
-    controller.look({first.id})
+    controller.sync({first.id})
     assert platform.state(second.id)[0] == "pending"
 
 
@@ -40,10 +40,10 @@ def test_why_a_run_waits_is_written_once(platform: Platform) -> None:
     platform.submit(resources={"cpu": 8})
     second, controller = platform.submit(resources={"cpu": 1}), platform.control()
     for _ in range(5):
-        controller.look(set())
+        controller.sync(set())
         platform.world.clock.pass_by(seconds=10)
     assert platform.events(second.id) == [("queued", "Queued"), ("queued", "Unschedulable")]
-    platform.control().look(set())  # another server writes nothing new
+    platform.control().sync(set())  # another server writes nothing new
     assert len(platform.events(second.id)) == 2
 
 
@@ -51,7 +51,7 @@ def test_never_more_runs_than_there_is_room_for(platform: Platform) -> None:
     submitted = [platform.submit(resources={"mem": "16Gi"}) for _ in range(12)]
     controller = platform.control()
     for _ in range(20):
-        controller.look(set(platform.executor.list_runs()))
+        controller.sync(set(platform.executor.list_runs()))
         going = [run for run in submitted if platform.state(run.id)[0] in ("pending", "starting", "running")]
         assert len(going) <= 2
         if going:
@@ -62,37 +62,37 @@ def test_never_more_runs_than_there_is_room_for(platform: Platform) -> None:
 
 def test_the_oldest_is_given_a_place_first(platform: Platform) -> None:
     submitted = [platform.submit(resources={"cpu": 6}) for _ in range(3)]
-    platform.control().look(set())
+    platform.control().sync(set())
     assert [platform.state(run.id)[0] for run in submitted] == ["pending", "queued", "queued"]
 
 
 def test_a_large_run_is_not_overtaken_for_ever(platform: Platform) -> None:
     going = platform.submit(resources={"cpu": 4})
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     large, small = platform.submit(resources={"cpu": 8}), platform.submit(resources={"cpu": 1})
-    controller.look(set())
+    controller.sync(set())
     assert platform.state(small.id)[0] == "pending"
     platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
     late = platform.submit(OTHER, resources={"cpu": 1})
-    controller.look(set())
-    assert platform.state(late.id) == ("queued", "HeldBack")
+    controller.sync(set())
+    assert platform.state(late.id) == ("queued", "WaitingForTurn")
     for run in (going, small):
         platform.executor.end(run.id)
-    controller.look({going.id, small.id})
+    controller.sync({going.id, small.id})
     assert platform.state(large.id)[0] == "pending"
 
 
 def test_who_is_held_back_is_not_told_the_name_of_a_run_that_they_may_not_see(platform: Platform) -> None:
     platform.submit(HOME, resources={"cpu": 8})
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     secret_function = {**PYTHON, "name": "acquisition-of-acme"}
     platform.submit(HOME, function=secret_function, resources={"cpu": 8})
     platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
     other = platform.submit(OTHER, resources={"cpu": 1})
-    controller.look(set())
-    assert platform.state(other.id) == ("queued", "HeldBack")
+    controller.sync(set())
+    assert platform.state(other.id) == ("queued", "WaitingForTurn")
     assert "acme" not in platform.run(other.id).message
 
 
@@ -101,7 +101,7 @@ def test_what_can_never_fit_any_more_blocks_nobody(platform: Platform) -> None:
     small = MemoryExecutor(Node("box", make_amounts(cpu=4, pods=4)))  # a setting took half of the machine
     after = platform.submit(resources={"cpu": 1})
     platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
-    platform.control(executor=small).look(set())
+    platform.control(executor=small).sync(set())
     assert platform.state(run.id) == ("queued", "NeverFits")
     assert platform.state(after.id)[0] == "pending"
 
@@ -109,7 +109,7 @@ def test_what_can_never_fit_any_more_blocks_nobody(platform: Platform) -> None:
 def test_a_run_on_no_cluster_is_told_so(platform: Platform) -> None:
     run = platform.submit("project/lost", function={"name": "t", "kind": "container", "image": "i"})
     for _ in range(2):
-        platform.control().look(set())
+        platform.control().sync(set())
     assert platform.state(run.id) == ("queued", "NoExecutor")
     assert platform.events(run.id).count(("queued", "NoExecutor")) == 1
 
@@ -117,11 +117,11 @@ def test_a_run_on_no_cluster_is_told_so(platform: Platform) -> None:
 def test_runs_on_a_cluster_that_nobody_executes_keep_no_other_from_starting(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "MOST_WAITING", 3)
+    monkeypatch.setattr(runs, "FULL_PASS_LIMIT", 3)
     for _ in range(4):
         platform.submit(FAR)
     run = platform.submit(HOME)
-    platform.control().look(set())
+    platform.control().sync(set())
     assert platform.state(run.id)[0] == "pending"
 
 
@@ -136,7 +136,7 @@ def test_a_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> N
     volume = services.volumes.create(root, HOME, SharedVolume(name="sets", size="1Gi"))
     platform.world.put_policy(HOME, switches={"existing_volumes": "allow"})
     run = platform.submit(function={**PYTHON, "code": DIGEST}, secrets=["TOKEN"], volumes=[SHARED])
-    platform.control().look(set())
+    platform.control().sync(set())
     work = platform.executor.kept[run.id].work
     assert (work.run_id, work.project, work.code) == (run.id, "home", CODE)
     assert work.secrets == {"TOKEN": "hunter2"}
@@ -149,7 +149,7 @@ def test_the_secret_of_a_start_is_the_one_of_now(platform: Platform) -> None:
     services.secrets.put(root, HOME, "TOKEN", "old")
     run = platform.submit(secrets=["TOKEN"])
     services.secrets.put(Call(principal=root.principal, any_revision=True), HOME, "TOKEN", "new")
-    platform.control().look(set())
+    platform.control().sync(set())
     assert platform.executor.kept[run.id].work.secrets == {"TOKEN": "new"}
 
 
@@ -159,9 +159,9 @@ def test_a_secret_that_was_deleted_before_the_start_fails_the_run(platform: Plat
     run = platform.submit(secrets=["TOKEN"])
     with platform.world.store.changing("assets") as tx:
         tx.remove_all(SecretRecord)
-    platform.control().look(set())
+    platform.control().sync(set())
     ended = platform.run(run.id)
-    assert (ended.state, ended.reason, ended.live) == ("failed", "SecretMissing", False)
+    assert (ended.state, ended.reason, ended.active) == ("failed", "SecretMissing", False)
     assert "TOKEN" in ended.message
     assert ended.finished_at is not None
     assert platform.executor.count("start", run.id) == 0
@@ -172,7 +172,7 @@ def test_code_that_is_gone_fails_the_run(platform: Platform) -> None:
     run = platform.submit(function={**PYTHON, "code": DIGEST})
     with platform.world.store.changing("assets") as tx:
         tx.remove_all(BlobRecord)
-    platform.control().look(set())
+    platform.control().sync(set())
     assert platform.state(run.id) == ("failed", "CodeMissing")
 
 
@@ -180,23 +180,23 @@ def test_a_secret_that_cannot_be_opened_keeps_no_other_run_from_starting(platfor
     platform.world.services.secrets.put(platform.world.root, HOME, "TOKEN", "x")
     first, second = platform.submit(secrets=["TOKEN"]), platform.submit()
     controller = platform.control()
-    controller.safe = KeySafe(parse_keys(OTHER_KEY))
-    controller.look(set())
+    controller.keyring = AesKeyring(parse_keys(OTHER_KEY))
+    controller.sync(set())
     assert platform.state(second.id)[0] == "pending"
     assert platform.executor.list_runs() == [second.id]
     assert platform.state(first.id)[0] in ("pending", "failed")
-    controller.safe = platform.world.safe  # the key is back
+    controller.keyring = platform.world.keyring  # the key is back
     platform.world.clock.now += timedelta(minutes=1)
-    controller.look(set())
-    if platform.run(first.id).live:
+    controller.sync(set())
+    if platform.run(first.id).active:
         assert platform.executor.count("start", first.id) == 1
 
 
 def test_what_keeps_a_run_from_starting_is_told(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.end(run.id, Phase.FAILED, reason="StartFailed", message="there is no config map x")
-    controller.look({run.id})
+    controller.sync({run.id})
     assert platform.state(run.id) == ("failed", "StartFailed")
 
 
@@ -209,7 +209,7 @@ def test_a_run_whose_plan_cannot_be_read_keeps_nobody_else_from_a_place(
         return 1 / 0 if run.id == broken.id else manifests_of(run, kept)
 
     monkeypatch.setattr(admissions, "manifests_of", read)
-    platform.control().look(set())
+    platform.control().sync(set())
     assert [platform.state(run.id)[0] for run in (broken, good)] == ["queued", "pending"]
 
 
@@ -229,7 +229,7 @@ def test_a_database_that_is_lost_while_places_are_given_is_told_once_and_asked_a
 
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as lines:
         patched.setattr(transaction, "get", lose)
-        controller.look(set())
+        controller.sync(set())
     assert [(line["event"], line["problem"]) for line in lines] == [("giving places to runs failed", "lost")]
-    controller.look(set())
+    controller.sync(set())
     assert [platform.state(run.id)[0] for run in runs] == ["pending", "pending"]

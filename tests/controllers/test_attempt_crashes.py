@@ -24,7 +24,7 @@ def kill(*_args: Any, **_more: Any) -> None:
 
 
 @pytest.mark.every_store
-@pytest.mark.parametrize("step", ["load_tried", "save", "tidy"])
+@pytest.mark.parametrize("step", ["load_tried", "save", "clean_up"])
 def test_a_server_that_is_killed_at_the_end_of_a_try_loses_none_and_tries_none_twice(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -32,21 +32,21 @@ def test_a_server_that_is_killed_at_the_end_of_a_try_loses_none_and_tries_none_t
     run = begin(platform, controller, retries=2)
     fail(platform, run, "NodeLost")
     with monkeypatch.context() as killing:
-        killing.setattr(platform.executor if step == "tidy" else controller.ledger, step, kill)
+        killing.setattr(platform.executor if step == "clean_up" else controller.state_writer, step, kill)
         with pytest.raises(Killed):
-            controller.tend(run)
+            controller.reconcile(run)
     after = platform.control()
     for _ in range(3):
-        after.look({run})
+        after.sync({run})
     platform.executor.go(f"{run}-2")
-    after.look({run})
+    after.sync({run})
     again = platform.run(run)
     assert (again.state, again.attempt) == ("running", 2)
     assert [attempt.id for attempt in records(platform, run)] == [run]
     assert platform.events(run).count(("queued", "Retrying")) == 1
     assert platform.executor.count("start", f"{run}-2") == 1
     make_retention(platform).sweep()
-    assert platform.executor.count("tidy", run) >= 1
+    assert platform.executor.count("clean_up", run) >= 1
 
 
 def test_what_is_kept_of_a_try_and_what_comes_next_are_kept_together(
@@ -59,7 +59,7 @@ def test_what_is_kept_of_a_try_and_what_comes_next_are_kept_together(
     with monkeypatch.context() as killing:
         killing.setattr(run_state, "_record_attempt", kill)
         with pytest.raises(Killed):
-            controller.tend(run)
+            controller.reconcile(run)
     assert platform.run(run) == before
     assert records(platform, run) == []
 
@@ -71,7 +71,7 @@ def test_a_server_that_is_killed_while_it_starts_a_try_starts_it_once(
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run, "NodeLost")
-    controller.look({run})
+    controller.sync({run})
     start = platform.executor.start
 
     def start_and_die(work: Any) -> None:
@@ -86,11 +86,11 @@ def test_a_server_that_is_killed_while_it_starts_a_try_starts_it_once(
         else:
             killing.setattr(platform.executor, "start", start_and_die)
         with pytest.raises(Killed):
-            controller.look({run})
+            controller.sync({run})
     assert platform.state(run) == ("pending", "Claimed")
     after = platform.control()
-    after.look(set())
-    after.look({run})
+    after.sync(set())
+    after.sync({run})
     assert platform.state(run)[0] == "starting"
     assert sorted(platform.executor.list_runs()) == [run, f"{run}-2"]
     assert platform.run(run).attempt == 2
@@ -108,11 +108,11 @@ def test_another_server_may_try_it_next(platform: Platform) -> None:
     controller, other = platform.control(), MemoryExecutor()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
-    controller.look({run})
+    controller.sync({run})
     pass_by(platform, platform.control("s2", other), 20)
     again = platform.run(run)
-    assert (again.held_by, again.attempt, other.list_runs()) == ("s2", 2, [f"{run}-2"])
-    assert [attempt.held_by for attempt in records(platform, run)] == [SERVER]
+    assert (again.server_id, again.attempt, other.list_runs()) == ("s2", 2, [f"{run}-2"])
+    assert [attempt.server_id for attempt in records(platform, run)] == [SERVER]
 
 
 # Clusters
@@ -127,7 +127,7 @@ def test_on_a_cluster_a_run_is_tried_again_once_by_whichever_server(servers: Ser
         execution = run.id if number == 1 else f"{run.id}-{number}"
         servers.executors["one"].end(execution, Phase.FAILED, reason=reason, message="bad")
         for controller in servers.controllers.values():
-            controller.look({run.id})
+            controller.sync({run.id})
         for _ in range(9):
             servers.look("two", "one")
     found = platform.run(run.id)
@@ -144,13 +144,13 @@ def test_on_a_cluster_the_pause_and_the_quota_hold_too(servers: Servers) -> None
     run, behind = platform.submit(FAR, retries=1), platform.submit(FAR)
     servers.look("one")
     servers.executors["one"].end(run.id, Phase.FAILED, reason="ExitCode", message="bad")
-    servers.controllers["one"].look({run.id})
-    servers.controllers["one"].look({run.id})
+    servers.controllers["one"].sync({run.id})
+    servers.controllers["one"].sync({run.id})
     assert platform.state(run.id) == ("queued", "Retrying")
     assert platform.state(behind.id)[0] == "pending"
     for _ in range(4):
         servers.look("one")
     assert platform.state(run.id) == ("queued", "QuotaExceeded")
     servers.executors["one"].end(behind.id)
-    servers.controllers["one"].look({behind.id})
+    servers.controllers["one"].sync({behind.id})
     assert platform.state(run.id)[0] == "pending"

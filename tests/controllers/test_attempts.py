@@ -18,7 +18,7 @@ from tests.making import PYTHON, make_request
 from tests.services.executing import HOME, SERVER, Platform
 
 GI = 2**30
-LOOK = runs.LOOK_EVERY_SECONDS + 1
+LOOK = runs.RESYNC_SECONDS + 1
 GROWING: dict[str, Any] = {"resources": {"mem": "8Gi"}, "on_oom": {"grow": 2, "max": "32Gi"}}
 
 
@@ -31,9 +31,9 @@ def fail(platform: Platform, execution: str, reason: str = "ExitCode", **more: A
 def begin(platform: Platform, controller: RunController, **asked: Any) -> str:
     """A run whose first try runs; its id."""
     run = platform.submit(**asked)
-    controller.look(set())
+    controller.sync(set())
     platform.executor.go(run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     assert platform.state(run.id)[0] == "running"
     return run.id
 
@@ -48,7 +48,7 @@ def records(platform: Platform, run_id: str) -> list[AttemptRecord]:
 def pass_by(platform: Platform, controller: RunController, seconds: float = LOOK) -> None:
     """Let time pass, and look."""
     platform.world.clock.pass_by(seconds=seconds)
-    controller.look(set())
+    controller.sync(set())
 
 
 def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -> None:
@@ -56,23 +56,23 @@ def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -
     run = begin(platform, controller, retries=2)
     error = {"type": "ValueError", "message": "bad"}
     fail(platform, run, error=error, usage={"mem": 7})
-    controller.look({run})
+    controller.sync({run})
     waiting = platform.run(run)
-    assert (waiting.state, waiting.reason, waiting.attempt, waiting.live) == ("queued", "Retrying", 2, True)
-    assert (waiting.held_by, waiting.started_at, waiting.finished_at, waiting.exit_code) == (None, None, None, None)
+    assert (waiting.state, waiting.reason, waiting.attempt, waiting.active) == ("queued", "Retrying", 2, True)
+    assert (waiting.server_id, waiting.started_at, waiting.finished_at, waiting.exit_code) == (None, None, None, None)
     assert waiting.message == "attempt 1 failed (ExitCode): it is ExitCode; attempt 2 of 3 begins in 10 s"
-    assert platform.executor.count("tidy", run) == 1
+    assert platform.executor.count("clean_up", run) == 1
     for number in (2, 3):
         pass_by(platform, controller, 400)
         platform.executor.go(f"{run}-{number}")
-        controller.look({run})
+        controller.sync({run})
         again = platform.run(run)
-        assert (again.state, again.attempt, again.held_by, again.due_at) == ("running", number, SERVER, None)
+        assert (again.state, again.attempt, again.server_id, again.retry_at) == ("running", number, SERVER, None)
         if number == 2:
             fail(platform, f"{run}-2", exit_code=3)
-            controller.look({run})
+            controller.sync({run})
     platform.executor.end(f"{run}-3", result={"kind": "json", "value": 7})
-    controller.look({run})
+    controller.sync({run})
     ended = platform.run(run)
     assert (ended.state, ended.reason, ended.attempt, ended.exit_code) == ("completed", "Completed", 3, 0)
     outcome = platform.outcome(run)
@@ -86,7 +86,7 @@ def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -
         "ExitCode",
         "it is ExitCode",
     )
-    assert (first.exit_code, first.error, first.usage, first.held_by) == (1, error, {"mem": 7}, SERVER)
+    assert (first.exit_code, first.error, first.usage, first.server_id) == (1, error, {"mem": 7}, SERVER)
     assert first.started_at is not None
     assert first.finished_at is not None
     assert (second.id, second.number, second.exit_code) == (f"{run}-2", 2, 3)
@@ -109,10 +109,10 @@ def test_the_last_failure_ends_the_run(platform: Platform) -> None:
     run = begin(platform, controller, retries=1)
     for execution in (run, f"{run}-2"):
         fail(platform, execution)
-        controller.look({run})
+        controller.sync({run})
         pass_by(platform, controller, 20)
     ended = platform.run(run)
-    assert (ended.state, ended.reason, ended.live, ended.attempt) == ("failed", "ExitCode", False, 2)
+    assert (ended.state, ended.reason, ended.active, ended.attempt) == ("failed", "ExitCode", False, 2)
     assert ended.message == "it is ExitCode; that was attempt 2 of 2"
     assert [attempt.number for attempt in records(platform, run)] == [1]
 
@@ -122,10 +122,10 @@ def test_a_run_waits_for_the_pause_before_it_is_tried_again(platform: Platform) 
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
-    controller.look({run})
+    controller.sync({run})
     other = platform.submit()
     pass_by(platform, controller, 9)
-    controller.look({run})
+    controller.sync({run})
     assert platform.state(run) == ("queued", "Retrying")
     assert platform.state(other.id)[0] == "pending"  # whoever waits behind it does not wait with it
     pass_by(platform, controller, 2)
@@ -137,16 +137,16 @@ def test_what_was_lost_is_tried_again_at_once(platform: Platform, reason: str) -
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run, reason)
-    controller.look({run})
+    controller.sync({run})
     assert controller._dirty == {run}
-    controller.look({run})
+    controller.sync({run})
     assert platform.executor.count("start", f"{run}-2") == 1
 
 
 def test_an_executor_that_tells_of_a_try_wakes_its_run(platform: Platform) -> None:
     controller = platform.control()
-    controller.wake("r1-2")
-    controller.wake("r1")
+    controller.enqueue("r1-2")
+    controller.enqueue("r1")
     assert controller._dirty == {"r1"}
 
 
@@ -154,13 +154,13 @@ def test_what_tells_of_a_try_that_is_over_changes_nothing(platform: Platform) ->
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run, "NodeLost")
-    controller.look({run})
-    controller.look({run})
+    controller.sync({run})
+    controller.sync({run})
     platform.executor.go(f"{run}-2")
-    controller.look({run})
+    controller.sync({run})
     before = platform.run(run)
     for _ in range(3):
-        controller.look({run})
+        controller.sync({run})
     assert platform.run(run) == before
     assert [attempt.number for attempt in records(platform, run)] == [1]
 
@@ -182,8 +182,8 @@ def test_after_it_ran_out_of_memory_a_run_has_more_until_it_may_not(platform: Pl
     for execution in (run, f"{run}-2", f"{run}-3"):
         given.append((memory_of(platform, execution), platform.run(run).mem_bytes))
         fail(platform, execution, "OOMKilled")
-        controller.look({run})
-        controller.look({run})
+        controller.sync({run})
+        controller.sync({run})
     assert given == [("8Gi", 8 * GI), ("16Gi", 16 * GI), ("32Gi", 32 * GI)]
     ended = platform.run(run)
     assert (ended.state, ended.reason, ended.attempt) == ("failed", "OOMKilled", 3)
@@ -196,14 +196,14 @@ def test_a_place_on_this_machine_is_given_by_what_the_try_asks_for(platform: Pla
     large = begin(platform, controller, resources={"mem": "20Gi"})
     run = begin(platform, controller, **GROWING)
     fail(platform, run, "OOMKilled")
-    controller.look({run})
-    controller.look({run})
+    controller.sync({run})
+    controller.sync({run})
     assert platform.state(run) == ("queued", "Unschedulable")
     assert platform.run(run).message == "waits until 16Gi memory is free"
     why = platform.world.services.whys.why(platform.world.root, run)
     assert "asks for 16Gi" in why.message
     platform.executor.end(large)
-    controller.look({large})
+    controller.sync({large})
     assert platform.state(run)[0] == "pending"
     assert memory_of(platform, f"{run}-2") == "16Gi"
 
@@ -217,7 +217,7 @@ def test_what_has_run_for_long_has_not_waited_for_long(platform: Platform) -> No
     platform.executor.node = Node("box", make_amounts(cpu=7, mem="32Gi", disk="100Gi", gpu=2, pods=16))
     fail(platform, run, "NodeLost")
     for _ in range(2):
-        controller.look({run})
+        controller.sync({run})
     assert platform.state(run) == ("queued", "Unschedulable")
     request = make_request(function=PYTHON, resources={"cpu": 1})
     preview = partial(platform.world.services.runs.preview, platform.world.root, HOME, request)
@@ -235,12 +235,12 @@ def test_quotas_count_what_the_try_asks_for(platform: Platform) -> None:
     other = begin(platform, controller, resources={"mem": "20Gi"})
     run = begin(platform, controller, **GROWING)
     fail(platform, run, "OOMKilled")
-    controller.look({run})
-    controller.look({run})
+    controller.sync({run})
+    controller.sync({run})
     assert platform.state(run) == ("queued", "QuotaExceeded")
     assert platform.run(run).message.endswith("32Gi memory in all, and it asks for 16Gi")
     platform.executor.end(other)
-    controller.look({other})
+    controller.sync({other})
     assert platform.state(run)[0] == "pending"
 
 
@@ -249,10 +249,10 @@ def test_what_waits_to_be_tried_again_holds_nothing(platform: Platform) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     behind = platform.submit()
-    controller.look(set())
+    controller.sync(set())
     assert platform.state(behind.id) == ("queued", "QuotaExceeded")
     fail(platform, run)
-    controller.look({run})
+    controller.sync({run})
     assert platform.state(behind.id)[0] == "pending"
     pass_by(platform, controller, 20)
     assert platform.state(run) == ("queued", "QuotaExceeded")
@@ -262,7 +262,7 @@ def test_why_says_that_it_is_tried_again_and_when(platform: Platform) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
-    controller.look({run})
+    controller.sync({run})
     why = platform.world.services.whys.why(platform.world.root, run)
     assert (why.reason, why.message, why.position) == ("Retrying", platform.run(run).message, 0)
     pass_by(platform, platform.control("s2", MemoryExecutor()), 1)
@@ -276,7 +276,7 @@ def test_a_run_that_waits_to_be_tried_again_is_stopped_for_good(platform: Platfo
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
-    controller.look({run})
+    controller.sync({run})
     stopped = platform.stop(run)
     assert (stopped.state, stopped.message) == ("stopped", "stopped by root, before attempt 2 had started")
     pass_by(platform, controller, 400)
@@ -290,16 +290,16 @@ def test_a_stop_that_comes_while_a_try_is_decided_about_wins(
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
-    load = controller.ledger.load_tried
+    load = controller.state_writer.load_tried
 
     def stop_first(record: Any) -> Any:
-        monkeypatch.setattr(controller.ledger, "load_tried", load)
+        monkeypatch.setattr(controller.state_writer, "load_tried", load)
         platform.stop(run)
         return load(record)
 
-    monkeypatch.setattr(controller.ledger, "load_tried", stop_first)
-    controller.look({run})
-    controller.look({run})
+    monkeypatch.setattr(controller.state_writer, "load_tried", stop_first)
+    controller.sync({run})
+    controller.sync({run})
     ended = platform.run(run)
     assert (ended.state, ended.reason, ended.attempt) == ("failed", "ExitCode", 1)
     assert ended.message == "it is ExitCode; it had ended before root stopped it"
@@ -313,14 +313,14 @@ def test_the_try_that_runs_is_the_one_that_is_stopped(platform: Platform, attemp
     execution = run
     if attempt == 2:
         fail(platform, run, "NodeLost")
-        controller.look({run})
-        controller.look({run})
+        controller.sync({run})
+        controller.sync({run})
         execution = f"{run}-2"
         platform.executor.go(execution)
-        controller.look({run})
+        controller.sync({run})
     platform.stop(run)
-    controller.look({run})
-    controller.look({run})
+    controller.sync({run})
+    controller.sync({run})
     assert platform.state(run) == ("stopped", "Stopped")
     assert [known for call, known in platform.executor.calls if call == "stop"] == [execution]
 
@@ -333,10 +333,10 @@ def try_twice(platform: Platform) -> str:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run, "NodeLost", finished_at=platform.world.clock())
-    controller.look({run})
-    controller.look({run})
+    controller.sync({run})
+    controller.sync({run})
     platform.executor.end(f"{run}-2")
-    controller.look({run})
+    controller.sync({run})
     assert platform.state(run)[0] == "completed"
     return run
 
@@ -344,7 +344,7 @@ def try_twice(platform: Platform) -> str:
 def test_all_tries_go_with_their_run(platform: Platform) -> None:
     run, other = try_twice(platform), try_twice(platform)
     platform.world.services.runs.delete(platform.world.root, run)
-    platform.control().look({run})
+    platform.control().sync({run})
     assert platform.executor.list_runs() == [other, f"{other}-2"]
     with platform.world.store.reading() as tx:
         assert {attempt.run_id for attempt in tx.find(AttemptRecord)} == {other}
@@ -371,13 +371,13 @@ def test_an_earlier_try_is_swept_while_the_run_goes_on(platform: Platform) -> No
     controller, retention = platform.control(), make_retention(platform)
     run = begin(platform, controller, retries=1)
     fail(platform, run, "NodeLost", finished_at=platform.world.clock())
-    controller.look({run})
-    controller.look({run})
+    controller.sync({run})
+    controller.sync({run})
     platform.executor.go(f"{run}-2")
-    controller.look({run})
+    controller.sync({run})
     platform.executor.calls.clear()
     assert retention.sweep()
-    assert platform.executor.calls == [("tidy", run)]
+    assert platform.executor.calls == [("clean_up", run)]
     platform.world.clock.pass_by(days=8)
     assert retention.sweep()
     assert platform.executor.list_runs() == [f"{run}-2"]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.executor_registry import ExecutorRegistry
-from fairlead.core import connecting
+from fairlead.core import kubeconfigs
 from fairlead.errors import Unavailable
 from fairlead.model.connections import Connection
 from fairlead.model.records import ScopeRecord, SecretRecord
@@ -18,7 +18,7 @@ from tests.contracts.samples import keep, make
 from tests.kubeconfigs import SERVER, make_kubeconfig
 from tests.services.worlds import KEY, OTHER_KEY
 
-SAFE = KeySafe(parse_keys(KEY))
+KEYRING = AesKeyring(parse_keys(KEY))
 
 
 class Remote(MemoryExecutor):
@@ -41,7 +41,7 @@ class Network:
         self.opened: list[Remote] = []
         self.broken: dict[str, Exception] = {}
         keep(self.store, make(ScopeRecord, "p", kind="platform", name="platform", scope="platform", parent=None))
-        self.fleet = ExecutorRegistry({}, self.store, SAFE, self.connect)
+        self.fleet = ExecutorRegistry({}, self.store, KEYRING, self.connect)
 
     def connect(self, cluster: Cluster, _place_id: str, connection: Connection | None) -> Remote:
         """Connect to a cluster."""
@@ -55,10 +55,10 @@ class Network:
         scope = f"cluster/{name}"
         keep(self.store, make(ScopeRecord, name, kind="cluster", name=name, scope=scope))
         if kubeconfig:
-            content = connecting.format_kept(connecting.choose(make_kubeconfig(), None))
-            sealed = SAFE.seal(content, f"k-{name}")
+            content = kubeconfigs.format_kept(kubeconfigs.choose(make_kubeconfig(), None))
+            sealed = KEYRING.seal(content, f"k-{name}")
             said = {"scope": scope, "sealed": sealed.content, "key_id": sealed.key_id}
-            keep(self.store, make(SecretRecord, f"k-{name}", name=connecting.KUBECONFIG, **said))
+            keep(self.store, make(SecretRecord, f"k-{name}", name=kubeconfigs.KUBECONFIG, **said))
         return Cluster(name=name)
 
 
@@ -111,12 +111,12 @@ def test_a_change_of_something_else_changes_no_connection(network: Network) -> N
 
 def test_a_kubeconfig_that_cannot_be_opened_is_told_and_tried_again(network: Network) -> None:
     main = network.add("main")
-    safe = network.fleet._safe
-    network.fleet._safe = KeySafe(parse_keys(OTHER_KEY))
+    keyring = network.fleet._keyring
+    network.fleet._keyring = AesKeyring(parse_keys(OTHER_KEY))
     network.fleet.refresh()
     assert (network.fleet.find(main), network.opened) == (None, [])
-    assert network.fleet.tell_trouble(main)
-    network.fleet._safe = safe
+    assert network.fleet.connection_error(main)
+    network.fleet._keyring = keyring
     network.fleet.refresh()
     assert network.fleet.find(main) is network.opened[0]
 
@@ -146,9 +146,9 @@ def test_one_that_cannot_be_reached_keeps_nobody_from_the_others(network: Networ
     for _ in range(2):
         network.fleet.refresh()
     assert (network.fleet.find(bad), network.fleet.find(main)) == (None, network.opened[0])
-    assert network.fleet.tell_trouble(bad) == "that is no certificate"
+    assert network.fleet.connection_error(bad) == "that is no certificate"
     assert len(network.opened) == 1
     network.broken.clear()
     network.fleet.refresh()
     assert network.fleet.find(bad) is network.opened[1]
-    assert network.fleet.tell_trouble(bad) == ""
+    assert network.fleet.connection_error(bad) == ""

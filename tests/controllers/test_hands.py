@@ -69,7 +69,7 @@ def test_of_one_run_nothing_is_done_twice_at_once_and_what_is_said_meanwhile_is_
 
 
 def test_not_more_is_done_at_once_than_there_are_hands(make_hands: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_queue, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(work_queue, "WORKERS", 2)
     work = Work()
     own = make_hands(work)
     for run_id in "abcd":
@@ -82,7 +82,7 @@ def test_not_more_is_done_at_once_than_there_are_hands(make_hands: Make, monkeyp
 
 
 def test_at_the_end_what_was_begun_is_finished_and_nothing_more_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_queue, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(work_queue, "WORKERS", 1)
     work = Work()
     own = WorkQueue(work)
     for run_id in "abc":

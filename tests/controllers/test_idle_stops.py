@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.controllers.runs import RunController
-from fairlead.core import idleness
+from fairlead.core import idle_culling
 from fairlead.model.observations import Observation, Phase
 from tests.services.executing import Platform
 
@@ -18,23 +18,23 @@ def start(platform: Platform, **asked: Any) -> str:
     platform.executor.cores = 0.0
     run = platform.submit(function=NOTEBOOK, action="workspace", **asked)
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=platform.world.clock())
-    controller.look({run.id})
+    controller.sync({run.id})
     return run.id
 
 
 def pass_by(platform: Platform, controller: RunController, minutes: float) -> None:
     """Let time pass, and look."""
     platform.world.clock.pass_by(minutes=minutes)
-    controller.look(set())
+    controller.sync(set())
 
 
 def use(platform: Platform, run_id: str) -> None:
     """What a request at its URL leaves."""
     with platform.world.store.recording() as tx:
         run = platform.run(run_id)
-        tx.save(replace(run, used_at=platform.world.clock(), revision=run.revision + 1))
+        tx.save(replace(run, last_used_at=platform.world.clock(), revision=run.revision + 1))
 
 
 def test_what_nobody_uses_is_stopped_with_the_reason(platform: Platform) -> None:
@@ -47,20 +47,20 @@ def test_what_nobody_uses_is_stopped_with_the_reason(platform: Platform) -> None
     pass_by(platform, controller, 2)
     assert platform.state(run_id) == ("stopping", "Idle")
     platform.executor.kept[run_id].seen = Observation(Phase.FAILED, "Stopped", stopped=True)
-    platform.control().look({run_id})
+    platform.control().sync({run_id})
     stopped = platform.run(run_id)
     assert (stopped.state, stopped.reason, stopped.message) == ("stopped", "Idle", "nobody used it for 30m")
-    assert stopped.stopped_by == idleness.BY
+    assert stopped.stopped_by == idle_culling.BY
 
 
 def test_a_server_that_was_away_does_not_count_that_time(platform: Platform) -> None:
     run_id = start(platform, idle_timeout="30m")
     platform.world.clock.pass_by(hours=2)
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     assert platform.state(run_id)[0] == "running"
     platform.world.clock.pass_by(minutes=31)
-    controller.look(set())
+    controller.sync(set())
     assert platform.state(run_id) == ("stopping", "Idle")
 
 
@@ -71,7 +71,7 @@ def test_one_whose_usage_cannot_be_read_keeps_no_other_from_being_stopped(
     controller, read = platform.control(), platform.executor.read_usage
     monkeypatch.setattr(platform.executor, "read_usage", lambda run_id: read(run_id) if run_id != broken else 1 / 0)
     platform.world.clock.pass_by(minutes=31)
-    controller.look(set())
+    controller.sync(set())
     assert [platform.state(run_id)[0] for run_id in (broken, idle)] == ["running", "stopping"]
 
 

@@ -11,13 +11,13 @@ def test_a_higher_priority_comes_first_and_then_the_older_one(platform: Platform
     platform.world.put_policy(HOME, quota={"runs": 1})
     going = platform.submit()
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     plain, low, high, later = (platform.submit(priority=priority) for priority in (0, -5, 7, 7))
-    controller.look(set())
+    controller.sync(set())
     order = []
     for _ in range(4):
         platform.executor.end(going.id)
-        controller.look({going.id})
+        controller.sync({going.id})
         (going,) = (run for run in (plain, low, high, later) if platform.state(run.id)[0] == "pending")
         order.append(going)
     assert order == [high, later, plain, low]
@@ -26,11 +26,11 @@ def test_a_higher_priority_comes_first_and_then_the_older_one(platform: Platform
 def test_on_a_full_machine_a_higher_priority_comes_first(platform: Platform) -> None:
     going = platform.submit(resources={"cpu": 8})
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     plain, high = platform.submit(resources={"cpu": 8}), platform.submit(resources={"cpu": 8}, priority=1)
     pass_by(platform)
-    controller.look(set())
+    controller.sync(set())
     platform.executor.end(going.id)
     pass_by(platform)
-    controller.look({going.id})
+    controller.sync({going.id})
     assert states(platform, plain, high) == ["queued", "pending"]

@@ -16,7 +16,7 @@ def stop_unseen(servers: Servers, platform: Platform) -> RunRecord:
     servers.look("one")
     hidden = servers.kept.pop(run.id)
     platform.stop(run.id)
-    servers.controllers["one"].look({run.id})
+    servers.controllers["one"].sync({run.id})
     assert platform.state(run.id) == ("stopped", "Stopped")
     servers.kept[run.id] = hidden
     return run
@@ -38,8 +38,8 @@ def test_objects_that_appear_after_their_run_was_stopped_are_removed(servers: Se
     run, executor = stop_unseen(servers, platform), servers.executors["one"]
     executor.go(run.id)
     before = executor.calls.copy()
-    servers.controllers["one"].look({run.id})
-    assert executor.calls[len(before) :] == [("stop", run.id), ("tidy", run.id)]
+    servers.controllers["one"].sync({run.id})
+    assert executor.calls[len(before) :] == [("stop", run.id), ("clean_up", run.id)]
     assert platform.state(run.id) == ("stopped", "Stopped")
 
 
@@ -48,7 +48,7 @@ def test_a_server_leaves_the_objects_of_ended_runs_to_the_server_that_holds_them
 ) -> None:
     run = stop_unseen(servers, platform)
     servers.executors["one"].go(run.id)
-    servers.controllers["two"].look({run.id})
+    servers.controllers["two"].sync({run.id})
     assert servers.executors["two"].calls == []
 
 
@@ -58,7 +58,7 @@ def test_a_removal_that_fails_is_repeated_until_it_works(
     run, executor = stop_unseen(servers, platform), servers.executors["one"]
     fail_first(monkeypatch, executor, "stop", times=3)
     executor.go(run.id)
-    servers.controllers["one"].look({run.id})
+    servers.controllers["one"].sync({run.id})
     for _ in range(3):
         assert executor.count("stop", run.id) == 1  # of the time before its objects appeared
         servers.look("one")
@@ -73,16 +73,16 @@ def test_every_attempt_that_could_not_be_tidied_up_is_tidied_up_later(
     tidied: list[str] = []
     refused = True
 
-    def tidy(execution: str) -> None:
+    def clean_up(execution: str) -> None:
         if refused:
             raise Unavailable("not now")
         tidied.append(execution)
 
-    monkeypatch.setattr(executor, "tidy", tidy)
+    monkeypatch.setattr(executor, "clean_up", clean_up)
     for execution in (run.id, f"{run.id}-2"):
         executor.end(execution, Phase.FAILED, reason="NodeLost", message="gone")
-        servers.controllers["one"].look({run.id})
-        servers.controllers["one"].look({run.id})
+        servers.controllers["one"].sync({run.id})
+        servers.controllers["one"].sync({run.id})
     assert platform.state(run.id) == ("failed", "NodeLost")
     refused = False
     servers.look("one")
@@ -96,10 +96,10 @@ def test_what_could_not_be_removed_of_a_deleted_run_is_removed_later(
     run, executor = platform.submit(FAR), servers.executors["one"]
     servers.look("one")
     executor.end(run.id)
-    servers.controllers["one"].look({run.id})
+    servers.controllers["one"].sync({run.id})
     platform.world.services.runs.delete(platform.world.root, run.id)
     fail_first(monkeypatch, executor, "forget", times=2)
-    servers.controllers["one"].look({run.id})
+    servers.controllers["one"].sync({run.id})
     assert run.id in servers.kept
     servers.look("one")
     servers.look("one")

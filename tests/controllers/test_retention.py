@@ -8,7 +8,7 @@ import pytest
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.retention import UNUSED_CODE, Retention
 from fairlead.errors import Unavailable
-from fairlead.model.holdings import SharedVolume
+from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import BlobRecord, CodeRecord, EventRecord, OutcomeRecord, PlanRecord, RunRecord
 from fairlead.run_files import list_files, save_file
 from tests.making import PYTHON
@@ -28,10 +28,10 @@ def make_retention(platform: Platform, *, runs: int = 30, logs: int = 7) -> Rete
 def finish(platform: Platform, **asked: Any) -> str:
     """A run that has ended; its id."""
     run, controller = platform.submit(**asked), platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.write(run.id, b"hello\n")
     platform.executor.end(run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     assert not platform.run(run.id).active
     return run.id
 
@@ -76,7 +76,7 @@ def test_logs_go_before_runs(platform: Platform) -> None:
 
 def test_a_run_that_goes_on_is_never_forgotten(platform: Platform) -> None:
     waiting = platform.submit(resources={"cpu": 8})
-    platform.control().look(set())
+    platform.control().sync(set())
     queued = platform.submit(resources={"cpu": 8})
     platform.executor.go(waiting.id)
     platform.world.clock.pass_by(days=1000)
@@ -84,14 +84,14 @@ def test_a_run_that_goes_on_is_never_forgotten(platform: Platform) -> None:
     assert platform.run(waiting.id).active
     assert platform.run(queued.id).active
     assert platform.executor.list_runs() == [waiting.id]
-    assert platform.executor.count("tidy", waiting.id) == 0
+    assert platform.executor.count("clean_up", waiting.id) == 0
 
 
 def test_what_a_run_left_after_a_crash_is_tidied(platform: Platform) -> None:
     run = finish(platform)
     platform.executor.calls.clear()  # the server was killed before it tidied
     make_retention(platform).sweep()
-    assert platform.executor.calls == [("tidy", run)]
+    assert platform.executor.calls == [("clean_up", run)]
 
 
 def test_what_an_executor_has_of_runs_that_are_gone_is_forgotten(platform: Platform) -> None:

@@ -15,48 +15,48 @@ from tests.services.executing import HOME, OTHER, SERVER, Platform
 @pytest.mark.every_store
 def test_a_run_goes_from_the_queue_to_its_end(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     assert platform.state(run.id) == ("pending", "Claimed")
-    assert platform.run(run.id).held_by == SERVER
+    assert platform.run(run.id).server_id == SERVER
     assert platform.executor.count("start", run.id) == 1
-    controller.look({run.id})
+    controller.sync({run.id})
     assert platform.state(run.id) == ("starting", "Starting")
     platform.executor.go(run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     going = platform.run(run.id)
-    assert (going.state, going.live, going.started_at is not None) == ("running", True, True)
+    assert (going.state, going.active, going.started_at is not None) == ("running", True, True)
     platform.executor.end(run.id, result={"kind": "json", "value": 7}, usage={"mem": 5})
-    controller.look({run.id})
+    controller.sync({run.id})
     ended = platform.run(run.id)
-    assert (ended.state, ended.live, ended.exit_code, ended.reason) == ("completed", False, 0, "Completed")
+    assert (ended.state, ended.active, ended.exit_code, ended.reason) == ("completed", False, 0, "Completed")
     assert ended.finished_at is not None
     outcome = platform.outcome(run.id)
     assert outcome is not None
     assert (outcome.result, outcome.error, outcome.usage) == ({"kind": "json", "value": 7}, None, {"mem": 5})
     states = ["queued", "pending", "starting", "running", "completed"]
     assert [state for state, _ in platform.events(run.id)] == states
-    assert platform.executor.count("tidy", run.id) == 1
+    assert platform.executor.count("clean_up", run.id) == 1
 
 
 def test_what_is_said_in_other_words_is_kept_and_is_no_event(platform: Platform) -> None:
     """A scheduler says something new each time that a node comes or goes."""
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     for nodes in range(3):
         seen = Observation(Phase.PENDING, "Unschedulable", f"0/{nodes} nodes are available")
         platform.executor.kept[run.id].seen = seen
-        controller.look({run.id})
+        controller.sync({run.id})
         assert platform.run(run.id).message == seen.message
     assert platform.events(run.id) == [("queued", "Queued"), ("pending", "Claimed"), ("pending", "Unschedulable")]
 
 
 def test_how_a_run_failed_is_kept(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     error = {"type": "ValueError", "message": "bad"}
     seen = {"reason": "ExitCode", "message": "ValueError: bad", "exit_code": 1, "error": error}
     platform.executor.end(run.id, Phase.FAILED, **seen)
-    controller.look({run.id})
+    controller.sync({run.id})
     ended = platform.run(run.id)
     assert (ended.state, ended.reason, ended.message, ended.exit_code) == ("failed", "ExitCode", "ValueError: bad", 1)
     outcome = platform.outcome(run.id)
@@ -72,21 +72,21 @@ def test_two_servers_claim_a_run_once(platform: Platform) -> None:
     with platform.world.store.reading() as tx:
         seen = tx.get(RunRecord, id=run.id)
     assert seen is not None
-    assert first.ledger.claim(seen)
-    assert not second.ledger.claim(seen)
+    assert first.state_writer.claim(seen)
+    assert not second.state_writer.claim(seen)
     for controller in (second, first, second):
-        controller.look({run.id})
+        controller.sync({run.id})
     assert (platform.executor.list_runs(), other.list_runs()) == ([run.id], [])
-    assert platform.run(run.id).held_by == SERVER
+    assert platform.run(run.id).server_id == SERVER
     assert platform.events(run.id).count(("pending", "Claimed")) == 1
 
 
 def test_a_server_leaves_alone_what_another_holds(platform: Platform) -> None:
     run, other = platform.submit(), MemoryExecutor()
-    platform.control("s2", other).look(set())
-    platform.control().look({run.id})
+    platform.control("s2", other).sync(set())
+    platform.control().sync({run.id})
     platform.stop(run.id)
-    platform.control().look({run.id})
+    platform.control().sync({run.id})
     assert platform.executor.calls == []
     assert platform.state(run.id)[0] == "stopping"
 
@@ -94,17 +94,17 @@ def test_a_server_leaves_alone_what_another_holds(platform: Platform) -> None:
 def test_a_new_server_in_the_same_folder_goes_on_after_each_step(platform: Platform) -> None:
     run = platform.submit()
     seen = platform.run(run.id)
-    assert platform.control().ledger.claim(seen)  # and then the server was killed
-    platform.control().look(set())
+    assert platform.control().state_writer.claim(seen)  # and then the server was killed
+    platform.control().sync(set())
     assert platform.executor.list_runs() == [run.id]
     platform.executor.go(run.id)
-    platform.control().look(set())
+    platform.control().sync(set())
     assert platform.state(run.id) == ("running", "Running")
     platform.executor.end(run.id)
-    platform.control().look(set())
+    platform.control().sync(set())
     assert platform.state(run.id) == ("completed", "Completed")
     for _ in range(3):
-        platform.control().look({run.id})
+        platform.control().sync({run.id})
     assert platform.events(run.id) == [
         ("queued", "Queued"),
         ("pending", "Claimed"),
@@ -115,26 +115,26 @@ def test_a_new_server_in_the_same_folder_goes_on_after_each_step(platform: Platf
 
 def test_a_run_that_ended_while_no_server_was_there_is_told_as_it_ended(platform: Platform) -> None:
     run = platform.submit()
-    platform.control().look(set())
+    platform.control().sync(set())
     platform.executor.end(run.id)
-    platform.control().look(set())
+    platform.control().sync(set())
     assert platform.state(run.id)[0] == "completed"
 
 
 def test_a_run_of_which_nothing_is_left_is_lost(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.go(run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     platform.executor.lose(run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     assert platform.state(run.id) == ("failed", "Lost")
     assert platform.executor.count("start", run.id) == 1
 
 
 def test_what_was_changed_meanwhile_is_looked_at_again(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.go(run.id)
     observe = platform.executor.observe
 
@@ -144,11 +144,11 @@ def test_what_was_changed_meanwhile_is_looked_at_again(platform: Platform, monke
         return observe(run_id)
 
     monkeypatch.setattr(platform.executor, "observe", stop_first)
-    controller.tend(run.id)
+    controller.reconcile(run.id)
     assert platform.state(run.id)[0] == "stopping"
     assert controller._dirty == {run.id}
-    controller.look(controller._dirty)
-    controller.look({run.id})
+    controller.sync(controller._dirty)
+    controller.sync({run.id})
     assert platform.state(run.id)[0] == "stopped"
 
 
@@ -156,8 +156,8 @@ def test_a_run_that_is_stopped_while_it_is_claimed_does_not_start(platform: Plat
     run, controller = platform.submit(), platform.control()
     seen = platform.run(run.id)
     platform.stop(run.id)
-    assert not controller.ledger.claim(seen)
-    controller.look({run.id})
+    assert not controller.state_writer.claim(seen)
+    controller.sync({run.id})
     assert platform.state(run.id) == ("stopped", "Stopped")
     assert platform.executor.count("start", run.id) == 0
 
@@ -165,15 +165,15 @@ def test_a_run_that_is_stopped_while_it_is_claimed_does_not_start(platform: Plat
 @pytest.mark.parametrize("far", ["pending", "starting", "running"])
 def test_a_run_is_stopped_wherever_it_is(platform: Platform, far: str) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     if far == "running":
         platform.executor.go(run.id)
     if far != "pending":
-        controller.look({run.id})
+        controller.sync({run.id})
     assert platform.state(run.id)[0] == far
     platform.stop(run.id)
-    controller.look({run.id})
-    controller.look({run.id})
+    controller.sync({run.id})
+    controller.sync({run.id})
     ended = platform.run(run.id)
     assert (ended.state, ended.reason, ended.message) == ("stopped", "Stopped", "stopped by root")
     assert platform.executor.count("stop", run.id) == 1
@@ -184,7 +184,7 @@ def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     del platform.executor.kept[run.id]  # nothing is seen of it, for it has not begun
 
     def refuse(_run_id: str) -> None:
@@ -193,9 +193,9 @@ def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(
     platform.stop(run.id)
     with monkeypatch.context() as refusing:
         refusing.setattr(platform.executor, "stop", refuse)
-        controller.look({run.id})
+        controller.sync({run.id})
     assert platform.state(run.id) == ("stopping", "StopDelayed")
-    controller.look({run.id})
+    controller.sync({run.id})
     assert platform.state(run.id) == ("stopped", "Stopped")
 
 
@@ -203,30 +203,30 @@ def test_what_could_not_be_tidied_up_is_tidied_up_with_a_later_look(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
-    troubles, tidy = [Unavailable("not now")] * 2, platform.executor.tidy
+    controller.sync(set())
+    troubles, clean_up = [Unavailable("not now")] * 2, platform.executor.clean_up
 
-    def try_to_tidy(run_id: str) -> None:
+    def try_to_clean_up(run_id: str) -> None:
         if troubles:
             raise troubles.pop()
-        tidy(run_id)
+        clean_up(run_id)
 
-    monkeypatch.setattr(platform.executor, "tidy", try_to_tidy)
+    monkeypatch.setattr(platform.executor, "clean_up", try_to_clean_up)
     platform.executor.end(run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     assert platform.state(run.id) == ("completed", "Completed")
     for _ in range(4):
-        platform.world.clock.pass_by(seconds=runs.LOOK_EVERY_SECONDS + 1)
-        controller.look(set())
-    assert (troubles, platform.executor.count("tidy", run.id)) == ([], 1)
+        platform.world.clock.pass_by(seconds=runs.RESYNC_SECONDS + 1)
+        controller.sync(set())
+    assert (troubles, platform.executor.count("clean_up", run.id)) == ([], 1)
 
 
 def test_what_completed_before_the_stop_arrived_has_completed(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.end(run.id)
     platform.stop(run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     ended = platform.run(run.id)
     assert ended.state == "completed"
     assert "had ended before root stopped it" in ended.message
@@ -234,17 +234,17 @@ def test_what_completed_before_the_stop_arrived_has_completed(platform: Platform
 
 def test_what_cannot_be_told_now_changes_nothing_and_is_tried_again(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     before = platform.run(run.id)
     platform.executor.broken[run.id] = Unavailable("no answer")
     with pytest.raises(Unavailable):
-        controller.tend(run.id)
-    controller.look({run.id})
+        controller.reconcile(run.id)
+    controller.sync({run.id})
     assert platform.run(run.id) == before
     platform.executor.broken.clear()
     platform.executor.go(run.id)
-    platform.world.clock.pass_by(seconds=runs.LOOK_EVERY_SECONDS + 1)
-    controller.look(set())
+    platform.world.clock.pass_by(seconds=runs.RESYNC_SECONDS + 1)
+    controller.sync(set())
     assert platform.state(run.id)[0] == "running"
 
 
@@ -252,11 +252,11 @@ def test_what_cannot_be_told_now_changes_nothing_and_is_tried_again(platform: Pl
 def test_a_run_in_trouble_keeps_no_other_from_going_on(platform: Platform, trouble: Exception) -> None:
     first, second = platform.submit(), platform.submit()
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     third = platform.submit()
     platform.executor.broken[first.id] = trouble
     platform.executor.go(second.id)
-    controller.look({first.id, second.id})
+    controller.sync({first.id, second.id})
     assert platform.state(second.id)[0] == "running"
     assert platform.state(third.id)[0] == "pending"
     assert platform.state(first.id)[0] == "pending"
@@ -267,34 +267,34 @@ def test_a_run_without_a_plan_keeps_no_other_from_starting(platform: Platform) -
     with platform.world.store.changing("assets") as tx:
         plan = tx.get(PlanRecord, id=first.id)
         tx.remove(plan)
-    platform.control().look(set())
+    platform.control().sync(set())
     assert platform.state(second.id)[0] == "pending"
 
 
 def test_what_the_run_of_a_deleted_record_left_is_forgotten(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.end(run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     platform.world.services.runs.delete(platform.world.root, run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     assert platform.executor.list_runs() == []
 
 
 def test_whoever_listens_is_told_of_each_change_and_of_nothing_else(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     platform.told.clear()
-    controller.look(set())
+    controller.sync(set())
     assert platform.told == [run.id]
     for _ in range(3):
-        controller.look({run.id})
+        controller.sync({run.id})
     assert platform.told == [run.id] * 2  # claimed, starting
 
 
 def test_a_server_says_that_it_is_there(platform: Platform) -> None:
     controller = platform.control()
     for _ in range(2):
-        controller.look(set())
+        controller.sync(set())
         platform.world.clock.pass_by(seconds=10)
     with platform.world.store.reading() as tx:
         (said,) = tx.find(ServerRecord)
@@ -306,10 +306,10 @@ def test_a_server_says_that_it_is_there(platform: Platform) -> None:
 def test_whatever_a_run_returns_or_raises_is_kept(platform: Platform, text: str) -> None:
     """One run must not stay alive for ever because its words cannot be kept."""
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     told = {"result": {"value": text, text: [text]}, "error": {"message": text}, "message": "as it is"}
     platform.executor.end(run.id, Phase.FAILED, reason="ExitCode", **told)
-    controller.look({run.id})
+    controller.sync({run.id})
     assert platform.state(run.id) == ("failed", "ExitCode")
     outcome = platform.outcome(run.id)
     assert outcome is not None
@@ -318,5 +318,5 @@ def test_whatever_a_run_returns_or_raises_is_kept(platform: Platform, text: str)
 
 def test_nothing_of_another_project_is_needed(platform: Platform) -> None:
     first, second = platform.submit(HOME), platform.submit(OTHER)
-    platform.control().look(set())
+    platform.control().sync(set())
     assert {platform.executor.kept[run.id].work.project for run in (first, second)} == {"home", "other"}

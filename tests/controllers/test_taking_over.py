@@ -16,11 +16,11 @@ LONG = runs.LEASE + timedelta(seconds=10)
 def test_one_of_them_takes_a_run_and_starts_it_once(servers: Servers, platform: Platform) -> None:
     run = platform.submit(FAR)
     servers.look("two", "one", "two")
-    assert (platform.run(run.id).held_by, servers.starts_of(run)) == ("two", 1)
+    assert (platform.run(run.id).server_id, servers.starts_of(run)) == ("two", 1)
     servers.executors["one"].go(run.id)
-    servers.controllers["one"].look({run.id})  # it sees the same cluster, and leaves the run to the other
+    servers.controllers["one"].sync({run.id})  # it sees the same cluster, and leaves the run to the other
     assert platform.state(run.id)[0] == "pending"
-    servers.controllers["two"].look({run.id})
+    servers.controllers["two"].sync({run.id})
     assert platform.state(run.id)[0] == "running"
 
 
@@ -30,12 +30,12 @@ def test_the_runs_of_one_that_has_fallen_silent_are_taken_over(servers: Servers,
     servers.look("two", "one")
     servers.executors["one"].go(run.id)
     servers.look("one", after=runs.LEASE - timedelta(seconds=20))
-    assert platform.run(run.id).held_by == "two"
+    assert platform.run(run.id).server_id == "two"
     servers.look("one", after=LONG)
     taken = platform.run(run.id)
-    assert (taken.held_by, taken.state, servers.starts_of(run)) == ("one", "running", 1)
+    assert (taken.server_id, taken.state, servers.starts_of(run)) == ("one", "running", 1)
     servers.end(run)
-    servers.controllers["one"].look({run.id})
+    servers.controllers["one"].sync({run.id})
     assert platform.state(run.id) == ("completed", "Completed")
     assert platform.events(run.id).count(("running", "Running")) == 1  # who looks after it is no event
 
@@ -46,7 +46,7 @@ def test_one_that_was_claimed_and_never_started_is_started_by_the_other(servers:
     servers.executors["two"].lose(run.id)  # it was killed before it could start it
     servers.look("one", after=LONG)
     assert servers.executors["one"].count("start", run.id) == 1
-    assert platform.run(run.id).held_by == "one"
+    assert platform.run(run.id).server_id == "one"
 
 
 def test_one_that_is_being_stopped_is_stopped_by_the_other(servers: Servers, platform: Platform) -> None:
@@ -66,9 +66,9 @@ def test_one_that_speaks_again_leaves_alone_what_was_taken_from_it(servers: Serv
     calls = list(servers.executors["two"].calls)
     servers.end(run)
     servers.look("two")
-    servers.controllers["two"].look({run.id})
-    assert (servers.executors["two"].calls, platform.run(run.id).held_by) == (calls, "one")
-    servers.controllers["one"].look({run.id})
+    servers.controllers["two"].sync({run.id})
+    assert (servers.executors["two"].calls, platform.run(run.id).server_id) == (calls, "one")
+    servers.controllers["one"].sync({run.id})
     assert platform.state(run.id)[0] == "completed"
 
 
@@ -77,23 +77,23 @@ def test_only_one_of_several_takes_over(servers: Servers, platform: Platform) ->
     run = platform.submit(FAR)
     servers.look("two", "one", "three")
     servers.look("one", "three", after=LONG)
-    assert platform.run(run.id).held_by == "one"
+    assert platform.run(run.id).server_id == "one"
     assert platform.events(run.id).count(("pending", "Claimed")) == 1
 
 
 def test_what_runs_on_the_machine_of_a_silent_server_is_its_own(servers: Servers, platform: Platform) -> None:
     run = platform.submit(HOME)
     servers.look("two")
-    assert platform.run(run.id).held_by == "two"
+    assert platform.run(run.id).server_id == "two"
     servers.look("one", after=LONG)
-    assert platform.run(run.id).held_by == "two"
+    assert platform.run(run.id).server_id == "two"
 
 
 def test_what_has_ended_is_nobody_s_any_more(servers: Servers, platform: Platform) -> None:
     run = platform.submit(FAR)
     servers.look("two", "one")
     servers.end(run)
-    servers.controllers["two"].look({run.id})
+    servers.controllers["two"].sync({run.id})
     before = platform.run(run.id)
     servers.look("one", after=LONG)
     assert platform.run(run.id) == before
@@ -112,7 +112,7 @@ def test_what_cannot_be_told_now_is_asked_again_soon(servers: Servers, platform:
     servers.look("one")
     servers.executors["one"].go(run.id)
     servers.executors["one"].broken[run.id] = Unavailable("no answer")
-    servers.controllers["one"].look({run.id})
+    servers.controllers["one"].sync({run.id})
     assert platform.state(run.id)[0] in ("pending", "starting")
     servers.executors["one"].broken.clear()
     servers.look("one")
@@ -124,5 +124,5 @@ def test_a_run_in_trouble_keeps_no_other_from_going_on(servers: Servers, platfor
     servers.look("one")
     servers.executors["one"].broken[first.id] = RuntimeError("a mistake")
     servers.executors["one"].end(second.id, Phase.FAILED, reason="ExitCode", message="no")
-    servers.controllers["one"].look({first.id, second.id})
+    servers.controllers["one"].sync({first.id, second.id})
     assert platform.state(second.id) == ("failed", "ExitCode")

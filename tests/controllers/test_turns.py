@@ -25,7 +25,7 @@ def states(platform: Platform, *submitted: RunRecord) -> list[str]:
 
 def pass_by(platform: Platform) -> None:
     """Let so much time pass that the next look is a thorough one."""
-    platform.world.clock.pass_by(seconds=runs.LOOK_EVERY_SECONDS + 1)
+    platform.world.clock.pass_by(seconds=runs.RESYNC_SECONDS + 1)
 
 
 # On this machine
@@ -35,13 +35,13 @@ def test_a_quota_holds_a_run_with_the_reason_until_another_one_has_ended(platfor
     platform.world.put_policy(HERE, quota={"runs": 2})
     _, second, third = submitted = [platform.submit(scope) for scope in (HOME, OTHER, HOME)]
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     assert states(platform, *submitted) == ["pending", "pending", "queued"]
     waiting = platform.run(third.id)
-    assert (waiting.reason, waiting.live, waiting.held_by) == ("QuotaExceeded", True, None)
+    assert (waiting.reason, waiting.active, waiting.server_id) == ("QuotaExceeded", True, None)
     assert waiting.message == "waits for its turn: the quota of cluster/here is 2 runs at once"
     platform.executor.end(second.id)
-    controller.look({second.id})
+    controller.sync({second.id})
     assert states(platform, *submitted) == ["pending", "completed", "pending"]
     assert platform.events(third.id)[1:3] == [("queued", "QuotaExceeded"), ("pending", "Claimed")]
 
@@ -53,7 +53,7 @@ def test_quotas_of_all_scopes_above_a_run_hold_it(platform: Platform) -> None:
     two = platform.submit(HOME, resources={"mem": "6Gi"})
     three = platform.submit(OTHER, resources={"mem": "6Gi", "gpu": 1})
     four = platform.submit(OTHER, resources={"gpu": 1})
-    platform.control().look(set())
+    platform.control().sync(set())
     assert states(platform, one, two, three, four) == ["pending", "queued", "pending", "queued"]
     assert platform.run(two.id).message.endswith("the quota of project/home is 10Gi memory in all, and it asks for 6Gi")
     assert platform.run(four.id).message.endswith("the quota of platform is 2 GPUs in all, and it asks for 1")
@@ -68,13 +68,13 @@ def test_a_later_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(pl
         platform.submit(OTHER, resources={"cpu": 1}),
     )
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     assert states(platform, going, large, small, other) == ["pending", "queued", "queued", "pending"]
     late = platform.submit(resources={"cpu": 1})
-    controller.look({late.id})
+    controller.sync({late.id})
     assert platform.state(late.id) == ("queued", "QuotaExceeded")
     platform.executor.end(going.id)
-    controller.look({going.id})
+    controller.sync({going.id})
     assert states(platform, large, small, late) == ["pending", "queued", "queued"]
 
 
@@ -83,16 +83,16 @@ def test_when_the_first_in_line_is_stopped_those_behind_it_go_on(platform: Platf
     platform.submit(resources={"cpu": 3})
     large, small = platform.submit(resources={"cpu": 4}), platform.submit(resources={"cpu": 1})
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.stop(large.id)
-    controller.look({large.id})
+    controller.sync({large.id})
     assert states(platform, large, small) == ["stopped", "pending"]
 
 
 def test_a_run_that_exceeds_a_quota_alone_is_told_so_and_holds_nobody_back(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"cpu": 2})
     large, small = platform.submit(resources={"cpu": 3}), platform.submit(resources={"cpu": 2})
-    platform.control().look(set())
+    platform.control().sync(set())
     assert states(platform, large, small) == ["queued", "pending"]
     assert platform.run(large.id).message == "asks for 3 CPU, and the quota of project/home is 2"
 
@@ -103,7 +103,7 @@ def test_what_no_machine_takes_waits_for_no_quota(platform: Platform) -> None:
     controller = platform.control()
     platform.executor.node = MemoryExecutor().node
     platform.executor.node.capacity["cpu"] //= 2  # type: ignore[index]  # a setting took half of the machine
-    controller.look(set())
+    controller.sync(set())
     assert states(platform, going, large, small) == ["pending", "queued", "pending"]
     assert platform.run(large.id).reason == "NeverFits"
 
@@ -113,12 +113,12 @@ def test_why_a_run_waits_is_written_once_and_names_no_run(platform: Platform) ->
     first = platform.submit(HOME, resources={"cpu": 4})
     second, controller = platform.submit(OTHER, resources={"cpu": 2}), platform.control()
     for _ in range(5):
-        controller.look(set())
+        controller.sync(set())
         pass_by(platform)
     kept = platform.run(second.id)
     assert platform.events(second.id) == [("queued", "Queued"), ("queued", "QuotaExceeded")]
     assert (kept.revision, first.id in kept.message) == (2, False)
-    platform.control("s2", MemoryExecutor()).look(set())  # another server writes nothing new
+    platform.control("s2", MemoryExecutor()).sync(set())  # another server writes nothing new
     assert platform.run(second.id).revision == 2
 
 
@@ -127,39 +127,39 @@ def test_a_quota_that_is_raised_or_removed_lets_runs_go(platform: Platform) -> N
     platform.world.put_policy(OTHER, quota={"runs": 0})
     submitted = [platform.submit(scope) for scope in (HOME, HOME, HOME, OTHER)]
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     assert states(platform, *submitted) == ["pending", "queued", "queued", "queued"]
     platform.world.put_policy(HOME, quota={"runs": 2})
     pass_by(platform)
-    controller.look(set())
+    controller.sync(set())
     assert states(platform, *submitted) == ["starting", "pending", "queued", "queued"]
     assert "is 2 runs at once" in platform.run(submitted[2].id).message
     platform.world.put_policy(OTHER, rules={"resources.cpu": {"max": 8}})  # nothing is said of a quota any more
     pass_by(platform)
-    controller.look(set())
+    controller.sync(set())
     assert states(platform, *submitted[2:]) == ["queued", "pending"]
     platform.world.services.policies.delete(platform.world.root, HOME)
     pass_by(platform)
-    controller.look(set())
+    controller.sync(set())
     assert states(platform, submitted[2]) == ["pending"]
 
 
 def test_a_quota_that_is_lowered_stops_nobody(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"runs": 3})
     submitted, controller = [platform.submit() for _ in range(3)], platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.world.put_policy(HOME, quota={"runs": 1})
     late = platform.submit()
     for ended in submitted[:2]:
         pass_by(platform)
-        controller.look(set())
+        controller.sync(set())
         assert platform.state(late.id) == ("queued", "QuotaExceeded")
         platform.executor.end(ended.id)
     pass_by(platform)
-    controller.look(set())
+    controller.sync(set())
     assert states(platform, *submitted, late) == ["completed", "completed", "starting", "queued"]
     platform.executor.end(submitted[2].id)
-    controller.look({submitted[2].id})
+    controller.sync({submitted[2].id})
     assert platform.state(late.id)[0] == "pending"
 
 
@@ -168,48 +168,48 @@ def test_a_run_that_passes_its_quota_and_finds_no_room_is_told_of_the_room(platf
     going = [platform.submit(OTHER, resources={"cpu": 4}), platform.submit(HOME, resources={"cpu": 4})]
     large = [platform.submit(HOME, resources={"cpu": 8}) for _ in range(3)]
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     assert {platform.run(run.id).reason for run in large} == {"Unschedulable"}
     small = platform.submit(HOME)  # which passes them, and takes what the quota had left
-    controller.look({small.id})
-    controller.look(set())
+    controller.sync({small.id})
+    controller.sync(set())
     assert {platform.run(run.id).reason for run in large} == {"QuotaExceeded"}
     before = [platform.run(run.id).revision for run in large]
     for _ in range(2):
         platform.executor.end(small.id)
-        controller.look({small.id})
+        controller.sync({small.id})
         after = [platform.run(run.id) for run in large]
         assert [run.reason for run in after] == ["Unschedulable", "QuotaExceeded", "QuotaExceeded"]
         assert [run.revision for run in after[1:]] == before[1:]  # not each of them, with each run that ends
         small = platform.submit(HOME)
-        controller.look({small.id})
-        controller.look(set())
+        controller.sync({small.id})
+        controller.sync(set())
     for run in going:
         platform.executor.end(run.id)
     platform.executor.end(small.id)
-    controller.look({small.id, *(run.id for run in going)})
+    controller.sync({small.id, *(run.id for run in going)})
     assert states(platform, *large) == ["pending", "queued", "queued"]
 
 
 def test_however_many_a_quota_holds_they_hide_nobody(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "MOST_WAITING", 3)
-    monkeypatch.setattr(runs, "FEW_WAITING", 2)
-    monkeypatch.setattr(queue_order, "MOST_HELD", 2)
+    monkeypatch.setattr(runs, "FULL_PASS_LIMIT", 3)
+    monkeypatch.setattr(runs, "SHORT_PASS_LIMIT", 2)
+    monkeypatch.setattr(queue_order, "HELD_PER_QUOTA", 2)
     platform.world.put_policy(HOME, quota={"runs": 1})
     sweep, controller = [platform.submit(HOME) for _ in range(9)], platform.control()
     for _ in range(4):
-        controller.look(set())
+        controller.sync(set())
         pass_by(platform)
     assert {platform.run(run.id).reason for run in sweep[1:]} == {"QuotaExceeded"}
     other = platform.submit(OTHER)
-    controller.look(set())
+    controller.sync(set())
     assert platform.state(other.id)[0] == "pending"
     platform.world.put_policy(HOME, quota={"runs": 6})
     pass_by(platform)
-    controller.look(set())
+    controller.sync(set())
     while controller._freed:
         late = platform.submit(HOME)
-        controller.look({late.id})
+        controller.sync({late.id})
         assert platform.state(late.id)[0] == "queued"
     assert states(platform, *sweep) == ["starting", *["pending"] * 5, *["queued"] * 3]
 
@@ -217,11 +217,11 @@ def test_however_many_a_quota_holds_they_hide_nobody(platform: Platform, monkeyp
 @pytest.mark.every_store
 def test_a_quota_of_which_a_server_does_not_know_yet_is_counted_with_the_next_look(platform: Platform) -> None:
     controller = platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.world.put_policy(HOME, quota={"runs": 1})
     first, second = (platform.submit() for _ in range(2))
-    assert controller.ledger.claim(platform.run(first.id)) is None  # others may be claiming, as it was not alone
-    controller.look({first.id, second.id})
+    assert controller.state_writer.claim(platform.run(first.id)) is None  # others may be claiming, as it was not alone
+    controller.sync({first.id, second.id})
     assert [platform.state(run.id) for run in (first, second)] == [("pending", "Claimed"), ("queued", "QuotaExceeded")]
 
 
@@ -231,7 +231,7 @@ def test_where_no_quota_is_said_nothing_is_counted_and_nobody_waits(
     platform = found_platform(memory_store, monkeypatch)
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 8}})
     submitted, controller = [platform.submit() for _ in range(3)], platform.control()
-    controller.look(set())
+    controller.sync(set())
     recording = memory_store.recording
 
     def record(*, alone: bool = False) -> object:
@@ -245,9 +245,9 @@ def test_where_no_quota_is_said_nothing_is_counted_and_nobody_waits(
     monkeypatch.setattr(memory_store, "recording", record)
     monkeypatch.setattr(MemoryTransaction, "tally", fail)
     platform.executor.end(submitted[0].id)
-    controller.look({submitted[0].id, late.id})
+    controller.sync({submitted[0].id, late.id})
     pass_by(platform)
-    controller.look(set())
+    controller.sync(set())
     assert states(platform, *submitted, late) == ["completed", "starting", "starting", "starting"]
 
 
@@ -263,11 +263,11 @@ def test_a_cluster_is_given_a_run_when_it_is_its_turn(servers: Servers) -> None:
     assert [platform.run(run.id).reason for run in submitted[2:]] == ["QuotaExceeded", "QuotaExceeded"]
     assert [servers.starts_of(run) for run in submitted] == [1, 1, 0, 0]
     late = platform.submit(FAR)
-    servers.controllers["one"].look({late.id})
+    servers.controllers["one"].sync({late.id})
     assert platform.state(late.id) == ("queued", "QuotaExceeded")
     servers.end(submitted[1])
-    servers.controllers["one"].look({submitted[1].id})
-    servers.controllers["one"].look(set())  # which it was woken for: no time has passed
+    servers.controllers["one"].sync({submitted[1].id})
+    servers.controllers["one"].sync(set())  # which it was woken for: no time has passed
     assert states(platform, *submitted, late) == ["pending", "completed", "pending", "queued", "queued"]
 
 
@@ -276,7 +276,7 @@ def test_a_new_run_is_handed_to_its_cluster_at_once_where_the_quota_has_room(ser
     platform.world.put_policy("cluster/far", quota={"runs": 1})
     servers.look("one")
     first, second = platform.submit(FAR), platform.submit(FAR)
-    servers.controllers["one"].look({first.id, second.id})
+    servers.controllers["one"].sync({first.id, second.id})
     assert (states(platform, first, second), servers.starts_of(first)) == (["pending", "queued"], 1)
     platform.stop(second.id)
     assert platform.state(second.id)[0] == "stopped"
@@ -289,7 +289,7 @@ def test_a_new_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(serv
     going, large = (platform.submit(FAR, resources={"cpu": cpu}) for cpu in (3, 4))
     servers.look("one")
     small = platform.submit(FAR, resources={"cpu": 1})
-    servers.controllers["one"].look({small.id})
+    servers.controllers["one"].sync({small.id})
     assert states(platform, going, large, small) == ["pending", "queued", "queued"]
 
 
@@ -303,7 +303,7 @@ def test_a_quota_of_the_platform_holds_machines_and_clusters_together(servers: S
     small = [platform.submit(scope, resources={"cpu": 1}) for scope in (FAR, HOME)]
     servers.end(submitted[1])
     for name in ("two", "one"):
-        servers.controllers[name].look({submitted[1].id})
+        servers.controllers[name].sync({submitted[1].id})
         servers.look(name)
     assert [state != "queued" for state in states(platform, *submitted[2:], *small)] == [True, False, False, False]
 
@@ -322,25 +322,25 @@ def test_servers_that_claim_at_once_never_exceed_a_quota(
     controllers = [platform.control(f"s{number}", MemoryExecutor()) for number in range(2)]
     counted = threading.Barrier(len(controllers))
 
-    def has_room(*asked: Any) -> bool:
+    def fits_quotas(*asked: Any) -> bool:
         """Count, and give the other one the time to count the same before anything is claimed."""
-        found = queue_order.has_room(*asked)
+        found = queue_order.fits_quotas(*asked)
         with contextlib.suppress(threading.BrokenBarrierError):
             counted.wait(0.1)
         return found
 
     def claim(number: int) -> None:
         for run in submitted[number::2]:
-            controllers[number].ledger.claim(platform.run(run.id))
+            controllers[number].state_writer.claim(platform.run(run.id))
 
-    monkeypatch.setattr(run_state, "has_room", has_room)
+    monkeypatch.setattr(run_state, "has_room", fits_quotas)
     with database_store.reading() as tx:
         for controller in controllers:
-            controller.ledger.know(tx)
+            controller.state_writer.know(tx)
     with ThreadPoolExecutor(len(controllers)) as pool:
         for done in [pool.submit(claim, number) for number in range(len(controllers))]:
             done.result(SECONDS)
-    assert sum(platform.run(run.id).held_by is not None for run in submitted) == 3
+    assert sum(platform.run(run.id).server_id is not None for run in submitted) == 3
 
 
 @pytest.mark.every_store
@@ -356,20 +356,20 @@ def test_servers_that_look_at_once_give_away_all_that_a_quota_has_and_no_more(
 
     def look(number: int) -> None:
         together.wait(SECONDS)
-        controllers[number].look(set())
+        controllers[number].sync(set())
 
     for _ in range(10):
         with ThreadPoolExecutor(len(controllers)) as pool:
             for done in [pool.submit(look, number) for number in range(len(controllers))]:
                 done.result(SECONDS)
-        going = [run.id for run in submitted if platform.run(run.id).held_by and platform.run(run.id).live]
-        assert len(going) == min(3, sum(platform.run(run.id).live for run in submitted))
+        going = [run.id for run in submitted if platform.run(run.id).server_id and platform.run(run.id).active]
+        assert len(going) == min(3, sum(platform.run(run.id).active for run in submitted))
         pass_by(platform)
         for executor in executors:
             for run_id in going[:1]:
                 if run_id in executor.kept:
                     executor.end(run_id)
         for controller in controllers:
-            controller.look(set(going[:1]))
+            controller.sync(set(going[:1]))
     assert all(sum(on.count("start", run.id) for on in executors) <= 1 for run in submitted)
     assert states(platform, *submitted).count("completed") == 8

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.safes import KeySafe, parse_keys
-from fairlead.controllers.launch_specs import LaunchInputMissing, load_launch_spec, open_secrets
-from fairlead.core import explaining
+from fairlead.adapters.keyrings import AesKeyring, parse_keys
+from fairlead.controllers.launch_specs import LaunchInputMissing, load_launch_spec, load_secret_values
+from fairlead.core import explanations
 from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests.functions import RUN_TOKEN
 from fairlead.model.observations import LaunchSpec
@@ -18,7 +18,7 @@ from tests.contracts.samples import keep, make, make_places
 from tests.making import PYTHON, make_cluster, make_request, plan
 from tests.services.worlds import KEY
 
-SAFE = KeySafe(parse_keys(KEY))
+KEYRING = AesKeyring(parse_keys(KEY))
 HOME = "project/forest"
 
 
@@ -30,12 +30,12 @@ def load(secrets: list[str] | None, *kept: Any) -> LaunchSpec:
     manifests = [job, *([secret] if secrets is not None else [])]
     keep(store, *make_places(), run, make(PlanRecord, "r1", plan={"manifests": manifests}), *kept)
     with store.reading() as tx:
-        return load_launch_spec(tx, SAFE, run)
+        return load_launch_spec(tx, KEYRING, run)
 
 
 def make_secret(name: str, value: bytes) -> SecretRecord:
     """A secret of the project."""
-    sealed = SAFE.seal(value, f"id-{name}")
+    sealed = KEYRING.seal(value, f"id-{name}")
     return make(SecretRecord, f"id-{name}", scope=HOME, name=name, sealed=sealed.content, key_id=sealed.key_id)
 
 
@@ -47,14 +47,14 @@ def test_a_run_that_hands_over_nothing_has_no_token(secrets: list[str] | None) -
 def test_a_run_has_its_own_token_beside_its_secrets() -> None:
     work = load([RUN_TOKEN, "HF_TOKEN"], make_secret("HF_TOKEN", b"hf"))
     assert work.secrets == {"HF_TOKEN": "hf"}
-    assert open_run_token(SAFE, work.run_token) == "r1"
+    assert open_run_token(KEYRING, work.run_token) == "r1"
     assert work.run_token not in repr(work)
 
 
 def test_a_secret_of_the_name_is_not_taken_for_the_token() -> None:
     work = load([RUN_TOKEN], make_secret(RUN_TOKEN, b"mine"))
     assert work.secrets == {}
-    assert open_run_token(SAFE, work.run_token) == "r1"
+    assert open_run_token(KEYRING, work.run_token) == "r1"
 
 
 def test_a_secret_that_is_gone_is_still_missed() -> None:
@@ -65,14 +65,14 @@ def test_a_secret_that_is_gone_is_still_missed() -> None:
 def test_a_later_try_has_a_token_and_objects_of_its_own() -> None:
     store, run_id = MemoryStore(), "0198c0de" * 4
     asked = {"function": PYTHON, "resources": {"mem": "4Gi"}, "secrets": ["HF_TOKEN"]}
-    planned = explaining.to_data(plan(asked, make_cluster(server_url="https://fairlead.example"), run_id=run_id))
+    planned = explanations.to_data(plan(asked, make_cluster(server_url="https://fairlead.example"), run_id=run_id))
     run = make(RunRecord, run_id, scope=HOME, attempt=2, mem_bytes=6 * 2**30)
     kept = PlanRecord(id=run_id, request=make_request(**asked).to_data(), plan=planned)
     keep(store, *make_places(), run, kept, make_secret("HF_TOKEN", b"hf"))
     with store.reading() as tx:
-        work = load_launch_spec(tx, SAFE, run)
+        work = load_launch_spec(tx, KEYRING, run)
     assert (work.run_id, work.name) == (f"{run_id}-2", f"train-{run_id}try2")
-    assert open_run_token(SAFE, work.run_token) == f"{run_id}-2"
+    assert open_run_token(KEYRING, work.run_token) == f"{run_id}-2"
     assert work.secrets == {"HF_TOKEN": "hf"}
     assert read_pod_request(work.manifests).amounts["memory"] == Quantity.parse("6Gi").nanos
-    assert open_secrets(store, SAFE, work.run_id) == ["hf"]  # which its log must not show
+    assert load_secret_values(store, KEYRING, work.run_id) == ["hf"]  # which its log must not show

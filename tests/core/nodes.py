@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Holding, Node, Taint
 from fairlead.model.quantities import NANOS, Quantity
@@ -17,12 +17,12 @@ def make_amounts(**said: str | int) -> dict[str, int]:
     return {NAMES.get(name, name): Quantity.parse(str(amount)).nanos for name, amount in said.items()}
 
 
-def make_ask(
+def make_pod_request(
     *, selector: Mapping[str, str] | None = None, terms: Any = None, tolerations: Any = (), **said: str | int
-) -> Ask:
+) -> PodRequest:
     """What one run asks for; it is one run."""
     nodes = None if terms is None else tuple(terms)
-    return Ask({**make_amounts(**said), PODS: NANOS}, selector or {}, nodes, tuple(tolerations))
+    return PodRequest({**make_amounts(**said), PODS: NANOS}, selector or {}, nodes, tuple(tolerations))
 
 
 def make_holding(name: str | None = "train-a", **said: str | int) -> Holding:

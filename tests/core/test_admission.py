@@ -5,24 +5,24 @@ from typing import Any
 import pytest
 
 from fairlead.core.fitting import admission
-from fairlead.core.fitting.admission import PATIENCE_SECONDS, Verdict, Waiting
+from fairlead.core.fitting.admission import PATIENCE_SECONDS, AdmissionDecision, QueuedRun
 from fairlead.model.nodes import Node
-from tests.core.nodes import make_ask, make_holding, make_node
+from tests.core.nodes import make_holding, make_node, make_pod_request
 
 LONG = PATIENCE_SECONDS + 0.001
 
 
-def wait(name: str, *, waited: float = 0.0, **said: Any) -> Waiting:
+def wait(name: str, *, waited: float = 0.0, **said: Any) -> QueuedRun:
     """A run that has waited for a while."""
-    return Waiting(f"id-{name}", name, make_ask(**said), waited)
+    return QueuedRun(f"id-{name}", name, make_pod_request(**said), waited)
 
 
-def admit(node: Node, *queue: Waiting) -> list[Verdict]:
+def admit(node: Node, *queue: QueuedRun) -> list[AdmissionDecision]:
     """What becomes of those who wait."""
     return list(admission.admit(queue, node))
 
 
-def taken(node: Node, *queue: Waiting) -> list[str]:
+def taken(node: Node, *queue: QueuedRun) -> list[str]:
     """The names of those that are taken, in order."""
     return [verdict.run_id.removeprefix("id-") for verdict in admit(node, *queue) if verdict.admitted]
 
@@ -60,7 +60,7 @@ def test_those_before_a_large_one_are_taken_however_long_it_waited() -> None:
 def test_who_is_held_back_is_told_for_what() -> None:
     node = make_node(make_holding("x", cpu=2))
     _, held = admit(node, wait("large", waited=LONG, cpu=8), wait("b", cpu=1))
-    assert (held.admitted, held.reason) == (False, "HeldBack")
+    assert (held.admitted, held.reason) == (False, "WaitingForTurn")
     assert "waited for longer" in held.message
     assert "large" not in held.message.replace("larger", "")  # it may be a run that its reader does not see
 
@@ -79,8 +79,8 @@ def test_what_never_fits_is_told_so_also_behind_a_large_one() -> None:
 
 
 def test_a_label_that_is_missing_is_told_without_what_others_hold() -> None:
-    labelled = Waiting("id-a", "a", make_ask(selector={"zone": "a"}, cpu=8))
-    (never,) = admit(make_node(make_holding("x", cpu=8)), labelled)
+    labeled = QueuedRun("id-a", "a", make_pod_request(selector={"zone": "a"}, cpu=8))
+    (never,) = admit(make_node(make_holding("x", cpu=8)), labeled)
     assert never.message == "asks for a node with zone=a; box has no such label"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.pod_requests import read_ask
+from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests.attempts import manifests_of, render_attempt
 from fairlead.core.manifests.names import LONGEST_RUN, RUN_LABEL
 from fairlead.model.plans import Manifest
@@ -53,7 +53,7 @@ def test_each_try_is_as_valid_as_the_first(asked: dict[str, Any]) -> None:
     for manifests in (second, later):
         assert check_manifests(list(manifests)) == check_manifests(list(first)) == []
     assert len({*names_of(first), *names_of(second), *names_of(later)}) == 3 * len(first)
-    assert read_ask(second).amounts == read_ask(first).amounts
+    assert read_pod_request(second).amounts == read_pod_request(first).amounts
 
 
 def test_what_requests_no_memory_is_tried_again_as_it_was() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core import attempts, explaining, quotas
+from fairlead.core import attempts, explanations, quotas
 from fairlead.core.attempts import Last, Retry, Terms, Tried, decide_next, execution_of, number_of, run_of
 from fairlead.model.records import PlanRecord, RunRecord
 from tests.contracts.samples import NOW, make
@@ -20,7 +20,7 @@ def keep(asked: dict[str, Any], *objects: Any) -> PlanRecord:
     """What is kept of a run that was asked for."""
     planned = plan(asked, *objects, run_id=RUN)
     assert not planned.violations, planned.violations
-    data = json.loads(json.dumps(explaining.to_data(planned)))
+    data = json.loads(json.dumps(explanations.to_data(planned)))
     return PlanRecord(id=RUN, request=make_request(**asked).to_data(), plan=data)
 
 
@@ -31,7 +31,7 @@ def terms(asked: dict[str, Any], *objects: Any) -> Terms:
 
 def make_run(attempt: int = 1, mem: int = 0, **fields: Any) -> RunRecord:
     """A run at a try, with the memory that it holds."""
-    return make(RunRecord, RUN, attempt=attempt, mem_bytes=mem, held_by="s1", state="running", **fields)
+    return make(RunRecord, RUN, attempt=attempt, mem_bytes=mem, server_id="s1", state="running", **fields)
 
 
 def follow(asked: dict[str, Any], *reasons: str, objects: tuple[Any, ...] = ()) -> list[tuple[int, int]]:
@@ -68,9 +68,9 @@ def test_a_try_is_told_as_such_once_there_are_several() -> None:
     assert attempts.tell(f"{RUN}-3") == f"attempt 3 of run {RUN}"
 
 
-@pytest.mark.parametrize(("attempt", "held_by", "last"), [(1, None, 1), (1, "s1", 1), (3, "s1", 3), (3, None, 2)])
-def test_the_last_try_is_the_one_that_was_given_a_place(attempt: int, held_by: str | None, last: int) -> None:
-    assert attempts.last_of(make(RunRecord, "r1", attempt=attempt, held_by=held_by)) == last
+@pytest.mark.parametrize(("attempt", "server_id", "last"), [(1, None, 1), (1, "s1", 1), (3, "s1", 3), (3, None, 2)])
+def test_the_last_try_is_the_one_that_was_given_a_place(attempt: int, server_id: str | None, last: int) -> None:
+    assert attempts.last_of(make(RunRecord, "r1", attempt=attempt, server_id=server_id)) == last
 
 
 # Retries
@@ -210,6 +210,6 @@ def test_the_last_that_ran_out_of_memory_says_how_much_it_had() -> None:
 
 @pytest.mark.parametrize(("seconds", "paused"), [(-1, True), (0, False), (1, False)])
 def test_a_run_is_paused_until_it_is_due(seconds: int, paused: bool) -> None:
-    run = make(RunRecord, "r1", due_at=NOW)
+    run = make(RunRecord, "r1", retry_at=NOW)
     assert attempts.is_paused(run, NOW + timedelta(seconds=seconds)) is paused
     assert not attempts.is_paused(make(RunRecord, "r1"), NOW)

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from fairlead.core.fitting import capacity
+from fairlead.core.fitting.capacity import MOST_PLACED, LargestBlock, count_additional, gpu_type_of, group_of
+from fairlead.core.fitting.filtering import NodeFilter
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import GpuShare
-from fairlead.core.fitting.capacity import MOST_PLACED, Slot, count_more, name_gpu_type, name_group
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.filtering import Sieve
 from fairlead.model.nodes import Amounts, Device, Node, Port
 from fairlead.model.quantities import NANOS
-from tests.core.nodes import make_amounts, make_ask, make_holding, make_node
+from tests.core.nodes import make_amounts, make_holding, make_node, make_pod_request
 
 EKS, INSTANCE, POOL = "eks.amazonaws.com/nodegroup", "node.kubernetes.io/instance-type", "pool"
 NVIDIA, AMD, INTEL = "nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product"
@@ -28,25 +28,25 @@ def test_a_pool_is_what_its_nodes_have_together_and_the_most_that_one_of_them_ha
         make_node(make_holding(cpu=6, mem="8Gi"), name="a"),
         make_node(make_holding(cpu=1, gpu=2), make_holding(cpu=1), name="b"),
     ]
-    pool = capacity.sum_up(Grid(nodes), "all")
-    assert (pool.name, pool.nodes, pool.closed) == ("all", 2, 0)
+    pool = capacity.total_capacity(NodeTable(nodes), "all")
+    assert (pool.name, pool.nodes, pool.unavailable) == ("all", 2, 0)
     assert pool.capacity == make_amounts(cpu=16, mem="64Gi", disk="200Gi", gpu=4, pods=32)
     assert pool.requested == make_amounts(cpu=8, mem="8Gi", disk=0, gpu=2, pods=3)
     assert pool.free == make_amounts(cpu=8, mem="56Gi", disk="200Gi", gpu=2, pods=29)
-    assert pool.largest["cpu"] == Slot(6 * NANOS, "b")
-    assert pool.largest["nvidia.com/gpu"] == Slot(2 * NANOS, "a")
+    assert pool.largest["cpu"] == LargestBlock(6 * NANOS, "b")
+    assert pool.largest["nvidia.com/gpu"] == LargestBlock(2 * NANOS, "a")
 
 
 def test_resources_come_in_the_order_in_which_people_ask_for_them_and_those_of_which_there_is_none_do_not() -> None:
     more = {"amd.com/gpu": 0, "hugepages-2Mi": 0, "example.com/fpga": NANOS, "nvidia.com/mig-1g.5gb": 7 * NANOS}
     node = having(make_node(), more)
     named = ["cpu", "memory", "ephemeral-storage", "example.com/fpga", "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"]
-    assert list(capacity.sum_up(Grid([node])).capacity) == [*named, "pods"]
-    assert list(capacity.sum_up(Grid([make_node(gpu=0, disk=0)])).capacity)[:3] == named[:3]
+    assert list(capacity.total_capacity(NodeTable([node])).capacity) == [*named, "pods"]
+    assert list(capacity.total_capacity(NodeTable([make_node(gpu=0, disk=0)])).capacity)[:3] == named[:3]
 
 
 def test_what_is_overdrawn_is_less_than_free_and_no_slot() -> None:
-    pool = capacity.sum_up(Grid([make_node(make_holding(cpu=9))]))
+    pool = capacity.total_capacity(NodeTable([make_node(make_holding(cpu=9))]))
     assert (pool.requested["cpu"], pool.free["cpu"]) == (9 * NANOS, -NANOS)
     assert "cpu" not in pool.largest
 
@@ -54,29 +54,29 @@ def test_what_is_overdrawn_is_less_than_free_and_no_slot() -> None:
 def test_what_only_pods_say_that_there_is_is_requested() -> None:
     """The plugin that told of the devices may be gone."""
     held = replace(make_holding(), amounts={"example.com/fpga": NANOS})
-    pool = capacity.sum_up(Grid([make_node(held)]))
+    pool = capacity.total_capacity(NodeTable([make_node(held)]))
     assert (pool.capacity["example.com/fpga"], pool.requested["example.com/fpga"]) == (0, NANOS)
 
 
-@pytest.mark.parametrize("closed", [make_node(cordoned=True), make_node(taints=[NOT_READY])])
-def test_closed_nodes_are_counted_and_have_no_free_slot(closed: Node) -> None:
-    nodes = [having(replace(closed, name="large"), make_amounts(cpu=64)), make_node(name="small", cpu=2)]
-    pool = capacity.sum_up(Grid(nodes))
-    assert (pool.nodes, pool.closed) == (2, 1)
+@pytest.mark.parametrize("unavailable", [make_node(cordoned=True), make_node(taints=[NOT_READY])])
+def test_closed_nodes_are_counted_and_have_no_free_slot(unavailable: Node) -> None:
+    nodes = [having(replace(unavailable, name="large"), make_amounts(cpu=64)), make_node(name="small", cpu=2)]
+    pool = capacity.total_capacity(NodeTable(nodes))
+    assert (pool.nodes, pool.unavailable) == (2, 1)
     assert pool.capacity["cpu"] == 66 * NANOS
-    assert pool.largest["cpu"] == Slot(2 * NANOS, "small")
+    assert pool.largest["cpu"] == LargestBlock(2 * NANOS, "small")
 
 
 @pytest.mark.parametrize(
     "taint", ["dedicated=vision:NoSchedule", "node.kubernetes.io/memory-pressure:PreferNoSchedule"]
 )
 def test_a_node_that_is_for_some_or_is_only_not_preferred_is_open(taint: str) -> None:
-    assert capacity.sum_up(Grid([make_node(taints=[taint])])).closed == 0
+    assert capacity.total_capacity(NodeTable([make_node(taints=[taint])])).unavailable == 0
 
 
 def test_a_cluster_of_closed_nodes_or_of_none_has_no_slot() -> None:
-    assert capacity.sum_up(Grid([make_node(cordoned=True)])).largest == {}
-    empty = capacity.sum_up(Grid())
+    assert capacity.total_capacity(NodeTable([make_node(cordoned=True)])).largest == {}
+    empty = capacity.total_capacity(NodeTable())
     assert (empty.nodes, empty.capacity, empty.largest) == (0, {}, {})
 
 
@@ -94,7 +94,7 @@ def test_a_cluster_of_closed_nodes_or_of_none_has_no_slot() -> None:
     ],
 )
 def test_a_node_is_of_the_group_that_its_maker_says_first(labels: dict[str, str], group: str) -> None:
-    assert name_group(labels) == group
+    assert group_of(labels) == group
 
 
 @pytest.mark.parametrize(
@@ -114,18 +114,18 @@ def test_the_type_of_a_gpu_is_what_labels_say_else_the_resource(
     labels: dict[str, str], resource: str, kind: str
 ) -> None:
     node = replace(make_node(labels=labels), capacity={"cpu": NANOS, resource: NANOS})
-    assert name_gpu_type(node, "maker") == kind
-    assert [pool.name for pool in capacity.sum_up_gpu_types(Grid([node]), "maker")] == [kind]
+    assert gpu_type_of(node, "maker") == kind
+    assert [pool.name for pool in capacity.capacity_by_gpu_type(NodeTable([node]), "maker")] == [kind]
 
 
 def test_nodes_are_grouped_by_name_with_those_of_no_group_first() -> None:
-    labelled = [make_node(name=f"n{number}", labels={POOL: name}) for number, name in enumerate("bab")]
-    pools = capacity.sum_up_groups(Grid([*labelled, make_node(name="other")]))
+    labeled = [make_node(name=f"n{number}", labels={POOL: name}) for number, name in enumerate("bab")]
+    pools = capacity.capacity_by_group(NodeTable([*labeled, make_node(name="other")]))
     assert [(pool.name, pool.nodes) for pool in pools] == [("", 1), ("a", 1), ("b", 2)]
 
 
 def test_where_no_node_is_of_a_group_there_are_none() -> None:
-    assert capacity.sum_up_groups(Grid([make_node()])) == capacity.sum_up_groups(Grid()) == []
+    assert capacity.capacity_by_group(NodeTable([make_node()])) == capacity.capacity_by_group(NodeTable()) == []
 
 
 def test_nodes_of_two_makers_of_gpus_are_told_apart() -> None:
@@ -134,47 +134,53 @@ def test_nodes_of_two_makers_of_gpus_are_told_apart() -> None:
         having(make_node(name="a", gpu=0, labels={AMD: "MI300X"}), {"amd.com/gpu": 8 * NANOS}),
         make_node(name="c", gpu=0),
     ]
-    pools = capacity.sum_up_gpu_types(Grid(nodes))
+    pools = capacity.capacity_by_gpu_type(NodeTable(nodes))
     assert [(pool.name, pool.nodes) for pool in pools] == [("", 1), ("H100", 1), ("MI300X", 1)]
-    assert pools[2].largest["amd.com/gpu"] == Slot(8 * NANOS, "a")
+    assert pools[2].largest["amd.com/gpu"] == LargestBlock(8 * NANOS, "a")
     assert "nvidia.com/gpu" not in pools[2].capacity
 
 
 def test_as_many_more_fit_as_the_scarcest_resource_of_each_node_allows() -> None:
-    grid = Grid([make_node(make_holding(cpu=5), name="a"), make_node(name="b"), make_node(name="c", cordoned=True)])
-    assert count_more(Sieve(make_ask(cpu=2), grid), 100) == (5, False)
-    assert count_more(Sieve(make_ask(cpu=1, gpu=1), grid), 100) == (4, False)
-    assert count_more(Sieve(make_ask(cpu=9), grid), 100) == (0, False)
+    table = NodeTable(
+        [make_node(make_holding(cpu=5), name="a"), make_node(name="b"), make_node(name="c", cordoned=True)]
+    )
+    assert count_additional(NodeFilter(make_pod_request(cpu=2), table), 100) == (5, False)
+    assert count_additional(NodeFilter(make_pod_request(cpu=1, gpu=1), table), 100) == (4, False)
+    assert count_additional(NodeFilter(make_pod_request(cpu=9), table), 100) == (0, False)
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_no_more_are_counted_than_anybody_wants_to_know(most: int) -> None:
-    grid = Grid([make_node(name=name) for name in "abc"])
-    assert count_more(Sieve(make_ask(cpu=1), grid), most) == (most, True)
+    table = NodeTable([make_node(name=name) for name in "abc"])
+    assert count_additional(NodeFilter(make_pod_request(cpu=1), table), most) == (most, True)
 
 
 def test_a_port_of_the_node_is_there_once() -> None:
-    ask = replace(make_ask(cpu=1), ports=(Port("TCP", "0.0.0.0", 80),))
-    grid = Grid(
-        [make_node(name="a"), make_node(replace(make_holding(), ports=ask.ports), name="b"), make_node(name="c")]
+    pod_request = replace(make_pod_request(cpu=1), ports=(Port("TCP", "0.0.0.0", 80),))
+    table = NodeTable(
+        [
+            make_node(name="a"),
+            make_node(replace(make_holding(), ports=pod_request.ports), name="b"),
+            make_node(name="c"),
+        ]
     )
-    assert count_more(Sieve(ask, grid), 100) == (2, False)
+    assert count_additional(NodeFilter(pod_request, table), 100) == (2, False)
 
 
 def test_parts_of_gpus_are_counted_device_by_device() -> None:
     devices = tuple(Device(name, 80_000, 10) for name in ("a", "b"))
     node = replace(make_node(gpu=20), devices=devices)
-    grid = Grid([node, replace(node, name="other")])
-    half = replace(make_ask(gpu=1), share=GpuShare("hami", memory=40_000))
-    most = replace(make_ask(gpu=1), share=GpuShare("hami", memory=50_000))
-    assert count_more(Sieve(half, grid), 100) == (8, False)
-    assert count_more(Sieve(most, grid), 100) == (4, False)
-    assert count_more(Sieve(make_ask(gpu=1), grid), 100) == (4, False)
+    table = NodeTable([node, replace(node, name="other")])
+    half = replace(make_pod_request(gpu=1), gpu_share=GpuShare("hami", memory=40_000))
+    most = replace(make_pod_request(gpu=1), gpu_share=GpuShare("hami", memory=50_000))
+    assert count_additional(NodeFilter(half, table), 100) == (8, False)
+    assert count_additional(NodeFilter(most, table), 100) == (4, False)
+    assert count_additional(NodeFilter(make_pod_request(gpu=1), table), 100) == (4, False)
 
 
 def test_pods_that_keep_away_from_each_other_are_counted_as_they_would_be_placed() -> None:
     term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}}
-    ask = replace(make_ask(cpu=1), labels={"app": "x"}, far=(term,))
+    pod_request = replace(make_pod_request(cpu=1), labels={"app": "x"}, pod_anti_affinity=(term,))
     nodes = [make_node(name=f"n{number:02}", labels={"host": str(number)}) for number in range(MOST_PLACED + 5)]
-    assert count_more(Sieve(ask, Grid(nodes[:3])), 100) == (3, False)
-    assert count_more(Sieve(ask, Grid(nodes)), 100) == (MOST_PLACED, True)
+    assert count_additional(NodeFilter(pod_request, NodeTable(nodes[:3])), 100) == (3, False)
+    assert count_additional(NodeFilter(pod_request, NodeTable(nodes)), 100) == (MOST_PLACED, True)

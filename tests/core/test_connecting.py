@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core import connecting
+from fairlead.core import kubeconfigs
 from fairlead.errors import RequestRejected
 from fairlead.model.connections import Connection
 from tests.kubeconfigs import CERTIFICATE, KEY, SERVER, TOKEN, encode, make_kubeconfig
@@ -15,7 +15,7 @@ CA = {"server": SERVER, "certificate-authority-data": encode(CERTIFICATE)}
 
 
 def parse(document: Any, context: str | None = None) -> Connection:
-    return connecting.connect(connecting.choose(document, context))
+    return kubeconfigs.connect(kubeconfigs.choose(document, context))
 
 
 def test_the_current_context_becomes_a_connection() -> None:
@@ -47,8 +47,8 @@ def test_this_machine_may_be_spoken_to_in_the_open(host: str) -> None:
 
 def test_extensions_and_other_contexts_are_nobodys_business() -> None:
     document = make_kubeconfig(cluster={**CA, "extensions": [{"name": "minikube", "extension": {}}]})
-    chosen = connecting.choose(document)
-    kept = connecting.minify(chosen)
+    chosen = kubeconfigs.choose(document)
+    kept = kubeconfigs.minify(chosen)
     assert "elsewhere" not in json.dumps(kept)
     assert "aws" not in json.dumps(kept)
     assert "extensions" not in json.dumps(kept)
@@ -56,8 +56,8 @@ def test_extensions_and_other_contexts_are_nobodys_business() -> None:
 
 
 def test_what_is_kept_says_the_same_again() -> None:
-    chosen = connecting.choose(make_kubeconfig(), "main")
-    assert connecting.parse_kept(connecting.format_kept(chosen)) == ("main", connecting.connect(chosen))
+    chosen = kubeconfigs.choose(make_kubeconfig(), "main")
+    assert kubeconfigs.parse_kept(kubeconfigs.format_kept(chosen)) == ("main", kubeconfigs.connect(chosen))
 
 
 BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
@@ -243,7 +243,7 @@ BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("parts", "context", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
-def test_what_cannot_be_used_is_told_with_a_way_out(
+def test_what_cannot_be_used_is_told_with_a_suggestion(
     parts: dict[str, Any], context: str | None, expected: list[tuple[str, str]]
 ) -> None:
     with pytest.raises(RequestRejected) as caught:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.planning import plan_run
 from fairlead.model.nodes import Node
 from fairlead.model.plans import Layer, Plan
@@ -18,8 +18,8 @@ COMMANDED = {"name": "train", "command": ["nvidia-smi"]}
 
 def plan_here(nodes: Sequence[Node] | None = None, **asked: Any) -> Plan:
     """The plan of a run on a local cluster."""
-    grid = None if nodes is None else Grid(nodes)
-    return plan_run(make_request(**{"function": PYTHON, **asked}), make_snapshot(LOCAL), RUN_ID, nodes=grid)
+    table = None if nodes is None else NodeTable(nodes)
+    return plan_run(make_request(**{"function": PYTHON, **asked}), make_snapshot(LOCAL), RUN_ID, nodes=table)
 
 
 @pytest.mark.parametrize("asked", [{}, {"function": COMMANDED}, {"replicas": 1, "action": "job"}, {"deadline": 60}])
@@ -191,9 +191,9 @@ def test_what_never_fits_is_refused_with_every_path() -> None:
 
 
 def test_a_type_of_gpu_that_the_node_does_not_have_never_fits() -> None:
-    labelled = make_node(labels={"nvidia.com/gpu.product": "NVIDIA-H200"})
-    assert broken(plan_here([labelled], resources={"gpu": {"devices": 1, "type": "NVIDIA-H200"}})) == []
-    refused = plan_here([labelled], resources={"gpu": {"devices": 1, "type": "NVIDIA-A100"}})
+    labeled = make_node(labels={"nvidia.com/gpu.product": "NVIDIA-H200"})
+    assert broken(plan_here([labeled], resources={"gpu": {"devices": 1, "type": "NVIDIA-H200"}})) == []
+    refused = plan_here([labeled], resources={"gpu": {"devices": 1, "type": "NVIDIA-A100"}})
     (violation,) = refused.violations
     assert violation.rule == "never_fits"
     assert "NVIDIA-A100" in violation.message  # nobody wrote an affinity

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from fairlead.core import explaining
+from fairlead.core import explanations
 from fairlead.model.plans import Violation
 from tests.making import PYTHON, make_compute_resource, make_policy, plan
 
@@ -30,7 +30,7 @@ def find(data: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def test_the_text_says_of_each_value_who_set_it_and_what_it_overrode() -> None:
-    text = explaining.explain(plan(ASKED, RESOURCE, POLICY), "The title")
+    text = explanations.explain(plan(ASKED, RESOURCE, POLICY), "The title")
     assert text.startswith("The title")
     memory = " ".join(lines_about(text, "resources.mem.requests"))
     assert "64Gi" in memory
@@ -44,9 +44,9 @@ def test_the_text_says_of_each_value_who_set_it_and_what_it_overrode() -> None:
     assert '""' in " ".join(lines_about(text, "envs.EMPTY"))
 
 
-def test_the_text_shows_every_setting_and_every_warning_with_its_way_out() -> None:
+def test_the_text_shows_every_setting_and_every_warning_with_its_suggestion() -> None:
     planned = plan(ASKED, RESOURCE, POLICY)
-    text = explaining.explain(planned, "title")
+    text = explanations.explain(planned, "title")
     assert all(setting.path in text for setting in planned.settings)
     assert planned.warnings
     for warning in planned.warnings:
@@ -55,12 +55,12 @@ def test_the_text_shows_every_setting_and_every_warning_with_its_way_out() -> No
 
 
 def test_no_line_of_the_text_ends_in_spaces() -> None:
-    text = explaining.explain(plan(ASKED, RESOURCE, POLICY), "title")
+    text = explanations.explain(plan(ASKED, RESOURCE, POLICY), "title")
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
 def test_what_the_platform_always_sets_stands_apart() -> None:
-    before, _, after = explaining.explain(plan(), "title").partition("et by the platform")
+    before, _, after = explanations.explain(plan(), "title").partition("et by the platform")
     assert "security.run_as_non_root" in after
     assert "security.run_as_non_root" not in before
     assert "function.image" in before
@@ -69,41 +69,41 @@ def test_what_the_platform_always_sets_stands_apart() -> None:
 def test_a_long_value_is_shortened_in_the_text_and_whole_in_json() -> None:
     long = "x" * 500
     planned = plan({"envs": {"LONG": long}})
-    assert long not in explaining.explain(planned, "title")
-    assert find(explaining.to_data(planned), "envs.LONG")["value"] == long
+    assert long not in explanations.explain(planned, "title")
+    assert find(explanations.to_data(planned), "envs.LONG")["value"] == long
 
 
 def test_a_violation_is_what_is_wrong_and_what_to_do() -> None:
-    violation = Violation("resources.gpu", "max", "asks for 9", "set it to 2", where="a.yaml")
-    said, do = explaining.lines_of(violation)
+    violation = Violation("resources.gpu", "max", "asks for 9", "set it to 2", location="a.yaml")
+    said, do = explanations.lines_of(violation)
     assert said == "a.yaml: resources.gpu: asks for 9"
     assert do.endswith("-> set it to 2")
-    assert len(explaining.lines_of(Violation("", "yaml", "is empty"))) == 1
+    assert len(explanations.lines_of(Violation("", "yaml", "is empty"))) == 1
 
 
 def test_the_json_of_a_plan_has_the_shape_that_every_door_shows() -> None:
-    data = explaining.to_data(plan(ASKED, RESOURCE, POLICY))
+    data = explanations.to_data(plan(ASKED, RESOURCE, POLICY))
     assert list(data) == ["settings", "warnings", "violations", "manifests", "fit"]
     memory = find(data, "resources.mem.requests")
     owner = {"layer": "compute_resource", "name": "1xa100", "scope": "department/vision", "revision": 3}
     user = {"layer": "user", "name": None, "scope": None, "revision": None}
-    assert {key: memory[key] for key in ("path", "value", "source", "overrode")} == {
+    assert {key: memory[key] for key in ("path", "value", "source", "overridden")} == {
         "path": "resources.mem.requests",
         "value": "64Gi",
         "source": owner,
-        "overrode": [{"value": "6Gi", "source": user}],
+        "overridden": [{"value": "6Gi", "source": user}],
     }
     [warning] = data["warnings"]
     assert {"path", "message"} <= warning.keys()
-    assert warning["asked"] == {"value": "6Gi", "source": user}
+    assert warning["requested"] == {"value": "6Gi", "source": user}
     assert data["violations"] == []
     assert [manifest["kind"] for manifest in data["manifests"]] == ["Job"]
-    assert {"verdict", "nodes", "reasons", "ways_out"} <= data["fit"].keys()
+    assert {"verdict", "nodes", "reasons", "suggestions"} <= data["fit"].keys()
     assert data["fit"]["verdict"] == "unknown"
 
 
 def test_violations_in_json_say_where_what_and_who() -> None:
-    data = explaining.to_data(plan({"resources": {"gpu": 9}}, make_policy(rules={"resources.gpu": {"max": 2}})))
+    data = explanations.to_data(plan({"resources": {"gpu": 9}}, make_policy(rules={"resources.gpu": {"max": 2}})))
     [violation] = data["violations"]
     assert violation["path"] == "resources.gpu.devices"
     assert violation["rule"] == "max"
@@ -115,7 +115,7 @@ def test_violations_in_json_say_where_what_and_who() -> None:
 
 def test_amounts_shares_and_unlimited_are_text_and_no_value_is_null() -> None:
     policy = make_policy(switches={"gpu_memory_limits": True})
-    asked = {
+    requested = {
         "resources": {
             "cpu": {"requests": "0.5", "limits": "unlimited"},
             "mem": "1024Mi",
@@ -123,7 +123,7 @@ def test_amounts_shares_and_unlimited_are_text_and_no_value_is_null() -> None:
             "gpu": {"memory": {"request": "50%", "limit": "60%"}},
         }
     }
-    data = explaining.to_data(plan(asked, policy))
+    data = explanations.to_data(plan(requested, policy))
     assert find(data, "resources.cpu.requests")["value"] == "500m"
     assert find(data, "resources.cpu.limits")["value"] == "unlimited"
     assert find(data, "resources.mem.requests")["value"] == "1Gi"
@@ -135,9 +135,13 @@ def test_amounts_shares_and_unlimited_are_text_and_no_value_is_null() -> None:
 def test_the_json_of_a_plan_is_json() -> None:
     term = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
-    asked = {"function": PYTHON, "affinity": affinity, "tolerations": [{"operator": "Exists"}], "secrets": ["A"]}
-    for planned in (plan(asked), plan({**asked, "profile": "1xa100"}, RESOURCE, POLICY), plan({"profile": "gone"})):
-        data = explaining.to_data(planned)
+    requested = {"function": PYTHON, "affinity": affinity, "tolerations": [{"operator": "Exists"}], "secrets": ["A"]}
+    for planned in (
+        plan(requested),
+        plan({**requested, "profile": "1xa100"}, RESOURCE, POLICY),
+        plan({"profile": "gone"}),
+    ):
+        data = explanations.to_data(planned)
         assert json.loads(json.dumps(data)) == data
 
 
@@ -148,8 +152,8 @@ def test_combined_values_are_shown_with_everyone_who_said_them() -> None:
 
     planned = plan({"profile": "big", "affinity": needs("a")}, make_compute_resource(affinity=needs("b")))
     path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-    combined = find(explaining.to_data(planned), path)["combined"]
+    combined = find(explanations.to_data(planned), path)["combined"]
     assert [said["source"]["layer"] for said in combined] == ["user", "compute_resource"]
-    text = explaining.explain(planned, "title")
+    text = explanations.explain(planned, "title")
     assert "request" in text
     assert "compute resource big" in text

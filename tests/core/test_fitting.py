@@ -6,24 +6,24 @@ from typing import Any
 import pytest
 
 from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.pod_requests import Ask, read_ask
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.filtering import Sieve
+from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.formatting import show_amount
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
 from fairlead.core.planning import plan_run
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.quantities import NANOS
-from tests.core.nodes import make_amounts, make_ask, make_holding, make_node
+from tests.core.nodes import make_amounts, make_holding, make_node, make_pod_request
 from tests.making import PYTHON, make_cluster, make_request, make_snapshot, plan
 
 
-def reasons(ask: Ask, node: Node) -> list[str]:
+def reasons(pod_request: PodRequest, node: Node) -> list[str]:
     """Why a node does not take a run now."""
-    return [reason.message for reason in evaluation.find_reasons(Sieve(ask, Grid([node])), node)]
+    return [reason.message for reason in evaluation.find_reasons(NodeFilter(pod_request, NodeTable([node])), node)]
 
 
 def test_what_fits_has_no_reason_against_it() -> None:
-    fit = evaluation.judge(make_ask(cpu=8, mem="32Gi", disk="100Gi", gpu=2), Grid([make_node()]))
+    fit = evaluation.evaluate(make_pod_request(cpu=8, mem="32Gi", disk="100Gi", gpu=2), NodeTable([make_node()]))
     assert (fit.verdict, fit.reasons) == ("now", ())
     assert fit.nodes == ({"name": "box", "fits": True, "reasons": []},)
 
@@ -41,13 +41,13 @@ def test_what_fits_has_no_reason_against_it() -> None:
     ],
 )
 def test_what_the_node_does_not_have_never_fits_and_says_the_numbers(asked: dict[str, Any], message: str) -> None:
-    fit = evaluation.judge(make_ask(**asked), Grid([make_node()]))
+    fit = evaluation.evaluate(make_pod_request(**asked), NodeTable([make_node()]))
     assert (fit.verdict, fit.reasons) == ("never", (message,))
 
 
 def test_what_others_hold_fits_later_and_says_who_holds_it() -> None:
     node = make_node(make_holding("train-a", mem="24Gi"), make_holding("train-b", cpu=1))
-    fit = evaluation.judge(make_ask(mem="16Gi"), Grid([node]))
+    fit = evaluation.evaluate(make_pod_request(mem="16Gi"), NodeTable([node]))
     assert fit.verdict == "later"
     assert fit.reasons == ("asks for 16Gi memory; 8Gi of 32Gi are free on box: run train-a holds the rest",)
     assert fit.nodes == ({"name": "box", "fits": False, "reasons": list(fit.reasons)},)
@@ -68,76 +68,78 @@ def test_what_others_hold_fits_later_and_says_who_holds_it() -> None:
 )
 def test_the_holders_are_named_as_far_as_the_reader_may_know(names: list[str | None], told: str) -> None:
     node = make_node(*(make_holding(name, cpu=1) for name in names))
-    (reason,) = reasons(make_ask(cpu=8), node)
+    (reason,) = reasons(make_pod_request(cpu=8), node)
     assert reason.endswith(told)
     assert "None" not in reason
 
 
 def test_a_node_that_is_full_of_runs_says_so() -> None:
     node = make_node(make_holding("a"), make_holding("b"), pods=2)
-    assert reasons(make_ask(), node) == ["box takes 2 runs at once, and no more; it has run a, run b"]
-    assert evaluation.judge(make_ask(), Grid([node])).verdict == "later"
+    assert reasons(make_pod_request(), node) == ["box takes 2 runs at once, and no more; it has run a, run b"]
+    assert evaluation.evaluate(make_pod_request(), NodeTable([node])).verdict == "later"
 
 
 def test_every_reason_is_told_at_once() -> None:
-    ask = make_ask(cpu=9, mem="64Gi", selector={"zone": "a"})
-    found = list(evaluation.find_reasons(Sieve(ask, Grid([make_node()])), make_node()))
+    pod_request = make_pod_request(cpu=9, mem="64Gi", selector={"zone": "a"})
+    found = list(evaluation.find_reasons(NodeFilter(pod_request, NodeTable([make_node()])), make_node()))
     assert [reason.path for reason in found] == ["node_selector.zone", "resources.cpu", "resources.mem"]
 
 
 def test_more_than_is_there_may_be_held_without_negative_numbers() -> None:
     """A setting may give a machine less than its runs hold already."""
-    (reason,) = reasons(make_ask(cpu=4), make_node(make_holding("a", cpu=12)))
+    (reason,) = reasons(make_pod_request(cpu=4), make_node(make_holding("a", cpu=12)))
     assert reason == "asks for 4 CPU; 0 of 8 are free on box: run a holds the rest"
 
 
 def test_who_asks_for_none_is_not_kept_off_by_what_is_overdrawn() -> None:
-    assert reasons(make_ask(cpu=0, gpu=1), make_node(make_holding("a", cpu=12))) == []
+    assert reasons(make_pod_request(cpu=0, gpu=1), make_node(make_holding("a", cpu=12))) == []
 
 
 def test_one_node_that_takes_it_is_enough() -> None:
     small, large = make_node(cpu=1), Node("large", make_amounts(cpu=64, pods=9))
-    fit = evaluation.judge(make_ask(cpu=16), Grid([small, large]))
+    fit = evaluation.evaluate(make_pod_request(cpu=16), NodeTable([small, large]))
     assert (fit.verdict, fit.reasons, [node["fits"] for node in fit.nodes]) == ("now", (), [True, False])
 
 
 def test_where_nodes_may_appear_nothing_is_never() -> None:
-    for nodes in (Grid(), Grid([make_node()]), Grid([make_node(), make_node(name="other")])):
-        assert evaluation.judge(make_ask(cpu=9), nodes).verdict == "never"
-        fit = evaluation.judge(make_ask(cpu=9), nodes, autoscaled=True)
+    for nodes in (NodeTable(), NodeTable([make_node()]), NodeTable([make_node(), make_node(name="other")])):
+        assert evaluation.evaluate(make_pod_request(cpu=9), nodes).verdict == "never"
+        fit = evaluation.evaluate(make_pod_request(cpu=9), nodes, autoscaled=True)
         assert (fit.verdict, bool(fit.reasons)) == ("later", True)
-    assert evaluation.judge(make_ask(cpu=8), Grid([make_node()]), autoscaled=True).verdict == "now"
+    assert evaluation.evaluate(make_pod_request(cpu=8), NodeTable([make_node()]), autoscaled=True).verdict == "now"
 
 
 def test_a_plan_for_a_cluster_that_grows_is_not_refused_for_its_nodes() -> None:
     request = make_request(resources={"cpu": 9})
     for autoscaled, rules in ((False, ["never_fits"]), (True, [])):
         snapshot = make_snapshot(make_cluster(autoscaled=autoscaled))
-        planned = plan_run(request, snapshot, "r7", nodes=Grid([make_node()]))
+        planned = plan_run(request, snapshot, "r7", nodes=NodeTable([make_node()]))
         assert [violation.rule for violation in planned.violations] == rules
 
 
 def test_of_many_nodes_one_sentence_is_told_and_of_each_every_reason() -> None:
-    fit = evaluation.judge(make_ask(cpu=9, gpu=3), Grid([make_node(), make_node(name="other", cpu=4)]))
+    fit = evaluation.evaluate(make_pod_request(cpu=9, gpu=3), NodeTable([make_node(), make_node(name="other", cpu=4)]))
     assert fit.reasons == ("asks for 3 GPUs; the largest of 2 nodes has 2 (box)",)
     assert [len(node["reasons"]) for node in fit.nodes] == [2, 2]
 
 
 def test_without_nodes_nothing_ever_fits() -> None:
-    assert evaluation.judge(make_ask(), Grid()).verdict == "never"
-    (violation,) = evaluation.refuse(make_ask(), Grid())
+    assert evaluation.evaluate(make_pod_request(), NodeTable()).verdict == "never"
+    (violation,) = evaluation.explain_never_fits(make_pod_request(), NodeTable())
     assert (violation.path, violation.rule) == ("", "never_fits")
 
 
 def test_too_many_pods_are_told_to_be_fewer() -> None:
-    (violation,) = evaluation.refuse(replace(make_ask(cpu=5), count=3), Grid([make_node(cpu=8)]))
+    (violation,) = evaluation.explain_never_fits(
+        replace(make_pod_request(cpu=5), count=3), NodeTable([make_node(cpu=8)])
+    )
     assert violation.message == "has 3 pods; if nothing else ran, 1 of them would fit"
     assert (violation.path, violation.hint) == ("replicas", "ask for fewer replicas")
 
 
 def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:
     near, far = make_node(make_holding("a", cpu=8)), make_node(cpu=1, mem="1Gi", gpu=0)
-    found = list(evaluation.refuse(make_ask(cpu=9, mem="2Gi", gpu=1), Grid([far, near])))
+    found = list(evaluation.explain_never_fits(make_pod_request(cpu=9, mem="2Gi", gpu=1), NodeTable([far, near])))
     assert [(item.path, item.rule) for item in found] == [("resources.cpu", "never_fits")]
     assert found[0].message == "asks for 9 CPU; box has 8 in all"
     assert found[0].hint
@@ -158,7 +160,9 @@ def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:
     ],
 )
 def test_a_refusal_stands_at_what_asked_for_it(asked: dict[str, Any], path: str) -> None:
-    assert [item.path for item in evaluation.refuse(make_ask(**asked), Grid([make_node()]))] == [path]
+    assert [
+        item.path for item in evaluation.explain_never_fits(make_pod_request(**asked), NodeTable([make_node()]))
+    ] == [path]
 
 
 @pytest.mark.parametrize(
@@ -182,15 +186,15 @@ def test_amounts_are_shown_as_people_write_them(resource: str, nanos: int, shown
 
 
 def test_an_amount_that_is_too_large_does_not_look_as_if_it_would_fit() -> None:
-    asked = Ask({"memory": (32 * 2**30 + 1) * NANOS})
+    asked = PodRequest({"memory": (32 * 2**30 + 1) * NANOS})
     (reason,) = reasons(asked, make_node())
     assert reason != "asks for 32Gi memory; box has 32Gi in all"
 
 
 def test_a_node_that_could_take_it_empty_could_ever_take_it() -> None:
-    grid = Grid([make_node(make_holding("a", cpu=8))])
-    assert Sieve(make_ask(cpu=8), grid).best
-    assert not Sieve(make_ask(cpu=9), grid).best
+    table = NodeTable([make_node(make_holding("a", cpu=8))])
+    assert NodeFilter(make_pod_request(cpu=8), table).feasible_when_empty
+    assert not NodeFilter(make_pod_request(cpu=9), table).feasible_when_empty
 
 
 def test_what_is_asked_is_read_off_the_pod() -> None:
@@ -203,16 +207,16 @@ def test_what_is_asked_is_read_off_the_pod() -> None:
         }
     }
     asked = {"function": PYTHON, "resources": resources, "node_selector": {"disk": "ssd"}, "affinity": affinity}
-    ask = read_ask(plan(asked, make_cluster(executor="local")).manifests)
+    pod_request = read_pod_request(plan(asked, make_cluster(executor="local")).manifests)
     wanted = make_amounts(cpu="500m", mem="2Gi", disk="1Gi", gpu=1, pods=1) | {"example.com/fpga": NANOS}
-    assert ask.amounts == wanted
-    assert ask.node_selector == {"disk": "ssd"}
-    assert ask.node_terms == ({"matchExpressions": [{"key": "zone", "operator": "Exists"}]},)
+    assert pod_request.amounts == wanted
+    assert pod_request.node_selector == {"disk": "ssd"}
+    assert pod_request.node_terms == ({"matchExpressions": [{"key": "zone", "operator": "Exists"}]},)
 
 
 def test_who_asks_for_nothing_asks_for_one_run() -> None:
-    ask = read_ask(plan({"function": PYTHON}, make_cluster(executor="local")).manifests)
-    assert ask == Ask({"pods": NANOS}, namespace=ask.namespace, labels=ask.labels)
+    pod_request = read_pod_request(plan({"function": PYTHON}, make_cluster(executor="local")).manifests)
+    assert pod_request == PodRequest({"pods": NANOS}, namespace=pod_request.namespace, labels=pod_request.labels)
 
 
 @pytest.mark.parametrize(
@@ -226,18 +230,18 @@ def test_who_asks_for_nothing_asks_for_one_run() -> None:
 )
 def test_what_no_node_lists_is_asked_of_none(sharing: str, memory: str, asked: dict[str, int]) -> None:
     planned = plan({"resources": {"gpu": {"memory": memory}}}, make_cluster(gpu_sharing=sharing))
-    assert read_ask(planned.manifests).amounts == make_amounts(**asked, pods=1)
+    assert read_pod_request(planned.manifests).amounts == make_amounts(**asked, pods=1)
 
 
 def test_of_an_extended_resource_nothing_is_left_out_for_its_name() -> None:
     extended = {"v.example/nic": 1, "v.example/nicmem": 2}
     planned = plan({"resources": {"extended": extended}})
-    assert read_ask(planned.manifests).amounts == make_amounts(**extended, pods=1)
+    assert read_pod_request(planned.manifests).amounts == make_amounts(**extended, pods=1)
 
 
 def test_tolerations_are_read_off_the_pod() -> None:
     planned = plan({"tolerations": [{"key": "team", "operator": "Exists"}]})
-    assert read_ask(planned.manifests).tolerations == ({"key": "team", "operator": "Exists"},)
+    assert read_pod_request(planned.manifests).tolerations == ({"key": "team", "operator": "Exists"},)
 
 
 def test_what_is_held_is_what_is_not_free() -> None:

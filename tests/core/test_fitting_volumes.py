@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from fairlead.core.fitting import volumes
-from fairlead.core.fitting.pod_requests import Ask
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_surroundings, read_volume
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import PodRequest
+from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_scheduling_context, read_volume
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.model.nodes import Claim, Holding, Node, StorageClass, Surroundings, Volume
+from fairlead.model.nodes import Claim, Holding, Node, SchedulingContext, StorageClass, Volume
 from fairlead.model.quantities import Quantity
 
 HOST, ZONE, REGION = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -45,15 +45,15 @@ def find_all(
     ]
     there = {("lab", name): claim for name, claim in claims.items()}
     known = {"local": LOCAL, "now": StorageClass()} if classes is None else classes
-    grid = Grid(nodes, Surroundings({}, there, {disk.name: disk for disk in disks}, known))
-    check = volumes.prepare(Ask({}, namespace="lab", claims=tuple(claims) if mounts is None else mounts), grid)
+    table = NodeTable(nodes, SchedulingContext({}, there, {disk.name: disk for disk in disks}, known))
+    check = volumes.prepare(PodRequest({}, namespace="lab", claims=tuple(claims) if mounts is None else mounts), table)
     assert check is not None
-    return {node.name: found for node in grid if (found := list(check(node)))}
+    return {node.name: found for node in table if (found := list(check(node)))}
 
 
 def test_nothing_is_prepared_where_nothing_is_mounted_or_nobody_has_looked() -> None:
-    assert volumes.prepare(Ask({}), Grid((), Surroundings(claims={}))) is None
-    assert volumes.prepare(Ask({}, claims=("data",)), Grid()) is None
+    assert volumes.prepare(PodRequest({}), NodeTable((), SchedulingContext(claims={}))) is None
+    assert volumes.prepare(PodRequest({}, claims=("data",)), NodeTable()) is None
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_a_claim_that_is_not_ready_keeps_a_pod_off_every_node(claim: Claim | Non
 
 
 def test_a_claim_of_another_namespace_is_not_there() -> None:
-    grid = Grid([Node("node-1", {})], Surroundings({}, {("shop", "data"): BOUND}, {"disk": make_disk()}))
-    check = volumes.prepare(Ask({}, namespace="lab", claims=("data",)), grid)
+    table = NodeTable([Node("node-1", {})], SchedulingContext({}, {("shop", "data"): BOUND}, {"disk": make_disk()}))
+    check = volumes.prepare(PodRequest({}, namespace="lab", claims=("data",)), table)
     assert check is not None
-    assert [reason.cause for reason in check(grid.nodes[0])] == [Cause.CLAIM]
+    assert [reason.cause for reason in check(table.nodes[0])] == [Cause.CLAIM]
 
 
 def test_a_volume_is_reached_from_the_nodes_that_it_says() -> None:
@@ -285,7 +285,9 @@ def test_what_kubernetes_tells_of_storage_is_read() -> None:
     )
     assert read_class(made_by) == StorageClass(True, ({"matchLabelExpressions": []},), makes=False)
     namespace = {"kind": "Namespace", "metadata": {"name": "lab", "labels": {"team": "a"}}}
-    assert read_surroundings([claim, volume, made_by, namespace, {"kind": "Node", "metadata": {}}]) == Surroundings(
+    assert read_scheduling_context(
+        [claim, volume, made_by, namespace, {"kind": "Node", "metadata": {}}]
+    ) == SchedulingContext(
         {"lab": {"team": "a"}},
         {("lab", "data"): read_claim(claim)},
         {"disk": read_volume(volume)},
@@ -304,6 +306,6 @@ def test_a_claim_is_bound_when_the_cluster_says_that_it_is_done() -> None:
 
 
 def test_without_anything_of_storage_nobody_has_looked_unless_that_is_all_there_is() -> None:
-    assert read_surroundings([]).claims is None
-    assert read_surroundings([{"kind": "StorageClass", "metadata": {"name": "fast"}}]).claims == {}
-    assert read_surroundings([], complete=True).claims == {}
+    assert read_scheduling_context([]).claims is None
+    assert read_scheduling_context([{"kind": "StorageClass", "metadata": {"name": "fast"}}]).claims == {}
+    assert read_scheduling_context([], complete=True).claims == {}

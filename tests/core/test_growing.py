@@ -53,7 +53,7 @@ def test_the_most_is_lowered_to_what_is_allowed_and_that_is_told(said: dict[str,
 def test_who_asks_for_no_most_gets_what_is_allowed_without_a_warning() -> None:
     planned = plan({**ASKED, "on_oom": {}}, make_policy(rules={"resources.mem.limits": {"max": "32Gi"}}))
     assert (value(planned, "on_oom.max"), planned.warnings) == ("32Gi", ())
-    assert setting(planned, "on_oom.max").why == "the policy of platform allows no more memory"
+    assert setting(planned, "on_oom.max").reason == "the policy of platform allows no more memory"
 
 
 def test_who_asks_for_less_than_is_allowed_gets_that() -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fairlead.core.idleness import is_idle, is_unused, tell_idle
+from fairlead.core.idle_culling import describe_idle, is_idle, is_unused
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HALF_AN_HOUR = 1800
@@ -29,9 +29,9 @@ def sampled(*cores: float, every_minutes: float = 1.0) -> list[dict[str, object]
     (None, None, False),
 ])  # fmt: skip
 def test_what_nobody_has_used_for_that_long_is_unused(used: float | None, started: float | None, unused: bool) -> None:
-    used_at, started_at = (None if minutes is None else ago(minutes) for minutes in (used, started))
-    assert is_unused(HALF_AN_HOUR, used_at, started_at, NOW) is unused
-    assert is_idle(HALF_AN_HOUR, used_at, started_at, [], NOW) is unused
+    last_used_at, started_at = (None if minutes is None else ago(minutes) for minutes in (used, started))
+    assert is_unused(HALF_AN_HOUR, last_used_at, started_at, NOW) is unused
+    assert is_idle(HALF_AN_HOUR, last_used_at, started_at, [], NOW) is unused
 
 
 @pytest.mark.parametrize(("cores", "idle"), [
@@ -65,4 +65,4 @@ def test_what_is_used_is_never_idle_however_little_it_does() -> None:
 
 @pytest.mark.parametrize(("seconds", "told"), [(1800, "30m"), (5400, "1h30m"), (45, "45s")])
 def test_why_it_was_stopped_is_told(seconds: int, told: str) -> None:
-    assert tell_idle(seconds) == f"nobody used it for {told}"
+    assert describe_idle(seconds) == f"nobody used it for {told}"

@@ -263,7 +263,7 @@ def test_a_plan_can_be_changed_without_changing_the_next_one() -> None:
 
 PROGRAM = """
 import json, sys
-from fairlead.core.explaining import to_data
+from fairlead.core.explanations import to_data
 from tests.making import make_policy, plan, refuse
 from fairlead.model.volumes import Volume
 

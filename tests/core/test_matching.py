@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from fairlead.core.fitting import evaluation, matching
-from fairlead.core.fitting.node_tables import Grid
-from tests.core.nodes import make_ask, make_node
+from fairlead.core.fitting.node_tables import NodeTable
+from tests.core.nodes import make_node, make_pod_request
 
 LABELS = {"zone": "a", "cores": "8", "odd": "1_0", "empty": ""}
 
@@ -18,7 +18,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
 
 def takes(*terms: dict[str, Any]) -> bool:
     """Whether a node with labels suits one of the terms."""
-    return not list(matching.find_mismatches(make_ask(terms=terms), make_node(labels=LABELS)))
+    return not list(matching.find_mismatches(make_pod_request(terms=terms), make_node(labels=LABELS)))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_term_without_anything_in_it_suits_no_node(term: dict[str, Any]) -> No
 
 
 def test_without_terms_at_all_any_node_will_do_and_with_none_of_them_no_node() -> None:
-    assert not list(matching.find_mismatches(make_ask(), make_node()))
+    assert not list(matching.find_mismatches(make_pod_request(), make_node()))
     assert not takes()
 
 
@@ -84,8 +84,8 @@ def test_fields_and_labels_are_told_apart() -> None:
 
 
 def test_each_label_that_is_missing_is_told() -> None:
-    ask = make_ask(selector={"zone": "b", "disk": "ssd", "cores": "8"})
-    found = list(matching.find_mismatches(ask, make_node(labels=LABELS)))
+    pod_request = make_pod_request(selector={"zone": "b", "disk": "ssd", "cores": "8"})
+    found = list(matching.find_mismatches(pod_request, make_node(labels=LABELS)))
     assert [(reason.path, reason.message) for reason in found] == [
         ("node_selector.zone", "asks for a node with zone=b; box has zone=a"),
         ("node_selector.disk", "asks for a node with disk=ssd; box has no such label"),
@@ -93,7 +93,10 @@ def test_each_label_that_is_missing_is_told() -> None:
 
 
 def test_what_another_label_is_needed_for_never_fits() -> None:
-    assert evaluation.judge(make_ask(selector={"zone": "b"}), Grid([make_node(labels=LABELS)])).verdict == "never"
-    affinity = make_ask(terms=[{"matchExpressions": [expression("zone", "In", "b")]}])
-    fit = evaluation.judge(affinity, Grid([make_node(labels=LABELS)]))
+    assert (
+        evaluation.evaluate(make_pod_request(selector={"zone": "b"}), NodeTable([make_node(labels=LABELS)])).verdict
+        == "never"
+    )
+    affinity = make_pod_request(terms=[{"matchExpressions": [expression("zone", "In", "b")]}])
+    fit = evaluation.evaluate(affinity, NodeTable([make_node(labels=LABELS)]))
     assert (fit.verdict, fit.reasons) == ("never", ("asks for a node with zone In b; box has a",))

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.pod_requests import Ask
-from fairlead.core.offers import ask_for
+from fairlead.core.compute_catalog import ask_for
+from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.plans import Violation
 from fairlead.model.policies import Policy
@@ -16,10 +16,10 @@ from tests.making import make_cluster, make_compute_resource, make_policy, make_
 LOCAL = make_cluster(executor="local")
 
 
-def ask(resource: ComputeResource, *more: Cluster | Policy) -> Ask:
+def ask(resource: ComputeResource, *more: Cluster | Policy) -> PodRequest:
     """What it asks for, where it can be used."""
     found = ask_for(resource, make_snapshot(resource, *more))
-    assert isinstance(found, Ask), found
+    assert isinstance(found, PodRequest), found
     return found
 
 

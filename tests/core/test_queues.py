@@ -2,13 +2,13 @@
 
 import pytest
 
-from fairlead.core.telling.queues import tell_standing
+from fairlead.core.descriptions.queues import describe_standing
 from fairlead.model.quantities import NANOS
-from fairlead.model.queues import Party, Share, Standing
+from fairlead.model.queues import Party, QuotaUsage, Standing
 
 GPU, POOL = "nvidia.com/gpu", "ClusterQueue shared"
 ASKS = {GPU: 4 * NANOS, "cpu": 2 * NANOS}
-FULL = (Share(GPU, "large", 8 * NANOS, 6 * NANOS), Share("cpu", "large", 64 * NANOS, 12 * NANOS))
+FULL = (QuotaUsage(GPU, "large", 8 * NANOS, 6 * NANOS), QuotaUsage("cpu", "large", 64 * NANOS, 12 * NANOS))
 
 
 def holds(gpus: int, name: str = "", project: str = "") -> Party:
@@ -18,7 +18,7 @@ def holds(gpus: int, name: str = "", project: str = "") -> Party:
 
 def told(standing: Standing, *projects: str) -> list[str]:
     """What a reader is told who may see the runs of these projects."""
-    return list(tell_standing(standing, projects.__contains__))
+    return list(describe_standing(standing, projects.__contains__))
 
 
 def test_of_what_is_lacking_it_says_how_much_is_taken_and_who_holds_it() -> None:
@@ -66,9 +66,9 @@ def test_its_place_and_what_else_is_known(standing: Standing, line: str) -> None
 
 
 def test_of_several_flavors_each_is_told_where_none_has_enough() -> None:
-    flavors = (Share(GPU, "large", 8 * NANOS, 8 * NANOS), Share(GPU, "small", 4 * NANOS, NANOS))
+    flavors = (QuotaUsage(GPU, "large", 8 * NANOS, 8 * NANOS), QuotaUsage(GPU, "small", 4 * NANOS, NANOS))
     shown = "8 of 8 of flavor large, 1 of 4 of flavor small are taken in ClusterQueue shared"
     lent = "others of cohort all share what is left"
     assert told(Standing(POOL, "all", asks=ASKS, shares=flavors)) == [f"asks for 4 GPUs; {shown}; {lent}"]
-    roomy = (*flavors, Share(GPU, "other", 16 * NANOS, 0))
+    roomy = (*flavors, QuotaUsage(GPU, "other", 16 * NANOS, 0))
     assert told(Standing(POOL, asks=ASKS, shares=roomy)) == []

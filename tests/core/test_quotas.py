@@ -7,7 +7,7 @@ import pytest
 from fairlead.core import quotas
 from fairlead.core.queue_order import Queue, QuotaLimits
 from fairlead.core.quotas import Allowance, Holder, Load
-from fairlead.core.trees import Tree
+from fairlead.core.scope_tree import Tree
 from fairlead.model.plans import Fit
 from fairlead.model.policies import Quota
 from fairlead.model.queries import Condition
@@ -157,7 +157,7 @@ def test_what_is_kept_with_a_run_has_no_number_that_changes_by_the_second(
 ) -> None:
     for used in (Load(8, 0, 0, 2), Load(99, 0, 0, 99)):
         (short,) = quotas.find_short(asked, [make_allowance(used, holders=HELD, **said)])
-        assert short.tell_turn() == told
+        assert short.describe_turn() == told
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def let_in(line: Queue, bounds: QuotaLimits, *asked: tuple[str, Load]) -> list[i
     for number, (scope, load) in enumerate(asked):
         path = bounds.on(scope)
         if lacking := line.find_short(load, path):
-            line.set_aside(load, path, lacking)
+            line.reserve_for_waiting(load, path, lacking)
         else:
             line.take(load, path)
             found.append(number)

@@ -124,7 +124,7 @@ def test_a_limit_without_a_request_makes_the_request_equal_to_it() -> None:
     amounts = {"cpu": "3", "memory": "1Gi", "ephemeral-storage": "5Gi"}
     assert container(planned)["resources"] == {"requests": amounts, "limits": amounts}
     assert str(setting(planned, "resources.cpu.requests").source) == "request"
-    assert "limit" in str(setting(planned, "resources.cpu.requests").why)
+    assert "limit" in str(setting(planned, "resources.cpu.requests").reason)
 
 
 def test_a_request_that_follows_from_a_limit_is_checked_like_any_other() -> None:

@@ -259,7 +259,7 @@ def test_a_type_is_told_as_each_cluster_knows_it() -> None:
             "note",
             "On cluster west: GPUs of type A100 are A100-40GB or A100-80GB: only on nodes that have one of these.",
         ),
-        ("note", "On cluster east: only on nodes labelled nvidia.com/gpu.product=A100."),
+        ("note", "On cluster east: only on nodes labeled nvidia.com/gpu.product=A100."),
     ]
 
 

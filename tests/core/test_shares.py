@@ -5,8 +5,8 @@ import json
 import pytest
 
 from fairlead.core.fitting import gpu_sharing
-from fairlead.model.nodes import Device, Share
-from tests.core.test_sharing import make_kai_node, make_share_ask, make_sharer, tell
+from fairlead.model.nodes import Device, GpuAllocation
+from tests.core.test_sharing import make_kai_node, make_share_request, make_sharer, tell
 
 REGISTER = "hami.io/node-nvidia-register"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
@@ -80,31 +80,31 @@ def test_a_device_that_is_cordoned_counts_as_one_that_is_not_well() -> None:
     ("annotations", "labels", "shares"),
     [
         ({}, {}, ()),
-        ({ALLOCATED: f"{FIRST},NVIDIA,3000,0:;"}, {}, (Share(FIRST, 3000),)),
+        ({ALLOCATED: f"{FIRST},NVIDIA,3000,0:;"}, {}, (GpuAllocation(FIRST, 3000),)),
         (
             {ALLOCATED: f"{FIRST},NVIDIA,3000,0:;{FIRST},NVIDIA,5000,30:;"},  # two containers
             {},
-            (Share(FIRST, 3000), Share(FIRST, 5000)),
+            (GpuAllocation(FIRST, 3000), GpuAllocation(FIRST, 5000)),
         ),
         (
             {ALLOCATED: f"{FIRST},NVIDIA,32768,100:{SECOND},NVIDIA,32768,100:;"},  # two whole GPUs
             {},
-            (Share(FIRST, 32768), Share(SECOND, 32768)),
+            (GpuAllocation(FIRST, 32768), GpuAllocation(SECOND, 32768)),
         ),
-        ({ALLOCATED: f";{FIRST},NVIDIA,3000,0:;;"}, {}, (Share(FIRST, 3000),)),  # containers without a GPU
-        ({ALLOCATED: f"{FIRST}[2-1],NVIDIA,10240,28:;"}, {}, (Share(FIRST, 10240),)),  # a MIG slice of it
+        ({ALLOCATED: f";{FIRST},NVIDIA,3000,0:;;"}, {}, (GpuAllocation(FIRST, 3000),)),  # containers without a GPU
+        ({ALLOCATED: f"{FIRST}[2-1],NVIDIA,10240,28:;"}, {}, (GpuAllocation(FIRST, 10240),)),  # a MIG slice of it
         ({ALLOCATED: ";"}, {}, ()),
         ({ALLOCATED: f"{FIRST},NVIDIA;"}, {}, ()),
         ({ALLOCATED: f"{FIRST},NVIDIA,much,0:;"}, {}, ()),
         ({ALLOCATED: f"{FIRST},NVIDIA,-3000,0:;"}, {}, ()),
-        ({"gpu-fraction": "0.5"}, {"runai-gpu-group": GROUP}, (Share(GROUP, percent=50),)),
-        ({"gpu-fraction": "0.28"}, {"runai-gpu-group": GROUP}, (Share(GROUP, percent=28),)),
-        ({"gpu-fraction": "0.125"}, {"runai-gpu-group": GROUP}, (Share(GROUP, percent=13),)),
-        ({"gpu-memory": "2000"}, {"runai-gpu-group": GROUP}, (Share(GROUP, 2000),)),
+        ({"gpu-fraction": "0.5"}, {"runai-gpu-group": GROUP}, (GpuAllocation(GROUP, percent=50),)),
+        ({"gpu-fraction": "0.28"}, {"runai-gpu-group": GROUP}, (GpuAllocation(GROUP, percent=28),)),
+        ({"gpu-fraction": "0.125"}, {"runai-gpu-group": GROUP}, (GpuAllocation(GROUP, percent=13),)),
+        ({"gpu-memory": "2000"}, {"runai-gpu-group": GROUP}, (GpuAllocation(GROUP, 2000),)),
         (
             {"gpu-memory": "2000", "gpu-fraction-num-devices": "2"},
             {f"runai-gpu-group/{GROUP}": GROUP, f"runai-gpu-group/{OTHER}": OTHER},
-            (Share(GROUP, 2000), Share(OTHER, 2000)),
+            (GpuAllocation(GROUP, 2000), GpuAllocation(OTHER, 2000)),
         ),
         (
             {
@@ -112,9 +112,13 @@ def test_a_device_that_is_cordoned_counts_as_one_that_is_not_well() -> None:
                 "nvidia.com/container.main.gpu-memory.limit": "9Gi",
             },
             {"runai-gpu-group": GROUP},
-            (Share(GROUP, 8192),),
+            (GpuAllocation(GROUP, 8192),),
         ),
-        ({"nvidia.com/container.main.gpu-memory.limit": "9Gi"}, {"runai-gpu-group": GROUP}, (Share(GROUP, 9216),)),
+        (
+            {"nvidia.com/container.main.gpu-memory.limit": "9Gi"},
+            {"runai-gpu-group": GROUP},
+            (GpuAllocation(GROUP, 9216),),
+        ),
         ({"gpu-fraction": "0.5"}, {}, ()),  # not placed yet
         ({}, {"runai-gpu-group": GROUP}, ()),  # the pod that holds the GPU for the others
         ({"gpu-fraction": "half"}, {"runai-gpu-group": GROUP}, ()),
@@ -125,13 +129,13 @@ def test_a_device_that_is_cordoned_counts_as_one_that_is_not_well() -> None:
     ],
 )
 def test_what_a_pod_was_given_is_read_off_its_annotations_and_labels(
-    annotations: dict[str, str], labels: dict[str, str], shares: tuple[Share, ...]
+    annotations: dict[str, str], labels: dict[str, str], gpu_allocations: tuple[GpuAllocation, ...]
 ) -> None:
-    assert gpu_sharing.read_shares(annotations, labels) == shares
+    assert gpu_sharing.read_gpu_allocations(annotations, labels) == gpu_allocations
 
 
 def test_however_many_gpus_nobody_has_one_is_enough_to_look_at() -> None:
-    node = make_kai_node(make_sharer(Share("group", memory=40960)), gpu=10**15)
-    ask = make_share_ask("kai", percent=50)
-    assert tell(ask, node) == ""
-    assert gpu_sharing.deal(ask, node) == (Share("new-1", 20480),)
+    node = make_kai_node(make_sharer(GpuAllocation("group", memory=40960)), gpu=10**15)
+    pod_request = make_share_request("kai", percent=50)
+    assert tell(pod_request, node) == ""
+    assert gpu_sharing.allocate(pod_request, node) == (GpuAllocation("new-1", 20480),)

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from fairlead.core.fitting import gpu_sharing
-from fairlead.core.fitting.pod_requests import Ask, GpuShare
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import GpuShare, PodRequest
 from fairlead.core.fitting.reading_nodes import read_cluster
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.model.nodes import Device, Holding, Node, Share
+from fairlead.model.nodes import Device, GpuAllocation, Holding, Node
 from fairlead.model.quantities import NANOS
-from tests.core.nodes import make_ask, make_holding, make_node
+from tests.core.nodes import make_holding, make_node, make_pod_request
 
 REGISTER = "hami.io/node-nvidia-register"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
@@ -22,15 +22,15 @@ V100 = "NVIDIA-Tesla V100-PCIE-32GB"
 GROUP = "cfbcb444-7a0a-4ab4-a5f9-68af822798b0"
 
 
-def make_share_ask(by: str, *, memory: int = 0, percent: int = 0) -> Ask:
+def make_share_request(by: str, *, memory: int = 0, percent: int = 0) -> PodRequest:
     """A part of one GPU, as a run asks HAMi or KAI for it."""
-    ask = make_ask(gpu=1) if by == "hami" else make_ask()
-    return replace(ask, share=GpuShare(by, memory, percent))
+    pod_request = make_pod_request(gpu=1) if by == "hami" else make_pod_request()
+    return replace(pod_request, gpu_share=GpuShare(by, memory, percent))
 
 
-def make_sharer(*shares: Share, name: str = "train-a", leaving: bool = False, gpu: int = 0) -> Holding:
+def make_sharer(*gpu_allocations: GpuAllocation, name: str = "train-a", leaving: bool = False, gpu: int = 0) -> Holding:
     """A pod that was given parts of GPUs."""
-    return replace(make_holding(name, gpu=gpu), shares=shares, leaving=leaving)
+    return replace(make_holding(name, gpu=gpu), gpu_allocations=gpu_allocations, leaving=leaving)
 
 
 def make_hami_node(*holdings: Holding, devices: tuple[Device, ...] = ()) -> Node:
@@ -55,20 +55,20 @@ def make_reservation(group: str = GROUP) -> Holding:
     return replace(held, namespace="kai-resource-reservation", labels={"runai-gpu-group": group})
 
 
-def check(ask: Ask, node: Node) -> list[Reason]:
+def check(pod_request: PodRequest, node: Node) -> list[Reason]:
     """Every reason that the parts of GPUs give why the node does not take it."""
-    asked = gpu_sharing.prepare(ask, Grid([node]))
+    asked = gpu_sharing.prepare(pod_request, NodeTable([node]))
     return [] if asked is None else list(asked(node))
 
 
-def tell(ask: Ask, node: Node) -> str:
+def tell(pod_request: PodRequest, node: Node) -> str:
     """The only reason, in words; empty where it fits."""
-    return "; also ".join(reason.message for reason in check(ask, node))
+    return "; also ".join(reason.message for reason in check(pod_request, node))
 
 
 def test_nothing_is_looked_at_where_no_part_of_a_gpu_is_asked_for() -> None:
-    assert gpu_sharing.prepare(make_ask(cpu=1), Grid([make_hami_node(), make_kai_node()])) is None
-    assert gpu_sharing.prepare(make_ask(gpu=1), Grid([make_kai_node()])) is None
+    assert gpu_sharing.prepare(make_pod_request(cpu=1), NodeTable([make_hami_node(), make_kai_node()])) is None
+    assert gpu_sharing.prepare(make_pod_request(gpu=1), NodeTable([make_kai_node()])) is None
 
 
 @pytest.mark.parametrize(
@@ -76,67 +76,73 @@ def test_nothing_is_looked_at_where_no_part_of_a_gpu_is_asked_for() -> None:
     [
         ({"memory": 10240}, [], True),
         ({"memory": 32768}, [], True),
-        ({"memory": 32768}, [Share(FIRST, 1), Share(SECOND, 1)], False),
-        ({"memory": 10240}, [Share(FIRST, 22528), Share(SECOND, 22528)], True),
-        ({"memory": 10240}, [Share(FIRST, 22529), Share(SECOND, 32768)], False),
-        ({"memory": 10240}, [Share(FIRST, 32768)], True),  # the other one is free
-        ({"percent": 50}, [Share(FIRST, 16384), Share(SECOND, 16384)], True),
-        ({"percent": 50}, [Share(FIRST, 16385), Share(SECOND, 16385)], False),
-        ({"percent": 33}, [Share(FIRST, 21955), Share(SECOND, 32768)], True),  # 10813.44 MiB, rounded down
-        ({"percent": 33}, [Share(FIRST, 21956), Share(SECOND, 32768)], False),
-        ({"percent": 100}, [Share(FIRST, 1)], True),
-        ({"percent": 100}, [Share(FIRST, 1), Share(SECOND, 1)], False),
+        ({"memory": 32768}, [GpuAllocation(FIRST, 1), GpuAllocation(SECOND, 1)], False),
+        ({"memory": 10240}, [GpuAllocation(FIRST, 22528), GpuAllocation(SECOND, 22528)], True),
+        ({"memory": 10240}, [GpuAllocation(FIRST, 22529), GpuAllocation(SECOND, 32768)], False),
+        ({"memory": 10240}, [GpuAllocation(FIRST, 32768)], True),  # the other one is free
+        ({"percent": 50}, [GpuAllocation(FIRST, 16384), GpuAllocation(SECOND, 16384)], True),
+        ({"percent": 50}, [GpuAllocation(FIRST, 16385), GpuAllocation(SECOND, 16385)], False),
+        (
+            {"percent": 33},
+            [GpuAllocation(FIRST, 21955), GpuAllocation(SECOND, 32768)],
+            True,
+        ),  # 10813.44 MiB, rounded down
+        ({"percent": 33}, [GpuAllocation(FIRST, 21956), GpuAllocation(SECOND, 32768)], False),
+        ({"percent": 100}, [GpuAllocation(FIRST, 1)], True),
+        ({"percent": 100}, [GpuAllocation(FIRST, 1), GpuAllocation(SECOND, 1)], False),
     ],
 )
 def test_a_part_fits_where_one_device_has_as_much_memory_free(
-    asked: dict[str, int], taken: list[Share], fits: bool
+    asked: dict[str, int], taken: list[GpuAllocation], fits: bool
 ) -> None:
-    ask = make_share_ask("hami", **asked)
-    reasons = check(ask, make_hami_node(make_sharer(*taken)))
+    pod_request = make_share_request("hami", **asked)
+    reasons = check(pod_request, make_hami_node(make_sharer(*taken)))
     assert [reason.lasts for reason in reasons] == ([] if fits else [False])
 
 
 def test_two_halves_of_two_devices_are_not_one_whole() -> None:
-    node = make_hami_node(make_sharer(Share(FIRST, 26624), Share(SECOND, 26624)))
-    assert tell(make_share_ask("hami", memory=10240), node) == (
+    node = make_hami_node(make_sharer(GpuAllocation(FIRST, 26624), GpuAllocation(SECOND, 26624)))
+    assert tell(make_share_request("hami", memory=10240), node) == (
         "asks for 10Gi of a GPU's memory; on node-3 at most 6Gi of one GPU are free"
     )
 
 
 def test_devices_without_any_memory_left_are_told_as_such() -> None:
-    node = make_hami_node(make_sharer(Share(FIRST, 32768), Share(SECOND, 32768)))
-    assert tell(make_share_ask("hami", percent=5), node) == (
+    node = make_hami_node(make_sharer(GpuAllocation(FIRST, 32768), GpuAllocation(SECOND, 32768)))
+    assert tell(make_share_request("hami", percent=5), node) == (
         "asks for 5% of a GPU's memory; on node-3 nothing of any GPU is free"
     )
 
 
 def test_a_percent_is_of_the_device_that_it_would_be_on() -> None:
     devices = (Device(FIRST, 16384, 10), Device(SECOND, 81920, 10))
-    node = make_hami_node(make_sharer(Share(FIRST, 9000), Share(SECOND, 50000)), devices=devices)
-    assert tell(make_share_ask("hami", percent=50), node) == (
+    node = make_hami_node(make_sharer(GpuAllocation(FIRST, 9000), GpuAllocation(SECOND, 50000)), devices=devices)
+    assert tell(make_share_request("hami", percent=50), node) == (
         "asks for 50% of a GPU's memory; on node-3 at most 45% of one GPU are free"
     )
-    assert tell(make_share_ask("hami", percent=45), node) == ""
+    assert tell(make_share_request("hami", percent=45), node) == ""
 
 
 def test_a_device_takes_only_so_many_pods() -> None:
     devices = (Device(FIRST, 32768, 2),)
-    first, second = make_sharer(Share(FIRST, 1024)), make_sharer(Share(FIRST, 1024), name="train-b")
-    ask = make_share_ask("hami", memory=1024)
-    assert tell(ask, make_hami_node(first, devices=devices)) == ""
-    assert tell(ask, make_hami_node(first, second, devices=devices)) == (
+    first, second = make_sharer(GpuAllocation(FIRST, 1024)), make_sharer(GpuAllocation(FIRST, 1024), name="train-b")
+    pod_request = make_share_request("hami", memory=1024)
+    assert tell(pod_request, make_hami_node(first, devices=devices)) == ""
+    assert tell(pod_request, make_hami_node(first, second, devices=devices)) == (
         "asks for 1Gi of a GPU's memory; no GPU of node-3 takes another pod: 1 is full of pods"
     )
 
 
 def test_each_container_of_a_pod_has_a_place_of_its_own_on_a_device() -> None:
-    node = make_hami_node(make_sharer(Share(FIRST, 1024), Share(FIRST, 1024)), devices=(Device(FIRST, 32768, 2),))
-    assert tell(make_share_ask("hami", memory=1024), node).endswith("1 is full of pods")
+    node = make_hami_node(
+        make_sharer(GpuAllocation(FIRST, 1024), GpuAllocation(FIRST, 1024)), devices=(Device(FIRST, 32768, 2),)
+    )
+    assert tell(make_share_request("hami", memory=1024), node).endswith("1 is full of pods")
 
 
 def test_a_device_that_is_not_well_takes_nothing_but_may_recover() -> None:
     devices = (Device(FIRST, 32768, 10, healthy=False), Device(SECOND, 16384, 10, healthy=False))
-    (reason,) = check(make_share_ask("hami", memory=20480), make_hami_node(devices=devices))
+    (reason,) = check(make_share_request("hami", memory=20480), make_hami_node(devices=devices))
     assert reason == (
         Cause.SHARE,
         "resources.gpu.memory",
@@ -154,20 +160,20 @@ def test_a_device_that_is_not_well_takes_nothing_but_may_recover() -> None:
             "asks for 40Gi of a GPU's memory; node-3 deals out no parts of GPUs",
         ),
         (
-            make_hami_node(make_sharer(Share(FIRST, 32768))),
+            make_hami_node(make_sharer(GpuAllocation(FIRST, 32768))),
             "asks for 40Gi of a GPU's memory; the largest GPU of node-3 has 32Gi",
         ),
     ],
     ids=["no register", "too small"],
 )
 def test_what_an_empty_node_would_not_take_either_lasts(node: Node, message: str) -> None:
-    (reason,) = check(make_share_ask("hami", memory=40960), node)
+    (reason,) = check(make_share_request("hami", memory=40960), node)
     assert (reason.message, reason.lasts) == (message, True)
 
 
 def test_amounts_that_would_look_the_same_are_told_to_the_last_mebibyte() -> None:
     node = make_hami_node(devices=(Device(FIRST, 32767, 10),))
-    assert tell(make_share_ask("hami", memory=32768), node) == (
+    assert tell(make_share_request("hami", memory=32768), node) == (
         "asks for 32768Mi of a GPU's memory; the largest GPU of node-3 has 32767Mi"
     )
 
@@ -177,17 +183,21 @@ def test_amounts_that_would_look_the_same_are_told_to_the_last_mebibyte() -> Non
     [
         (1, [], ""),
         (2, [], ""),
-        (1, [Share(FIRST, 1024)], ""),
-        (2, [Share(FIRST, 1024)], "asks for 2 whole GPUs; 1 of 2 on node-3 is unused"),
-        (1, [Share(FIRST, 1024), Share(SECOND, 32768)], "asks for 1 whole GPU; none of 2 on node-3 is unused"),
+        (1, [GpuAllocation(FIRST, 1024)], ""),
+        (2, [GpuAllocation(FIRST, 1024)], "asks for 2 whole GPUs; 1 of 2 on node-3 is unused"),
+        (
+            1,
+            [GpuAllocation(FIRST, 1024), GpuAllocation(SECOND, 32768)],
+            "asks for 1 whole GPU; none of 2 on node-3 is unused",
+        ),
     ],
 )
-def test_a_whole_gpu_of_hami_is_one_with_nothing_on_it(count: int, taken: list[Share], message: str) -> None:
-    assert tell(make_ask(gpu=count), make_hami_node(make_sharer(*taken))) == message
+def test_a_whole_gpu_of_hami_is_one_with_nothing_on_it(count: int, taken: list[GpuAllocation], message: str) -> None:
+    assert tell(make_pod_request(gpu=count), make_hami_node(make_sharer(*taken))) == message
 
 
 def test_more_whole_gpus_than_there_are_devices_never_fit_though_as_many_pods_may_share_them() -> None:
-    (reason,) = check(make_ask(gpu=3), make_hami_node())
+    (reason,) = check(make_pod_request(gpu=3), make_hami_node())
     assert (reason.path, reason.message, reason.lasts) == (
         "resources.gpu",
         "asks for 3 whole GPUs; node-3 has 2",
@@ -197,7 +207,7 @@ def test_more_whole_gpus_than_there_are_devices_never_fit_though_as_many_pods_ma
 
 def test_whole_gpus_of_a_node_that_shares_none_are_not_looked_at() -> None:
     plain, shared = make_node(name="plain", gpu=4), make_hami_node()
-    asked = gpu_sharing.prepare(make_ask(gpu=4), Grid([plain, shared]))
+    asked = gpu_sharing.prepare(make_pod_request(gpu=4), NodeTable([plain, shared]))
     assert asked is not None
     assert list(asked(plain)) == []
     assert [reason.lasts for reason in asked(shared)] == [True]
@@ -206,74 +216,80 @@ def test_whole_gpus_of_a_node_that_shares_none_are_not_looked_at() -> None:
 @pytest.mark.parametrize(
     ("asked", "taken", "fits"),
     [
-        ({"percent": 50}, [Share(GROUP, percent=50)], True),
-        ({"percent": 51}, [Share(GROUP, percent=50)], False),
-        ({"percent": 50}, [Share(GROUP, percent=30), Share(GROUP, percent=30)], False),
-        ({"memory": 20480}, [Share(GROUP, percent=50)], True),
-        ({"memory": 20481}, [Share(GROUP, percent=50)], False),
-        ({"percent": 50}, [Share(GROUP, 20480)], True),
-        ({"percent": 50}, [Share(GROUP, 20481)], False),
-        ({"memory": 10240}, [Share(GROUP, 10240), Share(GROUP, 10240), Share(GROUP, 10240)], True),
+        ({"percent": 50}, [GpuAllocation(GROUP, percent=50)], True),
+        ({"percent": 51}, [GpuAllocation(GROUP, percent=50)], False),
+        ({"percent": 50}, [GpuAllocation(GROUP, percent=30), GpuAllocation(GROUP, percent=30)], False),
+        ({"memory": 20480}, [GpuAllocation(GROUP, percent=50)], True),
+        ({"memory": 20481}, [GpuAllocation(GROUP, percent=50)], False),
+        ({"percent": 50}, [GpuAllocation(GROUP, 20480)], True),
+        ({"percent": 50}, [GpuAllocation(GROUP, 20481)], False),
+        (
+            {"memory": 10240},
+            [GpuAllocation(GROUP, 10240), GpuAllocation(GROUP, 10240), GpuAllocation(GROUP, 10240)],
+            True,
+        ),
     ],
 )
-def test_a_part_fits_where_a_group_has_room_by_memory(asked: dict[str, int], taken: list[Share], fits: bool) -> None:
+def test_a_part_fits_where_a_group_has_room_by_memory(
+    asked: dict[str, int], taken: list[GpuAllocation], fits: bool
+) -> None:
     sharers = [make_sharer(share, name=f"train-{at}") for at, share in enumerate(taken)]
-    reasons = check(make_share_ask("kai", **asked), make_kai_node(make_reservation(), *sharers))
+    reasons = check(make_share_request("kai", **asked), make_kai_node(make_reservation(), *sharers))
     assert [reason.lasts for reason in reasons] == ([] if fits else [False])
 
 
 def test_fractions_are_rounded_down_as_kai_does_it() -> None:
     labels = {"nvidia.com/gpu.memory": "100"}
-    held = make_reservation(), make_sharer(Share(GROUP, 72))
+    held = make_reservation(), make_sharer(GpuAllocation(GROUP, 72))
     # 0.29 of 100 is 28.999... to a computer, so that 28 are enough.
-    assert tell(make_share_ask("kai", percent=29), make_kai_node(*held, labels=labels)) == ""
-    assert tell(make_share_ask("kai", percent=30), make_kai_node(*held, labels=labels)) != ""
+    assert tell(make_share_request("kai", percent=29), make_kai_node(*held, labels=labels)) == ""
+    assert tell(make_share_request("kai", percent=30), make_kai_node(*held, labels=labels)) != ""
 
 
 def test_a_part_fits_on_a_gpu_that_nobody_has() -> None:
-    held = make_reservation(), make_sharer(Share(GROUP, percent=90))
-    ask = make_share_ask("kai", percent=50)
-    assert tell(ask, make_kai_node(*held, gpu=2)) == ""
-    assert tell(ask, make_kai_node(*held, gpu=1)) == (
+    held = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=90))
+    pod_request = make_share_request("kai", percent=50)
+    assert tell(pod_request, make_kai_node(*held, gpu=2)) == ""
+    assert tell(pod_request, make_kai_node(*held, gpu=1)) == (
         "asks for 50% of a GPU's memory; on node-3 at most 10% of one GPU are free"
     )
-    assert tell(ask, make_kai_node(*held, make_holding("whole", gpu=1), gpu=2)) != ""
+    assert tell(pod_request, make_kai_node(*held, make_holding("whole", gpu=1), gpu=2)) != ""
 
 
 def test_nothing_is_free_where_whole_gpus_are_taken() -> None:
     node = make_kai_node(make_holding("whole", gpu=2), gpu=2)
-    assert tell(make_share_ask("kai", memory=1024), node) == (
+    assert tell(make_share_request("kai", memory=1024), node) == (
         "asks for 1Gi of a GPU's memory; on node-3 nothing of any GPU is free"
     )
 
 
 def test_a_gpu_that_is_held_for_a_group_without_pods_is_not_free() -> None:
-    assert tell(make_share_ask("kai", percent=10), make_kai_node(make_reservation())) != ""
+    assert tell(make_share_request("kai", percent=10), make_kai_node(make_reservation())) != ""
 
 
 def test_a_group_takes_a_gpu_though_nobody_sees_the_pod_that_holds_it() -> None:
-    sharer = replace(make_sharer(Share(GROUP, percent=80)), labels={"runai-gpu-group": GROUP})
-    ask = make_share_ask("kai", percent=50)
-    assert tell(ask, make_kai_node(sharer, gpu=1)) != ""
-    assert tell(ask, make_kai_node(sharer, gpu=2)) == ""
+    sharer = replace(make_sharer(GpuAllocation(GROUP, percent=80)), labels={"runai-gpu-group": GROUP})
+    pod_request = make_share_request("kai", percent=50)
+    assert tell(pod_request, make_kai_node(sharer, gpu=1)) != ""
+    assert tell(pod_request, make_kai_node(sharer, gpu=2)) == ""
 
 
 def test_nobody_joins_a_group_that_all_others_leave() -> None:
-    leaving = make_sharer(Share(GROUP, percent=20), leaving=True)
-    ask = make_share_ask("kai", percent=50)
-    assert tell(ask, make_kai_node(make_reservation(), leaving)) != ""
-    staying = make_sharer(Share(GROUP, percent=20), name="train-b")
-    assert tell(ask, make_kai_node(make_reservation(), leaving, staying)) == ""
+    leaving = make_sharer(GpuAllocation(GROUP, percent=20), leaving=True)
+    pod_request = make_share_request("kai", percent=50)
+    assert tell(pod_request, make_kai_node(make_reservation(), leaving)) != ""
+    staying = make_sharer(GpuAllocation(GROUP, percent=20), name="train-b")
+    assert tell(pod_request, make_kai_node(make_reservation(), leaving, staying)) == ""
 
 
 def test_the_first_part_of_a_gpu_needs_room_for_the_pod_that_holds_it() -> None:
-    ask = make_share_ask("kai", percent=50)
-    assert tell(ask, make_kai_node(pods=2)) == ""
-    assert tell(ask, make_kai_node(pods=1)) == (
+    pod_request = make_share_request("kai", percent=50)
+    assert tell(pod_request, make_kai_node(pods=2)) == ""
+    assert tell(pod_request, make_kai_node(pods=1)) == (
         "asks for 50% of a GPU's memory; with it comes a pod that holds the GPU, and node-3 has room for 1 pod"
     )
-    held = make_reservation(), make_sharer(Share(GROUP, percent=50))
-    assert tell(ask, make_kai_node(*held, pods=3)) == ""
+    held = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=50))
+    assert tell(pod_request, make_kai_node(*held, pods=3)) == ""
 
 
 @pytest.mark.parametrize(
@@ -306,7 +322,7 @@ def test_the_first_part_of_a_gpu_needs_room_for_the_pod_that_holds_it() -> None:
     ids=["too small", "no gpu", "no label", "mig", "mig by label"],
 )
 def test_what_kai_would_not_put_on_an_empty_node_lasts(asked: dict[str, int], node: Node, message: str) -> None:
-    (reason,) = check(make_share_ask("kai", **asked), node)
+    (reason,) = check(make_share_request("kai", **asked), node)
     assert (reason.message, reason.lasts) == (message, True)
 
 
@@ -321,58 +337,58 @@ def test_what_kai_would_not_put_on_an_empty_node_lasts(asked: dict[str, int], no
 )
 def test_the_label_says_how_large_a_gpu_is(labels: dict[str, str], fits: bool) -> None:
     node = make_kai_node(labels=labels)
-    assert (tell(make_share_ask("kai", memory=40960), node) == "") is fits
-    assert tell(make_share_ask("kai", memory=40961), node) != ""
+    assert (tell(make_share_request("kai", memory=40960), node) == "") is fits
+    assert tell(make_share_request("kai", memory=40961), node) != ""
 
 
 def test_percents_are_dealt_out_where_nobody_knows_how_large_a_gpu_is() -> None:
-    held = make_reservation(), make_sharer(Share(GROUP, percent=40))
-    assert tell(make_share_ask("kai", percent=60), make_kai_node(*held, labels={})) == ""
-    assert tell(make_share_ask("kai", percent=61), make_kai_node(*held, labels={})) == (
+    held = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=40))
+    assert tell(make_share_request("kai", percent=60), make_kai_node(*held, labels={})) == ""
+    assert tell(make_share_request("kai", percent=61), make_kai_node(*held, labels={})) == (
         "asks for 61% of a GPU's memory; on node-3 at most 60% of one GPU are free"
     )
 
 
 def test_mig_that_is_switched_off_or_of_no_strategy_keeps_no_part_off() -> None:
     off = {"nvidia.com/mig.strategy": "mixed", "node-role.kubernetes.io/mig-enabled": "false"}
-    assert tell(make_share_ask("kai", percent=10), make_kai_node(labels=off)) == ""
-    assert tell(make_share_ask("kai", percent=10), make_kai_node(labels={"nvidia.com/mig.strategy": "mixed"})) == ""
+    assert tell(make_share_request("kai", percent=10), make_kai_node(labels=off)) == ""
+    assert tell(make_share_request("kai", percent=10), make_kai_node(labels={"nvidia.com/mig.strategy": "mixed"})) == ""
     none = {"nvidia.com/mig.strategy": "none"}
-    assert tell(make_share_ask("kai", percent=10), make_kai_node(labels=none, slices=7)) == ""
+    assert tell(make_share_request("kai", percent=10), make_kai_node(labels=none, slices=7)) == ""
 
 
 @pytest.mark.parametrize(
     ("ask", "node", "count"),
     [
-        (make_share_ask("hami", memory=10240), make_hami_node(), 6),
-        (make_share_ask("hami", percent=5), make_hami_node(), 20),  # ten pods for each GPU, and no more
-        (make_share_ask("hami", percent=100), make_hami_node(), 2),
-        (make_ask(gpu=1), make_hami_node(), 2),
-        (make_ask(gpu=2), make_hami_node(), 1),
-        (make_share_ask("hami", memory=40960), make_hami_node(), 0),
-        (make_share_ask("hami", memory=1024), make_node(gpu=1), 0),
-        (make_share_ask("kai", percent=30), make_kai_node(gpu=2), 6),
-        (make_share_ask("kai", memory=20480), make_kai_node(gpu=2), 4),
-        (make_share_ask("kai", memory=49152), make_kai_node(gpu=2), 0),
+        (make_share_request("hami", memory=10240), make_hami_node(), 6),
+        (make_share_request("hami", percent=5), make_hami_node(), 20),  # ten pods for each GPU, and no more
+        (make_share_request("hami", percent=100), make_hami_node(), 2),
+        (make_pod_request(gpu=1), make_hami_node(), 2),
+        (make_pod_request(gpu=2), make_hami_node(), 1),
+        (make_share_request("hami", memory=40960), make_hami_node(), 0),
+        (make_share_request("hami", memory=1024), make_node(gpu=1), 0),
+        (make_share_request("kai", percent=30), make_kai_node(gpu=2), 6),
+        (make_share_request("kai", memory=20480), make_kai_node(gpu=2), 4),
+        (make_share_request("kai", memory=49152), make_kai_node(gpu=2), 0),
     ],
 )
-def test_as_many_pods_are_dealt_parts_as_an_empty_node_has(ask: Ask, node: Node, count: int) -> None:
-    assert gpu_sharing.count_at_best(ask, node) == count
+def test_as_many_pods_are_dealt_parts_as_an_empty_node_has(pod_request: PodRequest, node: Node, count: int) -> None:
+    assert gpu_sharing.count_when_empty(pod_request, node) == count
     for _ in range(count):
-        assert tell(ask, node) == ""
-        shares = gpu_sharing.deal(ask, node)
-        assert shares
-        node = replace(node, holdings=(*node.holdings, make_sharer(*shares)))
-    assert tell(ask, node) != ""
-    assert gpu_sharing.deal(ask, node) == ()
+        assert tell(pod_request, node) == ""
+        gpu_allocations = gpu_sharing.allocate(pod_request, node)
+        assert gpu_allocations
+        node = replace(node, holdings=(*node.holdings, make_sharer(*gpu_allocations)))
+    assert tell(pod_request, node) != ""
+    assert gpu_sharing.allocate(pod_request, node) == ()
 
 
 def test_who_asks_for_no_part_or_for_more_than_there_is_is_dealt_none() -> None:
-    assert gpu_sharing.deal(make_ask(gpu=2), make_hami_node(make_sharer(Share(FIRST, 1)))) == ()
-    assert gpu_sharing.deal(make_ask(cpu=1), make_hami_node()) == ()
-    assert gpu_sharing.deal(make_ask(gpu=1), make_kai_node()) == ()
-    assert gpu_sharing.count_at_best(make_ask(cpu=1), make_hami_node()) is None
-    assert gpu_sharing.count_at_best(make_ask(gpu=1), make_kai_node()) is None
+    assert gpu_sharing.allocate(make_pod_request(gpu=2), make_hami_node(make_sharer(GpuAllocation(FIRST, 1)))) == ()
+    assert gpu_sharing.allocate(make_pod_request(cpu=1), make_hami_node()) == ()
+    assert gpu_sharing.allocate(make_pod_request(gpu=1), make_kai_node()) == ()
+    assert gpu_sharing.count_when_empty(make_pod_request(cpu=1), make_hami_node()) is None
+    assert gpu_sharing.count_when_empty(make_pod_request(gpu=1), make_kai_node()) is None
 
 
 def test_what_kubectl_tells_of_a_cluster_is_enough() -> None:
@@ -392,7 +408,7 @@ def test_what_kubectl_tells_of_a_cluster_is_enough() -> None:
         "spec": {"nodeName": "node-3", "containers": [container]},
     }
     (seen,) = read_cluster([node, pod])
-    assert tell(make_share_ask("hami", memory=12288), seen) == ""
-    assert tell(make_share_ask("hami", memory=16384), seen) == (
+    assert tell(make_share_request("hami", memory=12288), seen) == ""
+    assert tell(make_share_request("hami", memory=16384), seen) == (
         "asks for 16Gi of a GPU's memory; on node-3 at most 12Gi of one GPU are free"
     )

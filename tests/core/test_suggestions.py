@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.core.drafts import Snapshot
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.quotas import Allowance, Holder, Load
 from fairlead.core.suggestions import Elsewhere, find_suggestions
 from fairlead.model.compute_resources import ComputeResource
@@ -36,13 +36,13 @@ def make_request(**asked: Any) -> RunRequest:
     return RunRequest.model_validate({"function": function, **asked})
 
 
-HALF_FULL = Grid(
+HALF_FULL = NodeTable(
     make_node(make_holding(f"train-{number}", gpu=number, cpu=8), name=f"node-{number}", gpu=8, cpu=32, mem="64Gi")
     for number in (4, 5)
 )
 
 
-def find(nodes: Grid = HALF_FULL, snapshot: Snapshot | None = None, **asked: Any) -> list[tuple[str, str]]:
+def find(nodes: NodeTable = HALF_FULL, snapshot: Snapshot | None = None, **asked: Any) -> list[tuple[str, str]]:
     """The suggestions of a request, in words."""
     ways = find_suggestions(make_request(**asked), snapshot or make_snapshot(), nodes, profiles=sorted(GPUS))
     return [(way.kind, way.message) for way in ways]
@@ -75,7 +75,7 @@ def test_ask_for_less_another_compute_resource_or_wait_for_a_run_the_cheapest_fi
 )
 def test_what_is_asked_for_is_lowered_to_what_is_free(asked: dict[str, Any], change: dict[str, Any]) -> None:
     has: Any = {"gpu": 8, "cpu": 32, "mem": "64Gi", "example.com/fpga": 2}
-    nodes = Grid([make_node(make_holding(cpu=8, gpu=4), **has)])
+    nodes = NodeTable([make_node(make_holding(cpu=8, gpu=4), **has)])
     (way,) = [
         way for way in find_suggestions(make_request(resources=asked), make_snapshot(), nodes) if way.kind == "lower"
     ]
@@ -83,7 +83,7 @@ def test_what_is_asked_for_is_lowered_to_what_is_free(asked: dict[str, Any], cha
 
 
 def test_an_amount_is_one_that_people_would_write() -> None:
-    nodes = Grid([make_node(make_holding(cpu="7230m", mem="20000Mi"), cpu=8, mem="32Gi")])
+    nodes = NodeTable([make_node(make_holding(cpu="7230m", mem="20000Mi"), cpu=8, mem="32Gi")])
     assert ("lower", "ask for 700m CPU instead of 4") in find(nodes, resources={"cpu": 4})
     assert ("lower", "ask for 12Gi memory instead of 30Gi") in find(nodes, resources={"mem": "30Gi"})
 
@@ -109,7 +109,7 @@ def test_several_pods_are_fewer_or_smaller() -> None:
 
 def test_what_keeps_it_to_certain_nodes_can_be_left_out() -> None:
     asked = {"node_selector": {"zone": "b", "pool": "x"}, "resources": {"gpu": 1}}
-    nodes = Grid([make_node(labels={"pool": "x"})])
+    nodes = NodeTable([make_node(labels={"pool": "x"})])
     (way,) = find_suggestions(make_request(**asked), make_snapshot(), nodes)
     assert way.message == "leave out node_selector.zone: another node has room for it now"
     assert way.change == {"node_selector": [{"key": "pool", "value": "x"}]}
@@ -118,18 +118,18 @@ def test_what_keeps_it_to_certain_nodes_can_be_left_out() -> None:
 
 
 def test_a_run_that_the_reader_may_not_know_is_not_named() -> None:
-    hidden = HALF_FULL.seen_by(lambda _project: False)
+    hidden = HALF_FULL.visible_to(lambda _project: False)
     assert "wait" not in [kind for kind, _ in find(hidden, resources={"gpu": 8})]
 
 
 def test_a_run_whose_end_is_not_enough_is_not_waited_for() -> None:
-    both = Grid([make_node(make_holding("a", gpu=1), make_holding("b", gpu=1), gpu=2)])
+    both = NodeTable([make_node(make_holding("a", gpu=1), make_holding("b", gpu=1), gpu=2)])
     assert [kind for kind, _ in find(both, resources={"gpu": 2})] == []
 
 
 def test_another_project_on_another_cluster() -> None:
-    other = Elsewhere("lake", make_snapshot(cluster="east"), Grid([make_node(gpu=8)]))
-    full = Elsewhere("hill", make_snapshot(cluster="west"), Grid([make_node(gpu=2)]))
+    other = Elsewhere("lake", make_snapshot(cluster="east"), NodeTable([make_node(gpu=8)]))
+    full = Elsewhere("hill", make_snapshot(cluster="west"), NodeTable([make_node(gpu=2)]))
     ways = find_suggestions(make_request(resources={"gpu": 8}), make_snapshot(), HALF_FULL, elsewhere=[full, other])
     (way,) = [way for way in ways if way.kind == "cluster"]
     assert (way.message, way.project) == ("run it in project lake: cluster east has room for it now", "lake")
@@ -156,13 +156,17 @@ def make_allowance(left: int, *held: int, part: str = "gpu") -> Allowance:
     return Allowance("department/vision", {part: left + sum(held)}, used, holders=holders)
 
 
-EMPTY = Grid([make_node(name="node-1", gpu=8, cpu=32, mem="64Gi"), make_node(name="node-2", gpu=8, cpu=32, mem="64Gi")])
+EMPTY = NodeTable(
+    [make_node(name="node-1", gpu=8, cpu=32, mem="64Gi"), make_node(name="node-2", gpu=8, cpu=32, mem="64Gi")]
+)
 
 
-def find_held(*allowances: Allowance, nodes: Grid = EMPTY, **asked: Any) -> list[tuple[str, str]]:
+def find_held(*allowances: Allowance, nodes: NodeTable = EMPTY, **asked: Any) -> list[tuple[str, str]]:
     """The suggestions of a request that quotas bound, in words."""
     offered: Any = {"profiles": sorted(GPUS), "allowances": allowances}
-    return [(way.kind, way.message) for way in find_suggestions(make_request(**asked), make_snapshot(), nodes, **offered)]
+    return [
+        (way.kind, way.message) for way in find_suggestions(make_request(**asked), make_snapshot(), nodes, **offered)
+    ]
 
 
 def test_what_a_quota_has_left_is_what_can_be_asked_for() -> None:
@@ -198,7 +202,7 @@ def test_a_run_that_others_are_to_be_near_is_not_waited_for() -> None:
     near = {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
     cache = replace(make_holding("train-5", gpu=5), labels={"app": "cache"}, namespace="forest")
-    nodes = Grid([make_node(cache, gpu=8, labels={"kubernetes.io/hostname": "box"})])
+    nodes = NodeTable([make_node(cache, gpu=8, labels={"kubernetes.io/hostname": "box"})])
     asked: Any = {"resources": {"gpu": 2}, "affinity": affinity}
     assert find_held(make_allowance(8, 5), nodes=nodes, **asked) == []
     assert "wait" not in [kind for kind, _ in find_held(make_allowance(1, 5), nodes=nodes, **asked)]

@@ -3,20 +3,20 @@
 import pytest
 
 from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.what_if import HOSTNAME, MOST_ADDED, Added, Addition, parse_addition, suppose
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.what_if import HOSTNAME, MOST_ADDED, AddedNodes, NodeAddition, parse_addition, simulate
 from fairlead.errors import RequestRejected
-from fairlead.model.nodes import Surroundings
-from tests.core.nodes import make_ask, make_holding, make_node
+from fairlead.model.nodes import SchedulingContext
+from tests.core.nodes import make_holding, make_node, make_pod_request
 from tests.making import make_cluster
 
 A100, L4 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-L4"
 
 
-def make_grid() -> Grid:
+def make_grid() -> NodeTable:
     """Two nodes of a pool with A100s, one of another with L4s, and one without GPUs."""
     product = "nvidia.com/gpu.product"
-    return Grid(
+    return NodeTable(
         [
             make_node(
                 make_holding(gpu=2),
@@ -34,7 +34,7 @@ def make_grid() -> Grid:
             make_node(name="l4-1", labels={"pool": "serve", product: L4}),
             make_node(name="plain", gpu=0),
         ],
-        Surroundings(namespaces={"forest": {}}),
+        SchedulingContext(namespaces={"forest": {}}),
     )
 
 
@@ -45,25 +45,25 @@ def mistakes_of(caught: pytest.ExceptionInfo[RequestRejected]) -> list[tuple[str
 @pytest.mark.parametrize(
     ("text", "known", "meant"),
     [
-        ("a100", (), Addition(1, "a100")),
-        ("2xa100", (), Addition(2, "a100")),
-        ("10xbox-1", (), Addition(10, "box-1")),
-        ("2xlarge", ("2xlarge",), Addition(1, "2xlarge")),
-        ("3x2xlarge", ("2xlarge",), Addition(3, "2xlarge")),
-        ("x2", (), Addition(1, "x2")),
-        ("2x", (), Addition(1, "2x")),
-        ("-1xa", (), Addition(1, "-1xa")),
+        ("a100", (), NodeAddition(1, "a100")),
+        ("2xa100", (), NodeAddition(2, "a100")),
+        ("10xbox-1", (), NodeAddition(10, "box-1")),
+        ("2xlarge", ("2xlarge",), NodeAddition(1, "2xlarge")),
+        ("3x2xlarge", ("2xlarge",), NodeAddition(3, "2xlarge")),
+        ("x2", (), NodeAddition(1, "x2")),
+        ("2x", (), NodeAddition(1, "2x")),
+        ("-1xa", (), NodeAddition(1, "-1xa")),
     ],
 )
-def test_how_many_and_like_which_node_is_one_word(text: str, known: tuple[str, ...], meant: Addition) -> None:
+def test_how_many_and_like_which_node_is_one_word(text: str, known: tuple[str, ...], meant: NodeAddition) -> None:
     assert parse_addition(text, known) == meant
 
 
 def test_nodes_that_are_added_are_like_another_but_empty_well_and_called_something_else() -> None:
-    grid = make_grid()
-    supposed = suppose(grid, ["2xa100-1"])
-    assert supposed.added == (Added("a100-1", ("a100-1+1", "a100-1+2")),)
-    new = supposed.grid.nodes[-1]
+    table = make_grid()
+    supposed = simulate(table, ["2xa100-1"])
+    assert supposed.added == (AddedNodes("a100-1", ("a100-1+1", "a100-1+2")),)
+    new = supposed.table.nodes[-1]
     assert (new.name, new.labels[HOSTNAME], new.labels["zone"]) == ("a100-1+2", "a100-1+2", "a")
     assert (new.holdings, new.unschedulable) == ((), False)
     assert [str(taint) for taint in new.taints] == ["team=vision:NoSchedule"]
@@ -71,23 +71,23 @@ def test_nodes_that_are_added_are_like_another_but_empty_well_and_called_somethi
 
 
 def test_the_cluster_itself_stays_as_it_is() -> None:
-    grid = make_grid()
-    supposed = suppose(grid, ["l4-1"], ["plain"])
-    assert sorted(grid.names) == ["a100-1", "a100-2", "l4-1", "plain"]
-    assert sorted(supposed.grid.names) == ["a100-1", "a100-2", "l4-1", "l4-1+1"]
-    assert supposed.grid.surroundings is grid.surroundings
+    table = make_grid()
+    supposed = simulate(table, ["l4-1"], ["plain"])
+    assert sorted(table.names) == ["a100-1", "a100-2", "l4-1", "plain"]
+    assert sorted(supposed.table.names) == ["a100-1", "a100-2", "l4-1", "l4-1+1"]
+    assert supposed.table.context is table.context
 
 
 def test_nothing_supposed_is_the_cluster_as_it_is() -> None:
-    grid = make_grid()
-    assert suppose(grid).grid is grid
-    assert suppose(grid).sentences == []
+    table = make_grid()
+    assert simulate(table).table is table
+    assert simulate(table).sentences == []
 
 
 @pytest.mark.parametrize(("like", "first"), [("train", "a100-1"), (A100, "a100-1"), (L4, "l4-1"), ("A100", "a100-1")])
 def test_a_group_or_a_type_of_gpu_stands_for_its_first_node(like: str, first: str) -> None:
     cluster = make_cluster(gpu_types={"A100": [A100], "H100": ["none-has-it"]})
-    assert suppose(make_grid(), [like], cluster=cluster).added[0].like == first
+    assert simulate(make_grid(), [like], cluster=cluster).added[0].like == first
 
 
 @pytest.mark.parametrize(
@@ -100,47 +100,47 @@ def test_a_group_or_a_type_of_gpu_stands_for_its_first_node(like: str, first: st
     ],
 )
 def test_what_is_left_out_takes_its_pods_with_it(without: list[str], gone: tuple[str, ...], pods: int) -> None:
-    supposed = suppose(make_grid(), without=without)
+    supposed = simulate(make_grid(), without=without)
     assert (supposed.left_out, supposed.pods_left_out) == (gone, pods)
-    assert not set(gone) & set(supposed.grid.names)
+    assert not set(gone) & set(supposed.table.names)
 
 
 def test_a_node_goes_before_a_group_of_its_name() -> None:
-    grid = Grid([make_node(name="train"), make_node(name="a", labels={"pool": "train"})])
-    assert suppose(grid, without=["train"]).left_out == ("train",)
+    table = NodeTable([make_node(name="train"), make_node(name="a", labels={"pool": "train"})])
+    assert simulate(table, without=["train"]).left_out == ("train",)
 
 
 def test_a_node_can_be_replaced_by_others_like_it() -> None:
-    supposed = suppose(make_grid(), ["2xl4-1"], ["l4-1"])
-    assert sorted(supposed.grid.names) == ["a100-1", "a100-2", "l4-1+1", "l4-1+2", "plain"]
+    supposed = simulate(make_grid(), ["2xl4-1"], ["l4-1"])
+    assert sorted(supposed.table.names) == ["a100-1", "a100-2", "l4-1+1", "l4-1+2", "plain"]
 
 
 def test_no_name_is_given_twice() -> None:
-    grid = Grid([make_node(name="a"), make_node(name="a+1")])
-    supposed = suppose(grid, ["2xa", "a", "a+1"], ["a+1"])
+    table = NodeTable([make_node(name="a"), make_node(name="a+1")])
+    supposed = simulate(table, ["2xa", "a", "a+1"], ["a+1"])
     assert [part.names for part in supposed.added] == [("a+2", "a+3"), ("a+4",), ("a+1+1",)]
 
 
 def test_more_nodes_make_room() -> None:
-    grid, ask = make_grid(), make_ask(gpu=2, selector={"pool": "train"})
-    assert evaluation.judge(ask, grid).verdict == "later"
-    assert evaluation.judge(ask, suppose(grid, ["a100-2"]).grid).verdict == "now"
-    assert evaluation.judge(ask, suppose(grid, without=["train"]).grid).verdict == "never"
+    table, pod_request = make_grid(), make_pod_request(gpu=2, selector={"pool": "train"})
+    assert evaluation.evaluate(pod_request, table).verdict == "later"
+    assert evaluation.evaluate(pod_request, simulate(table, ["a100-2"]).table).verdict == "now"
+    assert evaluation.evaluate(pod_request, simulate(table, without=["train"]).table).verdict == "never"
 
 
 def test_what_is_supposed_is_told() -> None:
-    supposed = suppose(make_grid(), ["a100-1", "6xl4-1"], ["train", "plain"])
+    supposed = simulate(make_grid(), ["a100-1", "6xl4-1"], ["train", "plain"])
     assert supposed.sentences == [
         "1 empty node like a100-1: a100-1+1",
         "6 empty nodes like l4-1: l4-1+1, l4-1+2, l4-1+3 and 3 more",
         "without 3 nodes: a100-1, a100-2 and plain; 3 pods there are not placed anew",
     ]
-    assert suppose(make_grid(), without=["plain"]).sentences == ["without 1 node: plain, empty"]
+    assert simulate(make_grid(), without=["plain"]).sentences == ["without 1 node: plain, empty"]
 
 
 def test_every_mistake_is_told_with_its_place_and_the_suggestion() -> None:
     with pytest.raises(RequestRejected) as caught:
-        suppose(make_grid(), ["2xa100-3", "0xl4-1", f"{MOST_ADDED + 1}xplain"], ["trian", "zzz"])
+        simulate(make_grid(), ["2xa100-3", "0xl4-1", f"{MOST_ADDED + 1}xplain"], ["trian", "zzz"])
     nothing = "there is no node, node group or GPU type"
     assert mistakes_of(caught) == [
         ("add_nodes.0", f"{nothing} 'a100-3'", "did you mean a100-2 or a100-1?"),
@@ -153,5 +153,5 @@ def test_every_mistake_is_told_with_its_place_and_the_suggestion() -> None:
 
 def test_without_any_node_there_is_none_to_be_like() -> None:
     with pytest.raises(RequestRejected) as caught:
-        suppose(Grid(), ["a"])
+        simulate(NodeTable(), ["a"])
     assert mistakes_of(caught)[0][2] == "there are none"

@@ -1,36 +1,38 @@
 """What would become of a request, on nodes as they are or as they are supposed to be."""
 
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.what_if import Supposed, suppose
-from fairlead.core.fitting.fit_report import MOST_ROOM, survey
+from fairlead.core.fitting.fit_report import MOST_ROOM, build_report
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.what_if import WhatIfCluster, simulate
 from tests.core.nodes import make_holding, make_node
 from tests.making import SERVED, make_policy, plan
 
 ONE_GPU = {"resources": {"gpu": 1}}
 
 
-def make_supposed() -> Supposed:
-    return Supposed(Grid([make_node(make_holding(gpu=1), name=name) for name in "abc"] + [make_node(name="d", gpu=0)]))
+def make_supposed() -> WhatIfCluster:
+    return WhatIfCluster(
+        NodeTable([make_node(make_holding(gpu=1), name=name) for name in "abc"] + [make_node(name="d", gpu=0)])
+    )
 
 
 def test_a_request_that_fits_is_told_with_the_room_that_there_is() -> None:
-    found = survey(plan(ONE_GPU), make_supposed())
+    found = build_report(plan(ONE_GPU), make_supposed())
     assert (found.verdict, found.reasons, found.room) == ("now", [], 3)
     assert found.counts == {"now": 3, "later": 0, "never": 1}
 
 
 def test_room_is_for_whole_runs_with_all_of_their_pods() -> None:
     asked = {"function": SERVED, "action": "serve", "replicas": 2, **ONE_GPU}
-    assert survey(plan(asked), make_supposed()).room == 1
+    assert build_report(plan(asked), make_supposed()).room == 1
 
 
 def test_room_is_counted_up_to_a_thousand() -> None:
-    grid = Grid([make_node(name="large", cpu=10_000, pods=10_000)])
-    assert survey(plan({"resources": {"cpu": 1}}), Supposed(grid)).room == MOST_ROOM
+    table = NodeTable([make_node(name="large", cpu=10_000, pods=10_000)])
+    assert build_report(plan({"resources": {"cpu": 1}}), WhatIfCluster(table)).room == MOST_ROOM
 
 
 def test_a_request_that_has_to_wait_has_no_room_and_a_reason() -> None:
-    found = survey(plan({"resources": {"gpu": 2}}), make_supposed())
+    found = build_report(plan({"resources": {"gpu": 2}}), make_supposed())
     assert (found.verdict, found.room) == ("later", 0)
     assert found.reasons == [
         "needs 2 GPUs on one node; of 3 nodes that could take it, at most 1 is free (a); next: run train-a holds 1",
@@ -38,10 +40,13 @@ def test_a_request_that_has_to_wait_has_no_room_and_a_reason() -> None:
 
 
 def test_every_node_can_be_listed_the_nearest_first() -> None:
-    grid = Grid([make_node(name=f"n{number:02}", gpu=0) for number in range(30)])
-    grid.put(make_node(name="zz-now"))
-    grid.put(make_node(make_holding(gpu=2), name="yy-later"))
-    few, all_of_them = survey(plan(ONE_GPU), Supposed(grid)), survey(plan(ONE_GPU), Supposed(grid), all_nodes=True)
+    table = NodeTable([make_node(name=f"n{number:02}", gpu=0) for number in range(30)])
+    table.put(make_node(name="zz-now"))
+    table.put(make_node(make_holding(gpu=2), name="yy-later"))
+    few, all_of_them = (
+        build_report(plan(ONE_GPU), WhatIfCluster(table)),
+        build_report(plan(ONE_GPU), WhatIfCluster(table), all_nodes=True),
+    )
     assert [len(found.nodes) for found in (few, all_of_them)] == [20, 32]
     assert [node.name for node in all_of_them.nodes[:3]] == ["zz-now", "yy-later", "n00"]
     assert all_of_them.nodes[0].fits
@@ -50,13 +55,13 @@ def test_every_node_can_be_listed_the_nearest_first() -> None:
 
 def test_a_request_that_is_refused_is_told_why_and_not_judged() -> None:
     refused = plan(ONE_GPU, make_policy(rules={"resources.gpu": {"max": 0}}))
-    found = survey(refused, suppose(make_supposed().grid, ["a"]))
+    found = build_report(refused, simulate(make_supposed().table, ["a"]))
     assert (found.verdict, found.room, found.nodes) == ("unknown", None, [])
     assert [violation["path"] for violation in found.violations] == ["resources.gpu.devices"]
     assert found.supposed.sentences == ["1 empty node like a: a+1"]
 
 
 def test_what_never_fits_is_an_answer_and_no_violation() -> None:
-    found = survey(plan({"resources": {"gpu": 9}}), make_supposed())
+    found = build_report(plan({"resources": {"gpu": 9}}), make_supposed())
     assert (found.verdict, found.violations) == ("never", [])
-    assert survey(plan({"resources": {"gpu": 9}}), make_supposed(), autoscaled=True).verdict == "later"
+    assert build_report(plan({"resources": {"gpu": 9}}), make_supposed(), autoscaled=True).verdict == "later"

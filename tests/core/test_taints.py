@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from fairlead.core.fitting import evaluation, matching
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.filtering import Sieve
-from tests.core.nodes import make_ask, make_node
+from fairlead.core.fitting.filtering import NodeFilter
+from fairlead.core.fitting.node_tables import NodeTable
+from tests.core.nodes import make_node, make_pod_request
 
 CORDON = "node.kubernetes.io/unschedulable"
 
 
 def takes(taint: str, *tolerations: dict[str, Any]) -> bool:
     """Whether a node with a taint takes what tolerates something."""
-    return not list(matching.find_mismatches(make_ask(tolerations=tolerations), make_node(taints=[taint])))
+    return not list(matching.find_mismatches(make_pod_request(tolerations=tolerations), make_node(taints=[taint])))
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_a_taint_keeps_off_by_its_effect(effect: str, keeps_off: bool) -> None:
 def test_one_toleration_for_each_taint_is_enough_and_fewer_are_not() -> None:
     both = [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]
     node = make_node(taints=["a:NoSchedule", "b=x:NoExecute"])
-    assert not list(matching.find_mismatches(make_ask(tolerations=both), node))
-    (reason,) = matching.find_mismatches(make_ask(tolerations=both[:1]), node)
+    assert not list(matching.find_mismatches(make_pod_request(tolerations=both), node))
+    (reason,) = matching.find_mismatches(make_pod_request(tolerations=both[:1]), node)
     assert (reason.path, reason.message) == ("tolerations", "box is tainted b=x:NoExecute, which is not tolerated")
 
 
@@ -80,7 +80,7 @@ def test_a_cordoned_node_takes_only_what_tolerates_that(
     tolerations: list[dict[str, Any]], taken: bool, tainted: bool
 ) -> None:
     node = make_node(cordoned=True, taints=[f"{CORDON}:NoSchedule"] if tainted else [])
-    found = evaluation.tell(Sieve(make_ask(tolerations=tolerations), Grid([node])), node)
+    found = evaluation.list_reasons(NodeFilter(make_pod_request(tolerations=tolerations), NodeTable([node])), node)
     assert found == ([] if taken else ["box is cordoned: it takes nothing new"])
 
 
@@ -88,23 +88,27 @@ def test_another_taint_of_the_key_of_cordoned_nodes_is_a_taint_like_any() -> Non
     """Tolerating the one that cordoning makes is not tolerating this one."""
     tolerations = [{"key": CORDON, "operator": "Exists", "effect": "NoSchedule"}]
     node = make_node(cordoned=True, taints=[f"{CORDON}:NoExecute"])
-    assert list(matching.find_mismatches(make_ask(tolerations=tolerations), node))
+    assert list(matching.find_mismatches(make_pod_request(tolerations=tolerations), node))
 
 
 def test_a_taint_keeps_off_for_ever_and_what_ails_a_node_does_not() -> None:
-    assert evaluation.judge(make_ask(), Grid([make_node(taints=["team=b:NoSchedule"])])).verdict == "never"
+    assert (
+        evaluation.evaluate(make_pod_request(), NodeTable([make_node(taints=["team=b:NoSchedule"])])).verdict == "never"
+    )
     for node in (
         make_node(cordoned=True),
         make_node(taints=["node.kubernetes.io/not-ready:NoSchedule", "node.kubernetes.io/not-ready:NoExecute"]),
         make_node(taints=["node.kubernetes.io/memory-pressure:NoSchedule"]),
         make_node(taints=["node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule"]),
     ):
-        fit = evaluation.judge(make_ask(), Grid([node]))
+        fit = evaluation.evaluate(make_pod_request(), NodeTable([node]))
         assert (fit.verdict, bool(fit.reasons)) == ("later", True)
 
 
 def test_a_refusal_for_a_taint_says_how_to_be_taken() -> None:
-    (violation,) = evaluation.refuse(make_ask(), Grid([make_node(taints=["team=b:NoSchedule"])]))
+    (violation,) = evaluation.explain_never_fits(
+        make_pod_request(), NodeTable([make_node(taints=["team=b:NoSchedule"])])
+    )
     assert (violation.path, violation.rule) == ("tolerations", "never_fits")
     assert violation.message == "box is tainted team=b:NoSchedule, which is not tolerated"
     assert violation.hint == "tolerate it"

@@ -89,7 +89,7 @@ def test_what_a_template_lost_is_a_warning_too() -> None:
 def test_a_default_that_lost_is_remembered_without_a_warning() -> None:
     planned = plan({"fs_group": 5}, make_policy(defaults={"fs_group": 6}), platform={"fs_group": 7})
     assert planned.warnings == ()
-    assert [said.value for said in setting(planned, "fs_group").overrode] == [6, 7]
+    assert [said.value for said in setting(planned, "fs_group").overridden] == [6, 7]
 
 
 def test_asking_for_what_one_gets_anyway_is_no_warning() -> None:

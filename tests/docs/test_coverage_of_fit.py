@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from fairlead.cli.fit import fit
 from fairlead.cli.grounds import Files
-from fairlead.core.fitting.fit_report import NodeFit, Supposition, Survey
+from fairlead.core.fitting.fit_report import FitReport, NodeFit, WhatIfChanges
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "fit.md").read_text("utf-8")
@@ -14,7 +14,7 @@ OPTIONS = [
     *(name for name in inspect.signature(fit).parameters if name not in SHARED),
     *(field.name for field in fields(Files)),
 ]
-ANSWERED = {field.name for kind in (Survey, Supposition, NodeFit) for field in fields(kind)} - {"pods_left_out"}
+ANSWERED = {field.name for kind in (FitReport, WhatIfChanges, NodeFit) for field in fields(kind)} - {"pods_left_out"}
 
 
 def test_every_option_is_in_the_table() -> None:

@@ -44,14 +44,14 @@ def keep_for(platform: Platform, days: int = 30, **more: Any) -> Retention:
 @every_jump
 def test_a_server_whose_clock_is_set_looks_after_everything_as_before(platform: Platform, by: timedelta) -> None:
     controller, going = platform.control(), platform.submit()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.go(going.id)
-    controller.look({going.id})
+    controller.sync({going.id})
     jump(platform, by)
     waiting = platform.submit()
     platform.executor.end(going.id)  # of which nobody hears
     jump(platform, SOON)
-    controller.look(set())
+    controller.sync(set())
     assert platform.state(going.id) == ("completed", "Completed")
     assert platform.state(waiting.id) == ("pending", "Claimed")
     with platform.world.store.reading() as tx:
@@ -62,13 +62,13 @@ def test_a_server_whose_clock_is_set_looks_after_everything_as_before(platform: 
 @every_jump
 def test_a_run_does_not_end_before_it_began(platform: Platform, by: timedelta) -> None:
     controller, run, clock = platform.control(), platform.submit(), platform.world.clock
-    controller.look(set())
+    controller.sync(set())
     began_at = clock()
     platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=began_at)
-    controller.look({run.id})
+    controller.sync({run.id})
     jump(platform, by)
     platform.executor.end(run.id, started_at=began_at, finished_at=clock())
-    controller.look({run.id})
+    controller.sync({run.id})
     ended = platform.run(run.id)
     assert ended.started_at is not None
     assert ended.finished_at is not None
@@ -80,14 +80,14 @@ def test_a_run_that_is_to_be_tried_again_does_not_wait_for_a_clock_that_was_set(
     platform: Platform, by: timedelta
 ) -> None:
     controller, run = platform.control(), platform.submit(retries=1)
-    controller.look(set())
+    controller.sync(set())
     platform.executor.end(run.id, Phase.FAILED, reason="ExitCode", exit_code=3)
-    controller.look({run.id})
+    controller.sync({run.id})
     assert platform.state(run.id)[0] == "queued"
     jump(platform, by)
-    controller.look(set())  # notices that the clock was set
+    controller.sync(set())  # notices that the clock was set
     jump(platform, timedelta(minutes=10))  # longer than any pause
-    controller.look(set())
+    controller.sync(set())
     assert (platform.state(run.id)[0] != "queued", platform.run(run.id).attempt) == (True, 2)
 
 
@@ -137,13 +137,13 @@ def test_a_schedule_goes_on_after_a_clock_was_a_year_ahead_for_a_moment(platform
     services.schedules.create(platform.world.root, HOME, make_asked(function=PYTHON, schedule="0 6 * * *"))
     scheduler = Scheduler(platform.world.store, services.schedules.occur, clock)
     jump(platform, YEAR)
-    scheduler.look()
+    scheduler.submit_due()
     jump(platform, -YEAR)
-    scheduler.look()
+    scheduler.submit_due()
     count = count_runs(platform)
     for _ in range(3):
         jump(platform, DAYS)
-        scheduler.look()
+        scheduler.submit_due()
     assert count_runs(platform) == count + 3
 
 
@@ -153,15 +153,15 @@ def test_a_workspace_is_not_stopped_because_the_clock_was_set_ahead(platform: Pl
     platform.executor.cores = 0.0
     controller.idle_culler.clock = StableClock(platform.world.clock, lambda: counted[0])
     run = platform.submit(function=NOTEBOOK, action="workspace", idle_timeout="30m")
-    controller.look(set())
+    controller.sync(set())
     platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=platform.world.clock())
-    controller.look({run.id})
+    controller.sync({run.id})
     jump(platform, 3 * HOURS)
-    controller.look(set())
+    controller.sync(set())
     assert platform.state(run.id)[0] == "running"
     counted[0] += HOURS.total_seconds()
     jump(platform, HOURS)
-    controller.look(set())
+    controller.sync(set())
     assert platform.state(run.id) == ("stopping", "Idle")
 
 
@@ -186,9 +186,9 @@ def test_what_a_run_uses_is_looked_at_also_after_a_clock_was_set_back(
 def finish(platform: Platform) -> str:
     """A run that has completed; its id."""
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.end(run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     return run.id
 
 

@@ -17,9 +17,9 @@ def test_a_run_that_changes_at_the_same_moment_is_stopped_all_the_same(
 ) -> None:
     platform = found_platform(postgresql_store, monkeypatch)
     run, controller, find = platform.submit(), platform.control(), executions.find_run
-    controller.look(set())
+    controller.sync(set())
     platform.executor.go(run.id)
-    looking = threading.Thread(target=controller.look, args=({run.id},))
+    looking = threading.Thread(target=controller.sync, args=({run.id},))
 
     def find_and_let_it_change(*asked: Any) -> Any:
         found = find(*asked)

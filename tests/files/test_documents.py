@@ -47,7 +47,7 @@ def test_a_file_is_read_whatever_its_ending(tmp_path: Path) -> None:
 def test_a_folder_without_yaml_is_said_not_ignored(tmp_path: Path, files: dict[str, str]) -> None:
     write(tmp_path, files)
     (violation,) = load(tmp_path).violations
-    assert (violation.message, violation.where) == ("has no YAML files", str(tmp_path))
+    assert (violation.message, violation.location) == ("has no YAML files", str(tmp_path))
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_one_name_may_stand_for_one_thing_of_each_kind_only(tmp_path: Path) -> N
     library = load(tmp_path)
     (violation,) = library.violations
     assert [document.kind for document in library.documents] == ["ComputeResource", "Template"]
-    assert (violation.path, violation.rule, violation.where) == ("name", "duplicate", str(tmp_path / "c.yaml"))
+    assert (violation.path, violation.rule, violation.location) == ("name", "duplicate", str(tmp_path / "c.yaml"))
     assert str(tmp_path / "a.yaml") in violation.message
 
 
@@ -110,12 +110,12 @@ def test_good_documents_are_kept_beside_bad_ones_and_every_bad_one_is_said(tmp_p
         "unknown_kind",
         "yaml",
     ]
-    assert all(str(tmp_path) in str(violation.where) for violation in library.violations)
+    assert all(str(tmp_path) in str(violation.location) for violation in library.violations)
 
 
 def test_documents_of_one_file_are_told_apart(tmp_path: Path) -> None:
     write(tmp_path, {"a.yaml": "name: one\nfoo: 1\n---\nfoo: 2"})
-    places = {violation.where for violation in load(tmp_path).violations}
+    places = {violation.location for violation in load(tmp_path).violations}
     assert len(places) == 2
 
 

@@ -54,8 +54,8 @@ TEXTS = {
 @pytest.mark.parametrize("how", TEXTS)
 def test_a_cluster_is_read_however_it_was_printed(how: str) -> None:
     inventory = read_inventory(parse_objects(TEXTS[how]), "nodes.json")
-    assert sorted(inventory.grid.names) == ["a100-1", "a100-2", "cp-1", "cpu-1", "cpu-2", "l4-1", "l4-2"]
-    assert sum(len(node.holdings) for node in inventory.grid) == 22, "one has ended, three wait"
+    assert sorted(inventory.table.names) == ["a100-1", "a100-2", "cp-1", "cpu-1", "cpu-2", "l4-1", "l4-2"]
+    assert sum(len(node.holdings) for node in inventory.table) == 22, "one has ended, three wait"
     assert [pod.name for pod in inventory.waiting] == [
         "forest/pretrain-9a02",
         "lake/asr-train-81d7",
@@ -68,10 +68,10 @@ def test_what_decides_beside_nodes_and_pods_is_read_where_it_is_there() -> None:
     space = {"kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}}
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"}, "spec": {}}
     others = [{"kind": "Event", "metadata": {"name": "x"}}, {"kind": "Service", "metadata": {"name": "y"}}]
-    surroundings = read(NODE, POD, SYSTEM, space, claim, *others).grid.surroundings
-    assert surroundings.namespaces == {"shop": {"team": "a"}}
-    assert list(surroundings.claims or ()) == [("shop", "data")]
-    assert read(NODE, POD, SYSTEM).grid.surroundings.claims is None, "nobody has looked"
+    context = read(NODE, POD, SYSTEM, space, claim, *others).table.context
+    assert context.namespaces == {"shop": {"team": "a"}}
+    assert list(context.claims or ()) == [("shop", "data")]
+    assert read(NODE, POD, SYSTEM).table.context.claims is None, "nobody has looked"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_an_object_that_is_broken_is_named(objects: list[dict[str, Any]], path: 
     with pytest.raises(RequestRejected) as caught:
         read(*objects)
     (violation,) = caught.value.violations
-    assert (violation.path, violation.where) == (path, "nodes.json")
+    assert (violation.path, violation.location) == (path, "nodes.json")
     assert told in violation.message
     assert "kubectl get nodes,pods -A -o json" in (violation.hint or "")
 

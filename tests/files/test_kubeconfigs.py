@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.core import connecting
+from fairlead.core import kubeconfigs
 from fairlead.errors import RequestRejected
 from fairlead.files.kubeconfigs import find_paths, load_kubeconfig
 from tests.kubeconfigs import CERTIFICATE, KEY, SERVER, TOKEN, encode, make_kubeconfig
@@ -37,8 +37,8 @@ def test_what_is_sent_has_the_one_context_and_nothing_else(tmp_path: Path) -> No
     loaded = load_kubeconfig([path])
     assert (loaded.context, loaded.files, loaded.connection.server) == ("main", (path,), SERVER)
     assert "elsewhere" not in loaded.text
-    sent = connecting.choose(yaml.safe_load(loaded.text))
-    assert connecting.connect(sent) == loaded.connection
+    sent = kubeconfigs.choose(yaml.safe_load(loaded.text))
+    assert kubeconfigs.connect(sent) == loaded.connection
 
 
 def test_files_are_embedded_from_the_folder_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,11 +158,11 @@ def test_a_hundred_levels_are_deep_enough_and_more_are_refused() -> None:
         yamls.parse_documents(b"[" * 110 + b"]" * 110)
 
 
-def test_a_file_is_refused_with_its_name_and_a_way_out(tmp_path: Path) -> None:
+def test_a_file_is_refused_with_its_name_and_a_suggestion(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("a: [1")
     found = yamls.load_file(tmp_path / "a.yaml")
     assert isinstance(found, Violation)
-    assert (found.rule, found.where) == ("yaml", str(tmp_path / "a.yaml"))
+    assert (found.rule, found.location) == ("yaml", str(tmp_path / "a.yaml"))
     assert found.hint
 
 

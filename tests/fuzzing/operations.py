@@ -23,7 +23,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 from tests.fuzzing.requests import check_violations
 from tests.processes import execution
 from tests.processes.machines import Launcher, Machine
-from tests.security.neighbours import Neighbours, open_neighbours
+from tests.security.neighbors import Neighbors, open_neighbours
 from tests.server.samples import names_of
 from tests.server.sites import CHECKED, PROBLEM, REQUIRED, Operation
 
@@ -39,7 +39,7 @@ PATIENT = ("follow", "wait")
 class Fuzzed:
     """A server that is fuzzed, and something of every kind to ask for."""
 
-    neighbours: Neighbours
+    neighbors: Neighbors
 
     @cached_property
     def schema(self) -> Any:
@@ -49,18 +49,18 @@ class Fuzzed:
     @property
     def url(self) -> str:
         """Where the server is."""
-        return self.neighbours.platform.server.url
+        return self.neighbors.platform.server.url
 
     @cached_property
     def operations(self) -> list[Operation]:
         """What is fuzzed."""
-        return [item for item in self.neighbours.operations if item.path not in ENDLESS]
+        return [item for item in self.neighbors.operations if item.path not in ENDLESS]
 
 
 def fuzz_operations(fuzzed: Fuzzed, seed: int, operations: int = OPERATIONS, examples: int = EXAMPLES) -> int:
     """One round: some operations in any order, each with some examples; how many were sent."""
     chance, sent = random.Random(seed), 0
-    log = fuzzed.neighbours.platform.server.process.err
+    log = fuzzed.neighbors.platform.server.process.err
     before = log.stat().st_size
     for item in chance.choices(fuzzed.operations, k=operations):
         for mode in GenerationMode:
@@ -87,8 +87,8 @@ def _fuzz_operation(fuzzed: Fuzzed, item: Operation, mode: GenerationMode, seed:
     def ask(case: Case[Any]) -> None:
         nonlocal sent
         sent += 1
-        _aim(case, item, fuzzed.neighbours.things, chance)
-        headers = {} if item.is_public else {"Authorization": f"Bearer {fuzzed.neighbours.platform.server.token}"}
+        _aim(case, item, fuzzed.neighbors.things, chance)
+        headers = {} if item.is_public else {"Authorization": f"Bearer {fuzzed.neighbors.platform.server.token}"}
         began = time.monotonic()
         answer = case.call(headers=headers, timeout=SECONDS)
         check_answer(answer, time.monotonic() - began)
@@ -122,9 +122,9 @@ def check_answer(answer: Any, seconds: float) -> None:
 
 def check_server(fuzzed: Fuzzed, since: int) -> None:
     """Raise AssertionError unless the server goes on, and its log says of no mistake."""
-    process = fuzzed.neighbours.platform.server.process
+    process = fuzzed.neighbors.platform.server.process
     assert process.poll() is None, process.told[1][-5000:]
-    assert fuzzed.neighbours.root.get("/me")["user"]
+    assert fuzzed.neighbors.root.get("/me")["user"]
     with process.err.open("rb") as log:
         log.seek(since)
         told = [line.decode() for line in log.read().splitlines() if _tells_of_a_mistake(line)]
@@ -143,7 +143,7 @@ def open_fuzzed_server() -> Iterator[Fuzzed]:
     with tempfile.TemporaryDirectory() as home, execution.open_folder(0o755) as folder:
         launcher = Launcher(Path(home))
         try:
-            with open_neighbours(Machine(folder, launcher)) as neighbours:
-                yield Fuzzed(neighbours)
+            with open_neighbours(Machine(folder, launcher)) as neighbors:
+                yield Fuzzed(neighbors)
         finally:
             launcher.close()

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from fairlead.adapters.database.migrating import migrate
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.core import explaining
+from fairlead.core import explanations
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.model.parsing import violations_of
@@ -82,8 +82,8 @@ def check_request(asked: Any, snapshot: Snapshot) -> None:
     plan, second = (plan_run(each, snapshot, "r7") for each in (request, again))
     assert _decided(second) == _decided(plan)
     assert bool(plan.violations) != bool(plan.manifests)
-    json.dumps(explaining.to_data(plan), allow_nan=False)
-    explaining.explain(plan, "title").encode()
+    json.dumps(explanations.to_data(plan), allow_nan=False)
+    explanations.explain(plan, "title").encode()
     return check_violations([_said(violation) for violation in plan.violations])
 
 

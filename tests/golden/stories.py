@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairlead.core import explaining
+from fairlead.core import explanations
 from fairlead.core.drafts import Code, Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.files import documents, snapshots, yamls
@@ -56,11 +56,11 @@ def outputs(story: str) -> dict[str, str]:
     told = tell(story)
     files: dict[str, str] = {}
     if told.violations:
-        lines = [line for violation in told.violations for line in explaining.lines_of(violation)]
+        lines = [line for violation in told.violations for line in explanations.lines_of(violation)]
         files["violations.txt"] = "\n".join(lines) + "\n"
     if told.plan is not None and told.request is not None:
         title = f"{told.request.action} {told.request.function.name} in project {PROJECT}"
-        files["explanation.txt"] = explaining.explain(told.plan, title) + "\n"
+        files["explanation.txt"] = explanations.explain(told.plan, title) + "\n"
         if not told.violations:
             files["manifests.yaml"] = yamls.format_documents(told.plan.manifests)
     return files

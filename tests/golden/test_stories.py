@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fairlead.cli import app
-from fairlead.core import explaining
+from fairlead.core import explanations
 from fairlead.files import sources
 from fairlead.model.requests import Function
 from tests.golden import stories
@@ -70,7 +70,7 @@ def test_the_terminal_tells_the_same_story(story: str, tmp_path: Path, capsys: p
         app([*command, "--output", "json"])
 
     assert told.plan is not None
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(explaining.to_data(told.plan)))
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(explanations.to_data(told.plan)))
     assert end.value.code == (1 if told.violations else 0)
 
 

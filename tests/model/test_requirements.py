@@ -263,7 +263,7 @@ def test_an_unknown_field_names_the_nearest_known_one() -> None:
     assert (violation.path, violation.hint) == ("volumes.a.spec.storage_clas", "did you mean storage_class?")
 
 
-def test_decimal_bytes_are_refused_with_both_ways_out() -> None:
+def test_decimal_bytes_are_refused_with_both_suggestions() -> None:
     [violation] = refuse(Requirements, {"resources": {"mem": "16GB"}})
     assert "16G (decimal)" in str(violation.hint)
     assert "16Gi (binary)" in str(violation.hint)

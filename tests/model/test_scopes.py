@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.scopes import Cluster, Department, Place, Project, parse_scope, rank_of
+from fairlead.model.scopes import Cluster, Department, Project, Scope, parse_scope, rank_of
 from tests.making import broken, make_cluster, refuse
 
 
@@ -36,7 +36,7 @@ def test_scopes_are_ranked_from_the_platform_down() -> None:
         (Project, "department/vision"),
     ],
 )
-def test_a_place_stands_below_one_further_up(kind: type[Place], parent: str) -> None:
+def test_a_place_stands_below_one_further_up(kind: type[Scope], parent: str) -> None:
     place = kind.model_validate({"name": "here", "parent": parent})
     assert (place.scope, place.parent) == (f"{kind.KIND}/here", parent)
 
@@ -51,7 +51,7 @@ def test_a_place_stands_below_one_further_up(kind: type[Place], parent: str) -> 
         (Project, "project/a"),
     ],
 )
-def test_a_place_cannot_stand_below_one_of_its_own_rank_or_lower(kind: type[Place], parent: str) -> None:
+def test_a_place_cannot_stand_below_one_of_its_own_rank_or_lower(kind: type[Scope], parent: str) -> None:
     assert broken(refuse(kind, {"name": "here", "parent": parent})) == [("parent", "scope")]
 
 
@@ -118,7 +118,7 @@ def test_a_namespace_is_called_after_its_project(rule: str) -> None:
         ("a" * 15 + "{project}" + "a" * 16, "too_long"),
     ],
 )
-def test_a_rule_that_gives_no_namespace_is_refused_with_a_way_out(rule: str, broken_rule: str) -> None:
+def test_a_rule_that_gives_no_namespace_is_refused_with_a_suggestion(rule: str, broken_rule: str) -> None:
     (violation,) = refuse(Cluster, {"name": "main", "namespace": rule})
     assert (violation.path, violation.rule) == ("namespace", broken_rule)
     assert violation.hint

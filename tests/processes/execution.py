@@ -137,7 +137,7 @@ def reach(run: Run, *states: str, seconds: float = PATIENCE) -> str:
 
 def hear(run: Run, text: str, seconds: float = PATIENCE) -> None:
     """Wait until a run has written something."""
-    until(lambda: text in run.logs() or not run.refresh().data["live"], seconds)
+    until(lambda: text in run.logs() or not run.refresh().data["active"], seconds)
     assert text in run.logs(), run.data["message"]
 
 

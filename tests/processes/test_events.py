@@ -32,7 +32,7 @@ def test_a_run_is_told_of_in_each_state_and_when_it_is_gone(machine: Machine) ->
             assert (name, data["id"]) == ("run", run.id)
             states.append(data["state"])
             revisions.append(data["revision"])
-            if not data["live"]:
+            if not data["active"]:
                 break
         assert states[-1] == "completed"
         assert revisions == sorted(set(revisions))
@@ -72,7 +72,7 @@ def test_another_server_tells_of_it_within_seconds(machine: Machine, postgresql_
         other = machine.up(*options, data="other")
         with listening(other) as told:
             run = platform.shell("true")
-            seen = next(data for name, data in told if name == "run" and not data["live"])
+            seen = next(data for name, data in told if name == "run" and not data["active"])
             assert (seen["id"], seen["state"]) == (run.id, "completed")
 
 

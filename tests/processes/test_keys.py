@@ -8,7 +8,7 @@ import httpx2
 import pytest
 import sqlalchemy as sa
 
-from fairlead.adapters import safes
+from fairlead.adapters import keyrings
 from fairlead.errors import Unavailable
 from fairlead.ports import Sealed
 from tests.processes.machines import FAIRLEAD, Machine, Running
@@ -20,16 +20,16 @@ def test_keys_are_rotated_while_the_server_runs(machine: Machine, database: tupl
     server = machine.up(*database)
     with server.client() as client:
         _plant(client)
-        old = safes.load_key_file(server.data / "secret.key")
+        old = keyrings.load_key_file(server.data / "secret.key")
         told = "5 secrets sealed with the new key; older keys are kept until `fairlead keys forget`\n"
         _command(machine, server, "rotate", database, told)
-        new, *kept = safes.load_key_file(server.data / "secret.key")
+        new, *kept = keyrings.load_key_file(server.data / "secret.key")
         assert tuple(kept) == old
         assert _open_all(server, database, (new,)) == VALUES
         with pytest.raises(Unavailable):
             _open_all(server, database, old)
         _command(machine, server, "forget", database, "1 older key forgotten\n")
-        assert safes.load_key_file(server.data / "secret.key") == (new,)
+        assert keyrings.load_key_file(server.data / "secret.key") == (new,)
         # The server follows: what it seals from now on is sealed with the new key.
         assert client.put("/projects/default/secrets/LATER", json={"value": "later"}).status_code == 201
         assert client.put("/projects/default/secrets/SECRET_0", json={"value": "anew"}).status_code == 200
@@ -42,14 +42,14 @@ def test_keys_are_rotated_while_nothing_runs(machine: Machine) -> None:
         _plant(client)
     server.tell()
     here = {"FAIRLEAD_DATA": str(server.data)}
-    first = safes.load_key_file(server.data / "secret.key")
+    first = keyrings.load_key_file(server.data / "secret.key")
     for _ in range(2):
         ended = machine.app("rotate-keys", variables=here)
         assert (ended.code, ended.err) == (0, "")
-        assert _open_all(server, (), safes.load_key_file(server.data / "secret.key")[:1]) == VALUES
-    assert len(safes.load_key_file(server.data / "secret.key")) == 3
+        assert _open_all(server, (), keyrings.load_key_file(server.data / "secret.key")[:1]) == VALUES
+    assert len(keyrings.load_key_file(server.data / "secret.key")) == 3
     assert machine.app("forget-keys", variables=here).out == "2 older keys forgotten\n"
-    last = safes.load_key_file(server.data / "secret.key")
+    last = keyrings.load_key_file(server.data / "secret.key")
     assert len(last) == 1
     assert set(last).isdisjoint(first)
     assert _open_all(server, (), last) == VALUES
@@ -73,10 +73,10 @@ def test_keys_from_a_variable_are_rotated_by_putting_a_new_one_first(machine: Ma
     ended = machine.app("rotate-keys", variables=both)
     assert (ended.code, ended.err) == (0, "")
     assert not (server.data / "secret.key").exists()
-    assert _open_all(server, (), safes.parse_keys(new)) == VALUES
+    assert _open_all(server, (), keyrings.parse_keys(new)) == VALUES
     again = machine.app("rotate-keys", variables=both | {"FAIRLEAD_SECRET_KEYS": new})
     assert (again.code, again.err) == (0, "")
-    assert _open_all(server, (), safes.parse_keys(new)) == VALUES
+    assert _open_all(server, (), keyrings.parse_keys(new)) == VALUES
     assert old not in ended.out + ended.err + again.out + again.err
 
 
@@ -90,8 +90,8 @@ def test_without_the_old_key_nothing_is_changed_and_that_is_told(machine: Machin
     ended = machine.app("rotate-keys", variables=alone)
     assert ended.code == 1
     assert "Traceback" not in ended.err
-    assert safes.parse_keys(old)[0].id in ended.err
-    assert _open_all(server, (), safes.parse_keys(old)) == VALUES
+    assert keyrings.parse_keys(old)[0].id in ended.err
+    assert _open_all(server, (), keyrings.parse_keys(old)) == VALUES
 
 
 def test_where_there_is_no_data_that_is_told_and_nothing_is_made(machine: Machine) -> None:
@@ -107,11 +107,11 @@ def test_a_key_that_is_needed_is_not_forgotten(machine: Machine) -> None:
     with server.client() as client:
         _plant(client)
     server.tell()
-    safes.rotate_key_file(server.data / "secret.key")
+    keyrings.rotate_key_file(server.data / "secret.key")
     ended = machine.app("forget-keys", "--data", str(server.data))
     assert ended.code == 1
     assert ended.err == "error: 5 secrets are sealed with an older key\n  -> run `fairlead keys rotate` first\n"
-    assert _open_all(server, (), safes.load_key_file(server.data / "secret.key")) == VALUES
+    assert _open_all(server, (), keyrings.load_key_file(server.data / "secret.key")) == VALUES
 
 
 def _command(machine: Machine, server: Running, command: str, database: tuple[str, ...], told: str) -> None:
@@ -124,13 +124,13 @@ def _plant(client: httpx2.Client) -> None:
         assert client.put(f"/projects/default/secrets/{name}", json={"value": value}).status_code == 201
 
 
-def _open_all(server: Running, database: tuple[str, ...], keys: tuple[safes.SafeKey, ...]) -> dict[str, str]:
+def _open_all(server: Running, database: tuple[str, ...], keys: tuple[keyrings.SealingKey, ...]) -> dict[str, str]:
     """Every secret in the database, opened with these keys."""
     engine = sa.create_engine(_address(server.data, database), poolclass=sa.NullPool)
-    safe = safes.KeySafe(keys)
+    keyring = keyrings.AesKeyring(keys)
     with engine.connect() as connection:
         rows = connection.execute(sa.text("SELECT id, name, sealed, key_id FROM secrets ORDER BY name")).all()
-    return {row.name: safe.open(Sealed(bytes(row.sealed), row.key_id), row.id).decode() for row in rows}
+    return {row.name: keyring.open(Sealed(bytes(row.sealed), row.key_id), row.id).decode() for row in rows}
 
 
 def _address(data: Path, database: tuple[str, ...]) -> str:

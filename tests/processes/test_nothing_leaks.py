@@ -219,7 +219,7 @@ def _exercise(client: httpx2.Client, ledger: Ledger) -> None:
 def _look_at_a_run(client: httpx2.Client, path: str) -> None:
     """All that can be read of a run that wrote its secrets to its log."""
     until = time.monotonic() + PATIENCE
-    while (run := client.get(path).json())["live"]:
+    while (run := client.get(path).json())["active"]:
         assert time.monotonic() < until, run
         time.sleep(0.05)
     assert run["state"] == "completed", run

@@ -42,7 +42,7 @@ def test_groups_give_roles(server: Running, provider: Provider) -> None:
         role = {"subject": "group:vision", "role": "member", "scope": "project/default"}
         assert admin.post("/roles", json=role).status_code == 201
         entry = admin.get("/audit", params={"action": "role.create", "limit": "1"}).json()["items"][0]
-        assert (entry["who"], entry["via"]) == ("grace", "oidc")
+        assert (entry["user"], entry["via"]) == ("grace", "oidc")
     with server.client(provider.token(groups=["speech", "vision"])) as member:
         assert member.get("/projects/default").status_code == 200
         assert member.put("/projects/default/secrets/MINE", json={"value": "x"}).status_code == 201
@@ -160,7 +160,7 @@ def test_a_browser_signs_in_at_the_provider_and_lands_where_it_wanted_to_be(
         own_page = {"Origin": server.url, "Sec-Fetch-Site": "same-origin"}
         assert browser.post("/api/v1/departments", json={"name": "signed-in"}, headers=own_page).status_code == 201
         entry = browser.get("/api/v1/audit", params={"action": "token.create", "limit": "1"}).json()["items"][0]
-        assert (entry["who"], entry["via"]) == ("grace", "oidc")
+        assert (entry["user"], entry["via"]) == ("grace", "oidc")
         again = browser.get(way[0])
         assert "failed=this%20browser%20did%20not%20begin" in again.headers["location"]
         assert browser.delete("/api/v1/sessions", headers=own_page).status_code == 204

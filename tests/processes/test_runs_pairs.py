@@ -30,7 +30,7 @@ def pair(machine: Machine, postgresql_url: str) -> Iterator[Pair]:
 
 def holder(run: Run) -> str:
     """The server that executes a run."""
-    return str(run.refresh().data["held_by"])
+    return str(run.refresh().data["server_id"])
 
 
 def test_two_servers_share_twenty_runs_and_each_runs_once(pair: Pair) -> None:

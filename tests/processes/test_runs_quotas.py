@@ -50,14 +50,14 @@ def test_a_quota_of_two_holds_the_third_with_a_true_reason_until_one_ends(platfo
         reach(run, "running")
     third = submit(platform, "echo here")
     until(lambda: third.refresh().data["reason"] == "QuotaExceeded")
-    assert (str(third.state), third.data["held_by"]) == ("queued", None)
+    assert (str(third.state), third.data["server_id"]) == ("queued", None)
     assert third.data["message"] == "waits for its turn: the quota of department/vision is 2 runs at once"
     why = ask(platform, f"/runs/{third.id}/why")
     names = [f"shell-{run.id}" for run in running]
     quota = "quota of department/vision: 2 runs at once, and 2 have a place; next: run "
     assert why["message"] in [f"{quota}{name}" for name in names]
     assert why["fit"]["verdict"] == "later"
-    assert sorted(way["run_id"] for way in why["fit"]["ways_out"] if way["kind"] == "wait") == sorted(
+    assert sorted(way["run_id"] for way in why["fit"]["suggestions"] if way["kind"] == "wait") == sorted(
         run.id for run in running
     )
     used = ask(platform, "/policies/project/forest/effective")["quotas"]
@@ -99,6 +99,6 @@ def test_two_servers_never_run_more_than_a_quota_allows(machine: Machine, postgr
             at_once.append(at_once[-1] + int(change))
         assert (max(at_once), at_once[-1]) == (3, 0)
         servers = {
-            Run(Connection(first.server.url, first.server.token), run.data).refresh().data["held_by"] for run in runs
+            Run(Connection(first.server.url, first.server.token), run.data).refresh().data["server_id"] for run in runs
         }
         assert len(servers) == 2

@@ -58,8 +58,8 @@ def submit(platform: Platform, number: int, resources: Any) -> Held:
 def settle(platform: Platform, running: list[Held], waiting: list[Held]) -> None:
     """Wait until all places are taken, and whoever has none knows it."""
     with platform.server.client() as client:
-        places = sorted(held.run.id for held in running)
-        until(lambda: sorted(client.get("/nodes").json()[0]["runs"]) == places)
+        scopes = sorted(held.run.id for held in running)
+        until(lambda: sorted(client.get("/nodes").json()[0]["runs"]) == scopes)
     for held in running:
         reach(held.run, "running")
     until(lambda: all(held.run.refresh().data["reason"] == "Unschedulable" for held in waiting))
@@ -81,7 +81,7 @@ def check_told(platform: Platform, held: Held, running: list[Held]) -> Any:
     return why
 
 
-def check_waits(held: Held, ways_out: Any, running: list[Held]) -> list[Held]:
+def check_waits(held: Held, suggestions: Any, running: list[Held]) -> list[Held]:
     """The runs that it may wait for: exactly those whose end alone makes the room, with what they hold."""
     others = {each.run.id: [other for other in running if other is not each] for each in running}
     enough = [
@@ -92,7 +92,7 @@ def check_waits(held: Held, ways_out: Any, running: list[Held]) -> list[Held]:
             for name, has in (("cpu", "4"), ("memory", "4Gi"))
         )
     ]
-    waits = {way["run_id"]: way["message"] for way in ways_out if way["kind"] == "wait"}
+    waits = {way["run_id"]: way["message"] for way in suggestions if way["kind"] == "wait"}
     assert waits.keys() == {each.run.id for each in enough}
     for each in enough:
         holds = f"which holds {each.asked['cpu']} CPU and {each.asked['memory']} memory on "
@@ -109,7 +109,7 @@ def test_twelve_runs_that_do_not_fit_at_once_each_say_what_they_wait_for_and_it_
         whys = [check_told(platform, held, running) for held in waiting]
         assert [why["ahead"] for why in whys] == list(range(len(waiting)))
         waited_for = [
-            check_waits(held, why["fit"]["ways_out"], running) for held, why in zip(waiting, whys, strict=True)
+            check_waits(held, why["fit"]["suggestions"], running) for held, why in zip(waiting, whys, strict=True)
         ]
         first = waiting.pop(0)
         for each in waited_for[0] or running:  # no single one makes room for the last
@@ -136,25 +136,25 @@ def test_the_command_says_the_same(platform: Platform, shared_machine: Machine) 
     assert [run["state"] for run in end_all([running.run, waiting.run])] == ["completed"] * 2
 
 
-def test_a_way_out_is_taken_by_one_call_before_and_after_a_run_is_submitted(platform: Platform) -> None:
+def test_a_suggestion_is_taken_by_one_call_before_and_after_a_run_is_submitted(platform: Platform) -> None:
     holds = platform.shell("sleep 300", resources={"cpu": 3})
     reach(holds, "running")
     waits = platform.shell("echo changed", resources={"cpu": 2})
-    until(lambda: waits.why().ways_out)
+    until(lambda: waits.why().suggestions)
     why = waits.why()
-    assert [way.kind for way in why.ways_out] == ["lower", "wait"]
+    assert [way.kind for way in why.suggestions] == ["lower", "wait"]
     assert f"2. wait for run shell-{holds.id}, which holds 3 CPU on " in why
     changed = why.apply(1)
     with pytest.raises(Conflict, match="there is nothing to change"):
         why.apply(2)
-    with pytest.raises(NotFound, match="there is no way out 3"):
+    with pytest.raises(NotFound, match="there is no suggestion 3"):
         why.apply(3)
     assert [run.wait(60, progress=False).state for run in (changed, waits)] == ["completed", "stopped"]
     assert changed.logs() == "changed\n"
     function = platform.project.function("previewed", command=["echo", "previewed"])
     preview = function.preview(resources={"cpu": 2})
     assert "Fits later" in preview.explain()
-    previewed = preview.apply(preview.fit.ways_out[0])
+    previewed = preview.apply(preview.fit.suggestions[0])
     assert previewed.wait(60, progress=False).state == "completed"
     assert "Fits" not in previewed.explain()
     end_all([holds.stop()])

@@ -184,11 +184,11 @@ def test_what_a_run_hands_over_is_kept_under_the_very_name_that_it_has(site: Sit
     run_id, token = start(site)
     names = ["a", "a\n", "two\nlines", "\\..\\..", "...", "é"]
     for name in names:
-        answer = site.ask("PUT", f"/runs/{run_id}/handover/output/{quote(name)}", name.encode(), token=token)
+        answer = site.ask("PUT", f"/runs/{run_id}/uploads/output/{quote(name)}", name.encode(), token=token)
         assert answer.status_code == 200, f"{name!r}: {answer.text}"
         assert answer.json()["path"] == f"output/{name}"
     for name in ("..", "../result.json", "./a", "a/../../b", "/a", "a//b", ""):
-        path = f"/runs/{run_id}/handover/output/{quote(name, safe='').replace('.', '%2e')}"
+        path = f"/runs/{run_id}/uploads/output/{quote(name, safe='').replace('.', '%2e')}"
         problem_of(site.ask("PUT", path, b"x", token=token), 422)
     with site.store.reading() as tx:
         kept = {file.path: run_files.load_file(tx, run_id, file.path) for file in run_files.list_files(tx, run_id)}

@@ -9,10 +9,10 @@ from httpx2 import Response
 from fairlead.run_tokens import seal_run_token
 from tests.server.samples import CODE, address_of, body_of, fill
 from tests.server.sites import COOKIE, Operation, Site, problem_of
-from tests.server.test_handovers import SAFE, mark, start
+from tests.server.test_handovers import KEYRING, mark, start
 
 # What a run may do, and with which path where it says one.
-OWN = {"read_run_code", "hand_over_file"}
+OWN = {"read_run_code", "upload_run_file"}
 LEFT = "output/left.bin"
 
 Things = dict[str, str]
@@ -34,8 +34,8 @@ def asked(operations: list[Operation], things: Things) -> Iterator[tuple[Operati
     """Every operation on some things, as it is and, where it reads, without the body."""
     for item in operations:
         path = address_of(item, things)
-        if item.id == "hand_over_file":
-            path = path.partition("/handover/")[0] + f"/handover/{LEFT}"
+        if item.id == "upload_run_file":
+            path = path.partition("/uploads/")[0] + f"/uploads/{LEFT}"
         yield item, item.method, path
         if item.method == "GET":
             yield item, "HEAD", path
@@ -43,7 +43,7 @@ def asked(operations: list[Operation], things: Things) -> Iterator[tuple[Operati
 
 def token_of(things: Things) -> str:
     """The token of a run, sealed as the server seals it."""
-    return seal_run_token(SAFE, things["run"])
+    return seal_run_token(KEYRING, things["run"])
 
 
 def refuse(answer: Response, *statuses: int) -> None:

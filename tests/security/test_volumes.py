@@ -118,7 +118,7 @@ def test_what_is_removed_goes_without_what_its_links_lead_to(tmp_path: Path) -> 
         for name, target in (("folder", canary), ("inner", canary / "inner"), ("file", canary / "inner" / "kept")):
             (tmp_path / "data" / folder / name).symlink_to(target)
     (tmp_path / "data" / "runs" / "r1" / "home" / "beside").symlink_to(canary)
-    bench.executor.tidy("r1")
+    bench.executor.clean_up("r1")
     bench.executor.remove_volume("v1")
     bench.executor.forget("r1")
     bench.close()

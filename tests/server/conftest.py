@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from fairlead.server.proxy.connections import ConnectionPool
 from fairlead.server.proxy.http import ProxyConfig
 from tests.server.samples import fill
@@ -81,7 +81,7 @@ def stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
 def hasty_stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
     """The same, which waits for a second, asks ten times a second who may go on, and has two connections to a run."""
     with open_stage(
-        sqlite_store, ProxyConfig(ConnectionPool(2), patience_seconds=1, renewed_every_seconds=0.1)
+        sqlite_store, ProxyConfig(ConnectionPool(2), response_timeout_seconds=1, renewal_interval_seconds=0.1)
     ) as opened:
         yield opened
 
@@ -93,7 +93,7 @@ def program() -> Program:
 
 
 @pytest.fixture
-def reach(program: Program) -> Iterator[Reach]:
+def endpoint(program: Program) -> Iterator[Endpoint]:
     """How that is reached, by a port."""
     with serving(program) as reached:
         yield reached
@@ -113,7 +113,7 @@ def common_program() -> Program:
 
 
 @pytest.fixture(scope="module")
-def reaches(common_program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Reach]]:
+def endpoints(common_program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Endpoint]]:
     """How it is reached: by a Unix socket, and by a port."""
     path = tmp_path_factory.mktemp("run") / "run.sock"
     with serving(common_program, path=path) as by_socket, serving(common_program) as by_port:

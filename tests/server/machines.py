@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import Check, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Reach
+from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile
 from fairlead.model.quantities import NANOS
 from fairlead.model.records import RunRecord
 from fairlead.ports import Store
@@ -24,12 +24,12 @@ PLENTY = dict.fromkeys(RESOURCES, 2**50 * NANOS)
 class Machine:
     """One node with room for everything. What is there of runs is what is kept of them in a store."""
 
-    schedules = False
+    has_scheduler = False
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.held: dict[str, Holding] = {}
-        self.reaches: dict[str, Reach] = {}
+        self.endpoints: dict[str, Endpoint] = {}
 
     def hear_of(self, run_id: str) -> None:
         """Note what has become of a run."""
@@ -66,11 +66,11 @@ class Machine:
             raise NotFound(f"run {run_id} left no such file")
         return io.BytesIO(CONTENT)
 
-    def reach(self, run_id: str) -> Reach:
+    def find_endpoint(self, run_id: str) -> Endpoint:
         """Where a run listens, once a test has said so."""
-        if run_id not in self.reaches:
+        if run_id not in self.endpoints:
             raise NotFound(f"run {run_id} serves nothing")
-        return self.reaches[run_id]
+        return self.endpoints[run_id]
 
     def check(self, projects: Sequence[str]) -> list[Check]:
         """All is well, and something is missing."""
@@ -89,7 +89,7 @@ class Machine:
         """Never asked for."""
         raise AssertionError(run_id)
 
-    tidy = forget = remove_volume = stop
+    clean_up = forget = remove_volume = stop
 
     def list_runs(self) -> list[str]:
         """Never asked for."""

@@ -62,7 +62,7 @@ BODIES: Mapping[str, Data | bytes] = {
     "PATCH /projects/{project}/schedules/{name}": {"cron": "0 7 * * *", "timezone": "Europe/Rome"},
     "POST /runs/{run_id}/change": {"change": {"resources": {"cpu": "1"}}},
     "PUT /projects/{project}/code/{digest}": CODE,
-    "PUT /runs/{run_id}/handover/{path}": b"what a run left",
+    "PUT /runs/{run_id}/uploads/{path}": b"what a run left",
     "POST /roles": {"subject": "user:new", "role": "viewer", "scope": "platform"},
     "POST /tokens": {"name": "laptop", "expires_in": "30d"},
     "PUT /settings": {"defaults": {"resources": {"cpu": "1"}}},

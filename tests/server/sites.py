@@ -15,13 +15,13 @@ from fastapi import FastAPI
 from httpx2 import Client, Response
 from starlette.testclient import TestClient
 
-from fairlead.adapters import safes
+from fairlead.adapters import keyrings
 from fairlead.composing import Entrance, Execution, build_services, make_id
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.ports import Store
 from fairlead.server.applications import create_application
 from fairlead.server.request_context import Services
-from fairlead.services.founding import Founding
+from fairlead.services.first_run import FirstRun
 from tests.server.machines import Machine
 
 COOKIE = "fairlead_session"
@@ -52,7 +52,7 @@ class Site:
     app: FastAPI
     client: Client
     services: Services
-    founding: Founding
+    founding: FirstRun
     store: Store
     token: str
 
@@ -179,7 +179,7 @@ def build_site(store: Store, url: str = URL, entrance: Entrance | None = None, *
     """A server over an empty store that was not started yet, and what pretends to execute its runs."""
     machine = Machine(store)
     execution = Execution(ExecutorRegistry({"kubernetes": machine}), machine.hear_of)
-    services, founding = build_services(store, safes.KeySafe(safes.parse_keys(KEY)), entrance, execution=execution)
+    services, founding = build_services(store, keyrings.AesKeyring(keyrings.parse_keys(KEY)), entrance, execution=execution)
     founding.found([f"user:{ADMIN}"])
     token, _ = founding.let_in(ADMIN, MACHINE, None)
     app = create_application(

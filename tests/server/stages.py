@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from fairlead.composing import Entrance
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from fairlead.model.records import RunRecord
 from fairlead.ports import Store
 from fairlead.server.proxy.http import ProxyConfig
@@ -36,7 +36,7 @@ class Stage:
         """The port of this machine on which the server listens."""
         return urlsplit(self.url).port or 0
 
-    def serve(self, reach: Reach | None, action: str = "serve", **changed: Any) -> str:
+    def serve(self, endpoint: Endpoint | None, action: str = "serve", **changed: Any) -> str:
         """A run that answers there; its id."""
         made = self.site.make("/projects/alpha/runs", {"function": SERVED, "action": action})
         now = {"state": "running", "reason": "Ready", "message": "answers", "server_id": "here", **changed}
@@ -44,8 +44,8 @@ class Stage:
             run = tx.get(RunRecord, id=made["id"])
             assert run is not None
             tx.save(replace(run, **now, revision=run.revision + 1))
-        if reach is not None:
-            self.machine.reaches[run.id] = reach
+        if endpoint is not None:
+            self.machine.endpoints[run.id] = endpoint
         return run.id
 
     def run(self, run_id: str) -> RunRecord:
@@ -99,7 +99,7 @@ class Stage:
 @contextlib.contextmanager
 def open_stage(
     store: Store,
-    means: ProxyConfig | None = None,
+    proxy_config: ProxyConfig | None = None,
     url: str | None = None,
     entrance: Entrance | None = None,
     **options: Any,
@@ -107,7 +107,7 @@ def open_stage(
     """A server over an empty store."""
     listener: socket.socket = listen(None)
     here = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    site, machine = build_site(store, url or here, entrance, means=means, **options)
+    site, machine = build_site(store, url or here, entrance, proxy_config=proxy_config, **options)
     with serving(site.app, listener=listener):
         plain: Any = {"timeout": PATIENCE, "trust_env": False, "verify": False, "follow_redirects": False}
         with httpx2.Client(base_url=here, **plain) as client:

@@ -51,8 +51,8 @@ def test_what_is_read_is_as_it_is_described(site: Site, things: dict[str, str]) 
 
 
 def test_what_is_found_is_described_with_its_source(site: Site, things: dict[str, str]) -> None:
-    asked = {"name": "x", "requirements": {"resources": {"gpu": 9, "mem": "1Gi"}, "priority_class": "high"}}
-    found = site.make("/compute-resources/check", asked)
+    requested = {"name": "x", "requirements": {"resources": {"gpu": 9, "mem": "1Gi"}, "priority_class": "high"}}
+    found = site.make("/compute-resources/check", requested)
     assert {item["rule"] for item in found["violations"]} == {"max", "options"}
     assert {item["kind"] for item in found["sentences"]} == {"gets", "risk", "note"}
     check(site, find(site, "POST /compute-resources/check"), found)
@@ -60,10 +60,10 @@ def test_what_is_found_is_described_with_its_source(site: Site, things: dict[str
         "/projects/alpha/runs/preview",
         {"function": "train", "template": things["template"], "resources": {"gpu": 5, "mem": "9Gi"}},
     )
-    assert [item["asked"]["source"]["layer"] for item in plan["warnings"] if "asked" in item]
+    assert [item["requested"]["source"]["layer"] for item in plan["warnings"] if "requested" in item]
     check(site, find(site, "POST /projects/{project}/runs/preview"), plan)
     draft = site.make("/policies/platform/platform/validate", {"rules": {"resources.gpu": {"max": 0}}})
-    assert draft["refused"]
+    assert draft["rejected"]
     check(site, find(site, "POST /policies/{kind}/{name}/validate"), draft)
 
 
@@ -94,7 +94,7 @@ def test_what_the_page_reads_field_by_field_is_described_field_by_field(site: Si
         for field, said in schema.get("properties", {}).items():
             if said.get("items", said) in ({"additionalProperties": True, "type": "object"}, {}):
                 silent.add((name, field))
-    assert {field for name, field in silent if name in ("EffectivePolicy", "Findings", "Me", "Refused")} == set()
+    assert {field for name, field in silent if name in ("EffectivePolicy", "Findings", "Me", "RejectedItem")} == set()
 
 
 def find(site: Site, key: str) -> Operation:

@@ -31,10 +31,10 @@ def run(site: Site) -> str:
     with site.store.recording() as tx:
         kept = tx.get(RunRecord, id=run_id)
         assert kept is not None
-        ended = replace(kept, state="completed", reason="Completed", held_by="s1", attempt=2)
+        ended = replace(kept, state="completed", reason="Completed", server_id="s1", attempt=2)
         tx.save(replace(ended, revision=kept.revision + 1))
         told = {"reason": "NodeLost", "message": "its node went away", "finished_at": AT, "usage": {"mem": 7}}
-        tx.add(make(AttemptRecord, run_id, run_id=run_id, number=1, held_by="s1", **told))
+        tx.add(make(AttemptRecord, run_id, run_id=run_id, number=1, server_id="s1", **told))
     return run_id
 
 

@@ -35,7 +35,7 @@ def test_tricks_in_every_part_of_every_path_find_nothing(common_site: Site, oper
 def test_tricks_in_every_parameter_of_every_address_do_no_harm(
     filled_site: Site, operations: list[Operation], things: dict[str, str]
 ) -> None:
-    live, ended = (filled_site.get(f"/runs?live={said}")["items"][0]["id"] for said in ("true", "false"))
+    live, ended = (filled_site.get(f"/runs?active={said}")["items"][0]["id"] for said in ("true", "false"))
     things = {**things, "run": live, "ended": ended}
     asked = [(item, parameter["name"]) for item in operations for parameter in item.parameters("query")]
     for turn, (item, name) in enumerate(asked):
@@ -61,9 +61,9 @@ def test_a_parameter_that_means_nothing_is_refused_everywhere(
 ) -> None:
     for item in operations:
         path = address_of(item, things)
-        path += ("&" if "?" in path else "?") + "colour=red"
+        path += ("&" if "?" in path else "?") + "color=red"
         problem = problem_of(common_site.ask(item.method, path, body_of(item)), 422)
-        assert paths_of(problem) == ["colour"], item.key
+        assert paths_of(problem) == ["color"], item.key
 
 
 @pytest.mark.parametrize(

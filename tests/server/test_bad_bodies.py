@@ -195,9 +195,9 @@ def test_an_unknown_field_is_refused_and_the_nearest_one_named(
 
 
 def test_all_that_is_wrong_with_a_body_is_told_at_once(common_site: Site) -> None:
-    body = {"name": "-", "scope": "nowhere", "requirements": {"resources": {"cpu": "x", "gpu": 1.5}}, "colour": "red"}
+    body = {"name": "-", "scope": "nowhere", "requirements": {"resources": {"cpu": "x", "gpu": 1.5}}, "color": "red"}
     problem = problem_of(common_site.ask("POST", "/compute-resources", body), 422)
-    expected = {"name", "scope", "requirements.resources.cpu.requests", "requirements.resources.gpu.devices", "colour"}
+    expected = {"name", "scope", "requirements.resources.cpu.requests", "requirements.resources.gpu.devices", "color"}
     assert set(paths_of(problem)) == expected
 
 

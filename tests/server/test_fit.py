@@ -29,7 +29,7 @@ def test_the_answer_has_all_its_parts(site: Site, project: str) -> None:
         "counts": {"now": 1, "later": 0, "never": 0},
         "room": 1000,
         "nodes": nodes,
-        "ways_out": [],
+        "suggestions": [],
         "violations": [],
         "supposed": {"added": [], "left_out": [], "pods_left_out": 0, "sentences": []},
     }

@@ -8,23 +8,23 @@ import pytest
 from httpx2 import Response
 
 from fairlead import run_files
-from fairlead.adapters import safes
+from fairlead.adapters import keyrings
 from fairlead.model.records import RunRecord
 from fairlead.run_tokens import seal_run_token
 from fairlead.server import request_bodies
-from fairlead.services.handovers import LARGEST_FILE
+from fairlead.services.run_uploads import LARGEST_FILE
 from tests.server.conftest import Lines
 from tests.server.samples import CODE, DIGEST, SCRIPT, address_of, body_of, fill
 from tests.server.sites import KEY, Operation, Site, problem_of, told
 
-SAFE = safes.KeySafe(safes.parse_keys(KEY))
+KEYRING = keyrings.AesKeyring(keyrings.parse_keys(KEY))
 
 
 def start(site: Site, name: str = "alpha") -> tuple[str, str]:
     """A run that goes on, and its token."""
     made = site.make(f"/projects/{name}/runs", {"function": SCRIPT | {"code": DIGEST}})
-    mark(site, made["id"], held_by="s1", state="running")
-    return made["id"], seal_run_token(SAFE, made["id"])
+    mark(site, made["id"], server_id="s1", state="running")
+    return made["id"], seal_run_token(KEYRING, made["id"])
 
 
 def mark(site: Site, run_id: str, **fields: Any) -> None:
@@ -35,9 +35,9 @@ def mark(site: Site, run_id: str, **fields: Any) -> None:
         tx.save(replace(run, revision=run.revision + 1, **fields))
 
 
-def hand_over(site: Site, run_id: str, path: str, content: Any, token: str | None, **headers: str) -> Response:
+def upload_file(site: Site, run_id: str, path: str, content: Any, token: str | None, **headers: str) -> Response:
     """Hand over a file."""
-    return site.ask("PUT", f"/runs/{run_id}/handover/{path}", content=content, token=token, headers=headers)
+    return site.ask("PUT", f"/runs/{run_id}/uploads/{path}", content=content, token=token, headers=headers)
 
 
 def kept(site: Site, run_id: str) -> dict[str, int]:
@@ -59,7 +59,7 @@ def test_a_run_fetches_its_code_and_hands_over_its_files(run: tuple[Site, str, s
     assert (code.status_code, code.content, code.headers["content-type"]) == (200, CODE, "application/gzip")
     size = 3 * request_bodies.IN_MEMORY + 5
     for path, content in (("output/a%20b/%C3%A9%3F", b"x" * size), ("result.json", b'{"kind": "json", "value": 1}')):
-        answer = hand_over(site, run_id, path, content, token)
+        answer = upload_file(site, run_id, path, content, token)
         assert told(answer)["size"] == len(content)
         assert "etag" not in answer.headers
     assert kept(site, run_id) == {"output/a b/é?": size, "result.json": 28}
@@ -73,7 +73,7 @@ def test_a_file_may_come_in_pieces_of_any_length(run: tuple[Site, str, str]) -> 
     def pieces() -> Iterator[bytes]:
         yield from (b"a" * 10, b"", b"b" * 1_500_000, b"c")
 
-    assert told(hand_over(site, run_id, "output/a", pieces(), token)) == {"path": "output/a", "size": 1_500_011}
+    assert told(upload_file(site, run_id, "output/a", pieces(), token)) == {"path": "output/a", "size": 1_500_011}
 
 
 def test_users_still_read_the_code(run: tuple[Site, str, str]) -> None:
@@ -88,19 +88,19 @@ def test_only_the_run_itself_hands_over(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
     other, _ = start(site)
     for status, who in ((403, ""), (401, None), (401, "fl_nobody"), (401, f"{token}x"), (404, site.token_of("eve"))):
-        problem_of(hand_over(site, run_id, "output/a", b"x", who), status)
-    problem_of(hand_over(site, other, "output/a", b"x", token), 404)
+        problem_of(upload_file(site, run_id, "output/a", b"x", who), status)
+    problem_of(upload_file(site, other, "output/a", b"x", token), 404)
     problem_of(site.ask("GET", f"/runs/{other}/code", token=token), 404)
-    problem_of(hand_over(site, "f" * 32, "output/a", b"x", token), 404)
+    problem_of(upload_file(site, "f" * 32, "output/a", b"x", token), 404)
     assert (kept(site, run_id), kept(site, other)) == ({}, {})
 
 
-@pytest.mark.parametrize("change", [{"live": False, "state": "completed"}, {"held_by": None, "state": "queued"}])
+@pytest.mark.parametrize("change", [{"active": False, "state": "completed"}, {"server_id": None, "state": "queued"}])
 def test_a_token_ends_with_the_run(run: tuple[Site, str, str], change: dict[str, Any]) -> None:
     site, run_id, token = run
     mark(site, run_id, **change)
     for answer in (
-        hand_over(site, run_id, "output/a", b"x", token),
+        upload_file(site, run_id, "output/a", b"x", token),
         site.ask("GET", f"/runs/{run_id}/code", token=token),
     ):
         assert str(change["state"]) in problem_of(answer, 401)["detail"]
@@ -117,7 +117,7 @@ def test_the_token_opens_nothing_else(common_site: Site, operations: list[Operat
             assert answer.status_code < 300, item.key
         elif item.id == "read_run_code":
             assert answer.content == CODE
-        elif item.id == "hand_over_file":
+        elif item.id == "upload_run_file":
             problem_of(answer, 422)  # what the samples send is no such path
         else:
             problem_of(answer, 401)
@@ -126,13 +126,13 @@ def test_the_token_opens_nothing_else(common_site: Site, operations: list[Operat
 def test_nothing_is_read_of_one_who_may_not_hand_over(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
     for who, status in ((None, 401), ("", 403), (f"{token}x", 401), (token, 415)):
-        problem_of(hand_over(site, run_id, "output/a", b"x", who, **{"Content-Type": "text/html"}), status)
+        problem_of(upload_file(site, run_id, "output/a", b"x", who, **{"Content-Type": "text/html"}), status)
 
 
 def test_a_file_that_is_too_large_is_refused_by_its_length_alone(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
     sent = {"Content-Length": str(LARGEST_FILE + 1)}
-    said = problem_of(hand_over(site, run_id, "output/a", b"", token, **sent), 413)
+    said = problem_of(upload_file(site, run_id, "output/a", b"", token, **sent), 413)
     assert said["detail"] == "the body has more than 67,108,864 bytes"
     assert said["hint"] == "write it to a volume"
 
@@ -140,14 +140,14 @@ def test_a_file_that_is_too_large_is_refused_by_its_length_alone(run: tuple[Site
 def test_a_file_that_grows_too_large_on_the_way_is_refused(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
     pieces = (b"x" * 1024 * 1024 for _ in range(65))
-    assert problem_of(hand_over(site, run_id, "output/a", pieces, token), 413)["hint"] == "write it to a volume"
+    assert problem_of(upload_file(site, run_id, "output/a", pieces, token), 413)["hint"] == "write it to a volume"
     assert kept(site, run_id) == {}
 
 
 def test_the_largest_file_is_kept(site: Site) -> None:
     fill(site, "alpha")
     run_id, token = start(site)
-    assert told(hand_over(site, run_id, "output/a", b"\x00" * LARGEST_FILE, token))["size"] == LARGEST_FILE
+    assert told(upload_file(site, run_id, "output/a", b"\x00" * LARGEST_FILE, token))["size"] == LARGEST_FILE
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,13 @@ def test_the_largest_file_is_kept(site: Site) -> None:
 )
 def test_no_path_leads_anywhere_else(run: tuple[Site, str, str], path: str, status: int) -> None:
     site, run_id, token = run
-    problem_of(hand_over(site, run_id, path, b"x", token), status)
+    problem_of(upload_file(site, run_id, path, b"x", token), status)
     assert kept(site, run_id) == {}
 
 
 def test_the_token_is_in_no_line_of_the_log(run: tuple[Site, str, str], log: Lines) -> None:
     site, run_id, token = run
-    hand_over(site, run_id, "output/a", b"x", token)
-    hand_over(site, run_id, "output/a", b"x", f"{token}x")
+    upload_file(site, run_id, "output/a", b"x", token)
+    upload_file(site, run_id, "output/a", b"x", f"{token}x")
     assert len(log) >= 2
     assert token.rpartition(".")[2] not in str(log)

@@ -96,7 +96,7 @@ def test_a_session_has_the_groups_of_the_id_token_and_is_in_the_audit(browser: B
     me = browser.site.get("/me", token=None, headers={"Cookie": f"{COOKIE}={session}"})
     assert (me["user"], me["groups"], me["roles"]) == ("grace", ["speech"], [{"role": "viewer", "scope": "platform"}])
     entry = browser.site.get("/audit?action=token.create&limit=1")["items"][0]
-    assert (entry["who"], entry["via"], entry["name"]) == ("grace", "oidc", "browser")
+    assert (entry["user"], entry["via"], entry["name"]) == ("grace", "oidc", "browser")
     token = browser.site.get("/tokens?purpose=session")["items"][0]
     assert (token["user"], token["created_by"]) == ("grace", "grace")
 
@@ -254,9 +254,9 @@ def test_a_site_without_an_issuer_says_so(site: Site) -> None:
 
 def test_only_the_callback_takes_parameters_that_it_does_not_know(browser: Browser) -> None:
     back, kept = browser.go()
-    assert browser.come(f"{back}&colour=red&state_of=x", kept).headers["location"] == "/"
-    problem_of(browser.site.ask("GET", "/login/oidc?colour=red", token=None), 422)
-    problem_of(browser.site.ask("GET", "/login?colour=red", token=None), 422)
+    assert browser.come(f"{back}&color=red&state_of=x", kept).headers["location"] == "/"
+    problem_of(browser.site.ask("GET", "/login/oidc?color=red", token=None), 422)
+    problem_of(browser.site.ask("GET", "/login?color=red", token=None), 422)
 
 
 def test_everybody_learns_how_to_sign_in(browser: Browser, site: Site, sqlite_store: DatabaseStore) -> None:

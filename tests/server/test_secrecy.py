@@ -42,7 +42,7 @@ def test_a_mistake_of_the_server_is_a_problem_that_tells_nothing(
     def fail(*_: Any) -> None:
         raise RuntimeError("the password is hunter2")
 
-    monkeypatch.setattr(type(site.services.places), "page", fail)
+    monkeypatch.setattr(type(site.services.scopes), "page", fail)
     answer = site.ask("GET", "/clusters", headers={"X-Request-ID": "mistake-1"})
     assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
     assert answer.json()["request_id"] == answer.headers["x-request-id"] == "mistake-1"
@@ -64,7 +64,7 @@ def test_the_request_id_of_the_caller_is_in_answers_problems_log_and_audit(
     assert problem["request_id"] == "my-id.7_x"
     assert [line["status"] for line in log if line.get("request_id") == "my-id.7_x"] == [201, 409]
     (entry,) = site.get("/audit?request_id=my-id.7_x")["items"]
-    assert (entry["action"], entry["name"], entry["who"]) == ("department.create", "d", "ann")
+    assert (entry["action"], entry["name"], entry["user"]) == ("department.create", "d", "ann")
 
 
 def test_a_line_of_the_log_says_who_asked_what_and_how_it_went(site: Site, log: list[MutableMapping[str, Any]]) -> None:
@@ -101,7 +101,7 @@ def test_no_token_secret_or_word_is_told_anywhere(
     ):
         look(site.ask("PUT", path, {"value": planted["secret"]}))
     look(site.ask("PUT", "/projects/none/secrets/X", {"value": planted["secret"]}))
-    look(site.ask("PUT", "/projects/alpha/secrets/X", {"value": planted["secret"], "colour": planted["secret"]}))
+    look(site.ask("PUT", "/projects/alpha/secrets/X", {"value": planted["secret"], "color": planted["secret"]}))
     look(site.ask("PUT", "/projects/alpha/secrets/X", {"valeu": planted["secret"]}))
     look(site.ask("PUT", "/projects/alpha/secrets/X", {"value": [planted["secret"]]}))
     look(site.ask("PUT", "/projects/alpha/secrets/X", {"value": {"a": planted["secret"]}}))
@@ -116,7 +116,7 @@ def test_no_token_secret_or_word_is_told_anywhere(
         look(site.ask("PUT", cluster, {"kubeconfig": json.dumps(make_kubeconfig(**parts))}))
     for text in (f"token: [{planted['secret']}", f"token: *{planted['secret']}", f"- {planted['secret']}"):
         look(site.ask("PUT", cluster, {"kubeconfig": text}))
-    look(site.ask("PUT", cluster, {"kubeconfig": planted["secret"], "colour": "red"}))
+    look(site.ask("PUT", cluster, {"kubeconfig": planted["secret"], "color": "red"}))
     look(site.ask("PUT", "/clusters/none/kubeconfig", {"kubeconfig": planted["secret"]}))
     look(site.ask("POST", f"/clusters/{things['cluster']}/check"))
     asked = {"function": CONTAINER, "secrets": ["PLANTED"], "profile": "alpha-resource"}

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from tests.server.conftest import Lines
 from tests.server.sites import COOKIE, PROBLEM, cookie_in, problem_of
 from tests.server.stages import Stage
@@ -31,21 +31,21 @@ def program(common_program: Program) -> Program:
 
 
 @pytest.fixture(params=["socket", "port"])
-def each_reach(request: pytest.FixtureRequest, reaches: dict[str, Reach]) -> Reach:
+def each_reach(request: pytest.FixtureRequest, endpoints: dict[str, Endpoint]) -> Endpoint:
     """How that is reached, by each way."""
-    return reaches[request.param]
+    return endpoints[request.param]
 
 
 @pytest.fixture
-def reach(reaches: dict[str, Reach]) -> Reach:
+def endpoint(endpoints: dict[str, Endpoint]) -> Endpoint:
     """How that is reached."""
-    return reaches["port"]
+    return endpoints["port"]
 
 
 # What is passed on
 
 
-def test_a_program_asks_a_run_with_its_token_and_gets_what_the_run_says(stage: Stage, each_reach: Reach) -> None:
+def test_a_program_asks_a_run_with_its_token_and_gets_what_the_run_says(stage: Stage, each_reach: Endpoint) -> None:
     run_id = stage.serve(each_reach)
     answer = stage.ask("POST", run_id, "/predict/a%2Fb?x=1&y=%20", content=b"data", headers={"X-Of-Mine": "yes"})
     assert answer.status_code == 200
@@ -63,8 +63,8 @@ def test_a_program_asks_a_run_with_its_token_and_gets_what_the_run_says(stage: S
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS"])
-def test_every_method_is_passed_on_as_it_is(stage: Stage, program: Program, reach: Reach, method: str) -> None:
-    answer = stage.ask(method, stage.serve(reach), "/anything")
+def test_every_method_is_passed_on_as_it_is(stage: Stage, program: Program, endpoint: Endpoint, method: str) -> None:
+    answer = stage.ask(method, stage.serve(endpoint), "/anything")
     assert answer.status_code == 200
     assert [asked["method"] for asked in program.asked] == [method]
     assert (answer.content == b"") == (method == "HEAD")
@@ -72,11 +72,11 @@ def test_every_method_is_passed_on_as_it_is(stage: Stage, program: Program, reac
 
 
 @pytest.mark.parametrize(("path", "found"), [("", "/"), ("/", "/"), ("//a//b/", "//a//b/"), ("/%2fa;b=c", "/%2fa;b=c")])
-def test_the_path_is_the_one_that_was_written(stage: Stage, reach: Reach, path: str, found: str) -> None:
-    assert stage.ask("GET", stage.serve(reach), path).json()["path"] == found
+def test_the_path_is_the_one_that_was_written(stage: Stage, endpoint: Endpoint, path: str, found: str) -> None:
+    assert stage.ask("GET", stage.serve(endpoint), path).json()["path"] == found
 
 
-def test_what_is_sent_and_answered_may_be_of_any_size(stage: Stage, each_reach: Reach) -> None:
+def test_what_is_sent_and_answered_may_be_of_any_size(stage: Stage, each_reach: Endpoint) -> None:
     run_id = stage.serve(each_reach)
     piece = bytes(range(256)) * 4096
     told = stage.ask("POST", run_id, "/count", content=(piece for _ in range(40))).json()
@@ -85,9 +85,9 @@ def test_what_is_sent_and_answered_may_be_of_any_size(stage: Stage, each_reach: 
     assert len(stage.ask("GET", run_id, "/big?50").content) == 50 * MEBIBYTE
 
 
-def test_an_answer_may_come_while_the_request_is_still_sent(stage: Stage, reach: Reach) -> None:
+def test_an_answer_may_come_while_the_request_is_still_sent(stage: Stage, endpoint: Endpoint) -> None:
     """What is sent back at once fills every buffer long before the last of 40 MiB is sent."""
-    size, head = 40 * MEBIBYTE, f"POST /served/{stage.serve(reach)}/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    size, head = 40 * MEBIBYTE, f"POST /served/{stage.serve(endpoint)}/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
     head += f"Authorization: Bearer {stage.site.token}\r\nContent-Length: {size}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", stage.port), timeout=PATIENCE) as connection:
         sending = threading.Thread(target=lambda: connection.sendall(head.encode() + b"e" * size), daemon=True)
@@ -99,7 +99,7 @@ def test_an_answer_may_come_while_the_request_is_still_sent(stage: Stage, reach:
 
 
 def test_events_come_one_by_one_and_who_goes_away_ends_the_request(
-    stage: Stage, program: Program, each_reach: Reach
+    stage: Stage, program: Program, each_reach: Endpoint
 ) -> None:
     run_id = stage.serve(each_reach)
     headers = {"Authorization": f"Bearer {stage.site.token}"}
@@ -111,15 +111,15 @@ def test_events_come_one_by_one_and_who_goes_away_ends_the_request(
         program.go_on.set()
         assert [next(lines), next(lines)] == ["", "data: 2"]
         assert not program.left.is_set()
-        assert stage.site.app.state.measures.silent_seconds == 0.0
+        assert stage.site.app.state.metrics.idle_seconds == 0.0
     assert program.left.wait(PATIENCE)
-    wait_until(lambda: stage.site.app.state.measures.waiting == 0)
+    wait_until(lambda: stage.site.app.state.metrics.waiting == 0)
 
 
 @pytest.mark.parametrize("status", [204, 205, 301, 304, 404, 418, 500])
-def test_a_status_is_passed_on(stage: Stage, reach: Reach, status: int) -> None:
+def test_a_status_is_passed_on(stage: Stage, endpoint: Endpoint, status: int) -> None:
     length = "&content-length=0" if status != 304 else "&etag=x"
-    answer = stage.ask("GET", stage.serve(reach), f"/say?status={status}&x-of-the-run=yes{length}")
+    answer = stage.ask("GET", stage.serve(endpoint), f"/say?status={status}&x-of-the-run=yes{length}")
     assert (answer.status_code, answer.headers["x-of-the-run"], answer.content) == (status, "yes", b"")
 
 
@@ -135,25 +135,25 @@ def test_a_status_is_passed_on(stage: Stage, reach: Reach, status: int) -> None:
     ("workspace", "member", 200),
 ])  # fmt: skip
 def test_who_sees_a_run_may_ask_it_and_only_who_works_may_use_a_workspace(
-    stage: Stage, reach: Reach, action: str, role: str, status: int
+    stage: Stage, endpoint: Endpoint, action: str, role: str, status: int
 ) -> None:
-    run_id, token = stage.serve(reach, action), stage.site.token_of(f"{action}-{role}", **{role: "project/alpha"})
+    run_id, token = stage.serve(endpoint, action), stage.site.token_of(f"{action}-{role}", **{role: "project/alpha"})
     answer = stage.ask("GET", run_id, token=token)
     assert answer.status_code == status
     if status == 403:
-        assert "may not work in project/alpha" in problem_of(answer)["detail"]
+        assert "may not run workloads in project/alpha" in problem_of(answer)["detail"]
 
 
-def test_a_run_that_one_does_not_see_is_not_there(stage: Stage, program: Program, reach: Reach) -> None:
+def test_a_run_that_one_does_not_see_is_not_there(stage: Stage, program: Program, endpoint: Endpoint) -> None:
     stage.site.make("/projects", {"name": "beta", "parent": "cluster/far"})
     token = stage.site.token_of("eve", admin="project/beta")
-    for run_id in (stage.serve(reach), "0" * 32):
+    for run_id in (stage.serve(endpoint), "0" * 32):
         assert problem_of(stage.ask("GET", run_id, token=token), 404)["detail"] == f"there is no run '{run_id}'"
     assert program.asked == []
 
 
-def test_without_a_token_nobody_is_let_in_and_no_cookie_counts(stage: Stage, program: Program, reach: Reach) -> None:
-    run_id = stage.serve(reach)
+def test_without_a_token_nobody_is_let_in_and_no_cookie_counts(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
     session = cookie_in(sign_in(stage.site)).value
     said: tuple[dict[str, str], ...] = (
         {},
@@ -180,9 +180,9 @@ def test_what_is_no_address_of_a_run_is_not_there(stage: Stage) -> None:
 
 
 def test_a_request_is_logged_without_its_query_and_counted_under_one_name(
-    stage: Stage, reach: Reach, log: Lines
+    stage: Stage, endpoint: Endpoint, log: Lines
 ) -> None:
-    run_id = stage.serve(reach)
+    run_id = stage.serve(endpoint)
     counted = 'fairlead_requests_total{method="DELETE",route="/served/{run_id}/{path}",status="200"}'
     assert counted not in stage.client.get("/metrics").text
     stage.ask("DELETE", run_id, "/secret-free?token=hush")
@@ -193,12 +193,12 @@ def test_a_request_is_logged_without_its_query_and_counted_under_one_name(
     assert f"{counted} 1.0" in stage.client.get("/metrics").text
 
 
-def test_use_is_noted_once_a_minute(stage: Stage, reach: Reach) -> None:
-    run_id = stage.serve(reach)
-    assert stage.run(run_id).used_at is None
+def test_use_is_noted_once_a_minute(stage: Stage, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
+    assert stage.run(run_id).last_used_at is None
     stage.ask("GET", run_id)
     first = stage.run(run_id)
-    assert first.used_at is not None
+    assert first.last_used_at is not None
     for _ in range(3):
         stage.ask("GET", run_id)
     assert stage.run(run_id) == first
@@ -207,33 +207,33 @@ def test_use_is_noted_once_a_minute(stage: Stage, reach: Reach) -> None:
 # Where it is
 
 
-def test_a_run_says_where_it_is_reached(stage: Stage, reach: Reach) -> None:
-    run_id = stage.serve(reach)
+def test_a_run_says_where_it_is_reached(stage: Stage, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
     assert stage.site.get(f"/runs/{run_id}/url") == {
         "url": f"{stage.url}/served/{run_id}/",
         "browser": True,
         "ready": True,
         "message": "answers",
     }
-    waiting = stage.serve(reach, state="starting", reason="Starting", message="loads a model")
+    waiting = stage.serve(endpoint, state="starting", reason="Starting", message="loads a model")
     told = stage.site.get(f"/runs/{waiting}/url")
     assert (told["ready"], told["message"]) == (False, f"run {waiting} is starting (Starting): loads a model")
 
 
 @pytest.mark.parametrize("route", ["GET /url", "POST /open"])
-def test_what_serves_nothing_has_no_url(stage: Stage, reach: Reach, route: str) -> None:
+def test_what_serves_nothing_has_no_url(stage: Stage, endpoint: Endpoint, route: str) -> None:
     method, path = route.split()
     job = stage.site.make("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
     assert (
         "is a job, and serves nothing" in problem_of(stage.site.ask(method, f"/runs/{job['id']}{path}"), 409)["detail"]
     )
-    ended = stage.serve(reach, state="stopped", live=False, message="stopped by ann")
+    ended = stage.serve(endpoint, state="stopped", active=False, message="stopped by ann")
     assert "is stopped: stopped by ann" in problem_of(stage.site.ask(method, f"/runs/{ended}{path}"), 409)["detail"]
-    workspace, viewer = stage.serve(reach, "workspace"), stage.site.token_of(method, viewer="project/alpha")
+    workspace, viewer = stage.serve(endpoint, "workspace"), stage.site.token_of(method, viewer="project/alpha")
     problem_of(stage.site.ask(method, f"/runs/{workspace}{path}", token=viewer), 403)
 
 
-def test_what_is_wrong_is_a_problem(stage: Stage, reach: Reach) -> None:
+def test_what_is_wrong_is_a_problem(stage: Stage, endpoint: Endpoint) -> None:
     job = stage.site.make("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
     answer = stage.ask("GET", job["id"], headers={"Accept": "text/html"})
     assert (answer.status_code, answer.headers["content-type"]) == (409, PROBLEM)

@@ -10,7 +10,7 @@ from httpx2.websockets import WebSocketUpgradeError
 
 from fairlead import composing
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from fairlead.model.records import AuditRecord
 from fairlead.services.serving import ServedHosts
 from tests.adapters.issuers import Issuer, make_claims, make_token
@@ -89,9 +89,9 @@ def test_hosts_of_nobody_are_answered_by_the_server_itself(stage: Stage) -> None
         assert answer.json()["token"] is True
 
 
-def test_where_runs_have_no_hosts_one_is_told_what_to_set(sqlite_store: DatabaseStore, reach: Reach) -> None:
+def test_where_runs_have_no_hosts_one_is_told_what_to_set(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
     with open_stage(sqlite_store, url="https://fairlead.example.com") as stage:
-        run_id = stage.serve(reach)
+        run_id = stage.serve(endpoint)
         told = stage.site.get(f"/runs/{run_id}/url")
         assert (told["browser"], told["ready"]) == (False, True)
         assert told["message"] == "answers; browsers cannot open it: this server has no hosts for runs"
@@ -105,8 +105,8 @@ def test_where_runs_have_no_hosts_one_is_told_what_to_set(sqlite_store: Database
 # Entering
 
 
-def test_a_browser_is_let_in_by_a_word_and_then_by_a_cookie(stage: Stage, reach: Reach) -> None:
-    run_id = stage.serve(reach)
+def test_a_browser_is_let_in_by_a_word_and_then_by_a_cookie(stage: Stage, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
     answer = stage.browse(run_id, stage.open(run_id))
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert answer.headers["referrer-policy"] == "no-referrer"
@@ -126,12 +126,12 @@ def test_a_browser_is_let_in_by_a_word_and_then_by_a_cookie(stage: Stage, reach:
     assert "content-security-policy" not in answer.headers
     with stage.site.store.reading() as tx:
         opened = [entry for entry in tx.find(AuditRecord) if entry.action == "run.open"]
-    assert [(entry.who, entry.object_id) for entry in opened] == [("ann", run_id)]
+    assert [(entry.user, entry.object_id) for entry in opened] == [("ann", run_id)]
 
 
-def test_with_tls_the_cookie_is_of_this_very_host(sqlite_store: DatabaseStore, reach: Reach) -> None:
+def test_with_tls_the_cookie_is_of_this_very_host(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
     with open_stage(sqlite_store, url="https://fairlead.test", served_host="apps.test") as stage:
-        run_id = stage.serve(reach)
+        run_id = stage.serve(endpoint)
         url = stage.site.make(f"/runs/{run_id}/open", None)["url"]
         path = url.removeprefix(f"https://{run_id}.apps.test")
         answer = stage.browse(run_id, path, headers={"Host": f"{run_id}.apps.test"})
@@ -143,8 +143,8 @@ def test_with_tls_the_cookie_is_of_this_very_host(sqlite_store: DatabaseStore, r
         assert stage.browse(run_id, headers=tossed).status_code == 401
 
 
-def test_a_word_lets_in_once_however_it_is_written(stage: Stage, reach: Reach) -> None:
-    run_id = stage.serve(reach)
+def test_a_word_lets_in_once_however_it_is_written(stage: Stage, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
     path = stage.open(run_id)
     assert stage.browse(run_id, path, method="HEAD").status_code == 204  # whoever previews it does not use it up
     assert stage.browse(run_id, path).status_code == 303
@@ -154,11 +154,11 @@ def test_a_word_lets_in_once_however_it_is_written(stage: Stage, reach: Reach) -
         assert "set-cookie" not in answer.headers
 
 
-def test_a_second_server_takes_no_word_that_the_first_has_taken(stage: Stage, reach: Reach) -> None:
-    run_id = stage.serve(reach)
+def test_a_second_server_takes_no_word_that_the_first_has_taken(stage: Stage, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
     path = stage.open(run_id, stage.site.token_of("bob", viewer="platform"))
     with open_stage(stage.site.store) as second:
-        second.machine.reaches[run_id] = reach
+        second.machine.endpoints[run_id] = endpoint
         host = {"Host": f"{run_id}.localhost"}
         assert second.browse(run_id, path, headers=host).status_code == 303
         assert second.browse(run_id, path, headers=host).status_code == 401
@@ -166,10 +166,10 @@ def test_a_second_server_takes_no_word_that_the_first_has_taken(stage: Stage, re
 
 
 def test_a_word_is_good_for_a_minute_and_a_ticket_for_twelve_hours(
-    later: Any, sqlite_store: DatabaseStore, reach: Reach
+    later: Any, sqlite_store: DatabaseStore, endpoint: Endpoint
 ) -> None:
     with open_stage(sqlite_store) as stage:
-        run_id = stage.serve(reach)
+        run_id = stage.serve(endpoint)
         path = stage.open(run_id)
         later(seconds=61)
         assert "is too old" in problem_of(stage.browse(run_id, path), 401)["detail"]
@@ -180,8 +180,8 @@ def test_a_word_is_good_for_a_minute_and_a_ticket_for_twelve_hours(
         assert "is too old" in problem_of(stage.browse(run_id, ticket=ticket), 401)["detail"]
 
 
-def test_words_and_tickets_are_not_taken_for_each_other_or_for_anything_else(stage: Stage, reach: Reach) -> None:
-    run_id, other = stage.serve(reach), stage.serve(reach)
+def test_words_and_tickets_are_not_taken_for_each_other_or_for_anything_else(stage: Stage, endpoint: Endpoint) -> None:
+    run_id, other = stage.serve(endpoint), stage.serve(endpoint)
     word = stage.open(run_id).partition("word=")[2]
     ticket = stage.enter(run_id)
     for wrong in (word, "", "x", "x.y", stage.site.token, ticket[:-2], "é"):
@@ -196,23 +196,23 @@ def test_words_and_tickets_are_not_taken_for_each_other_or_for_anything_else(sta
 
 @pytest.mark.parametrize("path", ["/.fairlead/", "/.fairlead/x", "/%2efairlead/enter/", "/.fairlead/enter/.."])
 def test_what_is_fairleads_at_the_host_of_a_run_never_reaches_it(
-    stage: Stage, program: Program, reach: Reach, path: str
+    stage: Stage, program: Program, endpoint: Endpoint, path: str
 ) -> None:
-    run_id = stage.serve(reach)
+    run_id = stage.serve(endpoint)
     assert stage.browse(run_id, path, ticket=stage.enter(run_id)).status_code == 404
     assert stage.browse(run_id, "/.fairlead/enter", method="POST").status_code == 405
     assert program.asked == []
 
 
 @pytest.mark.parametrize("landing", ["//evil.example", "https://evil.example", "/\\evil.example"])
-def test_entering_leads_nowhere_else(stage: Stage, reach: Reach, landing: str) -> None:
-    run_id = stage.serve(reach)
+def test_entering_leads_nowhere_else(stage: Stage, endpoint: Endpoint, landing: str) -> None:
+    run_id = stage.serve(endpoint)
     answer = stage.browse(run_id, f"{stage.open(run_id)}&next={landing}&location={landing}")
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
-def test_a_word_is_in_no_log(stage: Stage, reach: Reach, log: Lines) -> None:
-    run_id = stage.serve(reach)
+def test_a_word_is_in_no_log(stage: Stage, endpoint: Endpoint, log: Lines) -> None:
+    run_id = stage.serve(endpoint)
     path = stage.open(run_id)
     stage.browse(run_id, path)
     stage.browse(run_id, path)
@@ -222,8 +222,8 @@ def test_a_word_is_in_no_log(stage: Stage, reach: Reach, log: Lines) -> None:
 # Who may
 
 
-def test_nobody_is_let_in_without_a_ticket(stage: Stage, program: Program, reach: Reach) -> None:
-    run_id = stage.serve(reach)
+def test_nobody_is_let_in_without_a_ticket(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
     session = cookie_in(sign_in(stage.site)).value
     for headers in (
         {},
@@ -234,8 +234,8 @@ def test_nobody_is_let_in_without_a_ticket(stage: Stage, program: Program, reach
     assert program.asked == []
 
 
-def test_a_person_is_told_where_to_go_and_not_whether_there_is_such_a_run(stage: Stage, reach: Reach) -> None:
-    answers = [stage.browse(run_id, headers=HTML) for run_id in (stage.serve(reach), OTHER)]
+def test_a_person_is_told_where_to_go_and_not_whether_there_is_such_a_run(stage: Stage, endpoint: Endpoint) -> None:
+    answers = [stage.browse(run_id, headers=HTML) for run_id in (stage.serve(endpoint), OTHER)]
     for answer in answers:
         assert (answer.status_code, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
         assert "Nobody has let this browser in here" in answer.text
@@ -243,8 +243,8 @@ def test_a_person_is_told_where_to_go_and_not_whether_there_is_such_a_run(stage:
         assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-def test_a_person_who_waits_sees_the_run_when_it_is_ready(stage: Stage, reach: Reach) -> None:
-    run_id = stage.serve(reach, state="starting", message="<b>loads</b>")
+def test_a_person_who_waits_sees_the_run_when_it_is_ready(stage: Stage, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint, state="starting", message="<b>loads</b>")
     answer = stage.browse(run_id, ticket=stage.enter(run_id), headers=HTML)
     assert (answer.status_code, answer.headers["refresh"]) == (503, "2")
     assert "&lt;b&gt;loads&lt;/b&gt;" in answer.text
@@ -256,8 +256,8 @@ def end_session(stage: Stage, session: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["role", "token", "session", "run"])
-def test_a_ticket_ends_with_what_it_rests_on(stage: Stage, reach: Reach, end: str) -> None:
-    run_id, site = stage.serve(reach, "workspace"), stage.site
+def test_a_ticket_ends_with_what_it_rests_on(stage: Stage, endpoint: Endpoint, end: str) -> None:
+    run_id, site = stage.serve(endpoint, "workspace"), stage.site
     role = site.make("/roles", {"subject": "user:bob", "role": "member", "scope": "project/alpha"})
     token = site.make("/tokens", {"name": "one", "user": "bob"})
     session = cookie_in(site.ask("POST", "/sessions", {"token": token["token"]}, token=None)).value
@@ -273,9 +273,9 @@ def test_a_ticket_ends_with_what_it_rests_on(stage: Stage, reach: Reach, end: st
     problem_of(stage.browse(run_id, ticket=ticket), status)
 
 
-def test_whoever_an_issuer_knows_is_let_in_with_their_groups(sqlite_store: DatabaseStore, reach: Reach) -> None:
+def test_whoever_an_issuer_knows_is_let_in_with_their_groups(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
     with open_stage(sqlite_store, entrance=composing.Entrance(Issuer().identity())) as stage:
-        run_id = stage.serve(reach, "workspace")
+        run_id = stage.serve(endpoint, "workspace")
         stage.site.make("/roles", {"subject": "group:ml", "role": "member", "scope": "project/alpha"})
         soon = {"exp": int(time.time()) + 600}
         bearer = make_token(make_claims(sub="grace", groups=["ml"], **soon))
@@ -312,9 +312,9 @@ OWN: tuple[tuple[str, dict[str, str]], ...] = (
     *((method, headers, 200) for method, headers in OWN),
 ])  # fmt: skip
 def test_a_page_of_another_run_or_site_does_not_ask_with_the_readers_cookie(
-    stage: Stage, program: Program, reach: Reach, method: str, headers: dict[str, str], status: int
+    stage: Stage, program: Program, endpoint: Endpoint, method: str, headers: dict[str, str], status: int
 ) -> None:
-    run_id, other = stage.serve(reach), stage.serve(reach)
+    run_id, other = stage.serve(endpoint), stage.serve(endpoint)
     ticket = stage.enter(run_id)
     names = {"own": stage.host(run_id), "other": stage.host(other)}
     sent = {name: value.format(**names) for name, value in headers.items()}
@@ -325,9 +325,9 @@ def test_a_page_of_another_run_or_site_does_not_ask_with_the_readers_cookie(
 
 @pytest.mark.parametrize(("origin", "status"), [("http://{own}", None), (None, None), ("http://{other}", 403)])
 def test_a_websocket_is_opened_by_pages_of_the_run_alone(
-    stage: Stage, reach: Reach, origin: str | None, status: int | None
+    stage: Stage, endpoint: Endpoint, origin: str | None, status: int | None
 ) -> None:
-    run_id, other = stage.serve(reach), stage.serve(reach)
+    run_id, other = stage.serve(endpoint), stage.serve(endpoint)
     headers = {"Cookie": f"{COOKIE}={stage.enter(run_id)}"}
     if origin is not None:
         headers["Origin"] = origin.format(own=stage.host(run_id), other=stage.host(other))
@@ -351,8 +351,8 @@ def test_a_websocket_is_opened_by_pages_of_the_run_alone(
     (f"__Host-{COOKIE}=x", None),
     (f"={COOKIE}=x", None),
 ])  # fmt: skip
-def test_cookies_of_a_run_stay_at_its_host(stage: Stage, reach: Reach, said: str, found: str | None) -> None:
-    run_id = stage.serve(reach)
+def test_cookies_of_a_run_stay_at_its_host(stage: Stage, endpoint: Endpoint, said: str, found: str | None) -> None:
+    run_id = stage.serve(endpoint)
     query = {"set-cookie": said, "content-length": "0"}
     answer = stage.browse(run_id, "/say", ticket=stage.enter(run_id), params=query)
     assert answer.headers.get_list("set-cookie") == ([] if found is None else [found])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from tests.cluster.certificates import write_certificates
 from tests.server.conftest import Lines
 from tests.server.sites import PROBLEM, problem_of
@@ -31,7 +31,7 @@ def read_problem(answer: Any, status: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def answering(*pieces: bytes) -> Iterator[Reach]:
+def answering(*pieces: bytes) -> Iterator[Endpoint]:
     """A program that answers every request with the same bytes, and closes the connection."""
 
     def handle(connection: socket.socket) -> None:
@@ -39,16 +39,16 @@ def answering(*pieces: bytes) -> Iterator[Reach]:
         for piece in pieces:
             connection.sendall(piece)
 
-    with misbehaving(handle) as reach:
-        yield reach
+    with misbehaving(handle) as endpoint:
+        yield endpoint
 
 
 # Not ready
 
 
 @pytest.mark.parametrize("state", ["queued", "pending", "starting"])
-def test_a_run_that_is_not_that_far_says_so_and_when_to_try_again(stage: Stage, reach: Reach, state: str) -> None:
-    run_id = stage.serve(reach, state=state, reason="Because", message="loads a model")
+def test_a_run_that_is_not_that_far_says_so_and_when_to_try_again(stage: Stage, endpoint: Endpoint, state: str) -> None:
+    run_id = stage.serve(endpoint, state=state, reason="Because", message="loads a model")
     answer = stage.ask("GET", run_id)
     said = read_problem(answer, 503)
     assert (said["code"], said["detail"]) == ("unavailable", f"run {run_id} is {state} (Because): loads a model")
@@ -64,15 +64,15 @@ def test_a_run_that_nobody_reaches_says_how_it_is(stage: Stage) -> None:
 def test_a_run_on_which_nothing_listens_is_not_ready(stage: Stage, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        closed = Reach(f"http://127.0.0.1:{free.getsockname()[1]}")
-    for reach in (closed, Reach("http://run", socket=str(tmp_path / "none.sock"))):
-        said = read_problem(stage.ask("GET", stage.serve(reach)), 503)
+        closed = Endpoint(f"http://127.0.0.1:{free.getsockname()[1]}")
+    for endpoint in (closed, Endpoint("http://run", socket=str(tmp_path / "none.sock"))):
+        said = read_problem(stage.ask("GET", stage.serve(endpoint)), 503)
         assert "takes no connection" in said["detail"]
 
 
 @pytest.mark.parametrize("state", ["stopping", "stopped", "failed", "completed"])
-def test_a_run_that_has_ended_is_a_conflict(stage: Stage, reach: Reach, state: str) -> None:
-    run_id = stage.serve(reach, state=state, message="is over", live=state == "stopping")
+def test_a_run_that_has_ended_is_a_conflict(stage: Stage, endpoint: Endpoint, state: str) -> None:
+    run_id = stage.serve(endpoint, state=state, message="is over", active=state == "stopping")
     assert problem_of(stage.ask("GET", run_id), 409)["detail"] == f"run {run_id} is {state}: is over"
 
 
@@ -95,8 +95,8 @@ def test_a_run_that_has_ended_is_a_conflict(stage: Stage, reach: Reach, state: s
     *("odd host", "no address"),
 ])  # fmt: skip
 def test_a_run_that_breaks_off_before_it_answers_is_told(stage: Stage, said: bytes) -> None:
-    with answering(said) as reach:
-        run_id = stage.serve(reach)
+    with answering(said) as endpoint:
+        run_id = stage.serve(endpoint)
         for method in ("GET", "POST"):
             problem = read_problem(stage.ask(method, run_id), 502)
             assert problem["code"] == "bad_gateway"
@@ -109,8 +109,8 @@ def test_a_run_that_breaks_off_before_it_answers_is_told(stage: Stage, said: byt
     OK + b"Transfer-Encoding: chunked\r\n\r\nno chunk",
 ])  # fmt: skip
 def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(stage: Stage, said: bytes, log: Lines) -> None:
-    with answering(said) as reach:
-        run_id = stage.serve(reach)
+    with answering(said) as endpoint:
+        run_id = stage.serve(endpoint)
         sent = f"GET /served/{run_id}/ HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n\r\n"
         with socket.create_connection(("127.0.0.1", stage.port), timeout=PATIENCE) as connection:
             connection.sendall(sent.encode())
@@ -123,26 +123,26 @@ def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(stage: Stage, sa
 
 
 def test_an_answer_whose_end_is_that_of_its_connection_is_whole(stage: Stage) -> None:
-    with answering(b"HTTP/1.0 200 OK\r\nX-Old: yes\r\n\r\n", b"all of ", b"it") as reach:
-        answer = stage.ask("GET", stage.serve(reach))
+    with answering(b"HTTP/1.0 200 OK\r\nX-Old: yes\r\n\r\n", b"all of ", b"it") as endpoint:
+        answer = stage.ask("GET", stage.serve(endpoint))
     assert (answer.headers["x-old"], answer.text) == ("yes", "all of it")
 
 
 def test_what_comes_before_an_answer_is_left_out(stage: Stage) -> None:
     hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
-    with answering(hints, OK + b"Content-Length: 2\r\n\r\nok") as reach:
-        assert stage.ask("GET", stage.serve(reach)).text == "ok"
+    with answering(hints, OK + b"Content-Length: 2\r\n\r\nok") as endpoint:
+        assert stage.ask("GET", stage.serve(endpoint)).text == "ok"
 
 
 def test_an_answer_with_two_words_on_its_length_is_as_long_as_its_pieces(stage: Stage) -> None:
-    with answering(OK + b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n") as reach:
-        answer = stage.ask("GET", stage.serve(reach))
+    with answering(OK + b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n") as endpoint:
+        answer = stage.ask("GET", stage.serve(endpoint))
     assert (answer.text, "content-length" in answer.headers) == ("ok", False)
 
 
 def test_an_answer_may_come_before_all_was_sent(stage: Stage) -> None:
-    with answering(b"HTTP/1.1 413 Too Much\r\nContent-Length: 8\r\nConnection: close\r\n\r\ntoo much") as reach:
-        answer = stage.ask("POST", stage.serve(reach), content=(b"x" * MEBIBYTE for _ in range(20)))
+    with answering(b"HTTP/1.1 413 Too Much\r\nContent-Length: 8\r\nConnection: close\r\n\r\ntoo much") as endpoint:
+        answer = stage.ask("POST", stage.serve(endpoint), content=(b"x" * MEBIBYTE for _ in range(20)))
     assert (answer.status_code, answer.text) == (413, "too much")
 
 
@@ -155,8 +155,8 @@ def test_a_connection_that_the_run_closed_meanwhile_is_not_noticed(stage: Stage)
         connection.sendall(OK + b"Content-Length: 2\r\n\r\nok")
         seen.append(read_head(connection))
 
-    with misbehaving(handle) as reach:
-        run_id = stage.serve(reach)
+    with misbehaving(handle) as endpoint:
+        run_id = stage.serve(endpoint)
         assert [stage.ask("GET", run_id, f"/{number}").text for number in range(4)] == ["ok"] * 4
     paths = [head.split()[1].decode() for head in seen if head]
     assert set(paths) == {"/0", "/1", "/2", "/3"}
@@ -172,8 +172,8 @@ def test_what_may_have_been_done_is_not_done_twice(stage: Stage) -> None:
                 return
             connection.sendall(OK + b"Content-Length: 2\r\n\r\nok")
 
-    with misbehaving(handle) as reach:
-        run_id = stage.serve(reach)
+    with misbehaving(handle) as endpoint:
+        run_id = stage.serve(endpoint)
         assert stage.ask("GET", run_id).text == "ok"
         read_problem(stage.ask("POST", run_id), 502)
     assert seen == [b"GET", b"POST"]
@@ -191,8 +191,8 @@ def test_a_run_that_never_answers_is_given_up(hasty_stage: Stage) -> None:
             pass
         closed.set()
 
-    with misbehaving(handle) as reach:
-        run_id = hasty_stage.serve(reach)
+    with misbehaving(handle) as endpoint:
+        run_id = hasty_stage.serve(endpoint)
         problem = read_problem(hasty_stage.ask("GET", run_id), 504)
         assert problem["code"] == "gateway_timeout"
         assert problem["detail"] == f"run {run_id} did not begin to answer within 1 seconds"
@@ -211,8 +211,8 @@ def test_a_run_that_closes_one_connection_and_is_silent_on_the_next_is_given_up(
             while connection.recv(65536):
                 pass
 
-    with misbehaving(handle) as reach:
-        run_id = hasty_stage.serve(reach)
+    with misbehaving(handle) as endpoint:
+        run_id = hasty_stage.serve(endpoint)
         assert hasty_stage.ask("GET", run_id).text == "ok"
         read_problem(hasty_stage.ask("GET", run_id), 504)
     assert len(seen) == 3
@@ -220,15 +220,15 @@ def test_a_run_that_closes_one_connection_and_is_silent_on_the_next_is_given_up(
 
 def test_a_run_that_takes_nothing_is_given_up(hasty_stage: Stage) -> None:
     over = threading.Event()
-    with misbehaving(silent(over)) as reach:
+    with misbehaving(silent(over)) as endpoint:
         pieces = (b"x" * MEBIBYTE for _ in range(100))
-        answer = hasty_stage.ask("POST", hasty_stage.serve(reach), content=pieces)
+        answer = hasty_stage.ask("POST", hasty_stage.serve(endpoint), content=pieces)
         over.set()
     read_problem(answer, 504)
 
 
-def test_a_stream_may_be_silent_for_longer_than_an_answer(hasty_stage: Stage, program: Program, reach: Reach) -> None:
-    run_id = hasty_stage.serve(reach)
+def test_a_stream_may_be_silent_for_longer_than_an_answer(hasty_stage: Stage, program: Program, endpoint: Endpoint) -> None:
+    run_id = hasty_stage.serve(endpoint)
     headers = {"Authorization": f"Bearer {hasty_stage.site.token}"}
     with hasty_stage.client.stream("GET", f"/served/{run_id}/events", headers=headers) as answer:
         lines = answer.iter_lines()
@@ -239,16 +239,16 @@ def test_a_stream_may_be_silent_for_longer_than_an_answer(hasty_stage: Stage, pr
         assert [next(lines), next(lines)] == ["", "data: 2"]
 
 
-def test_a_slow_caller_is_waited_for(hasty_stage: Stage, reach: Reach) -> None:
+def test_a_slow_caller_is_waited_for(hasty_stage: Stage, endpoint: Endpoint) -> None:
     def trickle() -> Iterator[bytes]:
         for _ in range(3):
             yield b"x"
             time.sleep(0.4)  # less than the timeout of a second, and more in total
 
-    assert hasty_stage.ask("POST", hasty_stage.serve(reach), "/count", content=trickle()).json()["size"] == 3
+    assert hasty_stage.ask("POST", hasty_stage.serve(endpoint), "/count", content=trickle()).json()["size"] == 3
 
 
-def test_slow_runs_keep_nobody_else_from_being_answered(stage: Stage, reach: Reach) -> None:
+def test_slow_runs_keep_nobody_else_from_being_answered(stage: Stage, endpoint: Endpoint) -> None:
     over = threading.Event()
 
     def handle(connection: socket.socket) -> None:
@@ -257,7 +257,7 @@ def test_slow_runs_keep_nobody_else_from_being_answered(stage: Stage, reach: Rea
         connection.sendall(OK + b"Content-Length: 4\r\n\r\nlate")
 
     with misbehaving(handle) as slow:
-        slow_id, quick_id = stage.serve(slow), stage.serve(reach)
+        slow_id, quick_id = stage.serve(slow), stage.serve(endpoint)
         answers: list[str] = []
         asking = [
             threading.Thread(target=lambda: answers.append(stage.ask("GET", slow_id).text), daemon=True)
@@ -265,7 +265,7 @@ def test_slow_runs_keep_nobody_else_from_being_answered(stage: Stage, reach: Rea
         ]
         for thread in asking:
             thread.start()
-        wait_until(lambda: stage.site.app.state.measures.waiting >= 30)
+        wait_until(lambda: stage.site.app.state.metrics.waiting >= 30)
         assert stage.ask("GET", quick_id).status_code == 200
         assert stage.site.get("/me")["user"] == "ann"
         assert answers == []
@@ -276,10 +276,10 @@ def test_slow_runs_keep_nobody_else_from_being_answered(stage: Stage, reach: Rea
 
 
 def test_a_run_has_so_many_connections_and_no_more(
-    hasty_stage: Stage, program: Program, reach: Reach, monkeypatch: pytest.MonkeyPatch
+    hasty_stage: Stage, program: Program, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairlead.server.proxy.connections.WAIT_SECONDS", 0.2)
-    run_id, headers = hasty_stage.serve(reach), {"Authorization": f"Bearer {hasty_stage.site.token}"}
+    run_id, headers = hasty_stage.serve(endpoint), {"Authorization": f"Bearer {hasty_stage.site.token}"}
     address = f"/served/{run_id}/events"
     with (
         hasty_stage.client.stream("GET", address, headers=headers) as first,
@@ -296,8 +296,8 @@ def test_a_run_has_so_many_connections_and_no_more(
 
 
 @pytest.mark.parametrize("end", ["token", "role", "run"])
-def test_who_may_not_go_on_is_broken_off(hasty_stage: Stage, reach: Reach, end: str) -> None:
-    site, run_id = hasty_stage.site, hasty_stage.serve(reach)
+def test_who_may_not_go_on_is_broken_off(hasty_stage: Stage, endpoint: Endpoint, end: str) -> None:
+    site, run_id = hasty_stage.site, hasty_stage.serve(endpoint)
     role = site.make("/roles", {"subject": "user:bob", "role": "viewer", "scope": "project/alpha"})
     token = site.make("/tokens", {"name": "one", "user": "bob"})
     headers = {"Authorization": f"Bearer {token['token']}"}
@@ -331,7 +331,7 @@ def test_links_that_a_proxy_on_the_way_changed_are_mended(stage: Stage) -> None:
 
     with misbehaving(handle) as reached:
         own = {"Authorization": "Bearer of-the-cluster"}
-        run_id = stage.serve(Reach(f"{reached.url}{prefix}", headers=own, prefix=prefix))
+        run_id = stage.serve(Endpoint(f"{reached.url}{prefix}", headers=own, prefix=prefix))
         answer = stage.ask("GET", run_id, "/page?x=1", headers={"Accept-Encoding": "gzip"})
     assert answer.text == f'<a href="/one">{prefix[:-3]}</a><img src="/two">'
     assert answer.headers["location"] == f"/served/{run_id}/three"
@@ -350,21 +350,21 @@ def test_a_run_is_reached_with_tls_under_the_name_that_is_said(stage: Stage, pro
     }
     with serving(program, **certificate) as reached:
         trust = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
-        reach = Reach(reached.url.replace("http:", "https:"), verify=trust, server_name="kubernetes.default")
-        run_id = stage.serve(reach)
-        assert dict(stage.ask("GET", run_id).json()["headers"])["host"] == reach.url.removeprefix("https://")
+        endpoint = Endpoint(reached.url.replace("http:", "https:"), verify=trust, server_name="kubernetes.default")
+        run_id = stage.serve(endpoint)
+        assert dict(stage.ask("GET", run_id).json()["headers"])["host"] == endpoint.url.removeprefix("https://")
         assert stage.ask("POST", run_id, "/count", content=b"x" * MEBIBYTE).json()["size"] == MEBIBYTE
         with stage.converse(run_id, "/echo") as opened:
             opened.send_text("hello")
             assert opened.receive_text(PATIENCE) == "hello"
-        other = stage.serve(replace(reach, server_name="elsewhere.example"))
+        other = stage.serve(replace(endpoint, server_name="elsewhere.example"))
         read_problem(stage.ask("GET", other), 503)
 
 
 def test_who_is_not_believed_to_be_the_cluster_is_sent_nothing(stage: Stage) -> None:
     seen: list[bytes] = []
     with misbehaving(lambda connection: seen.append(connection.recv(65536))) as reached:
-        reach = Reach(reached.url.replace("http:", "https:"), verify=ssl.create_default_context())
-        said = read_problem(stage.ask("GET", stage.serve(reach)), 503)
+        endpoint = Endpoint(reached.url.replace("http:", "https:"), verify=ssl.create_default_context())
+        said = read_problem(stage.ask("GET", stage.serve(endpoint)), 503)
     assert "takes no connection" in said["detail"]
     assert b"GET" not in b"".join(seen)

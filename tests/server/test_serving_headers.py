@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from fairlead.server.proxy.headers import make_answer_headers
 from fairlead.server.proxy.targets import Target
 from tests.server.sites import COOKIE
@@ -29,9 +29,9 @@ def program(common_program: Program) -> Program:
 
 
 @pytest.fixture
-def reach(reaches: dict[str, Reach]) -> Reach:
+def endpoint(endpoints: dict[str, Endpoint]) -> Endpoint:
     """How that is reached."""
-    return reaches["port"]
+    return endpoints["port"]
 
 
 def send_raw(stage: Stage, text: bytes) -> bytes:
@@ -44,7 +44,7 @@ def send_raw(stage: Stage, text: bytes) -> bytes:
 # What is never passed on
 
 
-def test_neither_tokens_nor_cookies_of_fairlead_reach_a_run(stage: Stage, reach: Reach) -> None:
+def test_neither_tokens_nor_cookies_of_fairlead_reach_a_run(stage: Stage, endpoint: Endpoint) -> None:
     cookies = [f"{COOKIE}=a", "own=1", "__Host-fairlead_entrance=b", "FAIRLEAD_LOGIN=c", "Fairlead_x=d", "two=2"]
     headers = [
         ("Authorization", f"Bearer {stage.site.token}"),
@@ -52,14 +52,14 @@ def test_neither_tokens_nor_cookies_of_fairlead_reach_a_run(stage: Stage, reach:
         ("Cookie", f"three=3;{COOKIE}=e"),
         ("Proxy-Authorization", "Basic f"),
     ]
-    answer = stage.client.get(f"/served/{stage.serve(reach)}/", headers=headers)
+    answer = stage.client.get(f"/served/{stage.serve(endpoint)}/", headers=headers)
     asked = headers_of(answer.json())
     assert asked["cookie"] == "own=1; two=2; three=3"
     assert not asked.keys() & {"authorization", "proxy-authorization"}
     assert stage.site.token not in answer.text
 
 
-def test_a_caller_does_not_say_who_it_is_or_where_it_came_from(stage: Stage, reach: Reach) -> None:
+def test_a_caller_does_not_say_who_it_is_or_where_it_came_from(stage: Stage, endpoint: Endpoint) -> None:
     forged = {
         "X-Forwarded-Prefix": "/evil",
         "X_Forwarded_Prefix": "/evil",
@@ -69,13 +69,13 @@ def test_a_caller_does_not_say_who_it_is_or_where_it_came_from(stage: Stage, rea
         "Forwarded": "for=evil",
         "X-Real-IP": "6.6.6.6",
     }
-    asked = headers_of(stage.ask("GET", stage.serve(reach), headers=forged).json())
+    asked = headers_of(stage.ask("GET", stage.serve(endpoint), headers=forged).json())
     assert "evil" not in json.dumps(asked)
     assert not asked.keys() & {"forwarded", "x-real-ip", "x-forwarded-user"}
 
 
-def test_headers_of_a_connection_end_with_it(stage: Stage, reach: Reach) -> None:
-    run_id = stage.serve(reach)
+def test_headers_of_a_connection_end_with_it(stage: Stage, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
     sent = (
         f"GET /served/{run_id}/ HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n"
         "Connection: close, X-Secret\r\nX-Secret: 1\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\nTrailer: X-End\r\n"
@@ -95,8 +95,8 @@ def test_headers_of_a_connection_end_with_it(stage: Stage, reach: Reach) -> None
     "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
     "Transfer-Encoding : chunked",
 ])  # fmt: skip
-def test_no_second_request_is_smuggled_in_the_first(stage: Stage, program: Program, reach: Reach, framing: str) -> None:
-    run_id = stage.serve(reach)
+def test_no_second_request_is_smuggled_in_the_first(stage: Stage, program: Program, endpoint: Endpoint, framing: str) -> None:
+    run_id = stage.serve(endpoint)
     smuggled = f"GET /smuggled HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n\r\n"
     sent = (
         f"POST /served/{run_id}/count HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
@@ -107,8 +107,8 @@ def test_no_second_request_is_smuggled_in_the_first(stage: Stage, program: Progr
 
 
 @pytest.mark.parametrize("path", ["/../x", "/a/%2e%2e/b", "/a/..%2fb", "/.", "/a\\..\\b", "/%2E%2e"])
-def test_no_path_leaves_the_run(stage: Stage, program: Program, reach: Reach, path: str) -> None:
-    run_id = stage.serve(reach)
+def test_no_path_leaves_the_run(stage: Stage, program: Program, endpoint: Endpoint, path: str) -> None:
+    run_id = stage.serve(endpoint)
     sent = f"GET /served/{run_id}{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n"
     answer = send_raw(stage, f"{sent}Connection: close\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 400")
@@ -118,12 +118,12 @@ def test_no_path_leaves_the_run(stage: Stage, program: Program, reach: Reach, pa
 # What comes back
 
 
-def test_pages_below_the_servers_address_are_in_a_sandbox(stage: Stage, reach: Reach) -> None:
+def test_pages_below_the_servers_address_are_in_a_sandbox(stage: Stage, endpoint: Endpoint) -> None:
     said = (
         "content-security-policy=default-src%20*&clear-site-data=%22cookies%22&strict-transport-security=max-age%3D1"
         "&service-worker-allowed=/&alt-svc=h3&x-kept=1&content-length=0"
     )
-    headers = stage.ask("GET", stage.serve(reach), f"/say?{said}").headers
+    headers = stage.ask("GET", stage.serve(endpoint), f"/say?{said}").headers
     assert headers.get_list("content-security-policy") == ["default-src *", "sandbox"]
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-kept"] == "1"
@@ -144,8 +144,8 @@ def test_pages_below_the_servers_address_are_in_a_sandbox(stage: Stage, reach: R
     ("=fairlead_session=x", None),
     ("fairlead_session", None),
 ])  # fmt: skip
-def test_a_run_sets_cookies_for_itself_alone(stage: Stage, reach: Reach, said: str, found: str | None) -> None:
-    run_id = stage.serve(reach)
+def test_a_run_sets_cookies_for_itself_alone(stage: Stage, endpoint: Endpoint, said: str, found: str | None) -> None:
+    run_id = stage.serve(endpoint)
     prefix = f"/served/{run_id}"
     query = {"set-cookie": said.format(prefix=prefix), "content-length": "0"}
     answer = stage.ask("GET", run_id, "/say", params=query)
@@ -174,9 +174,9 @@ def test_a_run_sets_cookies_for_itself_alone(stage: Stage, reach: Reach, said: s
     ("https://elsewhere.example/a", "https://elsewhere.example/a"),
     ("//elsewhere.example/a", "//elsewhere.example/a"),
 ])  # fmt: skip
-def test_where_a_run_sends_its_caller_is_below_its_address(stage: Stage, reach: Reach, said: str, found: str) -> None:
-    run_id = stage.serve(reach)
-    words = {"prefix": f"/served/{run_id}", "host": f"127.0.0.1:{stage.port}", "reach": reach.url}
+def test_where_a_run_sends_its_caller_is_below_its_address(stage: Stage, endpoint: Endpoint, said: str, found: str) -> None:
+    run_id = stage.serve(endpoint)
+    words = {"prefix": f"/served/{run_id}", "host": f"127.0.0.1:{stage.port}", "reach": endpoint.url}
     query = {"status": "302", "location": said.format(**words), "content-length": "0"}
     assert stage.ask("GET", run_id, "/say", params=query).headers["location"] == found.format(**words)
 
@@ -189,11 +189,11 @@ def test_where_a_run_sends_its_caller_is_below_its_address(stage: Stage, reach: 
 ])  # fmt: skip
 def test_a_host_is_the_same_however_it_is_written(host: str, said: str) -> None:
     target = Target("r", b"/deep/say", b"", host, "/served/r")
-    headers = make_answer_headers([(b"Location", said.encode())], target, Reach("http://localhost"))
+    headers = make_answer_headers([(b"Location", said.encode())], target, Endpoint("http://localhost"))
     assert dict(headers)[b"location"] == b"/served/r/api"
 
 
 def test_what_leads_to_no_host_is_passed_on() -> None:
     target = Target("r", b"/", b"", "fairlead.example", "/served/r")
-    headers = make_answer_headers([(b"Location", b"mailto:ada@example.com")], target, Reach("http://localhost"))
+    headers = make_answer_headers([(b"Location", b"mailto:ada@example.com")], target, Endpoint("http://localhost"))
     assert dict(headers)[b"location"] == b"mailto:ada@example.com"

@@ -12,7 +12,7 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, CloseConnection, Message, Ping, Pong, Request, TextMessage
 from wsproto.utilities import LocalProtocolError
 
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from tests.server.conftest import Lines
 from tests.server.stages import Stage
 from tests.server.upstreams import MEBIBYTE, PATIENCE, Program, misbehaving, silent, wait_until
@@ -23,8 +23,8 @@ def closed(found: pytest.ExceptionInfo[WebSocketDisconnect]) -> tuple[int, str |
     return found.value.code, found.value.reason
 
 
-def test_messages_go_both_ways_as_they_are(stage: Stage, program: Program, reach: Reach) -> None:
-    run_id = stage.serve(reach)
+def test_messages_go_both_ways_as_they_are(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
     with stage.converse(run_id, "/echo?a=b") as opened:
         for text in ("hello", "", "ä€😀" * 1000):
             opened.send_text(text)
@@ -36,42 +36,42 @@ def test_messages_go_both_ways_as_they_are(stage: Stage, program: Program, reach
     headers = dict(asked["headers"])
     assert (asked["path"], asked["query"], headers["x-forwarded-prefix"]) == ("/echo", "a=b", f"/served/{run_id}")
     assert "authorization" not in headers
-    assert stage.run(run_id).used_at is not None
+    assert stage.run(run_id).last_used_at is not None
 
 
-def test_a_large_message_arrives_whole(stage: Stage, reach: Reach) -> None:
+def test_a_large_message_arrives_whole(stage: Stage, endpoint: Endpoint) -> None:
     content = bytes(range(256)) * 4096 * 20
-    with stage.converse(stage.serve(reach), "/echo", max_message_size_bytes=2 * len(content)) as opened:
+    with stage.converse(stage.serve(endpoint), "/echo", max_message_size_bytes=2 * len(content)) as opened:
         opened.send_bytes(content)
         assert opened.receive_bytes(PATIENCE) == content
     assert len(content) > 16 * MEBIBYTE
 
 
-def test_the_run_chooses_the_protocol(stage: Stage, reach: Reach) -> None:
-    run_id = stage.serve(reach)
+def test_the_run_chooses_the_protocol(stage: Stage, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
     with stage.converse(run_id, "/echo", subprotocols=["v1.kernel", "v2.kernel"]) as opened:
         assert opened.subprotocol == "v2.kernel"
         assert opened.response.headers["x-of-the-run"] == "yes"
 
 
-def test_the_run_ends_it_with_its_own_words(stage: Stage, reach: Reach) -> None:
-    with stage.converse(stage.serve(reach), "/echo") as opened:
+def test_the_run_ends_it_with_its_own_words(stage: Stage, endpoint: Endpoint) -> None:
+    with stage.converse(stage.serve(endpoint), "/echo") as opened:
         opened.send_text("end")
         with pytest.raises(WebSocketDisconnect) as found:
             opened.receive(PATIENCE)
     assert closed(found) == (4001, "as you say")
 
 
-def test_the_run_hears_that_the_caller_ended_it(stage: Stage, program: Program, reach: Reach) -> None:
-    with stage.converse(stage.serve(reach), "/echo") as opened:
+def test_the_run_hears_that_the_caller_ended_it(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+    with stage.converse(stage.serve(endpoint), "/echo") as opened:
         opened.close(4002, "enough")
     assert program.left.wait(PATIENCE)
     assert program.asked[-1] == {"closed": 4002}
-    wait_until(lambda: stage.site.app.state.measures.waiting == 0)
+    wait_until(lambda: stage.site.app.state.metrics.waiting == 0)
 
 
-def test_the_run_hears_that_the_caller_is_gone(stage: Stage, program: Program, reach: Reach) -> None:
-    with stage.converse(stage.serve(reach), "/echo") as opened:
+def test_the_run_hears_that_the_caller_is_gone(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+    with stage.converse(stage.serve(endpoint), "/echo") as opened:
         opened.stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
         assert program.left.wait(PATIENCE)
 
@@ -84,8 +84,8 @@ def ask_to_upgrade(stage: Stage, run_id: str, path: str, token: str) -> tuple[in
     return answer.status_code, answer.content
 
 
-def test_a_run_that_wants_no_websocket_says_so(stage: Stage, reach: Reach) -> None:
-    assert ask_to_upgrade(stage, stage.serve(reach), "/refuse", stage.site.token) == (418, b"a teapot")
+def test_a_run_that_wants_no_websocket_says_so(stage: Stage, endpoint: Endpoint) -> None:
+    assert ask_to_upgrade(stage, stage.serve(endpoint), "/refuse", stage.site.token) == (418, b"a teapot")
 
 
 @pytest.mark.parametrize(("token", "state", "status"), [
@@ -95,26 +95,26 @@ def test_a_run_that_wants_no_websocket_says_so(stage: Stage, reach: Reach) -> No
     (None, "stopped", 409),
 ])  # fmt: skip
 def test_who_is_not_let_in_gets_a_problem(
-    stage: Stage, program: Program, reach: Reach, token: str | None, state: str, status: int
+    stage: Stage, program: Program, endpoint: Endpoint, token: str | None, state: str, status: int
 ) -> None:
-    run_id = stage.serve(reach, state=state, live=state != "stopped")
+    run_id = stage.serve(endpoint, state=state, active=state != "stopped")
     found, body = ask_to_upgrade(stage, run_id, "/echo", stage.site.token if token is None else token)
     assert (found, json.loads(body)["status"]) == (status, status)
     assert program.asked == []
 
 
-def test_a_websocket_is_logged_without_its_query(stage: Stage, reach: Reach, log: Lines) -> None:
-    run_id = stage.serve(reach)
+def test_a_websocket_is_logged_without_its_query(stage: Stage, endpoint: Endpoint, log: Lines) -> None:
+    run_id = stage.serve(endpoint)
     with stage.converse(run_id, "/echo?token=hush"):
-        assert stage.site.app.state.measures.silent_seconds == 0.0
+        assert stage.site.app.state.metrics.idle_seconds == 0.0
     wait_until(lambda: any(line.get("run") == run_id for line in log))
     line = next(line for line in log if line.get("run") == run_id)
     assert (line["method"], line["path"], line["status"]) == ("WEBSOCKET", f"/served/{run_id}/echo", 101)
     assert "hush" not in str(log)
 
 
-def test_who_may_not_go_on_is_told(hasty_stage: Stage, reach: Reach) -> None:
-    site, run_id = hasty_stage.site, hasty_stage.serve(reach, "workspace")
+def test_who_may_not_go_on_is_told(hasty_stage: Stage, endpoint: Endpoint) -> None:
+    site, run_id = hasty_stage.site, hasty_stage.serve(endpoint, "workspace")
     role = site.make("/roles", {"subject": "user:bob", "role": "member", "scope": "project/alpha"})
     token = site.make("/tokens", {"name": "one", "user": "bob"})["token"]
     with hasty_stage.converse(run_id, "/echo", headers={"Authorization": f"Bearer {token}"}) as opened:
@@ -137,7 +137,7 @@ def test_who_may_not_go_on_is_told(hasty_stage: Stage, reach: Reach) -> None:
 
 
 @contextmanager
-def speaking(*steps: str) -> Iterator[tuple[Reach, list[object]]]:
+def speaking(*steps: str) -> Iterator[tuple[Endpoint, list[object]]]:
     """A run that takes a WebSocket, then does as it is told; what it heard."""
     heard: list[object] = []
 
@@ -169,24 +169,24 @@ def speaking(*steps: str) -> Iterator[tuple[Reach, list[object]]]:
                 while not any(isinstance(event, Message | CloseConnection) for event in heard):
                     hear()
 
-    with misbehaving(handle) as reach:
-        yield reach, heard
+    with misbehaving(handle) as endpoint:
+        yield endpoint, heard
 
 
 def test_a_message_in_pieces_is_one(stage: Stage) -> None:
-    with speaking("pieces", "wait") as (reach, _), stage.converse(stage.serve(reach), "/") as opened:
+    with speaking("pieces", "wait") as (endpoint, _), stage.converse(stage.serve(endpoint), "/") as opened:
         assert opened.receive_text(PATIENCE) == "012"
 
 
 def test_a_run_that_asks_whether_somebody_is_there_is_answered(stage: Stage) -> None:
-    with speaking("ping", "pieces", "wait") as (reach, heard), stage.converse(stage.serve(reach), "/") as opened:
+    with speaking("ping", "pieces", "wait") as (endpoint, heard), stage.converse(stage.serve(endpoint), "/") as opened:
         assert opened.receive_text(PATIENCE) == "012"
         assert [bytes(event.payload) for event in heard if isinstance(event, Pong)] == [b"there?"]
 
 
 @pytest.mark.parametrize(("step", "code"), [("nothing", 1011), ("nonsense", 1002), ("close without a word", 1000)])
 def test_a_run_that_breaks_off_is_told(stage: Stage, step: str, code: int) -> None:
-    with speaking(step) as (reach, _), stage.converse(stage.serve(reach), "/") as opened:
+    with speaking(step) as (endpoint, _), stage.converse(stage.serve(endpoint), "/") as opened:
         with pytest.raises(WebSocketDisconnect) as found:
             opened.receive(PATIENCE)
         assert closed(found)[0] == code
@@ -203,9 +203,9 @@ def test_what_does_not_speak_of_websockets_is_a_bad_gateway(stage: Stage, said: 
         connection.sendall(said)
 
     with (
-        misbehaving(handle) as reach,
+        misbehaving(handle) as endpoint,
         pytest.raises(WebSocketUpgradeError) as found,
-        stage.converse(stage.serve(reach), "/"),
+        stage.converse(stage.serve(endpoint), "/"),
     ):
         pass
     assert found.value.response.status_code == 502
@@ -213,8 +213,8 @@ def test_what_does_not_speak_of_websockets_is_a_bad_gateway(stage: Stage, said: 
 
 def test_a_run_that_never_agrees_is_given_up(hasty_stage: Stage) -> None:
     over = threading.Event()
-    with misbehaving(silent(over)) as reach:
-        with pytest.raises(WebSocketUpgradeError) as found, hasty_stage.converse(hasty_stage.serve(reach), "/"):
+    with misbehaving(silent(over)) as endpoint:
+        with pytest.raises(WebSocketUpgradeError) as found, hasty_stage.converse(hasty_stage.serve(endpoint), "/"):
             pass
         over.set()
     assert found.value.response.status_code == 504

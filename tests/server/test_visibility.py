@@ -311,7 +311,7 @@ def queries(item: Operation) -> Iterator[str]:
         match parameter["name"]:
             case "sort":
                 yield from (f"?sort={value}&limit=500" for value in parameter["schema"]["enum"][::5])
-            case "archived" | "live" | "paused":
+            case "archived" | "active" | "paused":
                 yield from (f"?{parameter['name']}={value}&total=true&limit=500" for value in ("true", "false"))
             case "search" | "cursor" | "limit" | "total":
                 pass

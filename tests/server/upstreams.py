@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 
 PATIENCE = 60.0
 MEBIBYTE = 1024 * 1024
@@ -133,7 +133,7 @@ async def answer(send: Send, body: bytes, *headers: tuple[bytes, bytes]) -> None
 @contextlib.contextmanager
 def serving(
     app: Any, *, path: Path | None = None, listener: socket.socket | None = None, **more: Any
-) -> Iterator[Reach]:
+) -> Iterator[Endpoint]:
     """A program on a Unix socket, or on a port of this machine; how it is reached."""
     options: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "wsproto", "timeout_graceful_shutdown": 1}
     server = uvicorn.Server(uvicorn.Config(app, **options, **more, ws_max_size=64 * MEBIBYTE))
@@ -149,7 +149,7 @@ def serving(
 
 
 @contextlib.contextmanager
-def misbehaving(handle: Handler) -> Iterator[Reach]:
+def misbehaving(handle: Handler) -> Iterator[Endpoint]:
     """A program that does as a function says with each connection; the connection is closed when that returns."""
     with listen(None) as opened:
 
@@ -185,11 +185,11 @@ def listen(path: Path | None) -> socket.socket:
     return opened
 
 
-def reach_of(listener: socket.socket, path: Path | None) -> Reach:
+def reach_of(listener: socket.socket, path: Path | None) -> Endpoint:
     """How a program that listens on a socket is reached."""
     if path is not None:
-        return Reach("http://run", socket=str(path))
-    return Reach(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        return Endpoint("http://run", socket=str(path))
+    return Endpoint(f"http://127.0.0.1:{listener.getsockname()[1]}")
 
 
 def read_head(connection: socket.socket) -> bytes:

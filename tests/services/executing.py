@@ -46,9 +46,9 @@ class Platform:
         """A controller that has just been started."""
         return RunController(
             self.world.store,
-            self.world.safe,
+            self.world.keyring,
             ExecutorRegistry({"local": executor or self.executor}),
-            keeper=ServerIdentity(server, f"host-{server}", f"http://{server}"),
+            identity=ServerIdentity(server, f"host-{server}", f"http://{server}"),
             clock=self.world.clock,
             make_id=composing.make_id,
             tell=self.told.append,

@@ -119,7 +119,7 @@ def test_other_amounts_are_kept_in_their_one_form(world: World, resources: Any, 
         {"gpus": 1},
     ],
 )
-def test_amounts_that_mean_nothing_are_refused_with_a_way_out(resources: Any) -> None:
+def test_amounts_that_mean_nothing_are_refused_with_a_suggestion(resources: Any) -> None:
     with pytest.raises(ValidationError) as caught:
         ComputeResource.model_validate({"name": "some", "requirements": {"resources": resources}})
     for violation in violations_of(caught.value, ComputeResource):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.errors import Conflict, FairleadError
-from fairlead.model.holdings import SharedVolume
+from fairlead.model.project_objects import SharedVolume
 from fairlead.model.roles import Grant
 from fairlead.model.scopes import Cluster, Project
 from fairlead.services.calls import Call
@@ -14,8 +14,8 @@ from tests.services.worlds import FOREST, VISION, World, call_as
 
 GRANT = Grant.model_validate({"subject": "user:new", "role": "viewer", "scope": FOREST})
 KEYED: Mapping[str, Callable[[World, Call], Any]] = {
-    "a project": lambda w, c: w.services.places.create(c, Project(name="new", parent=VISION)),
-    "a cluster": lambda w, c: w.services.places.create(c, Cluster(name="new", gpu_types={"A100": ("a", "b")})),
+    "a project": lambda w, c: w.services.scopes.create(c, Project(name="new", parent=VISION)),
+    "a cluster": lambda w, c: w.services.scopes.create(c, Cluster(name="new", gpu_types={"A100": ("a", "b")})),
     "a compute resource": lambda w, c: w.offer("new", call=c, workload_types=["training"], resources={"gpu": 1}),
     "a copy": lambda w, c: w.services.compute_resources.copy(c, "base", {"name": "new"}),
     "a template": lambda w, c: w.add_template("new", call=c, profile="base"),

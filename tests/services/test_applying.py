@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.files.documents import load_library, read_library
-from fairlead.services.applying import Applied, Apply
+from fairlead.services.config_files import Applied, Apply
 from tests.contracts.memory import MemoryStore
 from tests.services.worlds import FOREST, LAKE, VISION, World, check_texts, found_world, listing, make_world, names
 
@@ -45,7 +45,7 @@ def refusals(world: World, documents: Documents, **how: Any) -> list[tuple[str, 
     with pytest.raises(RequestRejected) as caught:
         apply(world, documents, **how)
     check_texts(caught.value.violations)
-    return [(item.where or "", item.path, item.rule) for item in caught.value.violations]
+    return [(item.location or "", item.path, item.rule) for item in caught.value.violations]
 
 
 def changed(documents: Documents, name: str, **said: Any) -> Documents:
@@ -94,8 +94,8 @@ def test_what_is_gone_from_the_files_is_removed_where_that_is_asked(world: World
     assert world.services.templates.get(world.root, "tune").name == "tune"
     world.services.compute_resources.delete(world.root, "by-hand")
     assert set(actions(apply(world, [], prune=True)).values()) == {"removed"}
-    assert names(world.services.places.page(world.root, listing(search="sound")).items) == []
-    assert names(world.services.places.page(world.root, listing(), "project").items) == [
+    assert names(world.services.scopes.page(world.root, listing(search="sound")).items) == []
+    assert names(world.services.scopes.page(world.root, listing(), "project").items) == [
         "default",
         "forest",
         "lake",
@@ -146,7 +146,7 @@ def test_what_files_manage_refuses_edits_unless_forced(world: World) -> None:
         lambda **how: services.compute_resources.archive(root, "big", None, **how),
         lambda **how: services.compute_resources.restore(root, "big", **how),
         lambda **how: services.templates.edit(root, "tune", {"description": "x"}, **how),
-        lambda **how: services.places.edit(root, "project/sea", {"name": "ocean"}, **how),
+        lambda **how: services.scopes.edit(root, "project/sea", {"name": "ocean"}, **how),
         lambda **how: services.policies.delete(root, "department/sound", **how),
         lambda **how: services.templates.delete(root, "tune", **how),
     ):
@@ -243,7 +243,7 @@ def test_an_export_makes_the_same_platform_elsewhere(world: World, monkeypatch: 
     apply(world, DOCUMENTS)
     world.offer("free", description="0", resources={"gpu": 0}, workload_types=["training"])
     world.put_policy(VISION, rules={"resources.gpu": {"max": 0}}, switches={"allow_root": False}, quota={"gpu": 0})
-    world.services.places.edit(world.root, FOREST, {"name": "wood"})
+    world.services.scopes.edit(world.root, FOREST, {"name": "wood"})
     exported = world.services.applying.export(world.root)
     other = make_world(MemoryStore(), monkeypatch)
     other.founding.found(["user:root"])

@@ -23,7 +23,7 @@ from tests.services.worlds import call_as, refused, says
 def begin(platform: Platform, **asked: Any) -> str:
     """A run whose first try runs; its id."""
     run = platform.submit(**{"retries": 2, **asked})
-    platform.control().look(set())
+    platform.control().sync(set())
     go(platform, run.id)
     return run.id
 
@@ -33,7 +33,7 @@ def go(platform: Platform, execution: str) -> None:
     platform.executor.go(execution)
     platform.executor.write(execution, f"hello from {execution[32:] or '-1'}\n".encode())
     platform.executor.kept[execution].files["model.bin"] = execution.encode()
-    platform.control().look({execution[:32]})
+    platform.control().sync({execution[:32]})
 
 
 def fail(platform: Platform, execution: str, *, again: bool = True) -> None:
@@ -42,9 +42,9 @@ def fail(platform: Platform, execution: str, *, again: bool = True) -> None:
     told = {"reason": "NodeLost", "message": "its node went away", "usage": {"mem": number}}
     platform.executor.end(execution, Phase.FAILED, **told)
     controller = platform.control()
-    controller.look({run})
+    controller.sync({run})
     if again:
-        controller.look({run})
+        controller.sync({run})
         go(platform, f"{run}-{number + 1}")
 
 
@@ -81,7 +81,7 @@ def test_the_log_of_a_run_is_that_of_its_last_try(platform: Platform) -> None:
     fail(platform, run)
     assert read_all(platform, run) == LINES[1:2]
     platform.executor.end(f"{run}-2")
-    platform.control().look({run})
+    platform.control().sync({run})
     assert read_all(platform, run) == LINES[1:2]
     assert read(platform, run, read(platform, run).cursor).complete
 
@@ -106,7 +106,7 @@ def test_the_log_is_complete_only_when_the_run_has_ended(platform: Platform) -> 
     at_end = read(platform, run).cursor
     platform.executor.end(run, Phase.FAILED, reason="NodeLost", message="its node went away")
     assert not read(platform, run, at_end).complete  # nobody has decided yet whether it is tried again
-    platform.control().look({run})
+    platform.control().sync({run})
     assert not read(platform, run, at_end).complete
     platform.stop(run)
     assert [entry.data.decode() for entry in read(platform, run, at_end).entries] == BETWEEN[:1]
@@ -164,7 +164,7 @@ def test_a_log_that_is_not_kept_any_more_is_told_of_or_passed_over(platform: Pla
         read(platform, run, attempt=1)
     assert read_all(platform, run, cursor=0) == [BETWEEN[0], LINES[1]]
     platform.executor.end(f"{run}-2")
-    platform.control().look({run})
+    platform.control().sync({run})
     platform.executor.forget(f"{run}-2")
     with pytest.raises(NotFound, match=f"the log of attempt 2 of run {run} is not kept any more"):
         read(platform, run)
@@ -173,10 +173,10 @@ def test_a_log_that_is_not_kept_any_more_is_told_of_or_passed_over(platform: Pla
 def test_what_was_stopped_before_it_began_has_an_empty_log(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run = platform.submit().id
     monkeypatch.setattr(platform.executor, "start", Mock(side_effect=Unavailable("no room")))
-    platform.control().look(set())
+    platform.control().sync(set())
     assert platform.state(run) == ("pending", "StartDelayed")
     platform.world.services.runs.stop(platform.world.root, run)
-    platform.control().look({run})
+    platform.control().sync({run})
     assert platform.state(run)[0] == "stopped"
     assert read(platform, run) == LogPage([], 0, complete=True)
 
@@ -225,11 +225,11 @@ def test_tries_are_listed_with_the_present_one(platform: Platform) -> None:
     assert first.started_at is not None
     assert first.finished_at is not None
     assert (waiting.number, waiting.state, waiting.reason, waiting.started_at) == (2, "queued", "Retrying", None)
-    platform.control().look({run})
+    platform.control().sync({run})
     go(platform, f"{run}-2")
     error = {"type": "ValueError"}
     platform.executor.end(f"{run}-2", Phase.FAILED, reason="DeadlineExceeded", message="too long", error=error)
-    platform.control().look({run})
+    platform.control().sync({run})
     _, last = executions.attempts(root, run)
     assert (last.number, last.state, last.reason, last.error) == (2, "failed", "DeadlineExceeded", error)
     assert last.usage == {"mem": 1000}
@@ -255,9 +255,9 @@ def test_a_try_on_another_machine_is_told_of_and_where(platform: Platform) -> No
     run = begin(platform)
     fail(platform, run, again=False)
     theirs = MemoryExecutor()
-    platform.control("s2", theirs).look(set())
-    assert platform.run(run).held_by == "s2"
-    platform.control("s2", theirs).look(set())
+    platform.control("s2", theirs).sync(set())
+    assert platform.run(run).server_id == "s2"
+    platform.control("s2", theirs).sync(set())
     assert read_all(platform, run, attempt=1) == LINES[:1]
     with pytest.raises(Conflict, match=f"attempt 2 of run {run} is executed by host-s2, at http://s2"):
         read(platform, run)
@@ -279,7 +279,7 @@ def test_nodes_name_the_run_of_a_later_try_as_any_other(platform: Platform) -> N
 
 def call_of(platform: Platform, execution: str) -> Call:
     """How a try calls."""
-    return Call(bearer=seal_run_token(platform.world.safe, execution))
+    return Call(bearer=seal_run_token(platform.world.keyring, execution))
 
 
 def test_the_token_of_a_try_dies_with_it(platform: Platform) -> None:
@@ -293,7 +293,7 @@ def test_the_token_of_a_try_dies_with_it(platform: Platform) -> None:
     for early in (first, second):
         with pytest.raises(Unauthenticated):
             put(platform, early, run, "output/b")
-    platform.control().look({run})
+    platform.control().sync({run})
     with pytest.raises(Unauthenticated) as caught:
         put(platform, first, run, "output/b")
     assert f"attempt 1 of run {run} is over" in says(caught)
@@ -316,7 +316,7 @@ def test_files_of_all_tries_go_with_the_run_and_each_alone_where_that_is_said(pl
         {"output/a": execution.encode()} for execution in executions
     ]
     platform.executor.end(run)
-    platform.control().look({run})
+    platform.control().sync({run})
     platform.world.services.runs.delete(platform.world.root, run)
     with store.reading() as tx:
         assert [file.run_id for file in tx.find(RunFileRecord)] == [other]

@@ -8,8 +8,8 @@ import pytest
 
 from fairlead.errors import FairleadError, Forbidden
 from fairlead.model.compute_resources import Defaults
-from fairlead.model.holdings import SharedVolume
 from fairlead.model.policies import Policy
+from fairlead.model.project_objects import SharedVolume
 from fairlead.model.roles import Grant
 from fairlead.model.scopes import Project
 from fairlead.model.tokens import TokenRequest
@@ -27,22 +27,22 @@ def _grant(scope: str) -> Grant:
 # Every write of every service, and the entries that it makes.
 WRITES: Mapping[str, tuple[Act, list[tuple[str, str, str]]]] = {
     "make a place": (
-        lambda w, c: w.services.places.create(c, Project(name="new", parent=VISION)),
+        lambda w, c: w.services.scopes.create(c, Project(name="new", parent=VISION)),
         [("project.create", "new", "project/new")],
     ),
     "rename a place": (
-        lambda w, c: w.services.places.edit(c, LAKE, {"name": "sea"}),
+        lambda w, c: w.services.scopes.edit(c, LAKE, {"name": "sea"}),
         [("project.rename", "sea", "project/sea")],
     ),
     "move a place": (
-        lambda w, c: w.services.places.edit(c, LAKE, {"parent": VISION}),
+        lambda w, c: w.services.scopes.edit(c, LAKE, {"parent": VISION}),
         [("project.move", "lake", LAKE)],
     ),
     "edit a cluster": (
-        lambda w, c: w.services.places.edit(c, "cluster/main", {"gpu_sharing": "none"}),
+        lambda w, c: w.services.scopes.edit(c, "cluster/main", {"gpu_sharing": "none"}),
         [("cluster.edit", "main", "cluster/main")],
     ),
-    "delete a place": (lambda w, c: w.services.places.delete(c, LAKE), [("project.delete", "lake", LAKE)]),
+    "delete a place": (lambda w, c: w.services.scopes.delete(c, LAKE), [("project.delete", "lake", LAKE)]),
     "offer": (
         lambda w, c: w.offer("new", scope=FOREST, call=c),
         [("compute_resource.create", "new", FOREST)],
@@ -133,7 +133,7 @@ WRITES: Mapping[str, tuple[Act, list[tuple[str, str, str]]]] = {
 
 
 def _run(world: World, live: str) -> str:
-    return world.services.runs.page(world.root, listing(live=live)).items[0].id
+    return world.services.runs.page(world.root, listing(active=live)).items[0].id
 
 
 def furnish(world: World) -> None:
@@ -161,7 +161,7 @@ def test_every_write_makes_its_entry_and_no_other(world: World, write: str) -> N
     told = [(item.action, "*" if item.action.startswith("run.") else item.name, item.scope) for item in made]
     assert sorted(told) == sorted(expected)
     for entry in made:
-        assert (entry.who, entry.via, entry.address, entry.request_id) == ("root", "test", "10.1.2.3", "r-77")
+        assert (entry.user, entry.via, entry.address, entry.request_id) == ("root", "test", "10.1.2.3", "r-77")
         assert entry.kind == entry.action.partition(".")[0]
         assert entry.object_id
         ending = entry.action.partition(".")[2]
@@ -204,7 +204,7 @@ def test_a_change_that_fails_half_way_leaves_no_entry(world: World) -> None:
     with pytest.raises(FairleadError):  # is saved first, and then found to be out of the template's sight
         world.services.compute_resources.edit(world.root, "big", {"scope": SPEECH})
     with pytest.raises(FairleadError):
-        world.services.places.edit(world.root, FOREST, {"name": "meadow"})
+        world.services.scopes.edit(world.root, FOREST, {"name": "meadow"})
     with pytest.raises(FairleadError):
         world.services.runs.submit(world.root, FOREST, make_asked(profile="nothing"))
     assert world.audit() == before
@@ -228,12 +228,12 @@ def test_the_audit_is_filtered_by_every_column(world: World) -> None:
     run = world.services.runs.submit(replace(ada, address="10.9.9.9", request_id="r-5"), FOREST, make_asked())
     page = world.services.audits.page
     for asked in (
-        {"who": "ada"},
+        {"user": "ada"},
         {"address": "10.9.9.9"},
         {"request_id": "r-5"},
         {"object_id": run.id},
         {"kind": "run", "at": ">=2026-11-17"},
-        {"action": "run.create", "who": "ada", "scope": FOREST},
+        {"action": "run.create", "user": "ada", "scope": FOREST},
         {"name": run.id},
         {"search": run.id},
     ):

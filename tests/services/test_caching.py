@@ -13,9 +13,9 @@ from fairlead.files.documents import read_library
 from fairlead.model.compute_resources import Defaults
 from fairlead.model.scopes import Project
 from fairlead.model.tokens import TokenRequest
-from fairlead.services.applying import Apply
+from fairlead.services.config_files import Apply
 from fairlead.services.calls import Call
-from fairlead.services.units import Unit
+from fairlead.services.unit_of_work import UnitOfWork
 from tests.services.worlds import FOREST, LAKE, MAIN, VISION, World, found, found_world, listing, make_world, setting
 
 pytestmark = pytest.mark.every_store
@@ -109,12 +109,12 @@ SEEN: dict[str, tuple[Change, Look, Any]] = {
         [],
     ),
     "a cluster without sharing": (
-        lambda w: w.services.places.edit(w.root, MAIN, {"gpu_sharing": "none"}),
+        lambda w: w.services.scopes.edit(w.root, MAIN, {"gpu_sharing": "none"}),
         lambda w: broken(w, resources={"gpu": {"memory": "50%"}}),
         ["gpu_sharing"],
     ),
     "a new project": (
-        lambda w: w.services.places.create(w.root, Project(name="new", parent=VISION)),
+        lambda w: w.services.scopes.create(w.root, Project(name="new", parent=VISION)),
         lambda w: w.preview("project/new")["violations"],
         [],
     ),
@@ -180,14 +180,14 @@ def test_a_change_that_was_rolled_back_is_seen_by_nobody(pair: tuple[World, Worl
         for world in pair:
             assert broken(world, resources={"gpu": 1}) == []
             with pytest.raises(NotFound):
-                world.services.places.get(world.root, "project/new")
+                world.services.scopes.get(world.root, "project/new")
 
 
 def test_after_a_rolled_back_change_the_next_one_counts(pair: tuple[World, World]) -> None:
     """The generation of what was rolled back is used again: nothing of it may be remembered under that number."""
     one, two = pair
     with pytest.raises(FairleadError):
-        one.services.places.create(one.root, Project(name="forest", parent=VISION))
+        one.services.scopes.create(one.root, Project(name="forest", parent=VISION))
     wrong = [
         {"kind": "Policy", "scope": VISION, "rules": {"resources.gpu": {"max": 0}}},
         {"kind": "Project", "name": "x", "parent": "department/none"},
@@ -257,9 +257,9 @@ def test_of_two_requests_with_one_key_at_the_same_time_one_is_kept_and_the_other
     pair: tuple[World, World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both_looked = threading.Barrier(2, timeout=0.2)  # broken where the second waits for the first
-    recall, ended = Unit.recall, list[str]()
+    recall, ended = UnitOfWork.recall, list[str]()
 
-    def recall_together(unit: Unit, answer: type[Any]) -> Any:
+    def recall_together(unit: UnitOfWork, answer: type[Any]) -> Any:
         before = recall(unit, answer)
         with contextlib.suppress(threading.BrokenBarrierError):
             both_looked.wait()
@@ -272,7 +272,7 @@ def test_of_two_requests_with_one_key_at_the_same_time_one_is_kept_and_the_other
         except FairleadError as error:
             ended.append(str(error))
 
-    monkeypatch.setattr(Unit, "recall", recall_together)
+    monkeypatch.setattr(UnitOfWork, "recall", recall_together)
     threads = [threading.Thread(target=submit, args=(world,)) for world in pair]
     for thread in threads:
         thread.start()

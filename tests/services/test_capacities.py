@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Node, Taint
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Store
 from fairlead.services.calls import Call
-from fairlead.services.capacities import Capacity, Offer
+from fairlead.services.capacity import Capacity, ComputeResourceRoom
 from tests.contracts.executors import MemoryExecutor
 from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
 from tests.services.worlds import call_as
@@ -34,7 +34,7 @@ def fits(found: Capacity) -> dict[str, int | None]:
     return {offer.name: offer.fits_now for offer in found.compute_resources}
 
 
-def offer(found: Capacity, name: str) -> Offer:
+def offer(found: Capacity, name: str) -> ComputeResourceRoom:
     """One of the compute resources."""
     (wanted,) = [each for each in found.compute_resources if each.name == name]
     return wanted
@@ -43,7 +43,7 @@ def offer(found: Capacity, name: str) -> Offer:
 def break_nodes(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can tell of the nodes any more."""
 
-    def nodes() -> Grid:
+    def nodes() -> NodeTable:
         raise Unavailable("cluster/here was not seen yet")
 
     monkeypatch.setattr(platform.executor, "nodes", nodes)
@@ -53,15 +53,15 @@ def test_what_runs_hold_is_requested_and_the_rest_is_free(store: Store, monkeypa
     platform = found_platform(store, monkeypatch)
     platform.world.offer("small", resources={"cpu": 2})
     platform.submit(HOME, resources={"cpu": "500m", "gpu": 1})
-    platform.control().look(set())
+    platform.control().sync(set())
     found = here(platform)
-    assert (found.cluster, found.reachable, found.trouble, found.autoscaled) == ("here", True, "", False)
+    assert (found.cluster, found.reachable, found.error, found.autoscaled) == ("here", True, "", False)
     assert found.total is not None
-    assert (found.total.nodes, found.total.closed) == (1, 0)
+    assert (found.total.nodes, found.total.unavailable) == (1, 0)
     assert (found.total.capacity["cpu"], found.total.requested["cpu"]) == ("8", "500m")
     assert (found.total.free["cpu"], found.total.free["nvidia.com/gpu"]) == ("7500m", "1")
     assert (found.total.largest["cpu"].amount, found.total.largest["cpu"].node) == ("7500m", "box")
-    assert offer(found, "small") == Offer("small", "platform", None, 3)
+    assert offer(found, "small") == ComputeResourceRoom("small", "platform", None, 3)
 
 
 def test_groups_and_types_of_gpus_are_told_where_nodes_say_them(platform: Platform) -> None:
@@ -113,13 +113,13 @@ def test_where_nobody_can_tell_nothing_is_said_of_what_fits(
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
     break_nodes(platform, monkeypatch)
     found = here(platform)
-    assert (found.reachable, found.trouble, found.total) == (False, "cluster/here was not seen yet", None)
+    assert (found.reachable, found.error, found.total) == (False, "cluster/here was not seen yet", None)
     assert fits(found) == {"gpus": 0, "small": None}  # what a policy forbids fits nowhere
 
 
 def test_a_cluster_that_nobody_executes_says_so(platform: Platform) -> None:
     (found,) = show(platform, project="far")
-    assert (found.reachable, found.trouble) == (False, "no server executes the runs of cluster/far yet")
+    assert (found.reachable, found.error) == (False, "no server executes the runs of cluster/far yet")
 
 
 def test_why_a_cluster_cannot_be_connected_to_is_for_those_who_govern_it(
@@ -128,9 +128,9 @@ def test_why_a_cluster_cannot_be_connected_to_is_for_those_who_govern_it(
     def tell(cluster: Cluster) -> str:
         return f"{cluster.scope} has a kubeconfig that nobody can read"
 
-    monkeypatch.setattr(platform.world.services.capacities.executors, "tell_trouble", tell)
+    monkeypatch.setattr(platform.world.services.capacities.executors, "describe_trouble", tell)
     member, admin = platform.world.grant("mia", "member", FAR), platform.world.grant("ada", "admin", "cluster/far")
-    told = [show(platform, call, cluster="far")[0].trouble for call in (member, admin)]
+    told = [show(platform, call, cluster="far")[0].error for call in (member, admin)]
     assert told == ["no server executes the runs of cluster/far yet", tell(Cluster(name="far"))]
 
 

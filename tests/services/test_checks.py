@@ -36,7 +36,7 @@ def test_a_check_says_in_sentences_what_a_pod_gets_with_the_defaults_that_hold(w
 
 
 def test_a_check_names_no_cluster_that_the_caller_does_not_see(world: World) -> None:
-    world.services.places.create(world.root, Cluster(name="hidden"))
+    world.services.scopes.create(world.root, Cluster(name="hidden"))
     vic = world.grant("vic", "viewer", FOREST)
     asset = ComputeResource.model_validate({"name": "a", "requirements": {"resources": {"gpu": {"memory": "50%"}}}})
     for caller, seen in ((vic, False), (world.root, True)):

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.errors import Forbidden, NotFound, RequestRejected
 from fairlead.model.records import BlobRecord, CodeRecord
-from fairlead.services.codes import KeptCode
+from fairlead.services.stored_code import StoredCode
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform
 from tests.services.worlds import call_as, found, refused
@@ -51,12 +51,12 @@ def test_the_same_code_that_many_send_at_once_is_kept_once_for_each_project(plat
     codes, root = platform.world.services.codes, platform.world.root
     together = threading.Barrier(8)
 
-    def send(scope: str) -> KeptCode:
+    def send(scope: str) -> StoredCode:
         together.wait(10)
         return codes.put(root, scope, DIGEST, CODE)
 
     with ThreadPoolExecutor(8) as threads:
-        assert set(threads.map(send, [HOME, OTHER] * 4)) == {KeptCode(DIGEST, len(CODE))}
+        assert set(threads.map(send, [HOME, OTHER] * 4)) == {StoredCode(DIGEST, len(CODE))}
     assert count(platform) == (2, 1)
 
 
@@ -114,7 +114,7 @@ def test_what_is_wrong_with_code_is_told_together_with_all_else(platform: Platfo
 
 def test_a_submitted_run_knows_its_cluster_and_begins_its_history(platform: Platform) -> None:
     run = platform.submit()
-    assert (run.cluster, run.held_by, run.reason) == ("cluster/here", None, "Queued")
+    assert (run.cluster, run.server_id, run.reason) == ("cluster/here", None, "Queued")
     assert platform.events(run.id) == [("queued", "Queued")]
     assert platform.told == [run.id]
 
@@ -134,5 +134,5 @@ def test_code_that_does_not_reach_the_pods_of_a_cluster_is_refused_before_it_fai
     with pytest.raises(RequestRejected, match="1000001 bytes") as caught:
         platform.submit(FAR, function=function)
     assert refused(caught) == [("function.source", "size")]
-    world.services.places.edit(world.root, "cluster/far", {"server_url": "https://fairlead.example.org"})
+    world.services.scopes.edit(world.root, "cluster/far", {"server_url": "https://fairlead.example.org"})
     platform.submit(FAR, function=function)

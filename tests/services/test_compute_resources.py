@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.comparing import Difference
+from fairlead.core.diffs import Difference
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.compute_resources import Defaults
 from tests.services.worlds import (
@@ -63,7 +63,7 @@ def test_what_users_use_is_counted(world: World) -> None:
     world.services.runs.stop(world.root, first.id)
     assert world.services.compute_resources.get(world.root, "big").workloads == 1
     assert [
-        run.id for run in world.services.compute_resources.workloads(world.root, "big", listing(live="false")).items
+        run.id for run in world.services.compute_resources.workloads(world.root, "big", listing(active="false")).items
     ] == [first.id]
     assert len(world.services.compute_resources.workloads(world.root, "big", listing()).items) == 1
     assert names(world.services.compute_resources.templates(world.root, "big")) == ["t"]

@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from fairlead import composing
-from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.executor_registry import ExecutorRegistry
-from fairlead.core import connecting
+from fairlead.core import kubeconfigs
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
-from fairlead.model.holdings import SharedVolume
 from fairlead.model.observations import Check
+from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import AnswerRecord, AuditRecord, SecretRecord
 from fairlead.model.scopes import Cluster, Project
 from fairlead.ports import Sealed
@@ -82,8 +82,8 @@ def test_only_the_context_that_is_meant_is_kept_and_sealed(world: World) -> None
     record = kept(world)
     assert record is not None
     assert TOKEN.encode() not in record.sealed
-    content = world.safe.open(Sealed(record.sealed, record.key_id), record.id)
-    assert connecting.parse_kept(content)[1].token == TOKEN
+    content = world.keyring.open(Sealed(record.sealed, record.key_id), record.id)
+    assert kubeconfigs.parse_kept(content)[1].token == TOKEN
     assert b"elsewhere" not in content
 
 
@@ -157,8 +157,8 @@ def test_after_a_rotation_it_is_sealed_anew(world: World, monkeypatch: pytest.Mo
     assert rotated.services.secrets.reseal(world.root) == 1
     record = kept(world)
     assert record is not None
-    content = KeySafe(parse_keys(OTHER_KEY)).open(Sealed(record.sealed, record.key_id), record.id)
-    assert connecting.parse_kept(content)[1].token == TOKEN
+    content = AesKeyring(parse_keys(OTHER_KEY)).open(Sealed(record.sealed, record.key_id), record.id)
+    assert kubeconfigs.parse_kept(content)[1].token == TOKEN
 
 
 def test_only_who_governs_the_cluster_may_change_or_check_it(world: World) -> None:

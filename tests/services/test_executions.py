@@ -35,11 +35,11 @@ CHANGING: dict[str, Reading] = {
 def start(platform: Platform, scope: str = HOME, **asked: Any) -> str:
     """A run that goes on; its id."""
     run, controller = platform.submit(scope, **asked), platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.go(run.id)
     platform.executor.write(run.id, b"hello\n")
     platform.executor.kept[run.id].files["model.bin"] = b"weights"
-    controller.look({run.id})
+    controller.sync({run.id})
     return run.id
 
 
@@ -48,7 +48,7 @@ def finish(platform: Platform, scope: str = HOME, **asked: Any) -> str:
     platform.world.services.codes.put(platform.world.root, scope, DIGEST, CODE)
     run = start(platform, scope, function={**PYTHON, "code": DIGEST}, **asked)
     platform.executor.end(run, result={"kind": "json", "value": 7}, usage={"mem": 5})
-    platform.control().look({run})
+    platform.control().sync({run})
     return run
 
 
@@ -104,7 +104,7 @@ def test_the_log_of_a_run_that_has_not_started_is_empty(platform: Platform) -> N
 
 def test_the_log_of_a_run_that_is_about_to_start_is_empty(platform: Platform) -> None:
     run = platform.submit()
-    assert platform.control().ledger.claim(platform.run(run.id))
+    assert platform.control().state_writer.claim(platform.run(run.id))
     page = platform.world.services.executions.log(platform.world.root, run.id, 0, 100)
     assert (page.entries, page.complete) == ([], False)
 
@@ -116,7 +116,7 @@ def test_a_log_is_read_on_from_its_cursor(platform: Platform) -> None:
     assert ([entry.data for entry in first.entries], first.complete) == ([b"hello\n"], False)
     platform.executor.end(run)
     assert not executions.log(root, run, first.cursor, 100).complete  # it may be tried again, for all that is kept yet
-    platform.control().look({run})
+    platform.control().sync({run})
     assert executions.log(root, run, first.cursor, 100).complete
 
 
@@ -174,7 +174,7 @@ def test_the_code_of_a_run_is_what_was_sent(platform: Platform) -> None:
 def test_why_a_run_waits_is_told_with_the_numbers_of_now(platform: Platform) -> None:
     first = start(platform, resources={"cpu": 6})
     waiting = platform.submit(resources={"cpu": 4})
-    platform.control().look(set())
+    platform.control().sync(set())
     why = platform.world.services.whys.why(platform.world.root, waiting.id)
     name = platform.executor.kept[first].work.name
     assert (why.state, why.reason, why.fit.verdict) == ("queued", "Unschedulable", "later")
@@ -192,7 +192,7 @@ def test_the_names_of_other_projects_runs_are_hidden(platform: Platform) -> None
     hidden = start(platform, HOME, function={**PYTHON, "name": "acquisition-of-acme"}, resources={"cpu": 6})
     mia = world.grant("mia", "member", OTHER)
     waiting = platform.submit(OTHER, call=mia, resources={"cpu": 4})
-    platform.control().look(set())
+    platform.control().sync(set())
     plan = world.preview(OTHER, call=mia, function=PYTHON, resources={"cpu": 4})
     (node,) = world.services.executions.nodes(mia)
     told = [world.services.whys.why(mia, waiting.id), plan, node, platform.run(waiting.id)]
@@ -223,7 +223,7 @@ def test_nodes_are_told_with_what_is_free_and_who_is_there(platform: Platform) -
 
 def test_a_run_on_another_machine_is_told_where_to_be_asked_for(platform: Platform) -> None:
     run, other = platform.submit(), platform.control("s2", MemoryExecutor())
-    other.look(set())
+    other.sync(set())
     with pytest.raises(Conflict, match="host-s2, at http://s2"):
         platform.world.services.executions.log(platform.world.root, run.id, 0, 100)
     assert platform.world.services.executions.events(platform.world.root, run.id)
@@ -234,21 +234,21 @@ def test_a_run_is_stopped_in_every_state_and_says_what_happens(platform: Platfor
     stop = platform.world.services.runs.stop
     run = platform.submit()
     if far != "queued":
-        platform.control().look(set())
+        platform.control().sync(set())
     if far == "running":
         platform.executor.go(run.id)
-        platform.control().look({run.id})
+        platform.control().sync({run.id})
     elif far == "stopping":
         platform.stop(run.id)
     elif far == "ended":
         platform.executor.end(run.id, Phase.FAILED, reason="ExitCode")
-        platform.control().look({run.id})
+        platform.control().sync({run.id})
     before = platform.run(run.id)
     platform.told.clear()
     mia = platform.world.grant("mia", "member", HOME)
     after = stop(mia, run.id)
     if far == "queued":
-        assert (after.state, after.live, after.stopped_by) == ("stopped", False, "mia")
+        assert (after.state, after.active, after.stopped_by) == ("stopped", False, "mia")
         assert after.message == "stopped by mia, before it had started"
     elif far in ("pending", "running"):
         assert (after.state, after.reason, after.message) == ("stopping", "StopRequested", "mia stops it")

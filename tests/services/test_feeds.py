@@ -2,13 +2,13 @@
 
 import pytest
 
-from fairlead.services import feeds
+from fairlead.services import run_feed
 from tests.services.worlds import FOREST, LAKE, World
 
 
 @pytest.mark.every_store
 def test_a_look_finds_what_changed_and_what_is_gone(world: World) -> None:
-    root, told = world.root, world.services.feeds
+    root, told = world.root, world.services.run_feed
     old = world.submit()
     world.clock.pass_by(minutes=1)
     begun = told.begin(root)
@@ -26,35 +26,35 @@ def test_a_look_finds_what_changed_and_what_is_gone(world: World) -> None:
 
 
 def test_what_changed_is_told_also_after_the_clock_was_set_back(world: World) -> None:
-    begun = world.services.feeds.begin(world.root)
+    begun = world.services.run_feed.begin(world.root)
     world.clock.pass_by(hours=-3)
     new = world.submit()
-    assert [run.id for run in world.services.feeds.look(world.root, None, begun.at).runs] == [new.id]
+    assert [run.id for run in world.services.run_feed.look(world.root, None, begun.at).runs] == [new.id]
 
 
 def test_nobody_hears_of_what_they_do_not_see(world: World) -> None:
-    viewer, begun = world.grant("vera", "viewer", LAKE), world.services.feeds.begin(world.root)
+    viewer, begun = world.grant("vera", "viewer", LAKE), world.services.run_feed.begin(world.root)
     hidden, seen = world.submit(FOREST), world.submit(LAKE)
     gone = world.submit(FOREST)
     world.services.runs.stop(world.root, gone.id)
     world.services.runs.delete(world.root, gone.id)
-    news = world.services.feeds.look(viewer, None, begun.at)
+    news = world.services.run_feed.look(viewer, None, begun.at)
     assert ([run.id for run in news.runs], news.gone) == ([seen.id], [])
-    loaded = world.services.feeds.load(viewer, None, [hidden.id, seen.id])
+    loaded = world.services.run_feed.load(viewer, None, [hidden.id, seen.id])
     assert [run.id for run in loaded] == [seen.id]
-    assert world.services.feeds.load(world.root, FOREST, [hidden.id, seen.id]) == [hidden]
+    assert world.services.run_feed.load(world.root, FOREST, [hidden.id, seen.id]) == [hidden]
 
 
 def test_too_much_to_tell_is_said_to_be_that(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = world.services.feeds.begin(world.root)
-    monkeypatch.setattr(feeds, "MOST_AT_ONCE", 1)
+    begun = world.services.run_feed.begin(world.root)
+    monkeypatch.setattr(run_feed, "MOST_AT_ONCE", 1)
     world.submit()
-    assert not world.services.feeds.look(world.root, None, begun.at).many
+    assert not world.services.run_feed.look(world.root, None, begun.at).many
     world.submit()
-    assert world.services.feeds.look(world.root, None, begun.at).many
+    assert world.services.run_feed.look(world.root, None, begun.at).many
 
 
 def test_a_project_that_is_deleted_is_too_much_to_tell(world: World) -> None:
-    begun = world.services.feeds.begin(world.root)
-    world.services.places.delete(world.root, LAKE)
-    assert world.services.feeds.look(world.root, None, begun.at).many
+    begun = world.services.run_feed.begin(world.root)
+    world.services.scopes.delete(world.root, LAKE)
+    assert world.services.run_feed.look(world.root, None, begun.at).many

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.fit_report import Survey
+from fairlead.core.fitting.fit_report import FitReport
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound, RequestRejected, Unavailable
 from fairlead.services.calls import Call
 from tests.making import PYTHON
@@ -22,7 +22,7 @@ def judge(
     without: tuple[str, ...] = (),
     all_nodes: bool = False,
     **asked: Any,
-) -> Survey:
+) -> FitReport:
     request, project = make_asked(**{"function": PYTHON, **asked}), scope.partition("/")[2]
     fits = platform.world.services.fits
     return fits.judge(call or platform.world.root, project, request, add_nodes, without, all_nodes=all_nodes)
@@ -31,9 +31,9 @@ def judge(
 def occupy(platform: Platform, **asked: Any) -> str:
     """A run that goes on; its id."""
     run, controller = platform.submit(**asked), platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.go(run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     return run.id
 
 
@@ -103,7 +103,7 @@ def test_without_a_view_of_the_nodes_nothing_is_known_but_what_is_refused(
     found = judge(platform, FAR, add_nodes=("a",))
     assert (found.verdict, found.reasons) == ("unknown", ["no server executes the runs of cluster/far"])
 
-    def fail() -> Grid:
+    def fail() -> NodeTable:
         raise Unavailable("no answer")
 
     monkeypatch.setattr(platform.executor, "nodes", fail)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected, RevisionMissing
-from fairlead.model.holdings import WrittenFunction
+from fairlead.model.project_objects import WrittenFunction
 from fairlead.model.records import FunctionRecord, PlanRecord
 from fairlead.services import runs
 from tests.services.worlds import FOREST, LAKE, World, call_as, found, listing, make_asked, names
@@ -199,9 +199,9 @@ def test_a_preview_that_was_submitted_is_void_once_its_function_is_another(world
 @pytest.mark.every_store
 def test_functions_go_with_their_project_and_follow_its_name(world: World) -> None:
     put(world, text=TEXT)
-    world.services.places.edit(world.root, FOREST, {"name": "wood"})
+    world.services.scopes.edit(world.root, FOREST, {"name": "wood"})
     assert world.services.functions.get(world.root, "project/wood", "square").scope == "project/wood"
-    world.services.places.delete(world.root, "project/wood")
+    world.services.scopes.delete(world.root, "project/wood")
     assert world.services.functions.page(world.root, listing()).items == []
 
 

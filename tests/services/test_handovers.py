@@ -6,16 +6,16 @@ from dataclasses import replace
 import pytest
 
 from fairlead import run_files
-from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.errors import FairleadError, Forbidden, NotFound, RequestRejected, Unauthenticated
 from fairlead.model.observations import Phase
 from fairlead.model.records import RunFileRecord
 from fairlead.ports import Sealed
 from fairlead.run_tokens import PREFIX, PURPOSE, seal_run_token
-from fairlead.services import handovers
+from fairlead.services import run_uploads
 from fairlead.services.calls import Call
-from fairlead.services.handovers import Handed, Handovers, check_path
-from fairlead.services.units import TOKEN_PREFIX, Units
+from fairlead.services.run_uploads import RunUploads, UploadedFile, check_path
+from fairlead.services.unit_of_work import TOKEN_PREFIX, UnitOfWorkFactory
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, HOME, Platform
 from tests.services.worlds import KEY, OTHER_KEY, refused, says
@@ -28,20 +28,20 @@ def start(platform: Platform) -> tuple[str, Call]:
     """A run that goes on, and how it calls."""
     platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
     run, controller = platform.submit(function={**PYTHON, "code": DIGEST}), platform.control()
-    controller.look(set())
+    controller.sync(set())
     platform.executor.go(run.id)
-    controller.look({run.id})
+    controller.sync({run.id})
     return run.id, call_of(platform, run.id)
 
 
 def call_of(platform: Platform, run_id: str) -> Call:
     """How a run calls."""
-    return Call(bearer=seal_run_token(platform.world.safe, run_id))
+    return Call(bearer=seal_run_token(platform.world.keyring, run_id))
 
 
-def put(platform: Platform, call: Call, run_id: str, path: str, content: bytes = b"x") -> Handed:
+def put(platform: Platform, call: Call, run_id: str, path: str, content: bytes = b"x") -> UploadedFile:
     """Hand over a file."""
-    return platform.world.services.handovers.put(call, run_id, path, io.BytesIO(content))
+    return platform.world.services.run_uploads.put(call, run_id, path, io.BytesIO(content))
 
 
 def kept(platform: Platform, run_id: str) -> dict[str, bytes | None]:
@@ -51,15 +51,15 @@ def kept(platform: Platform, run_id: str) -> dict[str, bytes | None]:
         return {file.path: run_files.load_file(tx, run_id, file.path) for file in files}
 
 
-def with_keys(platform: Platform, *keys: str) -> Handovers:
+def with_keys(platform: Platform, *keys: str) -> RunUploads:
     """The same use cases with other keys."""
-    return Handovers(platform.world.services.units, KeySafe(parse_keys(",".join(keys))))
+    return RunUploads(platform.world.services.units, AesKeyring(parse_keys(",".join(keys))))
 
 
 def test_a_run_fetches_its_code_and_hands_over_what_it_leaves(platform: Platform) -> None:
     run, call = start(platform)
-    assert platform.world.services.handovers.code(call, run) == CODE
-    assert put(platform, call, run, "output/models/é.bin", b"\x00" * 3_000_000) == Handed(
+    assert platform.world.services.run_uploads.code(call, run) == CODE
+    assert put(platform, call, run, "output/models/é.bin", b"\x00" * 3_000_000) == UploadedFile(
         "output/models/é.bin", 3_000_000
     )
     assert put(platform, call, run, "error.json", ERROR).size == len(ERROR)
@@ -81,9 +81,9 @@ def test_what_a_run_handed_over_is_no_entry_of_the_audit(platform: Platform) -> 
 
 def test_a_run_without_code_of_its_own_has_none(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
-    controller.look(set())
+    controller.sync(set())
     with pytest.raises(NotFound, match="has no code of its own"):
-        platform.world.services.handovers.code(call_of(platform, run.id), run.id)
+        platform.world.services.run_uploads.code(call_of(platform, run.id), run.id)
 
 
 # Tokens
@@ -98,7 +98,7 @@ def test_the_token_of_another_run_opens_nothing(platform: Platform) -> None:
         put(platform, call, "f" * 32, "output/a")
     assert str(found.value).replace(run, "") == str(absent.value).replace("f" * 32, "")
     with pytest.raises(NotFound):
-        platform.world.services.handovers.code(call, run)
+        platform.world.services.run_uploads.code(call, run)
     put(platform, call, other, "output/a")
     assert kept(platform, run) == {}
 
@@ -114,17 +114,17 @@ def test_a_token_is_good_only_while_the_run_is_executed(platform: Platform, end:
     run, call = start(platform)
     if end == "completed":
         platform.executor.end(run, phase=Phase.SUCCEEDED)
-        platform.control().look({run})
+        platform.control().sync({run})
     elif end == "stopped":
         platform.stop(run)
         platform.executor.end(run, phase=Phase.FAILED, stopped=True)
-        platform.control().look({run})
+        platform.control().sync({run})
     else:
         run = platform.submit().id
         call = call_of(platform, run)
     for attempt in (
         lambda: put(platform, call, run, "output/a"),
-        lambda: platform.world.services.handovers.code(call, run),
+        lambda: platform.world.services.run_uploads.code(call, run),
     ):
         with pytest.raises(Unauthenticated, match="good only while it is executed") as caught:
             attempt()
@@ -166,8 +166,8 @@ def test_a_forged_token_is_nobody(platform: Platform, change: object) -> None:
 
 def test_what_was_sealed_for_something_else_is_no_token(platform: Platform) -> None:
     run, _ = start(platform)
-    sealed = platform.world.safe.seal(run.encode(), "some secret")
-    made = KeySafe(parse_keys(KEY))
+    sealed = platform.world.keyring.seal(run.encode(), "some secret")
+    made = AesKeyring(parse_keys(KEY))
 
     class Misled:
         key_id = made.key_id
@@ -197,11 +197,11 @@ def test_a_token_of_a_run_opens_nothing_else(platform: Platform) -> None:
     services = platform.world.services
 
     class Issuer:
-        def identify(self, bearer: str) -> object:
+        def authenticate(self, bearer: str) -> object:
             """Never asked for."""
             raise AssertionError(bearer)
 
-    units = Units(platform.world.store, platform.world.clock, lambda: "x", Issuer())  # type: ignore[arg-type]
+    units = UnitOfWorkFactory(platform.world.store, platform.world.clock, lambda: "x", Issuer())  # type: ignore[arg-type]
     with pytest.raises(Unauthenticated):
         units.admit(call)
     for use_case in (services.runs.get, services.executions.code, services.executions.files, services.runs.stop):
@@ -224,7 +224,7 @@ def test_users_hand_over_nothing(platform: Platform) -> None:
 
 
 def test_tokens_are_told_from_each_other_and_not_shown(platform: Platform) -> None:
-    first, second = (seal_run_token(platform.world.safe, "r1") for _ in range(2))
+    first, second = (seal_run_token(platform.world.keyring, "r1") for _ in range(2))
     assert first != second
     assert first.startswith(TOKEN_PREFIX)
     assert first.isascii()
@@ -296,7 +296,7 @@ def test_a_result_that_the_bootstrap_does_not_leave_is_refused(platform: Platfor
     assert refused(caught) == [("body", "json")]
 
 
-def test_a_result_that_is_too_large_says_by_how_much_and_the_way_out(platform: Platform) -> None:
+def test_a_result_that_is_too_large_says_by_how_much_and_the_suggestion(platform: Platform) -> None:
     run, call = start(platform)
     frame = len(b'{"kind": "json", "value": ""}')
     put(platform, call, run, "result.json", b'{"kind": "json", "value": "%b"}' % (b"x" * (512 * 1024 - frame)))
@@ -309,7 +309,7 @@ def test_a_result_that_is_too_large_says_by_how_much_and_the_way_out(platform: P
 
 @pytest.mark.every_store
 def test_a_run_leaves_so_many_bytes_and_no_more(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handovers, "LARGEST_OUTPUT", 100)
+    monkeypatch.setattr(run_uploads, "LARGEST_OUTPUT", 100)
     run, call = start(platform)
     put(platform, call, run, "output/a", b"x" * 60)
     put(platform, call, run, "output/a", b"x" * 70)  # in its own place
@@ -326,7 +326,7 @@ def test_a_run_leaves_so_many_bytes_and_no_more(platform: Platform, monkeypatch:
 
 
 def test_a_run_leaves_so_many_files_and_no_more(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handovers, "MOST_FILES", 2)
+    monkeypatch.setattr(run_uploads, "MOST_FILES", 2)
     run, call = start(platform)
     for path in ("output/a", "output/b", "output/b"):
         put(platform, call, run, path)
@@ -342,7 +342,7 @@ def test_all_that_was_handed_over_goes_with_the_run(platform: Platform) -> None:
     run, call = start(platform)
     put(platform, call, run, "output/a")
     platform.executor.end(run, phase=Phase.SUCCEEDED)
-    platform.control().look({run})
+    platform.control().sync({run})
     platform.world.services.runs.delete(platform.world.root, run)
     with platform.world.store.reading() as tx:
         assert tx.count(RunFileRecord) == 0
@@ -351,7 +351,7 @@ def test_all_that_was_handed_over_goes_with_the_run(platform: Platform) -> None:
 @pytest.mark.every_store
 def test_nothing_of_what_is_refused_is_kept(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run, call = start(platform)
-    monkeypatch.setattr(handovers, "LARGEST_OUTPUT", 10)
+    monkeypatch.setattr(run_uploads, "LARGEST_OUTPUT", 10)
     put(platform, call, run, "output/a", b"first")
     for content in (b"x" * 11, b"x" * 3_000_000):
         with pytest.raises(FairleadError):

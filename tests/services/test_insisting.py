@@ -4,7 +4,7 @@ import pytest
 
 from fairlead.errors import Changed
 from fairlead.services.calls import Call
-from fairlead.services.units import MOST_TRIES, insist
+from fairlead.services.unit_of_work import MOST_TRIES, insist
 
 
 class Busy:

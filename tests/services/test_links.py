@@ -88,9 +88,9 @@ def test_making_a_link_is_in_the_audit_and_its_word_is_nowhere(world: World) -> 
     link = make_link(world, token.token, address="192.0.2.7")
     assert link.token is not None
     entry = world.audit(action="token.create")[-1]
-    assert (entry.who, entry.via, entry.address, entry.name) == ("mia", "api:laptop", "192.0.2.7", "sign-in link")
+    assert (entry.user, entry.via, entry.address, entry.name) == ("mia", "api:laptop", "192.0.2.7", "sign-in link")
     assert entry.after is not None
-    assert entry.after["made_with"] == token.id
+    assert entry.after["created_with"] == token.id
     sign_in(world, link.token)
     assert world.told()[-2:] == [("token.delete", "sign-in link"), ("token.create", "browser")]
     with world.store.reading() as tx:
@@ -174,7 +174,7 @@ def test_a_token_that_is_revoked_takes_its_links_and_sessions_along(world: World
     assert is_in(world, by_token)
     assert is_in(world, by_link)
     sessions = tokens.page(world.root, listing(purpose="session")).items
-    assert sorted(str(session.made_with) for session in sessions) == sorted([token.id, token.id, other.id])
+    assert sorted(str(session.created_with) for session in sessions) == sorted([token.id, token.id, other.id])
     tokens.delete(world.root, token.id)
     assert not is_in(world, by_token)
     assert not is_in(world, by_link)

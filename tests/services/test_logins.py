@@ -7,10 +7,10 @@ import pytest
 
 from fairlead.errors import NotFound, Unauthenticated
 from fairlead.model.records import TokenRecord
-from fairlead.ports import Attempt, Principal
+from fairlead.ports import LoginAttempt, Principal
 from fairlead.services.calls import Call
 from fairlead.services.logins import Logins, Returned
-from fairlead.services.units import Units
+from fairlead.services.unit_of_work import UnitOfWorkFactory
 from tests.services.worlds import World, listing
 
 BACK = "https://fairlead.example.org/login/callback"
@@ -23,13 +23,13 @@ class Welcoming:
 
     def __init__(self, user: str = "mia") -> None:
         self.user = user
-        self.finished: list[tuple[Attempt, str, str]] = []
+        self.finished: list[tuple[LoginAttempt, str, str]] = []
 
-    def begin(self, attempt: Attempt, back: str) -> str:
+    def begin(self, attempt: LoginAttempt, back: str) -> str:
         """An address."""
         return f"{self.issuer}/authorize?state={attempt.state}&redirect_uri={back}"
 
-    def finish(self, attempt: Attempt, back: str, code: str) -> Principal:
+    def finish(self, attempt: LoginAttempt, back: str, code: str) -> Principal:
         """Somebody."""
         self.finished.append((attempt, back, code))
         return Principal(self.user, ("team",), "oidc")
@@ -53,7 +53,7 @@ def test_an_attempt_is_random_and_the_browser_that_made_it_gets_a_session(world:
     me = world.services.tokens.me(Call(bearer=session.token))
     assert (me.user, me.groups, me.via) == ("mia", ["team"], "session:browser")
     entry = world.audit(action="token.create")[-1]
-    assert (entry.who, entry.via, entry.address, entry.name) == ("mia", "oidc", "192.0.2.7", "browser")
+    assert (entry.user, entry.via, entry.address, entry.name) == ("mia", "oidc", "192.0.2.7", "browser")
 
 
 def test_a_session_ends_after_twelve_hours_and_is_forgotten_at_a_later_sign_in(world: World) -> None:
@@ -106,11 +106,11 @@ def test_no_issuer_gives_anybody_a_name_of_the_server_itself(world: World) -> No
 
 def test_a_bearer_token_of_an_issuer_does_not_identify_a_user_of_the_server(world: World) -> None:
     class Issuer:
-        def identify(self, bearer: str) -> Principal:
+        def authenticate(self, bearer: str) -> Principal:
             """The issuer lets its users choose their names."""
             return Principal(bearer)
 
-    units = Units(world.store, world.clock, lambda: "x", Issuer())
+    units = UnitOfWorkFactory(world.store, world.clock, lambda: "x", Issuer())
     with pytest.raises(Unauthenticated, match="root@localhost is a user of the server itself") as caught:
         units.admit(Call(bearer="root@localhost"))
     assert caught.value.hint == "use another name at the issuer, or another claim for the user"
@@ -125,4 +125,4 @@ def test_without_an_issuer_nobody_signs_in_at_one(world: World) -> None:
     with pytest.raises(NotFound, match="nobody signs in here at an issuer"):
         logins.begin(Call(), BACK)
     with pytest.raises(NotFound):
-        logins.finish(Call(), Attempt("s", "n", "v"), BACK, Returned("s", "code"))
+        logins.finish(Call(), LoginAttempt("s", "n", "v"), BACK, Returned("s", "code"))

@@ -7,8 +7,8 @@ import pytest
 
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.compute_resources import ComputeResource, Template
-from fairlead.model.holdings import SharedVolume
 from fairlead.model.policies import Policy
+from fairlead.model.project_objects import SharedVolume
 from fairlead.model.roles import Grant
 from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call
@@ -40,9 +40,9 @@ def _grant(world: World, call: Call, scope: str) -> Any:
     return world.services.grants.create(call, said)
 
 
-# What is done at a scope, by deed. What is for projects is done in one below.
+# What is done at a scope, by permission. What is for projects is done in one below.
 SEE: Mapping[str, UseCase] = {
-    "places.get": lambda w, c, s: w.services.places.get(c, s),
+    "places.get": lambda w, c, s: w.services.scopes.get(c, s),
     "policies.effective": lambda w, c, s: w.services.policies.effective(c, s),
     "compute_resources.get": lambda w, c, s: w.services.compute_resources.get(c, f"at-{s.replace('/', '-')}"),
     "templates.get": lambda w, c, s: w.services.templates.get(c, f"at-{s.replace('/', '-')}"),
@@ -65,11 +65,11 @@ WORK: Mapping[str, UseCase] = {
     "volumes.create": lambda w, c, s: w.services.volumes.create(c, _project(s), SharedVolume(name="new", size="1Gi")),
 }
 GOVERN: Mapping[str, UseCase] = {
-    "places.edit": lambda w, c, s: w.services.places.edit(c, s, {"name": "renamed"}),
+    "places.edit": lambda w, c, s: w.services.scopes.edit(c, s, {"name": "renamed"}),
     "grants.create": _grant,
 }
-DEEDS = {"see": SEE, "offer": OFFER, "work": WORK, "govern": GOVERN}
-MAY = {"admin": set(DEEDS), "editor": {"see", "offer"}, "member": {"see", "work"}, "viewer": {"see"}}
+ROLE_PERMISSIONS = {"see": SEE, "offer": OFFER, "work": WORK, "govern": GOVERN}
+MAY = {"admin": set(ROLE_PERMISSIONS), "editor": {"see", "offer"}, "member": {"see", "work"}, "viewer": {"see"}}
 
 
 def _at(scope: str) -> str:
@@ -95,19 +95,19 @@ def prepare(world: World, scope: str) -> None:
     world.add_template(_at(scope), scope=scope)
 
 
-TABLE = [(deed, name) for deed, use_cases in DEEDS.items() for name in use_cases]
+TABLE = [(permission, name) for permission, use_cases in ROLE_PERMISSIONS.items() for name in use_cases]
 
 
 @pytest.mark.parametrize("role", MAY)
-@pytest.mark.parametrize(("deed", "name"), TABLE, ids=[name for _, name in TABLE])
+@pytest.mark.parametrize(("permission", "name"), TABLE, ids=[name for _, name in TABLE])
 def test_a_role_at_a_scope_allows_its_deeds_there_and_below_alone(
-    world: World, role: str, deed: str, name: str
+    world: World, role: str, permission: str, name: str
 ) -> None:
-    use_case = DEEDS[deed][name]
+    use_case = ROLE_PERMISSIONS[permission][name]
     user = world.grant("una", role, VISION)
     for scope in (VISION, FOREST, SPEECH):
         prepare(world, scope)
-    expected = "done" if deed in MAY[role] else "forbidden"
+    expected = "done" if permission in MAY[role] else "forbidden"
     assert outcome(use_case, world, user, SPEECH) == "not found"
     assert outcome(use_case, world, user, FOREST if name != "policies.put" else MEADOW) == expected
     if name not in ("compute_resources.create", "templates.create", *WORK):  # whose names are taken now
@@ -142,9 +142,9 @@ def test_roles_of_groups_count_and_add_up(world: World) -> None:
 
 # Every use case that names something of another project; each must say that it is not there.
 STRANGE: Mapping[str, Callable[[World, Call, Any], Any]] = {
-    "places.get": lambda w, c, _: w.services.places.get(c, MEADOW),
-    "places.edit": lambda w, c, _: w.services.places.edit(c, MEADOW, {"name": "x"}),
-    "places.delete": lambda w, c, _: w.services.places.delete(c, MEADOW),
+    "places.get": lambda w, c, _: w.services.scopes.get(c, MEADOW),
+    "places.edit": lambda w, c, _: w.services.scopes.edit(c, MEADOW, {"name": "x"}),
+    "places.delete": lambda w, c, _: w.services.scopes.delete(c, MEADOW),
     "compute_resources.get": lambda w, c, _: w.services.compute_resources.get(c, "theirs"),
     "compute_resources.by id": lambda w, c, known: w.services.compute_resources.get(c, known["resource"]),
     "compute_resources.edit": lambda w, c, _: w.services.compute_resources.edit(c, "theirs", {"description": "x"}),
@@ -213,7 +213,7 @@ def test_nothing_of_a_sibling_project_is_there(world: World, role: str) -> None:
         services.compute_resources.check(user, ComputeResource(name="x", scope=MEADOW))
     with pytest.raises(RequestRejected, match="there is no project/meadow"):
         services.templates.check(user, Template(name="x", scope=MEADOW))
-    assert names(services.places.page(user, listing()).items) == ["forest", "main", "platform", "vision"]
+    assert names(services.scopes.page(user, listing()).items) == ["forest", "main", "platform", "vision"]
     assert names(services.compute_resources.page(user, listing(archived="false")).items) == []
     assert names(services.compute_resources.page(user, listing(search="theirs")).items) == []
     assert names(services.templates.page(user, listing(scope=MEADOW)).items) == []
@@ -235,10 +235,10 @@ def _ended(use_case: Callable[[World, Call, Any], Any], world: World, user: Call
 
 def test_who_has_no_role_sees_nothing_at_all(world: World) -> None:
     nobody = call_as("nobody")
-    assert world.services.places.page(nobody, listing()).items == []
+    assert world.services.scopes.page(nobody, listing()).items == []
     assert world.services.tokens.me(nobody).roles == []
     for use_case in (
-        lambda: world.services.places.get(nobody, "platform"),
+        lambda: world.services.scopes.get(nobody, "platform"),
         lambda: world.services.settings.get(nobody),
         lambda: world.services.policies.effective(nobody, "platform"),
     ):
@@ -307,4 +307,4 @@ def test_the_last_administrator_of_the_platform_stays(world: World) -> None:
     ada = world.grant("ada", "admin", "platform")
     grants.delete(ada, root.id)
     with pytest.raises(NotFound):
-        world.services.places.get(world.root, "platform")
+        world.services.scopes.get(world.root, "platform")

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected, RevisionMissing
 from fairlead.model.policies import Policy
-from fairlead.services.policies import Verdict
+from fairlead.services.policies import PolicyImpact
 from tests.services.worlds import FOREST, LAKE, SPEECH, VISION, World, call_as, found, listing, refused, setting
 
 
@@ -16,10 +16,10 @@ def make(scope: str = "platform", **said: Any) -> Policy:
     return Policy.model_validate({"scope": scope, **said})
 
 
-def judged(verdict: Verdict) -> list[tuple[str, str, bool, list[str]]]:
+def judged(verdict: PolicyImpact) -> list[tuple[str, str, bool, list[str]]]:
     """What a draft would refuse, in short."""
-    assert all(item["message"] for refusal in verdict.refused for item in refusal.violations)
-    return [(item.kind, item.name, item.already, [v["rule"] for v in item.violations]) for item in verdict.refused]
+    assert all(item["message"] for refusal in verdict.rejected for item in refusal.violations)
+    return [(item.kind, item.name, item.already, [v["rule"] for v in item.violations]) for item in verdict.rejected]
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_validate_lists_exactly_what_the_draft_would_refuse(world: World) -> Non
         ("run", big.id, False, ["max"]),
     ]
     assert verdict.checked == {"compute resource": 3, "template": 2, "run": 2}
-    assert verdict.left_out == {"compute resource": 0, "template": 0, "run": 0}
-    assert {small.id, elsewhere.id}.isdisjoint(item.name for item in verdict.refused)
+    assert verdict.skipped == {"compute resource": 0, "template": 0, "run": 0}
+    assert {small.id, elsewhere.id}.isdisjoint(item.name for item in verdict.rejected)
     assert world.told() == before
     with pytest.raises(NotFound):
         world.services.policies.get(world.root, VISION)
@@ -221,24 +221,24 @@ def test_validate_holds_no_rename_against_a_run(world: World) -> None:
 
 def test_validate_and_create_agree_on_templates(world: World) -> None:
     share = {"gpu": {"devices": 1, "memory": "50%"}}
-    world.services.places.edit(world.root, "cluster/local", {"gpu_sharing": "kai"})
+    world.services.scopes.edit(world.root, "cluster/local", {"gpu_sharing": "kai"})
     world.add_template("t", scope="project/default", resources=share)
     world.offer("c", scope="project/default", resources=share)
-    world.services.places.edit(world.root, "cluster/local", {"gpu_sharing": "none"})
+    world.services.scopes.edit(world.root, "cluster/local", {"gpu_sharing": "none"})
     verdict = world.services.policies.validate(world.root, "project/default", make("project/default"))
-    assert [(item.kind, item.already) for item in verdict.refused] == [("compute resource", True), ("template", True)]
+    assert [(item.kind, item.already) for item in verdict.rejected] == [("compute resource", True), ("template", True)]
 
 
-@pytest.mark.parametrize("deed", ["put", "validate", "delete"])
-def test_policies_are_for_editors_of_the_scope(world: World, deed: str) -> None:
+@pytest.mark.parametrize("permission", ["put", "validate", "delete"])
+def test_policies_are_for_editors_of_the_scope(world: World, permission: str) -> None:
     world.put_policy(VISION)
     world.put_policy(FOREST)
     eve, mia = world.grant("eve", "editor", FOREST), world.grant("mia", "member", FOREST)
 
     def act(call: Any, scope: str) -> None:
         call = call_as(call.principal.user, any_revision=True)
-        use_case = getattr(world.services.policies, deed)
-        use_case(call, scope) if deed == "delete" else use_case(call, scope, make(scope))
+        use_case = getattr(world.services.policies, permission)
+        use_case(call, scope) if permission == "delete" else use_case(call, scope, make(scope))
 
     for user, scope in ((mia, FOREST), (eve, VISION), (eve, "platform")):
         with pytest.raises(Forbidden):
@@ -260,7 +260,7 @@ def test_who_sees_a_project_sees_what_holds_there_and_above(world: World) -> Non
 
 
 def test_a_managed_policy_refuses_edits_unless_forced(world: World) -> None:
-    with world.services.policies.units.changing(world.root, "organisation") as unit:
+    with world.services.policies.units.changing(world.root, "organization") as unit:
         world.services.policies.keep(unit, make(VISION), None, "files")
     with pytest.raises(Conflict, match="managed by files"):
         world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})

@@ -18,7 +18,7 @@ def give_place(world: World, scope: str = FOREST, **asked: Any) -> RunRecord:
     """A run that a server looks after."""
     run = world.submit(scope, **asked)
     with world.store.recording() as tx:
-        tx.save(replace(run, held_by="s1", revision=2))
+        tx.save(replace(run, server_id="s1", revision=2))
     return run
 
 
@@ -72,7 +72,7 @@ def test_what_waits_or_is_finished_holds_nothing(world: World) -> None:
     run = give_place(world, resources={"gpu": 2})
     assert used(world, FOREST)["gpu"] == 2
     with world.store.recording() as tx:
-        tx.save(replace(run, held_by="s1", live=False, state="completed", revision=3))
+        tx.save(replace(run, server_id="s1", active=False, state="completed", revision=3))
     assert used(world, FOREST) == {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}
 
 

@@ -60,7 +60,7 @@ def test_what_is_refused_is_refused_with_all_violations_and_keeps_nothing(ready:
 
 def test_a_submitted_run_is_queued_with_what_it_uses(ready: World) -> None:
     run = ready.submit(**ASKED)
-    assert (run.state, run.live, run.scope, run.function, run.action) == ("queued", True, FOREST, "train", "job")
+    assert (run.state, run.active, run.scope, run.function, run.action) == ("queued", True, FOREST, "train", "job")
     assert (run.compute_resource, run.compute_resource_revision, run.created_by) == ("big", 1, "root")
     assert run.message
     assert ready.services.runs.get(ready.root, run.id) == run
@@ -99,7 +99,7 @@ CHANGES: dict[str, Callable[[World], Any]] = {
 
 def _replace(world: World) -> None:
     world.put_policy(SPEECH, defaults={"envs": {"A": "1"}})
-    world.services.places.edit(world.root, FOREST, {"parent": SPEECH})
+    world.services.scopes.edit(world.root, FOREST, {"parent": SPEECH})
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -148,7 +148,7 @@ def test_a_token_works_once_even_after_its_run_is_gone(ready: World) -> None:
     for _ in range(2):
         with pytest.raises(Conflict, match="submitted already"):
             ready.submit(**ASKED, plan_token=token)
-        if ready.services.runs.page(ready.root, listing(live="true")).items:
+        if ready.services.runs.page(ready.root, listing(active="true")).items:
             ready.services.runs.stop(ready.root, run.id)
             ready.services.runs.delete(ready.root, run.id)
 
@@ -194,7 +194,7 @@ def test_a_run_is_stopped_once_and_deleted_when_it_ended(ready: World) -> None:
     with pytest.raises(Changed):
         ready.services.runs.stop(call_as(revision=9), run.id)
     stopped = ready.services.runs.stop(ready.root, run.id)
-    assert (stopped.state, stopped.live, stopped.reason, stopped.message) == (
+    assert (stopped.state, stopped.active, stopped.reason, stopped.message) == (
         "stopped",
         False,
         "Stopped",
@@ -218,7 +218,7 @@ def test_runs_are_listed_the_newest_first_and_by_column(ready: World) -> None:
     assert [run.id for run in runs.page(root, listing(), FOREST).items] == [first.id]
     for asked, expected in (
         ({"state": "stopped"}, first),
-        ({"live": "true"}, second),
+        ({"active": "true"}, second),
         ({"compute_resource": "big"}, first),
         ({"scope": LAKE}, second),
         ({"finished_at": "none"}, second),

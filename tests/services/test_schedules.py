@@ -25,7 +25,7 @@ def keep(world: World, schedule: Any = "0 6 * * *", *, call: Call | None = None,
 def look_at(world: World, moment: datetime) -> None:
     """What a server does that looks for schedules at a moment."""
     world.clock.now = moment
-    Scheduler(world.store, world.services.schedules.occur, world.clock).look()
+    Scheduler(world.store, world.services.schedules.occur, world.clock).submit_due()
 
 
 def runs_of(world: World, name: str = "train") -> list[RunRecord]:
@@ -225,5 +225,5 @@ def test_a_run_that_takes_the_place_of_another_is_of_the_same_schedule(world: Wo
 def test_a_project_with_a_schedule_is_not_deleted(world: World) -> None:
     keep(world)
     with pytest.raises(Conflict, match="schedule train"):
-        world.services.places.delete(world.root, FOREST)
+        world.services.scopes.delete(world.root, FOREST)
     assert NOW < SIX

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.errors import Changed, Forbidden, NotFound, RequestRejected, Unavailable
-from fairlead.model.holdings import SecretValue
+from fairlead.model.project_objects import SecretValue
 from fairlead.model.records import AnswerRecord, AuditRecord, PlanRecord, RunRecord, SecretRecord
 from fairlead.ports import Sealed
 from tests.services.worlds import (
@@ -59,9 +59,9 @@ def test_the_value_is_kept_sealed_for_this_secret_alone(world: World) -> None:
     record, other = kept(world), kept(world, "OTHER")
     assert VALUE.encode() not in record.sealed
     assert record.sealed != other.sealed
-    assert world.safe.open(Sealed(record.sealed, record.key_id), record.id) == VALUE.encode()
+    assert world.keyring.open(Sealed(record.sealed, record.key_id), record.id) == VALUE.encode()
     with pytest.raises(Unavailable):
-        world.safe.open(Sealed(record.sealed, record.key_id), other.id)
+        world.keyring.open(Sealed(record.sealed, record.key_id), other.id)
 
 
 def test_the_value_is_nowhere_to_be_read(world: World) -> None:
@@ -153,7 +153,7 @@ def test_after_a_rotation_every_secret_is_sealed_anew_and_the_old_key_can_go(
     assert rotated.services.secrets.reseal(world.root) == 0
     record = kept(world)
     assert (record.key_id != old.key_id, record.revision) == (True, 2)
-    only_new = KeySafe(parse_keys(OTHER_KEY))
+    only_new = AesKeyring(parse_keys(OTHER_KEY))
     assert only_new.open(Sealed(record.sealed, record.key_id), record.id) == VALUE.encode()
     assert len(world.audit(action="secret.reseal")) == 2
 

@@ -10,7 +10,7 @@ from fairlead import composing
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.core.attempts import execution_of
 from fairlead.errors import Conflict, FairleadError, Unauthenticated, Unavailable
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from fairlead.model.records import AnswerRecord, RunRecord
 from fairlead.ports import Principal, Store
 from fairlead.services.calls import Call
@@ -20,18 +20,18 @@ from tests.making import SERVED
 from tests.services.worlds import MAIN, World, call_as, found_world, says
 
 HOSTS = ServedHosts.of("http://127.0.0.1:8470")
-REACH = Reach("http://127.0.0.1:9000")
+REACH = Endpoint("http://127.0.0.1:9000")
 SERVER = "s1"
 
 
 class Reachable(MemoryExecutor):
     """An executor whose runs are where a test says."""
 
-    def reach(self, run_id: str) -> Reach:
+    def endpoint(self, run_id: str) -> Endpoint:
         """Where a run is."""
-        if run_id not in self.reaches:
+        if run_id not in self.endpoints:
             raise Unavailable(f"run {run_id} does not answer yet")
-        return self.reaches[run_id]
+        return self.endpoints[run_id]
 
 
 class Scene:
@@ -50,7 +50,7 @@ class Scene:
         kept = replace(made, **now, revision=made.revision + 1)  # type: ignore[arg-type]
         with self.world.store.recording() as tx:
             tx.save(kept)
-        self.executor.reaches[execution_of(kept.id, kept.attempt)] = REACH
+        self.executor.endpoints[execution_of(kept.id, kept.attempt)] = REACH
         return kept
 
     def run(self, run_id: str) -> RunRecord:
@@ -76,7 +76,7 @@ def test_a_word_lets_in_once(scene: Scene) -> None:
     run = scene.serve()
     word = scene.word(run)
     ticket = scene.serving.enter(Call(), run.id, word)
-    assert scene.serving.admit(Call(), run.id, ticket.text).reach == REACH
+    assert scene.serving.admit(Call(), run.id, ticket.text).endpoint == REACH
     with pytest.raises(Unauthenticated, match="was used already"):
         scene.serving.enter(Call(), run.id, word)
 
@@ -85,7 +85,7 @@ def test_a_word_lets_in_once(scene: Scene) -> None:
 def test_of_many_who_come_with_one_word_at_once_one_is_let_in(scene: Scene) -> None:
     run = scene.serve()
     # Several servers on one store, none of which knows what the others have taken.
-    servers = [composing.build_services(scene.world.store, scene.world.safe)[0].serving for _ in range(4)]
+    servers = [composing.build_services(scene.world.store, scene.world.keyring)[0].serving for _ in range(4)]
     word, start, ends = scene.word(run), threading.Barrier(4), list[str]()
 
     def enter(serving: Serving) -> None:
@@ -160,13 +160,13 @@ def test_a_ticket_lasts_no_longer_than_what_a_provider_said_of_its_user(scene: S
 
 def test_the_present_try_of_a_run_is_reached(scene: Scene) -> None:
     run = scene.serve(attempt=3)
-    assert list(scene.executor.reaches) == [f"{run.id}-3"]
-    assert scene.serving.admit(scene.world.root, run.id).reach == REACH
+    assert list(scene.executor.endpoints) == [f"{run.id}-3"]
+    assert scene.serving.admit(scene.world.root, run.id).endpoint == REACH
 
 
 def test_whoever_tries_to_use_a_run_that_does_not_answer_uses_it(scene: Scene) -> None:
     run = scene.serve("workspace", state="degraded", reason="CrashLoopBackOff", message="ended with exit code 3")
-    scene.executor.reaches.clear()
+    scene.executor.endpoints.clear()
     with pytest.raises(Unavailable) as caught:
         scene.serving.admit(scene.world.root, run.id)
     assert "does not answer yet; it is degraded: ended with exit code 3" in says(caught)
@@ -179,9 +179,9 @@ def test_who_sees_only_what_is_above_a_run_does_not_see_it(scene: Scene) -> None
     for ask in (
         lambda: scene.serving.admit(eve, run.id),
         lambda: scene.serving.open(eve, run.id, HOSTS),
-        lambda: scene.serving.tell_url(eve, run.id, HOSTS),
+        lambda: scene.serving.describe_url(eve, run.id, HOSTS),
         lambda: scene.serving.admit(call_as("nobody"), run.id),
     ):
         with pytest.raises(FairleadError, match="there is no run"):
             ask()
-    assert scene.serving.admit(scene.world.grant("ida", "viewer", MAIN), run.id).reach == REACH
+    assert scene.serving.admit(scene.world.grant("ida", "viewer", MAIN), run.id).endpoint == REACH

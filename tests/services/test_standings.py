@@ -9,7 +9,7 @@ from fairlead.model.observations import Observation, Phase
 from fairlead.model.queues import Standing
 from fairlead.model.states import State
 from fairlead.ports import Executor
-from fairlead.services.standings import find_standing
+from fairlead.services.queue_positions import find_standing
 from tests.core.test_lifecycle import make_run
 
 QUEUED = Standing(pool="gpus", waits=True)
@@ -39,13 +39,13 @@ class Cluster:
 def test_a_pending_run_has_the_position_that_its_cluster_reports(
     observed: Observation | Unavailable | None, expected: Standing | None
 ) -> None:
-    run = make_run(State.PENDING, held_by="server-1")
+    run = make_run(State.PENDING, server_id="server-1")
     assert find_standing(cast(Executor, Cluster(observed)), run) == expected
 
 
 @pytest.mark.parametrize("state", [State.QUEUED, State.RUNNING, State.COMPLETED])
 def test_a_run_that_is_not_pending_has_no_position(state: State) -> None:
     cluster = cast(Executor, Cluster(Observation(Phase.PENDING, standing=lambda: QUEUED)))
-    assert find_standing(cluster, make_run(state, held_by="server-1")) is None
-    assert find_standing(cluster, make_run(State.PENDING, held_by=None)) is None
-    assert find_standing(None, make_run(State.PENDING, held_by="server-1")) is None
+    assert find_standing(cluster, make_run(state, server_id="server-1")) is None
+    assert find_standing(cluster, make_run(State.PENDING, server_id=None)) is None
+    assert find_standing(None, make_run(State.PENDING, server_id="server-1")) is None

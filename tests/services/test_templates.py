@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairlead.core.comparing import Difference
+from fairlead.core.diffs import Difference
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from tests.services.worlds import (
     FOREST,

@@ -74,7 +74,7 @@ def test_a_revoked_token_lets_nobody_in_from_then_on(world: World) -> None:
     with pytest.raises(Unauthenticated):
         world.services.tokens.me(bearer(view))
     with pytest.raises(Unauthenticated):
-        world.services.places.get(bearer(view), FOREST)
+        world.services.scopes.get(bearer(view), FOREST)
     assert world.services.tokens.me(bearer(other)).user == "root"
     with pytest.raises(NotFound):
         world.services.tokens.delete(world.root, view.id)

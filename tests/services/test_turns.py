@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from fairlead.errors import RequestRejected
-from fairlead.model.plans import WayOut
+from fairlead.model.plans import Suggestion
 from fairlead.ports import Store
 from fairlead.services.calls import Call
-from fairlead.services.whys import Why
+from fairlead.services.explanations import Why
 from tests.making import PYTHON
 from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
 from tests.services.worlds import make_asked
@@ -20,7 +20,7 @@ def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
     found = found_platform(store, monkeypatch)
     found.world.put_policy(quota={"cpu": 4})
     found.submit(resources={"cpu": 3})
-    found.control().look(set())
+    found.control().sync(set())
     return found
 
 
@@ -38,7 +38,7 @@ def judge(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
 def wait(platform: Platform, scope: str = HOME, **asked: Any) -> str:
     """The id of a run that is told what it waits for."""
     run = platform.submit(scope, **asked)
-    platform.control().look(set())
+    platform.control().sync(set())
     assert platform.state(run.id) == ("queued", "QuotaExceeded")
     return run.id
 
@@ -49,8 +49,8 @@ def why(platform: Platform, run_id: str, call: Call | None = None) -> Why:
 
 
 def list_ways(ways: Any) -> list[tuple[str, str]]:
-    """Ways out in short."""
-    return [(way.kind, way.message) if isinstance(way, WayOut) else (way["kind"], way["message"]) for way in ways]
+    """Suggestions in short."""
+    return [(way.kind, way.message) if isinstance(way, Suggestion) else (way["kind"], way["message"]) for way in ways]
 
 
 def holder_of(platform: Platform) -> str:
@@ -62,7 +62,7 @@ def test_a_preview_says_that_a_quota_has_too_little_left(platform: Platform) -> 
     fit, holder = preview(platform, resources={"cpu": 4}), holder_of(platform)
     quota = f"quota of platform: 4 CPU, of which 3 are held; this run asks for 4; next: run {holder} holds 3"
     assert (fit["verdict"], fit["reasons"], fit["counts"]) == ("later", [quota], {"now": 1, "later": 0, "never": 0})
-    assert list_ways(fit["ways_out"]) == [
+    assert list_ways(fit["suggestions"]) == [
         ("lower", "ask for 1 CPU instead of 4"),
         ("wait", f"wait for run {holder}, which holds 3 CPU of the quota of platform"),
     ]
@@ -75,8 +75,8 @@ def test_after_the_quota_comes_what_the_nodes_lack(platform: Platform) -> None:
     first, second = fit["reasons"]
     assert first.startswith("quota of platform: 7 CPU, of which 3 are held; this run asks for 6")
     assert second.startswith("asks for 6 CPU; 5 of 8 are free on box")
-    assert [kind for kind, _ in list_ways(fit["ways_out"])] == ["lower", "wait"]
-    assert list_ways(fit["ways_out"])[0] == ("lower", "ask for 4 CPU instead of 6")
+    assert [kind for kind, _ in list_ways(fit["suggestions"])] == ["lower", "wait"]
+    assert list_ways(fit["suggestions"])[0] == ("lower", "ask for 4 CPU instead of 6")
 
 
 def test_a_run_that_exceeds_a_quota_alone_is_warned_of_and_not_refused(platform: Platform) -> None:
@@ -84,7 +84,7 @@ def test_a_run_that_exceeds_a_quota_alone_is_warned_of_and_not_refused(platform:
     assert (plan["violations"], plan["fit"]["verdict"]) == ([], "later")
     assert plan["fit"]["reasons"] == ["asks for 5 CPU, and the quota of platform is 4"]
     assert "quota" in [found["rule"] for found in plan["warnings"]]
-    assert list_ways(plan["fit"]["ways_out"]) == [("lower", "ask for 1 CPU instead of 5")]
+    assert list_ways(plan["fit"]["suggestions"]) == [("lower", "ask for 1 CPU instead of 5")]
     run_id = wait(platform, resources={"cpu": 5})
     assert why(platform, run_id).message == "asks for 5 CPU, and the quota of platform is 4"
 
@@ -103,7 +103,7 @@ def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform:
     quota = "quota of platform: 4 CPU, of which 3 are held; this run asks for 2"
     assert told.message == f"{quota}; next: run {holder} holds 3"
     assert told.fit.verdict == "later"
-    assert list_ways(told.fit.ways_out) == [
+    assert list_ways(told.fit.suggestions) == [
         ("lower", "ask for 1 CPU instead of 2"),
         ("wait", f"wait for run {holder}, which holds 3 CPU of the quota of platform"),
     ]
@@ -116,9 +116,9 @@ def test_who_is_behind_others_is_told_so(platform: Platform) -> None:
     first, second = (wait(platform, resources={"cpu": cpu}) for cpu in (4, 1))
     told = why(platform, second)
     assert told.message.endswith("this run asks for 1, and one before it in the queue comes first")
-    assert told.fit.ways_out == ()  # the end of the one that runs helps the one before it
+    assert told.fit.suggestions == ()  # the end of the one that runs helps the one before it
     # Another run in the place of the first would let the second pass.
-    assert [kind for kind, _ in list_ways(why(platform, first).fit.ways_out)] == ["wait"]
+    assert [kind for kind, _ in list_ways(why(platform, first).fit.suggestions)] == ["wait"]
     assert preview(platform, resources={"cpu": 1})["reasons"] == [told.message]
 
 
@@ -131,37 +131,37 @@ def test_why_and_a_preview_mind_priorities(platform: Platform) -> None:
     assert [found["verdict"] for found in told] == ["later", "now"]
 
 
-def test_a_way_out_of_one_that_waits_holds_for_the_last_in_line(platform: Platform) -> None:
+def test_a_suggestion_of_one_that_waits_holds_for_the_last_in_line(platform: Platform) -> None:
     platform.world.put_policy(quota={"cpu": 5})
     first = wait(platform, resources={"cpu": 3})
-    assert ("lower", "ask for 2 CPU instead of 3") in list_ways(why(platform, first).fit.ways_out)
+    assert ("lower", "ask for 2 CPU instead of 3") in list_ways(why(platform, first).fit.suggestions)
     wait(platform, OTHER, resources={"cpu": 4})
     # Another run in its place would come after the one behind it.
-    assert [kind for kind, _ in list_ways(why(platform, first).fit.ways_out)] == ["wait"]
+    assert [kind for kind, _ in list_ways(why(platform, first).fit.suggestions)] == ["wait"]
 
 
-def test_each_way_out_of_why_is_taken_by_one_call_and_starts_the_run(platform: Platform) -> None:
+def test_each_suggestion_of_why_is_taken_by_one_call_and_starts_the_run(platform: Platform) -> None:
     platform.world.offer("tiny", resources={"cpu": 1})
     run_id = wait(platform, resources={"cpu": 2})
-    ways = why(platform, run_id).fit.ways_out
+    ways = why(platform, run_id).fit.suggestions
     assert [kind for kind, _ in list_ways(ways)] == ["lower", "compute_resource", "wait"]
     assert ways[1].message == "use compute resource tiny, of which 1 fits now"
     for way in ways[:2]:
         after = platform.world.services.runs.change(platform.world.root, run_id, way.change)
-        platform.control().look(set())
+        platform.control().sync(set())
         assert platform.state(after.id)[0] == "pending"
         platform.executor.end(after.id)
-        platform.control().look({after.id})
+        platform.control().sync({after.id})
         run_id = wait(platform, resources={"cpu": 2})
 
 
-def test_another_project_is_a_way_out_where_its_quotas_have_room(platform: Platform) -> None:
+def test_another_project_is_a_suggestion_where_its_quotas_have_room(platform: Platform) -> None:
     platform.world.services.policies.delete(platform.world.root, "platform")
     platform.world.put_policy(HERE, quota={"cpu": 4})
     elsewhere = ("cluster", "run it in project default: cluster local has room for it now")
-    assert elsewhere in list_ways(preview(platform, resources={"cpu": 2})["ways_out"])
+    assert elsewhere in list_ways(preview(platform, resources={"cpu": 2})["suggestions"])
     platform.world.put_policy("cluster/local", quota={"cpu": 1})
-    assert elsewhere not in list_ways(preview(platform, resources={"cpu": 2})["ways_out"])
+    assert elsewhere not in list_ways(preview(platform, resources={"cpu": 2})["suggestions"])
 
 
 def test_who_does_not_see_a_run_is_not_told_its_name(platform: Platform) -> None:
@@ -169,7 +169,7 @@ def test_who_does_not_see_a_run_is_not_told_its_name(platform: Platform) -> None
     run_id = wait(platform, OTHER, resources={"cpu": 2}, call=sam)
     told = why(platform, run_id, sam)
     assert told.message == "quota of platform: 4 CPU, of which 3 are held; this run asks for 2"
-    assert [kind for kind, _ in list_ways(told.fit.ways_out)] == ["lower"]
+    assert [kind for kind, _ in list_ways(told.fit.suggestions)] == ["lower"]
     assert "train" not in platform.run(run_id).message
 
 
@@ -180,12 +180,12 @@ def test_a_number_of_runs_is_waited_for_and_cannot_be_lowered(platform: Platform
     holder = holder_of(platform)
     assert told.message == f"quota of platform: 1 run at once, and 1 has a place; next: run {holder}"
     message = f"wait for run {holder}, which holds a place of the quota of platform"
-    assert list_ways(told.fit.ways_out) == [("wait", message)]
+    assert list_ways(told.fit.suggestions) == [("wait", message)]
 
 
 def test_what_has_a_place_waits_for_no_quota(platform: Platform) -> None:
     run = platform.submit(resources={"cpu": 1})
-    platform.control().look(set())
+    platform.control().sync(set())
     platform.world.put_policy(quota={"cpu": 1})
     assert "quota" not in why(platform, run.id).message
 
@@ -194,7 +194,7 @@ def test_a_fit_minds_quotas(platform: Platform) -> None:
     found = judge(platform, resources={"cpu": 2})
     assert (found.verdict, found.room, found.counts["now"]) == ("later", 0, 1)
     assert found.reasons[0].startswith("quota of platform: 4 CPU, of which 3 are held; this run asks for 2")
-    assert [kind for kind, _ in list_ways(found.ways_out)] == ["lower", "wait"]
+    assert [kind for kind, _ in list_ways(found.suggestions)] == ["lower", "wait"]
     assert (judge(platform, resources={"cpu": 1}).verdict, judge(platform, resources={"cpu": 1}).room) == ("now", 1)
     assert judge(platform, resources={"mem": "1Gi"}).room == 15
 

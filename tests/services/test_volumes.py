@@ -3,7 +3,7 @@
 import pytest
 
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound
-from fairlead.model.holdings import SharedVolume
+from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import JSON
 from tests.services.worlds import FOREST, LAKE, World, call_as, found, listing, names, users_of
 

@@ -1,4 +1,4 @@
-"""A whole platform over a store: its services, a small organisation, and people who call."""
+"""A whole platform over a store: its services, a small organization, and people who call."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead import composing
-from fairlead.adapters.safes import KeySafe, parse_keys
+from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.errors import Conflict, FairleadError, RequestRejected
 from fairlead.model.compute_resources import ComputeResource, Template
 from fairlead.model.parsing import Strict
@@ -29,8 +29,8 @@ from fairlead.model.scopes import Cluster, Department, Project
 from fairlead.ports import Principal, Store
 from fairlead.server.request_context import Services
 from fairlead.services.calls import Call
-from fairlead.services.founding import Founding
-from fairlead.services.listing import Listing
+from fairlead.services.first_run import FirstRun
+from fairlead.services.pages import Listing
 from tests.making import CONTAINER
 
 NOW = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
@@ -76,8 +76,8 @@ class World:
     store: Store
     clock: Clock
     services: Services
-    founding: Founding
-    safe: KeySafe
+    founding: FirstRun
+    keyring: AesKeyring
     root: Call = field(default_factory=call_as)
 
     def grant(self, user: str, role: str, scope: str) -> Call:
@@ -126,9 +126,9 @@ def make_world(
     """The services over a store that may have something in it already."""
     clock = Clock()
     monkeypatch.setattr(composing, "now", clock)
-    safe = KeySafe(parse_keys(keys))
-    services, founding = composing.build_services(store, safe, execution=execution)
-    return World(store, clock, services, founding, safe)
+    keyring = AesKeyring(parse_keys(keys))
+    services, founding = composing.build_services(store, keyring, execution=execution)
+    return World(store, clock, services, founding, keyring)
 
 
 def found_world(
@@ -141,7 +141,7 @@ def found_world(
     """The services over a new store, with a tree."""
     world = make_world(store, monkeypatch, execution=execution)
     world.founding.found(["user:root"])
-    with world.services.scopes.units.changing(world.root, "organisation") as unit:  # one commit instead of six
+    with world.services.scopes.units.changing(world.root, "organization") as unit:  # one commit instead of six
         for place in tree:
             world.services.scopes.add(unit.refreshed(), place)
     return world

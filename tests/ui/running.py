@@ -34,14 +34,14 @@ def submit_like(site: Site, asked: Run, *, project: str = "default", token: str 
 def wait(site: Site, run: Run, state: str) -> Run:
     """The run, once it is that far."""
     while run["state"] != state:
-        assert run["live"], f"never {state}: {run['state']}, {run['message']}"
+        assert run["active"], f"never {state}: {run['state']}, {run['message']}"
         run = _look_again(site, run)
     return run
 
 
 def wait_for_end(site: Site, run: Run) -> Run:
     """The run, once it has ended, however it did."""
-    while run["live"]:
+    while run["active"]:
         run = _look_again(site, run)
     return run
 

@@ -93,7 +93,7 @@ class Site:
         """Many records like the newest one of a kind, written past the server; `own` says what each has for itself."""
         with (
             contextlib.closing(DatabaseStore(f"sqlite:///{self._running.data / 'fairlead.db'}")) as store,
-            store.changing("organisation") as tx,
+            store.changing("organization") as tx,
         ):
             like = tx.find(kind)[-1]
             likes = (replace(like, id=uuid7().hex, **_own(own, number)) for number in range(1, count + 1))
@@ -108,7 +108,7 @@ class Site:
         ):
             run = tx.get(RunRecord, id=run_id)
             assert run is not None
-            tx.save(replace(run, held_by="another server", state="running", revision=run.revision + 1))
+            tx.save(replace(run, server_id="another server", state="running", revision=run.revision + 1))
 
     def make_token(self, user: str, **roles: str) -> str:
         """A token of a user with roles: `viewer="project/forest"`."""

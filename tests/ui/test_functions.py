@@ -282,8 +282,8 @@ def test_whoever_may_only_look_sees_code_and_no_deeds(browsing: Browsing, site: 
     expect(page.get_by_role("button", name="New function")).to_have_count(0)
     page.get_by_role("link", name="looked-at", exact=True).click()
     expect(page.get_by_role("region", name="Text of main.py")).to_contain_text("Square it")
-    for deed in ("Edit", "Delete"):
-        expect(page.get_by_role("button", name=deed)).to_have_count(0)
+    for permission in ("Edit", "Delete"):
+        expect(page.get_by_role("button", name=permission)).to_have_count(0)
     expect(page.get_by_role("link", name="Run", exact=True)).to_have_count(0)
 
 

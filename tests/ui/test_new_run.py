@@ -1,4 +1,4 @@
-"""The form of a run in a browser: what would run beside it, ways out, what it begins with, and what it copies."""
+"""The form of a run in a browser: what would run beside it, suggestions, what it begins with, and what it copies."""
 
 import json
 import os
@@ -169,7 +169,7 @@ def test_an_earlier_run_is_asked_for_again_with_what_the_form_does_not_show(page
 def test_a_function_and_a_compute_resource_are_made_on_the_way(page: Page, site: Site) -> None:
     open_form(page)
     amount(page, "CPU compute per pod").fill("50")
-    page.get_by_label("Unit of the request of CPU compute per pod").select_option("m")
+    page.get_by_label("UnitOfWork of the request of CPU compute per pod").select_option("m")
     page.get_by_role("button", name="New function").click()
     dialog = page.get_by_role("dialog", name="New function")
     dialog.get_by_label("Name", exact=True).fill("count")
@@ -183,7 +183,7 @@ def test_a_function_and_a_compute_resource_are_made_on_the_way(page: Page, site:
     check_accessibility(page)
     amount_of = dialog.get_by_role("group", name="CPU memory per pod", exact=True)
     amount_of.get_by_label("Request", exact=True).fill("64")
-    amount_of.get_by_label("Unit of the request of CPU memory per pod").select_option("Mi")
+    amount_of.get_by_label("UnitOfWork of the request of CPU memory per pod").select_option("Mi")
     dialog.get_by_role("button", name="Create compute resource").click()
     expect(page.get_by_role("combobox", name="Compute resource")).to_have_value("tiny")
     expect(page.get_by_role("button", name="New compute resource")).to_be_focused()

@@ -147,7 +147,7 @@ printf 'without an end'
     open_logs(page, finish(site, "odd", script))
     text = lines(page).locator(":scope > :last-child")
     expect(text.nth(0)).to_have_text("alarm plain")
-    expect(text.nth(0).locator("[data-colour]")).to_have_text("alarm")
+    expect(text.nth(0).locator("[data-color]")).to_have_text("alarm")
     expect(text.nth(1)).to_have_text('<img src=x onerror="window.broken = true">')
     expect(text.nth(2)).to_contain_text(re.compile(r"^x+ … \d+,\d+ more characters are in the download$"))
     expect(text.nth(3)).to_have_text("without an end")

@@ -55,7 +55,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterat
 def _nothing_goes_on(site: Site) -> Iterator[None]:
     """No run is left in the way of the next test."""
     yield
-    stop(site, *site.api("GET", "/runs?live=true")["items"])
+    stop(site, *site.api("GET", "/runs?active=true")["items"])
     until(lambda: not site.api("GET", "/nodes")[0]["runs"])
 
 

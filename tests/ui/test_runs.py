@@ -105,7 +105,7 @@ def test_the_usual_views_set_one_filter_and_leave_the_others(page: Page, site: S
     usual.get_by_role("link", name="Live").click()
     expect(row(page, mine)).to_have_count(0)
     expect(row(page, alive)).to_be_visible()
-    expect(page).to_have_url(f"{site.url}/runs?search=usual-&live=true")
+    expect(page).to_have_url(f"{site.url}/runs?search=usual-&active=true")
     expect(page.get_by_role("list", name="Filters")).to_have_text("Live yes")
     usual.get_by_role("link", name="All").click()
     expect(page.get_by_role("status").filter(has_text="3 runs")).to_be_visible()
@@ -237,7 +237,7 @@ def test_ten_thousand_runs_are_scrolled_through_and_searched(long_site: Site, br
 def test_a_long_list_of_live_runs_changes_without_being_read_again(long_site: Site, browsing: Browsing) -> None:
     page = browsing.open(long_site)
     asked = note_lists(page)
-    open_runs(page, "?live=true&search=live-")
+    open_runs(page, "?active=true&search=live-")
     expect(status(page)).to_have_text("200 of 1,100 runs, scroll for more")
     scroll_to_end(page)
     expect(status(page)).to_have_text("1,100 runs")

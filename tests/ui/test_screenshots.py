@@ -16,9 +16,9 @@ from playwright.sync_api import Page, Route, expect
 from fairlead.model.records import (
     AuditRecord,
     FunctionRecord,
-    PlaceRecord,
     PolicyRecord,
     RunRecord,
+    ScopeRecord,
     SecretRecord,
     TemplateRecord,
     TokenRecord,
@@ -115,7 +115,7 @@ def fill_with_many(site: Site) -> None:
         ago = datetime.now(UTC)
         site.multiply(RunRecord, MANY // 2, created_at=lambda number, ago=ago: ago - timedelta(minutes=number))  # type: ignore[misc]
     scoped = {"kind": lambda _: "project", "parent": lambda _: "department/vision", "details": lambda _: {}}
-    site.multiply(PlaceRecord, MANY, name=named("project"), scope=named("project/project"), **scoped)
+    site.multiply(ScopeRecord, MANY, name=named("project"), scope=named("project/project"), **scoped)
     site.multiply(PolicyRecord, MANY, scope=named("project/project"))
 
 
@@ -135,7 +135,7 @@ def test_pages_with_nothing_on_them(browsing: Browsing, own_site: Site, scheme: 
 
 
 def look_closely(page: Page, name: str) -> None:
-    """A picture of a page in light and in dark, with what axe says of it. The two differ in their colours alone."""
+    """A picture of a page in light and in dark, with what axe says of it. The two differ in their colors alone."""
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)

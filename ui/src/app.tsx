@@ -1,4 +1,4 @@
-/** The page as a whole: who is there, whether the server answers, and which part of it is looked at. */
+/** The root component: theme, query client, sign-in and pages. */
 import { MantineProvider } from "@mantine/core";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { setNonce } from "get-nonce";
@@ -15,13 +15,13 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
-      // What the server said no to, it would say no to again; only silence is worth a second try.
+      // An error response would be the same again. Only retry if the server did not respond.
       retry: (count, error) => !isProblem(error) && count < 2,
     },
   },
 });
-// Styles that are made while the page runs carry the nonce of its Content-Security-Policy: Mantine's, and those with
-// which a dialog keeps the page behind it from scrolling.
+// Styles created at run time need the nonce of the Content-Security-Policy: those of Mantine, and those of the scroll
+// lock behind dialogs.
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
 setNonce(nonce);
 
@@ -41,7 +41,7 @@ export function App() {
   );
 }
 
-/** Once the server is back, what is shown is read anew. */
+/** Refetches everything when the server is back. */
 function Refresher() {
   const isConnected = connected.use();
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Which address shows what. Each page is loaded when somebody first opens it. */
+/** The routes. Each page is loaded when it is first opened. */
 import { lazy, Suspense, useEffect } from "react";
 import { Redirect, Route, Switch, useLocation } from "wouter";
 import { ErrorBoundary } from "./shell/ErrorBoundary";
@@ -38,7 +38,7 @@ export function Pages() {
             <Route path="/">
               <Redirect to="/runs" replace />
             </Route>
-            <Route path="/sign-in" component={SignedIn} />
+            <Route path="/sign-in" component={SignInRedirect} />
             <Route path="/runs" component={Runs} />
             <Route path="/new/run" component={NewRun} />
             <Route path="/runs/:id/:part?" component={Run} />
@@ -73,8 +73,8 @@ export function Pages() {
   );
 }
 
-/** Whoever is signed in needs no sign-in page; why another sign-in failed is told all the same. */
-function SignedIn() {
+/** A signed-in user does not need the sign-in page, but still sees why another sign-in failed. */
+function SignInRedirect() {
   useEffect(() => {
     const failed = new URLSearchParams(window.location.search).get("failed");
     if (failed) notify(failed);

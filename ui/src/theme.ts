@@ -1,4 +1,4 @@
-/** How everything looks: one accent, quiet greys, dense controls. */
+/** The theme: one accent color, muted grays, dense controls. */
 import { Badge, Button, createTheme, type MantineColorsTuple, Modal, Table, Tooltip } from "@mantine/core";
 
 const sea: MantineColorsTuple = [
@@ -21,7 +21,7 @@ export const theme = createTheme({
   autoContrast: true,
   defaultRadius: "md",
   cursorType: "pointer",
-  respectReducedMotion: true, // who asks for less motion sees none
+  respectReducedMotion: true,
   fontFamily: '"Inter Variable", ui-sans-serif, system-ui, "Segoe UI", sans-serif',
   fontFamilyMonospace: 'ui-monospace, "SF Mono", "Cascadia Code", Menlo, monospace',
   headings: {

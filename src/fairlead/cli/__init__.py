@@ -39,8 +39,8 @@ NOUNS = {
     "schedules": ("fairlead.cli.schedules:schedules", "Schedules: what a project submits again and again."),
     "secrets": ("fairlead.cli.holdings:secrets", "Secrets of a project."),
     "volumes": ("fairlead.cli.holdings:volumes", "Volumes that the runs of a project may share."),
-    "projects": ("fairlead.cli.places:projects", "Projects: where functions, secrets and runs live."),
-    "departments": ("fairlead.cli.places:departments", "Departments: they share policies and compute resources."),
+    "projects": ("fairlead.cli.scopes:projects", "Projects: where functions, secrets and runs live."),
+    "departments": ("fairlead.cli.scopes:departments", "Departments: they share policies and compute resources."),
     "nodes": ("fairlead.cli.nodes:nodes", "Nodes: what is free where runs are executed."),
     "clusters": ("fairlead.cli.clusters:clusters", "Clusters: where runs execute, and how the server gets there."),
 }

@@ -14,9 +14,9 @@ from cyclopts import Parameter
 from fairlead.cli.nouns import Force, Json, Noun, connect, forced, gather
 from fairlead.cli.printing import print_done
 from fairlead.cli.tables import format_cell
-from fairlead.core import access
+from fairlead.core import kubernetes_rbac
 from fairlead.core.manifests import names
-from fairlead.core.trees import Tree
+from fairlead.core.scope_tree import Tree
 from fairlead.errors import FairleadError, Unreadable
 from fairlead.files import kubeconfigs, yamls
 from fairlead.files.kubeconfigs import Loaded
@@ -175,10 +175,10 @@ def rbac(
         cluster = cluster.model_copy(update={"create_namespaces": False})
     namespaces = [names.namespace(project, cluster.namespace) for project in projects]
     called = {"name": f" {name}" if name else "", "add": cluster.name}
-    print(HOW_TO.format(account=access.ACCOUNT, system=access.SYSTEM, **called), end="")
+    print(HOW_TO.format(account=kubernetes_rbac.ACCOUNT, system=kubernetes_rbac.SYSTEM, **called), end="")
     if not cluster.create_namespaces and not namespaces:
         print("#\n# There is no project on it yet: say --namespace-of PROJECT for the role in its namespace.")
-    print("---\n" + yamls.format_documents(access.render_access(cluster, namespaces)), end="")
+    print("---\n" + yamls.format_documents(kubernetes_rbac.render_access(cluster, namespaces)), end="")
     return 0
 
 

@@ -118,7 +118,7 @@ def _load(file: Path) -> dict[str, Any]:
     [said, *more] = loaded or [None]
     if more or not isinstance(said, dict) or said.get("kind", KIND) != KIND:
         hint = "keep one document in it; several, and other kinds: fairlead apply -f FILE"
-        raise RequestRejected([Violation("", "file", "is not one compute resource", hint, where=str(file))])
+        raise RequestRejected([Violation("", "file", "is not one compute resource", hint, location=str(file))])
     fields = {ComputeResource.spell(name): value for name, value in said.items() if name != "kind"}
     violations: list[Violation] = []
     parsed = documents.parse_object(ComputeResource, {"name": "unnamed", **fields}, str(file), violations)

@@ -64,7 +64,7 @@ def apply(
         applied = connections.find_connection().post("/apply", body)
     except RequestRejected as error:
         return print_violations(
-            [_place(found, [document.where for document in library.documents]) for found in error.violations]
+            [_place(found, [document.location for document in library.documents]) for found in error.violations]
         )
     if as_json:
         print(json.dumps(applied, indent=2))
@@ -100,8 +100,8 @@ def export(
 
 def _place(found: Violation, files: Sequence[str]) -> Violation:
     """What the server says of a document, with the file that it stands in."""
-    match = re.match(r"document ([0-9]+)(?:, [^:]*)?(.*)", found.where or "", re.DOTALL)
-    return found if match is None else replace(found, where=f"{files[int(match[1]) - 1]}{match[2]}")
+    match = re.match(r"document ([0-9]+)(?:, [^:]*)?(.*)", found.location or "", re.DOTALL)
+    return found if match is None else replace(found, location=f"{files[int(match[1]) - 1]}{match[2]}")
 
 
 def _write(folder: Path, found: Sequence[dict[str, Any]]) -> None:

@@ -12,7 +12,6 @@ from cyclopts import Parameter
 from fairlead.cli.grounds import Files, Ground, load_ground, plan_alone
 from fairlead.cli.holdings import DEFAULT
 from fairlead.cli.nouns import Project, connect
-from fairlead.cli.scopes import PROJECTS
 from fairlead.cli.printing import print_violations, print_warnings
 from fairlead.cli.requesting import (
     Arguments,
@@ -24,11 +23,12 @@ from fairlead.cli.requesting import (
     parse_request,
     read_mapping,
 )
+from fairlead.cli.scopes import PROJECTS
 from fairlead.cli.verdicts import print_offers, print_placed, print_survey
-from fairlead.core.fitting import pending_pods, what_if, fit_report
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.what_if import Supposed
-from fairlead.core.fitting.fit_report import Supposition, Survey
+from fairlead.core.fitting import fit_report, pending_pods, what_if
+from fairlead.core.fitting.fit_report import FitReport, WhatIfChanges
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.what_if import WhatIfCluster
 from fairlead.core.suggestions import find_suggestions
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import inventories
@@ -97,15 +97,15 @@ def fit(
     if ground.violations:
         return print_violations(ground.violations)
     print_warnings(inventory.warnings)
-    ground = _know_gpus(ground, inventory.grid)
-    supposed = what_if.suppose(inventory.grid, add_nodes, without, cluster=ground.snapshot.cluster)
+    ground = _know_gpus(ground, inventory.table)
+    supposed = what_if.simulate(inventory.table, add_nodes, without, cluster=ground.snapshot.cluster)
     if pending:
-        return _tell_pending(inventory, supposed, ground.snapshot.cluster, as_json=as_json)
+        return _describe_pending(inventory, supposed, ground.snapshot.cluster, as_json=as_json)
     if asked is None:
-        return _tell_offers(ground, supposed, inventory, as_json=as_json)
+        return _describe_offers(ground, supposed, inventory, as_json=as_json)
     found = _survey(asked, ground, supposed, all_nodes=all_nodes)
     offered = sorted(ground.snapshot.compute_resources)
-    ways = find_suggestions(asked, ground.snapshot, supposed.grid, profiles=offered)
+    ways = find_suggestions(asked, ground.snapshot, supposed.table, profiles=offered)
     return _tell(asdict(replace(found, suggestions=list(ways))), all_nodes=all_nodes, as_json=as_json)
 
 
@@ -183,44 +183,47 @@ def _load_inventory(paths: Sequence[Path]) -> Inventory:
     return inventories.read_inventory(objects, ", ".join(map(str, paths)))
 
 
-def _know_gpus(ground: Ground, grid: Grid) -> Ground:
+def _know_gpus(ground: Ground, table: NodeTable) -> Ground:
     """Where no document says what a GPU is called, and the nodes have one kind of them, it is that."""
     cluster = ground.snapshot.cluster
-    named = [name for name in grid.capacity if name.endswith("/gpu")]
+    named = [name for name in table.capacity if name.endswith("/gpu")]
     if ground.library.of("Cluster") or len(named) != 1:
         return ground
     known = cluster.model_copy(update={"gpu_resource": named[0]})
     return replace(ground, snapshot=replace(ground.snapshot, cluster=known))
 
 
-def _survey(asked: RunRequest, ground: Ground, supposed: Supposed, *, all_nodes: bool = False) -> Survey:
+def _survey(asked: RunRequest, ground: Ground, supposed: WhatIfCluster, *, all_nodes: bool = False) -> FitReport:
     plan = plan_alone(asked, ground)
-    return fit_report.survey(plan, supposed, autoscaled=ground.snapshot.cluster.autoscaled, all_nodes=all_nodes)
+    return fit_report.build_report(plan, supposed, autoscaled=ground.snapshot.cluster.autoscaled, all_nodes=all_nodes)
 
 
-def _tell_pending(inventory: Inventory, supposed: Supposed, cluster: Cluster, *, as_json: bool) -> int:
-    told = asdict(Supposition.of(supposed))
-    placed = [asdict(pod) for pod in pending_pods.place_all(inventory.waiting, supposed.grid, autoscaled=cluster.autoscaled)]
+def _describe_pending(inventory: Inventory, supposed: WhatIfCluster, cluster: Cluster, *, as_json: bool) -> int:
+    told = asdict(WhatIfChanges.of(supposed))
+    placed = [
+        asdict(pod)
+        for pod in pending_pods.schedule_all(inventory.waiting, supposed.table, autoscaled=cluster.autoscaled)
+    ]
     if not as_json:
         return print_placed(told, placed)
     print(json.dumps({"supposed": told, "pods": placed}, indent=2))
     return 0 if all(pod["verdict"] == "now" for pod in placed) else 1
 
 
-def _tell_offers(ground: Ground, supposed: Supposed, inventory: Inventory, *, as_json: bool) -> int:
+def _describe_offers(ground: Ground, supposed: WhatIfCluster, inventory: Inventory, *, as_json: bool) -> int:
     offers = list(_survey_offers(ground, supposed))
     if not offers:
         waiting = f"; or --pending, of which there are {len(inventory.waiting)}" if inventory.waiting else ""
         hint = f"say --gpu 1, a program, a YAML file with a request, or compute resources: --compute DIR{waiting}"
         raise Unreadable("nothing is asked for", hint)
-    told = asdict(Supposition.of(supposed))
+    told = asdict(WhatIfChanges.of(supposed))
     if not as_json:
         return print_offers(told, offers)
     print(json.dumps({"supposed": told, "compute_resources": offers}, indent=2))
     return 0
 
 
-def _survey_offers(ground: Ground, supposed: Supposed) -> Iterator[dict[str, Any]]:
+def _survey_offers(ground: Ground, supposed: WhatIfCluster) -> Iterator[dict[str, Any]]:
     """What becomes of a run that asks for a compute resource and nothing else, for each that is offered."""
     for name, offer in sorted(ground.snapshot.compute_resources.items()):
         said = {"function": UNNAMED, "action": _choose_action(offer), "profile": name}

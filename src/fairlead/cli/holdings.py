@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fairlead.cli.nouns import Asking, Json, Noun, Project, connect, gather
-from fairlead.cli.places import PROJECTS
 from fairlead.cli.printing import print_done
+from fairlead.cli.scopes import PROJECTS
 from fairlead.cli.tables import Columns
 from fairlead.errors import Unreadable
 

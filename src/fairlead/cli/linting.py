@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from fairlead.cli.printing import count, print_sentences, print_violations, print_warnings
 from fairlead.core import linting
 from fairlead.core.linting import Trial
-from fairlead.core.trees import Tree
+from fairlead.core.scope_tree import Tree
 from fairlead.files import documents, snapshots
 from fairlead.files.documents import Document, Library
 from fairlead.model.plans import Violation, Warning
@@ -29,13 +29,13 @@ def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), sho
     tree = snapshots.tree_of(library)
     offered = [document for document in library.documents if document.kind == "ComputeResource"]
     trials = [(document, _try_out(document, library, tree)) for document in offered]
-    found = [replace(finding, where=_place(document)) for document, trial in trials for finding in trial.findings]
+    found = [replace(finding, location=_place(document)) for document, trial in trials for finding in trial.findings]
     violations = [*library.violations, *snapshots.check_places(library)]
     violations += [finding for finding in found if isinstance(finding, Violation)]
     warnings = [finding for finding in found if isinstance(finding, Warning)]
     if not offered and not violations:
         hint = "write kind: ComputeResource"
-        violations.append(Violation("", "file", "has no compute resources", hint, where=str(folder)))
+        violations.append(Violation("", "file", "has no compute resources", hint, location=str(folder)))
     for document, trial in trials if explain else ():
         print(document.name)
         print_sentences(trial.sentences)
@@ -53,5 +53,5 @@ def _try_out(document: Document, library: Library, tree: Tree) -> Trial:
 
 
 def _place(document: Document) -> str:
-    named = document.where.endswith(f", {document.name})")
-    return document.where if named else f"{document.where}: {document.name}"
+    named = document.location.endswith(f", {document.name})")
+    return document.location if named else f"{document.location}: {document.name}"

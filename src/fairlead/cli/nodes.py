@@ -26,7 +26,7 @@ def ls(*, cluster: Cluster = None, as_json: Json = False) -> int:
     found = connect().get("/nodes", **_said(cluster=cluster))
     has = [name for node in found for name, amount in node["capacity"].items() if amount != "0" and name != PODS]
     names = name_resources((*[name for name in WORDS if name != PODS], *has))
-    shown = [{**node, "taints": _tell_taints(node), **_free(node, names)} for node in found]
+    shown = [{**node, "taints": _describe_taints(node), **_free(node, names)} for node in found]
     told: dict[str, str | Callable[[Item], Any]] = {"NAME": "name"}
     if len({node["cluster"] for node in found}) > 1:
         told["CLUSTER"] = "cluster"
@@ -84,7 +84,7 @@ def _count_runs(node: Item) -> str:
     return f"{runs} and {count(others, 'other')}" if others else str(runs)
 
 
-def _tell_taints(node: Item) -> list[str]:
+def _describe_taints(node: Item) -> list[str]:
     """What keeps runs off a node; the taint of a cordoned one says no more than that it is cordoned."""
     if not node["unschedulable"]:
         return list(node["taints"])
@@ -94,17 +94,17 @@ def _tell_taints(node: Item) -> list[str]:
 def _tell(entry: Item) -> str:
     """A cluster in half a sentence."""
     if entry["total"] is None:
-        return str(entry["trouble"])
-    closed = entry["total"]["closed"]
+        return str(entry["error"])
+    unavailable = entry["total"]["unavailable"]
     told = count(entry["total"]["nodes"], "node")
-    told += f", {closed} of them closed" if closed else ""
+    told += f", {unavailable} unavailable" if unavailable else ""
     return told + (", autoscaled" if entry["autoscaled"] else "")
 
 
 def _print_pools(entry: Item) -> None:
-    closed = {"CLOSED": "closed"} if entry["total"]["closed"] else {}
+    unavailable = {"UNAVAILABLE": "unavailable"} if entry["total"]["unavailable"] else {}
     amounts = {"RESOURCE": "resource", "FREE": "free", "LARGEST FREE": "largest"}
-    print_table(_rows(entry), {"NODES": "of", "COUNT": "nodes", **closed, **amounts})
+    print_table(_rows(entry), {"NODES": "of", "COUNT": "nodes", **unavailable, **amounts})
 
 
 def _print_offers(offers: Sequence[Item]) -> None:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from fairlead.cli.grounds import Files, Paths, load_ground, plan_request
 from fairlead.cli.printing import print_violations, print_warnings
-from fairlead.core import explaining
+from fairlead.core import explanations
 from fairlead.files import documents, snapshots, yamls
 from fairlead.model.names import NAME
 from fairlead.model.plans import Plan
@@ -69,11 +69,11 @@ def preview(
 
 def _print(plan: Plan, title: str, output: Output) -> int:
     if output == "json":
-        print(json.dumps(explaining.to_data(plan), indent=2))
+        print(json.dumps(explanations.to_data(plan), indent=2))
     elif output == "yaml":
         print(yamls.format_documents(plan.manifests) if plan.manifests else "", end="")
         print_warnings(plan.warnings)
     elif plan.settings:
-        print(explaining.explain(plan, title))
+        print(explanations.explain(plan, title))
     sys.stdout.flush()
     return print_violations(plan.violations)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fairlead.core.explaining import lines_of
+from fairlead.core.explanations import lines_of
 from fairlead.errors import Conflict, FairleadError, RequestRejected
 from fairlead.model.plans import Finding, Sentence, Violation, Warning
 

@@ -158,12 +158,14 @@ def is_request(program: str | None, wanted: Wanted) -> bool:
     return program is not None and wanted.image is None and program.lower().endswith(ENDINGS)
 
 
-def parse_request(fields: Mapping[str, Any], where: str | None) -> RunRequest:
+def parse_request(fields: Mapping[str, Any], location: str | None) -> RunRequest:
     """A request, or all that is wrong with it, and where it was written."""
     try:
         return RunRequest.model_validate(fields)
     except ValidationError as error:
-        raise RequestRejected([replace(found, where=where) for found in violations_of(error, RunRequest)]) from None
+        raise RequestRejected(
+            [replace(found, location=location) for found in violations_of(error, RunRequest)]
+        ) from None
 
 
 def read_mapping(file: Path) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from cyclopts import Parameter
 
 from fairlead.cli.holdings import DEFAULT
 from fairlead.cli.nouns import Json, Project
-from fairlead.cli.places import PROJECTS
 from fairlead.cli.printing import write_log
 from fairlead.cli.requesting import Arguments, Wanted, Wanting, is_request, name_program, parse_request, read_mapping
-from fairlead.cli.schedules import tell_kept
+from fairlead.cli.schedules import describe_kept
+from fairlead.cli.scopes import PROJECTS
 from fairlead.errors import Unreadable
 from fairlead.model.states import State
 from fairlead.sdk import showing
@@ -70,7 +70,7 @@ def run(
         return 1 if plan.violations else 0
     if "schedule" in asked:
         kept = found.run(**asked)
-        print(json.dumps(kept.data, indent=2) if as_json else tell_kept(kept))
+        print(json.dumps(kept.data, indent=2) if as_json else describe_kept(kept))
         return 0
     started = found.run(**asked)
     if detach:
@@ -83,7 +83,7 @@ def follow(run: Run, *, as_json: bool = False) -> int:
     """Show what a run does until it ends; its exit code."""
     try:
         run.wait_for_start()
-        _tell_url(run)
+        _describe_url(run)
         for line in run.read_logs(follow=True, cursor=0):
             write_log(line.data, aside=as_json or line.stream != "stdout")
         run.wait(progress=False)
@@ -91,17 +91,17 @@ def follow(run: Run, *, as_json: bool = False) -> int:
         print(f"\nrun {run.id} goes on\n  -> fairlead runs logs --follow {run.id}", file=sys.stderr)
         print(f"  -> fairlead runs stop {run.id}", file=sys.stderr)
         return INTERRUPTED
-    return _tell_outcome(run, as_json=as_json)
+    return _describe_outcome(run, as_json=as_json)
 
 
-def _tell_url(run: Run) -> None:
+def _describe_url(run: Run) -> None:
     """Say where a run answers that serves something, once it does."""
-    if run.data["action"] != "job" and run.data["live"]:
+    if run.data["action"] != "job" and run.data["active"]:
         print(f"{run.function} {run.id[-8:]}: answers at {run.url}", file=sys.stderr)
         print(f"  -> fairlead open {run.id[-8:]}", file=sys.stderr)
 
 
-def _tell_outcome(run: Run, *, as_json: bool) -> int:
+def _describe_outcome(run: Run, *, as_json: bool) -> int:
     state, result = run.state, None
     if state is State.COMPLETED:
         result = run.result

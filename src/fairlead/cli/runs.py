@@ -87,7 +87,7 @@ def show(run_id: str, /, *, as_json: Json = False) -> int:
 
 def _find_url(run: Item) -> dict[str, str]:
     """Where a run is reached that serves something; nothing where one may not, or where it has ended."""
-    if run["action"] == "job" or not run["live"]:
+    if run["action"] == "job" or not run["active"]:
         return {}
     try:
         return {"url": connect().get(RUNS.at(run["id"], "url"))["url"]}
@@ -132,7 +132,7 @@ def stop(run_id: str, /, *, wait: Annotated[bool, Parameter(negative=())] = Fals
         Wait until it has ended.
     """
     run = get_run(find_id(run_id))
-    if not run.data["live"]:
+    if not run.data["active"]:
         return print_done(f"run {run_id} had ended: {run.data['state']}", run.data, as_json)
     run.stop()
     if wait:
@@ -163,29 +163,29 @@ def why(run_id: str, /, *, as_json: Json = False) -> int:
         print(json.dumps(why.data, indent=2))
         return 0
     print(why)
-    if any(way.kind != "wait" for way in why.ways_out):
+    if any(way.kind != "wait" for way in why.suggestions):
         print(f"try: fairlead runs change {run_id} NUMBER")
     return 0
 
 
-def change(run_id: str, way_out: str, /, *, as_json: Json = False) -> int:
-    """Take a way out of `fairlead runs why`: another run takes the place of one that waits.
+def change(run_id: str, suggestion: str, /, *, as_json: Json = False) -> int:
+    """Take a suggestion of `fairlead runs why`: another run takes the place of one that waits.
 
     Parameters
     ----------
     run_id
         The run that waits.
-    way_out
-        The number of the way out.
+    suggestion
+        The number of the suggestion.
     """
     why = get_run(find_id(run_id)).why()
-    if not (way_out.isascii() and way_out.isdecimal()):
-        raise Unreadable(f"{way_out!r} is no number of a way out", f"see them: fairlead why {run_id}")
-    if not why.ways_out:
+    if not (suggestion.isascii() and suggestion.isdecimal()):
+        raise Unreadable(f"{suggestion!r} is no number of a suggestion", f"see them: fairlead why {run_id}")
+    if not why.suggestions:
         raise Conflict(
             f"run {run_id} is {why.data['state']}, and nothing is known that would help", "see why it is there"
         )
-    way = choose(why.ways_out, int(way_out))
+    way = choose(why.suggestions, int(suggestion))
     done = why.apply(way)
     return print_done(f"run {done.id} is in the place of {run_id}: {way.message}", done.data, as_json)
 

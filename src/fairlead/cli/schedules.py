@@ -13,11 +13,11 @@ from fairlead.sdk.schedules import Schedule
 Word = Annotated[str | None, Parameter(show_default=False)]
 
 
-def _tell_next(item: Item) -> str:
+def _describe_next(item: Item) -> str:
     return "paused" if item["paused"] else _show_moment(item["next_at"])
 
 
-def _tell_last(item: Item) -> str:
+def _describe_last(item: Item) -> str:
     told = _show_moment(item["last_at"])
     return f"{told}: {item['last_problem']}" if item["last_problem"] else told
 
@@ -33,8 +33,8 @@ SCHEDULES = Held(
         "FUNCTION": "function",
         "CRON": "cron",
         "TIME ZONE": "timezone",
-        "NEXT": _tell_next,
-        "LAST": _tell_last,
+        "NEXT": _describe_next,
+        "LAST": _describe_last,
         "LAST RUN": "last_run_id",
     },
 )
@@ -49,7 +49,7 @@ def pause(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) ->
 def resume(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
     """Go on with the next time; those that went by meanwhile were not missed."""
     answer = connect().post(SCHEDULES.of(project).at(name, "resume"), None)
-    return print_done(f"resumed schedule {name}, {tell_times(answer)}", answer, as_json)
+    return print_done(f"resumed schedule {name}, {describe_times(answer)}", answer, as_json)
 
 
 def run(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
@@ -85,18 +85,18 @@ def change(
     said = {"cron": cron, "timezone": timezone, "missed": missed, "overlap": overlap}
     body = {part: value for part, value in said.items() if value is not None}
     answer = connect().patch(SCHEDULES.of(project).at(name), body)
-    return print_done(f"changed schedule {name}, {tell_times(answer)}", answer, as_json)
+    return print_done(f"changed schedule {name}, {describe_times(answer)}", answer, as_json)
 
 
-def tell_times(data: Item) -> str:
+def describe_times(data: Item) -> str:
     """When a schedule is due next."""
     return f"next at {_show_moment(data['next_at'])}" if data["next_at"] else "paused"
 
 
-def tell_kept(schedule: Schedule) -> str:
+def describe_kept(schedule: Schedule) -> str:
     """What is said of a schedule that was just kept."""
     name = schedule.name
-    return f"kept schedule {name}, {tell_times(schedule.data)}\n  -> fairlead schedules show {name}"
+    return f"kept schedule {name}, {describe_times(schedule.data)}\n  -> fairlead schedules show {name}"
 
 
 schedules = gather("schedules", SCHEDULES.ls, SCHEDULES.show, change, pause, resume, run, SCHEDULES.rm)

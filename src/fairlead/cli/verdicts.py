@@ -7,9 +7,9 @@ from typing import Any
 
 from fairlead.cli.printing import count, print_violations
 from fairlead.cli.tables import format_cell, format_table
-from fairlead.core.telling.facts import listed
-from fairlead.model.plans import Violation, WayOut
-from fairlead.sdk.plans import tell_ways_out
+from fairlead.core.descriptions.facts import listed
+from fairlead.model.plans import Suggestion, Violation
+from fairlead.sdk.plans import describe_suggestions
 
 NOW = "now"
 MOST_SHOWN = 5
@@ -26,14 +26,14 @@ def print_survey(survey: JSON, *, all_nodes: bool = False) -> int:
         return _refuse(survey["violations"])
     _say(f"{survey['verdict']}: {_sum_up(survey)}")
     if survey["counts"] and survey["verdict"] != NOW:
-        _say(f"of {_tell_counts(survey['counts'])}")
+        _say(f"of {_describe_counts(survey['counts'])}")
     shown = survey["nodes"] if all_nodes else _choose_nearest(survey)
     if shown:
         print()
         _print_rows(["NODE", "FITS", "WHY NOT"], [([node["name"], node["fits"]], node["reasons"]) for node in shown])
     if not all_nodes:
         _print_rest(survey, len(shown))
-    if ways := list(tell_ways_out([WayOut(**way) for way in survey["ways_out"]])):
+    if ways := list(describe_suggestions([Suggestion(**way) for way in survey["suggestions"]])):
         print()
         for line in ways:
             _say(line)
@@ -100,7 +100,7 @@ def _choose_nearest(survey: JSON) -> Sequence[JSON]:
     return list(survey["nodes"][:most])
 
 
-def _tell_counts(counts: Mapping[str, int]) -> str:
+def _describe_counts(counts: Mapping[str, int]) -> str:
     later, never = counts["later"], counts["never"]
     return f"{count(sum(counts.values()), 'node')}, {counts[NOW]} take it now, {later} could later and {never} never"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from functools import partial
 
-from fairlead.controllers.queue_order import AdmissionPass, open_round
+from fairlead.controllers.queue_order import AdmissionPass, load_admission_pass
 from fairlead.controllers.run_state import RunStateWriter
 from fairlead.controllers.steps import log_failures
 from fairlead.core.attempts import execution_of
@@ -13,7 +13,7 @@ from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.queue_order import QUOTA
 from fairlead.model.records import PlanRecord, RunRecord
-from fairlead.ports import Executor, Executors, Store, Tell, Transaction
+from fairlead.ports import Executor, Executors, Notify, Store, Transaction
 
 HandOn = Callable[[Executor, str], None]  # says that an executor is to be given a run, beside others
 
@@ -22,9 +22,9 @@ class Admissions:
     """The way from the queue to an executor: here one run after the other, to a cluster beside each other."""
 
     def __init__(
-        self, store: Store, ledger: RunStateWriter, executors: Executors, start: Tell, hand_on: HandOn
+        self, store: Store, state_writer: RunStateWriter, executors: Executors, start: Notify, hand_on: HandOn
     ) -> None:
-        self.store, self.ledger, self.executors = store, ledger, executors
+        self.store, self.state_writer, self.executors = store, state_writer, executors
         self._start, self._hand_on = start, hand_on
         self._pod_requests: dict[str, tuple[str, PodRequest]] = {}  # by try: the next one may ask for more
 
@@ -36,11 +36,11 @@ class Admissions:
         with self.store.reading() as tx:
             executors = {
                 scope: executor
-                for scope, cluster in self.ledger.know(tx).clusters.items()
+                for scope, cluster in self.state_writer.know(tx).clusters.items()
                 if (executor := self.executors.find(cluster)) is not None
             }
-            turns = open_round(tx, self.ledger.known.bounds, executors, now=now, most=most, freed=freed)
-            local = [run for run in turns.waiting if not executors[run.cluster or ""].schedules]
+            turns = load_admission_pass(tx, self.state_writer.known.bounds, executors, now=now, most=most, freed=freed)
+            local = [run for run in turns.waiting if not executors[run.cluster or ""].has_scheduler]
             asks = {
                 run.id: QueuedRun(run.id, name, pod_request, (now - (run.retry_at or run.created_at)).total_seconds())
                 for run, name, pod_request in self._read_pod_requests(tx, local)
@@ -49,7 +49,7 @@ class Admissions:
         for run in turns.waiting:
             if run.id not in here and not turns.is_bound(run):
                 self._hand_on(executors[run.cluster or ""], run.id)
-        doors = {on: AdmissionSession(*on.nodes()) for on in set(executors.values()) if not on.schedules}
+        doors = {on: AdmissionSession(*on.nodes()) for on in set(executors.values()) if not on.has_scheduler}
         for run in turns.waiting:
             executor = executors[run.cluster or ""]
             if run.id in asks:
@@ -62,16 +62,16 @@ class Admissions:
         lacking = turns.find_short(run)
         if lacking and door.could_take(waiting):
             turns.turn_away(run, lacking)
-            self.ledger.note_turn(run, lacking)
+            self.state_writer.note_turn(run, lacking)
         elif lacking:
             if run.reason != QUOTA:  # another machine may be larger
-                self.ledger.note(run, door.judge(waiting))
+                self.state_writer.note(run, door.decide(waiting))
         elif not turns.comes_later(run):
-            verdict = door.judge(waiting)
+            verdict = door.decide(waiting)
             if not verdict.admitted:
                 if turns.leave(run):
-                    self.ledger.note(run, verdict)
-            elif self.ledger.claim(run) is not None:
+                    self.state_writer.note(run, verdict)
+            elif self.state_writer.claim(run) is not None:
                 turns.let_in(run)
                 self._start(run.id)
 
@@ -79,7 +79,7 @@ class Admissions:
         """Hand a run to a cluster, which has the room or waits for it, where it is its turn."""
         if lacking := turns.find_short(run):
             turns.turn_away(run, lacking)
-            self.ledger.note_turn(run, lacking)
+            self.state_writer.note_turn(run, lacking)
         elif not turns.comes_later(run):
             turns.let_in(run)
             self._hand_on(executor, run.id)

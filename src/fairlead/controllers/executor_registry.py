@@ -7,14 +7,14 @@ from typing import Protocol
 
 import structlog
 
-from fairlead.core import connecting
-from fairlead.core.trees import read_cluster
+from fairlead.core import kubeconfigs
+from fairlead.core.scope_tree import read_cluster
 from fairlead.errors import FairleadError
 from fairlead.model.connections import Connection
 from fairlead.model.queries import Condition
 from fairlead.model.records import ScopeRecord, SecretRecord
 from fairlead.model.scopes import Cluster
-from fairlead.ports import Executor, Generation, Safe, Sealed, Store, Transaction
+from fairlead.ports import Executor, Generation, Keyring, Sealed, Store, Transaction
 
 log = structlog.get_logger()
 
@@ -46,10 +46,10 @@ class ExecutorRegistry:
         self,
         given: Mapping[str, Executor],
         store: Store | None = None,
-        safe: Safe | None = None,
+        keyring: Keyring | None = None,
         connect: Connect | None = None,
     ) -> None:
-        self._given, self._store, self._safe, self._connect = given, store, safe, connect
+        self._given, self._store, self._keyring, self._connect = given, store, keyring, connect
         self._lock = threading.Lock()
         self._seen: Generation | None = None
         self._known: dict[str, _ConnectedCluster] = {}  # by the ids of their places
@@ -62,7 +62,7 @@ class ExecutorRegistry:
             return None
         return self._given.get(cluster.executor) or self._by_scope.get(cluster.scope)
 
-    def tell_trouble(self, cluster: Cluster) -> str:
+    def connection_error(self, cluster: Cluster) -> str:
         """Why a cluster cannot be connected to; empty where nobody has tried."""
         return self._troubles.get(cluster.scope, "")
 
@@ -89,7 +89,7 @@ class ExecutorRegistry:
 
     def _read(self, tx: Transaction) -> Iterator[tuple[str, tuple[Cluster, SecretRecord | None]]]:
         for place, cluster in load_clusters(tx):
-            record = tx.get(SecretRecord, scope=place.scope, name=connecting.KUBECONFIG)
+            record = tx.get(SecretRecord, scope=place.scope, name=kubeconfigs.KUBECONFIG)
             if cluster.executor == "kubernetes" and (record is not None or cluster.connection == "in_cluster"):
                 yield place.id, (cluster, record)
 
@@ -119,11 +119,11 @@ class ExecutorRegistry:
 
     def _open(self, cluster: Cluster, scope_id: str, record: SecretRecord | None) -> ClusterExecutor:
         assert self._connect is not None
-        assert self._safe is not None
+        assert self._keyring is not None
         if cluster.connection == "in_cluster" or record is None:
             return self._connect(cluster, scope_id, None)
-        content = self._safe.open(Sealed(record.sealed, record.key_id), record.id)
-        return self._connect(cluster, scope_id, connecting.parse_kept(content)[1])
+        content = self._keyring.open(Sealed(record.sealed, record.key_id), record.id)
+        return self._connect(cluster, scope_id, kubeconfigs.parse_kept(content)[1])
 
 
 def load_clusters(tx: Transaction) -> list[tuple[ScopeRecord, Cluster]]:

@@ -12,7 +12,7 @@ import anyio
 import structlog
 import watchfiles
 
-from fairlead.core.explaining import lines_of
+from fairlead.core.explanations import lines_of
 from fairlead.errors import FairleadError, RequestRejected
 from fairlead.files.documents import Library, load_library
 from fairlead.ports import Clock

@@ -6,7 +6,7 @@ from functools import partial
 
 from fairlead.controllers.run_state import RunStateWriter
 from fairlead.controllers.steps import log_failures
-from fairlead.core import idleness, lifecycle
+from fairlead.core import idle_culling, lifecycle
 from fairlead.core.attempts import execution_of
 from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
@@ -19,14 +19,14 @@ FindExecutor = Callable[[Transaction, RunRecord], Executor | None]
 class IdleCuller:
     """The workspaces of one server that may be stopped: by a clock that is wary, for that cannot be undone."""
 
-    def __init__(self, store: Store, ledger: RunStateWriter, find_executor: FindExecutor, clock: Clock) -> None:
-        self.store, self.ledger, self.find_executor, self.clock = store, ledger, find_executor, clock
+    def __init__(self, store: Store, state_writer: RunStateWriter, find_executor: FindExecutor, clock: Clock) -> None:
+        self.store, self.state_writer, self.find_executor, self.clock = store, state_writer, find_executor, clock
         self._began_at = clock()
 
     def stop(self) -> list[str]:
         """Stop those that are idle; which runs these are."""
         now = self.clock()
-        mine = (Condition("active", "=", True), Condition("server_id", "=", self.ledger.server_id))
+        mine = (Condition("active", "=", True), Condition("server_id", "=", self.state_writer.server_id))
         with self.store.reading() as tx:
             found = tx.find(RunRecord, *mine, Condition("idle_seconds", "!=", None))
             executors = [self.find_executor(tx, run) for run in found]
@@ -42,8 +42,8 @@ class IdleCuller:
         self, run: RunRecord, executor: Executor, since: datetime, now: datetime, stopped: list[str]
     ) -> None:
         used = (run.idle_seconds or 0, run.last_used_at, since)
-        if not idleness.is_unused(*used, now):
+        if not idle_culling.is_unused(*used, now):
             return
-        if idleness.is_idle(*used, executor.read_usage(execution_of(run.id, run.log_failures)), now):
-            self.ledger.save(run, lifecycle.decide_idle_stop(run), None, stopped_by=idleness.BY)
+        if idle_culling.is_idle(*used, executor.read_usage(execution_of(run.id, run.log_failures)), now):
+            self.state_writer.save(run, lifecycle.decide_idle_stop(run), None, stopped_by=idle_culling.BY)
             stopped.append(run.id)

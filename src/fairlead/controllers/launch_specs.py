@@ -10,7 +10,7 @@ from fairlead.core.manifests.names import SECRET_NAME
 from fairlead.errors import FairleadError
 from fairlead.model.observations import LaunchSpec
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord, VolumeRecord
-from fairlead.ports import Safe, Sealed, Store, Transaction
+from fairlead.ports import Keyring, Sealed, Store, Transaction
 from fairlead.run_tokens import seal_run_token
 
 
@@ -22,7 +22,7 @@ class LaunchInputMissing(FairleadError):
         self.reason = reason
 
 
-def load_launch_spec(tx: Transaction, safe: Safe, run: RunRecord) -> LaunchSpec:
+def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> LaunchSpec:
     """What is to be started. Raise `Incomplete` where something of it is gone."""
     kept = tx.get(PlanRecord, id=run.id)
     if kept is None:
@@ -38,23 +38,23 @@ def load_launch_spec(tx: Transaction, safe: Safe, run: RunRecord) -> LaunchSpec:
         manifests=manifests,
         code=b"" if blob is None else blob.content,
         volumes=dict(_find_volumes(tx, run, manifests)),
-        secrets=dict(_open_secrets(tx, safe, run, manifests)),
-        run_token=seal_run_token(safe, execution) if RUN_TOKEN in _secrets_of(manifests) else "",
+        secrets=dict(_open_secrets(tx, keyring, run, manifests)),
+        run_token=seal_run_token(keyring, execution) if RUN_TOKEN in _secrets_of(manifests) else "",
     )
 
 
-def open_secrets(store: Store, safe: Safe, execution: str) -> list[str]:
+def load_secret_values(store: Store, keyring: Keyring, execution: str) -> list[str]:
     """The values of the secrets that a try was given, as far as they are still there: what its log must not show."""
     run_id = run_of(execution)
     with store.reading() as tx:
         run, kept = tx.get(RunRecord, id=run_id), tx.get(PlanRecord, id=run_id)
         names = [] if run is None or kept is None else sorted(read_names(kept.plan["manifests"]))
         records = [tx.get(SecretRecord, scope=run.scope, name=name) for name in names] if run is not None else []
-    return [safe.open(Sealed(found.sealed, found.key_id), found.id).decode() for found in records if found is not None]
+    return [keyring.open(Sealed(found.sealed, found.key_id), found.id).decode() for found in records if found is not None]
 
 
 def _open_secrets(
-    tx: Transaction, safe: Safe, run: RunRecord, manifests: tuple[dict[str, Any], ...]
+    tx: Transaction, keyring: Keyring, run: RunRecord, manifests: tuple[dict[str, Any], ...]
 ) -> Iterator[tuple[str, str]]:
     for name in _secrets_of(manifests):
         if name == RUN_TOKEN:
@@ -64,7 +64,7 @@ def _open_secrets(
             raise LaunchInputMissing(
                 "SecretMissing", f"secret {name} was deleted before it started: set it and run again"
             )
-        yield name, safe.open(Sealed(record.sealed, record.key_id), record.id).decode()
+        yield name, keyring.open(Sealed(record.sealed, record.key_id), record.id).decode()
 
 
 def _secrets_of(manifests: tuple[dict[str, Any], ...]) -> list[str]:

@@ -7,13 +7,13 @@ from datetime import datetime
 from fairlead.core import quotas
 from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Queue, QuotaLimits
 from fairlead.core.quotas import Short
-from fairlead.core.trees import Tree
+from fairlead.core.scope_tree import Tree
 from fairlead.model.policies import Quota
 from fairlead.model.queries import Condition
 from fairlead.model.records import PolicyRecord, RunRecord, ScopeRecord
 from fairlead.ports import Transaction
 
-MOST_HELD = 50  # of those that one quota holds, the oldest: when some of them are let in, there is another look
+HELD_PER_QUOTA = 50  # of those that one quota holds, the oldest: when some of them are let in, there is another look
 
 
 @dataclass
@@ -44,7 +44,7 @@ class AdmissionPass:
 
     def turn_away(self, run: RunRecord, lacking: Sequence[Short]) -> None:
         """Let nobody in before a run that waits for a quota."""
-        self.line.set_aside(quotas.load_of(run), self._path(run), lacking)
+        self.line.reserve_for_waiting(quotas.load_of(run), self._path(run), lacking)
 
     def let_in(self, run: RunRecord) -> None:
         """Count a run that has a place."""
@@ -67,7 +67,7 @@ class AdmissionPass:
         return self.bounds.on(run.scope)
 
 
-def load_bounds(tx: Transaction) -> QuotaLimits:
+def load_quota_limits(tx: Transaction) -> QuotaLimits:
     """All quotas. The tree only where there are any."""
     policies = tx.find(PolicyRecord)
     said = [(kept.scope, Quota.model_validate(kept.content["quota"])) for kept in policies if "quota" in kept.content]
@@ -76,7 +76,7 @@ def load_bounds(tx: Transaction) -> QuotaLimits:
     return QuotaLimits.of(Tree({place.scope: place.parent for place in tx.find(ScopeRecord) if place.parent}), said)
 
 
-def open_round(
+def load_admission_pass(
     tx: Transaction,
     bounds: QuotaLimits,
     clusters: Collection[str],
@@ -100,9 +100,9 @@ def open_round(
     scopes = {run.scope for run in waiting}.union(freed or (), held_at)
     found, more = {run.id: run for run in waiting}, dict[str, str]()
     for place in sorted({place for scope in scopes for place in bounds.on(scope)}):
-        oldest = tx.find(RunRecord, *held, *bounds.within(place), by="turn", limit=MOST_HELD)
+        oldest = tx.find(RunRecord, *held, *bounds.within(place), by="turn", limit=HELD_PER_QUOTA)
         found |= {run.id: run for run in oldest}
-        if len(oldest) == MOST_HELD:
+        if len(oldest) == HELD_PER_QUOTA:
             more[place] = oldest[-1].turn
     if unbound := tuple(scope for scope in held_at if not bounds.on(scope)):  # the quota is there no more
         freely = tx.find(RunRecord, *held, Condition("scope", "in", unbound), by="turn", limit=most)
@@ -111,7 +111,7 @@ def open_round(
     return AdmissionPass(sorted(found.values(), key=lambda run: run.turn), bounds, line, more)
 
 
-def has_room(tx: Transaction, bounds: QuotaLimits, run: RunRecord) -> bool:
+def fits_quotas(tx: Transaction, bounds: QuotaLimits, run: RunRecord) -> bool:
     """Whether quotas leave a run enough. Only what is counted alone stays true until it is kept."""
     path = bounds.on(run.scope)
     if not path:

@@ -101,24 +101,24 @@ class Retention:
             is_past = run is not None and number_of(execution) < run.attempt
             past = tx.get(AttemptRecord, id=execution) if is_past else None
         if run is None:
-            forget_ended(executor, execution)
+            delete_if_ended(executor, execution)
             return
         finished_at = run.finished_at if past is None else past.finished_at
         if finished_at is not None and finished_at < now - self.keep_logs:
             executor.forget(execution)
         elif past is not None or not run.active:
-            executor.tidy(execution)
+            executor.clean_up(execution)
 
 
-def forget_tries(executor: Executor, run_id: str) -> None:
+def delete_attempts(executor: Executor, run_id: str) -> None:
     """Remove everything of all tries of a run that nobody knows any more, save what still goes on."""
-    forget_ended(executor, run_id)
+    delete_if_ended(executor, run_id)
     for execution in executor.list_runs():
         if execution != run_id and run_of(execution) == run_id:
-            forget_ended(executor, execution)
+            delete_if_ended(executor, execution)
 
 
-def forget_ended(executor: Executor, execution: str) -> None:
+def delete_if_ended(executor: Executor, execution: str) -> None:
     """Remove everything of a try, unless it still goes on."""
     seen = executor.observe(execution)
     if seen is None or seen.phase in (Phase.SUCCEEDED, Phase.FAILED):

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from fairlead.controllers.executor_registry import load_clusters
-from fairlead.controllers.queue_order import has_room, load_bounds
+from fairlead.controllers.queue_order import fits_quotas, load_quota_limits
 from fairlead.core import lifecycle
 from fairlead.core.attempts import ONCE, Terms, Tried, execution_of
 from fairlead.core.fitting.admission import AdmissionDecision
@@ -19,7 +19,7 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import AttemptRecord, EventRecord, OutcomeRecord, PlanRecord, RunRecord
 from fairlead.model.scopes import Cluster
 from fairlead.model.states import FINAL, State
-from fairlead.ports import Clock, MakeId, Store, Tell, Transaction
+from fairlead.ports import Clock, MakeId, Notify, Store, Transaction
 
 AUTHOR = "fairlead"
 
@@ -44,9 +44,9 @@ class RunStateWriter:
     server_id: str
     clock: Clock
     make_id: MakeId
-    tell: Tell
-    wake: Tell
-    free: Tell
+    tell: Notify
+    enqueue: Notify
+    quota_freed: Notify
     known: OrganizationCache = field(
         default_factory=lambda: OrganizationCache(-1, {}, QuotaLimits())
     )  # replaced whole: readers need no lock
@@ -56,7 +56,7 @@ class RunStateWriter:
         known, generation = self.known, tx.generation.organization
         if known.generation != generation:
             clusters = {cluster.scope: cluster for _, cluster in load_clusters(tx)}
-            known = self.known = OrganizationCache(generation, clusters, load_bounds(tx))
+            known = self.known = OrganizationCache(generation, clusters, load_quota_limits(tx))
         return known
 
     def claim(self, run: RunRecord) -> RunRecord | None:
@@ -64,7 +64,7 @@ class RunStateWriter:
         decision = Decision(State.PENDING, Act.NONE, "Claimed", lifecycle.CLAIMED)
         taken = self.save(run, decision, None, claims=True, server_id=self.server_id, retry_at=None)
         if taken is None or run.reason == QUOTA:
-            self.free(run.scope)  # for those behind it
+            self.quota_freed(run.scope)  # for those behind it
         return taken
 
     def note(self, run: RunRecord, verdict: AdmissionDecision) -> None:
@@ -75,7 +75,7 @@ class RunStateWriter:
 
     def note_turn(self, run: RunRecord, lacking: Sequence[Short]) -> None:
         """Keep that a run waits for a quota, and for which; once, for as long as it waits for that one."""
-        told = [short.tell_turn() for short in lacking]
+        told = [short.describe_turn() for short in lacking]
         if run.reason != QUOTA or run.message not in told:
             self.save(run, Decision(State.QUEUED, Act.NONE, QUOTA, told[0]), None)
 
@@ -114,13 +114,13 @@ class RunStateWriter:
                 if decision.failure is not None and seen is not None:
                     tx.add(_record_attempt(run, decision.failure, seen, now))
         except Changed:  # by its user, or by another server: look again
-            self.wake(run.id)
+            self.enqueue(run.id)
             return None
         self.tell(run.id)
         if final or decision.failure is not None:
-            self.free(run.scope)
+            self.quota_freed(run.scope)
         if decision.failure is not None and not decision.failure.retry.pause_seconds:
-            self.wake(run.id)
+            self.enqueue(run.id)
         return after
 
     def load_tried(self, run: RunRecord) -> Tried:
@@ -140,7 +140,7 @@ class RunStateWriter:
     def _may_claim(self, tx: Transaction, run: RunRecord, *, alone: bool) -> bool:
         """Whether quotas have room. One that is there since a moment ago is counted with the next look, alone."""
         bounds = self.know(tx).bounds
-        return not bounds.on(run.scope) or (alone and has_room(tx, bounds, run))
+        return not bounds.on(run.scope) or (alone and fits_quotas(tx, bounds, run))
 
 
 def _after(start: datetime | None, end: datetime) -> datetime:

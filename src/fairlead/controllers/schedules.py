@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from fairlead.controllers.steps import log_failures
-from fairlead.core.scheduling import LATE, find_due
+from fairlead.core.cron import LATE, find_due
 from fairlead.model.queries import Condition
 from fairlead.model.records import ScheduleRecord
 from fairlead.ports import Clock, Store

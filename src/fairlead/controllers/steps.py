@@ -1,4 +1,4 @@
-"""Steps that may fail without keeping anything else from being done. What does is tried again in a while."""
+"""Runs steps of a controller that may fail without stopping the others."""
 
 from collections.abc import Callable
 
@@ -9,15 +9,18 @@ from fairlead.errors import FairleadError, Unavailable
 log = structlog.get_logger()
 
 
-def log_failures(doing: str, step: Callable[[], None], *expected: type[Exception]) -> bool:
-    """Do something; whether it worked. What nobody thought of is told with its traceback."""
+def log_failures(name: str, step: Callable[[], None], *expected: type[Exception]) -> bool:
+    """Run a step, log its failure and continue. Returns whether it succeeded.
+
+    Unexpected exceptions are logged with a traceback: those that are neither a `FairleadError` nor in `expected`.
+    """
     try:
         step()
         return True
     except Exception as error:
         if isinstance(error, Unavailable):
-            log.info(f"{doing} failed", problem=str(error))
+            log.info(f"{name} failed", problem=str(error))
         else:
             known = isinstance(error, (FairleadError, *expected))
-            log.error(f"{doing} failed", problem=str(error), exc_info=None if known else error)
+            log.error(f"{name} failed", problem=str(error), exc_info=None if known else error)
         return False

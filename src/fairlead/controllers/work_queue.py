@@ -1,40 +1,50 @@
-"""Looks after many runs at the same time: what a cluster is asked for takes its time."""
+"""Keyed work queue that reconciles runs in parallel."""
 
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-MOST_AT_ONCE = 4
+from fairlead.controllers.steps import log_failures
+
+WORKERS = 4
+
+Process = Callable[[str], None]
 
 
 class WorkQueue:
-    """Does one thing to each of many runs. Of one run, never twice at once: what is said meanwhile is done after."""
+    """Processes run ids with a pool of workers, never the same id twice at a time.
 
-    def __init__(self, do: Callable[[str], None]) -> None:
-        self._do = do
-        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="runs")
+    An id that is added while it is being processed is processed once more afterwards. `on_failure` is called with each
+    id whose processing raised an exception.
+    """
+
+    def __init__(self, process: Process, on_failure: Process = lambda _: None) -> None:
+        self._process, self._on_failure = process, on_failure
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="runs")
         self._lock = threading.Lock()
-        self._busy: set[str] = set()
-        self._again: set[str] = set()
+        self._active: set[str] = set()  # queued or in progress
+        self._again: set[str] = set()  # added again while active
 
-    def take(self, run_id: str) -> None:
-        """See to a run, soon."""
+    def add(self, run_id: str) -> None:
+        """Queue a run id."""
         with self._lock:
-            if run_id in self._busy:
+            if run_id in self._active:
                 self._again.add(run_id)
                 return
-            self._busy.add(run_id)
-        self._pool.submit(self._see_to, run_id)
+            self._active.add(run_id)
+        self._pool.submit(self._work, run_id)
 
-    def end(self, *, wait: bool = True) -> None:
-        """Finish what was begun, and begin nothing more."""
+    def shut_down(self, *, wait: bool = True) -> None:
+        """Finish the ids in progress and drop the queued ones."""
         self._pool.shutdown(wait=wait, cancel_futures=True)
 
-    def _see_to(self, run_id: str) -> None:
+    def _work(self, run_id: str) -> None:
         while True:
-            self._do(run_id)
+            if not log_failures(f"reconciling run {run_id}", partial(self._process, run_id)):
+                self._on_failure(run_id)
             with self._lock:
                 if run_id not in self._again:
-                    self._busy.discard(run_id)
+                    self._active.discard(run_id)
                     return
                 self._again.discard(run_id)

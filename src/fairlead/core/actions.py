@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairlead.core.drafts import Draft
-from fairlead.core.idleness import LEAST_IDLE
+from fairlead.core.idle_culling import LEAST_IDLE
 from fairlead.core.manifests import functions
 from fairlead.core.manifests.functions import LARGEST_CONFIG_MAP
 from fairlead.model.plans import Manifest, Violation

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, get_args
 
-from fairlead.model.attempts import RetryReason
+from fairlead.model.oom_retries import RetryReason
 from fairlead.model.plans import Layer
 from fairlead.model.quantities import MAXIMUM, NANOS, Form, Quantity
 from fairlead.model.records import PlanRecord, RunRecord
@@ -45,12 +45,12 @@ def tell(execution_id: str) -> str:
 
 def last_of(run: RunRecord) -> int:
     """The last try that was given a place: while a run waits to be tried again, the one before."""
-    return run.attempt if run.held_by is not None else max(run.attempt - 1, 1)
+    return run.attempt if run.server_id is not None else max(run.attempt - 1, 1)
 
 
 def is_paused(run: RunRecord, now: datetime) -> bool:
     """Whether a run waits for the moment at which it is tried again."""
-    return run.due_at is not None and run.due_at > now
+    return run.retry_at is not None and run.retry_at > now
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def decide_next(run: RunRecord, reason: str, tried: Tried) -> Retry | Last:
         pause = _pause_after(reason, terms.retries - left)
         begins = f"begins in {pause} s" if pause else "begins at once"
         return Retry(run.mem_bytes, pause, f"attempt {number} of {total} {begins}")
-    return Last("; ".join(_tell_end(run, reason, terms, total, left)))
+    return Last("; ".join(_describe_end(run, reason, terms, total, left)))
 
 
 def show_memory(amount: int) -> str:
@@ -151,7 +151,7 @@ def show_memory(amount: int) -> str:
     return str(Quantity(amount * NANOS, Form.BINARY))
 
 
-def _tell_end(run: RunRecord, reason: str, terms: Terms, total: int, left: int) -> list[str]:
+def _describe_end(run: RunRecord, reason: str, terms: Terms, total: int, left: int) -> list[str]:
     told = []
     if reason == OUT_OF_MEMORY and terms.grow is not None:
         request = terms.memory_of(run)

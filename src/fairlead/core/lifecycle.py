@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from fairlead.core import idleness
+from fairlead.core import idle_culling
 from fairlead.core.attempts import ONCE, Retry, Tried, decide_next
 from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import RunRecord
@@ -69,9 +69,9 @@ def decide(run: RunRecord, seen: Observation | None, tried: Tried = ONCE) -> Dec
     match state, seen:
         case State.STOPPING, None:
             if run.started_at is not None:
-                return _tell_stopped(run)
+                return _describe_stopped(run)
             # What is there of it and was not seen to begin is removed first: afterwards nobody can begin it any more.
-            return Decision(State.STOPPED, Act.STOP, "Stopped", _tell_unstarted(run, run.stopped_by or ""))
+            return Decision(State.STOPPED, Act.STOP, "Stopped", _describe_unstarted(run, run.stopped_by or ""))
         case State.STOPPING, _:
             return Decision(State.STOPPING, Act.STOP, run.reason, run.message)
         case State.QUEUED, None:
@@ -94,25 +94,25 @@ def decide(run: RunRecord, seen: Observation | None, tried: Tried = ONCE) -> Dec
 
 def decide_stop(run: RunRecord, by: str) -> Decision:
     """What becomes of a run that somebody stops: one that no server holds was not started, and will not be."""
-    if run.held_by is None:
-        return Decision(State.STOPPED, Act.NONE, "Stopped", _tell_unstarted(run, by))
+    if run.server_id is None:
+        return Decision(State.STOPPED, Act.NONE, "Stopped", _describe_unstarted(run, by))
     return Decision(State.STOPPING, Act.STOP, "StopRequested", f"{by} stops it")
 
 
 def decide_idle_stop(run: RunRecord) -> Decision:
     """What becomes of a run that nobody uses."""
-    return Decision(State.STOPPING, Act.STOP, idleness.REASON, idleness.tell_idle(run.idle_seconds or 0))
+    return Decision(State.STOPPING, Act.STOP, idle_culling.REASON, idle_culling.describe_idle(run.idle_seconds or 0))
 
 
-def _tell_stopped(run: RunRecord) -> Decision:
-    if run.stopped_by == idleness.BY and run.idle_seconds is not None:
-        return Decision(State.STOPPED, Act.NONE, idleness.REASON, idleness.tell_idle(run.idle_seconds))
+def _describe_stopped(run: RunRecord) -> Decision:
+    if run.stopped_by == idle_culling.BY and run.idle_seconds is not None:
+        return Decision(State.STOPPED, Act.NONE, idle_culling.REASON, idle_culling.describe_idle(run.idle_seconds))
     return Decision(State.STOPPED, Act.NONE, "Stopped", STOPPED.format(by=run.stopped_by))
 
 
 def _end(run: RunRecord, seen: Observation) -> Decision:
     if seen.stopped and run.stopped_by:
-        return _tell_stopped(run)
+        return _describe_stopped(run)
     if seen.stopped and seen.phase is Phase.FAILED:
         message = "it was told to end, and nobody had asked for that here: perhaps the machine was shut down"
         return Decision(State.FAILED, Act.NONE, "Terminated", message)
@@ -133,5 +133,5 @@ def _try_again(run: RunRecord, ended: Decision, tried: Tried) -> Decision:
     return replace(ended, message=f"{ended.message}; {after.told}") if after.told else ended
 
 
-def _tell_unstarted(run: RunRecord, by: str) -> str:
+def _describe_unstarted(run: RunRecord, by: str) -> str:
     return UNSTARTED.format(by=by, it="it" if run.attempt == 1 else f"attempt {run.attempt}")

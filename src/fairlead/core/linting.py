@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fairlead.core.descriptions import sentences
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
-from fairlead.core.telling import sentences
 from fairlead.model.compute_resources import ComputeResource, Template
 from fairlead.model.plans import Finding, Layer, Plan, Sentence, Violation, Warning
 from fairlead.model.policies import Policy

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from fairlead.core.trees import Tree
-from fairlead.model.roles import DEEDS, Deed, Role
+from fairlead.core.scope_tree import Tree
+from fairlead.model.roles import ROLE_PERMISSIONS, Permission, Role
 from fairlead.model.scopes import PLATFORM
 
 
@@ -16,9 +16,13 @@ class Permissions:
     tree: Tree
     roles: Mapping[str, frozenset[Role]] = field(default_factory=dict)
 
-    def may(self, deed: Deed, scope: str) -> bool:
-        """Whether the caller has a role at the scope or above it that allows the deed."""
-        return any(deed in DEEDS[role] for place in self.tree.path(scope) for role in self.roles.get(place, ()))
+    def may(self, permission: Permission, scope: str) -> bool:
+        """Whether the caller has a role at the scope or above it that allows the permission."""
+        return any(
+            permission in ROLE_PERMISSIONS[role]
+            for place in self.tree.path(scope)
+            for role in self.roles.get(place, ())
+        )
 
     def sees(self, scope: str) -> bool:
         """Whether the caller has a role at the scope, above it, or below it."""
@@ -31,9 +35,11 @@ class Permissions:
             return None
         return frozenset(place for scope in self.roles for place in (*self.tree.path(scope), *self.tree.below(scope)))
 
-    def reach(self, deed: Deed) -> frozenset[str] | None:
-        """The scopes at which the caller may do the deed. None: everywhere."""
-        granted = [scope for scope, roles in self.roles.items() if any(deed in DEEDS[role] for role in roles)]
+    def reach(self, permission: Permission) -> frozenset[str] | None:
+        """The scopes at which the caller may do the permission. None: everywhere."""
+        granted = [
+            scope for scope, roles in self.roles.items() if any(permission in ROLE_PERMISSIONS[role] for role in roles)
+        ]
         if PLATFORM in granted:
             return None
         return frozenset(place for scope in granted for place in (scope, *self.tree.below(scope)))

@@ -3,15 +3,25 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fairlead.core import checking, growing, enforced_settings, warning
+from fairlead.core import enforced_settings, oom_retries, plan_warnings, request_checks
 from fairlead.core.drafts import Draft, Snapshot
 from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.pod_requests import read_ask
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests import rendering
 from fairlead.core.policies import rules
-from fairlead.core.resolution import AMOUNTS, Resolution, Settings, LayerValues, SettingGroup, add, resolve, single, state
-from fairlead.model.plans import Fit, Layer, Plan, SourcedValue, Setting, Source, Violation, Warning
+from fairlead.core.resolution import (
+    AMOUNTS,
+    LayerValues,
+    Resolution,
+    SettingGroup,
+    Settings,
+    add,
+    resolve,
+    single,
+    state,
+)
+from fairlead.model.plans import Fit, Layer, Plan, Setting, Source, SourcedValue, Violation, Warning
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
@@ -25,7 +35,7 @@ USER = Source(Layer.USER)
 
 
 def plan_run(
-    request: RunRequest, snapshot: Snapshot, run_id: str, *, render: bool = True, nodes: Grid | None = None
+    request: RunRequest, snapshot: Snapshot, run_id: str, *, render: bool = True, nodes: NodeTable | None = None
 ) -> Plan:
     """Decide everything about a run. With violations the plan has no manifests; without nodes its fit is unknown."""
     layers = _collect(request, snapshot)
@@ -34,26 +44,26 @@ def plan_run(
     if (named := snapshot.compute_resources.get(Resolution(settings).value("profile"))) is not None:
         add(settings, snapshot.statement_of(Layer.COMPUTE_RESOURCE, named))
     _complete(settings, snapshot)
-    growing.bound_growth(settings, snapshot)
+    oom_retries.bound_growth(settings, snapshot)
     add(settings, enforced_settings.resolve_enforced(Resolution(settings), request, snapshot, run_id))
     resolution = Resolution(settings)
     draft = Draft(request, snapshot, resolution, run_id)
-    overridden = warning.warn_overridden(resolution)
+    overridden = plan_warnings.warn_overridden(resolution)
     # Who changes a template on purpose lost nothing: strict is about what somebody else overrode.
     strict = [found for found in overridden if request.strict and found.source != USER]
     violations = (
         *_as_violations(strict),
-        *checking.check(draft),
+        *request_checks.check(draft),
         *rules.check_rules(snapshot.rules, resolution, layers),
     )
     manifests = () if violations or not render else rendering.render_manifests(draft)
-    if manifests and (too_large := tuple(checking.check_size(manifests[0]))):
+    if manifests and (too_large := tuple(request_checks.check_size(manifests[0]))):
         violations, manifests = too_large, ()
     fit, never = Fit(), tuple[Violation, ...]()
     if nodes is not None and manifests:
-        ask = read_ask(manifests)
-        fit = evaluation.judge(ask, nodes, autoscaled=snapshot.cluster.autoscaled)
-        never = tuple(evaluation.refuse(ask, nodes)) if fit.verdict == evaluation.NEVER else ()
+        pod_request = read_pod_request(manifests)
+        fit = evaluation.evaluate(pod_request, nodes, autoscaled=snapshot.cluster.autoscaled)
+        never = tuple(evaluation.explain_never_fits(pod_request, nodes)) if fit.verdict == evaluation.NEVER else ()
     refusing = snapshot.switches["never_fits"]
     if never and refusing.value == "refuse":
         violations, manifests, never = tuple(replace(found, source=refusing.source) for found in never), (), ()
@@ -61,7 +71,7 @@ def plan_run(
         settings=resolution.flat,
         warnings=(
             *(found for found in overridden if found not in strict),
-            *warning.warn(draft),
+            *plan_warnings.warn(draft),
             *(Warning(found.path, found.rule, found.message, found.hint) for found in never),
         ),
         violations=tuple(sorted(violations, key=lambda violation: violation.path)),

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from fairlead.core import quotas
 from fairlead.core.quotas import UNITS, Allowance, Held, Load, Short
-from fairlead.core.trees import Tree
+from fairlead.core.scope_tree import Tree
 from fairlead.model.policies import Quota
 from fairlead.model.queries import Condition
 from fairlead.model.scopes import PLATFORM
@@ -27,7 +27,7 @@ COUNTED_BY = ("scope", *Held._fields)
 Tallies = Mapping[tuple[Any, ...], int]  # how many runs there are of each scope and what one of them holds
 
 
-def turn_of(run_id: str, priority: int) -> str:
+def queue_key(run_id: str, priority: int) -> str:
     """Where a run stands among those that wait: as if it had been submitted an hour earlier for each point.
 
     So who comes first with a higher priority does so for a bounded time alone, and nobody waits for ever.
@@ -91,7 +91,7 @@ class Queue:
             allowance = self.allowances[scope]
             self.allowances[scope] = replace(allowance, used=allowance.used.plus(asked))
 
-    def set_aside(self, asked: Load, path: Sequence[str], lacking: Sequence[Short]) -> None:
+    def reserve_for_waiting(self, asked: Load, path: Sequence[str], lacking: Sequence[Short]) -> None:
         """Keep for a run what it lacks, so that nobody is let in before it who came later.
 
         For the first in line all that it asks for, or it might lack something else when its turn comes; also of the

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from fairlead.core.fitting.evaluation import LATER, NOW
-from fairlead.core.fitting.formatting import show_amount, tell_apart
+from fairlead.core.fitting.formatting import show_amount, show_distinct
 from fairlead.model.columns import LARGEST
 from fairlead.model.plans import Fit, Setting
 from fairlead.model.policies import Quota
@@ -108,21 +108,21 @@ class Short(NamedTuple):
     def tell(self) -> str:
         """What is lacking, with the numbers of this moment."""
         if self.alone:
-            return self._tell_alone()
+            return self._describe_alone()
         part, limit, used = self.part, self.allowance.limits[self.part], getattr(self.allowance.used, self.part)
         quota = f"quota of {self.allowance.scope}: {show(part, limit)}"
         told = f"{quota} at once, and {used} {_have(used)} a place"
         if part != "runs":
             held = f"{_show_bare(part, used)} {_are(part, used)} held" if used else "none is held"
-            told = f"{quota}, of which {held}; this run asks for {tell_apart(RESOURCES[part], *self._compared)[0]}"
+            told = f"{quota}, of which {held}; this run asks for {show_distinct(RESOURCES[part], *self._compared)[0]}"
         if used + self.asked <= limit:
             return f"{told}{';' if part == 'runs' else ', and'} one before it in the queue comes first"
-        return f"{told}{self._tell_next()}"
+        return f"{told}{self._describe_next()}"
 
-    def tell_turn(self) -> str:
+    def describe_turn(self) -> str:
         """What is waited for, without what changes by the second."""
         if self.alone:
-            return self._tell_alone()
+            return self._describe_alone()
         limit = show(self.part, self.allowance.limits[self.part])
         asks = "at once" if self.part == "runs" else f"in all, and it asks for {_show_bare(self.part, self.asked)}"
         return f"waits for its turn: the quota of {self.allowance.scope} is {limit} {asks}"
@@ -133,15 +133,15 @@ class Short(NamedTuple):
         left = self.allowance.limits[self.part] - getattr(self.allowance.used, self.part)
         return self.asked * UNITS[self.part], max(left, 0) * UNITS[self.part]
 
-    def _tell_alone(self) -> str:
+    def _describe_alone(self) -> str:
         limit = self.allowance.limits[self.part]
         if self.part == "runs":
             return f"the quota of {self.allowance.scope} is {show(self.part, limit)}"
-        asked, has = tell_apart(RESOURCES[self.part], self.asked * UNITS[self.part], limit * UNITS[self.part])
+        asked, has = show_distinct(RESOURCES[self.part], self.asked * UNITS[self.part], limit * UNITS[self.part])
         word = _word(self.part, self.asked)
         return f"asks for {asked} {word}, and the quota of {self.allowance.scope} is {has}"
 
-    def _tell_next(self) -> str:
+    def _describe_next(self) -> str:
         """Who holds most of it, of those that the reader may know."""
         holding = [holder for holder in self.allowance.holders if getattr(holder.load, self.part)]
         if not holding:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fairlead.core import placement
-from fairlead.model.plans import Said, Setting, Source
+from fairlead.model.plans import Setting, Source, SourcedValue
 from fairlead.model.requirements import Requirements
 from fairlead.model.resources import WHOLE_DEVICE, Amount, Gpu, Resources
 from fairlead.model.volumes import NAMED_BY, Volume
@@ -17,7 +17,7 @@ AMOUNTS = ("cpu", "mem", "disk")
 SCALARS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class", "profile", "template")
 
 
-class Thing(NamedTuple):
+class SettingGroup(NamedTuple):
     """What is owned as a whole: a resource with its request and limit, an env, a volume, a single field.
 
     Its values stand at `section.name` and, where it has parts, at `section.name.part`.
@@ -28,17 +28,17 @@ class Thing(NamedTuple):
     values: Mapping[str, Any]
 
 
-def single(section: str, name: str, value: Any) -> Thing:
+def single(section: str, name: str, value: Any) -> SettingGroup:
     """A thing without parts."""
-    return Thing(section, name, {"": value})
+    return SettingGroup(section, name, {"": value})
 
 
 @dataclass(frozen=True)
-class Statement:
+class LayerValues:
     """What one layer says."""
 
     source: Source
-    things: tuple[Thing, ...]
+    groups: tuple[SettingGroup, ...]
 
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -81,43 +81,43 @@ class Resolution:
     def flat(self) -> tuple[Setting, ...]:
         """Every setting, in the order of their paths."""
         every = [
-            setting for things in self.settings.values() for parts in things.values() for setting in parts.values()
+            setting for groups in self.settings.values() for parts in groups.values() for setting in parts.values()
         ]
         return tuple(sorted(every, key=itemgetter(0)))
 
 
-def resolve(statements: Iterable[Statement]) -> Settings:
+def resolve(layers: Iterable[LayerValues]) -> Settings:
     """Merge the layers, weakest first."""
     settings: Settings = {}
-    for statement in statements:
-        add(settings, statement)
+    for layer in layers:
+        add(settings, layer)
     return settings
 
 
-def add(settings: Settings, statement: Statement) -> None:
+def add(settings: Settings, layer: LayerValues) -> None:
     """Merge one more layer, stronger than all before."""
-    source = statement.source
-    for thing in statement.things:
-        section, name, values = thing
-        things = settings.setdefault(section, {})
-        old = things.get(name)
+    source = layer.source
+    for group in layer.groups:
+        section, name, values = group
+        groups = settings.setdefault(section, {})
+        old = groups.get(name)
         if old is None:
             path = path_of(section, name)
-            things[name] = {
+            groups[name] = {
                 part: Setting(f"{path}.{part}" if part else path, value, source) for part, value in values.items()
             }
         elif section == "affinity":
-            things[name] = {"": _combine(old[""], thing, source)}
+            groups[name] = {"": _combine(old[""], group, source)}
         else:
-            things[name] = _take_over(old, thing, source)
+            groups[name] = _take_over(old, group, source)
 
 
-def state(source: Source, requirements: Requirements, *more: Thing) -> Statement:
+def state(source: Source, requirements: Requirements, *more: SettingGroup) -> LayerValues:
     """What a layer says, thing by thing."""
-    return Statement(source, (*things_of(requirements), *more))
+    return LayerValues(source, (*groups_of(requirements), *more))
 
 
-def things_of(asked: Requirements) -> Iterator[Thing]:
+def groups_of(asked: Requirements) -> Iterator[SettingGroup]:
     """Requirements, as the things that are owned whole."""
     yield from _things_of_resources(asked.resources)
     for key, value in asked.node_selector.items():
@@ -128,7 +128,7 @@ def things_of(asked: Requirements) -> Iterator[Thing]:
         for name, terms in placement.parts_of(asked.affinity):
             yield single("affinity", name, terms)
     for name, volume in asked.volumes.items():
-        yield Thing("volumes", name, _parts_of_volume(volume))
+        yield SettingGroup("volumes", name, _parts_of_volume(volume))
     for name in dict.fromkeys(asked.secrets):
         yield single("secrets", name, name)
     for name, text in asked.envs.items():
@@ -144,11 +144,11 @@ def path_of(section: str, name: str, part: str = "") -> str:
     return f"{path}.{part}" if part else path
 
 
-def _take_over(old: Mapping[str, Setting], thing: Thing, source: Source) -> dict[str, Setting]:
+def _take_over(old: Mapping[str, Setting], group: SettingGroup, source: Source) -> dict[str, Setting]:
     """The thing as its new owner has it. What only the loser said stays visible, without a value."""
     taken = {
-        part: Setting(path_of(thing.section, thing.name, part), value, source, _lost(old.get(part)))
-        for part, value in thing.values.items()
+        part: Setting(path_of(group.section, group.name, part), value, source, _lost(old.get(part)))
+        for part, value in group.values.items()
     }
     for part, loser in old.items():
         if part not in taken:
@@ -156,25 +156,25 @@ def _take_over(old: Mapping[str, Setting], thing: Thing, source: Source) -> dict
     return taken
 
 
-def _lost(loser: Setting | None) -> tuple[Said, ...]:
+def _lost(loser: Setting | None) -> tuple[SourcedValue, ...]:
     if loser is None:
         return ()
-    return loser.overrode if loser.value is None else (Said(loser.value, loser.source), *loser.overrode)
+    return loser.overridden if loser.value is None else (SourcedValue(loser.value, loser.source), *loser.overridden)
 
 
-def _combine(old: Setting, thing: Thing, source: Source) -> Setting:
-    added = thing.values[""]
-    combined = (*(old.combined or (Said(old.value, old.source),)), Said(added, source))
-    return old._replace(value=placement.combine(thing.name, old.value, added), source=source, combined=combined)
+def _combine(old: Setting, group: SettingGroup, source: Source) -> Setting:
+    added = group.values[""]
+    combined = (*(old.combined or (SourcedValue(old.value, old.source),)), SourcedValue(added, source))
+    return old._replace(value=placement.combine(group.name, old.value, added), source=source, combined=combined)
 
 
-def _things_of_resources(asked: Resources) -> Iterator[Thing]:
+def _things_of_resources(asked: Resources) -> Iterator[SettingGroup]:
     for name in AMOUNTS:
         amount: Amount | None = getattr(asked, name)
         if amount is not None and (amount.requests is not None or amount.limits is not None):
-            yield Thing("resources", name, {"requests": amount.requests, "limits": amount.limits})
+            yield SettingGroup("resources", name, {"requests": amount.requests, "limits": amount.limits})
     if asked.gpu is not None and asked.gpu.devices is not None:
-        yield Thing("resources", "gpu", _parts_of_gpu(asked.gpu))
+        yield SettingGroup("resources", "gpu", _parts_of_gpu(asked.gpu))
     if asked.shm is not None:
         yield single("resources", "shm", asked.shm)
     for name, count in asked.extended.items():

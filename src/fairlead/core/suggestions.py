@@ -12,12 +12,12 @@ from pydantic import ValidationError
 from fairlead.core import quotas
 from fairlead.core.drafts import Snapshot
 from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.pod_requests import Ask, read_ask
-from fairlead.core.fitting.capacity import count_more, is_gpu
-from fairlead.core.fitting.pod_resources import PODS
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.filtering import Sieve
+from fairlead.core.fitting.capacity import count_additional, is_gpu
+from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.formatting import SIZES, name_resource, path_of, show_amount
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
+from fairlead.core.fitting.pod_resources import PODS
 from fairlead.core.planning import NO_RUN, plan_run
 from fairlead.core.quotas import UNITS, Allowance, Holder, Load
 from fairlead.model.nodes import Amounts, Node
@@ -42,21 +42,21 @@ class Elsewhere:
 
     project: str
     snapshot: Snapshot
-    nodes: Grid
+    nodes: NodeTable
     allowances: Sequence[Allowance] = ()
 
 
 class _Asked(NamedTuple):
     """What a request comes to: of nodes, and of quotas."""
 
-    ask: Ask
+    pod_request: PodRequest
     load: Load
 
 
 def find_suggestions(
     request: RunRequest,
     snapshot: Snapshot,
-    nodes: Grid,
+    nodes: NodeTable,
     *,
     profiles: Sequence[str] = (),
     elsewhere: Sequence[Elsewhere] = (),
@@ -72,7 +72,7 @@ def find_suggestions(
     turn = allowances if turn is None else turn
     if asked is None or _runs_now(asked, nodes, turn):
         return ()
-    trying = _Trying(request, snapshot, nodes, asked.ask, asked.load, tuple(allowances), tuple(turn))
+    trying = _Trying(request, snapshot, nodes, asked.pod_request, asked.load, tuple(allowances), tuple(turn))
     return (
         *trying.lower(),
         *trying.choose(profiles),
@@ -86,8 +86,8 @@ def find_suggestions(
 class _Trying:
     request: RunRequest
     snapshot: Snapshot
-    nodes: Grid
-    ask: Ask
+    nodes: NodeTable
+    pod_request: PodRequest
     load: Load
     allowances: tuple[Allowance, ...]
     turn: tuple[Allowance, ...]
@@ -95,7 +95,7 @@ class _Trying:
     def lower(self) -> Iterator[Suggestion]:
         """Ask for less of one thing: as much as is free, in a round amount. The smallest loss comes first."""
         found: list[tuple[float, Suggestion]] = []
-        for resource, amount in self.ask.amounts.items():
+        for resource, amount in self.pod_request.amounts.items():
             least, path = self._find_most(resource), path_of(resource)
             if resource == PODS or not least or least >= amount or (change := _lower(path, resource, least)) is None:
                 continue
@@ -103,20 +103,22 @@ class _Trying:
                 word = name_resource(resource, least)
                 message = f"ask for {show_amount(resource, least)} {word} instead of {show_amount(resource, amount)}"
                 found.append((1 - least / amount, Suggestion("lower", message, change)))
-        fewer = self._count_pods() and Sieve(self.ask, self.nodes).count_now(self._count_pods())
+        fewer = self._count_pods() and NodeFilter(self.pod_request, self.nodes).count_fitting(self._count_pods())
         if fewer:
-            message = f"have {fewer} pod{'s' * (fewer > 1)} instead of {self.ask.count}"
+            message = f"have {fewer} pod{'s' * (fewer > 1)} instead of {self.pod_request.count}"
             if self._fits(change := {"replicas": fewer}):
-                found.append((1 - fewer / self.ask.count, Suggestion("lower", message, change)))
+                found.append((1 - fewer / self.pod_request.count, Suggestion("lower", message, change)))
         yield from (way for _, way in sorted(found, key=lambda pair: pair[0]))
 
     def choose(self, profiles: Sequence[str]) -> Iterator[Suggestion]:
         """Another compute resource, of those that fit: the ones that come nearest to what is asked for."""
         planned = [(name, self._plan({"profile": name})) for name in profiles if name != self.request.profile]
         others = [
-            (_differ(self.ask.amounts, asked.ask.amounts), name, asked)
+            (_differ(self.pod_request.amounts, asked.pod_request.amounts), name, asked)
             for name, asked in planned
-            if asked is not None and asked.ask != self.ask and not _lacks_gpus(self.ask, asked.ask)
+            if asked is not None
+            and asked.pod_request != self.pod_request
+            and not _lacks_gpus(self.pod_request, asked.pod_request)
         ]
         fitting = (
             (name, asked)
@@ -124,8 +126,8 @@ class _Trying:
             if _runs_now(asked, self.nodes, self.allowances)
         )
         for name, asked in islice(fitting, MOST_OF_A_KIND):
-            room, more = count_more(Sieve(asked.ask, self.nodes), MOST_COUNTED)
-            room = quotas.count_room(asked.load, self.allowances, room // asked.ask.count)
+            room, more = count_additional(NodeFilter(asked.pod_request, self.nodes), MOST_COUNTED)
+            room = quotas.count_room(asked.load, self.allowances, room // asked.pod_request.count)
             told = f"{room}{'+' * more} fit{'s' * (room == 1 and not more)} now"
             yield Suggestion("compute_resource", f"use compute resource {name}, of which {told}", {"profile": name})
 
@@ -156,27 +158,31 @@ class _Trying:
 
     def wait(self) -> Iterator[Suggestion]:
         """Wait for one run whose end alone makes the room: those that hold least first."""
-        full = not evaluation.fits_now(Sieve(self.ask, self.nodes))
+        full = not evaluation.fits_now(NodeFilter(self.pod_request, self.nodes))
         found = sorted(self._wait_for_room() if full else self._wait_for_turn(), key=lambda pair: pair[0])
         yield from (way for _, way in found[:MOST_OF_A_KIND])
 
     def _wait_for_room(self) -> Iterator[tuple[int, Suggestion]]:
         """Runs that hold what a node lacks, and what quotas lack where they do; with how much they hold."""
-        sieve = Sieve(self.ask, self.nodes)
-        alone = self.ask.count == 1 and not sieve.checks  # then nothing matters but the node itself
+        node_filter = NodeFilter(self.pod_request, self.nodes)
+        alone = self.pod_request.count == 1 and not node_filter.checks  # then nothing matters but the node itself
         most = MOST_TRIED if alone else FEWER_TRIED
-        at_best = set(sieve.best)
-        nearest = nlargest(MOST_LOOKED_AT, (at for at in sieve.open if at in at_best), key=self._has_of_asked)
+        at_best = set(node_filter.feasible_when_empty)
+        nearest = nlargest(
+            MOST_LOOKED_AT, (at for at in node_filter.schedulable if at in at_best), key=self._has_of_asked
+        )
         tried: set[str] = set()
         for at in nearest:
             node = self.nodes.nodes[at]
             for run_id, (name, held) in _holders(node, self.nodes).items():
-                if run_id in tried or len(tried) == most or not _suffices(self.ask.amounts, node, held):
+                if run_id in tried or len(tried) == most or not _suffices(self.pod_request.amounts, node, held):
                     continue
                 tried.add(run_id)
-                left = (Grid([node]) if alone else self.nodes).without(run_id)
-                if self._has_turn(run_id) and evaluation.fits_now(Sieve(self.ask, left)):
-                    message = f"wait for run {name}, which holds {_show(held, self.ask.amounts, node)} on {node.name}"
+                left = (NodeTable([node]) if alone else self.nodes).without(run_id)
+                if self._has_turn(run_id) and evaluation.fits_now(NodeFilter(self.pod_request, left)):
+                    message = (
+                        f"wait for run {name}, which holds {_show(held, self.pod_request.amounts, node)} on {node.name}"
+                    )
                     yield sum(held.values()), Suggestion("wait", message, run_id=run_id)
 
     def _wait_for_turn(self) -> Iterator[tuple[Load, Suggestion]]:
@@ -195,14 +201,14 @@ class _Trying:
 
     def _has_room_without(self, gone: str) -> bool:
         """Whether nodes that have room still do once a run has ended: only what wants others near it may not."""
-        if not (self.ask.near or self.ask.spread):
+        if not (self.pod_request.pod_affinity or self.pod_request.topology_spread):
             return True
-        return evaluation.fits_now(Sieve(self.ask, self.nodes.without(gone)))
+        return evaluation.fits_now(NodeFilter(self.pod_request, self.nodes.without(gone)))
 
     def _has_of_asked(self, at: int) -> float:
         """How much of what is asked for a node has free, each resource as a part."""
         free = self.nodes.free
-        asked = ((name, amount) for name, amount in self.ask.amounts.items() if amount)
+        asked = ((name, amount) for name, amount in self.pod_request.amounts.items() if amount)
         return sum(min(max(free[name][at], 0) / amount, 1) for name, amount in asked if name in free)
 
     def _find_most(self, resource: str) -> int:
@@ -210,18 +216,18 @@ class _Trying:
         column = self.nodes.free.get(resource)
         if column is None or resource == PODS:
             return 0
-        freed = replace(self.ask, amounts={**self.ask.amounts, resource: 0}, count=1)
-        free = sorted((column[at] for at in Sieve(freed, self.nodes).now), reverse=True)
+        freed = replace(self.pod_request, amounts={**self.pod_request.amounts, resource: 0}, count=1)
+        free = sorted((column[at] for at in NodeFilter(freed, self.nodes).feasible), reverse=True)
         bound = self._find_left(resource, free[0] if free else 0)
-        if self.ask.count == 1:
+        if self.pod_request.count == 1:
             return _round_down(resource, bound)
         shares = (left // share for left in dict.fromkeys(free) for share in (1, 2, 4))
         rounded = dict.fromkeys(_round_down(resource, min(share, bound)) for share in shares)
         for amount in sorted(rounded, reverse=True)[:FEWER_TRIED]:
-            asked = replace(self.ask, amounts={**self.ask.amounts, resource: amount})
+            asked = replace(self.pod_request, amounts={**self.pod_request.amounts, resource: amount})
             if (
-                0 < amount < self.ask.amounts[resource]
-                and Sieve(asked, self.nodes).count_now(asked.count) >= asked.count
+                0 < amount < self.pod_request.amounts[resource]
+                and NodeFilter(asked, self.nodes).count_fitting(asked.count) >= asked.count
             ):
                 return amount
         return 0
@@ -230,12 +236,12 @@ class _Trying:
         """What quotas leave each pod of a resource, and at most so much."""
         part = path_of(resource).removeprefix("resources.")
         bounds = [allowance.left[part] for allowance in self.allowances if part in allowance.left]
-        return min([most, *(max(left, 0) * UNITS[part] // self.ask.count for left in bounds)])
+        return min([most, *(max(left, 0) * UNITS[part] // self.pod_request.count for left in bounds)])
 
     def _count_pods(self) -> int:
         """How many of its pods quotas have room for, and at most one less than there are."""
-        each = Load(*(amount // self.ask.count for amount in self.load[:3]))
-        return quotas.count_room(each, self.allowances, self.ask.count - 1)
+        each = Load(*(amount // self.pod_request.count for amount in self.load[:3]))
+        return quotas.count_room(each, self.allowances, self.pod_request.count - 1)
 
     def _plan(self, change: JSON) -> _Asked | None:
         try:
@@ -252,13 +258,13 @@ class _Trying:
 def _ask_of(request: RunRequest, snapshot: Snapshot) -> _Asked | None:
     """What a request comes to; None where it is refused for something else."""
     plan = plan_run(request, snapshot, NO_RUN)
-    return _Asked(read_ask(plan.manifests), Load.of(quotas.count(plan.settings))) if plan.manifests else None
+    return _Asked(read_pod_request(plan.manifests), Load.of(quotas.count(plan.settings))) if plan.manifests else None
 
 
-def _runs_now(asked: _Asked, nodes: Grid, allowances: Sequence[Allowance]) -> bool:
+def _runs_now(asked: _Asked, nodes: NodeTable, allowances: Sequence[Allowance]) -> bool:
     """Whether quotas let it in, and nodes have the room."""
     held = quotas.find_short(asked.load, allowances)
-    return not held and evaluation.fits_now(Sieve(asked.ask, nodes))
+    return not held and evaluation.fits_now(NodeFilter(asked.pod_request, nodes))
 
 
 def _lower(path: str, resource: str, amount: int) -> JSON | None:
@@ -280,13 +286,13 @@ def _round_down(resource: str, amount: int) -> int:
     return max(amount, 0) // step * step
 
 
-def _lacks_gpus(ask: Ask, other: Ask) -> bool:
+def _lacks_gpus(pod_request: PodRequest, other: PodRequest) -> bool:
     """Whether something else would be no replacement: GPUs are asked for, and it has none."""
-    return _has_gpus(ask) and not _has_gpus(other)
+    return _has_gpus(pod_request) and not _has_gpus(other)
 
 
-def _has_gpus(ask: Ask) -> bool:
-    return ask.share is not None or any(map(is_gpu, ask.amounts))
+def _has_gpus(pod_request: PodRequest) -> bool:
+    return pod_request.gpu_share is not None or any(map(is_gpu, pod_request.amounts))
 
 
 def _differ(one: Amounts, other: Amounts) -> float:
@@ -297,12 +303,12 @@ def _differ(one: Amounts, other: Amounts) -> float:
     )
 
 
-def _holders(node: Node, nodes: Grid) -> dict[str, tuple[str, dict[str, int]]]:
+def _holders(node: Node, nodes: NodeTable) -> dict[str, tuple[str, dict[str, int]]]:
     """By run, its name and what it holds of a node, where the reader may know it."""
     held: defaultdict[str, dict[str, int]] = defaultdict(dict)
     names: dict[str, str] = {}
     for holding in node.holdings:
-        if (name := nodes.name_of(holding)) is not None and holding.run_id:
+        if (name := nodes.visible_name(holding)) is not None and holding.run_id:
             names[holding.run_id] = name
             for resource, amount in holding.amounts.items():
                 held[holding.run_id][resource] = held[holding.run_id].get(resource, 0) + amount

@@ -32,7 +32,7 @@ class Document:
 
     kind: str
     object: Any
-    where: str
+    location: str
     data: Mapping[str, Any]  # as it was written, without its kind
 
     @property
@@ -74,7 +74,7 @@ def list_files(path: Path, violations: list[Violation]) -> list[Path]:
     files = [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     if not files:
         hint = "give a folder with *.yaml files"
-        violations.append(Violation("", "file", "has no YAML files", hint, where=str(path)))
+        violations.append(Violation("", "file", "has no YAML files", hint, location=str(path)))
     return files
 
 
@@ -100,8 +100,8 @@ def _load_documents(
         violations.append(loaded)
         return
     for index, data in enumerate(loaded):
-        where = f"{file}" if len(loaded) == 1 else f"{file} (document {index + 1}{_called(data)})"
-        _add(data, kind, where, documents, violations)
+        location = f"{file}" if len(loaded) == 1 else f"{file} (document {index + 1}{_called(data)})"
+        _add(data, kind, location, documents, violations)
 
 
 def _called(data: Any) -> str:
@@ -110,21 +110,21 @@ def _called(data: Any) -> str:
 
 
 def _add(
-    data: Any, kind: str, where: str, documents: dict[tuple[str, str], Document], violations: list[Violation]
+    data: Any, kind: str, location: str, documents: dict[tuple[str, str], Document], violations: list[Violation]
 ) -> None:
-    document = _read(data, kind, where, violations)
+    document = _read(data, kind, location, violations)
     if document is not None:
         first = documents.setdefault((document.kind, document.name), document)
         if first is not document:
             violations.append(_twice(document, first))
 
 
-def parse_object(model: type[Strict], data: Any, where: str, violations: list[Violation]) -> Any:
+def parse_object(model: type[Strict], data: Any, location: str, violations: list[Violation]) -> Any:
     """An object of a model, or None and the violations."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        violations += [replace(violation, where=where) for violation in violations_of(error, model)]
+        violations += [replace(violation, location=location) for violation in violations_of(error, model)]
         return None
 
 
@@ -137,34 +137,36 @@ def load_object(model: type[Strict], path: Path, violations: list[Violation], **
     if len(loaded) != 1:
         found = "is empty" if not loaded else f"has {len(loaded)} documents"
         hint = "keep one document" if loaded else "write what is asked for, such as: resources: {mem: 8Gi}"
-        violations.append(Violation("", "yaml", found, hint, where=str(path)))
+        violations.append(Violation("", "yaml", found, hint, location=str(path)))
         return None
     data = defaults | loaded[0] if isinstance(loaded[0], dict) else loaded[0]
     return parse_object(model, data, str(path), violations)
 
 
-def _read(data: Any, default: str, where: str, violations: list[Violation]) -> Document | None:
+def _read(data: Any, default: str, location: str, violations: list[Violation]) -> Document | None:
     if not isinstance(data, dict):
         message = f"must be a mapping, found {show(data)}"
         hint = f"write kind: {default or 'ComputeResource'}, name: ..."
-        violations.append(Violation("", "mapping", message, hint, where=where))
+        violations.append(Violation("", "mapping", message, hint, location=location))
         return None
     kind = default if data.get("kind") is None else data["kind"]
     if not kind:
-        violations.append(Violation("kind", "required", "is missing", f"say one of {', '.join(KINDS)}", where=where))
+        violations.append(
+            Violation("kind", "required", "is missing", f"say one of {', '.join(KINDS)}", location=location)
+        )
         return None
     if not isinstance(kind, str) or kind not in KINDS:
         message = f"there is no kind {show(kind)}"
-        violations.append(Violation("kind", "unknown_kind", message, nearest(str(kind), KINDS), where=where))
+        violations.append(Violation("kind", "unknown_kind", message, nearest(str(kind), KINDS), location=location))
         return None
     fields = {name: value for name, value in data.items() if name != "kind"}
-    parsed = parse_object(KINDS[kind], fields, where, violations)
-    return None if parsed is None else Document(kind, parsed, where, fields)
+    parsed = parse_object(KINDS[kind], fields, location, violations)
+    return None if parsed is None else Document(kind, parsed, location, fields)
 
 
 def _twice(document: Document, first: Document) -> Violation:
     if document.kind == "Policy":
-        message = f"there is already a policy of {document.name} in {first.where}"
-        return Violation("scope", "duplicate", message, "put both into one, or remove one", where=document.where)
-    message = f"there is already a {document.kind} {document.name} in {first.where}"
-    return Violation("name", "duplicate", message, "rename or remove one", where=document.where)
+        message = f"there is already a policy of {document.name} in {first.location}"
+        return Violation("scope", "duplicate", message, "put both into one, or remove one", location=document.location)
+    message = f"there is already a {document.kind} {document.name} in {first.location}"
+    return Violation("name", "duplicate", message, "rename or remove one", location=document.location)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.pending_pods import Waiting, read_waiting
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pending_pods import PendingPod, read_pending_pods
 from fairlead.core.fitting.reading_nodes import is_placed, read_cluster, read_holding, read_node
-from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_surroundings, read_volume
+from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_scheduling_context, read_volume
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import yamls
-from fairlead.files.kube_validation import check_objects, name_object
 from fairlead.files.kube_objects import JSON
+from fairlead.files.kube_validation import check_objects, name_object
 from fairlead.model.parsing import show
 from fairlead.model.plans import Violation, Warning
 
@@ -42,8 +42,8 @@ UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, Arith
 class Inventory:
     """The nodes of a cluster with the pods on them, the pods that wait for one, and what may be missing."""
 
-    grid: Grid
-    waiting: list[Waiting]
+    table: NodeTable
+    waiting: list[PendingPod]
     warnings: list[Warning]
 
 
@@ -59,18 +59,18 @@ def read_inventory(objects: Sequence[JSON], location: str) -> Inventory:
         raise RequestRejected(mistakes)
     items = list({_identify(raw): raw for raw in objects}.values())
     try:
-        grid, waiting = read_cluster(items), read_waiting(items)
-        grid.surroundings = read_surroundings(items)
+        table, waiting = read_cluster(items), read_pending_pods(items)
+        table.context = read_scheduling_context(items)
     except UNREADABLE as error:
         raise RequestRejected(
             list(islice(_find_mistakes(items, location), MOST_TOLD)) or [_explain("", error, location)]
         ) from error
-    if not len(grid):
+    if not len(table):
         violation = Violation(
             "", "no_nodes", f"has no nodes, found {_count_kinds(items)}", f"print them: {HOW}", location=location
         )
         raise RequestRejected([violation])
-    return Inventory(grid, waiting, list(_warn(items, grid, location)))
+    return Inventory(table, waiting, list(_warn(items, table, location)))
 
 
 def _parse_documents(text: bytes) -> list[Any]:
@@ -150,7 +150,7 @@ def _find_mistakes(items: Sequence[JSON], location: str) -> Iterator[Violation]:
         try:
             READERS[raw["kind"]](raw)
             if raw["kind"] == "Pod":
-                read_waiting([raw])
+                read_pending_pods([raw])
         except UNREADABLE as error:
             yield _explain(name_object(raw), error, location)
 
@@ -159,16 +159,20 @@ def _explain(name: str, error: Exception, location: str) -> Violation:
     return Violation(name, "object", f"cannot be read: {show(str(error))}", OTHERWISE, location=location)
 
 
-def _warn(items: Sequence[JSON], grid: Grid, location: str) -> Iterator[Warning]:
+def _warn(items: Sequence[JSON], table: NodeTable, location: str) -> Iterator[Warning]:
     """What makes nodes look emptier than they are."""
     pods = [raw for raw in items if raw["kind"] == "Pod"]
     namespaces = {raw["metadata"].get("namespace") or "default" for raw in pods}
     if not pods:
-        yield Warning("", "no_pods", "has no pods: every node counts as empty", f"print them too: {HOW}", location=location)
-    elif len(namespaces) == 1 and namespaces != {SYSTEM} and len(grid) > 1:
+        yield Warning(
+            "", "no_pods", "has no pods: every node counts as empty", f"print them too: {HOW}", location=location
+        )
+    elif len(namespaces) == 1 and namespaces != {SYSTEM} and len(table) > 1:
         message = f"has pods of namespace {next(iter(namespaces))} alone: what others hold is not counted"
         yield Warning("", "one_namespace", message, f"print those of all namespaces: {HOW}", location=location)
-    lost = {raw["spec"]["nodeName"] for raw in pods if is_placed(raw) and grid.find(raw["spec"]["nodeName"]) is None}
+    lost = {
+        raw["spec"]["nodeName"] for raw in pods if is_placed(raw) and table.position_of(raw["spec"]["nodeName"]) is None
+    }
     if lost:
         message = f"has pods on nodes that are not in it: {', '.join(sorted(lost)[:MOST_TOLD])}"
         yield Warning("", "unknown_nodes", message, f"print nodes and pods together: {HOW}", location=location)

@@ -354,7 +354,7 @@ class Kept(Part):
     uid: Text | None = None
 
 
-class Reach(Part):
+class KubeVolumeNodeAffinity(Part):
     """From where a volume is reached."""
 
     required: NodeTerms | None = None
@@ -365,7 +365,7 @@ class VolumeSpec(Storage):
 
     capacity: Amounts | None = None
     claim_ref: Kept | None = None
-    node_affinity: Reach | None = None
+    node_affinity: KubeVolumeNodeAffinity | None = None
 
 
 class Volume(Object):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairlead.core import connecting
-from fairlead.core.connecting import FILES, ROOT
+from fairlead.core import kubeconfigs
+from fairlead.core.kubeconfigs import FILES, ROOT
 from fairlead.errors import RequestRejected
 from fairlead.files import yamls
 from fairlead.model.connections import Connection
@@ -39,7 +39,7 @@ def find_paths(said: Path | None, variable: str | None, home: Path) -> list[Path
 def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Loaded:
     """A context of the files that are there. Raise `RequestRejected` with what is wrong."""
     there = [path for path in paths if path.exists()] or paths[:1]
-    chosen = connecting.choose(_merge([_load(path) for path in there]), context)
+    chosen = kubeconfigs.choose(_merge([_load(path) for path in there]), context)
     violations: list[Violation] = []
     whole = replace(
         chosen,
@@ -48,7 +48,7 @@ def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Loaded
     )
     if violations:
         raise RequestRejected(violations)
-    connection, text = connecting.connect(whole), yamls.format_documents([connecting.minify(whole)])
+    connection, text = kubeconfigs.connect(whole), yamls.format_documents([kubeconfigs.minify(whole)])
     return Loaded(whole.context, tuple(there), connection, text)
 
 
@@ -58,7 +58,7 @@ def _load(path: Path) -> dict[str, Any]:
         raise RequestRejected([replace(loaded, path=ROOT, hint=ANOTHER if loaded.rule == "file" else loaded.hint)])
     [document, *more] = loaded or [None]
     if more or not isinstance(document, dict):
-        raise RequestRejected([Violation(ROOT, "mapping", "is no kubeconfig", ANOTHER, where=str(path))])
+        raise RequestRejected([Violation(ROOT, "mapping", "is no kubeconfig", ANOTHER, location=str(path))])
     _anchor(document, path.absolute().parent)
     return document
 

@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 
 from fairlead.core.drafts import Snapshot
-from fairlead.core.trees import Tree, find_cluster
+from fairlead.core.scope_tree import Tree, find_cluster
 from fairlead.files.documents import Library
 from fairlead.model.parsing import nearest
 from fairlead.model.plans import Violation, Warning
-from fairlead.model.scopes import PLATFORM, Place
+from fairlead.model.scopes import PLATFORM, Scope
 
 PLACES = ("Cluster", "Department", "Project")
 
 
 def tree_of(library: Library) -> Tree:
     """The tree that Cluster, Department and Project documents draw."""
-    places: list[Place] = [place for kind in PLACES for place in library.of(kind)]
-    return Tree({place.scope: place.parent for place in places})
+    scopes: list[Scope] = [place for kind in PLACES for place in library.of(kind)]
+    return Tree({place.scope: place.parent for place in scopes})
 
 
 def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Violation, ...]]:
@@ -55,7 +55,7 @@ def check_places(library: Library) -> Iterator[Violation]:
                 said = getattr(document.object, field, "")
                 if said.startswith(f"{kind.lower()}/") and said not in known:
                     hint = nearest(said, known, "there are {known}")
-                    yield Violation(field, "scope", f"there is no {said}", hint, where=document.where)
+                    yield Violation(field, "scope", f"there is no {said}", hint, location=document.location)
 
 
 def warn_out_of_reach(library: Library, project: str) -> tuple[Warning, ...]:

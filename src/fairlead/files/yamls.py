@@ -30,9 +30,9 @@ def load_file(path: Path) -> list[Any] | Violation:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         hint = "give the name of a file in it" if os.path.isdir(path) else "give the name of one that exists"
-        return Violation("", "file", f"cannot be read: {reason}", hint, where=str(path))
+        return Violation("", "file", f"cannot be read: {reason}", hint, location=str(path))
     except Unreadable as error:
-        return Violation("", "yaml", str(error), error.hint, where=str(path))
+        return Violation("", "yaml", str(error), error.hint, location=str(path))
 
 
 def parse_documents(text: bytes, *, largest: int = LARGEST_FILE, most_values: int = MOST_VALUES) -> list[Any]:

@@ -136,9 +136,9 @@ class Pod:
             file.write(code)
         return archive
 
-    def hand_over(self, code: int) -> int:
+    def upload_file(self, code: int) -> int:
         """Hand over all that a function left that ended with a code; the code to end with."""
-        lost = self.hand_over_files()
+        lost = self.upload_files()
         told: dict[str, Any] = {}
         if lost:
             told["lost"] = {"files": len(lost), "why": next(iter(lost.values()))[:LONGEST_REASON]}
@@ -155,7 +155,7 @@ class Pod:
         self.tell(told)
         return code
 
-    def hand_over_files(self) -> dict[str, str]:
+    def upload_files(self) -> dict[str, str]:
         """Hand over the files of the output; those that were lost, each with the reason."""
         lost: dict[str, str] = {}
         count, total = 0, 0
@@ -230,7 +230,7 @@ class Pod:
         from urllib.parse import quote
 
         try:
-            address = "handover/" + quote(path)
+            address = "uploads/" + quote(path)
         except UnicodeEncodeError:
             raise Lost(f"{path!a} is a name that is no text") from None
         self.ask("PUT", address, file)
@@ -268,7 +268,7 @@ def enter(call: dict[str, Any], archive: str, home: str, output: str) -> tuple[s
     if call["action"] == "serve":
         import atexit
 
-        atexit.register(tell_failure, pod, os.getpid())
+        atexit.register(describe_failure, pod, os.getpid())
         return fetched, fetch(pod, missing)
     import signal
 
@@ -295,7 +295,7 @@ def fetch(pod: Pod, missing: bool) -> str:
     return ""
 
 
-def tell_failure(pod: Pod, process: int) -> None:
+def describe_failure(pod: Pod, process: int) -> None:
     """Tell how a served function failed, where this is its process and it did."""
     error = pod.read("error.json")
     if error is not None and os.getpid() == process:
@@ -328,7 +328,7 @@ def stand_by(pod: Pod, child: int, say: int, missing: bool) -> NoReturn:
         code = wait(child)
         for number in signals:
             signal.signal(number, signal.SIG_DFL)
-        code = pod.hand_over(code)
+        code = pod.upload_file(code)
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
         code = code or 1

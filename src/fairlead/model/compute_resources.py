@@ -8,7 +8,7 @@ from fairlead.model.names import ObjectName
 from fairlead.model.numbers import Whole
 from fairlead.model.parsing import Mistake, Strict, refuse, wrong
 from fairlead.model.requirements import Requirements
-from fairlead.model.scopes import PLATFORM, Scope
+from fairlead.model.scopes import PLATFORM, ScopeRef
 
 LONGEST_DESCRIPTION = 1000
 ONLY_REQUESTS = "only a request names a template"
@@ -21,7 +21,7 @@ class Named(Strict):
 
     name: ObjectName
     description: str = Field(default="", max_length=LONGEST_DESCRIPTION)
-    scope: Scope = PLATFORM
+    scope: ScopeRef = PLATFORM
     revision: Whole | None = None
     requirements: Requirements = Field(default_factory=Requirements)
 

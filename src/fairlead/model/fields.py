@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, get_args
 
-from fairlead.model.attempts import parse_growth
+from fairlead.model.oom_retries import parse_growth
 from fairlead.model.names import LABEL_VALUE
 from fairlead.model.numbers import (
     parse_bytes,

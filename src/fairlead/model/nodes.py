@@ -40,7 +40,7 @@ class Device(NamedTuple):
     kind: str = ""
 
 
-class Share(NamedTuple):
+class GpuAllocation(NamedTuple):
     """What a pod holds of one GPU: memory in MiB, or a part of its memory in percent where that is all that is said."""
 
     device: str
@@ -64,7 +64,7 @@ class Holding:
     repels: tuple[Term, ...] = ()  # the pods that it does not bear near it
     ports: tuple[Port, ...] = ()
     claims: tuple[str, ...] = ()
-    shares: tuple[Share, ...] = ()
+    gpu_allocations: tuple[GpuAllocation, ...] = ()
     leaving: bool = False
 
 
@@ -164,7 +164,7 @@ class StorageClass:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class SchedulingContext:
     """What else decides where a pod can go. Without claims, nobody has looked, and they keep nothing off."""
 
     namespaces: Mapping[str, Labels] = field(default_factory=dict)

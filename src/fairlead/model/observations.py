@@ -97,7 +97,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Reach:
+class Endpoint:
     """How the server speaks to what a run serves.
 
     `url` is where its paths begin, without a slash at the end. `socket`: a Unix socket to connect to, in place of the

@@ -28,7 +28,7 @@ NESTED = ("resources", "function", "requirements")  # where a field that stands 
 
 
 class Mistake(NamedTuple):
-    """What is wrong at a part of a field, and the way out."""
+    """What is wrong at a part of a field, and the suggestion."""
 
     at: str
     rule: str
@@ -117,7 +117,7 @@ class Kubernetes(Strict):
 
 
 def wrong(rule: str, message: str, hint: str | None = None, *, at: str = "") -> PydanticCustomError:
-    """The error by which a validator says what is wrong, at which part of its field, and the way out."""
+    """The error by which a validator says what is wrong, at which part of its field, and the suggestion."""
     return several_wrong([Mistake(at, rule, message, hint)])
 
 

@@ -17,7 +17,7 @@ class Layer(StrEnum):
     TEMPLATE = "template"
     USER = "user"
     COMPUTE_RESOURCE = "compute_resource"
-    IMPOSED = "imposed"
+    ENFORCED = "enforced"
 
     @property
     def strength(self) -> int:
@@ -39,7 +39,7 @@ class Source:
 
 
 # Said and Setting are named tuples because a plan makes a hundred of them, at a quarter of a dataclass's cost.
-class Said(NamedTuple):
+class SourcedValue(NamedTuple):
     """A value and who said it."""
 
     value: Any
@@ -52,9 +52,9 @@ class Setting(NamedTuple):
     path: str
     value: Any
     source: Source
-    overrode: tuple[Said, ...] = ()
-    combined: tuple[Said, ...] = ()
-    why: str | None = None
+    overridden: tuple[SourcedValue, ...] = ()
+    combined: tuple[SourcedValue, ...] = ()
+    reason: str | None = None
 
 
 def show_value(value: Any) -> str:
@@ -73,10 +73,10 @@ class Finding:
     message: str
     hint: str | None = None
     source: Source | None = None
-    where: str | None = None  # the file it was found in, where there is one
+    location: str | None = None  # the file it was found in, where there is one
 
     def __str__(self) -> str:
-        return ": ".join(filter(None, (self.where, self.path, self.message)))
+        return ": ".join(filter(None, (self.location, self.path, self.message)))
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Violation(Finding):
 class Warning(Finding):
     """Something that is not as the reader may expect, and does not keep the run from running."""
 
-    asked: Said | None = None
+    requested: SourcedValue | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class WayOut:
+class Suggestion:
     """What would make a run fit now: what to change of the request, or which run to wait for.
 
     `change` is merged into the request: what is null in it is left out there. `project`: where else it is submitted.
@@ -125,7 +125,7 @@ class Fit:
     verdict: str = "unknown"
     nodes: tuple[Any, ...] = ()
     reasons: tuple[str, ...] = ()
-    ways_out: tuple["WayOut", ...] = ()
+    suggestions: tuple["Suggestion", ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -147,5 +147,5 @@ _DESCRIPTIONS = {
     Layer.TEMPLATE: "template {name}",
     Layer.USER: "request",
     Layer.COMPUTE_RESOURCE: "compute resource {name}",
-    Layer.IMPOSED: "platform",
+    Layer.ENFORCED: "platform",
 }

@@ -13,7 +13,7 @@ from fairlead.model.names import DnsSubdomain
 from fairlead.model.numbers import Bytes, Cpu, Factor, Whole
 from fairlead.model.parsing import Flag, Mistake, Strict, mistakes_of, nearest, refuse, several_wrong, show, wrong
 from fairlead.model.quantities import Duration
-from fairlead.model.scopes import PLATFORM, Scope
+from fairlead.model.scopes import PLATFORM, ScopeRef
 
 _BOUND = {"type": ["string", "number"], "examples": [2, "64Gi"]}
 _OPTION = {"type": ["string", "number", "boolean"]}
@@ -83,7 +83,7 @@ class Policy(Strict):
         "quota": {"gpu": 8, "runs": 50},
     }
 
-    scope: Scope = PLATFORM
+    scope: ScopeRef = PLATFORM
     defaults: Defaults = Field(default_factory=Defaults)
     limit_factor: LimitFactor = Field(default_factory=LimitFactor)
     rules: Mapping[str, Rule] = Field(default_factory=dict)

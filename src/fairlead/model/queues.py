@@ -17,7 +17,7 @@ class Party:
 
 
 @dataclass(frozen=True)
-class Share:
+class QuotaUsage:
     """What a queue may use of a resource, in one flavor of it, and what is taken of that, in billionths."""
 
     resource: str
@@ -37,7 +37,7 @@ class Standing:
     cohort: str = ""
     strict: bool = False  # nobody goes before those that have waited longer
     asks: Mapping[str, int] = field(default_factory=dict)
-    shares: tuple[Share, ...] = ()
+    shares: tuple[QuotaUsage, ...] = ()
     ahead: tuple[Party, ...] = ()
     holders: tuple[Party, ...] = ()
     waits: bool = False  # it has a place in the queue

@@ -26,8 +26,8 @@ class Record:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaceRecord(Record):
-    """A place of the organisation tree. The details are what a cluster says beside its name and parent."""
+class ScopeRecord(Record):
+    """A place of the organization tree. The details are what a cluster says beside its name and parent."""
 
     kind: str
     name: str
@@ -153,7 +153,7 @@ class TokenRecord(Record):
     purpose: str
     digest: str
     expires_at: datetime | None
-    made_with: str | None = None  # the id of the token that opened this session, or made this link: it ends with it
+    created_with: str | None = None  # the id of the token that opened this session, or made this link: it ends with it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +166,7 @@ class RunRecord(Record):
     state: str
     reason: str
     message: str
-    live: bool = True
+    active: bool = True
     compute_resource: str | None = None
     compute_resource_id: str | None = None
     compute_resource_revision: int | None = None
@@ -178,7 +178,7 @@ class RunRecord(Record):
     mem_bytes: int = 0
     code: str | None = None  # the digest of the code that it executes
     cluster: str | None = None  # whose executor executes it
-    held_by: str | None = None  # the server that looks after it; of a local cluster, the one whose machine runs it
+    server_id: str | None = None  # the server that looks after it; of a local cluster, the one whose machine runs it
     stopped_by: str | None = None  # who asked for its end
     exit_code: int | None = None
     started_at: datetime | None = None
@@ -186,9 +186,9 @@ class RunRecord(Record):
     priority: int = 0
     turn: str = ""  # where it stands among those that wait: runs with a lesser one come first
     attempt: int = 1  # which try of it this is
-    due_at: datetime | None = None  # before when it is not tried again
+    retry_at: datetime | None = None  # before when it is not tried again
     idle_seconds: int | None = None  # after how long without use it is stopped
-    used_at: datetime | None = None  # when somebody last used its URL
+    last_used_at: datetime | None = None  # when somebody last used its URL
     schedule: str | None = None  # the name of the schedule that submitted it
 
     def __post_init__(self) -> None:
@@ -213,7 +213,7 @@ class AttemptRecord:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     mem_bytes: int = 0  # what it held of memory, which may be more than the try before
-    held_by: str | None = None  # the server that looked after it; of a local cluster, the one with its log and files
+    server_id: str | None = None  # the server that looked after it; of a local cluster, the one with its log and files
     error: JSON | None = None
     usage: JSON = field(default_factory=dict)
 
@@ -349,7 +349,7 @@ class AuditRecord:
 
     id: str
     at: datetime
-    who: str
+    user: str
     via: str
     address: str
     request_id: str
@@ -358,7 +358,7 @@ class AuditRecord:
     object_id: str
     name: str
     scope: str
-    place_id: str  # of the scope: another place may have its name one day
+    scope_id: str  # of the scope: another place may have its name one day
     before: JSON | None = None
     after: JSON | None = None
 

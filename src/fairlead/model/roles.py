@@ -6,13 +6,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import PlainValidator, WithJsonSchema
 
 from fairlead.model.parsing import Strict, parse_text, show, wrong
-from fairlead.model.scopes import PLATFORM, Scope
+from fairlead.model.scopes import PLATFORM, ScopeRef
 
 LONGEST_SUBJECT = 256
 
 
 class Role(StrEnum):
-    """What somebody is at a scope, and so at all below it."""
+    """A role of a user or group. It applies to a scope and to every scope inside it."""
 
     ADMIN = "admin"
     EDITOR = "editor"
@@ -20,20 +20,20 @@ class Role(StrEnum):
     VIEWER = "viewer"
 
 
-class Deed(StrEnum):
-    """What is done to something at a scope."""
+class Permission(StrEnum):
+    """A permission at a scope. The value completes the sentence "you may not ... <scope>"."""
 
-    SEE = "see"
-    OFFER = "offer compute resources, templates and policies in"
-    WORK = "work in"
-    GOVERN = "govern"
+    VIEW = "view"
+    SHARE = "share compute resources, templates and policies in"
+    RUN = "run workloads in"
+    ADMINISTER = "administer"
 
 
-DEEDS = {
-    Role.ADMIN: frozenset(Deed),
-    Role.EDITOR: frozenset({Deed.SEE, Deed.OFFER}),
-    Role.MEMBER: frozenset({Deed.SEE, Deed.WORK}),
-    Role.VIEWER: frozenset({Deed.SEE}),
+ROLE_PERMISSIONS = {
+    Role.ADMIN: frozenset(Permission),
+    Role.EDITOR: frozenset({Permission.VIEW, Permission.SHARE}),
+    Role.MEMBER: frozenset({Permission.VIEW, Permission.RUN}),
+    Role.VIEWER: frozenset({Permission.VIEW}),
 }
 
 
@@ -58,4 +58,4 @@ class Grant(Strict):
 
     subject: Subject
     role: Role
-    scope: Scope = PLATFORM
+    scope: ScopeRef = PLATFORM

@@ -1,13 +1,13 @@
-"""The organisation tree: platform > cluster > department > project, and what a cluster can do."""
+"""The organization tree: platform > cluster > department > project, and what a cluster can do."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, model_validator
 
-from fairlead.model.addresses import NamespaceRule, ServerUrl
 from fairlead.model.names import NAME, DnsLabel, DnsSubdomain, ExtendedResourceName, Image, LabelKey, LabelValue, Name
 from fairlead.model.parsing import Flag, Mistake, Strict, refuse, show, wrong
+from fairlead.model.urls import NamespaceRule, ServerUrl
 
 PLATFORM = "platform"
 KINDS = ("cluster", "department", "project")
@@ -36,7 +36,7 @@ def check_products(products: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Products = Annotated[tuple[LabelValue, ...], AfterValidator(check_products)]
-Scope = Annotated[
+ScopeRef = Annotated[
     str,
     PlainValidator(parse_scope),
     WithJsonSchema(
@@ -49,13 +49,13 @@ Scope = Annotated[
 ]
 
 
-class Place(Strict):
+class Scope(Strict):
     """A node of the tree. A parent stands further up."""
 
     KIND: ClassVar[str]
 
     name: Name
-    parent: Scope = PLATFORM
+    parent: ScopeRef = PLATFORM
 
     @property
     def scope(self) -> str:
@@ -70,7 +70,7 @@ class Place(Strict):
         return self
 
 
-class Cluster(Place):
+class Cluster(Scope):
     """Where runs execute, how it is reached, and what it can do."""
 
     KIND = "cluster"
@@ -123,14 +123,14 @@ class Cluster(Place):
                 yield Mistake(name, "contradiction", message, "leave it out, or set executor to kubernetes")
 
 
-class Department(Place):
-    """A part of the organisation that shares policies and compute resources."""
+class Department(Scope):
+    """A part of the organization that shares policies and compute resources."""
 
     KIND = "department"
     EXAMPLE: ClassVar[Any] = {"name": "vision", "parent": "cluster/main"}
 
 
-class Project(Place):
+class Project(Scope):
     """Where functions, secrets and runs live; on Kubernetes, one namespace."""
 
     KIND = "project"

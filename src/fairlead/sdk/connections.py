@@ -214,4 +214,4 @@ def _error_of(answer: httpx2.Response) -> FairleadError:
 def _violation_of(found: Mapping[str, Any]) -> Violation:
     source = found.get("source")
     known = None if source is None else Source(**{**source, "layer": Layer(source["layer"])})
-    return Violation(found["path"], found["rule"], found["message"], found.get("hint"), known, found.get("where"))
+    return Violation(found["path"], found["rule"], found["message"], found.get("hint"), known, found.get("location"))

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from fairlead.errors import NotFound, RequestRejected, Unreadable
 from fairlead.model.parsing import violations_of
-from fairlead.model.plans import WayOut
+from fairlead.model.plans import Suggestion
 from fairlead.model.requests import RunRequest, merge
 from fairlead.sdk import packing
 from fairlead.sdk.connections import Connection, path_of
@@ -90,7 +90,7 @@ class Function:
         request = self._request(action, asked)
         data = self._connection.post(path_of("projects", self.project, "runs", "preview"), request)
 
-        def submit(way: WayOut) -> Run:
+        def submit(way: Suggestion) -> Run:
             if way.project is not None:
                 self._send_code(action, way.project)
             place = path_of("projects", way.project or self.project, "runs")

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, overload
 
 from fairlead.errors import Conflict, NotFound, Unreadable
-from fairlead.model.attempts import RetryReason
+from fairlead.model.oom_retries import RetryReason
 from fairlead.model.requests import PullPolicy
 from fairlead.sdk import connections, packing
 from fairlead.sdk.connections import Connection, path_of

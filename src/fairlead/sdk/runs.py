@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, overload
 
 from fairlead.errors import Conflict, RunFailed, Unavailable
-from fairlead.model.plans import Fit, WayOut
+from fairlead.model.plans import Fit, Suggestion
 from fairlead.model.states import State
 from fairlead.sdk import connections, opening, showing
 from fairlead.sdk.connections import Connection, path_of, read_content
-from fairlead.sdk.plans import Text, choose, explain, read_fit, read_plan, tell_fit, tell_ways_out
+from fairlead.sdk.plans import Text, choose, describe_fit, describe_suggestions, explain, read_fit, read_plan
 
 WAITING = (State.QUEUED, State.PENDING, State.STARTING)
 LONGEST_WAIT = 30
@@ -103,13 +103,13 @@ class Run:
 
     def refresh(self) -> "Run":
         """Ask the server how it is."""
-        if self._data["live"]:
+        if self._data["active"]:
             self._data, self._tag = self._connection.watch(path_of("runs", self.id), None, 0)
         return self
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> "Run":
         """Until it has ended, showing how far it is. Raise TimeoutError where that takes longer than `timeout`."""
-        return self._wait_while(lambda: bool(self._data["live"]), timeout, progress)
+        return self._wait_while(lambda: bool(self._data["active"]), timeout, progress)
 
     def wait_for_start(self, timeout: float | None = None, *, progress: bool = True) -> "Run":
         """The same, until it runs or has ended."""
@@ -206,7 +206,7 @@ class Run:
         """Every value that it runs with, who set it and whom it overrode."""
         plan = read_plan(self._connection.get(path_of("runs", self.id, "explain")))
         told = explain(f"{self._data['action']} {self.function} in project {self.project}", plan)
-        return Text("\n\n".join(filter(None, [told, "\n".join(tell_fit(plan.fit))])))
+        return Text("\n\n".join(filter(None, [told, "\n".join(describe_fit(plan.fit))])))
 
     def why(self) -> "Why":
         """Why it is where it is, and what would help."""
@@ -296,7 +296,7 @@ class Why(Text):
 
     def __new__(cls, run: Run, data: Mapping[str, Any]) -> "Why":
         told = [f"{data['state']}: {data['message']}", *(f"  {detail}" for detail in data["details"])]
-        ways = tell_ways_out(read_fit(data["fit"]).ways_out)
+        ways = describe_suggestions(read_fit(data["fit"]).suggestions)
         made = super().__new__(cls, "\n".join([*told, *ways]))
         made.data, made._run = dict(data), run
         return made
@@ -307,13 +307,13 @@ class Why(Text):
         return read_fit(self.data["fit"])
 
     @property
-    def ways_out(self) -> tuple[WayOut, ...]:
+    def suggestions(self) -> tuple[Suggestion, ...]:
         """What would make it run now, the cheapest first."""
-        return self.fit.ways_out
+        return self.fit.suggestions
 
-    def apply(self, way_out: WayOut | int) -> Run:
-        """Take a way out, or that of a number from 1 on: another run takes the place of this one, and is returned."""
-        way = choose(self.ways_out, way_out)
+    def apply(self, suggestion: Suggestion | int) -> Run:
+        """Take a suggestion, or that of a number from 1 on: another run takes the place of this one, and is returned."""
+        way = choose(self.suggestions, suggestion)
         if way.kind == "wait":
             raise Conflict(f"there is nothing to change: {way.message}", "it starts when that run has ended")
         return self._run.change(way.change, way.project)

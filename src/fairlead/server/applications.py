@@ -77,11 +77,11 @@ def create_application(
     url: str = "http://127.0.0.1",
     reads_are_local: bool = False,
     background: Background = _nothing,
-    changes: RunEvents | None = None,
+    run_events: RunEvents | None = None,
     page: Path | None = None,
     stream_seconds: float = 300.0,
     served_host: str | None = None,
-    means: ProxyConfig | None = None,
+    proxy_config: ProxyConfig | None = None,
 ) -> FastAPI:
     """The HTTP door to services. `background` runs beside it; reads that are local wait for no other machine.
 
@@ -89,14 +89,14 @@ def create_application(
     serves something has a host of its own, and `means` are what it is spoken to with.
     """
 
-    measures, means = Metrics(), means or ProxyConfig()
+    metrics, proxy_config = Metrics(), proxy_config or ProxyConfig()
 
     @asynccontextmanager
     async def live(_app: FastAPI) -> AsyncIterator[None]:
         async with background():
-            measures.last_at = time.monotonic()  # nobody could ask before
+            metrics.last_at = time.monotonic()  # nobody could ask before
             yield
-            means.connections.close()
+            proxy_config.connections.close()
 
     app = FastAPI(
         title="Fairlead",
@@ -111,8 +111,8 @@ def create_application(
     app.router.routes += [route for router in ROUTERS for route in router.routes]
     app.state.services, app.state.check_ready, app.state.url = services, check_ready, url
     app.state.reads_are_local, app.state.stream_seconds = reads_are_local, stream_seconds
-    app.state.changes, app.state.is_ending = changes or RunEvents(), lambda: False
-    app.state.measures, app.state.limiter = measures, CapacityLimiter(THREADS)
+    app.state.run_events, app.state.is_shutting_down = run_events or RunEvents(), lambda: False
+    app.state.metrics, app.state.limiter = metrics, CapacityLimiter(THREADS)
     app.state.oidc_limiter = CapacityLimiter(OIDC_THREADS)
     app.state.cluster_limiter = CapacityLimiter(CLUSTER_THREADS)
     app.state.hosts = hosts = ServedHosts.of(url, served_host)
@@ -120,7 +120,7 @@ def create_application(
     app.state.routes = [route for route in app.routes if isinstance(route, APIRoute)]
     app.openapi = lambda: openapi.describe(app, app.state.routes)  # type: ignore[method-assign]
     problem_details.install(app)
-    app.add_middleware(Middleware, measures=measures, make_id=make_id)
-    means.is_ending = lambda: bool(app.state.is_ending())
-    app.add_middleware(Proxy, services=services, hosts=hosts, means=means, measures=measures, make_id=make_id)
+    app.add_middleware(Middleware, metrics=metrics, make_id=make_id)
+    proxy_config.is_shutting_down = lambda: bool(app.state.is_shutting_down())
+    app.add_middleware(Proxy, services=services, hosts=hosts, proxy_config=proxy_config, metrics=metrics, make_id=make_id)
     return app

@@ -9,9 +9,9 @@ from fairlead.model.records import RunRecord
 from fairlead.server.request_context import RequestContext
 from fairlead.server.run_events import RunEvents, wait
 from fairlead.server.streaming import write_event
-from fairlead.services.feeds import News
+from fairlead.services.run_feed import News
 
-LOOK_EVERY_SECONDS = 2.0  # another server may have changed something, and nobody here heard of it
+POLL_SECONDS = 2.0  # another server may have changed something, and nobody here heard of it
 GATHER_SECONDS = 0.1  # what changes within a moment is told together
 BEAT_SECONDS = 15.0
 NOTICE_SECONDS = 0.5  # until it is seen that the server ends, which waits for its streams
@@ -19,22 +19,22 @@ NOTICE_SECONDS = 0.5  # until it is seen that the server ends, which waits for i
 
 async def feed(context: RequestContext, scope: str | None, begun: News, seconds: float) -> AsyncIterator[bytes]:
     """What changes from now on, as the caller sees it."""
-    changes: RunEvents = context.request.app.state.changes
+    run_events: RunEvents = context.request.app.state.run_events
     feeds, told = context.services.feeds, _Told()
-    with changes.listening() as heard:
+    with run_events.subscribe() as heard:
         yield write_event("ready", {})
         until, looked_at, at, spoke_at = time.monotonic() + seconds, time.monotonic(), begun.at, time.monotonic()
-        while (left := until - time.monotonic()) > 0 and not context.request.app.state.is_ending():
+        while (left := until - time.monotonic()) > 0 and not context.request.app.state.is_shutting_down():
             await wait(heard, min(left, NOTICE_SECONDS))
             await asyncio.sleep(GATHER_SECONDS)
             news: list[bytes] = []
             try:
                 if run_ids := heard.take():
-                    news += told.tell(await context.perform(feeds.load, scope, run_ids))
-                if time.monotonic() - looked_at >= LOOK_EVERY_SECONDS:
-                    seen: News = await context.perform(feeds.look, scope, at)
+                    news += told.tell(await context.run_in_thread(feeds.load, scope, run_ids))
+                if time.monotonic() - looked_at >= POLL_SECONDS:
+                    seen: News = await context.run_in_thread(feeds.look, scope, at)
                     at, looked_at = seen.at, time.monotonic()
-                    news += told.tell_all(seen)
+                    news += told.describe_all(seen)
             except FairleadError as error:  # the answer has begun: what goes wrong now is told in it
                 yield write_event("error", {"code": error.code, "detail": str(error)})
                 return
@@ -58,7 +58,7 @@ class _Told:
         self._revisions |= {run.id: run.revision for run in news}
         return [write_event("run", run) for run in news]
 
-    def tell_all(self, seen: News) -> list[bytes]:
+    def describe_all(self, seen: News) -> list[bytes]:
         """The same, and what is gone. What a look no longer finds will not be found by the next one either."""
         if seen.many:
             return [write_event("many", {})]

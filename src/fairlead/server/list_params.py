@@ -11,7 +11,7 @@ from fairlead.model.columns import COLUMNS, MOST_LISTED
 from fairlead.model.numbers import parse_whole
 from fairlead.model.parsing import collect, nearest, printable, show
 from fairlead.model.plans import Violation
-from fairlead.services.listing import Listing
+from fairlead.services.pages import Listing
 
 LONGEST_VALUE = 1000
 MOST_ASKED = 50

@@ -15,14 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fairlead.ports import MakeId
 from fairlead.server.problem_details import render, render_unknown
 from fairlead.server.routing import API
-from fairlead.services.handovers import LARGEST_FILE, TO_A_VOLUME
+from fairlead.services.run_uploads import LARGEST_FILE, TO_A_VOLUME
 
 LARGEST_BODY = 1024 * 1024
 LARGEST_DOCUMENTS = 8 * 1024 * 1024
 LARGEST_CODE = 16 * 1024 * 1024
 LONGEST_ADDRESS = 16 * 1024
 CODE = re.compile(rf"{API}/projects/[^/]+/code/[^/]+")
-HANDOVER = re.compile(rf"{API}/runs/[^/]+/handover/.+", re.DOTALL)
+UPLOADS = re.compile(rf"{API}/runs/[^/]+/uploads/.+", re.DOTALL)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # What every answer has, unless it brings its own.
@@ -65,7 +65,7 @@ class Metrics:
         self.last_at = time.monotonic()
 
     @property
-    def silent_seconds(self) -> float:
+    def idle_seconds(self) -> float:
         """For how long nobody has asked anything."""
         return 0.0 if self.waiting else time.monotonic() - self.last_at
 
@@ -107,8 +107,8 @@ class BodyTooLarge(Exception):  # never seen outside: it ends the reading of a b
 class Middleware:
     """The outermost part of the application."""
 
-    def __init__(self, app: ASGIApp, *, measures: Metrics, make_id: MakeId) -> None:
-        self.app, self.measures, self.make_id = app, measures, make_id
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, make_id: MakeId) -> None:
+        self.app, self.metrics, self.make_id = app, metrics, make_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or turn it away."""
@@ -133,7 +133,7 @@ class Middleware:
                 message = {**message, "body": b""}
             await send(message)
 
-        with self.measures.noting(noted):
+        with self.metrics.noting(noted):
             try:
                 turned_away = _look_at(scope)
                 if turned_away is not None:
@@ -210,14 +210,14 @@ def _look_at(scope: Scope) -> Response | None:
 def _largest(scope: Scope) -> int:
     if scope["path"] == f"{API}/apply":
         return LARGEST_DOCUMENTS
-    if HANDOVER.fullmatch(scope["path"]):
+    if UPLOADS.fullmatch(scope["path"]):
         return LARGEST_FILE
     return LARGEST_CODE if CODE.fullmatch(scope["path"]) else LARGEST_BODY
 
 
 def _too_large(scope: Scope, most: int) -> Response:
     detail = f"the body has more than {most:,} bytes"
-    hint = TO_A_VOLUME if HANDOVER.fullmatch(scope["path"]) else "send less: keep data out of requests"
+    hint = TO_A_VOLUME if UPLOADS.fullmatch(scope["path"]) else "send less: keep data out of requests"
     answer = render(413, "too_large", detail, scope["request_id"], hint=hint)
     answer.headers["Connection"] = "close"
     return answer

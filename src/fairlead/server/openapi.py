@@ -17,8 +17,8 @@ from fairlead.server.schemas import COMPONENTS, REFERENCE, complete, refer
 
 CONDITIONAL = ("archive_", "restore_", "stop_")
 REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in", "open_")  # done twice, they do no more than once
-PUBLIC = ("show_ways_to_sign_in",)  # who asks it has no token yet
-UNCONDITIONAL = ("put_code", "hand_over_file")  # what never changes, or has one author: nobody can be too late
+PUBLIC = ("list_sign_in_methods",)  # who asks it has no token yet
+UNCONDITIONAL = ("put_code", "upload_run_file")  # what never changes, or has one author: nobody can be too late
 PARAMETERS = {
     "name": "its name; of compute resources and templates also the id",
     "project": "the name of the project",

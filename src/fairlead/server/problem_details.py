@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from fairlead.core.explaining import found_data
+from fairlead.core.explanations import found_data
 from fairlead.errors import (
     Changed,
     Conflict,

@@ -10,9 +10,9 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from fairlead.errors import RequestRejected
-from fairlead.model.holdings import Hidden
 from fairlead.model.parsing import show, violations_of
 from fairlead.model.plans import Violation
+from fairlead.model.project_objects import Hidden
 from fairlead.server.problem_details import Problem
 
 DEEPEST = 100

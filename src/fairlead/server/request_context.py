@@ -13,21 +13,22 @@ from fastapi import Depends, Request, Response
 
 from fairlead.run_tokens import is_run_token
 from fairlead.server.problem_details import Problem
-from fairlead.services.applying import Applying
+from fairlead.services.config_files import Applying
 from fairlead.services.audits import Audits
 from fairlead.services.calls import Call
-from fairlead.services.capacities import Capacities
-from fairlead.services.codes import Codes
+from fairlead.services.capacity import Capacities
+from fairlead.services.stored_code import Codes
 from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.connections import Connections
 from fairlead.services.executions import Executions
-from fairlead.services.feeds import Feeds
-from fairlead.services.fits import Fits
+from fairlead.services.explanations import Explanations
+from fairlead.services.run_feed import Feeds
+from fairlead.services.fit_checks import Fits
 from fairlead.services.functions import Functions
 from fairlead.services.grants import Grants
-from fairlead.services.handovers import Handovers
 from fairlead.services.logins import Logins
 from fairlead.services.policies import Policies
+from fairlead.services.run_uploads import RunUploads
 from fairlead.services.runs import Runs
 from fairlead.services.schedules import Schedules
 from fairlead.services.scopes import Scopes
@@ -36,9 +37,8 @@ from fairlead.services.serving import Serving
 from fairlead.services.settings import PlatformSettings
 from fairlead.services.templates import Templates
 from fairlead.services.tokens import Tokens
-from fairlead.services.units import Units
+from fairlead.services.unit_of_work import UnitOfWorkFactory
 from fairlead.services.volumes import Volumes
-from fairlead.services.whys import Whys
 
 # More threads are slower: they only take the interpreter from each other.
 THREADS = 4
@@ -54,7 +54,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 class Services:
     """What users can do, by noun."""
 
-    units: Units
+    units: UnitOfWorkFactory
     scopes: Scopes
     connections: Connections
     compute_resources: ComputeResources
@@ -66,10 +66,10 @@ class Services:
     fits: Fits
     executions: Executions
     serving: Serving
-    whys: Whys
+    whys: Explanations
     feeds: Feeds
     capacities: Capacities
-    handovers: Handovers
+    handovers: RunUploads
     codes: Codes
     functions: Functions
     schedules: Schedules
@@ -90,7 +90,7 @@ class RequestContext:
     request: Request
     limiter: CapacityLimiter
 
-    async def perform(self, use_case: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    async def run_in_thread(self, use_case: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """What a use case says, worked out in a thread of its own."""
         return await anyio.to_thread.run_sync(lambda: use_case(self.call, *args, **options), limiter=self.limiter)
 
@@ -147,7 +147,7 @@ async def authenticated(request: Request) -> RequestContext:
     context = await unauthenticated(request)
     units = context.services.units
     if not units.knows(context.call):
-        await context.perform(units.admit)
+        await context.run_in_thread(units.admit)
     if context.call.key is None:
         return context
     return replace(context, call=replace(context.call, fingerprint=await _fingerprint(request)))
@@ -161,7 +161,7 @@ async def authenticated_cluster(request: Request) -> RequestContext:
 async def authenticated_run(request: Request) -> RequestContext:
     """The same for the run alone that the request is about, which comes with a token of its own."""
     context = await unauthenticated(request)
-    await context.perform(context.services.handovers.admit, request.path_params["run_id"])
+    await context.run_in_thread(context.services.handovers.admit, request.path_params["run_id"])
     return context
 
 

@@ -57,7 +57,7 @@ def make_router(tag: str, prefix: str = API) -> APIRouter:
     )
 
 
-def answers(
+def responses(
     model: Any = None, *, status: int = 200, writing: bool = False, conflicts: bool = False, about: str = "Done"
 ) -> dict[str, Any]:
     """What a route answers: its status, its model, and every problem that can come instead.

@@ -37,7 +37,7 @@ class RunEvents:
                 self._loop.call_soon_threadsafe(self._wake, run_id)
 
     @contextlib.contextmanager
-    def listening(self, run_id: str | None = None) -> Iterator[Subscription]:
+    def subscribe(self, run_id: str | None = None) -> Iterator[Subscription]:
         """What is set with each change of a run, or of any, from now on: what is read after this is never out of date
         unnoticed."""
         self._loop = asyncio.get_running_loop()

@@ -87,7 +87,7 @@ COMPONENTS: Mapping[str, Schema] = {
 # The fields of answers that are plain JSON inside.
 FIELDS: Mapping[str, Mapping[str, Schema]] = {
     "Findings": {"violations": many(refer("Finding")), "warnings": many(refer("Finding"))},
-    "Refused": {"violations": many(refer("Finding"))},
+    "RejectedItem": {"violations": many(refer("Finding"))},
     "PlanView": {
         "settings": many(refer("Setting")),
         "warnings": many(refer("Finding")),

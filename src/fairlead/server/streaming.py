@@ -14,7 +14,7 @@ from fairlead.server.request_context import RequestContext
 from fairlead.services.calls import Call
 
 AT_ONCE = 256 * 1024
-LOOK_EVERY_SECONDS = 0.1
+POLL_SECONDS = 0.1
 BEAT_SECONDS = 15.0
 
 Read = Callable[[Call, int | None, int], LogPage]  # part of a log, from a cursor on, up to so many bytes
@@ -32,9 +32,9 @@ def show_entry(entry: LogEntry) -> dict[str, Any]:
 async def follow(context: RequestContext, read: Read, cursor: int | None, stream: str | None) -> AsyncIterator[bytes]:
     """Every entry from a cursor on as a server-sent event, until the log is complete and all of it was sent."""
     silent = 0.0
-    while not context.request.app.state.is_ending():
+    while not context.request.app.state.is_shutting_down():
         try:
-            page: LogPage = await context.perform(read, cursor, AT_ONCE)
+            page: LogPage = await context.run_in_thread(read, cursor, AT_ONCE)
         except FairleadError as error:  # the answer has begun: what goes wrong now is told in it
             yield write_event("error", {"code": error.code, "detail": str(error)}, cursor)
             return
@@ -45,18 +45,18 @@ async def follow(context: RequestContext, read: Read, cursor: int | None, stream
         if page.complete:
             yield write_event("end", {}, cursor)
             return
-        silent = 0.0 if page.entries else silent + LOOK_EVERY_SECONDS
+        silent = 0.0 if page.entries else silent + POLL_SECONDS
         if silent >= BEAT_SECONDS:
             silent = 0.0
             yield b": still there\n\n"  # or whoever stands between would think that nobody is
         if not page.entries:
-            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def read_raw(context: RequestContext, read: Read, cursor: int | None, stream: str | None) -> AsyncIterator[bytes]:
     """What the run wrote so far, byte by byte."""
     while True:
-        page: LogPage = await context.perform(read, cursor, AT_ONCE)
+        page: LogPage = await context.run_in_thread(read, cursor, AT_ONCE)
         for entry in page.entries:
             if stream is None or entry.stream == stream:
                 yield entry.data

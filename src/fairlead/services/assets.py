@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from fairlead.core.comparing import Difference, compare
+from fairlead.core.diffs import Difference, compare
 from fairlead.core.linting import Trial
 from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.model.compute_resources import Named
@@ -14,11 +14,11 @@ from fairlead.model.parsing import show, violations_of
 from fairlead.model.plans import Finding, Sentence, Violation
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, AssetRecord, RevisionRecord, RunRecord
-from fairlead.model.roles import Deed
-from fairlead.ports import Part
+from fairlead.model.roles import Permission
+from fairlead.ports import ConfigPart
 from fairlead.services.calls import Call
-from fairlead.services.listing import Listing, load_page
-from fairlead.services.units import Unit, Units
+from fairlead.services.pages import Listing, load_page
+from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 MOST_TOLD = 50
 # What a revision remembers of an asset.
@@ -44,7 +44,7 @@ class Assets(Generic[AssetT]):
     model: ClassVar[type[Named]]
     used_as: ClassVar[str]  # the field of a run that names it
 
-    def __init__(self, units: Units) -> None:
+    def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
 
     def page(self, call: Call, asked: Listing) -> Page[AssetT]:
@@ -63,7 +63,7 @@ class Assets(Generic[AssetT]):
     def check(self, call: Call, asset: Named) -> Checked:
         """What keeps it from being used, what may surprise its users, and what they get. Nothing is kept."""
         with self.units.reading(call) as unit:
-            self._authorise(unit, asset, Deed.SEE)
+            self._authorize(unit, asset, Permission.VIEW)
             trial = self.try_out(unit, asset)
             return Checked(_placed(trial), trial.sentences)
 
@@ -76,9 +76,9 @@ class Assets(Generic[AssetT]):
         """Change the fields that are said, each as a whole; a new name renames it."""
         change = self.spell(change)
         # Policies may name it, and follow when it is renamed.
-        follows: tuple[Part, ...] = ("organisation",) if "name" in change else ()
+        follows: tuple[ConfigPart, ...] = ("organization",) if "name" in change else ()
         with self.units.changing(call, "assets", *follows) as unit:
-            record = self.find(unit, name, Deed.OFFER)
+            record = self.find(unit, name, Permission.SHARE)
             unit.check_free(record, self.noun, force=force)
             return self.change(unit, record, self.merge(record, change))
 
@@ -105,7 +105,7 @@ class Assets(Generic[AssetT]):
     def delete(self, call: Call, name: str, *, force: bool = False) -> None:
         """Forget it, unless something uses it. What it was stays in its revisions."""
         with self.units.changing(call, "assets") as unit:
-            record = self.find(unit, name, Deed.OFFER)
+            record = self.find(unit, name, Permission.SHARE)
             unit.check_free(record, self.noun, force=force)
             self.drop(unit, record)
 
@@ -131,36 +131,36 @@ class Assets(Generic[AssetT]):
         with self.units.reading(call) as unit:
             record = self.find(unit, name)
             within = [*unit.in_sight(), Condition(f"{self.used_as}_id", "=", record.id)]
-            if not any(column in ("live", "state") for column, _ in asked.filters):
-                within.append(Condition("live", "=", True))
+            if not any(column in ("active", "state") for column, _ in asked.filters):
+                within.append(Condition("active", "=", True))
             return load_page(unit.tx, RunRecord, asked, sort="-created_at", within=within)
 
-    def find(self, unit: Unit, name: str, deed: Deed = Deed.SEE) -> AssetT:
-        """One of them by name or id, for a caller who may do the deed."""
+    def find(self, unit: UnitOfWork, name: str, permission: Permission = Permission.VIEW) -> AssetT:
+        """One of them by name or id, for a caller who may do the permission."""
         record = unit.tx.get(self.kind, name=name) or unit.tx.get(self.kind, id=name)
         if record is None or not unit.permissions.sees(record.scope):
             raise NotFound(f"there is no {self.noun} {show(name)}", self._former(unit, name))
-        if deed is not Deed.SEE:
-            unit.require(deed, record.scope, f"{self.noun} {show(name)}")
+        if permission is not Permission.VIEW:
+            unit.require(permission, record.scope, f"{self.noun} {show(name)}")
         return record
 
-    def add(self, unit: Unit, asset: Named, managed_by: str | None = None) -> AssetT:
+    def add(self, unit: UnitOfWork, asset: Named, managed_by: str | None = None) -> AssetT:
         """Keep a new one, within a use case."""
-        self._authorise(unit, asset)
+        self._authorize(unit, asset)
         self._refuse_wrong(unit, asset)
         if unit.tx.get(self.kind, name=asset.name) is not None:
             raise Conflict(f"there is already a {self.noun} {asset.name}", "choose another name")
         record = self.kind(**unit.stamps(), **self.to_fields(unit, asset), managed_by=managed_by)
         return keep_revision(unit, unit.add(record, self.code, record.name, record.scope))
 
-    def change(self, unit: Unit, record: AssetT, asset: Named, managed_by: str | None = None) -> AssetT:
+    def change(self, unit: UnitOfWork, record: AssetT, asset: Named, managed_by: str | None = None) -> AssetT:
         """Keep a changed one, within a use case. What does not change makes no revision."""
         _refuse_revision(asset)
         said = self.to_fields(unit, asset) | {"managed_by": managed_by or record.managed_by}
         if all(getattr(record, name) == value for name, value in said.items()):
             return record
         if asset.scope != record.scope:
-            self._authorise(unit, asset)
+            self._authorize(unit, asset)
         self._refuse_wrong(unit, asset)
         other = unit.tx.get(self.kind, name=asset.name)
         if other is not None and other.id != record.id:
@@ -170,7 +170,7 @@ class Assets(Generic[AssetT]):
         self.follow(unit, record, after)
         return keep_revision(unit, after)
 
-    def drop(self, unit: Unit, record: AssetT) -> None:
+    def drop(self, unit: UnitOfWork, record: AssetT) -> None:
         """Forget one, within a use case, unless something uses it."""
         users = self.users(unit, record)
         if users:
@@ -197,13 +197,13 @@ class Assets(Generic[AssetT]):
         except ValidationError as error:
             raise RequestRejected(violations_of(error, self.model)) from error
 
-    def to_fields(self, unit: Unit, asset: Named) -> JSON:
+    def to_fields(self, unit: UnitOfWork, asset: Named) -> JSON:
         """The fields of a record, from what somebody wrote."""
         return {
             "name": asset.name,
             "description": asset.description,
             "scope": asset.scope,
-            "cluster": unit.organisation.tree.cluster_of(asset.scope),
+            "cluster": unit.organization.tree.cluster_of(asset.scope),
             "requirements": asset.requirements.to_data(),
         }
 
@@ -212,17 +212,17 @@ class Assets(Generic[AssetT]):
         written = {"name": record.name, "description": record.description, "scope": record.scope}
         return {**written, "requirements": record.requirements}
 
-    def try_out(self, unit: Unit, asset: Any) -> Trial:
+    def try_out(self, unit: UnitOfWork, asset: Any) -> Trial:
         """It, as if somebody used it among the policies that reach it."""
         raise NotImplementedError
 
-    def users(self, unit: Unit, record: AssetT) -> list[JSON]:
+    def users(self, unit: UnitOfWork, record: AssetT) -> list[JSON]:
         """What uses it, so that it cannot go."""
-        conditions = (Condition(f"{self.used_as}_id", "=", record.id), Condition("live", "=", True))
+        conditions = (Condition(f"{self.used_as}_id", "=", record.id), Condition("active", "=", True))
         runs = unit.tx.find(RunRecord, *conditions, limit=MOST_TOLD)
         return [{"kind": "run", "name": run.id, "scope": run.scope, "state": run.state} for run in runs]
 
-    def follow(self, unit: Unit, before: AssetT, after: AssetT) -> None:
+    def follow(self, unit: UnitOfWork, before: AssetT, after: AssetT) -> None:
         """What else changes when it does."""
 
     def _put_aside(
@@ -231,7 +231,7 @@ class Assets(Generic[AssetT]):
         with self.units.changing(call, "assets") as unit:
             if (before := unit.recall(self.kind)) is not None:
                 return before
-            record = self.find(unit, name, Deed.OFFER)
+            record = self.find(unit, name, Permission.SHARE)
             unit.check_free(record, self.noun, force=force)
             if successor is not None:
                 self._check_successor(unit, record, successor)
@@ -239,32 +239,32 @@ class Assets(Generic[AssetT]):
             unit.save(record, after, f"{self.code}.{verb}", record.name, record.scope)
             return unit.remember(keep_revision(unit, after))
 
-    def _authorise(self, unit: Unit, asset: Named, deed: Deed = Deed.OFFER) -> None:
-        if asset.scope not in unit.organisation.places or not unit.permissions.sees(asset.scope):
+    def _authorize(self, unit: UnitOfWork, asset: Named, permission: Permission = Permission.SHARE) -> None:
+        if asset.scope not in unit.organization.scopes or not unit.permissions.sees(asset.scope):
             violation = Violation("scope", "scope", f"there is no {asset.scope}", "choose a scope that you see")
             raise RequestRejected([violation])
-        unit.require(deed, asset.scope, asset.scope)
+        unit.require(permission, asset.scope, asset.scope)
 
-    def _refuse_wrong(self, unit: Unit, asset: Named) -> None:
+    def _refuse_wrong(self, unit: UnitOfWork, asset: Named) -> None:
         _refuse_revision(asset)
         found = [finding for finding in _placed(self.try_out(unit, asset)) if isinstance(finding, Violation)]
         if found:
             raise RequestRejected(found)
 
-    def _check_successor(self, unit: Unit, record: AssetT, successor: str) -> None:
+    def _check_successor(self, unit: UnitOfWork, record: AssetT, successor: str) -> None:
         other = unit.tx.get(self.kind, name=successor)
         reason = None
         if other is None or not unit.permissions.sees(other.scope):
             reason = f"there is no {self.noun} {show(successor)}"
         elif other.id == record.id or other.archived:
             reason = f"{successor} is {'the same one' if other.id == record.id else 'archived itself'}"
-        elif other.scope not in unit.organisation.tree.path(record.scope):
+        elif other.scope not in unit.organization.tree.path(record.scope):
             reason = f"{successor} is at {other.scope}, which does not reach all that {record.scope} reaches"
         if reason is not None:
             hint = "choose one that reaches as far, or leave it out"
             raise RequestRejected([Violation("successor", "successor", reason, hint)])
 
-    def _former(self, unit: Unit, name: str) -> str | None:
+    def _former(self, unit: UnitOfWork, name: str) -> str | None:
         """Where something is that had this name before, for those who may see it."""
         for revision in reversed(unit.tx.find(RevisionRecord, Condition("name", "=", name), limit=MOST_TOLD)):
             record = unit.tx.get(self.kind, id=revision.object_id)
@@ -279,7 +279,7 @@ def name_some(users: list[JSON]) -> str:
     return names + (f" and {len(users) - 5} more" if len(users) > 5 else "")
 
 
-def keep_revision(unit: Unit, record: AssetT) -> AssetT:
+def keep_revision(unit: UnitOfWork, record: AssetT) -> AssetT:
     """Remember for ever what an asset is now."""
     known = {field.name for field in fields(record)}
     content = {name: getattr(record, name) for name in CONTENT if name in known}

@@ -8,7 +8,7 @@ from fairlead.errors import Conflict, NotFound
 from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, AttemptRecord, OutcomeRecord, RunRecord, ServerRecord
 from fairlead.ports import Executor, Executors
-from fairlead.services.units import Unit
+from fairlead.services.unit_of_work import UnitOfWork
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Try:
     @property
     def has_place(self) -> bool:
         """Whether anything of it was ever given to an executor."""
-        return self.record is not None or self.run.held_by is not None
+        return self.record is not None or self.run.server_id is not None
 
 
-def find_try(unit: Unit, executors: Executors, server_id: str, run: RunRecord, attempt: int | None = None) -> Try:
+def find_try(unit: UnitOfWork, executors: Executors, server_id: str, run: RunRecord, attempt: int | None = None) -> Try:
     """A try of a run; without a number, the last that was given a place. Raise `NotFound` where there is none.
 
     Raise `Conflict` where only another machine knows of it, and say which.
@@ -59,17 +59,17 @@ def find_try(unit: Unit, executors: Executors, server_id: str, run: RunRecord, a
     record = unit.tx.get(AttemptRecord, id=execution_of(run.id, number)) if number < run.attempt else None
     if number > run.attempt or number < 1 or (record is None and number < run.attempt):
         raise NotFound(f"run {run.id} has no attempt {number}", f"it has {run.attempt}: list them to see how they went")
-    cluster = None if run.cluster is None else unit.organisation.clusters.get(run.cluster)
-    held_by = run.held_by if record is None else record.held_by
-    if cluster is not None and cluster.executor == "local" and held_by not in (None, server_id):
-        other = unit.tx.get(ServerRecord, id=held_by)
+    cluster = None if run.cluster is None else unit.organization.clusters.get(run.cluster)
+    server_id = run.server_id if record is None else record.server_id
+    if cluster is not None and cluster.executor == "local" and server_id not in (None, server_id):
+        other = unit.tx.get(ServerRecord, id=server_id)
         where = f"{other.name}, at {other.url}" if other is not None else "another machine"
         what = f"run {run.id}" if run.attempt == 1 else f"attempt {number} of run {run.id}"
         raise Conflict(f"{what} is executed by {where}", "ask that server")
     return Try(run, number, executors.find(cluster), record)
 
 
-def list_attempts(unit: Unit, run: RunRecord) -> list[AttemptView]:
+def list_attempts(unit: UnitOfWork, run: RunRecord) -> list[AttemptView]:
     """All tries of a run, the first one first; the present one last."""
     past = unit.tx.find(AttemptRecord, Condition("run_id", "=", run.id)) if run.attempt > 1 else []
     kept = unit.tx.get(OutcomeRecord, id=run.id) or OutcomeRecord(id=run.id)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from fairlead.errors import Forbidden
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import AuditRecord
-from fairlead.model.roles import Deed
+from fairlead.model.roles import Permission
 from fairlead.services.calls import Call
-from fairlead.services.listing import Listing, load_page
-from fairlead.services.units import Unit, Units
+from fairlead.services.pages import Listing, load_page
+from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 AT_ONCE = 500
 
@@ -16,7 +16,7 @@ AT_ONCE = 500
 class Audits:
     """The use cases of the audit."""
 
-    def __init__(self, units: Units) -> None:
+    def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
 
     def page(self, call: Call, asked: Listing) -> Page[AuditRecord]:
@@ -35,12 +35,12 @@ class Audits:
             asked = Listing(asked.filters, asked.search, "at", page.next_cursor, AT_ONCE)
 
 
-def _governed(unit: Unit) -> list[Condition]:
-    reach = unit.permissions.reach(Deed.GOVERN)
+def _governed(unit: UnitOfWork) -> list[Condition]:
+    reach = unit.permissions.reach(Permission.ADMINISTER)
     if reach == frozenset():
         message = f"{unit.principal.user} governs no scope, so there is no audit to read"
         raise Forbidden(message, "ask an administrator for the role admin")
     if reach is None:
         return []
-    places = unit.organisation.places
-    return [Condition("place_id", "in", tuple(places[scope].id for scope in sorted(reach)))]
+    scopes = unit.organization.scopes
+    return [Condition("scope_id", "in", tuple(scopes[scope].id for scope in sorted(reach)))]

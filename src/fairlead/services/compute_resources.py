@@ -13,8 +13,8 @@ from fairlead.model.records import JSON, SETTINGS, ComputeResourceRecord, Policy
 from fairlead.model.scopes import PLATFORM
 from fairlead.services.assets import Assets, keep_revision
 from fairlead.services.calls import Call
-from fairlead.services.renaming import rewrite_policies
-from fairlead.services.units import Unit
+from fairlead.services.name_references import rewrite_policies
+from fairlead.services.unit_of_work import UnitOfWork
 
 
 class ComputeResources(Assets[ComputeResourceRecord]):
@@ -30,24 +30,24 @@ class ComputeResources(Assets[ComputeResourceRecord]):
             named = Condition("compute_resource", "=", record.name)
             return unit.tx.find(TemplateRecord, named, *unit.in_sight())
 
-    def try_out(self, unit: Unit, asset: Any) -> Trial:
-        policies, near = unit.organisation.policies_of(asset.scope), unit.clusters_near(asset.scope)
-        return linting.try_out(asset, policies, near, platform=unit.organisation.defaults, firm=True)
+    def try_out(self, unit: UnitOfWork, asset: Any) -> Trial:
+        policies, near = unit.organization.policies_of(asset.scope), unit.clusters_near(asset.scope)
+        return linting.try_out(asset, policies, near, platform=unit.organization.defaults, firm=True)
 
-    def to_fields(self, unit: Unit, asset: Any) -> JSON:
+    def to_fields(self, unit: UnitOfWork, asset: Any) -> JSON:
         types = None if asset.workload_types is None else list(asset.workload_types)
         return {**super().to_fields(unit, asset), "workload_types": types}
 
     def to_written(self, record: ComputeResourceRecord) -> JSON:
         return {**super().to_written(record), "workload_types": record.workload_types}
 
-    def users(self, unit: Unit, record: ComputeResourceRecord) -> list[JSON]:
+    def users(self, unit: UnitOfWork, record: ComputeResourceRecord) -> list[JSON]:
         return [*super().users(unit, record), *(_told(noun, user) for noun, user in self._namers(unit, record.name))]
 
-    def follow(self, unit: Unit, before: ComputeResourceRecord, after: ComputeResourceRecord) -> None:
+    def follow(self, unit: UnitOfWork, before: ComputeResourceRecord, after: ComputeResourceRecord) -> None:
         """Whatever names it keeps naming it, and none may lose sight of it."""
         namers = list(self._namers(unit, before.name))
-        path = unit.organisation.tree.path
+        path = unit.organization.tree.path
         lost = [(noun, user) for noun, user in namers if after.scope not in path(user.scope)]
         if lost:
             noun, user = lost[0]
@@ -58,7 +58,7 @@ class ComputeResources(Assets[ComputeResourceRecord]):
             self._rename_in_assets(unit, [user for _, user in namers], after.name)
             rewrite_policies(unit, "profile", before.name, after.name)
 
-    def _namers(self, unit: Unit, name: str) -> Iterator[tuple[str, Any]]:
+    def _namers(self, unit: UnitOfWork, name: str) -> Iterator[tuple[str, Any]]:
         """What names a compute resource: templates, policies, the platform's defaults, and what it succeeds."""
         yield from (
             ("template", item) for item in unit.tx.find(TemplateRecord, Condition("compute_resource", "=", name))
@@ -68,11 +68,11 @@ class ComputeResources(Assets[ComputeResourceRecord]):
                 yield "policy", policy
         settings = unit.tx.get(SettingsRecord, id=SETTINGS)
         if settings is not None and settings.defaults.get("profile") == name:
-            yield "settings", unit.organisation.places[PLATFORM]
+            yield "settings", unit.organization.scopes[PLATFORM]
         successor = Condition("successor", "=", name)
         yield from (("archived compute resource", item) for item in unit.tx.find(ComputeResourceRecord, successor))
 
-    def _rename_in_assets(self, unit: Unit, users: list[Any], name: str) -> None:
+    def _rename_in_assets(self, unit: UnitOfWork, users: list[Any], name: str) -> None:
         for user in users:
             if isinstance(user, TemplateRecord):
                 requirements = user.requirements | {"profile": name}

@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 from fairlead.core import attempts, cursors
 from fairlead.core.fitting import capacity
-from fairlead.core.fitting.node_tables import Grid, kind_of
 from fairlead.core.fitting.formatting import show_amount
+from fairlead.core.fitting.node_tables import NodeTable, taint_set_of
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unavailable
 from fairlead.model.nodes import Node
@@ -23,7 +23,7 @@ from fairlead.model.states import State
 from fairlead.ports import Executor, Executors
 from fairlead.services.attempts import AttemptView, Try, find_try, list_attempts
 from fairlead.services.calls import Call
-from fairlead.services.units import Unit, Units
+from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 # What is said of a run that is in a cluster's hands, and of which a pod has no node.
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -66,7 +66,7 @@ class NodeView:
     labels: dict[str, str]
     taints: list[str]
     unschedulable: bool
-    closed: bool
+    unavailable: bool
     capacity: dict[str, str]
     requested: dict[str, str]
     free: dict[str, str]
@@ -77,7 +77,7 @@ class NodeView:
 class Executions:
     """The use cases of runs that are executed."""
 
-    def __init__(self, units: Units, executors: Executors, server_id: str = "") -> None:
+    def __init__(self, units: UnitOfWorkFactory, executors: Executors, server_id: str = "") -> None:
         self.units, self.executors, self.server_id = units, executors, server_id
 
     def log(self, call: Call, run_id: str, cursor: int | None, most: int, attempt: int | None = None) -> LogPage:
@@ -95,9 +95,9 @@ class Executions:
         if attempt is not None or not page.complete:
             return LogPage(entries, cursors.join(number, page.cursor), page.complete)
         if tried.record is None:
-            return LogPage(entries, cursors.join(number, page.cursor), complete=not run.live)
+            return LogPage(entries, cursors.join(number, page.cursor), complete=not run.active)
         after = cursors.join(number + 1, 0)
-        return LogPage([*entries, _tell_next(tried.record, after)], after, complete=False)
+        return LogPage([*entries, _describe_next(tried.record, after)], after, complete=False)
 
     def usage(self, call: Call, run_id: str, attempt: int | None = None) -> Usage:
         """What a try of a run used, over time and at most; of the last one where none is said."""
@@ -135,7 +135,7 @@ class Executions:
         """What came of a run. Raise `Conflict` where it has not ended."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
-            if run.live:
+            if run.active:
                 raise Conflict(f"run {run_id} is {run.state}, and has no result yet", "wait for its end")
             kept = unit.tx.get(OutcomeRecord, id=run_id) or OutcomeRecord(id=run_id)
             ended = (run.state, run.reason, run.message, run.exit_code)
@@ -161,12 +161,12 @@ class Executions:
         with self.units.reading(call) as unit:
             if cluster is not None:
                 unit.require(Permission.VIEW, f"cluster/{cluster}", f"cluster/{cluster}")
-            seen = [each for scope, each in unit.organisation.clusters.items() if unit.permissions.sees(scope)]
+            seen = [each for scope, each in unit.organization.clusters.items() if unit.permissions.sees(scope)]
             found: list[NodeView] = []
             for each in sorted(seen, key=lambda each: each.name):
                 executor = self.executors.find(each) if cluster in (None, each.name) else None
-                grid = None if executor is None else known_nodes(unit, executor)
-                found += [] if grid is None else [_view_of(node, grid, each) for node in sorted(grid, key=_name_of)]
+                table = None if executor is None else known_nodes(unit, executor)
+                found += [] if table is None else [_view_of(node, table, each) for node in sorted(table, key=_name_of)]
             return found
 
     def find_executor(self, call: Call, run_id: str) -> tuple[Executor | None, RunRecord]:
@@ -179,7 +179,7 @@ class Executions:
         with self.units.reading(call) as unit:
             return self._find_try(unit, find_run(unit, run_id), attempt)
 
-    def _find_try(self, unit: Unit, run: RunRecord, attempt: int | None) -> Try:
+    def _find_try(self, unit: UnitOfWork, run: RunRecord, attempt: int | None) -> Try:
         return find_try(unit, self.executors, self.server_id, run, attempt)
 
 
@@ -198,13 +198,13 @@ def _find_place(run: RunRecord, cursor: int | None, attempt: int | None) -> tupl
 def _read_log(tried: Try, position: int, most: int, *, follows: bool) -> LogPage:
     """Part of the log of a try. Of one whose log is not kept any more: nothing, where others follow it."""
     if tried.executor is None or not tried.has_place:
-        return LogPage([], position, complete=not tried.run.live)
+        return LogPage([], position, complete=not tried.run.active)
     try:
         return tried.executor.read_log(tried.execution, position, most)
     except NotFound:
         # It has a place, and nothing is there yet; or nothing ever was.
-        if tried.record is None and (tried.run.live or tried.run.started_at is None):
-            return LogPage([], position, complete=not tried.run.live)
+        if tried.record is None and (tried.run.active or tried.run.started_at is None):
+            return LogPage([], position, complete=not tried.run.active)
         if tried.record is not None and follows:
             return LogPage([], position, complete=True)
         raise NotFound(f"the log of {attempts.tell(tried.execution)} is not kept any more") from None
@@ -212,7 +212,7 @@ def _read_log(tried: Try, position: int, most: int, *, follows: bool) -> LogPage
         raise _refuse_cursor(cursors.join(tried.number, position), str(error)) from None
 
 
-def _tell_next(ended: AttemptRecord, end: int) -> LogEntry:
+def _describe_next(ended: AttemptRecord, end: int) -> LogEntry:
     """The line between the logs of two tries."""
     told = f"attempt {ended.number} failed ({ended.reason}): {ended.message}; attempt {ended.number + 1} follows\n"
     return LogEntry(ended.finished_at or EPOCH, "platform", told.encode(), end)
@@ -223,7 +223,7 @@ def _refuse_cursor(cursor: int, why: str) -> RequestRejected:
     return RequestRejected([violation])
 
 
-def known_nodes(unit: Unit, executor: Executor) -> Grid | None:
+def known_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable | None:
     """The nodes of an executor, with the names of runs that the caller may see; None where nobody can tell now."""
     try:
         return show_nodes(unit, executor)
@@ -231,22 +231,22 @@ def known_nodes(unit: Unit, executor: Executor) -> Grid | None:
         return None
 
 
-def show_nodes(unit: Unit, executor: Executor) -> Grid:
+def show_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable:
     """The same; raise `Unavailable` where nobody can tell now."""
-    return executor.nodes().seen_by(cache(lambda project: unit.permissions.sees(f"project/{project}")))
+    return executor.nodes().visible_to(cache(lambda project: unit.permissions.sees(f"project/{project}")))
 
 
-def _view_of(node: Node, grid: Grid, cluster: Cluster) -> NodeView:
-    named = [holding.run_id for holding in node.holdings if grid.name_of(holding) is not None]
+def _view_of(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
+    named = [holding.run_id for holding in node.holdings if table.visible_name(holding) is not None]
     return NodeView(
         name=node.name,
         cluster=cluster.name,
-        group=capacity.name_group(node.labels),
-        gpu_type=capacity.name_gpu_type(node, cluster.gpu_product_label),
+        group=capacity.group_of(node.labels),
+        gpu_type=capacity.gpu_type_of(node, cluster.gpu_product_label),
         labels=dict(node.labels),
         taints=list(map(str, node.taints)),
         unschedulable=node.unschedulable,
-        closed=capacity.is_closed(kind_of(node)),
+        unavailable=capacity.is_cordoned_or_unhealthy(taint_set_of(node)),
         capacity={name: show_amount(name, amount) for name, amount in node.capacity.items()},
         requested={name: show_amount(name, amount - node.free(name)) for name, amount in node.capacity.items()},
         free={name: show_amount(name, max(node.free(name), 0)) for name in node.capacity},
@@ -259,7 +259,7 @@ def _name_of(node: Node) -> str:
     return node.name
 
 
-def find_run(unit: Unit, run_id: str, permission: Permission = Permission.VIEW) -> RunRecord:
+def find_run(unit: UnitOfWork, run_id: str, permission: Permission = Permission.VIEW) -> RunRecord:
     """A run that the caller may do something with. Raise `NotFound` where it is not there for them."""
     record = unit.tx.get(RunRecord, id=run_id)
     if record is None or not unit.permissions.sees(record.scope):
@@ -270,6 +270,6 @@ def find_run(unit: Unit, run_id: str, permission: Permission = Permission.VIEW) 
 
 def has_no_place(run: RunRecord) -> bool:
     """Whether a run waits: nobody has it yet, or a cluster has it and finds no node."""
-    return (run.state == State.QUEUED and run.held_by is None) or (
+    return (run.state == State.QUEUED and run.server_id is None) or (
         run.state == State.PENDING and run.reason in UNPLACED
     )

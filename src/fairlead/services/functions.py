@@ -10,20 +10,20 @@ from typing import Any
 
 from fairlead.errors import NotFound, RequestRejected, Unreadable
 from fairlead.inspecting import NoSuchName, check_code
-from fairlead.model.holdings import MAIN, WrittenFunction
 from fairlead.model.names import NAME
 from fairlead.model.parsing import nearest, show
 from fairlead.model.plans import Violation
+from fairlead.model.project_objects import MAIN, WrittenFunction
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, BlobRecord, FunctionRecord
 from fairlead.model.requests import Function, RunRequest
-from fairlead.model.roles import Deed
+from fairlead.model.roles import Permission
 from fairlead.packing import LARGEST_SOURCE, Entry, Packed, pack
 from fairlead.services.calls import Call
-from fairlead.services.codes import Codes, find_code
-from fairlead.services.listing import Listing, load_page
+from fairlead.services.stored_code import Codes, find_code
+from fairlead.services.pages import Listing, load_page
 from fairlead.services.parsing import parse_field
-from fairlead.services.units import Unit, Units
+from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 LARGEST_SHOWN = 256 * 1024
 MOST_FILES = 1000
@@ -55,7 +55,7 @@ class CodeView:
 class Functions:
     """The use cases of functions."""
 
-    def __init__(self, units: Units, codes: Codes) -> None:
+    def __init__(self, units: UnitOfWorkFactory, codes: Codes) -> None:
         self.units, self.codes = units, codes
 
     def page(self, call: Call, asked: Listing, scope: str | None = None) -> Page[FunctionRecord]:
@@ -66,7 +66,7 @@ class Functions:
     def get(self, call: Call, scope: str, name: str) -> FunctionRecord:
         """One function."""
         with self.units.reading(call) as unit:
-            return _find(unit, scope, name, Deed.SEE)
+            return _find(unit, scope, name, Permission.VIEW)
 
     def put(self, call: Call, scope: str, name: str, written: WrittenFunction) -> tuple[FunctionRecord, bool]:
         """Keep a function; whether it is new. Its text is packed as code is that somebody sends."""
@@ -77,7 +77,7 @@ class Functions:
             code = self.codes.put(call, scope, packed.digest, packed.archive).digest
         function = written.to_function(name, code)
         with self.units.recording(call, alone=True) as unit:
-            unit.require(Deed.WORK, scope, scope)
+            unit.require(Permission.RUN, scope, scope)
             if function.code is not None and find_code(unit, scope, function.code) is None:
                 message = f"there is no code {function.code} in {scope}"
                 raise RequestRejected([Violation("code", "unknown_code", message, "send it first, or say text")])
@@ -91,14 +91,14 @@ class Functions:
     def delete(self, call: Call, scope: str, name: str) -> None:
         """Forget a function. Runs of it stay, and so does their code."""
         with self.units.recording(call) as unit:
-            record = _find(unit, scope, name, Deed.WORK)
+            record = _find(unit, scope, name, Permission.RUN)
             unit.check_revision(record)
             unit.remove(record, "function", name, scope)
 
     def code(self, call: Call, scope: str, name: str) -> CodeView:
         """The files of a function's code."""
         with self.units.reading(call) as unit:
-            record = _find(unit, scope, name, Deed.SEE)
+            record = _find(unit, scope, name, Permission.VIEW)
             kept = None if record.code is None else unit.tx.get(BlobRecord, id=record.code)
         if record.code is None or kept is None:
             raise NotFound(f"function {name} has no code of its own", "it is an image or a command: see its content")
@@ -106,12 +106,12 @@ class Functions:
         return CodeView(record.code, len(kept.content), files[:MOST_FILES], len(files) > MOST_FILES)
 
 
-def find_function(unit: Unit, scope: str, name: str) -> FunctionRecord | None:
+def find_function(unit: UnitOfWork, scope: str, name: str) -> FunctionRecord | None:
     """A function that a project keeps."""
     return unit.tx.get(FunctionRecord, scope=scope, name=name)
 
 
-def name_whole(unit: Unit, scope: str, request: RunRequest) -> RunRequest:
+def name_whole(unit: UnitOfWork, scope: str, request: RunRequest) -> RunRequest:
     """The request with the function that the project keeps under a name, where only that is said."""
     function = request.function
     kept = find_function(unit, scope, function.name) if not content_of(function) else None
@@ -121,19 +121,19 @@ def name_whole(unit: Unit, scope: str, request: RunRequest) -> RunRequest:
     return request.model_copy(update={"function": whole})
 
 
-def suggest(unit: Unit, scope: str, name: str) -> str:
+def suggest(unit: UnitOfWork, scope: str, name: str) -> str:
     """What to do where a project keeps no function of a name."""
     known = [record.name for record in unit.tx.find(FunctionRecord, Condition("scope", "=", scope))]
     return nearest(name, known, "it has {known}") if known else "say function: {name: ..., source: train.py}"
 
 
-def is_news(unit: Unit, scope: str, function: Function) -> bool:
+def is_news(unit: UnitOfWork, scope: str, function: Function) -> bool:
     """Whether a function is another than the one that a project keeps under its name."""
     content, kept = content_of(function), find_function(unit, scope, function.name)
     return bool(content) and (kept is None or kept.content != content)
 
 
-def keep_function(unit: Unit, scope: str, function: Function, before: FunctionRecord | None) -> FunctionRecord:
+def keep_function(unit: UnitOfWork, scope: str, function: Function, before: FunctionRecord | None) -> FunctionRecord:
     """Keep a function as it is now, in place of what was kept under its name."""
     said: dict[str, Any] = {"kind": function.kind, "content": content_of(function), "code": function.code}
     if before is None:
@@ -171,8 +171,8 @@ def _pack(content: bytes, written: WrittenFunction) -> Packed:
     return Packed(pack([Entry(source, content)]), source)
 
 
-def _find(unit: Unit, scope: str, name: str, deed: Deed) -> FunctionRecord:
-    unit.require(deed, scope, scope)
+def _find(unit: UnitOfWork, scope: str, name: str, permission: Permission) -> FunctionRecord:
+    unit.require(permission, scope, scope)
     record = find_function(unit, scope, name)
     if record is None:
         raise NotFound(f"{scope} has no function {show(name)}", suggest(unit, scope, name))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from fairlead.errors import NotFound, Unauthenticated
 from fairlead.model.parsing import show
-from fairlead.ports import Attempt, Login
+from fairlead.ports import Login, LoginAttempt
 from fairlead.services.calls import Call
 from fairlead.services.tokens import Tokens, TokenView
 
@@ -35,12 +35,12 @@ class Logins:
         """Where people can sign in beside this server."""
         return None if self._login is None else self._login.issuer
 
-    def begin(self, _call: Call, back: str) -> tuple[Attempt, str]:
+    def begin(self, _call: Call, back: str) -> tuple[LoginAttempt, str]:
         """A new attempt, which the browser keeps to itself, and the address that it goes to."""
-        attempt = Attempt(*(secrets.token_urlsafe(32) for _ in range(3)))
+        attempt = LoginAttempt(*(secrets.token_urlsafe(32) for _ in range(3)))
         return attempt, self._find_login().begin(attempt, back)
 
-    def finish(self, call: Call, attempt: Attempt, back: str, returned: Returned) -> TokenView:
+    def finish(self, call: Call, attempt: LoginAttempt, back: str, returned: Returned) -> TokenView:
         """A session for whoever came back from the issuer, where it was this browser that went there."""
         login = self._find_login()
         # Somebody else's code, in a link that they made, would sign this browser in as them.

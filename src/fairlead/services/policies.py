@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairlead.core import explaining, linting, quotas
+from fairlead.core import explanations, linting, quotas
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.core.policies import effective
@@ -21,17 +21,17 @@ from fairlead.model.requests import RunRequest
 from fairlead.model.roles import Permission
 from fairlead.model.scopes import PLATFORM
 from fairlead.services.calls import Call
-from fairlead.services.listing import Listing, load_page
-from fairlead.services.organizations import Organization
-from fairlead.services.snapshots import build_ground, compute_resource_of, look_up, template_of
-from fairlead.services.units import Unit, Units
+from fairlead.services.pages import Listing, load_page
+from fairlead.services.organization import Organization
+from fairlead.services.snapshots import build_planning_context, compute_resource_of, look_up, template_of
+from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 MOST_CHECKED = 500
 RECENT_RUNS = 100
 
 
 @dataclass(frozen=True)
-class Refused:
+class RejectedItem:
     """Something kept that a draft of a policy would refuse, and whether the present policies refuse it already."""
 
     kind: str
@@ -42,18 +42,18 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PolicyImpact:
     """What a draft of a policy would mean for what is kept."""
 
-    refused: list[Refused]
+    rejected: list[RejectedItem]
     checked: dict[str, int]
-    left_out: dict[str, int]
+    skipped: dict[str, int]
 
 
 class Policies:
     """The use cases of policies."""
 
-    def __init__(self, units: Units) -> None:
+    def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
 
     def page(self, call: Call, asked: Listing) -> Page[PolicyRecord]:
@@ -93,14 +93,14 @@ class Policies:
             bounded = [policy.scope for policy in policies if policy.quota.model_fields_set]
             return effective.describe(policies, scope, _load_used(unit, [*bounded, scope]))
 
-    def validate(self, call: Call, scope: str, draft: Policy) -> Verdict:
+    def validate(self, call: Call, scope: str, draft: Policy) -> PolicyImpact:
         """Which compute resources, templates and recent runs a draft would refuse. Nothing is kept."""
         with self.units.reading(call) as unit:
             unit.require(Permission.SHARE, scope, scope)
             check_profile(unit, draft.defaults.profile, draft.scope)
             return _judge(unit, draft)
 
-    def find(self, unit: Unit, scope: str, permission: Permission = Permission.VIEW) -> PolicyRecord:
+    def find(self, unit: UnitOfWork, scope: str, permission: Permission = Permission.VIEW) -> PolicyRecord:
         """The policy of a scope, for a caller who may do the permission."""
         unit.require(permission, scope, scope)
         record = unit.tx.get(PolicyRecord, scope=scope)
@@ -109,7 +109,7 @@ class Policies:
         return record
 
     def keep(
-        self, unit: Unit, policy: Policy, record: PolicyRecord | None, managed_by: str | None = None
+        self, unit: UnitOfWork, policy: Policy, record: PolicyRecord | None, managed_by: str | None = None
     ) -> PolicyRecord:
         """Make or replace a policy, within a use case."""
         content = policy.to_data()
@@ -123,7 +123,7 @@ class Policies:
         return unit.save(record, after, "policy.edit", policy.scope, policy.scope)
 
 
-def _load_used(unit: Unit, scopes: Sequence[str]) -> Callable[[str], Used]:
+def _load_used(unit: UnitOfWork, scopes: Sequence[str]) -> Callable[[str], Used]:
     """What runs that have a place hold at and below each of some scopes, of which each stands below the one before.
 
     Also what the caller does not see: whoever may not have more must know that others have it.
@@ -139,7 +139,7 @@ def _load_used(unit: Unit, scopes: Sequence[str]) -> Callable[[str], Used]:
     return add_up
 
 
-def check_profile(unit: Unit, profile: str | None, scope: str) -> None:
+def check_profile(unit: UnitOfWork, profile: str | None, scope: str) -> None:
     """A default names a compute resource that reaches its scope."""
     if profile is None:
         return
@@ -152,18 +152,18 @@ def check_profile(unit: Unit, profile: str | None, scope: str) -> None:
         raise RequestRejected([Violation("defaults.profile", "unknown_profile", message, hint)])
 
 
-Judge = Callable[[Unit, Any, str, tuple[Policy, ...]], list[Violation]]
+Judge = Callable[[UnitOfWork, Any, str, tuple[Policy, ...]], list[Violation]]
 
 
-def _judge(unit: Unit, draft: Policy) -> Verdict:
+def _judge(unit: UnitOfWork, draft: Policy) -> PolicyImpact:
     """Plan everything kept that the draft reaches, with it and without it."""
     organization = unit.organization
     tree, scope = organization.tree, draft.scope
     below = {scope, *tree.below(scope)}
     reached = Condition("scope", "in", tuple({*tree.path(scope), *below}))
-    refused: list[Refused] = []
+    rejected: list[RejectedItem] = []
     checked: dict[str, int] = {}
-    left_out: dict[str, int] = {}
+    skipped: dict[str, int] = {}
     judges: tuple[tuple[str, type[Any], Judge], ...] = (
         ("compute resource", ComputeResourceRecord, _judge_compute_resource),
         ("template", TemplateRecord, _judge_template),
@@ -174,16 +174,16 @@ def _judge(unit: Unit, draft: Policy) -> Verdict:
             # What is offered further up is used down here: it is judged as if it were offered here.
             at = record.scope if record.scope in below else scope
             before, after = (judge(unit, record, at, policies) for policies in _with(organization, at, draft))
-            refused += _compare(noun, record.name, record.scope, before, after)
+            rejected += _compare(noun, record.name, record.scope, before, after)
         checked[noun] = len(kept)
-        left_out[noun] = unit.tx.count(kind, reached, Condition("archived", "=", False)) - len(kept)
+        skipped[noun] = unit.tx.count(kind, reached, Condition("archived", "=", False)) - len(kept)
     here = Condition("scope", "in", tuple(below))
     runs = unit.tx.page(RunRecord, Query((here,), sort="created_at", descending=True, limit=RECENT_RUNS)).items
     for run in runs:
         before, after = (_judge_run(unit, run, policies) for policies in _with(organization, run.scope, draft))
-        refused += _compare("run", run.id, run.scope, before, after)
-    checked["run"], left_out["run"] = len(runs), unit.tx.count(RunRecord, here) - len(runs)
-    return Verdict(refused, checked, left_out)
+        rejected += _compare("run", run.id, run.scope, before, after)
+    checked["run"], skipped["run"] = len(runs), unit.tx.count(RunRecord, here) - len(runs)
+    return PolicyImpact(rejected, checked, skipped)
 
 
 def _with(organization: Organization, scope: str, draft: Policy) -> tuple[tuple[Policy, ...], tuple[Policy, ...]]:
@@ -195,7 +195,7 @@ def _with(organization: Organization, scope: str, draft: Policy) -> tuple[tuple[
 
 
 def _judge_compute_resource(
-    unit: Unit, record: ComputeResourceRecord, scope: str, policies: tuple[Policy, ...]
+    unit: UnitOfWork, record: ComputeResourceRecord, scope: str, policies: tuple[Policy, ...]
 ) -> list[Violation]:
     near = unit.organization.clusters_near(scope)
     defaults = unit.organization.defaults
@@ -203,18 +203,20 @@ def _judge_compute_resource(
     return [item for item in trial.findings if isinstance(item, Violation)]
 
 
-def _judge_template(unit: Unit, record: TemplateRecord, scope: str, policies: tuple[Policy, ...]) -> list[Violation]:
+def _judge_template(
+    unit: UnitOfWork, record: TemplateRecord, scope: str, policies: tuple[Policy, ...]
+) -> list[Violation]:
     template = template_of(record)
-    ground = build_ground(unit.tx, unit.organization, scope, None, policies=policies)
+    context = build_planning_context(unit.tx, unit.organization, scope, None, policies=policies)
     asked = {"function": "template", "profile": template.requirements.profile}
-    look_up(unit.tx, ground, RunRequest.model_validate(asked))
+    look_up(unit.tx, context, RunRequest.model_validate(asked))
     near = unit.organization.clusters_near(scope)
-    trial = linting.try_out_template(template, ground.snapshot, near)
+    trial = linting.try_out_template(template, context.snapshot, near)
     return [item for item in trial.findings if isinstance(item, Violation)]
 
 
-def _judge_run(unit: Unit, run: RunRecord, policies: tuple[Policy, ...]) -> list[Violation]:
-    ground = build_ground(unit.tx, unit.organization, run.scope, None, policies=policies)
+def _judge_run(unit: UnitOfWork, run: RunRecord, policies: tuple[Policy, ...]) -> list[Violation]:
+    context = build_planning_context(unit.tx, unit.organization, run.scope, None, policies=policies)
     kept = unit.tx.get(PlanRecord, id=run.id)
     request = RunRequest.model_validate(kept.request if kept else {"function": run.function})
     used = unit.tx.get(ComputeResourceRecord, id=run.compute_resource_id)
@@ -223,14 +225,14 @@ def _judge_run(unit: Unit, run: RunRecord, policies: tuple[Policy, ...]) -> list
     started_from = unit.tx.get(TemplateRecord, id=run.template_id)
     if started_from is not None and request.template is not None:
         request = request.model_copy(update={"template": started_from.name})
-    snapshot: Snapshot = look_up(unit.tx, ground, request).snapshot
+    snapshot: Snapshot = look_up(unit.tx, context, request).snapshot
     return list(plan_run(request, snapshot, run.id, render=False).violations)
 
 
 def _compare(
     kind: str, name: str, scope: str, before: Sequence[Violation], after: Sequence[Violation]
-) -> list[Refused]:
+) -> list[RejectedItem]:
     if not after:
         return []
-    told: list[Any] = [explaining.found_data(violation) for violation in after]
-    return [Refused(kind, name, scope, bool(before), told)]
+    told: list[Any] = [explanations.found_data(violation) for violation in after]
+    return [RejectedItem(kind, name, scope, bool(before), told)]

@@ -9,13 +9,13 @@ from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Queue
 from fairlead.core.quotas import Allowance, Holder, Load
 from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
-from fairlead.services.units import Unit
+from fairlead.services.unit_of_work import UnitOfWork
 
 MOST_WAITING, MOST_HOLDERS = 200, 200
 
 
 def load_allowances(
-    unit: Unit, scope: str, asked: Load | None = None, *, before: str | None = None, besides: str | None = None
+    unit: UnitOfWork, scope: str, asked: Load | None = None, *, before: str | None = None, besides: str | None = None
 ) -> tuple[Allowance, ...]:
     """The quotas that bound a run at a scope, with those who hold them where they leave less than it asks for.
 
@@ -34,14 +34,14 @@ def load_allowances(
     for run in waiting:
         load, above = quotas.load_of(run), bounds.on(run.scope)
         if lacking := line.find_short(load, above):
-            line.set_aside(load, above, lacking)
+            line.reserve_for_waiting(load, above, lacking)
         else:  # it is its turn since a moment ago, or would be without the one that is to be replaced
             line.reserve(load, above)
     found = tuple(line.allowances[place] for place in path)
     return _name_holders(unit, found) if asked is not None and quotas.find_short(asked, found) else found
 
 
-def _name_holders(unit: Unit, allowances: Sequence[Allowance]) -> tuple[Allowance, ...]:
+def _name_holders(unit: UnitOfWork, allowances: Sequence[Allowance]) -> tuple[Allowance, ...]:
     bounds = unit.organization.bounds
     within = bounds.within(allowances[0].scope)
     runs = unit.tx.find(RunRecord, *HOLDING, *within, *unit.in_sight(), limit=MOST_HOLDERS)

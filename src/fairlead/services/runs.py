@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from fairlead.core import explaining, lifecycle, quotas
+from fairlead.core import explanations, lifecycle, quotas
 from fairlead.core.actions import check_kept_code
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.planning import plan_run
-from fairlead.core.queue_order import turn_of
+from fairlead.core.queue_order import queue_key
 from fairlead.core.quotas import Load
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
 from fairlead.model.parsing import show, violations_of
@@ -25,17 +25,17 @@ from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, R
 from fairlead.model.requests import Function, RunRequest, merge
 from fairlead.model.roles import Permission
 from fairlead.model.states import FINAL, State
-from fairlead.ports import Executors, Tell
+from fairlead.ports import Executors, Notify
 from fairlead.services.calls import Call
-from fairlead.services.codes import find_code, lend_code
+from fairlead.services.stored_code import find_code, lend_code
 from fairlead.services.executions import find_run, has_no_place
 from fairlead.services.functions import content_of, find_function, is_news, keep_function, name_whole, suggest
-from fairlead.services.listing import Listing, load_page
+from fairlead.services.pages import Listing, load_page
 from fairlead.services.quotas import load_allowances
-from fairlead.services.snapshots import Ground, Snapshots
+from fairlead.services.snapshots import PlanningContext, Snapshots
 from fairlead.services.submissions import make_record
 from fairlead.services.suggestions import Suggestions
-from fairlead.services.units import Unit, Units, insist
+from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory, insist
 
 TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)
 
@@ -46,7 +46,7 @@ class Planned:
 
     plan: Plan
     data: JSON
-    ground: Ground
+    context: PlanningContext
     run_id: str
     token: str | None
 
@@ -56,10 +56,10 @@ class Runs:
 
     def __init__(
         self,
-        units: Units,
+        units: UnitOfWorkFactory,
         snapshots: Snapshots,
         executors: Executors,
-        tell: Tell = lambda _run_id: None,
+        tell: Notify = lambda _run_id: None,
     ) -> None:
         self.units, self.snapshots, self.executors, self.tell = units, snapshots, executors, tell
         self.suggestions = Suggestions(snapshots, executors)
@@ -91,7 +91,7 @@ class Runs:
             self._keep_function(call, scope, request.function)
         return record
 
-    def check(self, unit: Unit, scope: str, request: RunRequest) -> RunRequest:
+    def check(self, unit: UnitOfWork, scope: str, request: RunRequest) -> RunRequest:
         """A request with the function that it names, where a run of it could be kept now; else `RequestRejected`."""
         unit.require(Permission.RUN, scope, scope)
         whole = name_whole(unit, scope, request)
@@ -100,7 +100,7 @@ class Runs:
             raise RequestRejected(planned.plan.violations)
         return whole
 
-    def submit_for(self, unit: Unit, schedule: ScheduleRecord) -> RunRecord:
+    def submit_for(self, unit: UnitOfWork, schedule: ScheduleRecord) -> RunRecord:
         """Keep a queued run for a schedule, as whoever wrote it would submit it now."""
         unit.require(Permission.RUN, schedule.scope, schedule.scope)
         request = name_whole(unit, schedule.scope, _read(schedule.request))
@@ -191,13 +191,13 @@ class Runs:
             keep_function(unit, scope, function, find_function(unit, scope, function.name))
 
     def _keep(
-        self, unit: Unit, scope: str, request: RunRequest, planned: Planned, *, schedule: str | None = None
+        self, unit: UnitOfWork, scope: str, request: RunRequest, planned: Planned, *, schedule: str | None = None
     ) -> RunRecord:
         """Keep a run as it was planned. Raise `RequestRejected` where it cannot be."""
         if planned.plan.violations:
             raise RequestRejected(planned.plan.violations)
-        record = self._tell_wait(
-            make_record(unit, planned.run_id, scope, request, planned.plan, planned.ground), planned
+        record = self._describe_wait(
+            make_record(unit, planned.run_id, scope, request, planned.plan, planned.context), planned
         )
         record = replace(record, schedule=schedule)
         unit.add(record, "run", record.id, scope)
@@ -205,7 +205,7 @@ class Runs:
         _note(unit, record)
         return record
 
-    def _end(self, unit: Unit, record: RunRecord, why: str = "") -> RunRecord:
+    def _end(self, unit: UnitOfWork, record: RunRecord, why: str = "") -> RunRecord:
         """Say that a run is to end, and by whom."""
         by = unit.principal.user
         decision = lifecycle.decide_stop(record, by)
@@ -218,29 +218,35 @@ class Runs:
         _note(unit, after)
         return after
 
-    def _plan(self, unit: Unit, scope: str, request: RunRequest, run_id: str, *, advise: bool = False) -> Planned:
+    def _plan(self, unit: UnitOfWork, scope: str, request: RunRequest, run_id: str, *, advise: bool = False) -> Planned:
         """The plan of a request; where that is asked, with what would make it run now."""
-        ground = self.snapshots.load(unit, scope, request)
-        nodes = self.suggestions.nodes_of(unit, ground)
-        plan = plan_run(request, ground.snapshot, run_id, nodes=nodes)
+        context = self.snapshots.load(unit, scope, request)
+        nodes = self.suggestions.nodes_of(unit, context)
+        plan = plan_run(request, context.snapshot, run_id, nodes=nodes)
         if advise and (plan.manifests or plan.fit.verdict == "never"):
-            plan = self._advise(unit, scope, request, plan, ground, nodes)
+            plan = self._advise(unit, scope, request, plan, context, nodes)
         violations = [_name_function(unit, scope, request, found) for found in plan.violations]
-        plan = replace(plan, violations=(*violations, *_check_code(unit, scope, request, plan, ground)))
-        data = explaining.to_data(plan)
+        plan = replace(plan, violations=(*violations, *_check_code(unit, scope, request, plan, context)))
+        data = explanations.to_data(plan)
         token = None if plan.violations else f"{run_id}.{_fingerprint(scope, request, data)}"
-        return Planned(plan, data, ground, run_id, token)
+        return Planned(plan, data, context, run_id, token)
 
     def _advise(
-        self, unit: Unit, scope: str, request: RunRequest, plan: Plan, ground: Ground, nodes: NodeTable | None
+        self,
+        unit: UnitOfWork,
+        scope: str,
+        request: RunRequest,
+        plan: Plan,
+        context: PlanningContext,
+        nodes: NodeTable | None,
     ) -> Plan:
         """The plan with what quotas make of its fit, and with what would make it run now."""
-        asked, turn = Load.of(quotas.count(plan.settings)), turn_of(unit.make_id(), request.priority or 0)
+        asked, turn = Load.of(quotas.count(plan.settings)), queue_key(unit.make_id(), request.priority or 0)
         allowances = load_allowances(unit, scope, asked, before=turn)
-        fit = self.suggestions.hold_back(unit, ground, quotas.hold(plan.fit, asked, allowances), turn)
+        fit = self.suggestions.hold_back(unit, context, quotas.hold(plan.fit, asked, allowances), turn)
         if fit.verdict == "now":
             return plan
-        ways = self.suggestions.find(unit, scope, request, ground, nodes, allowances=allowances)
+        ways = self.suggestions.find(unit, scope, request, context, nodes, allowances=allowances)
         return replace(plan, fit=replace(fit, suggestions=ways), violations=_hint(plan.violations, ways))
 
     def _hint(self, call: Call, scope: str, request: RunRequest, refused: RequestRejected) -> RequestRejected:
@@ -251,7 +257,7 @@ class Runs:
             plan = self._plan(unit, scope, request, unit.make_id(), advise=True).plan
         return RequestRejected(_hint(refused.violations, plan.fit.suggestions))
 
-    def _plan_as_previewed(self, unit: Unit, scope: str, request: RunRequest) -> Planned:
+    def _plan_as_previewed(self, unit: UnitOfWork, scope: str, request: RunRequest) -> Planned:
         """The plan of a request; with a token the very one that was previewed, or `Conflict`."""
         if request.plan_token is None:
             return self._plan(unit, scope, request, unit.make_id())
@@ -271,9 +277,9 @@ class Runs:
             raise Conflict("what was previewed is submitted already", f"see run {match[1]}, or preview again")
         return planned
 
-    def _tell_wait(self, record: RunRecord, planned: Planned) -> RunRecord:
+    def _describe_wait(self, record: RunRecord, planned: Planned) -> RunRecord:
         """The run, with what it waits for where nobody executes the runs of its cluster."""
-        cluster = planned.ground.snapshot.cluster
+        cluster = planned.context.snapshot.cluster
         if record.cluster is not None and (self.executors.find(cluster) is not None or not self.executors.all()):
             return record
         message = "its project is on no cluster"
@@ -332,18 +338,20 @@ def _hint(violations: Sequence[Violation], ways: Sequence[Suggestion]) -> tuple[
     )
 
 
-def _check_code(unit: Unit, scope: str, request: RunRequest, plan: Plan, ground: Ground) -> Iterator[Violation]:
+def _check_code(
+    unit: UnitOfWork, scope: str, request: RunRequest, plan: Plan, context: PlanningContext
+) -> Iterator[Violation]:
     digest = request.function.code
     kept = None if digest is None else find_code(unit, scope, digest)
     if kept is not None:
-        yield from check_kept_code(plan.manifests, ground.snapshot.cluster, kept.size)
+        yield from check_kept_code(plan.manifests, context.snapshot.cluster, kept.size)
     elif digest is not None:
         message, path = f"there is no code {digest} in {scope}", f"/projects/{scope.partition('/')[2]}/code/{digest}"
         hint = f"send it first: PUT it to {path}"
         yield Violation("function.code", "unknown_code", message, hint)
 
 
-def _name_function(unit: Unit, scope: str, request: RunRequest, found: Violation) -> Violation:
+def _name_function(unit: UnitOfWork, scope: str, request: RunRequest, found: Violation) -> Violation:
     """That there is nothing to run, told as what it is where a function was only named: nobody knows that name."""
     if (found.path, found.rule) != ("function.source", "required") or content_of(request.function):
         return found
@@ -351,7 +359,7 @@ def _name_function(unit: Unit, scope: str, request: RunRequest, found: Violation
     return Violation("function", "unknown", f"{scope} has no function {show(name)}", suggest(unit, scope, name))
 
 
-def _note(unit: Unit, run: RunRecord) -> None:
+def _note(unit: UnitOfWork, run: RunRecord) -> None:
     """Keep in the run's history that it came to a state."""
     unit.tx.add(EventRecord.of(run, unit.make_id(), unit.now))
 
@@ -359,7 +367,7 @@ def _note(unit: Unit, run: RunRecord) -> None:
 def _without_nodes(plan: JSON) -> JSON:
     """A plan without what is of this moment, and of what its caller may see: whether nodes have room for it."""
     warnings = [found for found in plan["warnings"] if found["rule"] != "never_fits"]
-    return {**plan, "warnings": warnings, "fit": explaining.fit_data(Fit())}
+    return {**plan, "warnings": warnings, "fit": explanations.fit_data(Fit())}
 
 
 def _fingerprint(scope: str, request: RunRequest, plan: JSON) -> str:

@@ -7,21 +7,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fairlead.core import scheduling
-from fairlead.core.scheduling import Due
+from fairlead.core import cron
+from fairlead.core.cron import Due
 from fairlead.errors import Changed, Conflict, FairleadError, NotFound, RequestRejected, Unavailable
 from fairlead.model.parsing import nearest, show, violations_of
 from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, RunRecord, ScheduleRecord
 from fairlead.model.requests import RunRequest
-from fairlead.model.roles import Deed
+from fairlead.model.roles import Permission
 from fairlead.model.schedules import Schedule
-from fairlead.ports import Principal, Tell
+from fairlead.ports import Notify, Principal
 from fairlead.services.calls import Call
-from fairlead.services.listing import Listing, load_page
+from fairlead.services.pages import Listing, load_page
 from fairlead.services.runs import Runs
-from fairlead.services.units import Unit, Units, insist
+from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory, insist
 
 VIA = "schedule"
 LONGEST_PROBLEM = 2000
@@ -31,7 +31,7 @@ PARTS = ("cron", "timezone", "missed", "overlap")  # what can be changed of a sc
 class Schedules:
     """The use cases of schedules."""
 
-    def __init__(self, units: Units, runs: Runs, tell: Tell = lambda _run_id: None) -> None:
+    def __init__(self, units: UnitOfWorkFactory, runs: Runs, tell: Notify = lambda _run_id: None) -> None:
         self.units, self.runs, self.tell = units, runs, tell
 
     def create(self, call: Call, scope: str, request: RunRequest) -> ScheduleRecord:
@@ -64,13 +64,13 @@ class Schedules:
 
     def _change(self, call: Call, scope: str, name: str, change: Mapping[str, Any]) -> ScheduleRecord:
         with self.units.recording(call) as unit:
-            before = _find(unit, scope, name, Deed.WORK)
+            before = _find(unit, scope, name, Permission.RUN)
             unit.check_revision(before)
             if not change:
                 hint = f"say what is to be different: {', '.join(PARTS)}"
                 raise RequestRejected([Violation("cron", "required", "nothing is to be changed", hint)])
             schedule = _read({part: getattr(before, part) for part in PARTS} | dict(change))
-            if mistakes := list(scheduling.find_mistakes(schedule)):
+            if mistakes := list(cron.find_mistakes(schedule)):
                 raise RequestRejected([replace(found, path=found.path.partition(".")[2]) for found in mistakes])
             told = {part: getattr(schedule, part) for part in PARTS}
             after = _planned(replace(before, **told, **_by(unit), **unit.next(before)), unit.now)
@@ -89,7 +89,7 @@ class Schedules:
         with self.units.recording(call) as unit:
             if (before := unit.recall(RunRecord)) is not None:
                 return before
-            run = unit.remember(self.runs.submit_for(unit, _find(unit, scope, name, Deed.WORK)))
+            run = unit.remember(self.runs.submit_for(unit, _find(unit, scope, name, Permission.RUN)))
         self.tell(run.id)
         return run
 
@@ -99,7 +99,7 @@ class Schedules:
 
     def _delete(self, call: Call, scope: str, name: str) -> None:
         with self.units.recording(call) as unit:
-            record = _find(unit, scope, name, Deed.WORK)
+            record = _find(unit, scope, name, Permission.RUN)
             unit.check_revision(record)
             unit.remove(record, "schedule", name, scope)
 
@@ -115,7 +115,7 @@ class Schedules:
         submitted: list[RunRecord] = []
         try:
             with self.units.recording(whoever) as unit:
-                due = scheduling.find_due(record, unit.now)
+                due = cron.find_due(record, unit.now)
                 if due.times and not (skipped := _find_overlap(unit, record)):
                     submitted = [self.runs.submit_for(unit, record) for _ in due.times]
                     _advance(unit, record, due, last_run_id=submitted[-1].id, last_problem=None)
@@ -139,13 +139,13 @@ class Schedules:
         trusted = Call(principal=Principal(record.user, tuple(record.groups), via=VIA), trusted=True)
         try:
             with self.units.recording(trusted) as unit:
-                due = scheduling.find_due(record, unit.now)
+                due = cron.find_due(record, unit.now)
                 after = _advance(unit, record, due, last_run_id=None, last_problem=problem[:LONGEST_PROBLEM])
                 unit.audit("schedule.refuse", after, after.name, after.scope, after=after)
         except Changed:
             return
 
-    def _make(self, unit: Unit, scope: str, request: RunRequest, schedule: Schedule) -> ScheduleRecord:
+    def _make(self, unit: UnitOfWork, scope: str, request: RunRequest, schedule: Schedule) -> ScheduleRecord:
         self.runs.check(unit, scope, request)
         asked = request.to_data()
         asked.pop("schedule")
@@ -163,7 +163,7 @@ class Schedules:
 
     def _switch(self, call: Call, scope: str, name: str, *, paused: bool) -> ScheduleRecord:
         with self.units.recording(call) as unit:
-            before = _find(unit, scope, name, Deed.WORK)
+            before = _find(unit, scope, name, Permission.RUN)
             unit.check_revision(before)
             if before.paused == paused:
                 return before
@@ -171,8 +171,8 @@ class Schedules:
             return unit.save(before, after, f"schedule.{'pause' if paused else 'resume'}", name, scope)
 
 
-def _find(unit: Unit, scope: str, name: str, deed: Deed = Deed.SEE) -> ScheduleRecord:
-    unit.require(deed, scope, scope)
+def _find(unit: UnitOfWork, scope: str, name: str, permission: Permission = Permission.VIEW) -> ScheduleRecord:
+    unit.require(permission, scope, scope)
     record = unit.tx.get(ScheduleRecord, scope=scope, name=name)
     if record is None:
         known = [kept.name for kept in unit.tx.find(ScheduleRecord, Condition("scope", "=", scope), limit=500)]
@@ -188,25 +188,25 @@ def _read(said: JSON) -> Schedule:
         raise RequestRejected(violations_of(error, Schedule)) from error
 
 
-def _by(unit: Unit) -> JSON:
+def _by(unit: UnitOfWork) -> JSON:
     """On whose behalf its runs are submitted."""
     return {"user": unit.principal.user, "groups": list(unit.principal.groups)}
 
 
 def _planned(record: ScheduleRecord, now: datetime) -> ScheduleRecord:
     """The schedule with its next time after now."""
-    next_at = None if record.paused else scheduling.next_after(record.cron, record.timezone, now)
+    next_at = None if record.paused else cron.next_after(record.cron, record.timezone, now)
     return replace(record, next_at=next_at)
 
 
-def _find_overlap(unit: Unit, record: ScheduleRecord) -> str:
+def _find_overlap(unit: UnitOfWork, record: ScheduleRecord) -> str:
     """Why a time is left out: the run before has not ended, and that is not allowed."""
     of_it = (Condition("scope", "=", record.scope), Condition("schedule", "=", record.name))
-    going = unit.tx.find(RunRecord, Condition("live", "=", True), *of_it, limit=1) if record.overlap == "skip" else []
+    going = unit.tx.find(RunRecord, Condition("active", "=", True), *of_it, limit=1) if record.overlap == "skip" else []
     return f"left out: run {going[0].id} is {going[0].state}" if going else ""
 
 
-def _advance(unit: Unit, record: ScheduleRecord, due: Due, **more: Any) -> ScheduleRecord:
+def _advance(unit: UnitOfWork, record: ScheduleRecord, due: Due, **more: Any) -> ScheduleRecord:
     """Keep when a schedule was due, and when it is next. That is no change of its user's."""
     last_at = due.times[-1] if due.times else record.last_at
     after = replace(

@@ -8,12 +8,12 @@ from fairlead.model.names import VARIABLE
 from fairlead.model.parsing import show
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import SecretRecord
-from fairlead.model.roles import Deed
-from fairlead.ports import Safe, Sealed
+from fairlead.model.roles import Permission
+from fairlead.ports import Keyring, Sealed
 from fairlead.services.calls import Call
-from fairlead.services.listing import Listing, load_page, map_page
+from fairlead.services.pages import Listing, load_page, map_page
 from fairlead.services.parsing import parse_field
-from fairlead.services.units import Unit, Units
+from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 AT_ONCE = 200
 
@@ -35,37 +35,37 @@ class SecretName:
 class Secrets:
     """The use cases of secrets."""
 
-    def __init__(self, units: Units, safe: Safe) -> None:
-        self.units, self.safe = units, safe
+    def __init__(self, units: UnitOfWorkFactory, keyring: Keyring) -> None:
+        self.units, self.keyring = units, keyring
 
     def page(self, call: Call, scope: str, asked: Listing) -> Page[SecretName]:
         """The names of a project's secrets."""
         with self.units.reading(call) as unit:
-            unit.require(Deed.SEE, scope, scope)
+            unit.require(Permission.VIEW, scope, scope)
             within = [Condition("scope", "=", scope)]
             return map_page(load_page(unit.tx, SecretRecord, asked, sort="name", within=within), _name_of)
 
     def put(self, call: Call, scope: str, name: str, value: str) -> tuple[SecretName, bool]:
         """Set a secret; whether it is new."""
         with self.units.changing(call, "assets") as unit:
-            unit.require(Deed.WORK, scope, scope)
+            unit.require(Permission.RUN, scope, scope)
             parse_field("name", VARIABLE.check, name)
             record = unit.tx.get(SecretRecord, scope=scope, name=name)
             if record is None:
                 unit.check_absent(f"secret {name}")
                 stamps = unit.stamps()
-                sealed = self.safe.seal(value.encode(), stamps["id"])
+                sealed = self.keyring.seal(value.encode(), stamps["id"])
                 record = SecretRecord(**stamps, scope=scope, name=name, sealed=sealed.content, key_id=sealed.key_id)
                 return _name_of(unit.add(record, "secret", name, scope)), True
             unit.check_revision(record)
-            sealed = self.safe.seal(value.encode(), record.id)
+            sealed = self.keyring.seal(value.encode(), record.id)
             after = replace(record, sealed=sealed.content, key_id=sealed.key_id, **unit.next(record))
             return _name_of(unit.save(record, after, "secret.edit", name, scope)), False
 
     def delete(self, call: Call, scope: str, name: str) -> None:
         """Forget a secret. Runs that have it already keep it."""
         with self.units.changing(call, "assets") as unit:
-            unit.require(Deed.WORK, scope, scope)
+            unit.require(Permission.RUN, scope, scope)
             record = unit.tx.get(SecretRecord, scope=scope, name=name)
             if record is None:
                 raise NotFound(f"{scope} has no secret {show(name)}")
@@ -75,23 +75,23 @@ class Secrets:
     def count_stale(self, call: Call) -> int:
         """How many secrets are sealed with another key than the one that seals now."""
         with self.units.reading(call) as unit:
-            return unit.tx.count(SecretRecord, Condition("key_id", "!=", self.safe.key_id))
+            return unit.tx.count(SecretRecord, Condition("key_id", "!=", self.keyring.key_id))
 
     def reseal(self, call: Call) -> int:
         """Seal every secret with the key that seals now; how many were sealed with another."""
         resealed = 0
         while True:
             with self.units.changing(call, "assets") as unit:
-                stale = unit.tx.find(SecretRecord, Condition("key_id", "!=", self.safe.key_id), limit=AT_ONCE)
+                stale = unit.tx.find(SecretRecord, Condition("key_id", "!=", self.keyring.key_id), limit=AT_ONCE)
                 for record in stale:
                     self._reseal(unit, record)
             resealed += len(stale)
             if len(stale) < AT_ONCE:
                 return resealed
 
-    def _reseal(self, unit: Unit, record: SecretRecord) -> None:
-        value = self.safe.open(Sealed(record.sealed, record.key_id), record.id)
-        sealed = self.safe.seal(value, record.id)
+    def _reseal(self, unit: UnitOfWork, record: SecretRecord) -> None:
+        value = self.keyring.open(Sealed(record.sealed, record.key_id), record.id)
+        sealed = self.keyring.seal(value, record.id)
         after = replace(record, sealed=sealed.content, key_id=sealed.key_id, **unit.next(record))
         unit.save(record, after, "secret.reseal", record.name, record.scope)
 

@@ -18,20 +18,20 @@ import msgspec
 from fairlead.core.attempts import execution_of
 from fairlead.errors import Conflict, FairleadError, NotFound, Unauthenticated, Unavailable
 from fairlead.model.hosts import is_loopback
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from fairlead.model.queries import Condition
 from fairlead.model.records import AnswerRecord, RunRecord, TokenRecord
 from fairlead.model.roles import Permission
 from fairlead.model.states import State
-from fairlead.ports import Principal, Safe
+from fairlead.ports import Keyring, Principal
 from fairlead.run_tokens import format_sealed, parse_sealed
 from fairlead.services.calls import Call, digest_of
 from fairlead.services.executions import Executions, find_run
-from fairlead.services.units import REMEMBERED, Unit, Units
+from fairlead.services.unit_of_work import REMEMBERED, UnitOfWork, UnitOfWorkFactory
 
 WORD, TICKET = "run-word", "run-ticket"  # what values are sealed for
 WORD_LASTS, TICKET_LASTS = timedelta(seconds=60), timedelta(hours=12)
-NOTED_EVERY = timedelta(minutes=1)
+USE_RECORDED_EVERY = timedelta(minutes=1)
 LONGEST_TICKET = 3800  # browsers drop cookies of more than 4096 bytes, name and attributes with them
 ANSWERING = (State.RUNNING, State.DEGRADED)
 AGAIN_SECONDS = 2
@@ -44,7 +44,7 @@ SET_HOST = "set served_host to a name below which every name leads to this serve
 
 def _is_news(run: RunRecord, now: datetime) -> bool:
     """Whether that a run is used is to be noted again; also where that was noted by a clock that was ahead."""
-    return run.last_used_at is None or not timedelta(0) <= now - run.last_used_at < NOTED_EVERY
+    return run.last_used_at is None or not timedelta(0) <= now - run.last_used_at < USE_RECORDED_EVERY
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ class OpenedUrl:
 class Admitted:
     """How to speak to a run, and how it is, for when it does not answer."""
 
-    reach: Reach = field(repr=False)
+    endpoint: Endpoint = field(repr=False)
     told: str
 
 
 @dataclass(frozen=True)
-class Ticket:
+class SessionCookie:
     """What a browser that was let in keeps, and for how long."""
 
     text: str = field(repr=False)
@@ -127,10 +127,10 @@ class Claims:
 class Serving:
     """The use cases of runs that serve something."""
 
-    def __init__(self, units: Units, executions: Executions, safe: Safe) -> None:
-        self.units, self.executions, self.safe = units, executions, safe
+    def __init__(self, units: UnitOfWorkFactory, executions: Executions, keyring: Keyring) -> None:
+        self.units, self.executions, self.keyring = units, executions, keyring
 
-    def tell_url(self, call: Call, run_id: str, hosts: ServedHosts) -> ServedUrl:
+    def describe_url(self, call: Call, run_id: str, hosts: ServedHosts) -> ServedUrl:
         """Where a run is reached, and whether it answers now."""
         with self.units.reading(call) as unit:
             run = find_served(unit, run_id)
@@ -159,7 +159,7 @@ class Serving:
             raise Conflict(message, "open it with a session of the web page, or with a token of this server")
         return OpenedUrl(f"{origin}/.fairlead/enter?word={word}", passed.until)
 
-    def enter(self, call: Call, run_id: str, word: str) -> Ticket:
+    def enter(self, call: Call, run_id: str, word: str) -> SessionCookie:
         """A ticket for a browser that comes with a word. No word is taken twice."""
         passed, digest = self._read(word, WORD, run_id)
         with self.units.recording(replace(call, principal=NOBODY, key=None)) as nobody:
@@ -169,7 +169,7 @@ class Serving:
             unit.audit("run.open", run, run.id, run.scope)
             ends = passed.ends if token is None else token.expires_at
             lasts = TICKET_LASTS if ends is None else min(TICKET_LASTS, ends - unit.now)
-            return Ticket(self._seal(replace(passed, until=unit.now + lasts), TICKET), lasts)
+            return SessionCookie(self._seal(replace(passed, until=unit.now + lasts), TICKET), lasts)
 
     def admit(self, call: Call, run_id: str, ticket: str | None = None) -> Admitted:
         """How to speak to a run: for the bearer of a token, or of a ticket. That it is used is noted."""
@@ -181,7 +181,7 @@ class Serving:
             self._note_use(run.id)
         return Admitted(self._reach(replace(call, principal=unit.principal), run), f"{run.state}: {run.message}")
 
-    def _reach(self, call: Call, run: RunRecord) -> Reach:
+    def _reach(self, call: Call, run: RunRecord) -> Endpoint:
         """How to speak to a run. Raise `Unavailable` where it is not that far."""
         hint = "try again in a moment"
         if run.state not in ANSWERING:
@@ -190,7 +190,7 @@ class Serving:
         try:
             if executor is None:
                 raise NotFound("nobody executes it here")
-            return executor.reach(execution_of(run.id, run.attempt))
+            return executor.find_endpoint(execution_of(run.id, run.attempt))
         except (NotFound, Unavailable) as error:
             message = f"run {run.id} does not answer now: {error}; it is {run.state}: {run.message}"
             raise Unavailable(message, error.hint or hint, AGAIN_SECONDS) from error
@@ -203,13 +203,13 @@ class Serving:
                 unit.tx.save(replace(run, last_used_at=unit.now, revision=run.revision + 1))
 
     def _seal(self, passed: Claims, purpose: str) -> str:
-        return format_sealed(self.safe.seal(msgspec.json.encode(passed), purpose))
+        return format_sealed(self.keyring.seal(msgspec.json.encode(passed), purpose))
 
     def _read(self, text: str, purpose: str, run_id: str) -> tuple[Claims, str]:
         """What was sealed for a run, and its digest: of what was sealed, which can be written in several ways."""
         try:
             sealed = parse_sealed(text)
-            passed = msgspec.json.decode(self.safe.open(sealed, purpose), type=Claims)
+            passed = msgspec.json.decode(self.keyring.open(sealed, purpose), type=Claims)
         except (ValueError, Unavailable):
             raise _unknown("is none that this server made") from None
         if passed.run_id != run_id:
@@ -217,7 +217,7 @@ class Serving:
         return passed, hashlib.sha256(sealed.content).hexdigest()
 
 
-def find_served(unit: Unit, run_id: str) -> RunRecord:
+def find_served(unit: UnitOfWork, run_id: str) -> RunRecord:
     """A run that the caller may speak to. Raise `Conflict` where it has no URL, or not any more."""
     run = find_run(unit, run_id)
     if run.action == "job":
@@ -229,7 +229,7 @@ def find_served(unit: Unit, run_id: str) -> RunRecord:
     return run
 
 
-def _let_in(nobody: Unit, passed: Claims) -> tuple[Unit, TokenRecord | None]:
+def _let_in(nobody: UnitOfWork, passed: Claims) -> tuple[UnitOfWork, TokenRecord | None]:
     """The use case as one of whoever a word or ticket is for, and the token with which that ends."""
     token = None if passed.token_id is None else nobody.tx.get(TokenRecord, id=passed.token_id)
     if passed.until <= nobody.now:
@@ -242,7 +242,7 @@ def _let_in(nobody: Unit, passed: Claims) -> tuple[Unit, TokenRecord | None]:
     return replace(nobody, principal=principal, permissions=permissions), token
 
 
-def _use_up(unit: Unit, digest: str) -> None:
+def _use_up(unit: UnitOfWork, digest: str) -> None:
     """Keep that a word was used. Of two that come at once, to whichever servers, the later finds its place taken."""
     unit.tx.remove_all(AnswerRecord, Condition("created_at", "<", unit.now - REMEMBERED))
     used = AnswerRecord(id=digest, user=unit.principal.user, digest="", answer=None, created_at=unit.now)

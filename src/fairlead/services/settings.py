@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from fairlead.model.compute_resources import Defaults
 from fairlead.model.records import JSON, SETTINGS, SettingsRecord
-from fairlead.model.roles import Deed
+from fairlead.model.roles import Permission
 from fairlead.model.scopes import PLATFORM
 from fairlead.services.calls import Call
 from fairlead.services.policies import check_profile
-from fairlead.services.units import Unit, Units
+from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 
 @dataclass(frozen=True)
@@ -24,23 +24,23 @@ class SettingsView:
 class PlatformSettings:
     """The use cases of the settings."""
 
-    def __init__(self, units: Units, describe: Callable[[], JSON]) -> None:
+    def __init__(self, units: UnitOfWorkFactory, describe: Callable[[], JSON]) -> None:
         self.units, self.describe = units, describe
 
     def get(self, call: Call) -> SettingsView:
         """What is set."""
         with self.units.reading(call) as unit:
-            unit.require(Deed.SEE, PLATFORM, PLATFORM)
+            unit.require(Permission.VIEW, PLATFORM, PLATFORM)
             return self._view(unit, unit.tx.get(SettingsRecord, id=SETTINGS))
 
     def put(self, call: Call, defaults: Defaults) -> SettingsView:
         """Say what holds where nobody says anything."""
-        with self.units.changing(call, "organisation") as unit:
-            unit.require(Deed.GOVERN, PLATFORM, PLATFORM)
+        with self.units.changing(call, "organization") as unit:
+            unit.require(Permission.ADMINISTER, PLATFORM, PLATFORM)
             check_profile(unit, defaults.profile, PLATFORM)
             return self._view(unit, self._keep(unit, defaults))
 
-    def _keep(self, unit: Unit, defaults: Defaults) -> SettingsRecord:
+    def _keep(self, unit: UnitOfWork, defaults: Defaults) -> SettingsRecord:
         record = unit.tx.get(SettingsRecord, id=SETTINGS)
         if record is None:
             unit.check_absent("settings")
@@ -50,9 +50,9 @@ class PlatformSettings:
         after = replace(record, defaults=defaults.to_data(), **unit.next(record))
         return unit.save(record, after, "settings.edit", SETTINGS, PLATFORM)
 
-    def _view(self, unit: Unit, record: SettingsRecord | None) -> SettingsView:
+    def _view(self, unit: UnitOfWork, record: SettingsRecord | None) -> SettingsView:
         """What is set. What the watched folder came to may name anything, so it is for those who govern all."""
         server = self.describe()
-        if not unit.permissions.may(Deed.GOVERN, PLATFORM):
+        if not unit.permissions.may(Permission.ADMINISTER, PLATFORM):
             server.pop("folder", None)
         return SettingsView(record.revision if record else 0, record.defaults if record else {}, server)

@@ -3,23 +3,25 @@
 from typing import Any
 
 from fairlead.core import quotas
-from fairlead.core.queue_order import turn_of
+from fairlead.core.queue_order import queue_key
 from fairlead.model.plans import Plan
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.states import State
-from fairlead.services.snapshots import Ground
-from fairlead.services.units import Unit
+from fairlead.services.snapshots import PlanningContext
+from fairlead.services.unit_of_work import UnitOfWork
 
 WAITING = "waits for its turn"
 
 
-def make_record(unit: Unit, run_id: str, scope: str, request: RunRequest, plan: Plan, ground: Ground) -> RunRecord:
+def make_record(
+    unit: UnitOfWork, run_id: str, scope: str, request: RunRequest, plan: Plan, context: PlanningContext
+) -> RunRecord:
     """The record of a run that was planned."""
     values = {setting.path: setting.value for setting in plan.settings}
     profile, template = values.get("profile"), values.get("template")
-    resource = ground.records.get(("profile", profile)) if profile else None
-    started_from = ground.records.get(("template", template)) if template else None
+    resource = context.records.get(("profile", profile)) if profile else None
+    started_from = context.records.get(("template", template)) if template else None
     return RunRecord(
         **{**unit.stamps(), "id": run_id},
         scope=scope,
@@ -29,7 +31,7 @@ def make_record(unit: Unit, run_id: str, scope: str, request: RunRequest, plan: 
         reason="Queued",
         message=WAITING,
         code=request.function.code,
-        cluster=_cluster_of(unit, ground),
+        cluster=_cluster_of(unit, context),
         compute_resource=profile,
         compute_resource_id=None if resource is None else resource.id,
         compute_resource_revision=None if resource is None else resource.revision,
@@ -37,15 +39,15 @@ def make_record(unit: Unit, run_id: str, scope: str, request: RunRequest, plan: 
         template_id=None if started_from is None else started_from.id,
         uses=sorted(_uses_of(values)),
         priority=request.priority or 0,
-        turn=turn_of(run_id, request.priority or 0),
+        turn=queue_key(run_id, request.priority or 0),
         idle_seconds=None if (idle := values.get("idle_timeout")) is None else int(idle),
         **quotas.count(plan.settings)._asdict(),
     )
 
 
-def _cluster_of(unit: Unit, ground: Ground) -> str | None:
+def _cluster_of(unit: UnitOfWork, context: PlanningContext) -> str | None:
     """Whose executor executes the run: the cluster that it was planned for, where that is one."""
-    scope = ground.snapshot.cluster.scope
+    scope = context.snapshot.cluster.scope
     return scope if scope in unit.organization.clusters else None
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import islice
 
 from fairlead.core import suggestions
-from fairlead.core.fitting.admission import WAITING_FOR_TURN, PATIENCE_SECONDS
+from fairlead.core.fitting.admission import PATIENCE_SECONDS, WAITING_FOR_TURN
 from fairlead.core.fitting.evaluation import LATER, NOW
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.queue_order import WAITING
@@ -20,8 +20,8 @@ from fairlead.model.roles import Permission
 from fairlead.ports import Executors
 from fairlead.services.executions import known_nodes
 from fairlead.services.quotas import load_allowances
-from fairlead.services.snapshots import Ground, Snapshots, load_profiles
-from fairlead.services.units import Unit
+from fairlead.services.snapshots import PlanningContext, Snapshots, load_profiles
+from fairlead.services.unit_of_work import UnitOfWork
 
 MOST_CLUSTERS = 5
 
@@ -34,10 +34,10 @@ class Suggestions:
 
     def find(
         self,
-        unit: Unit,
+        unit: UnitOfWork,
         scope: str,
         request: RunRequest,
-        ground: Ground,
+        context: PlanningContext,
         nodes: NodeTable | None,
         *,
         allowances: Sequence[Allowance] = (),
@@ -49,11 +49,11 @@ class Suggestions:
         """
         if nodes is None:
             return ()
-        profiles = load_profiles(unit.tx, ground)
+        profiles = load_profiles(unit.tx, context)
         elsewhere = list(self._find_elsewhere(unit, scope, request))
         return suggestions.find_suggestions(
             request,
-            ground.snapshot,
+            context.snapshot,
             nodes,
             profiles=profiles,
             elsewhere=elsewhere,
@@ -61,14 +61,14 @@ class Suggestions:
             turn=turn,
         )
 
-    def nodes_of(self, unit: Unit, ground: Ground) -> NodeTable | None:
+    def nodes_of(self, unit: UnitOfWork, context: PlanningContext) -> NodeTable | None:
         """The nodes that the runs of a project go to, as the caller may see them."""
-        executor = self.executors.find(ground.snapshot.cluster)
+        executor = self.executors.find(context.snapshot.cluster)
         return None if executor is None else known_nodes(unit, executor)
 
-    def hold_back(self, unit: Unit, ground: Ground, fit: Fit, turn: str) -> Fit:
+    def hold_back(self, unit: UnitOfWork, context: PlanningContext, fit: Fit, turn: str) -> Fit:
         """A fit where one before it has waited for long: on a machine without a scheduler, that comes first."""
-        cluster = ground.snapshot.cluster
+        cluster = context.snapshot.cluster
         executor = self.executors.find(cluster)
         if fit.verdict != NOW or executor is None or executor.schedules:
             return fit
@@ -85,13 +85,13 @@ class Suggestions:
         )
         return replace(fit, verdict=LATER, reasons=(WAITING_FOR_TURN,)) if waiting else fit
 
-    def _find_elsewhere(self, unit: Unit, scope: str, request: RunRequest) -> Iterator[Elsewhere]:
+    def _find_elsewhere(self, unit: UnitOfWork, scope: str, request: RunRequest) -> Iterator[Elsewhere]:
         """A project of the caller's on each other cluster."""
         tree = unit.organization.tree
         others = [place for place in unit.organization.clusters if place != tree.cluster_of(scope)]
         projects = ([f"project/{name}" for name in tree.projects_below(cluster)] for cluster in others)
         own = ([place for place in scopes if unit.permissions.may(Permission.RUN, place)] for scopes in projects)
         for place in islice((scopes[0] for scopes in own if scopes), MOST_CLUSTERS):
-            ground = self.snapshots.load(unit, place, request)
-            if (nodes := self.nodes_of(unit, ground)) is not None:
-                yield Elsewhere(ground.snapshot.project, ground.snapshot, nodes, load_allowances(unit, place))
+            context = self.snapshots.load(unit, place, request)
+            if (nodes := self.nodes_of(unit, context)) is not None:
+                yield Elsewhere(context.snapshot.project, context.snapshot, nodes, load_allowances(unit, place))

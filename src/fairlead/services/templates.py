@@ -11,9 +11,9 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, TemplateRecord
 from fairlead.model.requests import RunRequest
 from fairlead.services.assets import MOST_TOLD, Assets, keep_revision
-from fairlead.services.renaming import rewrite_policies
-from fairlead.services.snapshots import build_ground, look_up
-from fairlead.services.units import Unit
+from fairlead.services.name_references import rewrite_policies
+from fairlead.services.snapshots import build_planning_context, look_up
+from fairlead.services.unit_of_work import UnitOfWork
 
 
 class Templates(Assets[TemplateRecord]):
@@ -22,19 +22,19 @@ class Templates(Assets[TemplateRecord]):
     noun, code, used_as = "template", "template", "template"
     kind, model = TemplateRecord, Template
 
-    def try_out(self, unit: Unit, asset: Any) -> Trial:
-        ground = build_ground(unit.tx, unit.organisation, asset.scope, None)
+    def try_out(self, unit: UnitOfWork, asset: Any) -> Trial:
+        context = build_planning_context(unit.tx, unit.organization, asset.scope, None)
         asked = {"function": "template", "profile": asset.requirements.profile}
-        look_up(unit.tx, ground, RunRequest.model_validate(asked))
-        return linting.try_out_template(asset, ground.snapshot, unit.clusters_near(asset.scope))
+        look_up(unit.tx, context, RunRequest.model_validate(asked))
+        return linting.try_out_template(asset, context.snapshot, unit.clusters_near(asset.scope))
 
-    def to_fields(self, unit: Unit, asset: Any) -> JSON:
+    def to_fields(self, unit: UnitOfWork, asset: Any) -> JSON:
         return {**super().to_fields(unit, asset), "compute_resource": asset.requirements.profile}
 
-    def follow(self, unit: Unit, before: TemplateRecord, after: TemplateRecord) -> None:
+    def follow(self, unit: UnitOfWork, before: TemplateRecord, after: TemplateRecord) -> None:
         """Rules of policies that name it, and what it succeeds, keep naming it."""
         predecessors = unit.tx.find(TemplateRecord, Condition("successor", "=", before.name))
-        path = unit.organisation.tree.path
+        path = unit.organization.tree.path
         lost = [item for item in predecessors if after.scope not in path(item.scope)]
         if lost:
             users = [{"kind": "archived template", "name": item.name, "scope": item.scope} for item in lost]
@@ -46,7 +46,7 @@ class Templates(Assets[TemplateRecord]):
                 changed = replace(archived, successor=after.name, **unit.next(archived))
                 keep_revision(unit, unit.save(archived, changed, "template.edit", archived.name, archived.scope))
 
-    def users(self, unit: Unit, record: TemplateRecord) -> list[JSON]:
+    def users(self, unit: UnitOfWork, record: TemplateRecord) -> list[JSON]:
         archived = unit.tx.find(TemplateRecord, Condition("successor", "=", record.name), limit=MOST_TOLD)
         users = [{"kind": "archived template", "name": item.name, "scope": item.scope} for item in archived]
         return [*super().users(unit, record), *users]

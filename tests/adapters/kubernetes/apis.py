@@ -6,7 +6,7 @@ from typing import Any, cast
 from fairlead.adapters.kubernetes.clients import Api, Refused
 from fairlead.model.observations import JSON
 
-Said = JSON | Exception
+SourcedValue = JSON | Exception
 
 
 class ScriptedApi:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.kubernetes.cluster_checks import check_cluster
 from fairlead.adapters.kubernetes.clients import Refused
+from fairlead.adapters.kubernetes.cluster_checks import check_cluster
 from fairlead.core.kubernetes_rbac import list_permissions
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Check
@@ -150,7 +150,7 @@ def test_namespaces_that_are_missing_are_made_where_that_is_wanted() -> None:
 def test_a_namespace_of_somebody_else_is_told() -> None:
     other = {"metadata": {"name": "forest", "labels": {"fairlead.dev/project": "meadow"}}}
     problem = look(ScriptedApi({**WELL, "/api/v1/namespaces/forest": other}))["namespaces"][0]
-    assert (problem.state, "not labelled for project forest" in problem.message) == ("problem", True)
+    assert (problem.state, "not labeled for project forest" in problem.message) == ("problem", True)
     assert "kubectl label namespace forest fairlead.dev/project=forest" in (problem.hint or "")
 
 

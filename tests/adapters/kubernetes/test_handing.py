@@ -1,7 +1,7 @@
 """What pods leave reaches the run, from the right pod, and nothing else does."""
 
 from fairlead.adapters.kubernetes.objects import Pod, read_main, read_pod
-from fairlead.adapters.kubernetes.observing import Surroundings, observe, read_handed
+from fairlead.adapters.kubernetes.observing import ObservationContext, observe, read_handed
 from fairlead.adapters.kubernetes.views import RunView, View
 from tests.adapters.kubernetes.making import OWNER, PLATFORM, RUN, condition, make_main, make_pod, terminated
 
@@ -22,7 +22,7 @@ def test_of_pods_that_took_each_others_place_the_last_one_tells() -> None:
     pods = [read(second), read(first)]
     assert read_handed(pods)["result"]["value"] == 2
     main = read_main(PLATFORM, make_main("Job", condition("Complete")))
-    seen = observe(RunView(main, {pod.uid: pod for pod in pods}), Surroundings())
+    seen = observe(RunView(main, {pod.uid: pod for pod in pods}), ObservationContext())
     assert seen is not None
     assert seen.result == {"kind": "json", "value": 2}
 

@@ -41,7 +41,7 @@ def test_what_is_of_another_platform_or_of_none_is_not_ours(labels: JSON) -> Non
     assert objects.read_main(PLATFORM, raw) is None
     pod = objects.read_pod(PLATFORM, make_pod(labels=labels, limits={"cpu": "2"}))
     assert pod is not None
-    assert (pod.run_id, pod.project, pod.ask) == ("", "", None)
+    assert (pod.run_id, pod.project, pod.pod_request) == ("", "", None)
     assert pod.holding.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it takes its place all the same
 
 
@@ -53,8 +53,8 @@ def test_a_project_whose_name_no_label_can_hold_is_named_in_full() -> None:
 
 
 def test_what_a_pod_asks_for_is_kept_only_while_it_waits_for_a_node() -> None:
-    assert read_pod(make_pod(node="", phase="Pending")).ask is not None
-    assert read_pod(make_pod(node="box")).ask is None
+    assert read_pod(make_pod(node="", phase="Pending")).pod_request is not None
+    assert read_pod(make_pod(node="box")).pod_request is None
 
 
 def test_how_a_container_ended_is_known_also_while_it_is_started_again() -> None:

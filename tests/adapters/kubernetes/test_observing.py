@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.kubernetes import observing
-from fairlead.adapters.kubernetes.observing import Surroundings
+from fairlead.adapters.kubernetes.observing import ObservationContext
 from fairlead.adapters.kubernetes.views import View
 from fairlead.model.observations import Observation, Phase
 from tests.adapters.kubernetes.making import (
@@ -40,7 +40,7 @@ def look(main: JSON, *pods: JSON, warnings: tuple[JSON, ...] = (), **around: Any
         view.hear_warning(None, read_warning(raw))
     found = view.of(RUN)
     assert found is not None
-    return observing.observe(found, Surroundings(view.warnings_about(found), **around))
+    return observing.observe(found, ObservationContext(view.warnings_about(found), **around))
 
 
 def told(main: JSON, *pods: JSON, **around: Any) -> tuple[Phase, str, str]:
@@ -216,7 +216,7 @@ def test_a_pod_that_may_not_be_made_is_told_without_the_name_that_it_did_not_get
 
 
 def test_a_node_that_is_lost_says_nothing_of_the_run() -> None:
-    seen = look(make_main(), make_pod(**RUNNING), tell_lost=lambda pod: f"{pod.node} does not answer")
+    seen = look(make_main(), make_pod(**RUNNING), describe_lost=lambda pod: f"{pod.node} does not answer")
     assert seen is not None
     assert (seen.phase, seen.reason) == (Phase.RUNNING, "NodeLost")
     words = "its node box does not answer: what has become of it is known once the node is back, or was removed"

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.kubernetes.clients import Refused
-from fairlead.adapters.kubernetes.objects import Main
-from fairlead.adapters.kubernetes.kueue_messages import tell_held
 from fairlead.adapters.kubernetes.kueue import Queues, find_path, read_local, read_pool, read_workload
+from fairlead.adapters.kubernetes.kueue_messages import describe_held
+from fairlead.adapters.kubernetes.objects import Main
 from fairlead.model.observations import Phase
 from fairlead.model.quantities import NANOS
-from fairlead.model.queues import Party, Share
+from fairlead.model.queues import Party, QuotaUsage
 from tests.adapters.kubernetes.apis import ScriptedApi
 from tests.adapters.kubernetes.making import JSON, NAMESPACE, condition, make_main, make_meta, read_main
 from tests.adapters.kubernetes.test_observing import look
@@ -74,7 +74,7 @@ class Seen:
 
     def tell(self) -> tuple[str, str]:
         """Why the Job of the tests is held."""
-        return tell_held(make_job(), self.queues.find(make_job()))
+        return describe_held(make_job(), self.queues.find(make_job()))
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_who_holds_the_quota_is_known_and_of_strangers_only_how_much() -> None:
     seen.jobs["uid-ours"] = make_job("ours", "lake")
     standing = seen.queues.stand(make_job())
     assert standing.holders == (Party("ours", "lake", {GPU: 5 * NANOS}), Party(holds={GPU: 3 * NANOS}))
-    assert standing.shares == (Share(GPU, "large", 8 * NANOS, 8 * NANOS),)
+    assert standing.shares == (QuotaUsage(GPU, "large", 8 * NANOS, 8 * NANOS),)
     assert (standing.pool, standing.cohort, standing.strict) == ("ClusterQueue shared", "all", True)
     assert standing.asks == {GPU: 4 * NANOS}
 

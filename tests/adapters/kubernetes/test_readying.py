@@ -3,7 +3,7 @@
 import pytest
 
 from fairlead.adapters.kubernetes.clients import Api
-from fairlead.adapters.kubernetes.endpoints import find_reach
+from fairlead.adapters.kubernetes.endpoints import find_endpoint
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.connections import Connection
@@ -135,7 +135,7 @@ def test_a_pod_that_had_to_leave_is_replaced_and_the_run_waits_meanwhile() -> No
 
 
 def test_a_node_that_is_lost_takes_what_it_serves_with_it() -> None:
-    seen = told(SERVED, make_ready(), tell_lost=lambda pod: f"{pod.node} does not answer")
+    seen = told(SERVED, make_ready(), describe_lost=lambda pod: f"{pod.node} does not answer")
     assert seen[:2] == (Phase.DEGRADED, "NodeLost")
 
 
@@ -152,23 +152,23 @@ def make_view(main: JSON, *pods: JSON) -> RunView:
 
 
 def test_from_outside_a_cluster_the_api_server_passes_on_what_is_said_to_a_run() -> None:
-    reach = find_reach(API, OUTSIDE, "r1", make_view(SERVED, make_ready()))
+    endpoint = find_endpoint(API, OUTSIDE, "r1", make_view(SERVED, make_ready()))
     path = "/k8s/api/v1/namespaces/forest/services/http:train-1:8080/proxy"
-    assert (reach.url, reach.prefix) == (f"https://cluster.test:6443{path}", path)
-    assert (reach.headers, reach.server_name) == ({"Authorization": "Bearer hunter2"}, "inner.test")
-    assert reach.verify is not None
-    assert "hunter2" not in repr(reach)
+    assert (endpoint.url, endpoint.prefix) == (f"https://cluster.test:6443{path}", path)
+    assert (endpoint.headers, endpoint.server_name) == ({"Authorization": "Bearer hunter2"}, "inner.test")
+    assert endpoint.verify is not None
+    assert "hunter2" not in repr(endpoint)
 
 
 def test_from_within_a_cluster_a_run_is_spoken_to_directly_and_without_who_the_server_is() -> None:
-    reach = find_reach(API, INSIDE, "r1", make_view(SERVED, make_ready()))
-    assert (reach.url, reach.headers, reach.prefix) == ("http://train-1.forest.svc:8080", {}, "")
+    endpoint = find_endpoint(API, INSIDE, "r1", make_view(SERVED, make_ready()))
+    assert (endpoint.url, endpoint.headers, endpoint.prefix) == ("http://train-1.forest.svc:8080", {}, "")
 
 
 @pytest.mark.parametrize("pods", [[], [make_pod("a", NOT_YET, **RUNNING)], [make_pod("a", NO_MORE, **RUNNING)]])
 def test_what_does_not_answer_cannot_be_reached_now(pods: list[JSON]) -> None:
     with pytest.raises(Unavailable):
-        find_reach(API, OUTSIDE, "r1", make_view(SERVED, *pods))
+        find_endpoint(API, OUTSIDE, "r1", make_view(SERVED, *pods))
 
 
 def test_what_serves_nothing_cannot_be_reached_at_all() -> None:
@@ -176,4 +176,4 @@ def test_what_serves_nothing_cannot_be_reached_at_all() -> None:
     leaving["metadata"]["deletionTimestamp"] = AFTER
     for view in (None, RunView(), make_view(make_main(), make_ready()), make_view(leaving, make_ready())):
         with pytest.raises(NotFound):
-            find_reach(API, OUTSIDE, "r1", view)
+            find_endpoint(API, OUTSIDE, "r1", view)

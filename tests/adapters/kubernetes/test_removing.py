@@ -85,7 +85,7 @@ def test_a_removal_that_waits_for_the_log_is_repeated_until_the_cluster_accepts_
     assert seen is not None
     assert seen.phase is Phase.SUCCEEDED
     with pytest.raises(Unavailable, match="is still being read"):
-        executor.tidy(RUN)
+        executor.clean_up(RUN)
     assert api.deleted == []
 
     notified.clear()
@@ -93,16 +93,16 @@ def test_a_removal_that_waits_for_the_log_is_repeated_until_the_cluster_accepts_
     api.open.set()
     wait_until(lambda: notified == [RUN])
     with pytest.raises(Unavailable, match="not now"):
-        executor.tidy(RUN)
+        executor.clean_up(RUN)
 
     del api.said["delete"]
-    executor.tidy(RUN)
+    executor.clean_up(RUN)
     assert api.deleted == [JOB]
 
 
 def test_a_job_that_appears_after_its_run_has_ended_is_removed(executor: KubernetesExecutor, api: LoggingApi) -> None:
     assert executor.observe(RUN) is None
-    executor.tidy(RUN)
+    executor.clean_up(RUN)
     executor.view.hear_main(None, read_main(make_main("Job", released=False)))
-    executor.tidy(RUN)
+    executor.clean_up(RUN)
     assert api.deleted == [JOB]

@@ -142,7 +142,7 @@ def test_secrets_are_in_no_file(bench: LocalBench) -> None:
 def test_what_was_left_at_home_is_gone_with_the_rest(bench: LocalBench) -> None:
     bench.start("r1", LEAVES, volumes=[{"name": "d", "volume_type": "empty_dir", "mount_path": "/data"}])
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
-    bench.executor.tidy("r1")
+    bench.executor.clean_up("r1")
     folder = bench.data / "runs" / "r1"
     assert os.listdir(folder / "home") == ["output"]
     assert not {"volumes", "root", "code"} & set(os.listdir(folder))

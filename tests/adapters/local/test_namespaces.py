@@ -61,7 +61,7 @@ def test_a_volume_is_found_under_its_path_and_goes_with_the_run(bench: LocalBenc
     body = "open('/data/x', 'w').write('1'); return os.listdir('/data')"
     assert ask(bench, body, volumes=[empty("data", "/data")]) == ["x"]
     assert not Path("/data/x").exists()
-    bench.executor.tidy("r1")
+    bench.executor.clean_up("r1")
     assert not (tmp_path / "data" / "runs" / "r1" / "volumes").exists()
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.core.fitting import evaluation
+from fairlead.core.fitting.filtering import NodeFilter
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import read_pod
-from fairlead.core.fitting.node_tables import Grid
 from fairlead.core.fitting.reading_nodes import read_cluster
-from fairlead.core.fitting.reading_volumes import read_surroundings
+from fairlead.core.fitting.reading_volumes import read_scheduling_context
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.core.fitting.filtering import Sieve
 from tests.cluster import binaries
 
 JSON = dict[str, Any]
@@ -116,10 +116,11 @@ def find_theirs(answer: JSON) -> Verdict:
     return Verdict(nodes, answer["error"])
 
 
-def find_ours(sieve: Sieve, answer: JSON) -> Verdict:
+def find_ours(node_filter: NodeFilter, answer: JSON) -> Verdict:
     """Our verdict. The scheduler's answer says at which of its rules it stopped: ours after it are left out."""
     nodes = {
-        node.name: _leave_out_hidden(_sum_up(evaluation.find_reasons(sieve, node)), answer) for node in sieve.grid.nodes
+        node.name: _leave_out_hidden(_sum_up(evaluation.find_reasons(node_filter, node)), answer)
+        for node in node_filter.table.nodes
     }
     return Verdict(nodes)
 
@@ -133,13 +134,13 @@ def find_disagreements(case: JSON, answer: JSON) -> list[str]:
         return [f"{WE_FAIL} {error!r} in {place.name}, line {place.lineno} of {place.filename}"]
 
 
-def make_sieve(case: JSON) -> Sieve:
+def make_sieve(case: JSON) -> NodeFilter:
     """A case as we see it."""
     pod = case["pod"]
-    grid: Grid = read_cluster([*case.get("nodes", ()), *case.get("pods", ())])
+    table: NodeTable = read_cluster([*case.get("nodes", ()), *case.get("pods", ())])
     around = (item for part in PARTS[2:] for item in case.get(part, ()))
-    grid.surroundings = read_surroundings(around, complete=True)
-    return Sieve(read_pod(pod["spec"], pod["metadata"]), grid)
+    table.context = read_scheduling_context(around, complete=True)
+    return NodeFilter(read_pod(pod["spec"], pod["metadata"]), table)
 
 
 def name_words(words: str) -> str:
@@ -151,20 +152,25 @@ def name_words(words: str) -> str:
     return str(SAID[words])
 
 
-def _compare(sieve: Sieve, answer: JSON) -> Iterator[str]:
-    theirs, ours = find_theirs(answer), find_ours(sieve, answer)
+def _compare(node_filter: NodeFilter, answer: JSON) -> Iterator[str]:
+    theirs, ours = find_theirs(answer), find_ours(node_filter, answer)
     for name in sorted(theirs.nodes.keys() | ours.nodes.keys()):
         one, other = theirs.nodes.get(name, frozenset()), ours.nodes.get(name, frozenset())
         if one != other:
             yield f"{name}: the scheduler says {_show(one - other)} more, we say {_show(other - one)} more"
     if theirs.feasible != ours.feasible:
         yield f"takes it: {_show(theirs.feasible)} by the scheduler, {_show(ours.feasible)} by us"
-    now, best = ({sieve.grid.names[at] for at in positions} for positions in (sieve.now, sieve.best))
+    now, best = (
+        {node_filter.table.names[at] for at in positions}
+        for positions in (node_filter.feasible, node_filter.feasible_when_empty)
+    )
     if now != ours.feasible:
         yield f"takes it: {_show(ours.feasible)} by our reasons, {_show(now)} by our columns"
     if not now <= best:
         yield f"takes it now, and never would: {_show(now - best)}"
-    if (evaluation.judge(sieve.ask, sieve.grid).verdict == evaluation.NOW) != bool(ours.feasible):
+    if (evaluation.evaluate(node_filter.pod_request, node_filter.table).verdict == evaluation.NOW) != bool(
+        ours.feasible
+    ):
         yield "our verdict is not what our reasons come to"
 
 

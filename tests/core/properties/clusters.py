@@ -7,18 +7,18 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from fairlead.core.fitting.pod_requests import Ask, GpuShare
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import GpuShare, PodRequest
 from fairlead.core.fitting.pod_resources import PODS
-from fairlead.core.fitting.node_tables import Grid
 from fairlead.model.nodes import (
     Claim,
     Device,
+    GpuAllocation,
     Holding,
     Node,
     Port,
-    Share,
+    SchedulingContext,
     StorageClass,
-    Surroundings,
     Taint,
     Volume,
 )
@@ -124,7 +124,7 @@ PARTS: Mapping[str, SearchStrategy[Any]] = {
 }
 CHOSEN = st.lists(st.sampled_from(sorted(PARTS)), max_size=3, unique=True)
 PLAIN_ASKS = st.builds(
-    Ask,
+    PodRequest,
     amounts=amounts(3).map(lambda found: {**found, PODS: NANOS}),
     tolerations=some(TOLERATIONS, 2),
     namespace=st.sampled_from(list(NAMESPACES)),
@@ -133,13 +133,13 @@ PLAIN_ASKS = st.builds(
 
 
 @st.composite
-def asks(draw: st.DrawFn, most: int = 3) -> Ask:
+def asks(draw: st.DrawFn, most: int = 3) -> PodRequest:
     """Pods that ask for anything, though each for a few things only; up to so many of a kind."""
     plain = draw(PLAIN_ASKS)
     return replace(plain, count=draw(st.integers(1, most)), **{part: draw(PARTS[part]) for part in draw(CHOSEN)})
 
 
-def held(*shares: Share) -> SearchStrategy[tuple[Holding, ...]]:
+def held(*gpu_allocations: GpuAllocation) -> SearchStrategy[tuple[Holding, ...]]:
     """What runs on a node, with all that others must reckon with."""
     one = st.builds(
         Holding,
@@ -151,7 +151,7 @@ def held(*shares: Share) -> SearchStrategy[tuple[Holding, ...]]:
         repels=some(POD_TERMS),
         ports=some(PORTS),
         claims=some(CLAIMS),
-        shares=some(shares),
+        gpu_allocations=some(gpu_allocations),
         leaving=st.booleans(),
     )
     return st.lists(one, max_size=3).map(tuple)
@@ -181,9 +181,9 @@ EMPTY = st.builds(
     unschedulable=st.sampled_from([*[False] * 7, True]),
     devices=st.sampled_from([(), DEVICES]),
 )
-ON_DEVICES = held(*(Share(device.id, memory=40) for device in DEVICES))
+ON_DEVICES = held(*(GpuAllocation(device.id, memory=40) for device in DEVICES))
 IN_GROUPS = held(
-    *(Share(group, **part) for group in ("group-0", "group-1") for part in ({"memory": 40}, {"percent": 30}))
+    *(GpuAllocation(group, **part) for group in ("group-0", "group-1") for part in ({"memory": 40}, {"percent": 30}))
 )
 
 
@@ -233,7 +233,7 @@ CLASSES = st.builds(
     makes=st.booleans(),
 )
 STORAGE = st.builds(
-    Surroundings,
+    SchedulingContext,
     namespaces=st.just(NAMESPACES),
     claims=st.fixed_dictionaries({(namespace, name): MADE for namespace in NAMESPACES for name in CLAIMS}),
     volumes=st.fixed_dictionaries(dict.fromkeys(("disk-0", "disk-1"), VOLUMES)).map(
@@ -241,9 +241,9 @@ STORAGE = st.builds(
     ),
     classes=st.fixed_dictionaries(dict.fromkeys(("slow", "quick"), CLASSES)),
 )
-SURROUNDINGS = st.just(Surroundings(NAMESPACES)) | STORAGE  # namespaces, and storage where somebody has looked
+SURROUNDINGS = st.just(SchedulingContext(NAMESPACES)) | STORAGE  # namespaces, and storage where somebody has looked
 
 
-def grids(most: int = 5) -> SearchStrategy[Grid]:
+def grids(most: int = 5) -> SearchStrategy[NodeTable]:
     """Whole clusters."""
-    return st.builds(Grid, clusters(most), SURROUNDINGS)
+    return st.builds(NodeTable, clusters(most), SURROUNDINGS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fairlead.core import lifecycle
 from fairlead.core.attempts import LONGEST_PAUSE, MOST_GROWN, Terms, Tried
 from fairlead.core.lifecycle import RETRYING, Act, Decision
-from fairlead.model.attempts import RetryReason
+from fairlead.model.oom_retries import RetryReason
 from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import RunRecord
 from fairlead.model.states import FINAL, State
@@ -40,14 +40,14 @@ def terms(draw: st.DrawFn) -> Terms:
 
 def make_first(said: Terms, **fields: str) -> RunRecord:
     """A run at its first try, which runs."""
-    held = {"mem_bytes": said.request * said.pods, "held_by": "s1", "started_at": NOW}
+    held = {"mem_bytes": said.request * said.pods, "server_id": "s1", "started_at": NOW}
     return make(RunRecord, "r1", **{"state": "running", "reason": "Running", "message": "is running", **held, **fields})
 
 
 def go_on(run: RunRecord, decision: Decision) -> RunRecord:
     """The run after a decision, at its next try where there is one."""
     if decision.failure is None:
-        return replace(run, state=str(decision.state), live=decision.state not in FINAL)
+        return replace(run, state=str(decision.state), active=decision.state not in FINAL)
     return replace(run, attempt=run.attempt + 1, mem_bytes=decision.failure.retry.mem_bytes)
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.core.fitting import capacity
-from fairlead.core.fitting.pod_requests import Ask
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.filtering import Sieve, place
+from fairlead.core.fitting.filtering import NodeFilter, place
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.model.nodes import Amounts, Holding, Node, Taint
 from fairlead.model.quantities import NANOS
 
@@ -36,48 +36,56 @@ NODES = st.builds(
     taints=TAINTS,
     unschedulable=st.sampled_from([False, False, True]),
 )
-GRIDS = st.lists(NODES, max_size=10).map(Grid)
-ASKS = st.builds(Ask, amounts=AMOUNTS.map(lambda amounts: {**amounts, "pods": NANOS}))
+GRIDS = st.lists(NODES, max_size=10).map(NodeTable)
+ASKS = st.builds(PodRequest, amounts=AMOUNTS.map(lambda amounts: {**amounts, "pods": NANOS}))
 
 
 @given(GRIDS)
-def test_what_is_requested_and_what_is_free_is_what_there_is(grid: Grid) -> None:
-    for pool in (capacity.sum_up(grid), *capacity.sum_up_groups(grid), *capacity.sum_up_gpu_types(grid)):
+def test_what_is_requested_and_what_is_free_is_what_there_is(table: NodeTable) -> None:
+    for pool in (
+        capacity.total_capacity(table),
+        *capacity.capacity_by_group(table),
+        *capacity.capacity_by_gpu_type(table),
+    ):
         assert list(pool.requested) == list(pool.free) == list(pool.capacity)
         for resource, has in pool.capacity.items():
             assert pool.requested[resource] + pool.free[resource] == has, resource
 
 
 @given(GRIDS)
-def test_groups_and_types_of_gpus_add_up_to_all_nodes(grid: Grid) -> None:
-    total = capacity.sum_up(grid)
-    for pools in (capacity.sum_up_groups(grid), capacity.sum_up_gpu_types(grid)):
+def test_groups_and_types_of_gpus_add_up_to_all_nodes(table: NodeTable) -> None:
+    total = capacity.total_capacity(table)
+    for pools in (capacity.capacity_by_group(table), capacity.capacity_by_gpu_type(table)):
         if pools:  # or no node is of a group
-            assert sum(pool.nodes for pool in pools) == total.nodes == len(grid)
-            assert sum(pool.closed for pool in pools) == total.closed
+            assert sum(pool.nodes for pool in pools) == total.nodes == len(table)
+            assert sum(pool.unavailable for pool in pools) == total.unavailable
             assert _add(pool.capacity for pool in pools) == _drop_none(total.capacity)
             assert _add(pool.free for pool in pools) == _drop_none(total.free)
 
 
 @given(GRIDS)
-def test_the_largest_slot_is_on_a_node_that_has_it_and_no_open_node_has_more(grid: Grid) -> None:
-    by_name = {node.name: node for node in grid}
-    for pool in (capacity.sum_up(grid), *capacity.sum_up_groups(grid)):
+def test_the_largest_slot_is_on_a_node_that_has_it_and_no_open_node_has_more(table: NodeTable) -> None:
+    by_name = {node.name: node for node in table}
+    for pool in (capacity.total_capacity(table), *capacity.capacity_by_group(table)):
         for resource, slot in pool.largest.items():
             assert by_name[slot.node].free(resource) == slot.amount > 0
-    at_work = [node for node, kind in zip(grid, grid.kinds, strict=True) if not capacity.is_closed(kind)]
-    largest = capacity.sum_up(grid).largest
+    at_work = [
+        node for node, kind in zip(table, table.taint_sets, strict=True) if not capacity.is_cordoned_or_unhealthy(kind)
+    ]
+    largest = capacity.total_capacity(table).largest
     for resource in RESOURCES:
         most = max((node.free(resource) for node in at_work), default=0)
         assert max(most, 0) == (largest[resource].amount if resource in largest else 0)
 
 
 @given(GRIDS, ASKS, st.integers(1, 30))
-def test_as_many_more_fit_as_can_be_placed_one_after_the_other(grid: Grid, ask: Ask, most: int) -> None:
-    found, more = capacity.count_more(Sieve(ask, grid), most)
-    placed, left = 0, grid.copy()
-    while placed < most and (fitting := Sieve(ask, left).now):
-        left.put(place(ask, left.nodes[fitting[-1]]))
+def test_as_many_more_fit_as_can_be_placed_one_after_the_other(
+    table: NodeTable, pod_request: PodRequest, most: int
+) -> None:
+    found, more = capacity.count_additional(NodeFilter(pod_request, table), most)
+    placed, left = 0, table.copy()
+    while placed < most and (fitting := NodeFilter(pod_request, left).feasible):
+        left.put(place(pod_request, left.nodes[fitting[-1]]))
         placed += 1
     assert (found, more) == (placed, placed == most)
 

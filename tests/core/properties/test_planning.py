@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fairlead.core import explaining
+from fairlead.core import explanations
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.model.compute_resources import ComputeResource, Template
@@ -35,7 +35,7 @@ from tests.validity import check_manifests
 from tests.validity.parts import parse_quantity
 from tests.validity.pods import container_of, pod_of
 
-# Building a whole organisation takes Hypothesis longer than it likes.
+# Building a whole organization takes Hypothesis longer than it likes.
 whole = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
 
 KUBERNETES_NAMES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage"}
@@ -71,9 +71,9 @@ def test_planning_is_deterministic_and_changes_nothing(asked: Any, snapshot: Sna
     first, second = make_plan(asked, snapshot), make_plan(asked, snapshot)
     assert first == second
     assert asked == before
-    data = explaining.to_data(first)
+    data = explanations.to_data(first)
     assert json.loads(json.dumps(data)) == data
-    assert explaining.explain(first, "title") == explaining.explain(second, "title")
+    assert explanations.explain(first, "title") == explanations.explain(second, "title")
 
 
 def ask_for_what_was_resolved(asked: Any, planned: Plan) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def ask_for_what_was_resolved(asked: Any, planned: Plan) -> dict[str, Any]:
     said |= {"secrets": [], "affinity": {}}
     for item in planned.settings:
         section, _, rest = item.path.partition(".")
-        value = explaining.to_json(item.value)
+        value = explanations.to_json(item.value)
         if value is None or section in ("function", "labels", "security", "profile", "template", "action"):
             continue
         if section == "resources":
@@ -126,8 +126,10 @@ def test_asking_for_what_was_resolved_resolves_to_the_same(asked: Any, snapshot:
     bare = Snapshot(snapshot.project, snapshot.cluster, code=snapshot.code, policies=(ALL_ALLOWED,))
     second = make_plan(ask_for_what_was_resolved(asked, first), bare)
     assert second.violations == ()
-    imposed = ("profile", "template", "labels.fairlead.dev/compute-resource")
-    resolved = {item.path: item.value for item in first.settings if item.value is not None and item.path not in imposed}
+    enforced = ("profile", "template", "labels.fairlead.dev/compute-resource")
+    resolved = {
+        item.path: item.value for item in first.settings if item.value is not None and item.path not in enforced
+    }
     assert {item.path: item.value for item in second.settings if item.value is not None} == resolved
     assert _without_labels(second) == _without_labels(first)
 
@@ -234,7 +236,7 @@ def test_whatever_a_user_or_template_lost_is_told(asked: Any, snapshot: Snapshot
     planned = make_plan({**asked, "strict": False}, snapshot)
     told = {(warning.path, str(warning.asked.source)) for warning in planned.warnings if warning.asked is not None}
     for item in planned.settings:
-        for said in item.overrode:
+        for said in item.overridden:
             if said.source.layer in (Layer.USER, Layer.TEMPLATE) and said.value != item.value:
                 assert (item.path, str(said.source)) in told
     strict = make_plan({**asked, "strict": True}, snapshot)
@@ -253,7 +255,7 @@ def test_every_value_that_is_asked_for_is_a_setting_or_among_what_a_setting_over
     said = {
         item.path
         for item in planned.settings
-        for source in (item.source, *(lost.source for lost in (*item.overrode, *item.combined)))
+        for source in (item.source, *(lost.source for lost in (*item.overridden, *item.combined)))
         if source.layer is Layer.USER
     }
     for name in ("envs", "node_selector"):

@@ -61,7 +61,7 @@ def test_everything_that_was_resolved_is_told(trial: Trial) -> None:
         paths = {sentence.path for sentence in alone(trial, index)}
         local = cluster is not None and cluster.executor == "local"
         for setting in plans[0].settings:
-            asked = setting.value is not None and setting.source.layer is not Layer.IMPOSED
+            asked = setting.value is not None and setting.source.layer is not Layer.ENFORCED
             skipped = local and setting.path.startswith(NOT_LOCAL)
             if asked and not skipped and setting.path.startswith((*TOLD, *IDS)):
                 assert any(_covers(path, setting.path) for path in paths), setting.path

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.core import quotas
-from fairlead.core.fitting.node_tables import Grid
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.planning import plan_run
 from fairlead.core.quotas import Allowance, Holder, Load
 from fairlead.core.suggestions import Elsewhere, find_suggestions
@@ -36,9 +36,9 @@ NODES = st.builds(
     st.sampled_from([False, False, False, True]),
 )
 CLUSTERS = st.lists(NODES, max_size=4).map(
-    lambda nodes: Grid(replace(node, name=f"node-{number}") for number, node in enumerate(nodes))
+    lambda nodes: NodeTable(replace(node, name=f"node-{number}") for number, node in enumerate(nodes))
 )
-ROOMY = CLUSTERS.map(lambda nodes: Grid([*nodes, make_node(name="roomy", labels={"zone": "a"}, gpu=8, **HAS)]))
+ROOMY = CLUSTERS.map(lambda nodes: NodeTable([*nodes, make_node(name="roomy", labels={"zone": "a"}, gpu=8, **HAS)]))
 REQUESTS = st.builds(
     lambda size, more, pods: make_request(
         resources={
@@ -80,16 +80,18 @@ ALLOWANCE = st.builds(
 ALLOWANCES = st.lists(ALLOWANCE, max_size=2)
 
 
-def plan(request: RunRequest, nodes: Grid, allowances: Sequence[Allowance], cluster: str = "main") -> Plan:
+def plan(request: RunRequest, nodes: NodeTable, allowances: Sequence[Allowance], cluster: str = "main") -> Plan:
     """The plan of a request, with a fit that minds quotas."""
     made = plan_run(request, make_snapshot(cluster=cluster), "x", nodes=nodes)
     return replace(made, fit=quotas.hold(made.fit, Load.of(quotas.count(made.settings)), allowances))
 
 
-def take(way: Suggestion, request: RunRequest, nodes: Grid, *, last: list[Allowance], turn: list[Allowance]) -> Plan:
+def take(
+    way: Suggestion, request: RunRequest, nodes: NodeTable, *, last: list[Allowance], turn: list[Allowance]
+) -> Plan:
     """The plan of a request once a suggestion is taken: who waits keeps its turn, who asks for something else is last."""
     if way.kind == "wait":
-        left = Grid(_without(node, way.run_id) for node in nodes)
+        left = NodeTable(_without(node, way.run_id) for node in nodes)
         return plan(request, left, [allowance.without(way.run_id) for allowance in turn])
     return plan(RunRequest.model_validate(merge(request.to_data(), way.change)), nodes, last)
 
@@ -100,7 +102,7 @@ def _without(node: Node, run_id: str | None) -> Node:
 
 @given(REQUESTS, CLUSTERS, CLUSTERS, ALLOWANCES, ALLOWANCES)
 def test_each_suggestion_makes_it_fit_now(
-    request: RunRequest, nodes: Grid, others: Grid, allowances: list[Allowance], there: list[Allowance]
+    request: RunRequest, nodes: NodeTable, others: NodeTable, allowances: list[Allowance], there: list[Allowance]
 ) -> None:
     other = Elsewhere("lake", make_snapshot(cluster="east"), others, there)
     offered: Any = {"profiles": sorted(GPUS), "elsewhere": [other], "allowances": allowances}
@@ -115,7 +117,7 @@ def test_each_suggestion_makes_it_fit_now(
 
 @given(REQUESTS, ROOMY, st.lists(ALLOWANCE, min_size=1, max_size=2), st.one_of(NONE, LOADS))
 def test_who_waits_keeps_its_turn_and_who_asks_for_something_else_is_the_last(
-    request: RunRequest, nodes: Grid, turn: list[Allowance], behind: Load
+    request: RunRequest, nodes: NodeTable, turn: list[Allowance], behind: Load
 ) -> None:
     last = [replace(allowance, aside=allowance.aside.plus(behind)) for allowance in turn]
     for way in find_suggestions(request, make_snapshot(), nodes, profiles=sorted(GPUS), allowances=last, turn=turn):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fairlead.core.queue_order import Queue, QuotaLimits
 from fairlead.core.quotas import UNITS, Load
-from fairlead.core.trees import Tree
+from fairlead.core.scope_tree import Tree
 
 PROJECTS = ("project/forest", "project/meadow", "project/lake")
 TREE = Tree(
@@ -54,7 +54,7 @@ def look(bounds: QuotaLimits, running: list[Asking], waiting: list[Asking]) -> l
     for run in waiting:
         path = bounds.on(run.scope)
         if lacking := line.find_short(run.load, path):
-            line.set_aside(run.load, path, lacking)
+            line.reserve_for_waiting(run.load, path, lacking)
         else:
             line.take(run.load, path)
             found.append(run)

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from fairlead.core.fitting import evaluation, matching
-from fairlead.core.fitting.pod_requests import Ask
-from fairlead.core.fitting.node_tables import Grid, kind_of
-from fairlead.core.fitting.filtering import Sieve
-from fairlead.core.fitting.wait_reasons import explain_wait
+from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.formatting import name_resource, show_amount
+from fairlead.core.fitting.node_tables import NodeTable, taint_set_of
+from fairlead.core.fitting.pod_requests import PodRequest
+from fairlead.core.fitting.wait_reasons import explain_no_fit
 from fairlead.model.nodes import Holding, Node, Taint
 from fairlead.model.quantities import NANOS
 from tests.core.properties.clusters import RESOURCES, TAINTS, TOLERATIONS, UNITS
@@ -34,7 +34,7 @@ def whole(least: int, most: int) -> st.SearchStrategy[dict[str, int]]:
 
 
 ASKS = st.builds(
-    Ask,
+    PodRequest,
     amounts=amounts(6),
     node_selector=st.sampled_from([{}, {}, {}, {"zone": "a"}, {"zone": "b"}, {"zone": "a", "pool": "x"}]),
     node_terms=st.none() | st.lists(st.sampled_from(TERMS), max_size=2).map(tuple),
@@ -66,63 +66,67 @@ BUSY_CLUSTERS = st.lists(BUSY_NODES, min_size=2, max_size=5).map(
     lambda nodes: [replace(node, name=f"node-{number}") for number, node in enumerate(nodes)]
 )
 BUSY_ASKS = st.builds(
-    lambda name, count: Ask(amounts={name: count * UNITS.get(name, NANOS)}),
+    lambda name, count: PodRequest(amounts={name: count * UNITS.get(name, NANOS)}),
     st.sampled_from([name for name in RESOURCES if name != "pods"]),
     st.integers(3, 4),
 )
 
 
-def is_open(ask: Ask, node: Node) -> bool:
+def is_open(pod_request: PodRequest, node: Node) -> bool:
     """Whether only amounts can keep it off the node."""
-    return not list(matching.find_mismatches(ask, node))
+    return not list(matching.find_mismatches(pod_request, node))
 
 
-def has_labels(ask: Ask, node: Node) -> bool:
+def has_labels(pod_request: PodRequest, node: Node) -> bool:
     """Whether the node would be open if it had no taints and were not cordoned."""
-    return is_open(ask, replace(node, taints=(), unschedulable=False))
+    return is_open(pod_request, replace(node, taints=(), unschedulable=False))
 
 
-def told_taints(ask: Ask, node: Node) -> list[Taint]:
+def told_taints(pod_request: PodRequest, node: Node) -> list[Taint]:
     """The taints that keep it off; that of a cordoned node says no more than that it is."""
-    cordoned = matching.is_cordoned(ask, kind_of(node))
-    found = matching.find_taints(ask, kind_of(node))
+    cordoned = matching.is_cordoned(pod_request, taint_set_of(node))
+    found = matching.find_taints(pod_request, taint_set_of(node))
     return [taint for taint in found if not (cordoned and taint.key == matching.CORDONED.key)]
 
 
-def is_large(ask: Ask, node: Node) -> bool:
-    return all(amount <= node.capacity.get(resource, 0) for resource, amount in ask.amounts.items())
+def is_large(pod_request: PodRequest, node: Node) -> bool:
+    return all(amount <= node.capacity.get(resource, 0) for resource, amount in pod_request.amounts.items())
 
 
 @given(ASKS, CLUSTERS)
-def test_there_is_a_sentence_where_it_fits_nowhere_and_none_where_it_fits(ask: Ask, nodes: list[Node]) -> None:
-    sieve = Sieve(ask, Grid(nodes))
-    told = explain_wait(sieve)
-    assert bool(told) == (evaluation.judge(ask, Grid(nodes)).verdict != "now")
+def test_there_is_a_sentence_where_it_fits_nowhere_and_none_where_it_fits(
+    pod_request: PodRequest, nodes: list[Node]
+) -> None:
+    node_filter = NodeFilter(pod_request, NodeTable(nodes))
+    told = explain_no_fit(node_filter)
+    assert bool(told) == (evaluation.evaluate(pod_request, NodeTable(nodes)).verdict != "now")
     assert "\n" not in told
     assert "None" not in told
-    assert all(list(evaluation.find_reasons(sieve, node)) for node in nodes if node.name in told.split())
+    assert all(list(evaluation.find_reasons(node_filter, node)) for node in nodes if node.name in told.split())
 
 
 @rare
 @given(BUSY_ASKS, BUSY_CLUSTERS)
-def test_what_is_said_to_be_free_is_the_most_that_is_free_on_the_nodes_that_match(ask: Ask, nodes: list[Node]) -> None:
+def test_what_is_said_to_be_free_is_the_most_that_is_free_on_the_nodes_that_match(
+    pod_request: PodRequest, nodes: list[Node]
+) -> None:
     found = re.fullmatch(
         r"needs (\S+) (\S+) on one node; of (\d+) nodes?( that could take it)?, "
         r"(?:at most (\S+) (?:is|are) free(?: together)? \((\S+)\)|none has any free)"
         r"(?:; next: run (\S+) holds (\S+))?",
-        explain_wait(Sieve(ask, Grid(nodes))),
+        explain_no_fit(NodeFilter(pod_request, NodeTable(nodes))),
     )
     assume(found)
     assert found
-    open_ones = [node for node in nodes if is_open(ask, node) and is_large(ask, node)]
+    open_ones = [node for node in nodes if is_open(pod_request, node) and is_large(pod_request, node)]
     (resource,) = [name for name in RESOURCES if name_resource(name) == found[2].removesuffix("s")]
     most = max(max(node.free(resource), 0) for node in open_ones)
-    assert found[1] == show_amount(resource, ask.amounts[resource])
+    assert found[1] == show_amount(resource, pod_request.amounts[resource])
     assert int(found[3]) == len(open_ones)
     assert bool(found[4]) == (len(open_ones) < len(nodes))
     assert (found[5] or "0") == show_amount(resource, most)
     assert found[6] is None or [node.free(resource) for node in nodes if node.name == found[6]] == [most]
-    assert most < ask.amounts[resource]
+    assert most < pod_request.amounts[resource]
     of_it = [
         held.amounts.get(resource, 0)
         for node in open_ones
@@ -135,33 +139,35 @@ def test_what_is_said_to_be_free_is_the_most_that_is_free_on_the_nodes_that_matc
 
 @rare
 @given(ASKS, CLUSTERS)
-def test_what_is_said_to_be_the_largest_is_the_largest_with_the_labels(ask: Ask, nodes: list[Node]) -> None:
+def test_what_is_said_to_be_the_largest_is_the_largest_with_the_labels(
+    pod_request: PodRequest, nodes: list[Node]
+) -> None:
     found = re.fullmatch(
         r"asks for (\S+) (\S+); (?:the largest )?of (\d+) nodes?( that match(?:es)?)?"
         r"(?: has (\S+) \((\S+)\)|, none has any)",
-        explain_wait(Sieve(ask, Grid(nodes))),
+        explain_no_fit(NodeFilter(pod_request, NodeTable(nodes))),
     )
     assume(found)
     assert found
-    labelled = [node for node in nodes if has_labels(ask, node)]
+    labeled = [node for node in nodes if has_labels(pod_request, node)]
     (resource,) = [name for name in RESOURCES if name_resource(name) == found[2].removesuffix("s")]
-    most = max(node.capacity.get(resource, 0) for node in labelled)
-    assert not any(is_large(ask, node) for node in labelled)
-    assert int(found[3]) == len(labelled)
-    assert bool(found[4]) == (len(labelled) < len(nodes))
+    most = max(node.capacity.get(resource, 0) for node in labeled)
+    assert not any(is_large(pod_request, node) for node in labeled)
+    assert int(found[3]) == len(labeled)
+    assert bool(found[4]) == (len(labeled) < len(nodes))
     assert (found[5] or "0") == show_amount(resource, most)
-    assert found[1] == show_amount(resource, ask.amounts[resource])
+    assert found[1] == show_amount(resource, pod_request.amounts[resource])
     assert found[6] is None or [node.capacity.get(resource, 0) for node in nodes if node.name == found[6]] == [most]
 
 
 @given(ASKS, CLUSTERS)
-def test_labels_are_blamed_only_where_no_node_has_them(ask: Ask, nodes: list[Node]) -> None:
-    told = explain_wait(Sieve(ask, Grid(nodes)))
-    assert told.startswith("no node has ") == (bool(nodes) and not any(has_labels(ask, node) for node in nodes))
+def test_labels_are_blamed_only_where_no_node_has_them(pod_request: PodRequest, nodes: list[Node]) -> None:
+    told = explain_no_fit(NodeFilter(pod_request, NodeTable(nodes)))
+    assert told.startswith("no node has ") == (bool(nodes) and not any(has_labels(pod_request, node) for node in nodes))
     if found := re.search(r": (\d+) nodes?(?:, of which (\d+) (?:is|are) tainted (\S+))?$", told):
         assert int(found[1]) == len(nodes)
         if found[2]:
-            assert int(found[2]) == sum(found[3] in map(str, told_taints(ask, node)) for node in nodes)
+            assert int(found[2]) == sum(found[3] in map(str, told_taints(pod_request, node)) for node in nodes)
     for count, key, value in re.findall(r"(\d+) (?:has|have) (\w+)=(\w+)", told):
         assert int(count) == sum(node.labels.get(key) == value for node in nodes)
 
@@ -169,26 +175,27 @@ def test_labels_are_blamed_only_where_no_node_has_them(ask: Ask, nodes: list[Nod
 @rare
 @given(ASKS, CLUSTERS)
 def test_nodes_that_could_take_it_are_those_that_are_large_enough_and_kept_for_others(
-    ask: Ask, nodes: list[Node]
+    pod_request: PodRequest, nodes: list[Node]
 ) -> None:
     found = re.match(
-        r"(\d+) nodes? that could take it \((.*)\) takes? (nothing|only)", explain_wait(Sieve(ask, Grid(nodes)))
+        r"(\d+) nodes? that could take it \((.*)\) takes? (nothing|only)",
+        explain_no_fit(NodeFilter(pod_request, NodeTable(nodes))),
     )
     assume(found)
     assert found
-    large = [node for node in nodes if has_labels(ask, node) and is_large(ask, node)]
-    assert not any(is_open(ask, node) for node in large)
-    well = [node for node in large if not Sieve(ask, Grid([node])).best]
+    large = [node for node in nodes if has_labels(pod_request, node) and is_large(pod_request, node)]
+    assert not any(is_open(pod_request, node) for node in large)
+    well = [node for node in large if not NodeFilter(pod_request, NodeTable([node])).feasible_when_empty]
     spoken_of = [node for node in large if node not in well] if found[3] == "nothing" else large
     assert int(found[1]) == len(spoken_of)
     assert all(name in found[2] for name in [node.name for node in spoken_of][:3])
 
 
 @given(ASKS, CLUSTERS)
-def test_a_cause_that_passes_is_told_before_one_that_stays(ask: Ask, nodes: list[Node]) -> None:
+def test_a_cause_that_passes_is_told_before_one_that_stays(pod_request: PodRequest, nodes: list[Node]) -> None:
     """Whoever waits for room is not told of labels, and whoever could be taken elsewhere not of what is too small."""
-    told = explain_wait(Sieve(ask, Grid(nodes)))
+    told = explain_no_fit(NodeFilter(pod_request, NodeTable(nodes)))
     if told.startswith(("asks for", "no node has")):
-        assert evaluation.judge(ask, Grid(nodes)).verdict == "never"
-    if any(is_open(ask, node) and is_large(ask, node) for node in nodes) and told:
+        assert evaluation.evaluate(pod_request, NodeTable(nodes)).verdict == "never"
+    if any(is_open(pod_request, node) and is_large(pod_request, node) for node in nodes) and told:
         assert told.startswith("needs ")

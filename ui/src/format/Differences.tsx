@@ -7,12 +7,12 @@ interface Props {
   titles?: [string, string];
 }
 
-/** What was and what is, side by side. */
+/** A table of changed fields with their old and new values. */
 export function Differences({ differences, titles = ["Before", "After"] }: Props) {
   if (differences.length === 0) {
     return (
       <Text size="sm" c="dimmed">
-        Nothing is different.
+        No differences.
       </Text>
     );
   }
@@ -26,14 +26,14 @@ export function Differences({ differences, titles = ["Before", "After"] }: Props
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody>
-        {differences.map((found) => (
-          <Table.Tr key={found.path}>
+        {differences.map((difference) => (
+          <Table.Tr key={difference.path}>
             <Table.Td ff="monospace" fz="xs">
-              {found.path}
+              {difference.path}
             </Table.Td>
             <Table.Td>
               <Text size="sm" component="del" td="none" c="var(--mantine-color-error)">
-                {showValue(found.before)}
+                {showValue(difference.before)}
               </Text>
             </Table.Td>
             <Table.Td>
@@ -43,7 +43,7 @@ export function Differences({ differences, titles = ["Before", "After"] }: Props
                 td="none"
                 c="light-dark(var(--mantine-color-teal-9), var(--mantine-color-teal-4))"
               >
-                {showValue(found.after)}
+                {showValue(difference.after)}
               </Text>
             </Table.Td>
           </Table.Tr>

@@ -1,7 +1,7 @@
 import { Table } from "@mantine/core";
 import type { ReactNode } from "react";
 
-/** What is known of one thing, a line for each. */
+/** A two-column table of names and values. */
 export function Facts({ facts }: { facts: [string, ReactNode][] }) {
   return (
     <Table fz="sm" layout="fixed">

@@ -1,13 +1,13 @@
 import { Table, Text } from "@mantine/core";
 import { listLeaves, showValue } from "./values";
 
-/** What a tree of settings says, a line for each; `silent` where it says nothing. */
-export function Leaves({ of: tree, silent }: { of: unknown; silent: string }) {
+/** A table of the paths and values of nested settings. Shows `emptyText` if there are none. */
+export function Leaves({ of: tree, emptyText }: { of: unknown; emptyText: string }) {
   const leaves = listLeaves(tree);
   if (leaves.length === 0) {
     return (
       <Text size="sm" c="dimmed">
-        {silent}
+        {emptyText}
       </Text>
     );
   }

@@ -2,7 +2,7 @@ import { Tooltip } from "@mantine/core";
 import { NONE } from "../table/columns";
 import { showAge, showTime } from "./times";
 
-/** How long ago; when exactly, for whoever looks closer. */
+/** A relative time, with the absolute time in a tooltip. */
 export function Time({ at }: { at: string | null | undefined }) {
   if (!at) return NONE;
   return (

@@ -1,9 +1,9 @@
-/** Amounts of Kubernetes as numbers, and numbers as people read them. */
+/** Parses Kubernetes quantities and formats numbers. */
 const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const AMOUNT = /^([0-9.]+)(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))$/;
 
-/** An amount in whole units: cores, bytes. NaN if the text is not a quantity. */
+/** A Kubernetes quantity in cores or bytes. NaN if the text is not a quantity. */
 export function numberOf(amount: string | number): number {
   const match = AMOUNT.exec(String(amount));
   if (!match) return Number.NaN;
@@ -22,7 +22,7 @@ export function showBytes(bytes: number): string {
   return `${round(bytes / 1024 ** power)} ${unit}`;
 }
 
-/** With as many digits as matter. */
+/** A number with up to three significant digits, or one decimal. */
 export function round(number: number): string {
   return number.toLocaleString("en", { maximumFractionDigits: number < 10 ? 2 : 1 });
 }

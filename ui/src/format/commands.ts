@@ -1,4 +1,4 @@
-/** Words of a command as one line, as a shell would read it. */
+/** Joins the words of a command with shell quoting. */
 
 const PLAIN = /^[\w@%+=:,./-]+$/;
 

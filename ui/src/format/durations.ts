@@ -1,4 +1,4 @@
-/** How long things take, as people say it. */
+/** Formats durations. */
 const MINUTE = 60;
 const HOUR = 3_600;
 const DAY = 86_400;
@@ -15,7 +15,7 @@ export function showDuration(milliseconds: number): string {
   return join(whole, DAY, "d", HOUR, "h");
 }
 
-/** How long it took from one moment to another, or until now. */
+/** The duration between two times; until now if the end is missing. */
 export function showSpan(from: string, to: string | null | undefined, now: number): string {
   return showDuration((to ? Date.parse(to) : now) - Date.parse(from));
 }

@@ -1,6 +1,6 @@
-/** JSON in which large whole numbers stay what they are: a browser would round them. */
+/** Parses JSON without rounding large integers. */
 
-/** The parts of JSON that TypeScript does not know yet, nor every browser. */
+/** Source text access and raw JSON are missing in TypeScript and in older browsers. */
 type Reviver = (key: string, value: unknown, context?: { source?: string }) => unknown;
 const { parse, rawJSON } = JSON as unknown as {
   parse: (text: string, reviver: Reviver) => unknown;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ACTIONS, REASONS, STATES, shortId, shortName, showState, showType } from "./runs";
 
-it("shows the type of a workload, or the action if it is not known", () => {
+it("shows the type of a workload, or the action if it is unknown", () => {
   expect(ACTIONS.map(showType)).toEqual(["Training", "Inference", "Workspace"]);
   expect(showType("dance")).toBe("dance");
 });
@@ -22,7 +22,7 @@ describe("showState", () => {
   });
 });
 
-it("calls a run by its function and the end of its id", () => {
+it("names a run by its function and the end of its id", () => {
   const run = { function: "train", id: "0190a3b2c4d5e6f7-9b1a4c6e" };
   expect(shortId(run.id)).toBe("9b1a4c6e");
   expect(shortName(run)).toBe("train 9b1a4c6e");

@@ -1,4 +1,4 @@
-/** What runs are called by people: the type of a workload, and how far it is. */
+/** Labels for the types and states of runs. */
 const TYPES: Record<string, string> = { job: "Training", serve: "Inference", workspace: "Workspace" };
 const COLORS: Record<string, string> = {
   running: "teal",
@@ -10,7 +10,7 @@ const COLORS: Record<string, string> = {
 };
 
 export const ACTIONS = Object.keys(TYPES);
-/** In the order in which a run has them. */
+/** In chronological order. */
 export const STATES = [
   "queued",
   "pending",
@@ -23,12 +23,12 @@ export const STATES = [
   "stopped",
 ];
 
-/** Words that say why, of those that there are for any executor and for Kubernetes. */
+/** Reasons of run states, for suggestions in filters. */
 export const REASONS = [
   "Queued",
   "QuotaExceeded",
   "Unschedulable",
-  "HeldBack",
+  "WaitingForTurn",
   "NeverFits",
   "NoExecutor",
   "StartDelayed",
@@ -60,7 +60,7 @@ export function showState(state: string): { label: string; color: string } {
   return { label: state.charAt(0).toUpperCase() + state.slice(1), color: COLORS[state] ?? "blue" };
 }
 
-/** The end of an id: enough to tell runs of a function apart. */
+/** The end of an id, which is enough to distinguish the runs of a function. */
 export function shortId(id: string): string {
   return id.slice(-8);
 }

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { sentence } from "./sentences";
 
 it.each([
-  ["there is no name yet", "There is no name yet."],
+  ["the name is missing", "The name is missing."],
   ["done!", "Done!"],
   ["really?", "Really?"],
   ["It ended.", "It ended."],

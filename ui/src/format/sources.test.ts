@@ -11,12 +11,12 @@ describe("showSource", () => {
     [makeSource("policy", { scope: "department/vision" }), "department/vision"],
     [makeSource("template", { name: "tuning" }), "tuning"],
     [makeSource("compute_resource", { name: "small" }), "small"],
-  ])("names what a value comes from: %j", (source, name) => {
+  ])("contains the name of the source: %j", (source, name) => {
     expect(showSource(source)).toContain(name);
   });
 
-  it("has different words for every layer", () => {
-    const layers = ["platform", "policy", "template", "user", "compute_resource", "imposed"] as const;
+  it("has a different label for every layer", () => {
+    const layers = ["platform", "policy", "template", "user", "compute_resource", "enforced"] as const;
     expect(new Set(layers.map((layer) => showSource(makeSource(layer)))).size).toBe(layers.length);
   });
 });

@@ -1,4 +1,4 @@
-/** Values and who said them, in words. */
+/** Labels for values and their sources. */
 import type { Source } from "../api/plans";
 import { showValue } from "./values";
 
@@ -7,19 +7,19 @@ export function showSource(source: Source): string {
     case "platform":
       return "platform default";
     case "policy":
-      return `policy of ${source.scope}`;
+      return `${source.scope} policy`;
     case "template":
       return `template ${source.name}`;
     case "user":
       return "request";
     case "compute_resource":
       return `compute resource ${source.name}`;
-    case "imposed":
-      return "platform";
+    case "enforced":
+      return "enforced by platform";
   }
 }
 
-/** A value as people say it; a limit that is not there is one, too. */
+/** A formatted value. A missing limit is shown as "no limit". */
 export function showSetting({ path, value }: { path: string; value: unknown }): string {
   if (value === null && path.endsWith(".limits")) return "no limit";
   return showValue(value);

@@ -1,4 +1,4 @@
-/** Times as people say them. */
+/** Formats times. */
 const ABSOLUTE = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
 const EXACT = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
 const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
@@ -21,20 +21,20 @@ export function showTime(moment: string): string {
   return ABSOLUTE.format(new Date(moment));
 }
 
-/** To the second, for those who want to know when exactly. */
+/** Date and time to the second. */
 export function showMoment(moment: string): string {
   return EXACT.format(new Date(moment));
 }
 
-/** "21:10:13", of this day or another; of what comes fast, "21:10:13.633". */
-export function showClock(moment: string, isFast = false): string {
-  return (isFast ? STOPWATCH : CLOCK).format(new Date(moment));
+/** The time of day, "21:10:13"; with milliseconds, "21:10:13.633". */
+export function showClock(moment: string, hasMilliseconds = false): string {
+  return (hasMilliseconds ? STOPWATCH : CLOCK).format(new Date(moment));
 }
 
 /** "3 hours ago". */
 export function showAge(moment: string, now: number = Date.now()): string {
   const seconds = (new Date(moment).getTime() - now) / 1000;
   const step = STEPS.find(([, size]) => Math.abs(seconds) >= size);
-  // What was asked for as 30 days ends in 30, a moment later too.
+  // Round, so that an expiry of 30 days still shows as 30 days a moment later.
   return step ? RELATIVE.format(Math.round(seconds / step[1]), step[0]) : "just now";
 }

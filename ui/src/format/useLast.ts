@@ -1,6 +1,6 @@
 import { useRef } from "react";
 
-/** The last thing that was there: what was told stays to be read while a mistake is mended. */
+/** The last defined value, so that a result stays visible while the input is invalid. */
 export function useLast<T>(value: T | undefined): T | undefined {
   const last = useRef(value);
   if (value !== undefined) last.current = value;

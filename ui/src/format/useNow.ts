@@ -1,15 +1,15 @@
-/** The time, for what grows as one looks at it. */
+/** The current time, for durations that grow on the screen. */
 import { useEffect, useState } from "react";
 
-const EVERY_MS = 1000;
+const INTERVAL_MS = 1000;
 
-/** The present moment; while it ticks, anew every second. */
+/** The current time, updated every second while ticking. */
 export function useNow(isTicking: boolean): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
     setNow(Date.now());
     if (!isTicking) return;
-    const timer = setInterval(() => setNow(Date.now()), EVERY_MS);
+    const timer = setInterval(() => setNow(Date.now()), INTERVAL_MS);
     return () => clearInterval(timer);
   }, [isTicking]);
   return now;

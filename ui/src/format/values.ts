@@ -1,4 +1,4 @@
-/** Values of requirements as people say them. */
+/** Formats and compares the values of requirements. */
 
 export function showValue(value: unknown): string {
   if (value === null || value === undefined) return "–";
@@ -8,14 +8,14 @@ export function showValue(value: unknown): string {
   return String(value);
 }
 
-/** A tree of values as lines: the path of each leaf, and what is there. */
+/** The paths and values of all leaves of a tree. */
 export function listLeaves(value: unknown, path = ""): { path: string; value: unknown }[] {
   const tree = asTree(value);
   if (!tree) return path ? [{ path, value }] : [];
   return Object.entries(tree).flatMap(([key, inner]) => listLeaves(inner, path ? `${path}.${key}` : key));
 }
 
-/** A mapping, or a list of things with names as a mapping of them: envs, labels, volumes. */
+/** A mapping. A list of named items, such as envs, labels and volumes, becomes a mapping by name. */
 function asTree(value: unknown): object | null {
   if (value === null || typeof value !== "object" || Object.keys(value).length === 0) return null;
   if (!Array.isArray(value)) return value;
@@ -28,7 +28,7 @@ function asTree(value: unknown): object | null {
   return isUnique && named.every(([name]) => name) ? Object.fromEntries(named) : null;
 }
 
-/** What is different between two trees, by path. */
+/** The differences between two trees, sorted by path. */
 export function listDifferences(
   before: unknown,
   after: unknown,
@@ -39,5 +39,5 @@ export function listDifferences(
   const paths = [...new Set([...old!.keys(), ...now!.keys()])].sort();
   return paths
     .map((path) => ({ path, before: old!.get(path), after: now!.get(path) }))
-    .filter((found) => JSON.stringify(found.before) !== JSON.stringify(found.after));
+    .filter((difference) => JSON.stringify(difference.before) !== JSON.stringify(difference.after));
 }

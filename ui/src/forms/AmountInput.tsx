@@ -5,18 +5,18 @@ import { TextField } from "./TextField";
 
 interface Props {
   label: string;
-  /** What the unit belongs to, where the label alone does not say it. */
+  /** Names the amount in the label of its unit. Defaults to `label`. */
   of?: string;
   units: Unit[];
   value: Amount;
   onChange: (value: Amount) => void;
   path?: string;
   error?: string;
-  /** The unit is chosen elsewhere. */
+  /** Disables the unit, which another field sets. */
   isUnitFixed?: boolean;
 }
 
-/** A number and its unit, as one field. */
+/** One field with a number and its unit. */
 export function AmountInput({ of, units, value, onChange, isUnitFixed, ...field }: Props) {
   return (
     <TextField

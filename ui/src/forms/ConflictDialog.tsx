@@ -1,4 +1,4 @@
-/** Somebody else saved first: shows both versions, and lets one choose. */
+/** Shows an edit conflict: the differences between both versions, and what to do about them. */
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useId } from "react";
@@ -9,33 +9,38 @@ import { Dialog } from "../shell/Dialog";
 import { Loading } from "../shell/Loading";
 import { ProblemAlert } from "../shell/Problem";
 
-interface Kept {
+interface Stored {
   revision: number;
-  /** The settings of the platform do not say who saved them. */
+  /** Platform settings do not record who saved them. */
   updated_by?: string;
   updated_at?: string;
 }
 
-interface Props<Item extends Kept | null> {
-  /** Reads it as it is kept now: null where it was deleted. */
+interface Props<Item extends Stored | null> {
+  /** Loads the stored version. Returns null if it was deleted. */
   load: () => Promise<Item>;
-  /** The revision that one began with; left out where there was none. */
-  began?: number;
-  /** Both as they would be sent, so that only what was changed differs. */
+  /** The revision that was edited. Undefined if the item is new. */
+  baseRevision?: number;
+  /** Returns both versions as request bodies, so that only edited values differ. */
   compare: (theirs: Item) => { theirs: unknown; mine: unknown };
   onKeepEditing: () => void;
   onTakeTheirs: (theirs: Item) => void;
   onSaveMine: (theirs: Item) => void;
 }
 
-export function ConflictDialog<Item extends Kept | null>({ load, began, compare, ...choices }: Props<Item>) {
+export function ConflictDialog<Item extends Stored | null>({
+  load,
+  baseRevision,
+  compare,
+  ...choices
+}: Props<Item>) {
   const { data: theirs, error } = useQuery({
-    queryKey: ["conflict", useId(), began],
+    queryKey: ["conflict", useId(), baseRevision],
     queryFn: load,
     gcTime: 0,
     staleTime: 0,
   });
-  const title = theirs === null ? "Somebody else deleted it" : "Somebody else saved it first";
+  const title = theirs === null ? "Someone else deleted it" : "Someone else saved changes";
   return (
     <Dialog onClose={choices.onKeepEditing} size="xl" title={title}>
       <ProblemAlert error={error} />
@@ -45,8 +50,10 @@ export function ConflictDialog<Item extends Kept | null>({ load, began, compare,
           <Text size="sm">
             {theirs?.updated_at &&
               `${theirs.updated_by} saved revision ${theirs.revision} ${showAge(theirs.updated_at)}. `}
-            {began === undefined ? "There was none when you began." : `You began with revision ${began}.`}{" "}
-            This is where the two differ:
+            {baseRevision === undefined
+              ? "It did not exist when you started."
+              : `You started from revision ${baseRevision}.`}{" "}
+            Differences:
           </Text>
           <Compared {...compare(theirs)} />
           <Group justify="flex-end">
@@ -54,10 +61,10 @@ export function ConflictDialog<Item extends Kept | null>({ load, began, compare,
               Keep editing
             </Button>
             <Button variant="default" onClick={() => choices.onTakeTheirs(theirs)}>
-              Take theirs
+              Discard mine
             </Button>
             <Button onClick={() => choices.onSaveMine(theirs)}>
-              {theirs ? "Save yours over it" : "Save yours again"}
+              {theirs ? "Overwrite" : "Create again"}
             </Button>
           </Group>
         </Stack>

@@ -1,4 +1,4 @@
-/** A form in a dialog: violations stand at their fields, everything else that went wrong below them. */
+/** A form in a dialog. Violations appear at their fields, other errors below the fields. */
 import { Button, Group, type ModalProps, Stack } from "@mantine/core";
 import type { ReactNode } from "react";
 import { type Finding, violationsOf } from "../api/problems";
@@ -11,13 +11,13 @@ interface Props {
   /** The verb on the submit button, not "OK". */
   submitLabel: string;
   children: ReactNode;
-  /** The paths that have a field here. Violations elsewhere are listed. */
+  /** Paths that have a field in the form. Violations of other paths are listed below. */
   fields: string[];
   onSubmit: () => void;
   onClose: () => void;
-  /** What it sends. */
+  /** The mutation that the form submits. */
   change?: { isPending: boolean; error: unknown };
-  /** What is known to be wrong before anything is sent. */
+  /** Errors that are known before the form is submitted. */
   findings?: Finding[];
   isIncomplete?: boolean;
   size?: ModalProps["size"];
@@ -36,8 +36,8 @@ export function FormDialog({
   size,
 }: Props) {
   const violations = violationsOf(change?.error);
-  const strays = violations.filter(
-    (found) => !fields.some((field) => found.path === field || found.path.startsWith(`${field}.`)),
+  const unassigned = violations.filter(
+    ({ path }) => !fields.some((field) => path === field || path.startsWith(`${field}.`)),
   );
   return (
     <Dialog onClose={onClose} title={title} size={size} isBusy={change?.isPending}>
@@ -49,7 +49,7 @@ export function FormDialog({
       >
         <Stack>
           <Findings findings={[...violations, ...findings]}>{children}</Findings>
-          <FindingList findings={strays} />
+          <FindingList findings={unassigned} />
           {violations.length === 0 && <ProblemAlert error={change?.error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose} disabled={change?.isPending}>

@@ -7,15 +7,15 @@ import { TextField } from "./TextField";
 interface Props {
   title: string;
   noun: string;
-  /** What the two sides are called. */
-  sides: [string, string];
+  /** Labels of the two columns. */
+  columns: [string, string];
   rows: Pair[];
   onChange: (rows: Pair[]) => void;
   path: string;
   description?: string;
 }
 
-export function Pairs({ sides, path, ...rows }: Props) {
+export function Pairs({ columns, path, ...rows }: Props) {
   const finding = useFinding();
   return (
     <Rows
@@ -28,8 +28,8 @@ export function Pairs({ sides, path, ...rows }: Props) {
           <TextField
             key={part}
             flex={1}
-            aria-label={`${label}: ${sides[at]}`}
-            placeholder={sides[at]}
+            aria-label={`${label}: ${columns[at]}`}
+            placeholder={columns[at]}
             value={pair[part]}
             onChange={(text) => change({ [part]: text })}
           />

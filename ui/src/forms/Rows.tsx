@@ -1,11 +1,11 @@
-/** Rows that can be added and removed: pairs, tolerations, volumes. */
+/** An editable list of rows, such as labels, tolerations or volumes. */
 import { ActionIcon, Button, Group, Input, Stack } from "@mantine/core";
 import { IconPlus, IconTrash } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 
 interface Props<Row> {
   title: string;
-  /** How one row is called: "node label". */
+  /** The singular name of a row, e.g. "node label". */
   noun: string;
   rows: Row[];
   onChange: (rows: Row[]) => void;
@@ -13,7 +13,7 @@ interface Props<Row> {
   render: (row: Row, change: (part: Partial<Row>) => void, label: string, index: number) => ReactNode;
   error?: string;
   description?: string;
-  /** What stands below the rows. */
+  /** Content below the rows. */
   notes?: ReactNode;
 }
 
@@ -40,7 +40,7 @@ export function Rows<Row>({
           <Group key={index} gap="xs" wrap="nowrap" align="flex-start">
             {render(
               row,
-              (part) => onChange(rows.map((one, at) => (at === index ? { ...one, ...part } : one))),
+              (part) => onChange(rows.map((other, at) => (at === index ? { ...other, ...part } : other))),
               label,
               index,
             )}

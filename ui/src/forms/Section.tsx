@@ -1,4 +1,4 @@
-/** Fields that belong together, under a name that screen readers say with each of them. */
+/** A titled group of fields. Screen readers announce the title with each field. */
 import { Stack, Text } from "@mantine/core";
 import { type ReactNode, useId } from "react";
 import classes from "./Section.module.css";

@@ -1,17 +1,17 @@
-/** Text to type, in one line or several. What is wrong at its path, and what it comes to, stands below it. */
+/** Text inputs with one or several lines, with the errors and the resolved value of their path. */
 import { Textarea, type TextareaProps, TextInput, type TextInputProps } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useFinding } from "./findings";
-import { showTold } from "./resolution";
-import { ToldLine, useResolved } from "./resolved";
+import { describeNote } from "./resolution";
+import { NoteLine, useResolved } from "./resolved";
 import classes from "./TextField.module.css";
 
 interface Field {
   value: string;
   onChange: (text: string) => void;
-  /** Where it is in what is sent; left out, `error` says what is wrong. */
+  /** The path of the value in the request body. Without it, only `error` is shown. */
   path?: string;
-  /** Whether it is code, or words of a command. */
+  /** Uses a monospace font, for code and commands. */
   isCode?: boolean;
 }
 
@@ -25,10 +25,10 @@ export function TextField({
   ...input
 }: Field & Omit<TextInputProps, "value" | "onChange">) {
   const finding = useFinding();
-  const note = useNote(path);
+  const noteProps = useNoteProps(path);
   return (
     <TextInput
-      {...note}
+      {...noteProps}
       {...(isCode && CODE)}
       autoComplete="off"
       withAsterisk={false}
@@ -47,10 +47,10 @@ export function TextArea({
   ...area
 }: Field & Omit<TextareaProps, "value" | "onChange">) {
   const finding = useFinding();
-  const note = useNote(path);
+  const noteProps = useNoteProps(path);
   return (
     <Textarea
-      {...note}
+      {...noteProps}
       {...(isCode && CODE)}
       autoComplete="off"
       withAsterisk={false}
@@ -61,15 +61,15 @@ export function TextArea({
   );
 }
 
-/** Always in the same place, so that nobody loses the focus when it comes. */
-function useNote(path: string | undefined) {
-  const told = useResolved(path);
+/** Props that show the resolved value. The container never changes: replacing it would lose the focus. */
+function useNoteProps(path: string | undefined) {
+  const note = useResolved(path);
   return {
-    "aria-description": told && showTold(told),
+    "aria-description": note && describeNote(note),
     inputContainer: (input: ReactNode) => (
       <>
         {input}
-        {told && <ToldLine told={told} />}
+        {note && <NoteLine note={note} />}
       </>
     ),
   };

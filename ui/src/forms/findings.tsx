@@ -1,9 +1,9 @@
-/** Shows each violation at its field: fields ask by their path, and what no field asked for is listed. */
+/** Provides violations to form fields, which look them up by path. */
 import { createContext, type ReactNode, useContext } from "react";
 import type { Finding } from "../api/problems";
 import { sentence } from "../format/sentences";
 
-const Found = createContext<{ findings: Finding[]; base: string }>({ findings: [], base: "" });
+const FindingsContext = createContext<{ findings: Finding[]; base: string }>({ findings: [], base: "" });
 
 interface Props {
   findings: Finding[];
@@ -11,28 +11,29 @@ interface Props {
 }
 
 export function Findings({ findings, children }: Props) {
-  return <Found.Provider value={{ findings, base: "" }}>{children}</Found.Provider>;
+  return <FindingsContext.Provider value={{ findings, base: "" }}>{children}</FindingsContext.Provider>;
 }
 
-/** Fields inside are found below a path: "requirements", "defaults"; or where they are, with none. */
-export function Below({ path, children }: { path: string; children: ReactNode }) {
-  const { findings, base } = useContext(Found);
+/** Prepends a path, such as "requirements", to the paths of the fields inside. An empty path changes nothing. */
+export function FieldPath({ path, children }: { path: string; children: ReactNode }) {
+  const { findings, base } = useContext(FindingsContext);
   return (
-    <Found.Provider value={{ findings, base: path ? `${base}${path}.` : base }}>{children}</Found.Provider>
+    <FindingsContext.Provider value={{ findings, base: path ? `${base}${path}.` : base }}>{children}</FindingsContext.Provider>
   );
 }
 
-/** What is wrong at a path and, unless `exact`, below it; undefined where nothing is. */
+/** Returns a lookup of the error message at a path and, unless `exact`, below it. */
 export function useFinding(): (path: string, how?: "exact") => string | undefined {
-  const { findings, base } = useContext(Found);
+  const { findings, base } = useContext(FindingsContext);
   return (path, how) => {
-    const whole = base + path;
-    const here = findings.filter(
-      (found) => found.path === whole || (how !== "exact" && found.path.startsWith(`${whole}.`)),
+    const fullPath = base + path;
+    const matches = findings.filter(
+      (finding) =>
+        finding.path === fullPath || (how !== "exact" && finding.path.startsWith(`${fullPath}.`)),
     );
-    const told = here.map(
-      (found) => sentence(found.message) + (found.hint ? ` ${sentence(found.hint)}` : ""),
+    const messages = matches.map(
+      ({ message, hint }) => sentence(message) + (hint ? ` ${sentence(hint)}` : ""),
     );
-    return told.length > 0 ? [...new Set(told)].join(" ") : undefined;
+    return messages.length > 0 ? [...new Set(messages)].join(" ") : undefined;
   };
 }

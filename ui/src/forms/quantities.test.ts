@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { BYTES, CORES, joinAmount, splitAmount, unitsFor } from "./quantities";
+import { BYTES, CORES, joinAmount, showByteQuantity, splitAmount, unitsFor } from "./quantities";
 
 describe("splitAmount", () => {
   it.each([
@@ -36,8 +36,19 @@ describe("joinAmount", () => {
   });
 });
 
+it.each([
+  ["64Gi", "64 GiB"],
+  ["1.5G", "1.5 GB"],
+  ["512Ki", "512 KiB"],
+  ["1000", "1000 bytes"],
+  [2, "2 bytes"],
+  ["unlimited", "unlimited"],
+])("shows the quantity %j as %j", (text, shown) => {
+  expect(showByteQuantity(text)).toBe(shown);
+});
+
 describe("unitsFor", () => {
-  it("offers the usual units if the present one is among them", () => {
+  it("returns the default units if they include the current one", () => {
     expect(unitsFor(BYTES, "Gi")).toBe(BYTES);
     expect(unitsFor(CORES, "")).toBe(CORES);
   });
@@ -47,7 +58,7 @@ describe("unitsFor", () => {
     ["Ki", "KiB"],
     ["T", "TB"],
     ["odd", "odd"],
-  ])("adds the present unit %j with the label %j", (unit, label) => {
+  ])("adds the current unit %j with the label %j", (unit, label) => {
     const units = unitsFor(BYTES, unit);
     expect(units.slice(0, -1)).toEqual(BYTES);
     expect(units.at(-1)).toEqual({ value: unit, label });

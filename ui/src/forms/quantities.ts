@@ -1,8 +1,8 @@
-/** Amounts as a number and a unit. What was typed is sent as it was typed: nothing is computed here. */
+/** Quantities as a number and a unit. The text is sent as typed and never converted. */
 
 export interface Amount {
   number: string;
-  /** The suffix of the quantity: "Gi", "m", or nothing. */
+  /** The suffix of the quantity: "Gi", "m" or empty. */
   unit: string;
 }
 
@@ -15,7 +15,7 @@ export const CORES: Unit[] = [
   { value: "", label: "cores" },
   { value: "m", label: "millicores" },
 ];
-/** Decimal and binary units are told apart: 1 GB is 1,000,000,000 bytes, 1 GiB is 1,073,741,824. */
+/** Decimal and binary units differ: 1 GB is 1,000,000,000 bytes, 1 GiB is 1,073,741,824 bytes. */
 export const BYTES: Unit[] = [
   { value: "M", label: "MB" },
   { value: "G", label: "GB" },
@@ -32,9 +32,9 @@ const RARE: Unit[] = [
   { value: "Pi", label: "PiB" },
 ];
 
-/** "64Gi" is 64 and "Gi". */
-export function splitAmount(text: unknown, usual: string): Amount {
-  if (text === null || text === undefined || text === "") return { number: "", unit: usual };
+/** Splits "64Gi" into 64 and "Gi". Empty text gets the default unit. */
+export function splitAmount(text: unknown, defaultUnit: string): Amount {
+  if (text === null || text === undefined || text === "") return { number: "", unit: defaultUnit };
   const match = /^([0-9.]+)([A-Za-z%]*)$/.exec(String(text));
   return match ? { number: match[1]!, unit: match[2]! } : { number: String(text), unit: "" };
 }
@@ -44,11 +44,18 @@ export function joinAmount(amount: Amount): string {
   return number && number + amount.unit;
 }
 
-/** The units to choose from, with the present one even where it is a rare one. */
-export function unitsFor(units: Unit[], present: string): Unit[] {
-  if (units.some((unit) => unit.value === present)) return units;
+/** Formats a quantity of bytes for people: "64Gi" is "64 GiB". Returns other text unchanged. */
+export function showByteQuantity(text: string | number): string {
+  const { number, unit } = splitAmount(text, "");
+  if (Number.isNaN(Number(number))) return String(text);
+  return `${number} ${unitsFor(BYTES, unit).find(({ value }) => value === unit)!.label}`;
+}
+
+/** Returns the units to select from, including the current one. */
+export function unitsFor(units: Unit[], current: string): Unit[] {
+  if (units.some((unit) => unit.value === current)) return units;
   return [
     ...units,
-    RARE.find((unit) => unit.value === present) ?? { value: present, label: present || "as written" },
+    RARE.find((unit) => unit.value === current) ?? { value: current, label: current || "as written" },
   ];
 }

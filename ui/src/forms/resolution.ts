@@ -1,31 +1,32 @@
-/** What a field resolves to, whatever is typed there: a value that overrides it, or one that fills it. */
-import type { Said, Setting } from "../api/plans";
+/** Notes at form fields about values from other sources: defaults, and values that override the input. */
+import type { Setting, SourcedValue } from "../api/plans";
 import { showSetting, showSource } from "../format/sources";
 
-export interface Told {
+export interface FieldNote {
   setting: Setting;
   isLocked: boolean;
-  /** What was asked for here, and does not count. */
-  lost?: Said;
+  /** The requested value, if another source overrides it. */
+  overridden?: SourcedValue;
 }
 
-/** What there is to show at a field for a setting; undefined if it is the value of the request. */
-export function resolve(setting: Setting): Told | undefined {
+/** Returns the note for a setting, or undefined if the requested value applies. */
+export function resolve(setting: Setting): FieldNote | undefined {
   const { layer } = setting.source;
-  const lost = setting.overrode.find((said) => said.source.layer === "user");
-  const isImposed = layer === "imposed";
-  // What everybody gets is told in the preview; here only where something was asked for.
-  if (layer === "user" || (isImposed && !lost)) return undefined;
-  if (setting.value === null && !lost && layer !== "compute_resource") return undefined;
-  return { setting, isLocked: layer === "compute_resource" || isImposed, lost };
+  const overridden = setting.overridden.find(({ source }) => source.layer === "user");
+  const isEnforced = layer === "enforced";
+  // The preview shows enforced values. A field shows one only if it overrides the request.
+  if (layer === "user" || (isEnforced && !overridden)) return undefined;
+  if (setting.value === null && !overridden && layer !== "compute_resource") return undefined;
+  return { setting, isLocked: layer === "compute_resource" || isEnforced, overridden };
 }
 
-export function showTold({ setting, isLocked, lost }: Told, name = ""): string {
-  const value = name + showSetting(setting);
-  const source = showSource(setting.source);
-  if (!isLocked) return `${value}, from the ${source}${setting.why ? `: ${setting.why}` : ""}`;
-  const over = lost
-    ? `${showSetting({ ...setting, value: lost.value })} that is typed here`
-    : "what is typed here";
-  return `${value}, set by the ${source}: it wins over ${over}`;
+/** Formats a note, e.g. "Locked to 2 by cpu-small (you entered 4)". `name` is the label of the value. */
+export function describeNote({ setting, isLocked, overridden }: FieldNote, name?: string): string {
+  const { source, reason } = setting;
+  const value = showSetting(setting);
+  const label = name ? `${name}: ` : "";
+  if (!isLocked) return `${label}${value} from ${showSource(source)}${reason ? ` (${reason})` : ""}`;
+  const owner = source.layer === "compute_resource" ? source.name : showSource(source);
+  const input = overridden && showSetting({ ...setting, value: overridden.value });
+  return `${label}${name ? "locked" : "Locked"} to ${value} by ${owner}${input ? ` (you entered ${input})` : ""}`;
 }

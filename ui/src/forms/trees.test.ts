@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { isNothing, isTree, keepUntouched, said, text } from "./trees";
+import { isEmpty, isTree, keepUntouched, omitEmpty, text } from "./trees";
 
-describe("isNothing", () => {
+describe("isEmpty", () => {
   it.each([undefined, null, "", {}, []])("is true for %j", (value) => {
-    expect(isNothing(value)).toBe(true);
+    expect(isEmpty(value)).toBe(true);
   });
 
   it.each([0, false, " ", { a: undefined }, [null]])("is false for %j", (value) => {
-    expect(isNothing(value)).toBe(false);
+    expect(isEmpty(value)).toBe(false);
   });
 });
 
@@ -35,7 +35,7 @@ it.each([
 });
 
 it("leaves out empty values, but neither zero nor false", () => {
-  expect(said({ a: "", b: null, c: {}, d: [], e: 0, f: false, g: "x" })).toEqual({ e: 0, f: false, g: "x" });
+  expect(omitEmpty({ a: "", b: null, c: {}, d: [], e: 0, f: false, g: "x" })).toEqual({ e: 0, f: false, g: "x" });
 });
 
 describe("keepUntouched", () => {

@@ -1,47 +1,47 @@
-/** Whether it would run now, later or never: why not, and what would help. */
+/** Shows whether a run starts now, waits or cannot run, with the reasons and suggestions. */
 import { Anchor, Button, Group, List, Stack, Text, ThemeIcon, Title } from "@mantine/core";
 import { IconAlertTriangle, IconCheck, IconClock, IconQuestionMark } from "@tabler/icons-react";
 import { Link } from "wouter";
-import type { Fit, Verdict, WayOut } from "../api/plans";
+import type { Fit, Suggestion, Verdict } from "../api/plans";
 import { sentence } from "../format/sentences";
 import { runAddress } from "../shell/addresses";
 import { Card } from "../shell/Page";
 import classes from "./FitCard.module.css";
-import { Folded } from "./Folded";
+import { Collapsible } from "./Collapsible";
 
-const LOOKS: Record<Verdict, { title: string; color: string; icon: typeof IconCheck }> = {
-  now: { title: "Fits now", color: "teal", icon: IconCheck },
-  later: { title: "Fits later", color: "orange", icon: IconClock },
-  never: { title: "Never fits", color: "red", icon: IconAlertTriangle },
-  unknown: { title: "Cannot be told", color: "gray", icon: IconQuestionMark },
+const VERDICTS: Record<Verdict, { title: string; color: string; icon: typeof IconCheck }> = {
+  now: { title: "Starts now", color: "teal", icon: IconCheck },
+  later: { title: "Will wait", color: "orange", icon: IconClock },
+  never: { title: "Can't run here", color: "red", icon: IconAlertTriangle },
+  unknown: { title: "Unknown", color: "gray", icon: IconQuestionMark },
 };
 
-/** How a verdict is called, and its colour. */
-export function lookOf(fit: Fit) {
-  return LOOKS[fit.verdict as Verdict] ?? LOOKS.unknown;
+/** Returns the title, color and icon of a verdict. */
+export function showVerdict(fit: Fit) {
+  return VERDICTS[fit.verdict as Verdict] ?? VERDICTS.unknown;
 }
 
 interface Props {
   fit: Fit;
-  /** Takes a way out; left out, they are only told. */
-  onTake?: (way: WayOut) => void;
-  isTaking?: boolean;
-  /** Whether it may be old by now. */
+  /** Applies a suggestion. Without it, suggestions have no button. */
+  onApply?: (suggestion: Suggestion) => void;
+  isApplying?: boolean;
+  /** Whether the verdict may be outdated. */
   isStale?: boolean;
-  /** What follows from it. */
+  /** A consequence of the verdict. */
   note?: string;
 }
 
-export function FitCard({ fit, onTake, isTaking, isStale, note }: Props) {
-  const look = lookOf(fit);
+export function FitCard({ fit, onApply, isApplying, isStale, note }: Props) {
+  const verdict = showVerdict(fit);
   return (
     <Card aria-busy={isStale} isStale={isStale} role="region" aria-label="Fit">
       <Group gap="xs" wrap="nowrap">
-        <ThemeIcon size={24} radius="xl" variant="light" color={look.color} aria-hidden>
-          <look.icon size={15} />
+        <ThemeIcon size={24} radius="xl" variant="light" color={verdict.color} aria-hidden>
+          <verdict.icon size={15} />
         </ThemeIcon>
         <div role="status">
-          <Title order={2}>{look.title}</Title>
+          <Title order={2}>{verdict.title}</Title>
         </div>
       </Group>
       {fit.reasons.map((reason) => (
@@ -51,7 +51,7 @@ export function FitCard({ fit, onTake, isTaking, isStale, note }: Props) {
       ))}
       {fit.verdict === "unknown" && fit.reasons.length === 0 && (
         <Text size="sm" c="dimmed">
-          It is refused before it comes to nodes, or nobody sees them now.
+          We can't check capacity: the request is invalid or the cluster is unreachable.
         </Text>
       )}
       {note && (
@@ -59,35 +59,39 @@ export function FitCard({ fit, onTake, isTaking, isStale, note }: Props) {
           {note}
         </Text>
       )}
-      <WaysOut ways={fit.ways_out} onTake={onTake} isTaking={isTaking} />
+      <Suggestions suggestions={fit.suggestions} onApply={onApply} isApplying={isApplying} />
       <Nodes fit={fit} />
     </Card>
   );
 }
 
-function WaysOut({ ways, onTake, isTaking }: Pick<Props, "onTake" | "isTaking"> & { ways: WayOut[] }) {
-  if (ways.length === 0) return null;
+function Suggestions({
+  suggestions,
+  onApply,
+  isApplying,
+}: Pick<Props, "onApply" | "isApplying"> & { suggestions: Suggestion[] }) {
+  if (suggestions.length === 0) return null;
   return (
-    <Stack gap={6} role="group" aria-label="Ways out">
+    <Stack gap={6} role="group" aria-label="Suggestions">
       <Text size="sm" fw={620}>
-        {ways.length === 1 ? "A way out" : "Ways out"}
+        Suggestions
       </Text>
-      <ul className={classes.ways}>
-        {ways.map((way) => (
-          <li key={way.message}>
-            <Text size="sm">{sentence(way.message)}</Text>
-            {way.run_id && (
-              <Anchor component={Link} href={runAddress(way.run_id)} size="sm" underline="always">
-                See it
+      <ul className={classes.suggestions}>
+        {suggestions.map((suggestion) => (
+          <li key={suggestion.message}>
+            <Text size="sm">{sentence(suggestion.message)}</Text>
+            {suggestion.run_id && (
+              <Anchor component={Link} href={runAddress(suggestion.run_id)} size="sm" underline="always">
+                View run
               </Anchor>
             )}
-            {onTake && way.kind !== "wait" && (
+            {onApply && suggestion.kind !== "wait" && (
               <Button
                 size="compact-xs"
                 variant="light"
-                disabled={isTaking}
-                aria-label={`Apply: ${way.message}`}
-                onClick={() => onTake(way)}
+                disabled={isApplying}
+                aria-label={`Apply: ${suggestion.message}`}
+                onClick={() => onApply(suggestion)}
               >
                 Apply
               </Button>
@@ -107,14 +111,14 @@ interface Node {
 
 function Nodes({ fit }: { fit: Fit }) {
   const { now = 0, later = 0, never = 0 } = fit.counts;
-  const all = now + later + never;
-  if (all === 0) return null;
+  const total = now + later + never;
+  if (total === 0) return null;
   const nodes = (fit.nodes as Node[]).filter((node) => node.reasons.length > 0);
   return (
-    <Folded title={all === 1 ? "The one node" : `${all} nodes`}>
+    <Collapsible title={total === 1 ? "Node details" : `${total} nodes`}>
       <Stack gap={6}>
         <Text size="sm" className="number">
-          {now} {now === 1 ? "takes" : "take"} it now, {later} could later, {never} never.
+          {now} can run it now, {later} later, {never} never.
         </Text>
         <List size="sm" spacing={4} className={classes.reason}>
           {nodes.map((node) => (
@@ -124,6 +128,6 @@ function Nodes({ fit }: { fit: Fit }) {
           ))}
         </List>
       </Stack>
-    </Folded>
+    </Collapsible>
   );
 }

@@ -1,4 +1,4 @@
-/** What would be created, or was: as YAML, all of it or one object, to copy or to keep as a file. */
+/** Shows the manifests of a run as YAML, to copy or download. */
 import { Code, Group, NativeSelect, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { stringify } from "yaml";
@@ -11,22 +11,22 @@ const ALL = "all";
 
 interface Props {
   manifests: Manifest[];
-  /** What the file is called. */
+  /** The name of the downloaded file, without its extension. */
   name: string;
 }
 
 export function Manifests({ manifests, name }: Props) {
-  const [chosen, setChosen] = useState(ALL);
+  const [selected, setSelected] = useState(ALL);
   if (manifests.length === 0) {
     return (
       <Text size="sm" c="dimmed">
-        There are none.
+        No manifests.
       </Text>
     );
   }
-  const one = manifests[Number(chosen)];
-  const shown = one ? [one] : manifests;
-  const text = shown.map((manifest) => stringify(manifest, { lineWidth: 0 })).join("---\n");
+  const manifest = manifests[Number(selected)];
+  const shown = manifest ? [manifest] : manifests;
+  const text = shown.map((object) => stringify(object, { lineWidth: 0 })).join("---\n");
   return (
     <Stack gap="xs">
       <Group gap="xs" justify="space-between">
@@ -34,16 +34,16 @@ export function Manifests({ manifests, name }: Props) {
           size="xs"
           aria-label="Object"
           className={classes.objects}
-          value={one ? chosen : ALL}
-          onChange={(event) => setChosen(event.currentTarget.value)}
+          value={manifest ? selected : ALL}
+          onChange={(event) => setSelected(event.currentTarget.value)}
           data={[
             {
               value: ALL,
-              label: manifests.length === 1 ? "The one object" : `All ${manifests.length} objects`,
+              label: manifests.length === 1 ? "1 object" : `All ${manifests.length} objects`,
             },
-            ...manifests.map((manifest, at) => ({
-              value: `${at}`,
-              label: `${manifest.kind} ${manifest.metadata.name}`,
+            ...manifests.map((object, index) => ({
+              value: `${index}`,
+              label: `${object.kind} ${object.metadata.name}`,
             })),
           ]}
         />

@@ -20,8 +20,7 @@ export function DeleteRunDialog({ run, onClose, onDeleted }: Props) {
       onClose={onClose}
       onConfirm={() => deleting.mutate(run, withNotice(`Deleted ${name}`, onDeleted))}
     >
-      Its log, files, result and history are forgotten at once, and nobody can bring them back. Its function
-      stays.
+      Logs, files, results and history are deleted permanently. The function is kept.
     </ConfirmDialog>
   );
 }

@@ -1,4 +1,4 @@
-/** What can be done to a run, by whoever may: stop it, run it again, forget it. */
+/** Actions for a run that the user has permission for: stop, run again, delete. */
 import { IconPlayerStop, IconPlus, IconRepeat } from "@tabler/icons-react";
 import { useState } from "react";
 import { useMay } from "../api/currentUser";
@@ -11,18 +11,18 @@ import { StopDialog } from "./StopDialog";
 
 interface Props {
   run: Run;
-  /** What follows once it is forgotten: a page of it goes elsewhere. */
+  /** Called after the run was deleted, for example to leave its page. */
   onDeleted?: () => void;
 }
 
 export function RunActions({ run, onDeleted }: Props) {
-  const [asked, setAsked] = useState<"stop" | "delete" | null>(null);
-  const close = () => setAsked(null);
+  const [dialog, setDialog] = useState<"stop" | "delete" | null>(null);
+  const close = () => setDialog(null);
   if (!useMay()("member", run.scope)) return null;
   return (
     <>
-      {run.live && run.state !== "stopping" && (
-        <ActionButton icon={IconPlayerStop} onClick={() => setAsked("stop")}>
+      {run.active && run.state !== "stopping" && (
+        <ActionButton icon={IconPlayerStop} onClick={() => setDialog("stop")}>
           Stop
         </ActionButton>
       )}
@@ -30,9 +30,9 @@ export function RunActions({ run, onDeleted }: Props) {
         Run again
       </ActionLink>
       {run.reason === "OOMKilled" && <MoreMemory run={run} />}
-      {!run.live && <DangerButton onClick={() => setAsked("delete")}>Delete</DangerButton>}
-      {asked === "stop" && <StopDialog run={run} onClose={close} />}
-      {asked === "delete" && (
+      {!run.active && <DangerButton onClick={() => setDialog("delete")}>Delete</DangerButton>}
+      {dialog === "stop" && <StopDialog run={run} onClose={close} />}
+      {dialog === "delete" && (
         <DeleteRunDialog
           run={run}
           onClose={close}
@@ -46,13 +46,13 @@ export function RunActions({ run, onDeleted }: Props) {
   );
 }
 
-/** The form of the same run, with twice the memory that it had, once that is known. */
+/** Opens the form of the same run with twice the memory. Hidden until the memory is known. */
 function MoreMemory({ run }: { run: Run }) {
   const mem = useMoreMemory(run);
   if (!mem) return null;
   return (
     <ActionLink icon={IconPlus} href={newRunAddress({ from: run.id, mem })}>
-      Rerun with more memory
+      Retry with more memory
     </ActionLink>
   );
 }

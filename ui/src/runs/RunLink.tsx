@@ -3,7 +3,7 @@ import { Link } from "wouter";
 import { shortId } from "../format/runs";
 import { runAddress } from "../shell/addresses";
 
-/** The function of a run and the end of its id, which lead to its page. */
+/** Links to a run by its function and short ID. */
 export function RunLink({ run }: { run: { function: string; id: string } }) {
   return (
     <Anchor component={Link} href={runAddress(run.id)} fz="inherit" fw="inherit">

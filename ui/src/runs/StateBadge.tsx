@@ -1,7 +1,7 @@
 import { Badge } from "@mantine/core";
 import { showState } from "../format/runs";
 
-/** With the role of a status, its changes are read aloud. */
+/** The state of a run. With the role "status", screen readers announce changes. */
 export function StateBadge({ state, role }: { state: string; role?: "status" }) {
   const { label, color } = showState(state);
   return (

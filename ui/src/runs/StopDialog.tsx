@@ -12,11 +12,11 @@ export function StopDialog({ run, onClose }: { run: Run; onClose: () => void }) 
       submitLabel="Stop"
       change={stopping}
       onClose={onClose}
-      onConfirm={() => stopping.mutate(run.id, withNotice(`Asked ${name} to stop`, onClose))}
+      onConfirm={() => stopping.mutate(run.id, withNotice(`Stopping ${name}`, onClose))}
     >
       {run.started_at
-        ? "It is asked to end, and killed if that takes too long. Its log and the files that it has written are kept; it cannot go on where it was."
-        : "It has not started, and never will. It can be run again."}
+        ? "The run gets time to shut down, then is killed. Logs and files are kept. It can't be resumed."
+        : "The run has not started. It is removed from the queue. You can run it again."}
     </ConfirmDialog>
   );
 }

@@ -1,4 +1,4 @@
-/** The columns of runs: what it is, how far, what it asks for, whose it is and when. */
+/** Columns of the table of runs. */
 import { Anchor } from "@mantine/core";
 import { Link } from "wouter";
 import type { Run } from "../api/runs";
@@ -61,13 +61,13 @@ export const COLUMNS: Column<Run>[] = [
     render: (run) => showType(run.action),
   },
   linked("compute_resource", "Compute resource", "/compute-resources"),
-  asked("gpus", "GPUs", 75, (run) => run.gpus || NONE),
-  asked("cpu_millicores", "CPU", 75, (run) => (run.cpu_millicores ? run.cpu_millicores / 1000 : NONE)),
-  asked("mem_bytes", "Memory", 95, (run) => (run.mem_bytes ? showBytes(run.mem_bytes) : NONE)),
+  requested("gpus", "GPUs", 75, (run) => run.gpus || NONE),
+  requested("cpu_millicores", "CPU", 75, (run) => (run.cpu_millicores ? run.cpu_millicores / 1000 : NONE)),
+  requested("mem_bytes", "Memory", 95, (run) => (run.mem_bytes ? showBytes(run.mem_bytes) : NONE)),
   CREATED_BY,
   {
     key: "finished_at",
-    title: "Finished",
+    title: "Ended",
     width: 125,
     kind: "time",
     render: (run) => <Time at={run.finished_at} />,
@@ -115,16 +115,16 @@ export const COLUMNS: Column<Run>[] = [
     render: (run) => <span title={run.message}>{run.message || NONE}</span>,
   },
   {
-    key: "live",
-    title: "Live",
+    key: "active",
+    title: "Active",
     width: 80,
     kind: "flag",
     isExtra: true,
-    render: (run) => (run.live ? "yes" : "no"),
+    render: (run) => (run.active ? "yes" : "no"),
   },
   {
     key: "id",
-    title: "Id",
+    title: "ID",
     width: 290,
     kind: "word",
     isExtra: true,
@@ -132,7 +132,7 @@ export const COLUMNS: Column<Run>[] = [
   },
 ];
 
-/** A name of something that has a page. */
+/** A name that links to a page. */
 function linked(key: "compute_resource" | "template", title: string, path: string): Column<Run> {
   return {
     key,
@@ -150,7 +150,7 @@ function linked(key: "compute_resource" | "template", title: string, path: strin
   };
 }
 
-/** What is requested of all pods together. The server does not sort by it. */
-function asked(key: string, title: string, width: number, render: Column<Run>["render"]): Column<Run> {
+/** The total request of all pods. The server cannot sort by it. */
+function requested(key: string, title: string, width: number, render: Column<Run>["render"]): Column<Run> {
   return { key, title, width, isUnsorted: true, align: "right", render };
 }

@@ -1,4 +1,4 @@
-/** The name of a scope; a click shows where in the organization it stands. */
+/** The name of a scope. A click shows its position in the organization tree. */
 import { Anchor, ScrollArea } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useScopes } from "../api/scopes";
@@ -20,7 +20,7 @@ export function ScopeLink({ scope }: { scope: string }) {
 function ScopeDialog({ scope, onClose }: { scope: string; onClose: () => void }) {
   const scopes = useScopes();
   return (
-    <Dialog onClose={onClose} title={`Where ${scope} is`}>
+    <Dialog onClose={onClose} title={`Scope: ${scope === "platform" ? "Platform" : scope}`}>
       <ScrollArea.Autosize mah="60vh">
         <ScopeTree scopes={scopes.data ?? []} marked={scope} />
       </ScrollArea.Autosize>

@@ -1,4 +1,4 @@
-/** First the cluster, then a place on it: where something is offered. */
+/** Selects a cluster, then a scope in that cluster. */
 import { Input, Paper, Select, Stack } from "@mantine/core";
 import { useMay } from "../api/currentUser";
 import { clusterOf, type Scope } from "../api/scopes";
@@ -24,7 +24,7 @@ export function ScopePicker({ scopes, value, onChange, error }: Props) {
     <Stack gap="sm">
       <Select
         label="Cluster"
-        description="On which cluster it can be used"
+        description="Where it is available"
         data={[
           { value: ALL, label: "All clusters" },
           ...clusters.map((one) => ({ value: one.scope, label: one.name })),
@@ -36,7 +36,7 @@ export function ScopePicker({ scopes, value, onChange, error }: Props) {
       <Input.Wrapper
         label="Scope"
         labelElement="div"
-        description="It reaches this place and everything below it"
+        description="Applies to this scope and everything below"
         error={error}
       >
         <Paper withBorder mt={6} p={6}>

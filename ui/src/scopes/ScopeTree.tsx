@@ -1,4 +1,4 @@
-/** The organization as a tree, with one place marked. */
+/** The organization tree, with one scope highlighted. */
 import { Box, Group, Text, UnstyledButton } from "@mantine/core";
 import { IconBuilding, IconFolder, IconServer, IconWorld } from "@tabler/icons-react";
 import { type KeyboardEvent, useState } from "react";
@@ -15,10 +15,10 @@ const ICONS: Record<string, typeof IconWorld> = {
 interface Props {
   scopes: Scope[];
   marked?: string | null;
-  /** Left out: the tree is only looked at. */
+  /** Omit for a read-only tree. */
   onChoose?: (scope: string) => void;
   label?: string;
-  /** Which places can be chosen; the others only lead there. */
+  /** Whether a scope can be selected. The others only show the path. */
   mayChoose?: (record: Scope) => boolean;
 }
 
@@ -32,7 +32,7 @@ export function ScopeTree({
   const roots = scopes.filter((record) => !scopes.some((other) => other.scope === record.parent));
   const lines = roots.flatMap((root) => flatten(scopes, root, 1));
   const [focused, setFocused] = useState<string | null>(null);
-  // Exactly one place is reached by Tab, even where the one that had the focus is gone.
+  // Tab reaches exactly one item, even if the focused one was removed.
   const current =
     [focused, marked].find((scope) => lines.some(({ record }) => record.scope === scope)) ??
     lines[0]?.record.scope;

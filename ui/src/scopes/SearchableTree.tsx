@@ -1,4 +1,4 @@
-/** The tree, with a search where it is long. */
+/** The organization tree, with a search field if it is long. */
 import { Text } from "@mantine/core";
 import { IconSearch } from "@tabler/icons-react";
 import { useEffect, useRef, useState } from "react";
@@ -7,7 +7,7 @@ import { TextField } from "../forms/TextField";
 import { ScopeTree } from "./ScopeTree";
 import classes from "./ScopeTree.module.css";
 
-const MANY = 12;
+const SEARCH_THRESHOLD = 12;
 
 interface Props {
   scopes: Scope[];
@@ -19,7 +19,7 @@ interface Props {
 
 export function SearchableTree({ scopes, ...tree }: Props) {
   const [search, setSearch] = useState("");
-  const found = search ? matching(scopes, search) : scopes;
+  const matches = search ? matching(scopes, search) : scopes;
   const branches = useRef<HTMLDivElement>(null);
   const { marked } = tree;
   useEffect(() => {
@@ -28,22 +28,22 @@ export function SearchableTree({ scopes, ...tree }: Props) {
   }, [marked]);
   return (
     <>
-      {scopes.length > MANY && (
+      {scopes.length > SEARCH_THRESHOLD && (
         <TextField
           size="xs"
           mb={6}
-          aria-label="Find a place"
-          placeholder="Find a place"
+          aria-label="Search scopes"
+          placeholder="Search"
           leftSection={<IconSearch size={14} stroke={1.6} />}
           value={search}
           onChange={setSearch}
         />
       )}
       <div ref={branches} className={classes.branches}>
-        <ScopeTree scopes={found} {...tree} />
-        {search && found.length === 0 && (
+        <ScopeTree scopes={matches} {...tree} />
+        {search && matches.length === 0 && (
           <Text size="sm" c="dimmed" p="xs">
-            No place is called that.
+            No matching scopes.
           </Text>
         )}
       </div>

@@ -1,4 +1,4 @@
-/** Asks before something is done that cannot be undone, and says why it could not be done. */
+/** Asks for confirmation, and shows the error if the action fails. */
 import { Button, Group, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Dialog } from "./Dialog";
@@ -11,7 +11,7 @@ interface Props {
   submitLabel: string;
   onConfirm: () => void;
   onClose: () => void;
-  /** What it sends, where it sends anything. */
+  /** The mutation behind the button, if any. */
   change?: { isPending: boolean; error: unknown };
   isHarmless?: boolean;
 }

@@ -1,10 +1,10 @@
-/** Copies a text. Without TLS, or where the user said no, pages may not: then it says so. */
+/** Copies a text. Shows a notice if the browser blocks it, for example without TLS. */
 import { Button } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 import { useEffect, useState } from "react";
 import { notify } from "./notices";
 
-const TOLD_MS = 2000;
+const FEEDBACK_MS = 2000;
 
 export async function copyText(text: string): Promise<boolean> {
   try {
@@ -19,12 +19,12 @@ export function CopyButton({ text, title = "Copy" }: { text: string; title?: str
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
     if (!isCopied) return;
-    const timer = setTimeout(() => setCopied(false), TOLD_MS);
+    const timer = setTimeout(() => setCopied(false), FEEDBACK_MS);
     return () => clearTimeout(timer);
   }, [isCopied]);
   const copy = async () => {
     if (await copyText(text)) setCopied(true);
-    else notify("This page may not copy here: select the text and press Ctrl+C");
+    else notify("The browser blocks copying. Select the text and press Ctrl+C.");
   };
   const CopyIcon = isCopied ? IconCheck : IconCopy;
   return (

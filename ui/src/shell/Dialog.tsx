@@ -1,13 +1,13 @@
-/** A dialog that is there only as long as it is open; afterwards the keyboard is where it was. */
+/** A dialog that is mounted only while it is open. It restores the focus when it closes. */
 import { Modal, type ModalProps } from "@mantine/core";
-import { useFocusBack } from "./focus";
+import { useRestoreFocus } from "./focus";
 
 interface Props extends Omit<ModalProps, "opened"> {
-  /** Something is under way, whose outcome must be seen. */
+  /** Prevents closing until the request has finished. */
   isBusy?: boolean;
 }
 
 export function Dialog({ isBusy = false, onClose, ...modal }: Props) {
-  useFocusBack();
+  useRestoreFocus();
   return <Modal opened onClose={isBusy ? () => {} : onClose} {...modal} />;
 }

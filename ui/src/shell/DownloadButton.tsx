@@ -3,12 +3,12 @@ import { IconDownload } from "@tabler/icons-react";
 
 interface Props {
   text: string;
-  /** What the file is called. */
+  /** The file name. */
   name: string;
   type?: string;
 }
 
-/** Keeps a text that the page has as a file. */
+/** Downloads a text as a file. */
 export function DownloadButton({ text, name, type = "text/plain" }: Props) {
   return (
     <Button

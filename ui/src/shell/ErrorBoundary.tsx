@@ -1,4 +1,4 @@
-/** Says what went wrong where a part of the page cannot be drawn, in place of nothing at all. */
+/** Shows an error message if a part of the page fails to render. */
 import { Button, Stack, Text, Title } from "@mantine/core";
 import { Component, type ReactNode } from "react";
 
@@ -16,17 +16,15 @@ export class ErrorBoundary extends Component<Props, { error: Error | null }> {
   override render() {
     const { error } = this.state;
     if (!error) return this.props.children;
-    // A part that cannot be loaded: the server has another version than this tab.
-    const isOld = /import|module|chunk/i.test(error.message);
+    // A chunk cannot be loaded if the server has a newer version than this tab.
+    const isOutdated = /import|module|chunk/i.test(error.message);
     return (
       <Stack p="xl" align="flex-start" role="alert">
-        <Title order={1}>{isOld ? "There is a new version" : "This page cannot be shown"}</Title>
+        <Title order={1}>{isOutdated ? "New version available" : "Something went wrong"}</Title>
         <Text size="sm">
-          {isOld
-            ? "The server was updated since you opened the page."
-            : `Something in it broke: ${error.message}`}
+          {isOutdated ? "The server was updated after you opened this page." : error.message}
         </Text>
-        <Button onClick={() => window.location.reload()}>Load it anew</Button>
+        <Button onClick={() => window.location.reload()}>Reload</Button>
       </Stack>
     );
   }

@@ -3,13 +3,12 @@ import type { Finding } from "../api/problems";
 import { Card } from "./Page";
 import { FindingList } from "./Problem";
 
-/** All that is wrong with what is typed, beside the form. */
+/** All errors of a form, next to it. */
 export function ErrorCard({ findings }: { findings: Finding[] }) {
   const { length: count } = findings;
   const title = (
     <>
-      <IconExclamationCircle size={16} aria-hidden />{" "}
-      {count === 1 ? "One thing is wrong" : `${count} things are wrong`}
+      <IconExclamationCircle size={16} aria-hidden /> {count === 1 ? "1 error" : `${count} errors`}
     </>
   );
   return (

@@ -5,10 +5,10 @@ export function NotFoundPage() {
   const [path] = useLocation();
   return (
     <Stack gap="xs" p="xl">
-      <Title order={1}>There is no such page</Title>
-      <Text c="dimmed">Nothing is at {path}.</Text>
+      <Title order={1}>Page not found</Title>
+      <Text c="dimmed">No page exists at {path}.</Text>
       <Anchor component={Link} href="/runs">
-        Go to the runs
+        Go to runs
       </Anchor>
     </Stack>
   );

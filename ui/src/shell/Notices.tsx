@@ -30,9 +30,9 @@ export function Notices() {
           role="alert"
           color="orange"
           icon={<IconPlugConnectedX size={18} />}
-          title="The server does not answer"
+          title="The server is not responding"
         >
-          Trying again. What you see may be old; what you typed stays here.
+          Retrying. The data shown may be outdated. Your input is kept.
         </Alert>
       )}
     </>

@@ -1,4 +1,4 @@
-/** How pages are laid out that are no tables: what it is and what can be done, then cards, in one column or two. */
+/** Layout of pages without a table: a header with actions, then cards in one or two columns. */
 import { Anchor, Breadcrumbs, Group, Paper, Stack, Text, Title } from "@mantine/core";
 import type { ComponentProps, ReactNode } from "react";
 import { Link } from "wouter";
@@ -6,11 +6,11 @@ import classes from "./Page.module.css";
 
 export interface HeadProps {
   title: string;
-  /** A line or two on what it is. */
+  /** A description below the title. */
   about?: ReactNode;
-  /** What is to be known at a glance, beside the title. */
+  /** Badges next to the title. */
   badges?: ReactNode;
-  /** What can be done to it as a whole. */
+  /** Buttons for the whole page. */
   actions?: ReactNode;
 }
 
@@ -37,20 +37,20 @@ export function Head({ title, about, badges, actions }: HeadProps) {
 }
 
 interface PageProps extends HeadProps {
-  /** The page that lists its like, and how this one is called there. */
-  within?: { title: string; href: string; here: string };
+  /** The parent page, and the name of this page in the breadcrumbs. */
+  parent?: { title: string; href: string; name: string };
   children?: ReactNode;
 }
 
-export function Page({ within, children, ...head }: PageProps) {
+export function Page({ parent, children, ...head }: PageProps) {
   return (
     <div className={classes.page}>
-      {within && (
+      {parent && (
         <Breadcrumbs fz="sm">
-          <Anchor component={Link} href={within.href} fz="sm">
-            {within.title}
+          <Anchor component={Link} href={parent.href} fz="sm">
+            {parent.title}
           </Anchor>
-          <Text size="sm">{within.here}</Text>
+          <Text size="sm">{parent.name}</Text>
         </Breadcrumbs>
       )}
       <Head {...head} />
@@ -59,7 +59,7 @@ export function Page({ within, children, ...head }: PageProps) {
   );
 }
 
-/** What is at the end of a form, and always in sight. */
+/** The sticky footer of a form. */
 export function Foot({ children }: { children: ReactNode }) {
   return (
     <Group justify="space-between" className={classes.foot}>
@@ -71,7 +71,7 @@ export function Foot({ children }: { children: ReactNode }) {
 interface ColumnsProps {
   children: ReactNode;
   side: ReactNode;
-  /** How the side is called. With a name, it stays in sight while one scrolls through the rest. */
+  /** The accessible name of the sidebar. A sidebar with a name is sticky. */
   label?: string;
 }
 
@@ -80,7 +80,7 @@ export function Columns({ children, side, label }: ColumnsProps) {
     <div className={classes.columns}>
       <Stack gap="md">{children}</Stack>
       {label ? (
-        // Reached by the keyboard because it scrolls by itself.
+        // Focusable, so that the keyboard can scroll it.
         <aside className={classes.side} aria-label={label} tabIndex={0} data-sticky>
           {side}
         </aside>
@@ -95,9 +95,9 @@ interface CardProps extends Pick<ComponentProps<"section">, "id" | "role" | "ari
   title?: ReactNode;
   about?: ReactNode;
   actions?: ReactNode;
-  /** 3 where the card belongs to something that has a title itself. */
+  /** The heading level: 3 if the card is inside a titled section. */
   order?: 2 | 3;
-  /** Whether what it says may be old by now. */
+  /** Whether the content may be outdated. */
   isStale?: boolean;
 }
 

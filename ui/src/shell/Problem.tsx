@@ -1,4 +1,4 @@
-/** What went wrong, in the server's words: the sentence, the way out, all violations, and what is in the way. */
+/** Shows a problem reported by the server: message, hint, violations and blocking objects. */
 import { Alert, Anchor, Button, Group, List, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { Link } from "wouter";
@@ -43,18 +43,18 @@ export function ProblemAlert({ error, onRetry, title }: Props) {
 }
 
 interface PageProps extends Props {
-  /** Where to go from here. */
-  way?: { title: string; href: string };
+  /** A link to a page that works. */
+  link?: { title: string; href: string };
 }
 
-/** In place of a page that cannot be shown. */
-export function ProblemPage({ way, ...problem }: PageProps) {
+/** Shown instead of a page that failed to load. */
+export function ProblemPage({ link, ...problem }: PageProps) {
   return (
     <Stack p="xl">
       <ProblemAlert {...problem} />
-      {way && (
-        <Anchor component={Link} href={way.href}>
-          {way.title}
+      {link && (
+        <Anchor component={Link} href={link.href}>
+          {link.title}
         </Anchor>
       )}
     </Stack>
@@ -65,15 +65,15 @@ export function FindingList({ findings }: { findings: Finding[] }) {
   if (findings.length === 0) return null;
   return (
     <List size="sm" spacing={4}>
-      {findings.map((found) => (
-        <List.Item key={`${found.path} ${found.rule} ${found.message}`}>
+      {findings.map((finding) => (
+        <List.Item key={`${finding.path} ${finding.rule} ${finding.message}`}>
           <Text span ff="monospace" size="xs">
-            {found.path}
+            {finding.path}
           </Text>{" "}
-          {found.message}
-          {found.hint && (
+          {finding.message}
+          {finding.hint && (
             <Text size="sm" c="dimmed">
-              {sentence(found.hint)}
+              {sentence(finding.hint)}
             </Text>
           )}
         </List.Item>
@@ -91,7 +91,7 @@ function UsedBy({ users }: { users: Schemas["UsedBy"][] }) {
           {user.scope && (
             <Text span size="sm" c="dimmed">
               {" "}
-              of {user.scope}
+              in {user.scope}
             </Text>
           )}
         </List.Item>

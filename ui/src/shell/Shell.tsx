@@ -1,4 +1,4 @@
-/** The frame around every page: where one can go, who is there, light or dark. */
+/** The frame around every page: header, navigation and account menu. */
 import {
   ActionIcon,
   AppShell,
@@ -36,7 +36,7 @@ export function Shell({ children }: { children: ReactNode }) {
       classNames={{ header: classes.header, navbar: classes.navbar, main: classes.main }}
     >
       <a className="skip" href="#main">
-        Skip to the content
+        Skip to content
       </a>
       <AppShell.Header>
         <Group h="100%" px="md" justify="space-between" wrap="nowrap">
@@ -62,15 +62,15 @@ export function Shell({ children }: { children: ReactNode }) {
               <Text size="xs" c="dimmed" fw={550} px="xs" pb={4}>
                 {group.title}
               </Text>
-              {group.places.map((place) => (
+              {group.destinations.map((destination) => (
                 <NavLink
-                  key={place.path}
+                  key={destination.path}
                   component={Link}
-                  href={place.path}
-                  label={place.title}
-                  leftSection={<place.icon size={17} stroke={1.6} />}
-                  active={isThere(place, path)}
-                  aria-current={isThere(place, path) ? "page" : undefined}
+                  href={destination.path}
+                  label={destination.title}
+                  leftSection={<destination.icon size={17} stroke={1.6} />}
+                  active={isActive(destination, path)}
+                  aria-current={isActive(destination, path) ? "page" : undefined}
                   className={classes.link}
                 />
               ))}
@@ -83,8 +83,8 @@ export function Shell({ children }: { children: ReactNode }) {
   );
 }
 
-function isThere(place: Destination, path: string): boolean {
-  return path === place.also || path === place.path || path.startsWith(`${place.path}/`);
+function isActive(destination: Destination, path: string): boolean {
+  return path === destination.also || path === destination.path || path.startsWith(`${destination.path}/`);
 }
 
 function SchemeToggle() {
@@ -109,7 +109,7 @@ function SchemeToggle() {
 function AccountMenu() {
   const me = useMe();
   if (!me.data) return null;
-  const roles = me.data.roles.map((held) => `${held.role} at ${held.scope}`);
+  const roles = me.data.roles.map((grant) => `${grant.role} of ${grant.scope}`);
   return (
     <Menu position="bottom-end" width={260} withInitialFocusPlaceholder={false}>
       <Menu.Target>
@@ -121,13 +121,13 @@ function AccountMenu() {
         </UnstyledButton>
       </Menu.Target>
       <Menu.Dropdown>
-        <Menu.Label>{roles.length > 0 ? roles.slice(0, 5).join(", ") : "no role yet"}</Menu.Label>
+        <Menu.Label>{roles.length > 0 ? roles.slice(0, 5).join(", ") : "No roles"}</Menu.Label>
         <Menu.Item component={Link} href="/tokens">
           Tokens
         </Menu.Item>
         <Menu.Item
           leftSection={<IconLogout size={16} />}
-          onClick={() => signOut().catch(() => notify("You are still signed in: the server did not end it"))}
+          onClick={() => signOut().catch(() => notify("Sign-out failed. You are still signed in."))}
         >
           Sign out
         </Menu.Item>

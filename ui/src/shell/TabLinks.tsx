@@ -1,4 +1,4 @@
-/** Parts of a page, each with an address of its own: it can be shared, opened beside, and left by going back. */
+/** Tabs with a URL each, so that links, new windows and the back button work. */
 import { Tabs } from "@mantine/core";
 import { type ReactNode, useEffect, useRef } from "react";
 import { Link } from "wouter";
@@ -12,7 +12,7 @@ export interface Part {
 
 interface Props {
   label: string;
-  /** The first is at the address itself, the others below it. */
+  /** The first tab is at the address itself, the others below it. */
   parts: Part[];
   chosen: string;
   address: string;
@@ -21,13 +21,13 @@ interface Props {
 export function TabLinks({ label, parts, chosen, address }: Props) {
   const part = parts.find((each) => each.name === chosen);
   const list = useRef<HTMLDivElement>(null);
-  // On a narrow screen not all of them are in sight.
+  // On a narrow screen the active tab may be outside of the visible area.
   useEffect(() => {
     const tab = list.current?.querySelector(`a[id$="-tab-${chosen}"]`);
     tab?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [chosen]);
   return (
-    // The keyboard goes from tab to tab without opening each on the way.
+    // Arrow keys move the focus without opening each tab.
     <Tabs value={chosen} activateTabWithKeyboard={false} keepMounted={false}>
       <Tabs.List ref={list} mb="md" aria-label={label} className={classes.list}>
         {parts.map(({ name, title }, index) => (
@@ -41,7 +41,7 @@ export function TabLinks({ label, parts, chosen, address }: Props) {
   );
 }
 
-/** Tabs are buttons by their type, but what they are made of may be anything. */
+/** Typed as object, because the types of Mantine only allow buttons as tabs. */
 function linkTo(href: string): object {
   return { component: Link, href };
 }

@@ -1,4 +1,4 @@
-/** Addresses of pages that are called by a name. Names of places may have a "+" in them. */
+/** URLs of pages. Names may contain characters such as "+" that need escaping. */
 import { useParams } from "wouter";
 import { splitScope } from "../api/scopes";
 
@@ -19,12 +19,11 @@ export function functionAddress(project: string, name: string): string {
   return `/functions/${encodeURIComponent(project)}/${encodeURIComponent(name)}`;
 }
 
-/** The capacity of one cluster. */
 export function capacityAddress(cluster: string): string {
   return `/capacity?${new URLSearchParams({ cluster })}`;
 }
 
-/** The form of a run that begins with something: a function, a template, or what was asked for in an earlier run. */
+/** The form for a new run, prefilled from a function, a template or an earlier run. */
 export function newRunAddress(start: {
   project?: string;
   function?: string;
@@ -35,7 +34,7 @@ export function newRunAddress(start: {
   return `/new/run?${new URLSearchParams(start)}`;
 }
 
-/** The names in the address. The router leaves what has a meaning in addresses, such as "%2B", as it is. */
+/** The decoded parameters of the route. The router leaves reserved characters such as "%2B" encoded. */
 export function useNames<Name extends string>(): Partial<Record<Name, string>> {
   const params = Object.entries(useParams<Record<string, string | undefined>>());
   return Object.fromEntries(params.map(([key, part]) => [key, part && decode(part)])) as Partial<
@@ -47,7 +46,7 @@ function decode(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    // Somebody typed a "%" of their own.
+    // Not a valid escape sequence, such as a "%" that was typed by hand.
     return part;
   }
 }

@@ -1,12 +1,12 @@
-/** Where the keyboard goes once a dialog is closed. */
+/** Focus management of dialogs. */
 import { useEffect, useState } from "react";
 
-/** Returns the focus to what had it before, for dialogs that are there only as long as they are open. */
-export function useFocusBack(): void {
+/** Restores the previous focus on unmount, for dialogs that are mounted only while open. */
+export function useRestoreFocus(): void {
   const [before] = useState(() => document.activeElement);
   useEffect(
     () => () => {
-      // Afterwards: as long as the dialog is there, it keeps the focus to itself.
+      // In a timeout, because the dialog traps the focus until it is unmounted.
       setTimeout(() => {
         const isLost = document.activeElement === document.body;
         if (isLost && before instanceof HTMLElement && before.isConnected) before.focus();

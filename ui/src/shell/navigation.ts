@@ -1,4 +1,4 @@
-/** Where one can go, in the order of the bar. */
+/** The entries of the navigation bar. */
 import {
   IconBoxMultiple,
   IconClock,
@@ -18,14 +18,14 @@ export interface Destination {
   path: string;
   title: string;
   icon: typeof IconCpu;
-  /** A page that belongs to it and is elsewhere. */
+  /** Another path that highlights this entry. */
   also?: string;
 }
 
-export const NAVIGATION: { title: string; places: Destination[] }[] = [
+export const NAVIGATION: { title: string; destinations: Destination[] }[] = [
   {
-    title: "Work",
-    places: [
+    title: "Workloads",
+    destinations: [
       { path: "/runs", title: "Runs", icon: IconPlayerPlay, also: "/new/run" },
       { path: "/functions", title: "Functions", icon: IconCode },
       { path: "/schedules", title: "Schedules", icon: IconClock },
@@ -33,8 +33,8 @@ export const NAVIGATION: { title: string; places: Destination[] }[] = [
     ],
   },
   {
-    title: "Offer",
-    places: [
+    title: "Resources",
+    destinations: [
       {
         path: "/compute-resources",
         title: "Compute resources",
@@ -45,8 +45,8 @@ export const NAVIGATION: { title: string; places: Destination[] }[] = [
     ],
   },
   {
-    title: "Control",
-    places: [
+    title: "Access",
+    destinations: [
       { path: "/organization", title: "Organization", icon: IconHierarchy3 },
       { path: "/policies", title: "Policies", icon: IconShieldCheck },
       { path: "/secrets", title: "Secrets", icon: IconLockSquare },
@@ -54,7 +54,7 @@ export const NAVIGATION: { title: string; places: Destination[] }[] = [
   },
   {
     title: "Platform",
-    places: [
+    destinations: [
       { path: "/tokens", title: "Tokens", icon: IconKey },
       { path: "/audit", title: "Audit", icon: IconHistory },
       { path: "/settings", title: "Settings", icon: IconSettings },

@@ -1,4 +1,4 @@
-/** Short words on what was just done. */
+/** Short notices about completed actions. */
 import { createStore } from "../api/stores";
 
 export interface Notice {
@@ -16,7 +16,7 @@ export function notify(text: string): void {
   setTimeout(() => dismiss(notice.id), SHOWN_MS);
 }
 
-/** What follows a change that succeeded: a word on it, and the next thing. */
+/** Callbacks for a mutation: show a notice on success, then call `next`. */
 export function withNotice(text: string, next: () => void): { onSuccess: () => void } {
   return {
     onSuccess: () => {

@@ -1,18 +1,18 @@
-/** Going elsewhere in the page. */
+/** Programmatic navigation. */
 import { useEffect, useRef } from "react";
 import { useLocation } from "wouter";
 
-/** Goes somewhere as long as the part that wants to is there: a late answer must not pull anybody away. */
+/** Returns a function that navigates while the component is mounted, so that a late response cannot change the page. */
 export function useNavigate(): (address: string) => void {
-  const [, go] = useLocation();
-  const isThere = useRef(true);
+  const [, setLocation] = useLocation();
+  const isMounted = useRef(true);
   useEffect(() => {
-    isThere.current = true;
+    isMounted.current = true;
     return () => {
-      isThere.current = false;
+      isMounted.current = false;
     };
   }, []);
   return (address) => {
-    if (isThere.current) go(address);
+    if (isMounted.current) setLocation(address);
   };
 }

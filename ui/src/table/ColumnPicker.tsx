@@ -8,11 +8,11 @@ interface Props<Item> {
   onChoose: (keys: string[]) => void;
 }
 
-/** The first column names the row, and stays. */
+/** Selects the visible columns. The first column identifies the row and cannot be hidden. */
 export function ColumnPicker<Item>({ columns, chosen, onChoose }: Props<Item>) {
-  const choose = (key: string, isWanted: boolean) => {
-    const wanted = isWanted ? [...chosen, key] : chosen.filter((one) => one !== key);
-    onChoose(columns.map((column) => column.key).filter((one) => wanted.includes(one)));
+  const choose = (key: string, isChosen: boolean) => {
+    const keys = isChosen ? [...chosen, key] : chosen.filter((one) => one !== key);
+    onChoose(columns.map((column) => column.key).filter((one) => keys.includes(one)));
   };
   return (
     <Popover position="bottom-end" withinPortal trapFocus shadow="md">
@@ -41,7 +41,7 @@ export function ColumnPicker<Item>({ columns, chosen, onChoose }: Props<Item>) {
                 onChoose(columns.filter((column) => !column.isExtra).map((column) => column.key))
               }
             >
-              Show the usual ones
+              Reset to default
             </Button>
           </Stack>
         </ScrollArea.Autosize>

@@ -1,4 +1,4 @@
-/** ADD FILTER: a column, how to compare, a value; and the filters that hold, each to be taken away. */
+/** The form to add a filter, and the active filters. */
 import { Autocomplete, Button, Group, Pill, Popover, Select, Stack } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconFilterPlus } from "@tabler/icons-react";
@@ -111,13 +111,13 @@ function ValueInput<Item>({
         data={column.options}
         value={value}
         onChange={onChange}
-        // Above: what is to be pressed next, Apply, is below.
+        // Opens upwards, because the Apply button is below.
         maxDropdownHeight={160}
         comboboxProps={{ withinPortal: false, position: "top", middlewares: { flip: false, shift: true } }}
       />
     );
   }
-  const example = column.kind === "number" ? "such as 4 or 32Gi" : undefined;
+  const example = column.kind === "number" ? "e.g. 4 or 32Gi" : undefined;
   return <TextField {...shared} placeholder={example} value={value} onChange={onChange} />;
 }
 
@@ -134,7 +134,7 @@ export function FilterPills<Item>({ columns, view }: Props<Item>) {
             size="md"
             onRemove={() => view.removeFilter(filter)}
             removeButtonProps={{
-              "aria-label": `Remove the filter ${describe(columns, filter)}`,
+              "aria-label": `Remove filter: ${describe(columns, filter)}`,
               tabIndex: 0,
               "aria-hidden": false,
             }}

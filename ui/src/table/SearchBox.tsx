@@ -4,21 +4,21 @@ import { IconSearch } from "@tabler/icons-react";
 import { useEffect, useRef, useState } from "react";
 import classes from "./TablePage.module.css";
 
-const PAUSE_MS = 250;
+const DEBOUNCE_MS = 250;
 
-/** Searches a moment after the last letter. The key / goes there. */
+/** A debounced search field. The key / focuses it. */
 export function SearchBox({ value, onSearch }: { value: string; onSearch: (text: string) => void }) {
   const [text, setText] = useState(value);
   const input = useRef<HTMLInputElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => setText(value), [value]);
-  // Whoever went elsewhere meanwhile is not called back.
+  // A pending search must not change the URL of another page.
   useEffect(() => () => clearTimeout(timer.current), []);
   useHotkeys([["/", () => input.current?.focus()]]);
-  const say = (next: string) => {
+  const change = (next: string) => {
     setText(next);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => onSearch(next), PAUSE_MS);
+    timer.current = setTimeout(() => onSearch(next), DEBOUNCE_MS);
   };
   return (
     <TextInput
@@ -28,9 +28,9 @@ export function SearchBox({ value, onSearch }: { value: string; onSearch: (text:
       aria-label="Search"
       placeholder="Search  ( / )"
       value={text}
-      onChange={(event) => say(event.currentTarget.value)}
+      onChange={(event) => change(event.currentTarget.value)}
       leftSection={<IconSearch size={16} stroke={1.6} />}
-      rightSection={text && <CloseButton size="sm" aria-label="Clear the search" onClick={() => say("")} />}
+      rightSection={text && <CloseButton size="sm" aria-label="Clear search" onClick={() => change("")} />}
     />
   );
 }

@@ -1,4 +1,4 @@
-/** A table of any length: real rows, of which only those in sight are drawn. */
+/** A virtualized table: only the visible rows are rendered. */
 import { Checkbox, Skeleton, Text, UnstyledButton } from "@mantine/core";
 import { IconArrowDown, IconArrowUp } from "@tabler/icons-react";
 import { useVirtualizer } from "@tanstack/react-virtual";
@@ -21,7 +21,7 @@ export interface TableProps<Item> {
   nameOf: (item: Item) => string;
   selected?: Item | null;
   onSelect?: (item: Item | null) => void;
-  /** What stands in place of the rows where there are none. */
+  /** Shown if there are no rows. */
   empty: ReactNode;
 }
 
@@ -139,11 +139,11 @@ export function Table<Item>({
 interface CellProps<Item> {
   column: Column<Item>;
   item: Item;
-  /** Since when it is so: "just now" is not true for long. */
+  /** The current minute. It changes the props, so that relative times are rendered again. */
   minute: number;
 }
 
-/** Drawn again only where there is something else to draw: scrolling draws the rows of the table over and over. */
+/** Memoized, because scrolling renders the rows of the table again and again. */
 const Cell = memo(function Cell<Item>({ column, item }: CellProps<Item>) {
   return column.render(item);
 }) as <Item>(props: CellProps<Item>) => ReactNode;
@@ -180,7 +180,7 @@ function Gap({ height, span }: { height: number; span: number }) {
   );
 }
 
-/** Up and down go from row to row. */
+/** Arrow keys move the focus between rows. */
 function moveFocus(event: KeyboardEvent<HTMLTableSectionElement>): void {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const row = (event.target as Element).closest("tr");

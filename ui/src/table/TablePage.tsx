@@ -1,4 +1,4 @@
-/** A page that is a table: what it is, what can be done, how to narrow it, and the rows. */
+/** A page with a table, its search, its filters and its actions. */
 import { Button, Group, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Head } from "../shell/Page";
@@ -12,15 +12,15 @@ import classes from "./TablePage.module.css";
 interface Props<Item> extends Omit<TableProps<Item>, "empty" | "label"> {
   title: string;
   about: string;
-  /** What makes a new one, and the like. */
+  /** Buttons for the whole table, such as "New token". */
   actions?: ReactNode;
-  /** What can be done with the row that is selected. */
+  /** Buttons for the selected row. */
   selection?: ReactNode;
-  /** What one may want to know where nothing is there yet. */
-  none: { title: string; hint: ReactNode };
-  /** Views that people want again and again, before what narrows them further. */
-  usual?: ReactNode;
-  /** How several of them are called: "compute resources". */
+  /** Shown while the table is empty. */
+  emptyState: { title: string; hint: ReactNode };
+  /** Predefined filters, before the other controls. */
+  quickFilters?: ReactNode;
+  /** The plural, such as "compute resources". */
   nouns: string;
 }
 
@@ -29,8 +29,8 @@ export function TablePage<Item>({
   about,
   actions,
   selection,
-  none,
-  usual,
+  emptyState,
+  quickFilters,
   nouns,
   ...table
 }: Props<Item>) {
@@ -40,14 +40,14 @@ export function TablePage<Item>({
       <Head title={title} about={about} actions={actions} />
       <Group gap="xs" justify="space-between">
         <Group gap="xs">
-          {usual}
+          {quickFilters}
           <AddFilter columns={columns} view={view} />
           <SearchBox value={view.search} onSearch={view.setSearch} />
           <ColumnPicker columns={columns} chosen={view.columns} onChoose={view.setColumns} />
         </Group>
         {table.selected && (
           <Group gap="xs" role="toolbar" aria-label={`Actions for ${table.nameOf(table.selected)}`}>
-            {/* Its row may be out of sight by now. */}
+            {/* The selected row may be scrolled out of view. */}
             <Text size="sm" fw={550} maw={260} truncate="end" aria-hidden>
               {table.nameOf(table.selected)}
             </Text>
@@ -57,10 +57,14 @@ export function TablePage<Item>({
       </Group>
       <FilterPills columns={columns} view={view} />
       {list.error && list.items.length === 0 ? (
-        <ProblemAlert error={list.error} title={`The ${nouns} cannot be shown`} onRetry={list.retry} />
+        <ProblemAlert error={list.error} title={`Could not load ${nouns}`} onRetry={list.retry} />
       ) : (
         <>
-          <Table {...table} label={title} empty={<Nothing none={none} nouns={nouns} view={view} />} />
+          <Table
+            {...table}
+            label={title}
+            empty={<EmptyTable emptyState={emptyState} nouns={nouns} view={view} />}
+          />
           <Text size="xs" c="dimmed" className="number" role="status">
             {list.isLoading ? "Loading" : count(list.items.length, list.total, nouns)}
           </Text>
@@ -70,20 +74,20 @@ export function TablePage<Item>({
   );
 }
 
-function Nothing({
-  none,
+function EmptyTable({
+  emptyState,
   nouns,
   view,
 }: {
-  none: Props<unknown>["none"];
+  emptyState: Props<unknown>["emptyState"];
   nouns: string;
   view: Props<unknown>["view"];
 }) {
   return (
     <Stack align="center" gap={6} py={56} px="md" ta="center">
-      <Text fw={550}>{view.isNarrowed ? `No ${nouns} match` : none.title}</Text>
+      <Text fw={550}>{view.isNarrowed ? `No ${nouns} match` : emptyState.title}</Text>
       <Text size="sm" c="dimmed" maw={440} component="div">
-        {view.isNarrowed ? "Nothing fits the search and the filters together." : none.hint}
+        {view.isNarrowed ? "Try clearing the search or the filters." : emptyState.hint}
       </Text>
       {view.isNarrowed && (
         <Button size="xs" variant="default" mt="xs" onClick={view.clear}>

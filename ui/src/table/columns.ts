@@ -1,20 +1,20 @@
-/** What a table knows of a column. */
+/** The definition of a table column. */
 import type { ReactNode } from "react";
 
-/** How the values of a column are filtered; the words are those of the API (docs/reference/api.md, "Lists"). */
+/** How the values of a column are filtered (docs/api.md, "Lists"). */
 export type Kind = "text" | "word" | "number" | "time" | "flag";
 
 export interface Column<Item> {
-  /** The column of the API: what is sorted and filtered by. */
+  /** The field of the API to sort and filter by. */
   key: string;
   title: string;
   width: number;
   render: (item: Item) => ReactNode;
-  /** Left out: nobody can filter by it. */
+  /** Omit to disable filters on this column. */
   kind?: Kind;
-  /** Words to choose from, where they are known. */
+  /** Suggested filter values. */
   options?: string[];
-  /** Not shown until somebody chooses it. */
+  /** Hidden by default. */
   isExtra?: boolean;
   isUnsorted?: boolean;
   align?: "right";

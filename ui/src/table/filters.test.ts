@@ -19,7 +19,7 @@ describe("readFilter", () => {
     ["time", ">=2024-05-01", "since", "2024-05-01"],
     ["time", "<2024-05-01", "before", "2024-05-01"],
     ["flag", "true", "yes", ""],
-    ["flag", "any", "yes or no", ""],
+    ["flag", "any", "any", ""],
     ["time", "soon", "", "soon"],
     ["flag", "maybe", "", "maybe"],
     ["text", "", "contains", ""],

@@ -1,15 +1,15 @@
-/** Filters as the API writes them, for people: `mem_request=>=32Gi` is "CPU memory request, at least, 32Gi". */
+/** Converts between API filters and labels: `mem_request=>=32Gi` is "CPU memory request, at least, 32Gi". */
 import type { Kind } from "./columns";
 
 export interface Operator {
   label: string;
-  /** What stands before the value. */
+  /** The prefix of the value. */
   sign: string;
-  /** The whole filter, where no value is asked for. */
+  /** The complete filter, for operators without a value. */
   fixed?: string;
 }
 
-const NOTHING: Operator[] = [
+const NULL_OPERATORS: Operator[] = [
   { label: "is not set", sign: "none", fixed: "none" },
   { label: "is set", sign: "!none", fixed: "!none" },
 ];
@@ -19,9 +19,9 @@ export const OPERATORS: Record<Kind, Operator[]> = {
     { label: "contains", sign: "" },
     { label: "is", sign: "=" },
     { label: "is not", sign: "!" },
-    ...NOTHING,
+    ...NULL_OPERATORS,
   ],
-  word: [{ label: "is", sign: "" }, { label: "is not", sign: "!" }, ...NOTHING],
+  word: [{ label: "is", sign: "" }, { label: "is not", sign: "!" }, ...NULL_OPERATORS],
   number: [
     { label: "at least", sign: ">=" },
     { label: "at most", sign: "<=" },
@@ -29,19 +29,19 @@ export const OPERATORS: Record<Kind, Operator[]> = {
     { label: "less than", sign: "<" },
     { label: "is", sign: "" },
     { label: "is not", sign: "!" },
-    ...NOTHING,
+    ...NULL_OPERATORS,
   ],
   time: [
     { label: "since", sign: ">=" },
     { label: "before", sign: "<" },
     { label: "after", sign: ">" },
     { label: "until", sign: "<=" },
-    ...NOTHING,
+    ...NULL_OPERATORS,
   ],
   flag: [
     { label: "yes", sign: "true", fixed: "true" },
     { label: "no", sign: "false", fixed: "false" },
-    { label: "yes or no", sign: "any", fixed: "any" },
+    { label: "any", sign: "any", fixed: "any" },
   ],
 };
 
@@ -49,7 +49,7 @@ export function writeFilter(operator: Operator, value: string): string {
   return operator.fixed ?? operator.sign + value;
 }
 
-/** The operator and the value of a filter; the longest sign that fits is meant. */
+/** Parses a filter. The longest matching sign is the operator. */
 export function readFilter(kind: Kind, text: string): { operator: Operator; value: string } {
   const known = OPERATORS[kind];
   const fixed = known.find((operator) => operator.fixed === text);
@@ -57,7 +57,7 @@ export function readFilter(kind: Kind, text: string): { operator: Operator; valu
   const signed = known
     .filter((operator) => operator.fixed === undefined && text.startsWith(operator.sign))
     .sort((one, other) => other.sign.length - one.sign.length);
-  // An address may say anything: what is no filter of ours is shown as it is, and the server says what it thinks of it.
+  // The URL may contain an invalid filter. It is shown unchanged, and the server reports the error.
   const operator = signed[0] ?? { label: "", sign: "" };
   return { operator, value: text.slice(operator.sign.length) };
 }

@@ -1,4 +1,4 @@
-/** Who made a record and who changed it last, when, and how often: the columns that records share. */
+/** Columns for the metadata of records: author, times and revision. */
 import { Time } from "../format/Time";
 import { type Column, NONE } from "./columns";
 
@@ -12,7 +12,7 @@ export const CREATED_BY: Column<{ created_by: string }> = {
 
 export const CREATED_AT: Column<{ created_at: string }> = {
   key: "created_at",
-  title: "Creation time",
+  title: "Created",
   width: 125,
   kind: "time",
   render: (item) => <Time at={item.created_at} />,

@@ -7,7 +7,7 @@ const COLUMNS = ["name", "state", "id"].map(
   (key) => ({ key, title: key, isExtra: key === "id" }) as Column<unknown>,
 );
 
-/** A table at an address. Each view is a new look at it. */
+/** A table at an address. Each call of `view` reads the address again. */
 function open(address: string, remembered?: unknown) {
   const stored = stubStorage(remembered === undefined ? {} : { "fairlead.columns.runs": remembered });
   const location = new TestLocation(address);
@@ -16,7 +16,7 @@ function open(address: string, remembered?: unknown) {
 }
 
 describe("a view", () => {
-  it("without anything in the address has the default order and columns", () => {
+  it("without query parameters has the default order and columns", () => {
     const { query, ...view } = open("/runs").view();
     expect(view).toMatchObject({
       search: "",
@@ -28,7 +28,7 @@ describe("a view", () => {
     expect(String(query)).toBe("sort=-created_at");
   });
 
-  it("has what the address says", () => {
+  it("is read from the address", () => {
     const address = "/runs?search=a+b&state=failed&state=!queued&sort=name&columns=id,unknown,name";
     const { query, ...view } = open(address).view();
     expect(view).toMatchObject({
@@ -56,13 +56,13 @@ describe("a view", () => {
   it.each([
     ["the remembered columns", ["id"], ["id"]],
     ["only columns that still exist", ["id", "removed"], ["id"]],
-    ["the default columns if the storage has something else", { odd: 1 }, ["name", "state"]],
-    ["the default columns if the storage has text", "x", ["name", "state"]],
+    ["the default columns if the storage contains an object", { odd: 1 }, ["name", "state"]],
+    ["the default columns if the storage contains text", "x", ["name", "state"]],
   ])("shows %s", (_, remembered, columns) => {
     expect(open("/runs", remembered).view().columns).toEqual(columns);
   });
 
-  it("shows the columns of the address rather than the remembered ones", () => {
+  it("prefers the columns of the address over the remembered ones", () => {
     expect(open("/runs?columns=state", ["id"]).view().columns).toEqual(["state"]);
   });
 });
@@ -93,14 +93,14 @@ describe("changes of a view", () => {
       (view) => view.clear(),
       "/runs?sort=name&columns=id",
     ],
-    ["clear everything", "/runs?search=a&live=true", (view) => view.clear(), "/runs"],
+    ["clear everything", "/runs?search=a&active=true", (view) => view.clear(), "/runs"],
   ])("%s", (_, address, change, after) => {
     const { location, view } = open(address);
     change(view());
     expect(location.address).toBe(after);
   });
 
-  it("choose columns and remember them", () => {
+  it("select columns and remember them", () => {
     const { location, stored, view } = open("/runs");
     view().setColumns(["name", "id"]);
     expect(location.address).toBe("/runs?columns=name%2Cid");
@@ -108,7 +108,7 @@ describe("changes of a view", () => {
     expect(view().columns).toEqual(["name", "id"]);
   });
 
-  it("forget the choice once it is the default again", () => {
+  it("forget the columns once they are the default again", () => {
     const { location, stored, view } = open("/runs?columns=id", ["id"]);
     view().setColumns(["state", "name"]);
     expect(location.address).toBe("/runs");

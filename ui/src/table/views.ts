@@ -1,11 +1,11 @@
-/** What somebody looks at: search, filters, order and columns. All of it is in the address, so that it can be shared. */
+/** The view of a table: search, filters, order and columns. It is stored in the URL, so that it can be shared. */
 import { useLocalStorage } from "@mantine/hooks";
 import { useEffect, useMemo } from "react";
 import { useSearchParams } from "wouter";
 import type { Column } from "./columns";
 
-/** Parts of the address that are no filters. */
-const OWN = ["search", "sort", "columns"];
+/** Query parameters that are not filters. */
+const RESERVED = ["search", "sort", "columns"];
 
 export interface Filter {
   column: string;
@@ -17,7 +17,7 @@ export interface View {
   sort: string;
   filters: Filter[];
   columns: string[];
-  /** What is asked of the server. */
+  /** The query for the API. */
   query: URLSearchParams;
   isNarrowed: boolean;
   setSearch: (text: string) => void;
@@ -28,42 +28,42 @@ export interface View {
   clear: () => void;
 }
 
-/** The view in the address. `name` is under what the choice of columns is remembered. */
+/** The view in the URL. `name` is the key of the selected columns in the local storage. */
 export function useView<Item>(name: string, columns: Column<Item>[], defaultSort: string): View {
   const [params, setParams] = useSearchParams();
-  const usual = columns.filter((column) => !column.isExtra).map((column) => column.key);
+  const defaults = columns.filter((column) => !column.isExtra).map((column) => column.key);
   const [remembered, remember] = useLocalStorage<string[] | null>({
     key: `fairlead.columns.${name}`,
     defaultValue: null,
     getInitialValueInEffect: false,
   });
   const known = new Set(columns.map((column) => column.key));
-  // Whatever lies in the storage of the browser: only columns that there are.
-  const kept = Array.isArray(remembered) ? remembered.filter((key) => known.has(key)) : null;
+  // The local storage may contain anything, so keep only existing columns.
+  const stored = Array.isArray(remembered) ? remembered.filter((key) => known.has(key)) : null;
   const chosen =
     params
       .get("columns")
       ?.split(",")
       .filter((key) => known.has(key)) ??
-    kept ??
-    usual;
+    stored ??
+    defaults;
 
-  // What is remembered is in the address, too: whoever gets it sees the same.
-  const isMissing = kept !== null && !params.has("columns");
+  // Add the stored columns to the URL, so that a shared link shows the same table.
+  const isMissing = stored !== null && !params.has("columns");
   useEffect(() => {
-    if (isMissing) change((next) => next.set("columns", kept.join(",")));
+    if (isMissing) change((next) => next.set("columns", stored.join(",")));
   }, [isMissing]);
 
   const filters = [...params.entries()]
-    .filter(([key]) => !OWN.includes(key))
+    .filter(([key]) => !RESERVED.includes(key))
     .map(([column, text]) => ({ column, text }));
-  const asked = params.toString();
+  const search = params.toString();
   const query = useMemo(() => {
-    const wanted = new URLSearchParams(asked);
-    wanted.delete("columns");
-    if (!wanted.get("sort")) wanted.set("sort", defaultSort);
-    return wanted;
-  }, [asked, defaultSort]);
+    const apiQuery = new URLSearchParams(search);
+    apiQuery.delete("columns");
+    if (!apiQuery.get("sort")) apiQuery.set("sort", defaultSort);
+    return apiQuery;
+  }, [search, defaultSort]);
   const change = (edit: (next: URLSearchParams) => void) =>
     setParams(
       (before) => {
@@ -89,9 +89,9 @@ export function useView<Item>(name: string, columns: Column<Item>[], defaultSort
     addFilter: ({ column, text }) => change((next) => next.append(column, text)),
     removeFilter: ({ column, text }) => change((next) => next.delete(column, text)),
     setColumns: (keys) => {
-      const isUsual = keys.length === usual.length && keys.every((key) => usual.includes(key));
-      remember(isUsual ? null : keys);
-      change((next) => (isUsual ? next.delete("columns") : next.set("columns", keys.join(","))));
+      const isDefault = keys.length === defaults.length && keys.every((key) => defaults.includes(key));
+      remember(isDefault ? null : keys);
+      change((next) => (isDefault ? next.delete("columns") : next.set("columns", keys.join(","))));
     },
     clear: () =>
       change((next) => {

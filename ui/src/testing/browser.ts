@@ -1,3 +1,3 @@
-/** The parts of a browser that modules read while they are imported. Tests run in Node, which has none of them. */
+/** Browser globals that modules read at import time. Tests run in Node, which does not have them. */
 
 Object.assign(globalThis, { window: { location: { origin: "https://fairlead.test" } } });

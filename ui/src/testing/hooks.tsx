@@ -1,10 +1,10 @@
-/** Calls hooks without a browser: React renders them once, as it does on a server, and effects do not run. */
+/** Calls hooks without a browser. React renders them once, as on a server, and effects do not run. */
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToString } from "react-dom/server";
 import { vi } from "vitest";
 import { Router } from "wouter";
 
-/** The address of a page. Hooks read it and navigate to others. */
+/** A fake location. Hooks read it and navigate. */
 export class TestLocation {
   constructor(public address: string) {}
 
@@ -22,14 +22,14 @@ export class TestLocation {
   readonly searchHook = (): string => this.search;
 }
 
-interface Surroundings {
+interface HookContext {
   queries?: QueryClient;
   location?: TestLocation;
 }
 
-/** The result of a hook, given the answers in `queries`. Call it again to see what changed. */
-export function callHook<Result>(useHook: () => Result, surroundings: Surroundings = {}): Result {
-  const { queries = new QueryClient(), location = new TestLocation("/") } = surroundings;
+/** Returns the result of a hook, given the responses in `queries`. Call it again to see changes. */
+export function callHook<Result>(useHook: () => Result, context: HookContext = {}): Result {
+  const { queries = new QueryClient(), location = new TestLocation("/") } = context;
   const results: Result[] = [];
   function Caller() {
     results.push(useHook());
@@ -45,14 +45,14 @@ export function callHook<Result>(useHook: () => Result, surroundings: Surroundin
   return results.at(-1)!;
 }
 
-/** A query client that already has all pages of some lists, by their address. */
+/** A query client with the items of some lists, by path. */
 export function answerLists(lists: Record<string, unknown[]>): QueryClient {
   const queries = new QueryClient();
   for (const [path, items] of Object.entries(lists)) queries.setQueryData([path, {}, "all", {}], items);
   return queries;
 }
 
-/** Stores values as the local storage of a browser does, until the test ends. */
+/** Replaces the local storage of the browser until the test ends. */
 export function stubStorage(values: Record<string, unknown> = {}): Map<string, string> {
   const stored = new Map(Object.entries(values).map(([key, value]) => [key, JSON.stringify(value)]));
   const localStorage = {

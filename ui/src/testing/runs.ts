@@ -1,4 +1,4 @@
-/** Runs and answers of a server, for tests. */
+/** Fake runs and server responses for tests. */
 import { vi } from "vitest";
 import type { Run } from "../api/runs";
 
@@ -7,7 +7,7 @@ export function makeRun(fields: Partial<Run>): Run {
     id: "r1",
     revision: 1,
     state: "running",
-    live: true,
+    active: true,
     scope: "project/forest",
     function: "train",
   };
@@ -19,7 +19,7 @@ export function jsonResponse(body: unknown, status = 200): Response {
   return new Response(JSON.stringify(body), { status, headers: { "Content-Type": type } });
 }
 
-/** Answers all requests until the test ends. Their addresses are in the list. */
+/** Answers all requests until the test ends. Returns the list of their URLs. */
 export function stubFetch(answer: (request: Request) => Response | Promise<Response>): string[] {
   const addresses: string[] = [];
   vi.stubGlobal("fetch", async (request: Request) => {
@@ -29,7 +29,7 @@ export function stubFetch(answer: (request: Request) => Response | Promise<Respo
   return addresses;
 }
 
-/** The event source of a browser. A test sends the events. */
+/** A fake EventSource. The test sends the events. */
 export class FakeEventSource extends EventTarget {
   static readonly CONNECTING = 0;
   static readonly OPEN = 1;
@@ -42,7 +42,7 @@ export class FakeEventSource extends EventTarget {
     FakeEventSource.opened.push(this);
   }
 
-  /** Replaces the event source of the browser until the test ends. */
+  /** Replaces the EventSource of the browser until the test ends. */
   static install(): void {
     FakeEventSource.opened = [];
     vi.stubGlobal("EventSource", FakeEventSource);

@@ -11,7 +11,7 @@ from fairlead.errors import FairleadError
 
 FOLDER = Path(__file__).parent / "migrations"
 LOCK = 7_230_017  # any number; servers that start at once wait for each other by it
-HEAD = "0008"
+HEAD = "0009"
 
 
 def migrate(engine: sa.Engine, revision: str = "head") -> None:

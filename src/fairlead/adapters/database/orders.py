@@ -13,7 +13,7 @@ from fairlead.model.columns import COLUMNS, Column
 def _uses(column: sa.Column[Any], table: sa.Table) -> Mapping[str, sa.ScalarSelect[Any]]:
     """How many runs that are not finished use what is in a table, and when one did so last."""
     of_row = column == table.c.id
-    return {"workloads": _count(of_row, runs.c.live.is_(True)), "last_used_at": _newest(of_row)}
+    return {"workloads": _count(of_row, runs.c.active.is_(True)), "last_used_at": _newest(of_row)}
 
 
 def _count(*of_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:

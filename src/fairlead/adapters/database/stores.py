@@ -11,13 +11,13 @@ from sqlalchemy.exc import IntegrityError
 from fairlead.adapters.database import engines, queries
 from fairlead.adapters.database.failures import translated
 from fairlead.adapters.database.orders import order_of
-from fairlead.adapters.database.tables import TABLES, generations, places
+from fairlead.adapters.database.tables import TABLES, generations, scopes
 from fairlead.adapters.database.waiting import Line
 from fairlead.errors import Changed, Conflict
 from fairlead.model import columns
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.model.records import ComputeResourceRecord, TemplateRecord
-from fairlead.ports import Generation, Kept, Part
+from fairlead.ports import ConfigPart, Generation, RecordT
 
 FEW = 1000
 LOCKS = {None: "", "shared": " FOR SHARE", "alone": " FOR UPDATE"}
@@ -56,11 +56,11 @@ class DatabaseStore:
             tx.check_whole()
 
     @contextlib.contextmanager
-    def changing(self, part: Part, *more: Part) -> Iterator["DatabaseTransaction"]:
+    def changing(self, part: ConfigPart, *more: ConfigPart) -> Iterator["DatabaseTransaction"]:
         """A change of parts of the configuration, one at a time."""
         with translated("changing the database"), self._one_writer, self._writer.begin() as connection:
             grown = sa.update(generations).values({part: generations.c[part] + 1 for part in (part, *more)})
-            row = connection.execute(grown.returning(generations.c.organisation, generations.c.assets)).one()
+            row = connection.execute(grown.returning(generations.c.organization, generations.c.assets)).one()
             tx = DatabaseTransaction(connection, Generation(*row))
             yield tx
             tx.check_whole()
@@ -79,18 +79,20 @@ class DatabaseTransaction:
         self.generation = generation
         self.refused = False
 
-    def get(self, kind: type[Kept], **key: Any) -> Kept | None:
+    def get(self, kind: type[RecordT], **key: Any) -> RecordT | None:
         """The one record whose fields have these values."""
         found = self.find(kind, *(Condition(name, "=", value) for name, value in key.items()), limit=1)
         return found[0] if found else None
 
-    def find(self, kind: type[Kept], *conditions: Condition, by: str = "id", limit: int | None = None) -> list[Kept]:
+    def find(
+        self, kind: type[RecordT], *conditions: Condition, by: str = "id", limit: int | None = None
+    ) -> list[RecordT]:
         """Records for which all conditions hold, in the order of one of their texts; without one, oldest first."""
         order = (TABLES[kind].c[by], TABLES[kind].c.id)
         statement = queries.select_of(kind).where(*self._clauses(kind, conditions)).order_by(*dict.fromkeys(order))
         return self._load(kind, statement.limit(limit) if limit is not None else statement)
 
-    def page(self, kind: type[Kept], query: Query) -> Page[Kept]:
+    def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
         """One page of a list; its cursor is left for the caller to make."""
         key = TABLES[kind].c.id
         conditions = self._clauses(kind, query.conditions)
@@ -150,7 +152,7 @@ class DatabaseTransaction:
     def rename_scope(self, old: str, new: str) -> None:
         """Give a place a new name: whatever names it as its scope, parent or cluster follows."""
         try:
-            self._connection.execute(sa.update(places).where(places.c.scope == old).values(scope=new))
+            self._connection.execute(sa.update(scopes).where(scopes.c.scope == old).values(scope=new))
         except IntegrityError as error:
             raise Conflict(f"there is already a {new}", "choose another name") from error
 
@@ -171,7 +173,7 @@ class DatabaseTransaction:
         if self.refused:
             raise RuntimeError("a transaction in which the database refused something cannot be kept")
 
-    def _load(self, kind: type[Kept], statement: sa.Select[Any]) -> list[Kept]:
+    def _load(self, kind: type[RecordT], statement: sa.Select[Any]) -> list[RecordT]:
         names = statement.selected_columns.keys()
         return [kind(**dict(zip(names, row, strict=True))) for row in self._connection.execute(statement)]
 
@@ -200,4 +202,4 @@ def _values(record: Any) -> dict[str, Any]:
 def _read_generation(connection: sa.Connection, *, lock: Literal["alone", "shared"] | None = None) -> Generation:
     # As text: every transaction asks this first, and building the statement would take longer than asking.
     locking = "" if connection.dialect.name == "sqlite" else LOCKS[lock]
-    return Generation(*connection.exec_driver_sql(f"SELECT organisation, assets FROM generations{locking}").one())
+    return Generation(*connection.exec_driver_sql(f"SELECT organization, assets FROM generations{locking}").one())

@@ -80,7 +80,8 @@ def _asset(name: str, *rest: sa.schema.SchemaItem) -> sa.Table:
     )
 
 
-places = _record(
+# The table keeps its first name: SQLite cannot rename the constraints that contain it.
+scopes = _record(
     "places",
     _column("kind", Text),
     _column("name", Text),
@@ -159,7 +160,7 @@ tokens = _record(
     _column("purpose", Text),
     _column("digest", Text, unique=True),
     _column("expires_at", Moment, nullable=True),
-    _column("made_with", Text, nullable=True),
+    _column("created_with", Text, nullable=True),
 )
 _scheduled: Any = dict.fromkeys(("sqlite_where", "postgresql_where"), sa.text("schedule IS NOT NULL"))
 runs = _record(
@@ -170,7 +171,7 @@ runs = _record(
     _column("state", Text),
     _column("reason", Text),
     _column("message", Text),
-    _column("live", sa.Boolean(create_constraint=False)),
+    _column("active", sa.Boolean(create_constraint=False)),
     _column("compute_resource", Text, nullable=True),
     _column("compute_resource_id", Text, nullable=True),
     _column("compute_resource_revision", sa.Integer, nullable=True),
@@ -182,7 +183,7 @@ runs = _record(
     _column("mem_bytes", sa.BigInteger, server_default="0"),
     _column("code", Text, nullable=True, index=True),
     _scope("cluster", nullable=True),
-    _column("held_by", Text, nullable=True),
+    _column("server_id", Text, nullable=True),
     _column("stopped_by", Text, nullable=True),
     _column("exit_code", sa.Integer, nullable=True),
     _column("started_at", Moment, nullable=True),
@@ -190,14 +191,14 @@ runs = _record(
     _column("priority", sa.Integer, server_default="0"),
     _column("turn", Text, server_default=""),
     _column("attempt", sa.Integer, server_default="1"),
-    _column("due_at", Moment, nullable=True),
+    _column("retry_at", Moment, nullable=True),
     _column("idle_seconds", sa.Integer, nullable=True),
-    _column("used_at", Moment, nullable=True),
+    _column("last_used_at", Moment, nullable=True),
     _column("schedule", Text, nullable=True),
-    sa.Index("ix_runs_live", "live", "held_by", "turn", "id"),
-    sa.Index("ix_runs_compute_resource", "compute_resource_id", "live"),
-    sa.Index("ix_runs_template", "template_id", "live"),
-    sa.Index("ix_runs_scope_live", "scope", "live"),
+    sa.Index("ix_runs_active", "active", "server_id", "turn", "id"),
+    sa.Index("ix_runs_compute_resource", "compute_resource_id", "active"),
+    sa.Index("ix_runs_template", "template_id", "active"),
+    sa.Index("ix_runs_scope_active", "scope", "active"),
     sa.Index("ix_runs_scope_function", "scope", "function", "created_at"),
     sa.Index("ix_runs_scope_schedule", "scope", "schedule", "created_at", **_scheduled),
     sa.Index("ix_runs_updated_at", "updated_at", "id"),
@@ -215,7 +216,7 @@ attempts = sa.Table(
     _column("started_at", Moment, nullable=True),
     _column("finished_at", Moment, nullable=True),
     _column("mem_bytes", sa.BigInteger),
-    _column("held_by", Text, nullable=True),
+    _column("server_id", Text, nullable=True),
     _column("error", Json, nullable=True),
     _column("usage", Json),
 )
@@ -308,7 +309,7 @@ audit = sa.Table(
     metadata,
     sa.Column("id", Text, primary_key=True),
     _column("at", Moment),
-    _column("who", Text, index=True),
+    _column("user", Text, index=True),
     _column("via", Text),
     _column("address", Text),
     _column("request_id", Text),
@@ -317,7 +318,7 @@ audit = sa.Table(
     _column("object_id", Text, index=True),
     _column("name", Text),
     _column("scope", Text, index=True),
-    _column("place_id", Text, index=True),
+    _column("scope_id", Text, index=True),
     _column("before", Json, nullable=True),
     _column("after", Json, nullable=True),
     sa.Index("ix_audit_at", "at", "id"),
@@ -336,12 +337,12 @@ generations = sa.Table(
     "generations",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
-    _column("organisation", sa.BigInteger),
+    _column("organization", sa.BigInteger),
     _column("assets", sa.BigInteger),
 )
 
 TABLES: Mapping[type, sa.Table] = {
-    records.PlaceRecord: places,
+    records.ScopeRecord: scopes,
     records.ComputeResourceRecord: compute_resources,
     records.TemplateRecord: templates,
     records.RevisionRecord: revisions,

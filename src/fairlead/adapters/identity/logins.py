@@ -11,10 +11,10 @@ from urllib.parse import quote_plus, urlencode
 
 from fairlead.adapters.identity import fetching
 from fairlead.adapters.identity.claims import parse_object
-from fairlead.adapters.identity.oidc import OidcIdentity
+from fairlead.adapters.identity.oidc import OidcAuthenticator
 from fairlead.errors import Unauthenticated, Unavailable
 from fairlead.model.parsing import show
-from fairlead.ports import Attempt, Principal
+from fairlead.ports import LoginAttempt, Principal
 
 Send = Callable[[str, Mapping[str, str], Mapping[str, str]], tuple[int, bytes]]
 
@@ -31,7 +31,7 @@ class OidcLogin:
     """Signs people in at the issuer that an identity trusts, as one client of it."""
 
     def __init__(
-        self, identity: OidcIdentity, client_id: str, client_secret: str | None = None, send: Send = fetching.send
+        self, identity: OidcAuthenticator, client_id: str, client_secret: str | None = None, send: Send = fetching.send
     ) -> None:
         self._identity, self._send = identity, send
         self._client_id, self._client_secret = client_id, client_secret
@@ -41,7 +41,7 @@ class OidcLogin:
         """Who signs people in."""
         return self._identity.issuer
 
-    def begin(self, attempt: Attempt, back: str) -> str:
+    def begin(self, attempt: LoginAttempt, back: str) -> str:
         """Where a browser goes that is to come back to an address. Raise `Unavailable`."""
         described = self._identity.keys.describe()
         address = self._find_address(described, "authorization_endpoint", "sign-in page")
@@ -57,7 +57,7 @@ class OidcLogin:
         }
         return f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}"
 
-    def finish(self, attempt: Attempt, back: str, code: str) -> Principal:
+    def finish(self, attempt: LoginAttempt, back: str, code: str) -> Principal:
         """Who came back. Raise `Unauthenticated` where that is nobody, `Unavailable` where it cannot be told."""
         described = self._identity.keys.describe()
         address = self._find_address(described, "token_endpoint", "tokens")
@@ -68,7 +68,7 @@ class OidcLogin:
             "code_verifier": attempt.verifier,
         }
         token = self._exchange(address, form, _listed(described, "token_endpoint_auth_methods_supported"))
-        return self._identity.identify_login(token, client=self._client_id, nonce=attempt.nonce)
+        return self._identity.authenticate_login(token, client=self._client_id, nonce=attempt.nonce)
 
     def _find_address(self, described: Mapping[str, Any], name: str, of: str) -> str:
         try:

@@ -29,7 +29,7 @@ NOT_A_TOKEN = "the bearer token is neither a token of this server nor a signed J
 SEND_TOKEN = "send the whole token, and nothing else, as `Authorization: Bearer <token>`"
 
 
-class OidcIdentity:
+class OidcAuthenticator:
     """Knows who a bearer of a token is, and trusts exactly one issuer."""
 
     def __init__(
@@ -52,11 +52,11 @@ class OidcIdentity:
         self._clock = clock
         self.keys = IssuerKeys(issuer, clock, fetch)
 
-    def identify(self, bearer: str) -> Principal:
+    def authenticate(self, bearer: str) -> Principal:
         """Who it is. Raise `Unauthenticated` where the token is not good, `Unavailable` where that cannot be told."""
         return self._read_principal(self._prove(bearer, self.audience))
 
-    def identify_login(self, token: str, *, client: str, nonce: str) -> Principal:
+    def authenticate_login(self, token: str, *, client: str, nonce: str) -> Principal:
         """Who signed in, by the ID token that a client got for a sign-in of this nonce. Raise as `identify` does."""
         proven = self._prove(token, client)
         claims.check_login(proven, client, nonce)

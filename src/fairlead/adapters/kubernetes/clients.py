@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead.errors import FairleadError, Unavailable
 from fairlead.model.connections import Connection
-from fairlead.model.observations import JSON, Reach
+from fairlead.model.observations import JSON, Endpoint
 
 OF_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MANAGER = "fairlead"
@@ -113,12 +113,12 @@ class Api:
         with self._stream(path, params, SILENT_SECONDS if params.get("follow") else READ_SECONDS) as response:
             yield _split(response)
 
-    def reach(self, path: str) -> Reach:
+    def proxy_endpoint(self, path: str) -> Endpoint:
         """How others speak to what is behind a path of the server, as who this is."""
         with _telling():
             token = self._bearer.read()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return Reach(
+        return Endpoint(
             self._server + path,
             headers=headers,
             verify=self._trusted,

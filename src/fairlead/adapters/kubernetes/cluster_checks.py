@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from fairlead.adapters.kubernetes import capabilities
+from fairlead.adapters.kubernetes.callback_probe import check_callbacks
 from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
 from fairlead.adapters.kubernetes.objects import PROJECT_LABEL
-from fairlead.adapters.kubernetes.callback_probe import check_callbacks
 from fairlead.core.kubernetes_rbac import SYSTEM, RbacRule, list_permissions
 from fairlead.core.manifests import names
 from fairlead.errors import Unavailable
@@ -34,11 +34,11 @@ def check_cluster(api: Api, cluster: Cluster, projects: Sequence[str]) -> list[C
         return [Check("connection", "problem", str(error), hint)]
     except Refused as refused:
         if refused.status not in (401, 403):
-            return [_tell_stranger(f"it says: {refused}")]
+            return [_describe_stranger(f"it says: {refused}")]
         hint = f"make a new token, then: fairlead clusters connect {cluster.name} --kubeconfig FILE"
         return [Check("connection", "problem", f"the cluster does not let the server in: {refused}", hint)]
     except (KeyError, TypeError, AttributeError):
-        return [_tell_stranger("it does not list its APIs")]
+        return [_describe_stranger("it does not list its APIs")]
     looked_at = {name: names.namespace(name, cluster.namespace) for name in projects[:MOST_NAMESPACES]}
     # Who may make namespaces may make pods in all of them.
     for_probe = [*looked_at.values(), *([SYSTEM] if cluster.create_namespaces else [])]
@@ -55,7 +55,7 @@ def check_cluster(api: Api, cluster: Cluster, projects: Sequence[str]) -> list[C
     return [_check_version(version), *(check for name, look in parts for check in _look(name, look))]
 
 
-def _tell_stranger(why: str) -> Check:
+def _describe_stranger(why: str) -> Check:
     hint = "see whether the address in its kubeconfig is that of the API server"
     return Check("connection", "problem", f"something answers, and not as Kubernetes does: {why}", hint)
 
@@ -131,7 +131,7 @@ def _check_namespaces(api: Api, cluster: Cluster, namespaces: Namespaces, projec
         namespace, said = namespaces[project], found[project]
         label = f"{PROJECT_LABEL}={names.label_value(project)}"
         if said is not None and said["metadata"].get("labels", {}).get(PROJECT_LABEL) != names.label_value(project):
-            message = f"namespace {namespace} is there, and not labelled for project {project}: its runs wait"
+            message = f"namespace {namespace} is there, and not labeled for project {project}: its runs wait"
             hint = f"kubectl label namespace {namespace} {label}, or choose another namespace rule"
             yield Check("namespaces", "problem", message, hint)
         elif said is None and not cluster.create_namespaces:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from fairlead.adapters.kubernetes import objects, observing, shared_volumes
 from fairlead.adapters.kubernetes.clients import Api, Refused, connect_from_within, path_of
 from fairlead.adapters.kubernetes.cluster_checks import check_cluster
-from fairlead.adapters.kubernetes.endpoints import find_reach
+from fairlead.adapters.kubernetes.endpoints import find_endpoint
 from fairlead.adapters.kubernetes.kueue import Queues
 from fairlead.adapters.kubernetes.logs import Logs
 from fairlead.adapters.kubernetes.objects import Main, Pod
@@ -32,9 +32,9 @@ from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.model.connections import Connection
-from fairlead.model.observations import Check, LaunchSpec, LogPage, Observation, OutputFile, Phase, Reach
+from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 from fairlead.model.scopes import Cluster
-from fairlead.ports import Clock, Store, Tell
+from fairlead.ports import Clock, Notify, Store
 from fairlead.run_files import OUTPUT, list_files, open_file, remove_files
 
 VERSIONS = {"Job": "batch/v1", "Deployment": "apps/v1"}
@@ -59,15 +59,15 @@ class Keeping:
 class KubernetesExecutor:
     """One cluster."""
 
-    schedules = True
+    has_scheduler = True
 
-    def __init__(self, api: Api, cluster: Cluster, keeping: Keeping, tell: Tell) -> None:
+    def __init__(self, api: Api, cluster: Cluster, keeping: Keeping, tell: Notify) -> None:
         self.api, self.cluster, self.keeping, self.tell = api, cluster, keeping, tell
         self.view = View(tell)
         self.starter = Starter(api, cluster, keeping.platform, keeping.objects)
         self.outcomes = Outcomes(keeping.store, keeping.clock)
         self.logs = Logs(api, keeping.folder / "logs", keeping.store, self._secrets_of, keeping.clock)
-        self.logs.on_end = self._tell_if_over
+        self.logs.on_end = self._describe_if_over
         self.view.on_leaving = self._hear_out
         self.sampler = Sampler(api, self.view, keeping.folder / "usage", keeping.clock)
         ours = {"labelSelector": f"{RUN_LABEL},{objects.PLATFORM_LABEL}={keeping.platform}"}
@@ -92,7 +92,7 @@ class KubernetesExecutor:
         ]
         self._needed = self._reflectors[:-1]  # without warnings a run can be told of, too
         self.around = Around(api)
-        self.queues = Queues(api, view.tell_owner, view.main_of) if cluster.queueing == "kueue" else None
+        self.queues = Queues(api, view.describe_owner, view.main_of) if cluster.queueing == "kueue" else None
         self._reflectors += [*self.around.reflectors, *(self.queues.reflectors if self.queues is not None else ())]
         self._closed = False
         self._stopping: set[str] = set()
@@ -164,7 +164,7 @@ class KubernetesExecutor:
         if view is None or view.main is None:
             return self._observe_gone(run_id, view)
         warnings = self.view.warnings_about(view)
-        seen = observing.observe(view, ObservationContext(warnings, self._explain, self._tell_lost, self.queues))
+        seen = observing.observe(view, ObservationContext(warnings, self._explain, self._describe_lost, self.queues))
         if seen is None or seen.phase not in ENDED:
             return seen
         if (known := self.outcomes.load(run_id)) is not None:  # by a server that measured what it used
@@ -173,7 +173,7 @@ class KubernetesExecutor:
         seen = replace(seen, usage=find_peaks(self.sampler.load(run_id)), **self.outcomes.find_handed(run_id, handed))
         return self.outcomes.settle(run_id, self._mask(seen, run_id))
 
-    def tidy(self, run_id: str) -> None:
+    def clean_up(self, run_id: str) -> None:
         """Save log and usage of a run that has ended; after a while, remove its objects and all that is theirs.
 
         Raises `Unavailable` while some of the log is still being read: call it again.
@@ -250,10 +250,10 @@ class KubernetesExecutor:
         """One of those files. Raise `NotFound` where there is none."""
         return open_file(self.keeping.store, run_id, f"{OUTPUT}{path}")
 
-    def reach(self, run_id: str) -> Reach:
+    def find_endpoint(self, run_id: str) -> Endpoint:
         """How to speak to what a run serves. Raise `Unavailable` where nothing is ready, `NotFound` where it is not."""
         self._need_ready()
-        return find_reach(self.api, self.cluster, run_id, self.view.of(run_id))
+        return find_endpoint(self.api, self.cluster, run_id, self.view.of(run_id))
 
     def check(self, projects: Sequence[str]) -> list[Check]:
         """Whether the cluster has what runs of these projects need, and what to do where not."""
@@ -312,7 +312,7 @@ class KubernetesExecutor:
             if reflector.trouble:
                 raise Unavailable(f"cluster/{self.cluster.name} cannot be seen: {reflector.trouble}")
 
-    def _tell_lost(self, pod: Pod) -> str:
+    def _describe_lost(self, pod: Pod) -> str:
         """What is wrong with the node of a pod: the same for as long as it is."""
         node = self.view.node(pod.node)
         if node is None:
@@ -351,7 +351,7 @@ class KubernetesExecutor:
             self._remove_all(view)
         self.tell(run_id)
 
-    def _tell_if_over(self, run_id: str) -> None:
+    def _describe_if_over(self, run_id: str) -> None:
         """Notify the controller that the whole log of an ended run has been read: it can call `tidy` again now."""
         # Not tidied here: a request of this thread that fails would not be repeated.
         if self.outcomes.get(run_id) is not None:
@@ -388,7 +388,7 @@ class KubernetesExecutor:
 
 
 def open_executor(
-    keeping: Keeping, tell: Tell, cluster: Cluster, scope_id: str, connection: Connection | None
+    keeping: Keeping, tell: Notify, cluster: Cluster, scope_id: str, connection: Connection | None
 ) -> KubernetesExecutor:
     """The executor of a cluster, which keeps what it knows in a folder of its own."""
     own = replace(keeping, folder=keeping.folder / scope_id, platform=scope_id)

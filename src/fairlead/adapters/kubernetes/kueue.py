@@ -12,7 +12,7 @@ from fairlead.adapters.kubernetes.objects import Condition, Main, read_condition
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.model.observations import JSON
 from fairlead.model.quantities import Quantity
-from fairlead.model.queues import Party, Share, Standing
+from fairlead.model.queues import Party, QuotaUsage, Standing
 
 GROUP = "kueue.x-k8s.io"
 ABSENT = "Kueue is not there"
@@ -120,7 +120,7 @@ class Queues:
             watch(partial(find_path, api, "clusterqueues"), read_pool, partial(self._hear, self._pools)),
         ]
         for reflector in self.reflectors:
-            reflector.on_list = self._tell_waiting  # what was told before all was seen was not all there is to tell
+            reflector.on_list = self._describe_waiting  # what was told before all was seen was not all there is to tell
 
     def find(self, main: Main) -> Held:
         """What holds a Job, as far as it is known."""
@@ -150,7 +150,7 @@ class Queues:
             held.pool.strict,
             {} if own is None else own.asks,
             tuple(
-                Share(*kind, quota, sum(each.holds.get(kind, 0) for each in holding))
+                QuotaUsage(*kind, quota, sum(each.holds.get(kind, 0) for each in holding))
                 for kind, quota in held.pool.quotas.items()
             ),
             tuple(map(self._name, ahead)),
@@ -181,9 +181,9 @@ class Queues:
                 kept[known.key] = after
             elif kept.get(known.key) is before:  # not one that was made anew since
                 del kept[known.key]
-        self._tell_waiting()
+        self._describe_waiting()
 
-    def _tell_waiting(self) -> None:
+    def _describe_waiting(self) -> None:
         with self._lock:
             waiting = [each.job for each in self._workloads.values() if each.is_waiting or not each.active]
         for job in waiting:

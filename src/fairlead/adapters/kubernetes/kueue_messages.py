@@ -5,8 +5,8 @@ What changes with each Job that comes or goes is told when somebody asks: `Queue
 
 from collections.abc import Iterator
 
-from fairlead.adapters.kubernetes.objects import Main
 from fairlead.adapters.kubernetes.kueue import ADMITTED, EVICTED, PREEMPTED, RESERVED, Held, Pool, Workload
+from fairlead.adapters.kubernetes.objects import Main
 from fairlead.core.fitting.formatting import name_resource, show_amount
 
 QUEUED = "Queued"
@@ -27,13 +27,13 @@ PREEMPTIONS = {
 }
 
 
-def tell_held(main: Main, held: Held) -> tuple[str, str]:
+def describe_held(main: Main, held: Held) -> tuple[str, str]:
     """Why a Job is held. What it had to leave is told first, then what it waits for."""
-    evicted, why = _tell_evicted(held.workload)
-    return evicted or QUEUED, "; ".join([*why, next(_tell_wait(main, held))])
+    evicted, why = _describe_evicted(held.workload)
+    return evicted or QUEUED, "; ".join([*why, next(_describe_wait(main, held))])
 
 
-def _tell_evicted(workload: Workload | None) -> tuple[str, list[str]]:
+def _describe_evicted(workload: Workload | None) -> tuple[str, list[str]]:
     if workload is None or not workload.active or not workload.holds_true(EVICTED):
         return "", []
     reason, message = workload.conditions[EVICTED].reason, workload.conditions[EVICTED].message
@@ -43,7 +43,7 @@ def _tell_evicted(workload: Workload | None) -> tuple[str, list[str]]:
     return EVICTED, [EVICTIONS.get(reason, f"Kueue has ended it ({message})")]
 
 
-def _tell_wait(main: Main, held: Held) -> Iterator[str]:
+def _describe_wait(main: Main, held: Held) -> Iterator[str]:
     """What it waits for: the first of these is nearest to its suggestion."""
     queue, workload, local, pool = f"queue {main.queue}", held.workload, held.local, held.pool
     if held.absent:
@@ -70,11 +70,11 @@ def _tell_wait(main: Main, held: Held) -> Iterator[str]:
         checks = f", and waits for {', '.join(workload.checks)}" if workload.checks else ", and is about to start"
         yield f"has what it asks for in {named}{'' if workload.holds_true(ADMITTED) else checks}"
     if workload is not None:
-        yield from _tell_too_large(workload, pool)
+        yield from _describe_too_large(workload, pool)
     yield f"waits in {queue}, which leads to {named}"
 
 
-def _tell_too_large(workload: Workload, pool: Pool) -> Iterator[str]:
+def _describe_too_large(workload: Workload, pool: Pool) -> Iterator[str]:
     """Whether it asks for more than there ever is. What others of a cohort could lend is not known here."""
     for resource, asked in workload.asks.items():
         quotas = [quota for (kind, _), quota in pool.quotas.items() if kind == resource]

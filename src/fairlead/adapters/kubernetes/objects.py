@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from fairlead.core.fitting import pod_requests, reading_nodes
-from fairlead.core.fitting.pod_requests import Ask
+from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.manifests.names import PREFIX, RUN_LABEL
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.observations import JSON
@@ -89,7 +89,7 @@ class Pod:
     restarts: int = 0
     running_since: datetime | None = None
     ended: Ended | None = None
-    ask: Ask | None = None  # only while it waits for a node
+    pod_request: PodRequest | None = None  # only while it waits for a node
     memory: str = ""  # the limit
 
     @property
@@ -183,7 +183,7 @@ def read_pod(platform: str, raw: JSON) -> Pod | None:
         restarts=container.get("restartCount", 0),
         running_since=read_time(state.get("running", {}).get("startedAt")),
         ended=None if ended is None else _read_ended(ended),
-        ask=None if base["node"] else pod_requests.read_pod(spec, meta),
+        pod_request=None if base["node"] else pod_requests.read_pod(spec, meta),
         memory=spec["containers"][0].get("resources", {}).get("limits", {}).get("memory", ""),
     )
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from fairlead.adapters.exits import tell_exit, tell_times
-from fairlead.adapters.kubernetes.objects import Ended, Main, Pod, Warned
-from fairlead.adapters.kubernetes.kueue_messages import tell_held
+from fairlead.adapters.exits import describe_exit, describe_times
 from fairlead.adapters.kubernetes.kueue import Queues
+from fairlead.adapters.kubernetes.kueue_messages import describe_held
+from fairlead.adapters.kubernetes.objects import Ended, Main, Pod, Warned
 from fairlead.adapters.kubernetes.readiness import Trouble, find_silence, find_worst, judge_served, name_end
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.core.outcomes import parse_left, read_result
@@ -41,7 +41,7 @@ ABOUT_TO_END = ("FailureTarget", "SuccessCriteriaMet")
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ObservationContext:
     """What else is known while a run is observed: warnings, why a pod fits nowhere, whether its node is there.
 
     `queues`: those of Kueue, where it decides who goes on.
@@ -49,11 +49,11 @@ class Surroundings:
 
     warnings: Sequence[Warned] = ()
     explain: Callable[[Pod], str] = lambda _pod: ""
-    tell_lost: Callable[[Pod], str] = lambda _pod: ""
+    describe_lost: Callable[[Pod], str] = lambda _pod: ""
     queues: Queues | None = None
 
 
-def observe(view: RunView, around: Surroundings) -> Observation | None:
+def observe(view: RunView, around: ObservationContext) -> Observation | None:
     """What is seen of a run; None where it was not released, so that nothing of it has begun."""
     main = view.main
     if main is None or not main.released:
@@ -94,7 +94,7 @@ def read_handed(pods: Sequence[Pod]) -> JSON:
     return {} if last is None or last.ended is None else parse_left(last.ended.message.encode()) or {}
 
 
-def _go_on(view: RunView, main: Main, pods: list[Pod], around: Surroundings) -> Observation:
+def _go_on(view: RunView, main: Main, pods: list[Pod], around: ObservationContext) -> Observation:
     alive = [pod for pod in pods if not pod.is_over]
     if main.suspended:
         return _observe_suspended(main, around.queues)
@@ -103,7 +103,7 @@ def _go_on(view: RunView, main: Main, pods: list[Pod], around: Surroundings) -> 
     if (not alive and pods and view.disrupted is None) or any(_holds(main, name) for name in ABOUT_TO_END):
         return Observation(Phase.RUNNING)  # its pods have ended, and the Job is about to say what came of it
     if not alive:
-        return Observation(Phase.PENDING, *_tell_missing(view, around))
+        return Observation(Phase.PENDING, *_describe_missing(view, around))
     troubles = [trouble for pod in alive if (trouble := _find_trouble(pod, view, around)) is not None]
     if not troubles:
         return Observation(Phase.RUNNING)
@@ -114,15 +114,15 @@ def _go_on(view: RunView, main: Main, pods: list[Pod], around: Surroundings) -> 
     return Observation(*worst)
 
 
-def _observe_served(view: RunView, main: Main, alive: list[Pod], around: Surroundings) -> Observation:
+def _observe_served(view: RunView, main: Main, alive: list[Pod], around: ObservationContext) -> Observation:
     pods = [pod for pod in alive if not pod.deleting]
     if not pods:
-        return Observation(Phase.PENDING, *_tell_missing(view, around))
+        return Observation(Phase.PENDING, *_describe_missing(view, around))
     found = [_find_silence(pod, main, view, around) for pod in pods]
     return judge_served(main, found.count(None), [trouble for trouble in found if trouble is not None])
 
 
-def _find_silence(pod: Pod, main: Main, view: RunView, around: Surroundings) -> Trouble | None:
+def _find_silence(pod: Pod, main: Main, view: RunView, around: ObservationContext) -> Trouble | None:
     """What keeps a pod from answering; None where it answers."""
     trouble = _find_trouble(pod, view, around)
     if trouble is not None and (trouble.reason or not pod.began):
@@ -130,10 +130,10 @@ def _find_silence(pod: Pod, main: Main, view: RunView, around: Surroundings) -> 
     return find_silence(main, pod, _explain_end(pod, pod.ended)[1] if pod.ended is not None else "")
 
 
-def _find_trouble(pod: Pod, view: RunView, around: Surroundings) -> Trouble | None:
+def _find_trouble(pod: Pod, view: RunView, around: ObservationContext) -> Trouble | None:
     """What keeps a pod from running; None where it runs."""
     if pod.running_since is not None:
-        if not (lost := around.tell_lost(pod)):
+        if not (lost := around.describe_lost(pod)):
             return None
         message = f"its node {lost}: what has become of it is known once the node is back, or was removed"
         return Trouble(Phase.RUNNING, "NodeLost", message)
@@ -142,15 +142,15 @@ def _find_trouble(pod: Pod, view: RunView, around: Surroundings) -> Trouble | No
     if not pod.node:
         if scheduled is None or scheduled.status == "True":
             return Trouble(Phase.PENDING, "", "")
-        why, disruption = _tell_disruption(view)
-        missing, volume = _tell_volume(scheduled.message, around.warnings)
+        why, disruption = _describe_disruption(view)
+        missing, volume = _describe_volume(scheduled.message, around.warnings)
         ours = "; ".join(filter(None, [disruption, volume, around.explain(pod)]))
         theirs = OF_OTHERS.sub("", scheduled.message)
         told = f"{ours}; the scheduler says: {theirs}" if ours else theirs
         return Trouble(Phase.PENDING, why or missing or scheduled.reason, told)
     if reason == "CrashLoopBackOff":
         told = "" if pod.ended is None else f"{_explain_end(pod, pod.ended)[1]}; "
-        message = f"{told}it has ended {tell_times(pod.restarts + 1)}, and is started again after a pause"
+        message = f"{told}it has ended {describe_times(pod.restarts + 1)}, and is started again after a pause"
         return Trouble(Phase.DEGRADED, name_end(pod), message)
     if reason in NO_IMAGE:
         return Trouble(
@@ -171,19 +171,19 @@ def _observe_suspended(main: Main, queues: Queues | None) -> Observation:
         return Observation(Phase.PENDING, "Suspended", message)
     if queues is None:
         return Observation(Phase.PENDING, "Queued", f"waits in queue {main.queue} of the cluster")
-    return Observation(Phase.PENDING, *tell_held(main, queues.find(main)), standing=partial(queues.stand, main))
+    return Observation(Phase.PENDING, *describe_held(main, queues.find(main)), standing=partial(queues.stand, main))
 
 
-def _tell_missing(view: RunView, around: Surroundings) -> tuple[str, str]:
+def _describe_missing(view: RunView, around: ObservationContext) -> tuple[str, str]:
     """Why there is no pod that could run."""
     since = EARLIEST if view.disrupted is None else view.disrupted.since or EARLIEST
     for warned in around.warnings:
         if warned.reason in IN_THE_WAY and (warned.at is None or warned.at > since):
             return warned.reason, f"its pod cannot be made: {NEW_NAME.sub('', warned.message)}; it is tried again"
-    return _tell_disruption(view)
+    return _describe_disruption(view)
 
 
-def _tell_disruption(view: RunView) -> tuple[str, str]:
+def _describe_disruption(view: RunView) -> tuple[str, str]:
     """Why its last pod had to leave, where it had to."""
     found = None if view.disrupted is None else DISRUPTIONS.get(view.disrupted.reason)
     if found is None or view.disrupted is None:
@@ -192,7 +192,7 @@ def _tell_disruption(view: RunView) -> tuple[str, str]:
     return found[0], f"{found[1]}: {words}" if words else found[1]
 
 
-def _tell_volume(said: str, warnings: Sequence[Warned]) -> tuple[str, str]:
+def _describe_volume(said: str, warnings: Sequence[Warned]) -> tuple[str, str]:
     """Why there is no volume that the scheduler waits for."""
     for warned in warnings:
         if warned.reason == NO_VOLUME and CLAIM in said:
@@ -246,7 +246,7 @@ def _explain_end(pod: Pod, ended: Ended | None) -> tuple[str, str]:
     if isinstance(error, dict) and error.get("message"):
         return "ExitCode", f"{error.get('type', 'error')}: {error['message']}"
     tail = "" if ended.message.startswith("{") else _last_lines(ended.message)
-    return "ExitCode", tell_exit(ended.code) + (f": {tail}" if tail else "")
+    return "ExitCode", describe_exit(ended.code) + (f": {tail}" if tail else "")
 
 
 def _holds(main: Main, name: str) -> bool:

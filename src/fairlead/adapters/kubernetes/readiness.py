@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fairlead.adapters.exits import tell_times
+from fairlead.adapters.exits import describe_times
 from fairlead.adapters.kubernetes.objects import Main, Pod
 from fairlead.model.observations import Observation, Phase
 
@@ -43,7 +43,7 @@ def find_silence(main: Main, pod: Pod, ended: str) -> Trouble | None:
         return None
     if pod.ended is not None:
         going = pod.running_since is not None
-        times = tell_times(pod.restarts if going else pod.restarts + 1)
+        times = describe_times(pod.restarts if going else pod.restarts + 1)
         on = f"was started again: nothing listens on port {main.port} yet" if going else "is started again"
         return Trouble(Phase.DEGRADED, name_end(pod), f"{ended}; it has ended {times}, and {on}")
     ready = pod.conditions.get("Ready")

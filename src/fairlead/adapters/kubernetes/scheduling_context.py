@@ -9,7 +9,7 @@ from typing import Any
 from fairlead.adapters.kubernetes.clients import Api, path_of
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.core.fitting import reading_volumes
-from fairlead.model.nodes import Surroundings
+from fairlead.model.nodes import SchedulingContext
 from fairlead.model.observations import JSON
 
 KINDS: dict[str, tuple[str, Callable[[JSON], Any]]] = {
@@ -47,12 +47,12 @@ class Around:
         """What watches them."""
         return list(self._watching.values())
 
-    def look(self) -> Surroundings:
+    def look(self) -> SchedulingContext:
         """What there is now."""
         with self._lock:
             claims, volumes, classes, namespaces = (found.copy() for found in self._found.values())
         told = all(self._watching[kind].ready.is_set() for kind in STORAGE)
-        return Surroundings(namespaces, claims if told else None, volumes, classes)
+        return SchedulingContext(namespaces, claims if told else None, volumes, classes)
 
     def _hear(self, kind: str, before: Thing | None, after: Thing | None) -> None:
         with self._lock:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from fairlead.adapters.kubernetes.objects import Condition, Main, NodeSeen, Pod, Warned
 from fairlead.core.attempts import run_of
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.model.nodes import Holding, Node, Surroundings
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.model.nodes import Holding, Node, SchedulingContext
 
 MOST_WARNINGS = 5000
 DISRUPTED = "DisruptionTarget"
@@ -38,7 +38,7 @@ class View:
         self._runs: dict[str, RunView] = {}
         self._nodes: dict[str, NodeSeen] = {}
         self._placed: dict[str, dict[str, Pod]] = {}  # by node
-        self._grid = Grid()  # nodes with what is taken of them, as of the last look
+        self._table = NodeTable()  # nodes with what is taken of them, as of the last look
         self._stale: set[str] = set()  # those that changed since
         self._owners: dict[str, str] = {}  # the run of each object
         self._warnings: OrderedDict[tuple[str, str], Warned] = OrderedDict()  # the last one about each object
@@ -75,18 +75,18 @@ class View:
         """A node as the cluster tells of it."""
         return self._nodes.get(name)
 
-    def nodes(self, around: Surroundings | None = None) -> Grid:
+    def nodes(self, around: SchedulingContext | None = None) -> NodeTable:
         """All nodes, with what is taken of each and by whom. Only those that changed are worked out anew."""
         with self._lock:
             for name in self._stale:
                 if name in self._nodes:
-                    self._grid.put(self._show(self._nodes[name].node))
+                    self._table.put(self._show(self._nodes[name].node))
                 else:
-                    self._grid.drop(name)
+                    self._table.remove(name)
             self._stale.clear()
-            grid = self._grid.copy()
-        grid.surroundings = around or grid.surroundings
-        return grid
+            table = self._table.copy()
+        table.context = around or table.context
+        return table
 
     def main_of(self, uid: str) -> Main | None:
         """The Job or Deployment of a run, by its uid."""
@@ -94,7 +94,7 @@ class View:
             run = self._runs.get(self._owners.get(uid, ""))
             return None if run is None or run.main is None or run.main.uid != uid else run.main
 
-    def tell_owner(self, uid: str) -> None:
+    def describe_owner(self, uid: str) -> None:
         """Something happened that concerns an object: its run is told, where it is of one."""
         with self._lock:
             owner = self._owners.get(uid)
@@ -177,7 +177,7 @@ class View:
             self._warnings.move_to_end(about)
             if len(self._warnings) > MOST_WARNINGS:
                 self._warnings.popitem(last=False)
-        self.tell_owner(after.about)
+        self.describe_owner(after.about)
 
     def _settle(self, run_id: str, uid: str, *, there: bool) -> None:
         """Know whose object it is, for as long as it is there."""

@@ -23,7 +23,7 @@ from fairlead.core.attempts import run_of
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.model.nodes import Holding, Node
-from fairlead.model.observations import Check, LaunchSpec, LogPage, Observation, OutputFile, Phase, Endpoint
+from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 
 SOON_SECONDS = 0.2
 SUPERVISOR = "fairlead.adapters.local.supervisor"
@@ -33,7 +33,7 @@ PACKAGES = str(Path(fairlead.__file__).parent.parent)
 class LocalExecutor:
     """This machine as a cluster of one node."""
 
-    schedules = False
+    has_scheduler = False
 
     def __init__(self, data: Path, machine: Machine, runtime: Runtime) -> None:
         self.machine, self.runtime = machine, runtime
@@ -111,9 +111,9 @@ class LocalExecutor:
         self._let_go(run_id)
         return observe_ended(outcome)
 
-    def tidy(self, run_id: str) -> None:
+    def clean_up(self, run_id: str) -> None:
         """Remove what a run that has ended needs no longer. Log, usage and output stay."""
-        self._folder(run_id).tidy()
+        self._folder(run_id).clean_up()
 
     def forget(self, run_id: str) -> None:
         """Remove everything of a run."""

@@ -90,7 +90,7 @@ class RunFolder:
                 samples.append(json.loads(line))
         return [{**sample, "at": _moment(sample["at"])} for sample in samples]
 
-    def tidy(self) -> None:
+    def clean_up(self) -> None:
         """Remove what a run that has ended needs no longer."""
         if not (self.path / "code").exists():
             return  # that was done already

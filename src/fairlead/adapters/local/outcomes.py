@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.exits import tell_exit
+from fairlead.adapters.exits import describe_exit
 from fairlead.adapters.logfiles import read_pieces
 from fairlead.adapters.masking import Masker
 from fairlead.core.outcomes import LARGEST_LEFT, parse_left, read_result
@@ -88,7 +88,7 @@ def _open_plain(file: str, flags: int) -> int:
 def _explain(code: int, error: dict[str, Any] | None, log: Path, log_from: int) -> str:
     if error is not None and error.get("message"):
         return f"{error.get('type', 'error')}: {error['message']}"
-    ended, last = tell_exit(code), _last_line(log, log_from)
+    ended, last = describe_exit(code), _last_line(log, log_from)
     return f"{ended}: {last}" if last else ended
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.specs import SOCKET, Mount, Spec, UserMapping
+from fairlead.core.container_folders import BOOTSTRAP, HOME
 from fairlead.core.fitting.pod_requests import read_pod_request
-from fairlead.core.folders import BOOTSTRAP, HOME
 from fairlead.core.manifests.functions import COMMAND
 from fairlead.errors import FairleadError, StartFailed
 from fairlead.model.observations import LaunchSpec

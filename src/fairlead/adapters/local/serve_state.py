@@ -5,7 +5,7 @@ Standard library only. Times are those of a clock that nobody sets.
 
 from collections.abc import Callable
 
-from fairlead.adapters.exits import tell_times
+from fairlead.adapters.exits import describe_times
 
 FIRST_BACKOFF, MAX_BACKOFF = 1.0, 60.0
 BACKOFF_RESET_SECONDS = 60.0  # who has answered for so long begins anew with the first pause
@@ -61,7 +61,7 @@ class ServeState:
         self.ends += 1
         self.restart_at, self.address, self._ready_since = now + self._pause, None, None
         self.phase, self.reason = "degraded", reason if reason in OWN_REASONS else "CrashLoopBackOff"
-        self._said = f"{message}; it has ended {tell_times(self.ends)}"
+        self._said = f"{message}; it has ended {describe_times(self.ends)}"
         self.message = f"{self._said}, and is started again after {self._pause:g} s"
         self._pause = min(2 * self._pause, MAX_BACKOFF)
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.exits import tell_exit, tell_times
+from fairlead.adapters.exits import describe_exit, describe_times
 from fairlead.adapters.local import processes, procfs, readiness_probe
 from fairlead.adapters.local.log_lines import LineBuffer
 from fairlead.adapters.local.outcomes import ProcessExit, build_outcome
@@ -130,7 +130,7 @@ class Supervisor:
 
     def _begin(self) -> None:
         if self.served is not None:
-            again = f" again, after it had ended {tell_times(self.served.ends)}" if self.served.ends else ""
+            again = f" again, after it had ended {describe_times(self.served.ends)}" if self.served.ends else ""
             self._say(f"is started{again}")
         if not self.began:
             self.began, self.started_at, self.running_since = True, time.time(), time.monotonic()
@@ -145,7 +145,7 @@ class Supervisor:
         for stream in self.lines.values():
             stream.finish()
         told, status = self._describe(), self.ending.status
-        served.end(told["reason"], told["message"] or tell_exit(0), time.monotonic())
+        served.end(told["reason"], told["message"] or describe_exit(0), time.monotonic())
         self.ending, self.out_of_memory = ProcessExit(status), procfs.count_oom_kills()
         readiness_probe.clear(self.spec, self.folder)
         self._say(served.message)

@@ -7,11 +7,11 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import NamedTuple
 
-from fairlead.core.checking import GPU_RESOURCES
 from fairlead.core.fitting import matching
+from fairlead.core.fitting.filtering import NodeFilter, place
+from fairlead.core.fitting.node_tables import NodeTable, TaintSet
 from fairlead.core.fitting.pod_resources import PODS
-from fairlead.core.fitting.node_tables import Grid, Kind
-from fairlead.core.fitting.filtering import Sieve, place
+from fairlead.core.request_checks import GPU_RESOURCES
 from fairlead.model.nodes import Amounts, Labels, Node
 
 # What the managed offers and the autoscalers call the nodes that they make alike; the first that is there counts.
@@ -39,7 +39,7 @@ ALWAYS = ("cpu", "memory", "ephemeral-storage")  # told first, also where there 
 NO_GROUP = NO_GPU = ""
 
 
-class Slot(NamedTuple):
+class LargestBlock(NamedTuple):
     """The most of a resource that is free on one node, and which that is."""
 
     amount: int
@@ -47,7 +47,7 @@ class Slot(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pool:
+class NodePool:
     """Some nodes together. `free` is less than nothing where they are overdrawn.
 
     `closed`: how many of them take nothing new now. They are no part of `largest`, and of all else they are.
@@ -55,59 +55,59 @@ class Pool:
 
     name: str
     nodes: int
-    closed: int
+    unavailable: int
     capacity: Amounts
     requested: Amounts
     free: Amounts
-    largest: Mapping[str, Slot]
+    largest: Mapping[str, LargestBlock]
 
 
-def sum_up(grid: Grid, name: str = "") -> Pool:
+def total_capacity(table: NodeTable, name: str = "") -> NodePool:
     """All nodes together."""
-    return _Sums(grid).add_up(name, range(len(grid)))
+    return _Sums(table).add_up(name, range(len(table)))
 
 
-def sum_up_groups(grid: Grid) -> list[Pool]:
+def capacity_by_group(table: NodeTable) -> list[NodePool]:
     """The nodes by group, by name; those of no group first. None where no node is of any."""
-    pools = _Sums(grid).by(map(name_group, grid.labels))
+    pools = _Sums(table).by(map(group_of, table.labels))
     return [] if [pool.name for pool in pools] == [NO_GROUP] else pools
 
 
-def sum_up_gpu_types(grid: Grid, label: str = GPU_LABELS[0]) -> list[Pool]:
+def capacity_by_gpu_type(table: NodeTable, label: str = GPU_LABELS[0]) -> list[NodePool]:
     """The nodes by type of GPU, by name; those without one first. `label`: where the cluster says the type."""
-    gpus = [(name, grid.capacity[name]) for name in sorted(grid.capacity) if is_gpu(name)]
-    unlabelled = (next((name for name, column in gpus if column[at]), NO_GPU) for at in range(len(grid)))
+    gpus = [(name, table.capacity[name]) for name in sorted(table.capacity) if is_gpu(name)]
+    unlabelled = (next((name for name, column in gpus if column[at]), NO_GPU) for at in range(len(table)))
     places = tuple(dict.fromkeys((label, *GPU_LABELS)))
-    return _Sums(grid).by(
-        _read_label(labels, places) or name for labels, name in zip(grid.labels, unlabelled, strict=True)
+    return _Sums(table).by(
+        _read_label(labels, places) or name for labels, name in zip(table.labels, unlabelled, strict=True)
     )
 
 
-def count_more(sieve: Sieve, most: int) -> tuple[int, bool]:
+def count_additional(node_filter: NodeFilter, most: int) -> tuple[int, bool]:
     """For how many more such pods there is room now, up to so many; and whether there may be room for more.
 
     Pods that look at each other are placed one after the other, for which all nodes are looked at again: a few of them.
     """
-    ask, fitting = sieve.ask, sieve.now
-    if ask.near or ask.far or ask.spread or ask.claims:
+    pod_request, fitting = node_filter.pod_request, node_filter.feasible
+    if pod_request.pod_affinity or pod_request.pod_anti_affinity or pod_request.topology_spread or pod_request.claims:
         most = min(most, MOST_PLACED)
-        found = sieve.count_now(most) if fitting else 0
+        found = node_filter.count_fitting(most) if fitting else 0
     elif len(fitting) >= most:  # each of them takes one
         found = most
-    elif sieve.checks or ask.ports:
-        nodes = (sieve.grid.nodes[at] for at in fitting)
-        found = sum(1 for _ in islice(chain.from_iterable(_fill(sieve, node) for node in nodes), most))
+    elif node_filter.checks or pod_request.ports:
+        nodes = (node_filter.table.nodes[at] for at in fitting)
+        found = sum(1 for _ in islice(chain.from_iterable(_fill(node_filter, node) for node in nodes), most))
     else:
-        found = sieve.count_now(most)
+        found = node_filter.count_fitting(most)
     return found, found >= most
 
 
-def name_group(labels: Labels) -> str:
+def group_of(labels: Labels) -> str:
     """The group that a node is of."""
     return _read_label(labels, GROUP_LABELS)
 
 
-def name_gpu_type(node: Node, label: str = GPU_LABELS[0]) -> str:
+def gpu_type_of(node: Node, label: str = GPU_LABELS[0]) -> str:
     """The type of a node's GPUs; the name of the resource where no label says it."""
     gpus = (name for name, amount in node.capacity.items() if amount and is_gpu(name))
     return _read_label(node.labels, (label, *GPU_LABELS)) or min(gpus, default=NO_GPU)
@@ -118,21 +118,21 @@ def is_gpu(resource: str) -> bool:
     return resource.endswith("/gpu") or resource.startswith(GPU_RESOURCES)
 
 
-def is_closed(kind: Kind) -> bool:
+def is_cordoned_or_unhealthy(taint_set: TaintSet) -> bool:
     """Whether a node takes nothing new now: it is cordoned, or Kubernetes says that it is not well."""
-    keeps_off = (taint for taint in kind.taints if taint.effect in matching.KEEPS_OFF)
-    return kind.unschedulable or any(map(matching.is_passing, keeps_off))
+    keeps_off = (taint for taint in taint_set.taints if taint.effect in matching.KEEPS_OFF)
+    return taint_set.unschedulable or any(map(matching.is_temporary, keeps_off))
 
 
-def _fill(sieve: Sieve, node: Node) -> Iterator[Node]:
+def _fill(node_filter: NodeFilter, node: Node) -> Iterator[Node]:
     """A node that takes a pod, with one of them after the other, until it takes no more."""
-    ask = sieve.ask
+    pod_request = node_filter.pod_request
     while True:
-        node = place(ask, node)
+        node = place(pod_request, node)
         yield node
-        full = any(amount > node.free(name) for name, amount in ask.amounts.items() if amount)
-        taken = matching.find_taken_port(ask, node) is not None
-        if full or taken or any(next(check(node), None) for check in sieve.checks):
+        full = any(amount > node.free(name) for name, amount in pod_request.amounts.items() if amount)
+        taken = matching.find_taken_port(pod_request, node) is not None
+        if full or taken or any(next(check(node), None) for check in node_filter.checks):
             return
 
 
@@ -147,39 +147,43 @@ def _read_label(labels: Labels, places: Iterable[str]) -> str:
 class _Sums:
     """The columns of a grid, to be added up for some nodes after the other."""
 
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
-        shut = {id(kind) for kind in set(grid.kinds) if is_closed(kind)}
-        self.closed = {at for at, kind in enumerate(grid.kinds) if id(kind) in shut} if shut else set()
-        self.resources = _sort(name for name in {*grid.capacity, *grid.free} if name in ALWAYS or self._is_there(name))
+    def __init__(self, table: NodeTable) -> None:
+        self.table = table
+        shut = {id(taint_set) for taint_set in set(table.taint_sets) if is_cordoned_or_unhealthy(taint_set)}
+        self.unavailable = (
+            {at for at, taint_set in enumerate(table.taint_sets) if id(taint_set) in shut} if shut else set()
+        )
+        self.resources = _sort(
+            name for name in {*table.capacity, *table.free} if name in ALWAYS or self._is_there(name)
+        )
 
-    def by(self, names: Iterable[str]) -> list[Pool]:
+    def by(self, names: Iterable[str]) -> list[NodePool]:
         """The nodes by a name that each of them has, in their order."""
         found: defaultdict[str, list[int]] = defaultdict(list)
         for at, name in enumerate(names):
             found[name].append(at)
         return [self.add_up(name, found[name]) for name in sorted(found)]
 
-    def add_up(self, name: str, positions: Sequence[int]) -> Pool:
+    def add_up(self, name: str, positions: Sequence[int]) -> NodePool:
         """The nodes at some positions together."""
         take = _taker(positions)
-        at_work = [at for at in positions if at not in self.closed] if self.closed else positions
+        at_work = [at for at in positions if at not in self.unavailable] if self.unavailable else positions
         take_open = take if len(at_work) == len(positions) else _taker(at_work)
-        has, free, largest = dict[str, int](), dict[str, int](), dict[str, Slot]()
+        has, free, largest = dict[str, int](), dict[str, int](), dict[str, LargestBlock]()
         for resource in self.resources:
-            had, left = self.grid.capacity.get(resource, ()), self.grid.free.get(resource, ())
+            had, left = self.table.capacity.get(resource, ()), self.table.free.get(resource, ())
             in_all, unused = sum(take(had)), sum(take(left))
             if not (in_all or unused or resource in ALWAYS):
                 continue
             has[resource], free[resource] = in_all, unused
             open_to_all = take_open(left)
             if (most := max(open_to_all, default=0)) > 0:
-                largest[resource] = Slot(most, self.grid.names[at_work[open_to_all.index(most)]])
+                largest[resource] = LargestBlock(most, self.table.names[at_work[open_to_all.index(most)]])
         requested = {resource: has[resource] - free[resource] for resource in has}
-        return Pool(name, len(positions), len(positions) - len(at_work), has, requested, free, largest)
+        return NodePool(name, len(positions), len(positions) - len(at_work), has, requested, free, largest)
 
     def _is_there(self, resource: str) -> bool:
-        return any(any(columns.get(resource, ())) for columns in (self.grid.capacity, self.grid.free))
+        return any(any(columns.get(resource, ())) for columns in (self.table.capacity, self.table.free))
 
 
 def _taker(positions: Sequence[int]) -> Callable[[Sequence[int]], Sequence[int]]:

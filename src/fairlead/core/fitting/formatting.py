@@ -31,7 +31,7 @@ def show_amount(resource: str, nanos: int) -> str:
     return str(size)
 
 
-def tell_apart(resource: str, one: int, other: int) -> tuple[str, str]:
+def show_distinct(resource: str, one: int, other: int) -> tuple[str, str]:
     """Two amounts as people write them; to the last byte where they would look the same."""
     shown = show_amount(resource, one), show_amount(resource, other)
     if shown[0] != shown[1] or one == other:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from fairlead.core.fitting.pod_requests import Ask, GpuShare, read_part
-from fairlead.core.fitting.pod_resources import PODS
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.reasons import Cause, Check, Reason
 from fairlead.core.fitting.formatting import show_amount
-from fairlead.model.nodes import Device, Labels, Node, Share
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import GpuShare, PodRequest, read_part
+from fairlead.core.fitting.pod_resources import PODS
+from fairlead.core.fitting.reasons import Cause, NodeCheck, Reason
+from fairlead.model.nodes import Device, GpuAllocation, Labels, Node
 from fairlead.model.quantities import NANOS
 
 GPU = "nvidia.com/gpu"
@@ -54,7 +54,7 @@ def read_devices(annotations: Labels) -> tuple[Device, ...]:
     return tuple(device._replace(healthy=device.healthy and device.id not in cordoned) for device in found)
 
 
-def read_shares(annotations: Labels, labels: Labels) -> tuple[Share, ...]:
+def read_gpu_allocations(annotations: Labels, labels: Labels) -> tuple[GpuAllocation, ...]:
     """What a pod was given of GPUs, as HAMi or KAI writes it down; nothing where they could not read it."""
     try:
         if GIVEN in annotations:
@@ -63,36 +63,40 @@ def read_shares(annotations: Labels, labels: Labels) -> tuple[Share, ...]:
         memory, percent = read_part(annotations) if groups else (0, 0)
     except ValueError:
         return ()
-    return tuple(Share(group, memory, percent) for group in groups if memory or percent)
+    return tuple(GpuAllocation(group, memory, percent) for group in groups if memory or percent)
 
 
-def prepare(ask: Ask, grid: Grid) -> Check | None:
+def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """How nodes are asked whether they have room for the part of a GPU that a pod asks for.
 
     Also for whole GPUs where HAMi shares them: its nodes count each as often as it can be shared.
     """
-    share, count = ask.share, _count_whole(ask)
+    share, count = pod_request.gpu_share, _count_whole(pod_request)
     if share is not None:
         find = _check_groups if share.by == "kai" else _check_devices
         return lambda node: _yield(find(share, node))
-    if count and grid.recall("devices", lambda: any(node.devices for node in grid.nodes)):
+    if count and table.recall("devices", lambda: any(node.devices for node in table.nodes)):
         return lambda node: _yield(_check_whole(count, node))
     return None
 
 
-def deal(ask: Ask, node: Node) -> tuple[Share, ...]:
+def allocate(pod_request: PodRequest, node: Node) -> tuple[GpuAllocation, ...]:
     """What a pod would be given of the node's GPUs now; nothing where there is no room, or no parts are dealt out."""
-    if ask.share is not None:
-        room = _find_fitting(ask.share, node)
-        return () if room is None else (Share(room.device, _need(ask.share, room.memory, ask.share.by)),)
-    count = _count_whole(ask)
+    if pod_request.gpu_share is not None:
+        room = _find_fitting(pod_request.gpu_share, node)
+        return (
+            ()
+            if room is None
+            else (GpuAllocation(room.device, _need(pod_request.gpu_share, room.memory, pod_request.gpu_share.by)),)
+        )
+    count = _count_whole(pod_request)
     unused = [room for room in _find_rooms_on_devices(node) if room.free == room.memory][:count]
-    return tuple(Share(room.device, room.memory) for room in unused) if len(unused) == count else ()
+    return tuple(GpuAllocation(room.device, room.memory) for room in unused) if len(unused) == count else ()
 
 
-def count_at_best(ask: Ask, node: Node) -> int | None:
+def count_when_empty(pod_request: PodRequest, node: Node) -> int | None:
     """For how many such pods a node has parts if nothing else is there; None where parts do not matter."""
-    share, count = ask.share, _count_whole(ask)
+    share, count = pod_request.gpu_share, _count_whole(pod_request)
     if share is None:
         return len(node.devices) // count if count and node.devices else None
     if share.by == "kai":
@@ -120,13 +124,13 @@ def _parse_text(text: str) -> Iterator[Device]:
         yield Device(name, int(memory), int(slots), healthy.lower() in TRUE, kind)
 
 
-def _parse_given(text: str) -> Iterator[Share]:
+def _parse_given(text: str) -> Iterator[GpuAllocation]:
     """The devices of each container: those end in a semicolon, and each device in a colon."""
     for said in filter(None, text.replace(";", ":").split(":")):
         name, _kind, memory, _cores, *_ = said.split(",")
         if int(memory) < 0:
             raise ValueError(said)
-        yield Share(name.partition("[")[0], int(memory))  # in brackets: which MIG slice of it
+        yield GpuAllocation(name.partition("[")[0], int(memory))  # in brackets: which MIG slice of it
 
 
 def _read_groups(labels: Labels) -> list[str]:
@@ -135,8 +139,8 @@ def _read_groups(labels: Labels) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _count_whole(ask: Ask) -> int:
-    return ask.amounts.get(GPU, 0) // NANOS if ask.share is None else 0
+def _count_whole(pod_request: PodRequest) -> int:
+    return pod_request.amounts.get(GPU, 0) // NANOS if pod_request.gpu_share is None else 0
 
 
 def _check_devices(share: GpuShare, node: Node) -> Reason | None:
@@ -144,12 +148,12 @@ def _check_devices(share: GpuShare, node: Node) -> Reason | None:
     if _find_fitting(share, node) is not None:
         return None
     if not node.devices:
-        return _refuse(f"{_tell_asked(share)}; {node.name} deals out no parts of GPUs", lasts=True)
+        return _refuse(f"{_describe_asked(share)}; {node.name} deals out no parts of GPUs", lasts=True)
     largest = max(device.memory for device in node.devices)
     if share.memory > largest:
-        asks, most = _tell_apart(share, largest, largest)
+        asks, most = _describe_apart(share, largest, largest)
         return _refuse(f"{asks}; the largest GPU of {node.name} has {most}", lasts=True)
-    return _refuse(_tell_free(share, node))
+    return _refuse(_describe_free(share, node))
 
 
 def _check_whole(count: int, node: Node) -> Reason | None:
@@ -169,18 +173,18 @@ def _check_groups(share: GpuShare, node: Node) -> Reason | None:
     """Why KAI finds no GPU with room for a part: neither one that is shared, nor one that nobody has."""
     memory = _read_memory(node)
     if _is_cut(node):
-        return _refuse(f"{_tell_asked(share)}; MIG cuts the GPUs of {node.name}, which are not shared", lasts=True)
+        return _refuse(f"{_describe_asked(share)}; MIG cuts the GPUs of {node.name}, which are not shared", lasts=True)
     if node.capacity.get(GPU, 0) < NANOS:
-        return _refuse(f"{_tell_asked(share)}; {node.name} has no GPU", lasts=True)
+        return _refuse(f"{_describe_asked(share)}; {node.name} has no GPU", lasts=True)
     if memory is None and share.memory:
-        return _refuse(f"{_tell_asked(share)}; {node.name} lacks {MEMORY_LABEL}, how much its GPUs have", lasts=True)
+        return _refuse(f"{_describe_asked(share)}; {node.name} lacks {MEMORY_LABEL}, how much its GPUs have", lasts=True)
     if memory is not None and share.memory > memory:
-        asks, most = _tell_apart(share, memory, memory)
+        asks, most = _describe_apart(share, memory, memory)
         return _refuse(f"{asks}; a GPU of {node.name} has {most}", lasts=True)
     if _find_fitting(share, node) is not None:
         return None
     too_few = node.capacity.get(PODS, 0) < 2 * NANOS  # the first one comes with the pod that holds the GPU
-    return _refuse(_tell_free(share, node), lasts=too_few)
+    return _refuse(_describe_free(share, node), lasts=too_few)
 
 
 def _yield(reason: Reason | None) -> Iterator[Reason]:
@@ -216,7 +220,7 @@ def _find_rooms_on_devices(node: Node) -> list[Room]:
     taken: dict[str, int] = {}
     pods: dict[str, int] = {}
     for held in node.holdings:
-        for share in held.shares:
+        for share in held.gpu_allocations:
             taken[share.device] = taken.get(share.device, 0) + share.memory
             pods[share.device] = pods.get(share.device, 0) + 1
     return [
@@ -233,7 +237,7 @@ def _find_rooms_in_groups(node: Node) -> list[Room]:
     taken: dict[str, int] = {}
     staying, held_for = set[str](), set[str]()
     for held in node.holdings:
-        for share in held.shares:
+        for share in held.gpu_allocations:
             taken[share.device] = taken.get(share.device, 0) + _need(share, memory, "kai")
             if not held.leaving:
                 staying.add(share.device)
@@ -246,7 +250,7 @@ def _find_rooms_in_groups(node: Node) -> list[Room]:
     ]
 
 
-def _need(share: GpuShare | Share, memory: int, by: str) -> int:
+def _need(share: GpuShare | GpuAllocation, memory: int, by: str) -> int:
     """How many MiB a part is of a GPU of some size, rounded down as its scheduler does it: KAI counts in fractions."""
     return share.memory or (int(share.percent / 100 * memory) if by == "kai" else memory * share.percent // 100)
 
@@ -270,30 +274,30 @@ def _is_cut(node: Node) -> bool:
     return any(amount and name.startswith("nvidia.com/mig-") for name, amount in node.capacity.items())
 
 
-def _tell_free(share: GpuShare, node: Node) -> str:
+def _describe_free(share: GpuShare, node: Node) -> str:
     """What is free of the GPU that has most, or what else is lacking there."""
     rooms = _find_rooms_in_groups(node) if share.by == "kai" else _find_rooms_on_devices(node)
     best = max(rooms, key=lambda room: room.free if share.memory else room.free / room.memory, default=None)
     if best is not None and best.free >= _need(share, best.memory, share.by):
         places = max(node.free(PODS) // NANOS, 0)
         room = f"room for {places} pod{'s' * (places != 1)}"
-        return f"{_tell_asked(share)}; with it comes a pod that holds the GPU, and {node.name} has {room}"
+        return f"{_describe_asked(share)}; with it comes a pod that holds the GPU, and {node.name} has {room}"
     if best is not None and best.free > 0:
-        asks, free = _tell_apart(share, best.free, best.memory)
+        asks, free = _describe_apart(share, best.free, best.memory)
         return f"{asks}; on {node.name} at most {free} of one GPU are free"
     if rooms or not node.devices:
-        return f"{_tell_asked(share)}; on {node.name} nothing of any GPU is free"
+        return f"{_describe_asked(share)}; on {node.name} nothing of any GPU is free"
     well = sum(device.healthy for device in node.devices)
     whys = {"full of pods": well, "cordoned or not well": len(node.devices) - well}
     told = " and ".join(f"{count} {'is' if count == 1 else 'are'} {why}" for why, count in whys.items() if count)
-    return f"{_tell_asked(share)}; no GPU of {node.name} takes another pod: {told}"
+    return f"{_describe_asked(share)}; no GPU of {node.name} takes another pod: {told}"
 
 
-def _tell_asked(share: GpuShare) -> str:
-    return _tell_apart(share, 0, 1)[0]
+def _describe_asked(share: GpuShare) -> str:
+    return _describe_apart(share, 0, 1)[0]
 
 
-def _tell_apart(share: GpuShare, free: int, memory: int) -> tuple[str, str]:
+def _describe_apart(share: GpuShare, free: int, memory: int) -> tuple[str, str]:
     """What is asked for, and what there is of a GPU in the same unit; in MiB where they would look the same."""
     if not share.memory:
         return f"asks for {share.percent}% of a GPU's memory", f"{free * 100 // memory}%"

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from fairlead.core.fitting.pod_requests import Ask
-from fairlead.core.fitting.node_tables import Kind, kind_of
+from fairlead.core.fitting.node_tables import TaintSet, taint_set_of
+from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import Labels, Node, Port, Taint, Term
 
@@ -39,35 +39,35 @@ PASSING = (
 )
 ANY_ADDRESS = "0.0.0.0"
 
-Suits = Callable[[Labels, str], bool]  # whether labels and a name are those of a node that will do
+NodeMatcher = Callable[[Labels, str], bool]  # whether labels and a name are those of a node that will do
 
 
-def find_mismatches(ask: Ask, node: Node) -> Iterator[Reason]:
+def find_mismatches(pod_request: PodRequest, node: Node) -> Iterator[Reason]:
     """Each thing about the node itself that keeps it off, in words."""
-    if ask.node_name not in ("", node.name):
-        yield Reason(Cause.NODE_NAME, "", f"asks for node {ask.node_name}; this is {node.name}", lasts=True)
-    for key, value in ask.node_selector.items():
+    if pod_request.node_name not in ("", node.name):
+        yield Reason(Cause.NODE_NAME, "", f"asks for node {pod_request.node_name}; this is {node.name}", lasts=True)
+    for key, value in pod_request.node_selector.items():
         if node.labels.get(key) != value:
             found = node.labels.get(key)
             has = "no such label" if found is None else f"{key}={found}"
             message = f"asks for a node with {key}={value}; {node.name} has {has}"
             yield Reason(Cause.LABELS, f"node_selector.{key}", message, lasts=True)
-    if not suits_terms(ask, node.labels, node.name):
-        yield from _explain(ask.node_terms or (), node)
-    kind = kind_of(node)
-    if is_cordoned(ask, kind):
+    if not matches_node_affinity(pod_request, node.labels, node.name):
+        yield from _explain(pod_request.node_terms or (), node)
+    taint_set = taint_set_of(node)
+    if is_cordoned(pod_request, taint_set):
         yield Reason(Cause.CORDONED, "", f"{node.name} is cordoned: it takes nothing new")
-    for taint in find_taints(ask, kind):
+    for taint in find_taints(pod_request, taint_set):
         message = f"{node.name} is tainted {taint}, which is not tolerated"
-        yield Reason(Cause.TAINT, "tolerations", message, lasts=not is_passing(taint))
-    if taken := find_taken_port(ask, node):
+        yield Reason(Cause.TAINT, "tolerations", message, lasts=not is_temporary(taint))
+    if taken := find_taken_port(pod_request, node):
         message = f"asks for port {taken.number} of its node, which another pod has on {node.name}"
         yield Reason(Cause.PORTS, "", message)
 
 
-def compile_suits(ask: Ask) -> Suits | None:
+def compile_node_matcher(pod_request: PodRequest) -> NodeMatcher | None:
     """A quick test of labels and names for many nodes; None where every node will do."""
-    selector, terms = tuple(ask.node_selector.items()), ask.node_terms
+    selector, terms = tuple(pod_request.node_selector.items()), pod_request.node_terms
     if not selector and terms is None:
         return None
     holds = None if terms is None else compile_terms(terms)
@@ -81,15 +81,15 @@ def compile_suits(ask: Ask) -> Suits | None:
     return suits
 
 
-def compile_terms(terms: Sequence[Term]) -> Suits:
+def compile_terms(terms: Sequence[Term]) -> NodeMatcher:
     """A quick test of whether one of some terms holds."""
     compiled = [_compile(term) for term in terms]
     return compiled[0] if len(compiled) == 1 else lambda labels, name: any(test(labels, name) for test in compiled)
 
 
-def suits_terms(ask: Ask, labels: Labels, name: str) -> bool:
+def matches_node_affinity(pod_request: PodRequest, labels: Labels, name: str) -> bool:
     """Whether a term of the node affinity holds, where there is one."""
-    return ask.node_terms is None or compile_terms(ask.node_terms)(labels, name)
+    return pod_request.node_terms is None or compile_terms(pod_request.node_terms)(labels, name)
 
 
 def show_terms(terms: Sequence[Term]) -> str:
@@ -100,27 +100,27 @@ def show_terms(terms: Sequence[Term]) -> str:
     return " and ".join(map(show_expression, said))
 
 
-def is_cordoned(ask: Ask, kind: Kind) -> bool:
+def is_cordoned(pod_request: PodRequest, taint_set: TaintSet) -> bool:
     """Whether a node takes nothing new; who tolerates the taint of such a node is taken all the same."""
-    return kind.unschedulable and not _is_tolerated(CORDONED, ask)
+    return taint_set.unschedulable and not _is_tolerated(CORDONED, pod_request)
 
 
-def find_taints(ask: Ask, kind: Kind) -> list[Taint]:
+def find_taints(pod_request: PodRequest, taint_set: TaintSet) -> list[Taint]:
     """The taints that keep it off a node."""
-    return [taint for taint in kind.taints if taint.effect in KEEPS_OFF and not _is_tolerated(taint, ask)]
+    return [taint for taint in taint_set.taints if taint.effect in KEEPS_OFF and not _is_tolerated(taint, pod_request)]
 
 
-def is_passing(taint: Taint) -> bool:
+def is_temporary(taint: Taint) -> bool:
     """Whether a taint says how a node is, and not what it is for."""
     return taint.key.startswith(PASSING)
 
 
-def find_taken_port(ask: Ask, node: Node) -> Port | None:
+def find_taken_port(pod_request: PodRequest, node: Node) -> Port | None:
     """A port that it asks for and that another pod has."""
-    if not ask.ports:
+    if not pod_request.ports:
         return None
     taken = [port for held in node.holdings for port in held.ports]
-    return next((asked for asked in ask.ports if any(_clash(asked, port) for port in taken)), None)
+    return next((asked for asked in pod_request.ports if any(_clash(asked, port) for port in taken)), None)
 
 
 def show_expression(said: Mapping[str, Any]) -> str:
@@ -133,8 +133,8 @@ def _clash(one: Port, other: Port) -> bool:
     return same and (one.ip == other.ip or ANY_ADDRESS in (one.ip, other.ip))
 
 
-def _is_tolerated(taint: Taint, ask: Ask) -> bool:
-    return any(_tolerates(toleration, taint) for toleration in ask.tolerations)
+def _is_tolerated(taint: Taint, pod_request: PodRequest) -> bool:
+    return any(_tolerates(toleration, taint) for toleration in pod_request.tolerations)
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
@@ -146,7 +146,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
     return toleration.get("operator") in (None, "", "Equal") and (toleration.get("value") or "") == taint.value
 
 
-def _compile(term: Term) -> Suits:
+def _compile(term: Term) -> NodeMatcher:
     """A term as a test; what it finds of a value it remembers, for many nodes have the same ones."""
     expressions = [(said["key"], _compile_expression(said)) for said in term.get("matchExpressions") or ()]
     fields = [_compile_expression(said) for said in term.get("matchFields") or ()]

@@ -5,7 +5,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, TypeVar
 
-from fairlead.model.nodes import Amounts, Holding, Labels, Node, Surroundings, Taint
+from fairlead.model.nodes import Amounts, Holding, Labels, Node, SchedulingContext, Taint
 
 MOST_PENDING = 64  # changes that each copy makes good for itself, before they are made good for all
 
@@ -13,37 +13,37 @@ T = TypeVar("T")
 Column = TypeVar("Column", list[Any], dict[str, int])
 
 
-class Kind(NamedTuple):
+class TaintSet(NamedTuple):
     """What nodes have in common that keep the same pods off."""
 
     taints: tuple[Taint, ...]
     unschedulable: bool
 
 
-def kind_of(node: Node) -> Kind:
+def taint_set_of(node: Node) -> TaintSet:
     """What keeps pods off a node."""
-    return Kind(node.taints, node.unschedulable)
+    return TaintSet(node.taints, node.unschedulable)
 
 
-class Grid:
+class NodeTable:
     """Nodes by position, with a column for each thing that every pod is held against.
 
     To put a node, and to copy all of them, takes the same few microseconds however many there are. A change is pending
     until somebody looks at a column; and copies share their columns, until one of them has to change one.
     """
 
-    def __init__(self, nodes: Iterable[Node] = (), surroundings: Surroundings | None = None) -> None:
-        self.surroundings = surroundings or Surroundings()
+    def __init__(self, nodes: Iterable[Node] = (), context: SchedulingContext | None = None) -> None:
+        self.context = context or SchedulingContext()
         self.noun = "run"  # what those are called that hold something
-        self.sees: Callable[[str], bool] = lambda _project: True  # whether the reader may know whose run it is
+        self.can_see: Callable[[str], bool] = lambda _project: True  # whether the reader may know whose run it is
         self._nodes: list[Node] = []
         self._names: list[str] = []
         self._labels: list[Labels] = []
-        self._kinds: list[Kind] = []
+        self._taint_sets: list[TaintSet] = []
         self._capacity: dict[str, list[int]] = {}
         self._free: dict[str, list[int]] = {}
         self._positions: dict[str, int] = {}
-        self._known_kinds: dict[Kind, Kind] = {}
+        self._known_taint_sets: dict[TaintSet, TaintSet] = {}
         self._pending: dict[str, Node | None] = {}
         self._prepared: dict[str, Any] = {}
         self._own: set[int] = set()  # the columns, by their ids, that no other grid has
@@ -61,7 +61,7 @@ class Grid:
         self._pending[node.name] = node
         self._prepared = {}
 
-    def drop(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Take a node out. The last one moves to its position."""
         self._pending[name] = None
         self._prepared = {}
@@ -83,15 +83,15 @@ class Grid:
                 left.put(replace(node, holdings=tuple(held for held in node.holdings if held.run_id != run_id)))
         return left
 
-    def seen_by(self, sees: Callable[[str], bool]) -> Self:
+    def visible_to(self, can_see: Callable[[str], bool]) -> Self:
         """The same nodes for a reader who may know of the runs of some projects only."""
         other = self.copy()
-        other.sees = sees
+        other.can_see = can_see
         return other
 
-    def name_of(self, holding: Holding) -> str | None:
+    def visible_name(self, holding: Holding) -> str | None:
         """The name of what holds something, where the reader may know it."""
-        return holding.name if holding.name is not None and self.sees(holding.project) else None
+        return holding.name if holding.name is not None and self.can_see(holding.project) else None
 
     @property
     def nodes(self) -> list[Node]:
@@ -112,15 +112,15 @@ class Grid:
         return self._labels
 
     @property
-    def kinds(self) -> list[Kind]:
+    def taint_sets(self) -> list[TaintSet]:
         """What keeps pods off them; of equal ones, the same."""
         self._settle()
-        return self._kinds
+        return self._taint_sets
 
     @property
-    def all_kinds(self) -> list[Kind]:
+    def all_taint_sets(self) -> list[TaintSet]:
         """Each kind that there is, once."""
-        return self.recall("kinds", lambda: list({id(kind): kind for kind in self.kinds}.values()))
+        return self.cached("kinds", lambda: list({id(taint_set): taint_set for taint_set in self.taint_sets}.values()))
 
     @property
     def capacity(self) -> dict[str, list[int]]:
@@ -134,14 +134,14 @@ class Grid:
         self._settle()
         return self._free
 
-    def recall(self, key: str, prepare: Callable[[], T]) -> T:
+    def cached(self, key: str, prepare: Callable[[], T]) -> T:
         """What was prepared for all nodes under a key, as long as they stay as they are."""
         if key not in self._prepared:
             self._prepared[key] = prepare()
         found: T = self._prepared[key]
         return found
 
-    def find(self, name: str) -> int | None:
+    def position_of(self, name: str) -> int | None:
         """The position of a node."""
         self._settle()
         return self._positions.get(name)
@@ -152,38 +152,38 @@ class Grid:
             pending, self._pending = self._pending, {}
             for name, node in pending.items():
                 if node is None:
-                    self._drop(name)
+                    self._remove(name)
                 else:
                     self._put(node)
 
     def _put(self, node: Node) -> None:
-        kind = kind_of(node)
-        kind = self._known_kinds.setdefault(kind, kind)
+        taint_set = taint_set_of(node)
+        taint_set = self._known_taint_sets.setdefault(taint_set, taint_set)
         if node.name not in self._positions:
-            self._add(node, kind)
+            self._add(node, taint_set)
         position = self._positions[node.name]
         self._nodes = self._set(self._nodes, position, node)
         self._labels = self._set(self._labels, position, node.labels)
-        self._kinds = self._set(self._kinds, position, kind)
+        self._taint_sets = self._set(self._taint_sets, position, taint_set)
         self._set_amounts(self._capacity, position, node.capacity)
         self._set_amounts(self._free, position, node.left)
 
-    def _add(self, node: Node, kind: Kind) -> None:
+    def _add(self, node: Node, taint_set: TaintSet) -> None:
         self._own_all()
         self._positions[node.name] = len(self._nodes)
         self._nodes.append(node)
         self._names.append(node.name)
         self._labels.append(node.labels)
-        self._kinds.append(kind)
+        self._taint_sets.append(taint_set)
         for column in (*self._capacity.values(), *self._free.values()):
             column.append(0)
 
-    def _drop(self, name: str) -> None:
+    def _remove(self, name: str) -> None:
         if name not in self._positions:
             return
         self._own_all()
         position = self._positions.pop(name)
-        columns: tuple[list[Any], ...] = (self._nodes, self._names, self._labels, self._kinds)
+        columns: tuple[list[Any], ...] = (self._nodes, self._names, self._labels, self._taint_sets)
         for column in (*columns, *self._capacity.values(), *self._free.values()):
             last = column.pop()
             if position < len(column):
@@ -210,7 +210,7 @@ class Grid:
     def _own_all(self) -> None:
         self._positions = self._mine(self._positions)
         self._nodes, self._names = self._mine(self._nodes), self._mine(self._names)
-        self._labels, self._kinds = self._mine(self._labels), self._mine(self._kinds)
+        self._labels, self._taint_sets = self._mine(self._labels), self._mine(self._taint_sets)
         for columns in (self._capacity, self._free):
             for name, column in columns.items():
                 columns[name] = self._mine(column)

@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from fairlead.core.fitting import topology_spread
-from fairlead.core.fitting.pod_requests import Ask
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.reasons import Cause, Check, Reason
 from fairlead.core.fitting.label_selectors import Selector, compile_selector, merge_keys, selects, show_pods
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import PodRequest
+from fairlead.core.fitting.reasons import Cause, NodeCheck, Reason
 from fairlead.model.nodes import Holding, Labels, Node, Term
 
 PATH = "affinity"
 HOSTNAME = "kubernetes.io/hostname"
 
-Pod = TypeVar("Pod", Ask, Holding)
+Pod = TypeVar("Pod", PodRequest, Holding)
 
 
-class Neighbours(NamedTuple):
+class AffinityTerm(NamedTuple):
     """Pods that a term is about. Nodes that share the value of the key's label are near to each other."""
 
     key: str
@@ -38,10 +38,10 @@ class Found(NamedTuple):
     node: str
 
 
-def prepare(ask: Ask, grid: Grid) -> Check | None:
+def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """How nodes are asked about the pods around them; None where nothing about those matters."""
     parts = (_prepare_near, _prepare_far, _prepare_repelled, topology_spread.prepare)
-    checks = [check for part in parts if (check := part(ask, grid)) is not None]
+    checks = [check for part in parts if (check := part(pod_request, table)) is not None]
 
     def check_all(node: Node) -> Iterator[Reason]:
         for check in checks:
@@ -50,25 +50,27 @@ def prepare(ask: Ask, grid: Grid) -> Check | None:
     return check_all if len(checks) > 1 else next(iter(checks), None)
 
 
-def count_places(ask: Ask, grid: Grid, positions: Sequence[int]) -> int | None:
+def count_domains(pod_request: PodRequest, table: NodeTable, positions: Sequence[int]) -> int | None:
     """On how many of some nodes pods can be that do not bear each other; None where they do."""
-    keys = [term.key for term in _read_terms(ask.far, ask, grid) if term.among([ask])]
-    places = [{grid.labels[at].get(key, at) for at in positions} for key in keys]
+    keys = [
+        term.key for term in _read_terms(pod_request.pod_anti_affinity, pod_request, table) if term.among([pod_request])
+    ]
+    places = [{table.labels[at].get(key, at) for at in positions} for key in keys]
     return min(map(len, places), default=None)
 
 
-def _prepare_near(ask: Ask, grid: Grid) -> Check | None:
+def _prepare_near(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """A pod must be near that all terms are about. The first of pods that want each other may go anywhere."""
-    terms = _read_terms(ask.near, ask, grid)
+    terms = _read_terms(pod_request.pod_affinity, pod_request, table)
     if not terms:
         return None
     keys = tuple(dict.fromkeys(term.key for term in terms))
     found: set[tuple[str, str]] = set()
-    for node in grid.nodes:
+    for node in table.nodes:
         places = {(key, node.labels[key]) for key in keys if key in node.labels}
         if not places <= found and _find_meant(terms, node.holdings):
             found |= places
-    is_first = not found and bool(_find_meant(terms, [ask]))
+    is_first = not found and bool(_find_meant(terms, [pod_request]))
     wanted = " and ".join(dict.fromkeys(term.shown for term in terms))
 
     def check(node: Node) -> Iterator[Reason]:
@@ -84,12 +86,12 @@ def _prepare_near(ask: Ask, grid: Grid) -> Check | None:
     return check
 
 
-def _prepare_far(ask: Ask, grid: Grid) -> Check | None:
+def _prepare_far(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """No pod may be near that a term is about."""
-    terms = [(term, dict[str, Found]()) for term in _read_terms(ask.far, ask, grid)]
+    terms = [(term, dict[str, Found]()) for term in _read_terms(pod_request.pod_anti_affinity, pod_request, table)]
     if not terms:
         return None
-    for node in grid.nodes:
+    for node in table.nodes:
         for term, found in terms:
             if (value := node.labels.get(term.key)) is not None:
                 for held in term.among(node.holdings):
@@ -106,15 +108,15 @@ def _prepare_far(ask: Ask, grid: Grid) -> Check | None:
     return check
 
 
-def _prepare_repelled(ask: Ask, grid: Grid) -> Check | None:
+def _prepare_repelled(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """No pod may be near that does not bear this one."""
     found: dict[str, dict[str, Found]] = {}
-    around = grid.surroundings.namespaces.get(ask.namespace, {})
+    around = table.context.namespaces.get(pod_request.namespace, {})
     about: dict[str, bool] = {}  # many pods have the same terms
-    for node in grid.nodes:
+    for node in table.nodes:
         for key, held, term in node.repelling:
             if key not in about:
-                about[key] = _is_about(term, held, ask, around)
+                about[key] = _is_about(term, held, pod_request, around)
             if about[key] and (value := node.labels.get(term["topologyKey"])) is not None:
                 _add(found.setdefault(term["topologyKey"], {}), value, held, node)
     if not found:
@@ -124,18 +126,18 @@ def _prepare_repelled(ask: Ask, grid: Grid) -> Check | None:
         for key, places in found.items():
             value = node.labels.get(key)
             if value is not None and (there := places.get(value)) is not None:
-                who = f"{grid.name_of(there.one) or 'a pod'} on {there.node}"
+                who = f"{table.visible_name(there.one) or 'a pod'} on {there.node}"
                 more = f", nor do{'es' * (there.number == 2)} {there.number - 1} more" if there.number > 1 else ""
                 yield Reason(Cause.REPELLED, "", f"{who} bears no such pod near it (same {key}){more}")
 
     return check
 
 
-def _read_terms(said: Sequence[Term], ask: Ask, grid: Grid) -> list[Neighbours]:
+def _read_terms(said: Sequence[Term], pod_request: PodRequest, table: NodeTable) -> list[AffinityTerm]:
     terms = []
     for term in said:
-        namespaces, selector = _find_namespaces(term, ask, grid), _merge(term, ask.labels)
-        terms.append(Neighbours(term["topologyKey"], namespaces, compile_selector(selector), show_pods(selector)))
+        namespaces, selector = _find_namespaces(term, pod_request, table), _merge(term, pod_request.labels)
+        terms.append(AffinityTerm(term["topologyKey"], namespaces, compile_selector(selector), show_pods(selector)))
     return terms
 
 
@@ -145,36 +147,38 @@ def _merge(term: Term, labels: Labels) -> Selector | None:
     return merge_keys(wanted, "NotIn", term.get("mismatchLabelKeys") or (), labels)
 
 
-def _find_namespaces(term: Term, ask: Ask, grid: Grid) -> frozenset[str] | None:
+def _find_namespaces(term: Term, pod_request: PodRequest, table: NodeTable) -> frozenset[str] | None:
     """Where a term of the new pod looks for others: what it names and what it selects, else its own namespace.
 
     A selector that takes a namespace without labels takes all of them, as kube-scheduler has it, whatever theirs are.
     """
     selector, named = term.get("namespaceSelector"), term.get("namespaces") or ()
     if selector is None:
-        return frozenset(named or (ask.namespace,))
+        return frozenset(named or (pod_request.namespace,))
     if selects(selector, {}):
         return None
-    known = grid.surroundings.namespaces.items()
+    known = table.context.namespaces.items()
     return frozenset([*named, *(name for name, labels in known if selects(selector, labels))])
 
 
-def _find_meant(terms: Sequence[Neighbours], pods: Sequence[Pod]) -> Sequence[Pod]:
+def _find_meant(terms: Sequence[AffinityTerm], pods: Sequence[Pod]) -> Sequence[Pod]:
     """Those of some pods that all terms are about."""
     for term in terms:
         pods = term.among(pods)
     return pods
 
 
-def _is_about(term: Term, held: Holding, ask: Ask, around: Labels) -> bool:
+def _is_about(term: Term, held: Holding, pod_request: PodRequest, around: Labels) -> bool:
     """Whether a term of a pod that is there is about the new one, whose namespace has these labels."""
-    if not selects(term.get("labelSelector"), ask.labels):  # before what takes longer: mostly, it is about others
+    if not selects(
+        term.get("labelSelector"), pod_request.labels
+    ):  # before what takes longer: mostly, it is about others
         return False
     selector, named = term.get("namespaceSelector"), term.get("namespaces") or ()
-    is_own = not named and selector is None and held.namespace == ask.namespace
-    if not is_own and ask.namespace not in named and not selects(selector, around):
+    is_own = not named and selector is None and held.namespace == pod_request.namespace
+    if not is_own and pod_request.namespace not in named and not selects(selector, around):
         return False
-    return selects(_merge(term, held.labels), ask.labels)
+    return selects(_merge(term, held.labels), pod_request.labels)
 
 
 def _add(found: dict[str, Found], value: str, held: Holding, node: Node) -> None:

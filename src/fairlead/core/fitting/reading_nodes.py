@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from fairlead.core.fitting.gpu_sharing import read_devices, read_gpu_allocations
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import leave_out_dealt, read_claims, read_terms
 from fairlead.core.fitting.pod_resources import count_amounts, read_amounts, read_ports, round_up
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.fitting.gpu_sharing import read_devices, read_shares
 from fairlead.model.nodes import Holding, Node, Taint
 
 ENDED = ("Succeeded", "Failed")
@@ -43,7 +43,7 @@ def read_holding(raw: JSON) -> Holding:
         repels=read_terms(spec.get("affinity") or {}, "podAntiAffinity"),
         ports=read_ports(spec),
         claims=read_claims(spec, meta),
-        shares=read_shares(meta.get("annotations") or {}, meta.get("labels") or {}),
+        gpu_allocations=read_gpu_allocations(meta.get("annotations") or {}, meta.get("labels") or {}),
         leaving="deletionTimestamp" in meta,
     )
 
@@ -53,7 +53,7 @@ def is_placed(raw: JSON) -> bool:
     return bool(raw["spec"].get("nodeName")) and (raw.get("status") or {}).get("phase") not in ENDED
 
 
-def read_cluster(items: Iterable[JSON]) -> Grid:
+def read_cluster(items: Iterable[JSON]) -> NodeTable:
     """The nodes among objects, with the pods that are on them. Pods are named as kubectl names them."""
     nodes: list[Node] = []
     placed: defaultdict[str, list[Holding]] = defaultdict(list)
@@ -63,6 +63,6 @@ def read_cluster(items: Iterable[JSON]) -> Grid:
         elif raw["kind"] == "Pod" and is_placed(raw):
             held = read_holding(raw)
             placed[raw["spec"]["nodeName"]].append(replace(held, name=f"{held.namespace}/{raw['metadata']['name']}"))
-    grid = Grid(replace(node, holdings=tuple(placed[node.name])) for node in nodes)
-    grid.noun = "pod"
-    return grid
+    table = NodeTable(replace(node, holdings=tuple(placed[node.name])) for node in nodes)
+    table.noun = "pod"
+    return table

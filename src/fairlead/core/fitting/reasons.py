@@ -41,4 +41,4 @@ class Reason(NamedTuple):
     lasts: bool = False
 
 
-Check = Callable[[Node], Iterator[Reason]]  # prepared for one pod and all nodes, asked of each node
+NodeCheck = Callable[[Node], Iterator[Reason]]  # prepared for one pod and all nodes, asked of each node

@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from fairlead.core.fitting import matching
-from fairlead.core.fitting.pod_requests import Ask
-from fairlead.core.fitting.node_tables import Grid, Kind
-from fairlead.core.fitting.reasons import Cause, Check, Reason
 from fairlead.core.fitting.label_selectors import Selector, compile_selector, is_empty, merge_keys, selects, show_pods
+from fairlead.core.fitting.node_tables import NodeTable, TaintSet
+from fairlead.core.fitting.pod_requests import PodRequest
+from fairlead.core.fitting.reasons import Cause, NodeCheck, Reason
 from fairlead.model.nodes import Labels, Node, Term
 
 HONOR = "Honor"
 
 
 @dataclass(frozen=True)
-class Spread:
+class SpreadConstraint:
     """A rule: over which places, how far apart their numbers may be, which pods; and how many there are in each."""
 
     key: str  # of the label whose value is the place of a node
@@ -33,18 +33,18 @@ class Spread:
         return min(self.counts.values(), default=0) if len(self.counts) >= self.fewest_places else 0
 
 
-def prepare(ask: Ask, grid: Grid) -> Check | None:
+def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """How nodes are asked about the numbers in their places; None where a pod is not to be spread."""
-    rules = [_read_spread(said, ask) for said in ask.spread]
+    rules = [_read_spread(said, pod_request) for said in pod_request.topology_spread]
     if not rules:
         return None
-    counts_in = _compile_counts_in(ask)
-    for node, kind in zip(grid.nodes, grid.kinds, strict=True):
+    counts_in = _compile_counts_in(pod_request)
+    for node, taint_set in zip(table.nodes, table.taint_sets, strict=True):
         if all(rule.key in node.labels for rule in rules):  # a node that lacks one of the labels is in no place
             for rule in rules:
-                if counts_in(node, kind, rule):
+                if counts_in(node, taint_set, rule):
                     value = node.labels[rule.key]
-                    rule.counts[value] = rule.counts.get(value, 0) + _count(rule, ask.namespace, node)
+                    rule.counts[value] = rule.counts.get(value, 0) + _count(rule, pod_request.namespace, node)
     counted = [(rule, rule.least, show_pods(rule.selector)) for rule in rules]
 
     def check(node: Node) -> Iterator[Reason]:
@@ -59,37 +59,37 @@ def prepare(ask: Ask, grid: Grid) -> Check | None:
     return check
 
 
-def _read_spread(said: Term, ask: Ask) -> Spread:
-    selector = merge_keys(said.get("labelSelector"), "In", said.get("matchLabelKeys") or (), ask.labels)
-    return Spread(
+def _read_spread(said: Term, pod_request: PodRequest) -> SpreadConstraint:
+    selector = merge_keys(said.get("labelSelector"), "In", said.get("matchLabelKeys") or (), pod_request.labels)
+    return SpreadConstraint(
         key=said["topologyKey"],
         most=said["maxSkew"],
         selector=selector,
         takes=compile_selector(selector),
-        own=int(selects(selector, ask.labels)),
+        own=int(selects(selector, pod_request.labels)),
         fewest_places=said.get("minDomains") or 1,
         minds_labels=(said.get("nodeAffinityPolicy") or HONOR) == HONOR,
         minds_taints=said.get("nodeTaintsPolicy") == HONOR,
     )
 
 
-def _compile_counts_in(ask: Ask) -> Callable[[Node, Kind, Spread], bool]:
+def _compile_counts_in(pod_request: PodRequest) -> Callable[[Node, TaintSet, SpreadConstraint], bool]:
     """Whether a node is in a place of a rule."""
-    suits, shut = matching.compile_suits(ask), dict[Kind, bool]()
+    suits, shut = matching.compile_node_matcher(pod_request), dict[TaintSet, bool]()
 
-    def counts_in(node: Node, kind: Kind, rule: Spread) -> bool:
+    def counts_in(node: Node, taint_set: TaintSet, rule: SpreadConstraint) -> bool:
         if rule.minds_labels and suits is not None and not suits(node.labels, node.name):
             return False
         if not rule.minds_taints:
             return True
-        if kind not in shut:
-            shut[kind] = bool(matching.find_taints(ask, kind))
-        return not shut[kind]
+        if taint_set not in shut:
+            shut[taint_set] = bool(matching.find_taints(pod_request, taint_set))
+        return not shut[taint_set]
 
     return counts_in
 
 
-def _count(rule: Spread, namespace: str, node: Node) -> int:
+def _count(rule: SpreadConstraint, namespace: str, node: Node) -> int:
     """How many pods of a rule are on a node. Where every pod is one, kube-scheduler counts none."""
     if is_empty(rule.selector):
         return 0
@@ -98,7 +98,7 @@ def _count(rule: Spread, namespace: str, node: Node) -> int:
     return sum(not held.leaving for held in there)
 
 
-def _explain(rule: Spread, value: str, count: int) -> str:
+def _explain(rule: SpreadConstraint, value: str, count: int) -> str:
     """Where there are too few places, that is why the least of them is none."""
     said = f"{rule.key}, at most {rule.most} apart; {value} would have {count}"
     if len(rule.counts) < rule.fewest_places:

@@ -6,10 +6,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
+from fairlead.core.descriptions.facts import listed
 from fairlead.core.fitting import matching
-from fairlead.core.fitting.capacity import name_gpu_type, name_group
-from fairlead.core.fitting.node_tables import Grid
-from fairlead.core.telling.facts import listed
+from fairlead.core.fitting.capacity import gpu_type_of, group_of
+from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import RequestRejected
 from fairlead.model.nodes import Node
 from fairlead.model.parsing import nearest, show
@@ -25,7 +25,7 @@ Known = Mapping[str, Sequence[Node]]  # by name, the nodes that are called so
 
 
 @dataclass(frozen=True)
-class Addition:
+class NodeAddition:
     """So many nodes like one that is there."""
 
     count: int
@@ -33,7 +33,7 @@ class Addition:
 
 
 @dataclass(frozen=True)
-class Added:
+class AddedNodes:
     """Empty nodes that were added, and the node that they are like."""
 
     like: str
@@ -41,11 +41,11 @@ class Added:
 
 
 @dataclass(frozen=True)
-class Supposed:
+class WhatIfCluster:
     """A cluster with other nodes than it has. Pods that were on nodes which are left out are not placed anew."""
 
-    grid: Grid
-    added: tuple[Added, ...] = ()
+    table: NodeTable
+    added: tuple[AddedNodes, ...] = ()
     left_out: tuple[str, ...] = ()
     pods_left_out: int = 0
 
@@ -61,32 +61,32 @@ class Supposed:
         return told
 
 
-def suppose(
-    grid: Grid, add: Sequence[str] = (), without: Sequence[str] = (), *, cluster: Cluster | None = None
-) -> Supposed:
+def simulate(
+    table: NodeTable, add: Sequence[str] = (), without: Sequence[str] = (), *, cluster: Cluster | None = None
+) -> WhatIfCluster:
     """The cluster with more nodes, `2xNAME` or `NAME`, and without others. Raise `RequestRejected` with all mistakes.
 
     A name is that of a node, of a node group or of a type of GPU. What is added is like the first node of these.
     """
     if not add and not without:
-        return Supposed(grid)
-    known = _find_names(grid, cluster)
+        return WhatIfCluster(table)
+    known = _find_names(table, cluster)
     additions = [parse_addition(text, known) for text in add]
     violations = [*_check_additions(add, additions, known), *_check_names("without", without, known)]
     if violations:
         raise RequestRejected(violations)
     gone = {node.name: node for name in without for node in known[name]}
-    other = grid.copy()
+    other = table.copy()
     for name in gone:
-        other.drop(name)
-    added = tuple(_add(other, known[each.like][0], each.count, grid) for each in additions)
-    return Supposed(other, added, tuple(sorted(gone)), sum(len(node.holdings) for node in gone.values()))
+        other.remove(name)
+    added = tuple(_add(other, known[each.like][0], each.count, table) for each in additions)
+    return WhatIfCluster(other, added, tuple(sorted(gone)), sum(len(node.holdings) for node in gone.values()))
 
 
-def parse_addition(text: str, known: Container[str] = ()) -> Addition:
+def parse_addition(text: str, known: Container[str] = ()) -> NodeAddition:
     """`2xNAME` is two, `NAME` is one; a known name that looks like several of another is that name."""
     match = None if text in known else SEVERAL.fullmatch(text)
-    return Addition(1, text) if match is None else Addition(int(match[1]), match[2])
+    return NodeAddition(1, text) if match is None else NodeAddition(int(match[1]), match[2])
 
 
 def resemble(node: Node, name: str) -> Node:
@@ -96,20 +96,20 @@ def resemble(node: Node, name: str) -> Node:
         name=name,
         labels={**node.labels, HOSTNAME: name},
         holdings=(),
-        taints=tuple(taint for taint in node.taints if not matching.is_passing(taint)),
+        taints=tuple(taint for taint in node.taints if not matching.is_temporary(taint)),
         unschedulable=False,
     )
 
 
-def _find_names(grid: Grid, cluster: Cluster | None) -> Known:
+def _find_names(table: NodeTable, cluster: Cluster | None) -> Known:
     """What nodes can be called by: their own names, their groups, and the types of their GPUs."""
     cluster = cluster or Cluster(name="any")
-    nodes = sorted(grid, key=lambda node: node.name)
-    products = _gather((name_gpu_type(node, cluster.gpu_product_label), node) for node in nodes)
+    nodes = sorted(table, key=lambda node: node.name)
+    products = _gather((gpu_type_of(node, cluster.gpu_product_label), node) for node in nodes)
     types = _gather(
         (name, node) for name, meant in cluster.gpu_types.items() for product in meant for node in products[product]
     )
-    groups = _gather((name_group(node.labels), node) for node in nodes)
+    groups = _gather((group_of(node.labels), node) for node in nodes)
     # The strongest last: a node goes before a group of its name.
     found = {**types, **products, **groups, **{node.name: [node] for node in nodes}}
     return {name: those for name, those in found.items() if name and those}
@@ -122,7 +122,7 @@ def _gather(named: Iterable[tuple[str, Node]]) -> defaultdict[str, list[Node]]:
     return found
 
 
-def _check_additions(texts: Sequence[str], additions: Sequence[Addition], known: Known) -> Iterator[Violation]:
+def _check_additions(texts: Sequence[str], additions: Sequence[NodeAddition], known: Known) -> Iterator[Violation]:
     yield from _check_names("add_nodes", [addition.like for addition in additions], known)
     for at, (text, addition) in enumerate(zip(texts, additions, strict=True)):
         if not addition.count and addition.like in known:
@@ -139,13 +139,17 @@ def _check_names(field: str, names: Sequence[str], known: Known) -> Iterator[Vio
             yield Violation(f"{field}.{at}", "unknown_node", message, nearest(name, known))
 
 
-def _add(grid: Grid, like: Node, number: int, before: Grid) -> Added:
+def _add(table: NodeTable, like: Node, number: int, before: NodeTable) -> AddedNodes:
     """Nodes with names that none has, nor had."""
-    free = (name for at in count(1) if before.find(name := f"{like.name}+{at}") is None and grid.find(name) is None)
+    free = (
+        name
+        for at in count(1)
+        if before.position_of(name := f"{like.name}+{at}") is None and table.position_of(name) is None
+    )
     names = tuple(islice(free, number))
     for name in names:
-        grid.put(resemble(like, name))
-    return Added(like.name, names)
+        table.put(resemble(like, name))
+    return AddedNodes(like.name, names)
 
 
 def _count(number: int, noun: str) -> str:

@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fairlead.core.container_folders import BOOTSTRAP
 from fairlead.core.drafts import Draft
-from fairlead.core.folders import BOOTSTRAP
 from fairlead.core.manifests.metadata import name_of, render_metadata
 from fairlead.core.manifests.names import SECRET_NAME
 from fairlead.model.plans import Manifest

@@ -4,8 +4,8 @@ import hashlib
 import re
 from functools import lru_cache
 
-from fairlead.model.addresses import PROJECT
 from fairlead.model.names import LABEL_VALUE
+from fairlead.model.urls import PROJECT
 
 PREFIX = "fairlead.dev"
 RUN_LABEL = f"{PREFIX}/run"

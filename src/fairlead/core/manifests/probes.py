@@ -1,6 +1,6 @@
 """The pod with which a cluster is tried out: what it may do is what pods of runs may do."""
 
-from fairlead.core.imposing import DEFAULT_ID
+from fairlead.core.enforced_settings import DEFAULT_ID
 from fairlead.core.manifests.names import PREFIX
 from fairlead.model.plans import Manifest
 from fairlead.model.scopes import Cluster

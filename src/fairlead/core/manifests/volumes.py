@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from fairlead.core.container_folders import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.core.drafts import Draft
-from fairlead.core.folders import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.core.manifests.metadata import name_of, render_metadata
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import Quantity

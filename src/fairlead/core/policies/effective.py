@@ -4,31 +4,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.core import explaining
+from fairlead.core import explanations
 from fairlead.core.policies import merging
 from fairlead.core.policies.merging import EffectiveRule
 from fairlead.core.quotas import Used
-from fairlead.model.plans import Said, Source
+from fairlead.model.plans import Source, SourcedValue
 from fairlead.model.policies import Policy
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Stated:
+class EffectiveValue:
     """A value, and who said it."""
 
     value: Any
     source: Source
 
     @classmethod
-    def of(cls, said: Said) -> "Stated":
+    def of(cls, said: SourcedValue) -> "EffectiveValue":
         """The same, with the value as JSON has it."""
-        return cls(explaining.to_json(said.value), said.source)
+        return cls(explanations.to_json(said.value), said.source)
 
 
 @dataclass(frozen=True)
-class StatedDefaults:
+class ScopeDefaults:
     """The defaults of one scope. Those of a nearer scope win."""
 
     scope: str
@@ -44,9 +44,9 @@ class EffectivePolicy:
 
     scope: str
     rules: dict[str, Json]
-    switches: dict[str, Stated]
-    limit_factor: dict[str, Stated]
-    defaults: list[StatedDefaults]
+    switches: dict[str, EffectiveValue]
+    limit_factor: dict[str, EffectiveValue]
+    defaults: list[ScopeDefaults]
     quotas: list[Json]
     used: Used
 
@@ -54,14 +54,14 @@ class EffectivePolicy:
 def describe(policies: Sequence[Policy], scope: str, used: Callable[[str], Used]) -> EffectivePolicy:
     """Policies from the platform down as one, and what is used at and below a scope."""
     rules = ((path, _describe_rule(rule)) for path, rule in sorted(merging.merge_rules(policies).items()))
-    defaults = (StatedDefaults(policy.scope, policy.defaults.to_data()) for policy in policies)
+    defaults = (ScopeDefaults(policy.scope, policy.defaults.to_data()) for policy in policies)
     quotas = ((policy.scope, policy.quota.model_dump(exclude_none=True)) for policy in policies)
     return EffectivePolicy(
         scope=scope,
         rules={path: rule for path, rule in rules if rule},
-        switches={name: Stated.of(said) for name, said in merging.merge_switches(policies).items()},
+        switches={name: EffectiveValue.of(said) for name, said in merging.merge_switches(policies).items()},
         limit_factor={
-            name: Stated(float(said.value), said.source) for name, said in merging.merge_limit_factors(policies).items()
+            name: EffectiveValue(float(said.value), said.source) for name, said in merging.merge_limit_factors(policies).items()
         },
         defaults=[item for item in defaults if item.requirements],
         quotas=[{"scope": place, **quota, "used": used(place)} for place, quota in quotas if quota],
@@ -71,10 +71,10 @@ def describe(policies: Sequence[Policy], scope: str, used: Callable[[str], Used]
 
 def _describe_rule(rule: EffectiveRule) -> Json:
     bounds = {
-        "min": [Stated.of(said) for said in rule.min.values()],
-        "max": [Stated.of(said) for said in rule.max.values()],
-        "options": [Stated.of(said) for said in rule.options],
-        "required": None if rule.required is None else Stated(True, rule.required),
-        "locked": None if rule.locked is None else Stated(True, rule.locked),
+        "min": [EffectiveValue.of(said) for said in rule.min.values()],
+        "max": [EffectiveValue.of(said) for said in rule.max.values()],
+        "options": [EffectiveValue.of(said) for said in rule.options],
+        "required": None if rule.required is None else EffectiveValue(True, rule.required),
+        "locked": None if rule.locked is None else EffectiveValue(True, rule.locked),
     }
     return {name: value for name, value in bounds.items() if value}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.model import fields
-from fairlead.model.plans import Layer, Said, Source
+from fairlead.model.plans import Layer, Source, SourcedValue
 from fairlead.model.policies import LimitFactor, Policy, Switches
 
 # The stricter value of each switch that has two; a list of names gets stricter by what is left out.
@@ -33,9 +33,9 @@ SHIPPED: Mapping[str, Any] = {
 class EffectiveRule:
     """What holds at a path: the tightest bounds and who set them."""
 
-    min: dict[type, Said] = field(default_factory=dict)
-    max: dict[type, Said] = field(default_factory=dict)
-    options: list[Said] = field(default_factory=list)
+    min: dict[type, SourcedValue] = field(default_factory=dict)
+    max: dict[type, SourcedValue] = field(default_factory=dict)
+    options: list[SourcedValue] = field(default_factory=list)
     required: Source | None = None
     locked: Source | None = None
 
@@ -58,29 +58,29 @@ def merge_rules(policies: Sequence[Policy]) -> dict[str, EffectiveRule]:
             _tighten(bounds.max, rule.max, source, tighter=operator.lt)
             _tighten(bounds.min, rule.min, source, tighter=operator.gt)
             if rule.options is not None:
-                bounds.options.append(Said(rule.options, source))
+                bounds.options.append(SourcedValue(rule.options, source))
     return merged
 
 
-def merge_switches(policies: Sequence[Policy]) -> dict[str, Said]:
+def merge_switches(policies: Sequence[Policy]) -> dict[str, SourcedValue]:
     """Each switch as the strictest scope has it; the shipped value where none says anything."""
-    merged: dict[str, Said] = {}
+    merged: dict[str, SourcedValue] = {}
     for policy in policies:
         for name in Switches.model_fields:
             value, old = getattr(policy.switches, name), merged.get(name)
             if value is None:
                 continue
             if old is None or value == STRICTER.get(name):
-                merged[name] = Said(value, source_of(policy))
+                merged[name] = SourcedValue(value, source_of(policy))
             elif name not in STRICTER:
-                merged[name] = Said(_common(old.value, value), source_of(policy))
-    return {name: Said(value, Source(Layer.PLATFORM)) for name, value in SHIPPED.items()} | merged
+                merged[name] = SourcedValue(_common(old.value, value), source_of(policy))
+    return {name: SourcedValue(value, Source(Layer.PLATFORM)) for name, value in SHIPPED.items()} | merged
 
 
-def merge_limit_factors(policies: Sequence[Policy]) -> dict[str, Said]:
+def merge_limit_factors(policies: Sequence[Policy]) -> dict[str, SourcedValue]:
     """The factor for the limit of each resource, as the nearest scope that has one says it."""
     return {
-        resource: Said(factor, source_of(policy))
+        resource: SourcedValue(factor, source_of(policy))
         for policy in policies
         for resource in LimitFactor.model_fields
         if (factor := getattr(policy.limit_factor, resource)) is not None
@@ -96,8 +96,8 @@ def _covers(allowed: Sequence[str], name: str) -> bool:
     return any(name == known or name.startswith(known.removesuffix("/") + "/") for known in allowed)
 
 
-def _tighten(bounds: dict[type, Said], value: Any, source: Source, *, tighter: Callable[[Any, Any], bool]) -> None:
+def _tighten(bounds: dict[type, SourcedValue], value: Any, source: Source, *, tighter: Callable[[Any, Any], bool]) -> None:
     # Bounds of different kinds, a share and an amount of GPU memory, stand beside each other.
     old = bounds.get(type(value))
     if value is not None and (old is None or tighter(value, old.value)):
-        bounds[type(value)] = Said(value, source)
+        bounds[type(value)] = SourcedValue(value, source)

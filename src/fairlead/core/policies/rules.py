@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.core.policies.merging import EffectiveRule
-from fairlead.core.resolution import Resolution, Statement, path_of
+from fairlead.core.resolution import LayerValues, Resolution, path_of
 from fairlead.model import fields
-from fairlead.model.plans import Layer, Said, Setting, Violation, show_value
+from fairlead.model.plans import Layer, Setting, SourcedValue, Violation, show_value
 from fairlead.model.quantities import UNLIMITED
 from fairlead.model.resources import WHOLE_DEVICE
 
@@ -17,12 +17,12 @@ LIMITS = ("resources.cpu.limits", "resources.mem.limits", "resources.disk.limits
 
 
 def check_rules(
-    rules: Mapping[str, EffectiveRule], resolution: Resolution, statements: Sequence[Statement]
+    rules: Mapping[str, EffectiveRule], resolution: Resolution, layers: Sequence[LayerValues]
 ) -> Iterator[Violation]:
     """Every rule that the result breaks; `locked` is checked on what template and user say."""
     settings = {setting.path: setting for setting in resolution.flat if setting.value is not None}
     for path, rule in rules.items():
-        yield from _check_flags(path, rule, settings, statements)
+        yield from _check_flags(path, rule, settings, layers)
         for found in _paths_at(path, settings):
             value = _measure(found, settings)
             if broken := list(_find_broken(found, value, rule)):
@@ -35,15 +35,15 @@ def check_rules(
 
 
 def _check_flags(
-    path: str, rule: EffectiveRule, settings: Mapping[str, Setting], statements: Sequence[Statement]
+    path: str, rule: EffectiveRule, settings: Mapping[str, Setting], layers: Sequence[LayerValues]
 ) -> Iterator[Violation]:
     for place in _required_at(path, settings) if rule.required else ():
         if not any(_is_at(place, setting) for setting in settings):
             message = f"is required by the {rule.required} and nobody says it"
             yield Violation(place, "required", message, f"say {fields.value_path(place)}", rule.required)
     if rule.locked:
-        for said, value, statement in _said_below(path, statements):
-            message = f"the {statement.source} says {show_value(value)}; it is locked by the {rule.locked}"
+        for said, value, layer in _said_below(path, layers):
+            message = f"the {layer.source} says {show_value(value)}; it is locked by the {rule.locked}"
             yield Violation(said, "locked", message, "leave it out", rule.locked)
 
 
@@ -75,8 +75,8 @@ def _find_broken(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violati
     yield from _check_options(path, value, rule.options)
 
 
-def _check_options(path: str, value: Any, options: Sequence[Said]) -> Iterator[Violation]:
-    """A value must be among the options of every scope; the way out is what they have in common."""
+def _check_options(path: str, value: Any, options: Sequence[SourcedValue]) -> Iterator[Violation]:
+    """A value must be among the options of every scope; the suggestion is what they have in common."""
     broken = [bound for bound in options if value is not None and value not in bound.value]
     if not broken:
         return
@@ -86,7 +86,7 @@ def _check_options(path: str, value: Any, options: Sequence[Said]) -> Iterator[V
     yield Violation(path, "options", allowed, hint, broken[0].source)
 
 
-def _is_comparable(value: Any, bound: Said) -> bool:
+def _is_comparable(value: Any, bound: SourcedValue) -> bool:
     """Whether both are of one kind: a share of a GPU's memory has no order among amounts of it."""
     return type(value) is type(bound.value)
 
@@ -104,7 +104,7 @@ def _say(value: Any, setting: Setting | None) -> str:
         whose = f" (from the {setting.source})" if setting and setting.source.layer is not Layer.USER else ""
         return ("has no limit" if value is None else "is unlimited") + whose
     if setting is None or setting.source.layer is Layer.USER:
-        return f"asks for {show_value(value)}" + (f" ({setting.why})" if setting and setting.why else "")
+        return f"asks for {show_value(value)}" + (f" ({setting.reason})" if setting and setting.reason else "")
     return f"is {show_value(value)} (from the {setting.source})"
 
 
@@ -117,15 +117,15 @@ def _measure(path: str, settings: Mapping[str, Setting]) -> Any:
     return (limit.value if limit else UNLIMITED) if value else None
 
 
-def _said_below(path: str, statements: Sequence[Statement]) -> Iterator[tuple[str, Any, Statement]]:
-    for statement in statements:
-        if statement.source.layer in (Layer.USER, Layer.TEMPLATE):
-            for thing in statement.things:
-                for part, value in thing.values.items():
-                    said = path_of(thing.section, thing.name, part)
+def _said_below(path: str, layers: Sequence[LayerValues]) -> Iterator[tuple[str, Any, LayerValues]]:
+    for layer in layers:
+        if layer.source.layer in (Layer.USER, Layer.TEMPLATE):
+            for group in layer.groups:
+                for part, value in group.values.items():
+                    said = path_of(group.section, group.name, part)
                     # A whole device is what one gets who says nothing of its memory.
                     if value is not None and value != WHOLE_DEVICE and _is_at(path, said):
-                        yield said, value, statement
+                        yield said, value, layer
 
 
 def _is_at(path: str, said: str) -> bool:

@@ -13,7 +13,7 @@ from fairlead.server.proxy.headers import find_header, read_cookies
 from fairlead.server.proxy.targets import Target
 from fairlead.server.request_context import SAFE_METHODS
 from fairlead.server.web_ui import accepts
-from fairlead.services.serving import ServedHosts, Ticket
+from fairlead.services.serving import ServedHosts, SessionCookie
 
 OURS = "/.fairlead/"  # what begins like this at the host of a run is never passed on to it
 ENTER = f"{OURS}enter"
@@ -40,7 +40,7 @@ def read_word(scope: Scope) -> str:
     return parse_qs(said).get("word", [""])[0]
 
 
-def let_in(ticket: Ticket, hosts: ServedHosts) -> Response:
+def let_in(ticket: SessionCookie, hosts: ServedHosts) -> Response:
     """Give a browser its ticket, and send it to the beginning."""
     answer = RedirectResponse("/", 303)
     # Lax: a strict cookie is not sent by a browser that comes from Fairlead's own page.

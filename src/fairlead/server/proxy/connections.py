@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import h11
 
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from fairlead.server.proxy import streams
 from fairlead.server.proxy.streams import Stream
 
@@ -84,7 +84,7 @@ class _Pool:
 
     free: asyncio.Semaphore
     users: int = 0
-    idle: list[tuple[RunConnection, Reach, asyncio.TimerHandle]] = field(default_factory=list)
+    idle: list[tuple[RunConnection, Endpoint, asyncio.TimerHandle]] = field(default_factory=list)
 
 
 class ConnectionPool:
@@ -95,7 +95,7 @@ class ConnectionPool:
         self._pools: dict[str, _Pool] = {}
 
     @contextlib.asynccontextmanager
-    async def to(self, run_id: str, reach: Reach, *, fresh: bool = False) -> AsyncIterator[RunConnection]:
+    async def to(self, run_id: str, endpoint: Endpoint, *, fresh: bool = False) -> AsyncIterator[RunConnection]:
         """A connection to a run for one exchange: one that is there already, unless a fresh one is asked for.
 
         Raise `Unavailable` where the run does not take it, or has too many.
@@ -104,13 +104,13 @@ class ConnectionPool:
         pool.users += 1
         try:
             async with self._place(pool, run_id):
-                found = None if fresh else self._take(pool, reach)
-                connection = found or await connect(run_id, reach)
+                found = None if fresh else self._take(pool, endpoint)
+                connection = found or await connect(run_id, endpoint)
                 connection.uses += 1
                 try:
                     yield connection
                 finally:
-                    self._leave(run_id, pool, connection, reach)
+                    self._leave(run_id, pool, connection, endpoint)
         finally:
             pool.users -= 1
             self._forget(run_id, pool)
@@ -136,16 +136,16 @@ class ConnectionPool:
         finally:
             pool.free.release()
 
-    def _take(self, pool: _Pool, reach: Reach) -> RunConnection | None:
+    def _take(self, pool: _Pool, endpoint: Endpoint) -> RunConnection | None:
         while pool.idle:
             connection, of, timer = pool.idle.pop()
             timer.cancel()
-            if (of.url, of.socket) == (reach.url, reach.socket) and not connection.line.is_gone:
+            if (of.url, of.socket) == (endpoint.url, endpoint.socket) and not connection.line.is_gone:
                 return connection
             connection.line.close()
         return None
 
-    def _leave(self, run_id: str, pool: _Pool, connection: RunConnection, reach: Reach) -> None:
+    def _leave(self, run_id: str, pool: _Pool, connection: RunConnection, endpoint: Endpoint) -> None:
         if not connection.begin_anew():
             connection.line.close()
             return
@@ -155,7 +155,7 @@ class ConnectionPool:
             connection.line.close()
             self._forget(run_id, pool)
 
-        kept = (connection, reach, asyncio.get_running_loop().call_later(IDLE_SECONDS, expire))
+        kept = (connection, endpoint, asyncio.get_running_loop().call_later(IDLE_SECONDS, expire))
         pool.idle.append(kept)
 
     def _forget(self, run_id: str, pool: _Pool) -> None:
@@ -164,11 +164,11 @@ class ConnectionPool:
             del self._pools[run_id]
 
 
-async def connect(run_id: str, reach: Reach) -> RunConnection:
+async def connect(run_id: str, endpoint: Endpoint) -> RunConnection:
     """A new connection to a run."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            return RunConnection(await streams.connect(reach))
+            return RunConnection(await streams.connect(endpoint))
     except (OSError, TimeoutError) as error:  # a certificate that is not believed is an OSError, too
         why = str(error) or type(error).__name__
         raise Unavailable(f"run {run_id} takes no connection: {why}", "try again in a moment", 2) from error

@@ -6,7 +6,7 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from starlette.types import Scope
 
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from fairlead.server.middleware import read_address
 from fairlead.server.proxy.connections import UpstreamError
 from fairlead.server.proxy.targets import Target
@@ -46,7 +46,7 @@ def find_header(scope: Scope, wanted: bytes) -> str | None:
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
 
 
-def make_request_headers(scope: Scope, target: Target, reach: Reach) -> Headers:
+def make_request_headers(scope: Scope, target: Target, endpoint: Endpoint) -> Headers:
     """The headers with which a run is asked, but for those of its body's length and of an upgrade."""
     passed = [pair for pair in drop_hop_by_hop(scope["headers"]) if not _is_own(pair[0])]
     cookies = "; ".join(cookie for cookie in read_cookies(scope) if not OUR_COOKIE.match(cookie))
@@ -59,12 +59,12 @@ def make_request_headers(scope: Scope, target: Target, reach: Reach) -> Headers:
         "cookie": cookies,
     }
     headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in said.items() if value]
-    parts = urlsplit(reach.url)
-    given = {name.lower().encode(): value.encode("latin-1") for name, value in reach.headers.items()}
+    parts = urlsplit(endpoint.url)
+    given = {name.lower().encode(): value.encode("latin-1") for name, value in endpoint.headers.items()}
     # Who speaks TLS is some other server, by whose name it is found; a run sees the name by which it was asked.
     host = parts.netloc if parts.scheme == "https" or not target.host else target.host
     given.setdefault(b"host", host.encode("latin-1"))
-    if reach.prefix:
+    if endpoint.prefix:
         given[b"accept-encoding"] = b"identity"  # what is compressed cannot be mended on its way back
         # It was looked at already, and would be compared with a host that is the API server's.
         passed = [pair for pair in passed if pair[0] != b"origin"]
@@ -72,14 +72,14 @@ def make_request_headers(scope: Scope, target: Target, reach: Reach) -> Headers:
     return [*given.items(), *kept]
 
 
-def make_answer_headers(headers: Iterable[tuple[bytes, bytes]], target: Target, reach: Reach) -> Headers:
+def make_answer_headers(headers: Iterable[tuple[bytes, bytes]], target: Target, endpoint: Endpoint) -> Headers:
     """The headers of a run's answer, as they are sent on."""
     passed: Headers = []
     for name, value in drop_hop_by_hop((name.lower(), value) for name, value in headers):
         if name in (b"date", b"x-request-id") or (target.prefix and name in OF_A_HOST):
             continue
         if name == b"location":
-            value = _move_location(value, target, reach)
+            value = _move_location(value, target, endpoint)
         elif name == b"set-cookie":
             cookie = _confine_cookie(value.decode("latin-1"), target)
             if cookie is None:
@@ -102,7 +102,7 @@ def _is_own(name: bytes) -> bool:
     return plain in OWN or plain.startswith(OWN_PREFIXES)
 
 
-def _move_location(value: bytes, target: Target, reach: Reach) -> bytes:
+def _move_location(value: bytes, target: Target, endpoint: Endpoint) -> bytes:
     """Where a run sends its caller: to another host, or below the address by which it was asked.
 
     Nowhere else on that host: a program that follows would do there as its user whatever the run likes.
@@ -111,7 +111,7 @@ def _move_location(value: bytes, target: Target, reach: Reach) -> bytes:
     try:
         parts = urlsplit(text)
         place = None if not parts.netloc else (parts.hostname or "", parts.port or PORTS.get(parts.scheme))
-        here = place is None or _is_here(place, target.host) or _is_here(place, urlsplit(reach.url).netloc)
+        here = place is None or _is_here(place, target.host) or _is_here(place, urlsplit(endpoint.url).netloc)
     except ValueError:
         raise UpstreamError(f"it sends its caller to {text[:200]!r}, which is no address") from None
     if parts.scheme not in ("", *PORTS):
@@ -123,7 +123,7 @@ def _move_location(value: bytes, target: Target, reach: Reach) -> bytes:
         return urlunsplit(parts._replace(netloc=host)).encode("latin-1")
     path = ENCODED_DOT.sub(".", parts.path.replace("\\", "%5C"))
     if place is not None or path.startswith("/"):
-        for above in ("", reach.prefix, target.prefix):
+        for above in ("", endpoint.prefix, target.prefix):
             below = path.removeprefix(above) if f"{path}/".startswith(f"{above}/") else path
             path = "/" + below.lstrip("/")  # two slashes would be another host
     inner = urlsplit(urljoin(f"http://run{target.path.decode('latin-1')}", path)).path

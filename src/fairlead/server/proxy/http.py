@@ -11,7 +11,7 @@ import structlog
 from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from fairlead.server.problem_details import Problem
 from fairlead.server.proxy.access_renewal import AccessRenewal
 from fairlead.server.proxy.connections import ConnectionPool, RunConnection, UpstreamError
@@ -37,21 +37,21 @@ class ProxyConfig:
     """What every exchange with a run uses. `is_ending`: whether the server is about to."""
 
     connections: ConnectionPool = field(default_factory=ConnectionPool)
-    is_ending: Callable[[], bool] = lambda: False
-    patience_seconds: float = PATIENCE_SECONDS
-    renewed_every_seconds: float = RENEWED_EVERY_SECONDS
+    is_shutting_down: Callable[[], bool] = lambda: False
+    response_timeout_seconds: float = PATIENCE_SECONDS
+    renewal_interval_seconds: float = RENEWED_EVERY_SECONDS
 
 
 async def exchange(
-    means: ProxyConfig, target: Target, reach: Reach, use: AccessRenewal, *, scope: Scope, receive: Receive, send: Send
+    proxy_config: ProxyConfig, target: Target, endpoint: Endpoint, use: AccessRenewal, *, scope: Scope, receive: Receive, send: Send
 ) -> None:
     """Ask a run, and pass on what it answers. Raise `Problem` where it does not; once it has begun, break off."""
-    request = make_request(scope, target, reach)
+    request = make_request(scope, target, endpoint)
     repeatable = scope["method"] in REPEATABLE and not FRAMING & {name for name, _ in request.headers}
     for fresh in (False, True):
-        async with means.connections.to(target.run_id, reach, fresh=fresh) as connection:
+        async with proxy_config.connections.to(target.run_id, endpoint, fresh=fresh) as connection:
             try:
-                await _Exchange(means, connection, use, receive, send).run(request, target, reach)
+                await _Exchange(proxy_config, connection, use, receive, send).run(request, target, endpoint)
                 return
             except UpstreamError as error:
                 # What lay idle may have been closed at the very moment at which it was used.
@@ -59,22 +59,22 @@ async def exchange(
                     raise broke_off(target.run_id, error) from error
 
 
-def make_request(scope: Scope, target: Target, reach: Reach) -> h11.Request:
+def make_request(scope: Scope, target: Target, endpoint: Endpoint) -> h11.Request:
     """The head of a request as a run is sent it. How long its body is, is said anew: two words for it are one trick."""
     if scope["method"] in REFUSED:
         raise Problem(405, "method", f"{scope['method']} is not done here", "use another method")
-    headers = make_request_headers(scope, target, reach)
+    headers = make_request_headers(scope, target, endpoint)
     if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
         headers.append((b"transfer-encoding", b"chunked"))
     else:
         lengths = {value for name, value in scope["headers"] if name == b"content-length"}
         headers += [(b"content-length", length) for length in lengths]
-    return write_request(scope["method"], headers, target, reach)
+    return write_request(scope["method"], headers, target, endpoint)
 
 
-def write_request(method: str, headers: Headers, target: Target, reach: Reach) -> h11.Request:
+def write_request(method: str, headers: Headers, target: Target, endpoint: Endpoint) -> h11.Request:
     """The head of a request. Raise `Problem` where it is none."""
-    asked = write_target(target, urlsplit(reach.url).path.rstrip("/"))
+    asked = write_target(target, urlsplit(endpoint.url).path.rstrip("/"))
     try:
         return h11.Request(method=method, headers=headers, target=asked)
     except h11.LocalProtocolError as error:
@@ -96,19 +96,19 @@ class _Exchange:
     """One exchange on one connection: the request goes there while the answer comes back."""
 
     def __init__(
-        self, means: ProxyConfig, connection: RunConnection, use: AccessRenewal, receive: Receive, send: Send
+        self, proxy_config: ProxyConfig, connection: RunConnection, use: AccessRenewal, receive: Receive, send: Send
     ) -> None:
-        self.means, self.connection, self.use, self.receive, self.send = means, connection, use, receive, send
+        self.proxy_config, self.connection, self.use, self.receive, self.send = proxy_config, connection, use, receive, send
         self.waiting = anyio.CancelScope()  # until the answer begins
         self.is_answering = False
 
-    async def run(self, request: h11.Request, target: Target, reach: Reach) -> None:
+    async def run(self, request: h11.Request, target: Target, endpoint: Endpoint) -> None:
         """Ask and answer. Raise as long as nothing was answered; a caller who goes away ends it."""
         failed: Exception | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._ask, request, tasks)
             try:
-                await self._answer(target, reach, tasks)
+                await self._answer(target, endpoint, tasks)
             except (UpstreamError, Problem) as error:  # from within the group it would come as one of several
                 failed = error
             tasks.cancel_scope.cancel()
@@ -134,11 +134,11 @@ class _Exchange:
             await self._send(h11.EndOfMessage())
         except (OSError, h11.LocalProtocolError):
             pass  # it takes no more: what it answers says why, or that there is no answer
-        self._wait_no_longer_than(self.means.patience_seconds)
+        self._wait_no_longer_than(self.proxy_config.response_timeout_seconds)
         await self._watch(tasks)
 
     async def _send(self, event: h11.Event) -> None:
-        self._wait_no_longer_than(self.means.patience_seconds)
+        self._wait_no_longer_than(self.proxy_config.response_timeout_seconds)
         await self.connection.send(event)
         self._wait_no_longer_than(math.inf)  # now it is the caller who has something to send
 
@@ -147,22 +147,22 @@ class _Exchange:
 
     async def _watch(self, tasks: TaskGroup) -> None:
         """End it all when the caller goes away, or the server does while something streams."""
-        while not (self.is_answering and self.means.is_ending()):
+        while not (self.is_answering and self.proxy_config.is_shutting_down()):
             with anyio.move_on_after(LOOK_SECONDS):
                 if (await self.receive())["type"] == "http.disconnect":
                     break
         tasks.cancel_scope.cancel()
 
-    async def _answer(self, target: Target, reach: Reach, tasks: TaskGroup) -> None:
+    async def _answer(self, target: Target, endpoint: Endpoint, tasks: TaskGroup) -> None:
         head: h11.Response | h11.InformationalResponse | None = None
         with self.waiting:
             head = await self.connection.receive_head()
         if head is None:
-            raise not_answered(target.run_id, self.means.patience_seconds)
+            raise not_answered(target.run_id, self.proxy_config.response_timeout_seconds)
         if isinstance(head, h11.InformationalResponse):
             raise UpstreamError("it changes to another protocol, which nobody asked for")
-        headers = read_answer_headers(head, target, reach)
-        undo = find_undo(headers, reach)
+        headers = read_answer_headers(head, target, endpoint)
+        undo = find_undo(headers, endpoint)
         chunked = any(name == b"transfer-encoding" for name, _ in head.headers)  # which has the last word
         if undo is not None or chunked or head.status_code in BODILESS:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
@@ -178,11 +178,11 @@ class _Exchange:
             await self.send({"type": "http.response.body", "body": body, "more_body": more_body})
 
 
-def read_answer_headers(head: h11.Response | h11.InformationalResponse, target: Target, reach: Reach) -> Headers:
+def read_answer_headers(head: h11.Response | h11.InformationalResponse, target: Target, endpoint: Endpoint) -> Headers:
     """The headers of an answer, as they are sent on. Raise `BrokenOff` where they cannot be."""
     if head.status_code > LARGEST_STATUS:
         raise UpstreamError(f"it answers with the status {head.status_code}, which means nothing")
-    headers = make_answer_headers(head.headers, target, reach)
+    headers = make_answer_headers(head.headers, target, endpoint)
     for name, value in headers:
         if UNSENDABLE.search(value):
             raise UpstreamError(f"its header {name.decode('latin-1')} has control characters")
@@ -191,9 +191,9 @@ def read_answer_headers(head: h11.Response | h11.InformationalResponse, target: 
     return headers
 
 
-def find_undo(headers: Headers, reach: Reach) -> PrefixRemover | None:
+def find_undo(headers: Headers, endpoint: Endpoint) -> PrefixRemover | None:
     """What mends the links of an answer that somebody on the way has changed; None where nobody has."""
     kinds = [value.lower() for name, value in headers if name == b"content-type"]
     is_page = any(kind.startswith(b"text/html") for kind in kinds)
     encoded = any(name == b"content-encoding" for name, _ in headers)
-    return PrefixRemover(reach.prefix.encode()) if reach.prefix and is_page and not encoded else None
+    return PrefixRemover(endpoint.prefix.encode()) if endpoint.prefix and is_page and not encoded else None

@@ -38,12 +38,12 @@ class Proxy:
         *,
         services: Services,
         hosts: ServedHosts,
-        means: ProxyConfig,
-        measures: Metrics,
+        proxy_config: ProxyConfig,
+        metrics: Metrics,
         make_id: MakeId,
     ) -> None:
-        self.app, self.services, self.hosts, self.means = app, services, hosts, means
-        self.measures, self.make_id = measures, make_id
+        self.app, self.services, self.hosts, self.proxy_config = app, services, hosts, proxy_config
+        self.metrics, self.make_id = metrics, make_id
         self.limiter = CapacityLimiter(THREADS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,7 +64,7 @@ class Proxy:
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
             await send(message)
 
-        with self.measures.noting(noted):
+        with self.metrics.noting(noted):
             try:
                 answer = await self._serve(target, scope, receive, send_noted)
             except FairleadError as error:
@@ -91,8 +91,8 @@ class Proxy:
             admit = partial(admit, Call(read_bearer(scope), call.address, call.request_id), target.run_id)
         admitted = await admit()
         pass_on = converse if scope["type"] == "websocket" else exchange
-        use = AccessRenewal(admit, self.means.renewed_every_seconds)
-        await pass_on(self.means, target, admitted.reach, use, scope=scope, receive=receive, send=send)
+        use = AccessRenewal(admit, self.proxy_config.renewal_interval_seconds)
+        await pass_on(self.proxy_config, target, admitted.endpoint, use, scope=scope, receive=receive, send=send)
         return None
 
     async def _enter(self, call: Call, target: Target, scope: Scope) -> Response:

@@ -10,7 +10,7 @@ import socket
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 
 AT_ONCE = 64 * 1024
 
@@ -89,15 +89,15 @@ class TlsStream:
         self._writer.close()
 
 
-async def connect(reach: Reach) -> Stream:
+async def connect(endpoint: Endpoint) -> Stream:
     """A line to a run. Raise OSError where nobody takes the call."""
-    parts = urlsplit(reach.url)
+    parts = urlsplit(endpoint.url)
     host, port = parts.hostname or "", parts.port or {"https": 443}.get(parts.scheme, 80)
     if parts.scheme == "https":
-        opening = asyncio.open_connection(host, port, ssl=reach.verify or True, server_hostname=reach.server_name)
+        opening = asyncio.open_connection(host, port, ssl=endpoint.verify or True, server_hostname=endpoint.server_name)
         return TlsStream(*await opening)
-    if reach.socket is not None:
-        return SocketStream(await _call(socket.AF_UNIX, reach.socket))
+    if endpoint.socket is not None:
+        return SocketStream(await _call(socket.AF_UNIX, endpoint.socket))
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for family, _, _, _, address in found[:-1]:
         with contextlib.suppress(OSError):

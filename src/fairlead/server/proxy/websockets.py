@@ -14,7 +14,7 @@ from wsproto.connection import ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Message, Ping, TextMessage
 from wsproto.utilities import LocalProtocolError, generate_accept_token
 
-from fairlead.model.observations import Reach
+from fairlead.model.observations import Endpoint
 from fairlead.server.proxy.access_renewal import AccessRenewal
 from fairlead.server.proxy.connections import RunConnection, UpstreamError
 from fairlead.server.proxy.headers import drop_hop_by_hop, make_request_headers
@@ -28,25 +28,25 @@ OF_THE_HANDSHAKE = (b"sec-websocket-accept", b"sec-websocket-protocol", b"sec-we
 
 
 async def converse(
-    means: ProxyConfig, target: Target, reach: Reach, use: AccessRenewal, *, scope: Scope, receive: Receive, send: Send
+    proxy_config: ProxyConfig, target: Target, endpoint: Endpoint, use: AccessRenewal, *, scope: Scope, receive: Receive, send: Send
 ) -> None:
     """Connect a WebSocket to a run, and pass on messages until one of them ends it. Raise where the run does not."""
     await receive()  # that it wants to be connected
     key = base64.b64encode(secrets.token_bytes(16))
     upgrade = [(b"connection", b"Upgrade"), (b"upgrade", b"websocket"), (b"sec-websocket-version", b"13")]
     offered = [(b"sec-websocket-protocol", ", ".join(scope["subprotocols"]).encode("latin-1"))]
-    headers = [*make_request_headers(scope, target, reach), *upgrade, (b"sec-websocket-key", key)]
-    request = write_request("GET", headers + (offered if scope["subprotocols"] else []), target, reach)
-    async with means.connections.to(target.run_id, reach, fresh=True) as connection:
+    headers = [*make_request_headers(scope, target, endpoint), *upgrade, (b"sec-websocket-key", key)]
+    request = write_request("GET", headers + (offered if scope["subprotocols"] else []), target, endpoint)
+    async with proxy_config.connections.to(target.run_id, endpoint, fresh=True) as connection:
         head: h11.Response | h11.InformationalResponse | None = None
         try:
-            with anyio.move_on_after(means.patience_seconds):
+            with anyio.move_on_after(proxy_config.response_timeout_seconds):
                 await connection.send(request)
                 await connection.send(h11.EndOfMessage())
                 head = await connection.receive_head()
             if head is None:
-                raise not_answered(target.run_id, means.patience_seconds)
-            headers = read_answer_headers(head, target, reach)
+                raise not_answered(target.run_id, proxy_config.response_timeout_seconds)
+            headers = read_answer_headers(head, target, endpoint)
             if isinstance(head, h11.Response):
                 await _refuse(connection, head.status_code, headers, send)
                 return

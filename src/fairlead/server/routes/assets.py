@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from fairlead.core.comparing import Difference
-from fairlead.core.explaining import found_data
+from fairlead.core.diffs import Difference
+from fairlead.core.explanations import found_data
 from fairlead.model.compute_resources import Named
 from fairlead.model.names import ObjectName
 from fairlead.model.parsing import Strict
@@ -17,9 +17,9 @@ from fairlead.model.records import RevisionRecord, RunRecord
 from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context, Services
-from fairlead.server.routing import answers, make_router
+from fairlead.server.routing import make_router, responses
 from fairlead.services.assets import Assets, Checked
-from fairlead.services.listing import Listing
+from fairlead.services.pages import Listing
 
 Number = Annotated[int, Query(ge=1, le=2**31 - 1)]
 
@@ -56,65 +56,65 @@ def asset_routes(
     successor = Annotated[Successor, Depends(JsonBody(Successor, required=False))]
     page: Any = Page[kind]  # type: ignore[valid-type]
 
-    @router.get(path, name=f"list_{tag}", **answers(page, about="One page"))
+    @router.get(path, name=f"list_{tag}", **responses(page, about="One page"))
     async def show_all(context: Context, asked: listed) -> Response:
         """List those that you see, with `search`, `sort`, a filter for each column, and a cursor."""
-        return await context.answer(pick(context.services).page, asked)
+        return await context.respond(pick(context.services).page, asked)
 
-    @router.post(path, name=f"create_{one}", **answers(kind, status=201, writing=True, about="Created"))
+    @router.post(path, name=f"create_{one}", **responses(kind, status=201, writing=True, about="Created"))
     async def create(context: Context, asset: whole) -> Response:
         """Create one."""
-        return await context.answer(pick(context.services).create, asset, status=201)
+        return await context.respond(pick(context.services).create, asset, status=201)
 
-    @router.post(f"{path}/check", name=f"check_{one}", **answers(Findings, writing=True))
+    @router.post(f"{path}/check", name=f"check_{one}", **responses(Findings, writing=True))
     async def check(context: Context, asset: whole) -> Response:
         """Say what would be wrong with one, what may surprise its users, and what they get. Nothing is kept."""
-        return await context.answer(lambda call: _sort(pick(context.services).check(call, asset)))
+        return await context.respond(lambda call: _sort(pick(context.services).check(call, asset)))
 
-    @router.get(f"{path}/{{name}}", name=f"show_{one}", **answers(kind))
+    @router.get(f"{path}/{{name}}", name=f"show_{one}", **responses(kind))
     async def show(context: Context, name: str) -> Response:
         """Show one, by name or id."""
-        return await context.answer(pick(context.services).get, name, quick=True)
+        return await context.respond(pick(context.services).get, name, quick=True)
 
-    @router.patch(f"{path}/{{name}}", name=f"edit_{one}", **answers(kind, writing=True))
+    @router.patch(f"{path}/{{name}}", name=f"edit_{one}", **responses(kind, writing=True))
     async def edit(context: Context, name: str, change: some, force: bool = False) -> Response:
         """Change the fields that are sent, each as a whole. A new name renames it; what uses it follows."""
-        return await context.answer(pick(context.services).edit, name, change, force=force)
+        return await context.respond(pick(context.services).edit, name, change, force=force)
 
-    @router.delete(f"{path}/{{name}}", name=f"delete_{one}", **answers(status=204, writing=True, about="Deleted"))
+    @router.delete(f"{path}/{{name}}", name=f"delete_{one}", **responses(status=204, writing=True, about="Deleted"))
     async def delete(context: Context, name: str, force: bool = False) -> Response:
         """Delete one that nothing uses; otherwise `used_by` lists what does."""
-        return await context.answer(pick(context.services).delete, name, force=force)
+        return await context.respond(pick(context.services).delete, name, force=force)
 
-    @router.post(f"{path}/{{name}}/copy", name=f"copy_{one}", **answers(kind, status=201, writing=True))
+    @router.post(f"{path}/{{name}}/copy", name=f"copy_{one}", **responses(kind, status=201, writing=True))
     async def copy(context: Context, name: str, change: some) -> Response:
         """Create one like it, with another name and whatever else is sent."""
-        return await context.answer(pick(context.services).copy, name, change, status=201)
+        return await context.respond(pick(context.services).copy, name, change, status=201)
 
-    @router.post(f"{path}/{{name}}/archive", name=f"archive_{one}", **answers(kind, writing=True))
+    @router.post(f"{path}/{{name}}/archive", name=f"archive_{one}", **responses(kind, writing=True))
     async def archive(context: Context, name: str, to: successor, force: bool = False) -> Response:
         """Hide one from those who choose. Where it is named, its successor is used, with a warning."""
-        return await context.answer(pick(context.services).archive, name, to.successor, force=force)
+        return await context.respond(pick(context.services).archive, name, to.successor, force=force)
 
-    @router.post(f"{path}/{{name}}/restore", name=f"restore_{one}", **answers(kind, writing=True))
+    @router.post(f"{path}/{{name}}/restore", name=f"restore_{one}", **responses(kind, writing=True))
     async def restore(context: Context, name: str, force: bool = False) -> Response:
         """Show an archived one again to those who choose."""
-        return await context.answer(pick(context.services).restore, name, force=force)
+        return await context.respond(pick(context.services).restore, name, force=force)
 
-    @router.get(f"{path}/{{name}}/revisions", name=f"list_{one}_revisions", **answers(list[RevisionRecord]))
+    @router.get(f"{path}/{{name}}/revisions", name=f"list_{one}_revisions", **responses(list[RevisionRecord]))
     async def revisions(context: Context, name: str) -> Response:
         """Show what it was after each save, the newest first."""
-        return await context.answer(pick(context.services).revisions, name)
+        return await context.respond(pick(context.services).revisions, name)
 
-    @router.get(f"{path}/{{name}}/diff", name=f"compare_{one}_revisions", **answers(list[Difference]))
+    @router.get(f"{path}/{{name}}/diff", name=f"compare_{one}_revisions", **responses(list[Difference]))
     async def diff(context: Context, name: str, old: Number, new: Number) -> Response:
         """Show every path that differs between two revisions."""
-        return await context.answer(pick(context.services).compare, name, old, new)
+        return await context.respond(pick(context.services).compare, name, old, new)
 
-    @router.get(f"{path}/{{name}}/workloads", name=f"list_{one}_workloads", **answers(Page[RunRecord]))
+    @router.get(f"{path}/{{name}}/workloads", name=f"list_{one}_workloads", **responses(Page[RunRecord]))
     async def workloads(context: Context, name: str, asked: runs_listed) -> Response:
         """List the runs that use it: those that are not finished, unless `live` or `state` is asked for."""
-        return await context.answer(pick(context.services).workloads, name, asked)
+        return await context.respond(pick(context.services).workloads, name, asked)
 
     return router
 

@@ -6,7 +6,7 @@ from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.records import ComputeResourceRecord, TemplateRecord
 from fairlead.server.request_context import Context
 from fairlead.server.routes.assets import asset_routes
-from fairlead.server.routing import answers
+from fairlead.server.routing import responses
 
 router = asset_routes(
     "/compute-resources",
@@ -18,8 +18,8 @@ router = asset_routes(
 
 
 @router.get(
-    "/compute-resources/{name}/templates", name="list_compute_resource_templates", **answers(list[TemplateRecord])
+    "/compute-resources/{name}/templates", name="list_compute_resource_templates", **responses(list[TemplateRecord])
 )
 async def templates(context: Context, name: str) -> Response:
     """List the templates that name it."""
-    return await context.answer(context.services.compute_resources.templates, name)
+    return await context.respond(context.services.compute_resources.templates, name)

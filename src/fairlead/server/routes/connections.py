@@ -6,11 +6,11 @@ import msgspec
 from fastapi import Depends, Response
 from pydantic import Field
 
-from fairlead.model.holdings import Hidden
 from fairlead.model.observations import Check
+from fairlead.model.project_objects import Hidden
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import ClusterContext, Context, make_response
-from fairlead.server.routing import answers, make_router
+from fairlead.server.routing import make_router, responses
 from fairlead.services.connections import KubeconfigView
 
 router = make_router("clusters")
@@ -28,30 +28,30 @@ class Kubeconfig(Hidden):
 
 WrittenKubeconfig = Annotated[Kubeconfig, Depends(JsonBody(Kubeconfig))]
 _CREATED = {201: {"model": KubeconfigView, "description": "Created"}}
-_PUT = answers(KubeconfigView, writing=True, about="Changed")
+_PUT = responses(KubeconfigView, writing=True, about="Changed")
 
 
-@router.get(PATH, name="show_kubeconfig", **answers(KubeconfigView))
+@router.get(PATH, name="show_kubeconfig", **responses(KubeconfigView))
 async def show(context: Context, name: str) -> Response:
     """Show where the kubeconfig of a cluster leads, and as whom. What is secret in it is never shown."""
-    return await context.answer(context.services.connections.get, f"cluster/{name}")
+    return await context.respond(context.services.connections.get, f"cluster/{name}")
 
 
 @router.put(PATH, name="put_kubeconfig", **_PUT | {"responses": _PUT["responses"] | _CREATED})
 async def put(context: Context, name: str, said: WrittenKubeconfig) -> Response:
     """Reach a cluster by a kubeconfig, new or not. It must be whole: the server reads no files and runs no programs."""
     use_case = context.services.connections.put
-    told, new = await context.perform(use_case, f"cluster/{name}", said.kubeconfig, said.context)
+    told, new = await context.run_in_thread(use_case, f"cluster/{name}", said.kubeconfig, said.context)
     return make_response(msgspec.json.encode(told), told, 201 if new else 200, context.request)
 
 
-@router.delete(PATH, name="delete_kubeconfig", **answers(status=204, writing=True, about="Deleted"))
+@router.delete(PATH, name="delete_kubeconfig", **responses(status=204, writing=True, about="Deleted"))
 async def delete(context: Context, name: str) -> Response:
     """Reach a cluster no more, on which nothing is executed."""
-    return await context.answer(context.services.connections.delete, f"cluster/{name}")
+    return await context.respond(context.services.connections.delete, f"cluster/{name}")
 
 
-@router.post("/clusters/{name}/check", name="check_cluster", **answers(list[Check], writing=True))
+@router.post("/clusters/{name}/check", name="check_cluster", **responses(list[Check], writing=True))
 async def check(context: ClusterContext, name: str) -> Response:
     """Look whether all is there that runs need: permissions, storage, GPUs, the way back to the server."""
-    return await context.answer(context.services.connections.check, f"cluster/{name}")
+    return await context.respond(context.services.connections.check, f"cluster/{name}")

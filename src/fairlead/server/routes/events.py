@@ -8,7 +8,7 @@ from fastapi.responses import StreamingResponse
 from fairlead.server import event_stream
 from fairlead.server.middleware import is_head
 from fairlead.server.request_context import Context
-from fairlead.server.routing import answers, make_router
+from fairlead.server.routing import make_router, responses
 from fairlead.server.streaming import send_events
 
 # One server-sent event: a run as it is now, or that one is gone.
@@ -20,7 +20,7 @@ EVENT: dict[str, Any] = {
         "data": {"type": "string", "contentMediaType": "application/json"},
     },
 }
-_STREAM = answers(None) | {"response_class": StreamingResponse}
+_STREAM = responses(None) | {"response_class": StreamingResponse}
 _STREAM["responses"][200]["content"] = {"text/event-stream": {"schema": EVENT}}
 
 router = make_router("runs")
@@ -34,7 +34,7 @@ async def watch(context: Context, project: str | None = None) -> Response:
     told, read lists anew. It ends after five minutes, and is asked for again.
     """
     scope = None if project is None else f"project/{project}"
-    begun = await context.perform(context.services.feeds.begin, scope)  # what is wrong is told now, not in the middle
+    begun = await context.run_in_thread(context.services.feeds.begin, scope)  # what is wrong is told now, not in the middle
     # Who only asks for the headers waits for no event.
     seconds: float = 0.0 if is_head(context.request) else context.request.app.state.stream_seconds
     return send_events(event_stream.feed(context, scope, begun, seconds))

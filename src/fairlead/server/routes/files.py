@@ -11,8 +11,8 @@ from fairlead.model.parsing import Flag, Strict
 from fairlead.model.plans import Violation
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
-from fairlead.server.routing import answers, make_router
-from fairlead.services.applying import FOLDER, Applied, Apply
+from fairlead.server.routing import make_router, responses
+from fairlead.services.config_files import FOLDER, Applied, Apply
 
 router = make_router("files")
 
@@ -32,7 +32,7 @@ class Documents(Strict):
 WrittenDocuments = Annotated[Documents, Depends(JsonBody(Documents))]
 
 
-@router.post("/apply", name="apply_documents", **answers(Applied, writing=True))
+@router.post("/apply", name="apply_documents", **responses(Applied, writing=True))
 async def apply(context: Context, said: WrittenDocuments) -> Response:
     """Make everything as the documents say. What they made is managed by them from then on."""
     if said.manager == FOLDER:
@@ -40,10 +40,10 @@ async def apply(context: Context, said: WrittenDocuments) -> Response:
         raise RequestRejected([Violation("manager", "reserved", message, "choose another name")])
     how = Apply(said.manager, said.prune, said.dry_run, said.force)
     library = read_library(said.documents)
-    return await context.answer(context.services.applying.apply, library, how)
+    return await context.respond(context.services.applying.apply, library, how)
 
 
-@router.get("/export", name="export_documents", **answers(list[dict[str, Any]]))
+@router.get("/export", name="export_documents", **responses(list[dict[str, Any]]))
 async def export(context: Context) -> Response:
     """Get everything that you see as documents, in the order in which they can be applied."""
-    return await context.answer(context.services.applying.export)
+    return await context.respond(context.services.applying.export)

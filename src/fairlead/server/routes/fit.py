@@ -11,7 +11,7 @@ from fairlead.model.parsing import Flag, Strict
 from fairlead.model.requests import RunRequest
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
-from fairlead.server.routing import answers, make_router
+from fairlead.server.routing import make_router, responses
 
 MOST_SAID = 100
 LONGEST_NAME = 300
@@ -35,10 +35,10 @@ class FitRequest(Strict):
 WrittenFit = Annotated[FitRequest, Depends(JsonBody(FitRequest))]
 
 
-@router.post("/fit", name="check_fit", **answers(FitReport, writing=True))
+@router.post("/fit", name="check_fit", **responses(FitReport, writing=True))
 async def fit(context: Context, said: WrittenFit) -> Response:
     """Say whether a request would run now, later or never, and why not; also on other nodes than there are."""
-    return await context.answer(
+    return await context.respond(
         context.services.fits.judge,
         said.project,
         said.request,

@@ -41,12 +41,12 @@ def make_routes(prefix: str, *, described: bool = True) -> APIRouter:
     @router.get("/readyz", name="show_readiness", include_in_schema=described, responses=_UNREADY)
     async def readyz(context: PublicContext) -> Health:
         """Say that the database answers."""
-        await context.perform(lambda _call: context.request.app.state.check_ready())
+        await context.run_in_thread(lambda _call: context.request.app.state.check_ready())
         return Health("ready", fairlead.__version__)
 
     @router.get("/metrics", name="show_metrics", include_in_schema=described, response_class=Response, responses=_TEXT)
     async def metrics(request: Request) -> Response:
         """Show what Prometheus collects."""
-        return Response(generate_latest(request.app.state.measures.registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return router

@@ -16,9 +16,9 @@ from fairlead.model.scopes import PLATFORM
 from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
-from fairlead.server.routing import answers, make_router
-from fairlead.services.listing import Listing
-from fairlead.services.policies import Verdict
+from fairlead.server.routing import make_router, responses
+from fairlead.services.pages import Listing
+from fairlead.services.policies import PolicyImpact
 
 router = make_router("policies")
 PATH = "/policies/{kind}/{name}"
@@ -27,42 +27,42 @@ Listed = Annotated[Listing, Depends(ListParams(PolicyRecord))]
 SourcedValue = Annotated[dict[str, Any], Depends(JsonBody(Policy, partial=True))]
 
 
-@router.get("/policies", name="list_policies", **answers(Page[PolicyRecord], about="One page"))
+@router.get("/policies", name="list_policies", **responses(Page[PolicyRecord], about="One page"))
 async def list_policies(context: Context, asked: Listed) -> Response:
     """List what is said at the scopes that you see."""
-    return await context.answer(context.services.policies.page, asked)
+    return await context.respond(context.services.policies.page, asked)
 
 
-@router.get(PATH, name="show_policy", **answers(PolicyRecord))
+@router.get(PATH, name="show_policy", **responses(PolicyRecord))
 async def show_policy(context: Context, kind: ScopeKind, name: str) -> Response:
     """Show what is said at a scope. The platform's is at /policies/platform/platform."""
-    return await context.answer(context.services.policies.get, _scope(kind, name))
+    return await context.respond(context.services.policies.get, _scope(kind, name))
 
 
-@router.put(PATH, name="put_policy", **answers(PolicyRecord, writing=True))
+@router.put(PATH, name="put_policy", **responses(PolicyRecord, writing=True))
 async def put(context: Context, kind: ScopeKind, name: str, said: SourcedValue, force: bool = False) -> Response:
     """Say all that is allowed at a scope. Replacing a policy needs If-Match."""
     scope = _scope(kind, name)
-    return await context.answer(context.services.policies.put, scope, _parse(said, scope), force=force)
+    return await context.respond(context.services.policies.put, scope, _parse(said, scope), force=force)
 
 
-@router.delete(PATH, name="delete_policy", **answers(status=204, writing=True, about="Deleted"))
+@router.delete(PATH, name="delete_policy", **responses(status=204, writing=True, about="Deleted"))
 async def delete(context: Context, kind: ScopeKind, name: str, force: bool = False) -> Response:
     """Say nothing more at a scope."""
-    return await context.answer(context.services.policies.delete, _scope(kind, name), force=force)
+    return await context.respond(context.services.policies.delete, _scope(kind, name), force=force)
 
 
-@router.get(f"{PATH}/effective", name="show_effective_policy", **answers(EffectivePolicy))
+@router.get(f"{PATH}/effective", name="show_effective_policy", **responses(EffectivePolicy))
 async def effective(context: Context, kind: ScopeKind, name: str) -> Response:
     """Show what holds at a scope, each rule, switch and factor with the scope that it comes from."""
-    return await context.answer(context.services.policies.effective, _scope(kind, name))
+    return await context.respond(context.services.policies.effective, _scope(kind, name))
 
 
-@router.post(f"{PATH}/validate", name="validate_policy", **answers(Verdict, writing=True))
+@router.post(f"{PATH}/validate", name="validate_policy", **responses(PolicyImpact, writing=True))
 async def validate(context: Context, kind: ScopeKind, name: str, said: SourcedValue) -> Response:
     """Say which compute resources, templates and recent runs a draft would refuse. Nothing is kept."""
     scope = _scope(kind, name)
-    return await context.answer(context.services.policies.validate, scope, _parse(said, scope))
+    return await context.respond(context.services.policies.validate, scope, _parse(said, scope))
 
 
 def _scope(kind: str, name: str) -> str:

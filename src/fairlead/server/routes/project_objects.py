@@ -5,15 +5,15 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Depends, Response
 
-from fairlead.model.holdings import SecretValue, SharedVolume, WrittenFunction
+from fairlead.model.project_objects import SecretValue, SharedVolume, WrittenFunction
 from fairlead.model.queries import Page
 from fairlead.model.records import FunctionRecord, SecretRecord, VolumeRecord
 from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context, make_response
-from fairlead.server.routing import answers, make_router
+from fairlead.server.routing import make_router, responses
 from fairlead.services.functions import CodeView
-from fairlead.services.listing import Listing
+from fairlead.services.pages import Listing
 from fairlead.services.secrets import SecretName
 
 router = make_router("projects")
@@ -27,85 +27,85 @@ WrittenVolume = Annotated[SharedVolume, Depends(JsonBody(SharedVolume))]
 
 def _put(model: type) -> dict[str, Any]:
     """What a route answers that makes something or changes it."""
-    said = answers(model, writing=True, about="Changed")
+    said = responses(model, writing=True, about="Changed")
     return said | {"responses": said["responses"] | {201: {"model": model, "description": "Created"}}}
 
 
-@router.get("/functions", name="list_functions", **answers(Page[FunctionRecord]))
+@router.get("/functions", name="list_functions", **responses(Page[FunctionRecord]))
 async def list_functions(context: Context, asked: FunctionsListed) -> Response:
     """List the functions that you see."""
-    return await context.answer(context.services.functions.page, asked)
+    return await context.respond(context.services.functions.page, asked)
 
 
-@router.get("/projects/{project}/functions", name="list_project_functions", **answers(Page[FunctionRecord]))
+@router.get("/projects/{project}/functions", name="list_project_functions", **responses(Page[FunctionRecord]))
 async def list_functions_of(context: Context, project: str, asked: FunctionsListed) -> Response:
     """List the functions of a project."""
-    return await context.answer(context.services.functions.page, asked, f"project/{project}")
+    return await context.respond(context.services.functions.page, asked, f"project/{project}")
 
 
-@router.get("/projects/{project}/functions/{name}", name="show_function", **answers(FunctionRecord))
+@router.get("/projects/{project}/functions/{name}", name="show_function", **responses(FunctionRecord))
 async def show_function(context: Context, project: str, name: str) -> Response:
     """Show a function: as it was last written or run."""
-    return await context.answer(context.services.functions.get, f"project/{project}", name)
+    return await context.respond(context.services.functions.get, f"project/{project}", name)
 
 
 @router.put("/projects/{project}/functions/{name}", name="put_function", **_put(FunctionRecord))
 async def put_function(context: Context, project: str, name: str, function: FunctionWritten) -> Response:
     """Keep a function, which runs then name. `text` is the code itself, in place of a digest of code that was sent."""
-    told, new = await context.perform(context.services.functions.put, f"project/{project}", name, function)
+    told, new = await context.run_in_thread(context.services.functions.put, f"project/{project}", name, function)
     return make_response(msgspec.json.encode(told), told, 201 if new else 200, context.request)
 
 
-@router.delete("/projects/{project}/functions/{name}", name="delete_function", **answers(status=204, writing=True))
+@router.delete("/projects/{project}/functions/{name}", name="delete_function", **responses(status=204, writing=True))
 async def delete_function(context: Context, project: str, name: str) -> Response:
     """Delete a function. Runs of it stay."""
-    return await context.answer(context.services.functions.delete, f"project/{project}", name)
+    return await context.respond(context.services.functions.delete, f"project/{project}", name)
 
 
-@router.get("/projects/{project}/functions/{name}/code", name="show_function_code", **answers(CodeView))
+@router.get("/projects/{project}/functions/{name}/code", name="show_function_code", **responses(CodeView))
 async def show_code(context: Context, project: str, name: str) -> Response:
     """Show the files of a function's code."""
-    return await context.answer(context.services.functions.code, f"project/{project}", name)
+    return await context.respond(context.services.functions.code, f"project/{project}", name)
 
 
-@router.get("/projects/{project}/secrets", name="list_secrets", **answers(Page[SecretName]))
+@router.get("/projects/{project}/secrets", name="list_secrets", **responses(Page[SecretName]))
 async def list_secrets(context: Context, project: str, asked: SecretsListed) -> Response:
     """List the names of a project's secrets. Their values are never shown."""
-    return await context.answer(context.services.secrets.page, f"project/{project}", asked)
+    return await context.respond(context.services.secrets.page, f"project/{project}", asked)
 
 
 @router.put("/projects/{project}/secrets/{name}", name="put_secret", **_put(SecretName))
 async def put_secret(context: Context, project: str, name: str, secret: WrittenSecret) -> Response:
     """Set a secret, new or not."""
-    told, new = await context.perform(context.services.secrets.put, f"project/{project}", name, secret.value)
+    told, new = await context.run_in_thread(context.services.secrets.put, f"project/{project}", name, secret.value)
     return make_response(msgspec.json.encode(told), told, 201 if new else 200, context.request)
 
 
-@router.delete("/projects/{project}/secrets/{name}", name="delete_secret", **answers(status=204, writing=True))
+@router.delete("/projects/{project}/secrets/{name}", name="delete_secret", **responses(status=204, writing=True))
 async def delete_secret(context: Context, project: str, name: str) -> Response:
     """Delete a secret."""
-    return await context.answer(context.services.secrets.delete, f"project/{project}", name)
+    return await context.respond(context.services.secrets.delete, f"project/{project}", name)
 
 
-@router.get("/projects/{project}/volumes", name="list_volumes", **answers(Page[VolumeRecord]))
+@router.get("/projects/{project}/volumes", name="list_volumes", **responses(Page[VolumeRecord]))
 async def list_volumes(context: Context, project: str, asked: VolumesListed) -> Response:
     """List the volumes that a project's runs may share."""
-    return await context.answer(context.services.volumes.page, f"project/{project}", asked)
+    return await context.respond(context.services.volumes.page, f"project/{project}", asked)
 
 
-@router.post("/projects/{project}/volumes", name="create_volume", **answers(VolumeRecord, status=201, writing=True))
+@router.post("/projects/{project}/volumes", name="create_volume", **responses(VolumeRecord, status=201, writing=True))
 async def create_volume(context: Context, project: str, volume: WrittenVolume) -> Response:
     """Create a volume that runs mount with `shared_volume` and its name as `claim_name`."""
-    return await context.answer(context.services.volumes.create, f"project/{project}", volume, status=201)
+    return await context.respond(context.services.volumes.create, f"project/{project}", volume, status=201)
 
 
-@router.get("/projects/{project}/volumes/{name}", name="show_volume", **answers(VolumeRecord))
+@router.get("/projects/{project}/volumes/{name}", name="show_volume", **responses(VolumeRecord))
 async def show_volume(context: Context, project: str, name: str) -> Response:
     """Show a volume."""
-    return await context.answer(context.services.volumes.get, f"project/{project}", name)
+    return await context.respond(context.services.volumes.get, f"project/{project}", name)
 
 
-@router.delete("/projects/{project}/volumes/{name}", name="delete_volume", **answers(status=204, writing=True))
+@router.delete("/projects/{project}/volumes/{name}", name="delete_volume", **responses(status=204, writing=True))
 async def delete_volume(context: Context, project: str, name: str) -> Response:
     """Delete a volume that no unfinished run uses."""
-    return await context.answer(context.services.volumes.delete, f"project/{project}", name)
+    return await context.respond(context.services.volumes.delete, f"project/{project}", name)

@@ -16,14 +16,14 @@ from fairlead.model.requests import RunRequest
 from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
-from fairlead.server.routing import answers, make_router
+from fairlead.server.routing import make_router, responses
 from fairlead.server.run_events import RunEvents
 from fairlead.server.run_events import wait as waiting
-from fairlead.services.listing import Listing
+from fairlead.services.pages import Listing
 
 NOT_MODIFIED = 304
 LONGEST_WAIT = 60
-LOOK_EVERY_SECONDS = 2.0  # another server may have changed it, and nobody here heard of it
+POLL_SECONDS = 2.0  # another server may have changed it, and nobody here heard of it
 
 router = make_router("runs")
 Wait = Annotated[int, Query(ge=0, le=LONGEST_WAIT)]
@@ -55,75 +55,75 @@ class PlanView:
     token: str | None = None
 
 
-@router.post("/projects/{project}/runs/preview", name="preview_run", **answers(PlanView, writing=True))
+@router.post("/projects/{project}/runs/preview", name="preview_run", **responses(PlanView, writing=True))
 async def preview(context: Context, project: str, request: WrittenRequest) -> Response:
     """Say what would run, with which values and why. `token` submits exactly this as `plan_token`."""
-    return await context.answer(context.services.runs.preview, f"project/{project}", request, quick=True)
+    return await context.respond(context.services.runs.preview, f"project/{project}", request, quick=True)
 
 
-@router.post("/projects/{project}/runs", name="submit_run", **answers(RunRecord, status=201, writing=True))
+@router.post("/projects/{project}/runs", name="submit_run", **responses(RunRecord, status=201, writing=True))
 async def submit(context: Context, project: str, request: WrittenRequest) -> Response:
     """Submit a run. Answers when it is kept, before it starts."""
-    return await context.answer(context.services.runs.submit, f"project/{project}", request, status=201)
+    return await context.respond(context.services.runs.submit, f"project/{project}", request, status=201)
 
 
-@router.get("/projects/{project}/runs", name="list_project_runs", **answers(Page[RunRecord]))
+@router.get("/projects/{project}/runs", name="list_project_runs", **responses(Page[RunRecord]))
 async def list_in_project(context: Context, project: str, asked: Listed) -> Response:
     """List the runs of a project, the newest first."""
-    return await context.answer(context.services.runs.page, asked, f"project/{project}")
+    return await context.respond(context.services.runs.page, asked, f"project/{project}")
 
 
-@router.get("/runs", name="list_runs", **answers(Page[RunRecord]))
+@router.get("/runs", name="list_runs", **responses(Page[RunRecord]))
 async def list_all(context: Context, asked: Listed) -> Response:
     """List the runs that you see, the newest first."""
-    return await context.answer(context.services.runs.page, asked)
+    return await context.respond(context.services.runs.page, asked)
 
 
-@router.get("/runs/{run_id}", name="show_run", **answers(RunRecord))
+@router.get("/runs/{run_id}", name="show_run", **responses(RunRecord))
 async def show(context: Context, run_id: str, wait: Wait = 0) -> Response:
     """Show a run. With If-None-Match and `wait`, answers as soon as it changes."""
-    changes: RunEvents = context.request.app.state.changes
-    with changes.listening(run_id) as heard:
+    run_events: RunEvents = context.request.app.state.run_events
+    with run_events.subscribe(run_id) as heard:
         until = time.monotonic() + wait
         while True:
-            answer = await context.answer(context.services.runs.get, run_id, quick=True)
+            respond = await context.respond(context.services.runs.get, run_id, quick=True)
             left = until - time.monotonic()
-            if answer.status_code != NOT_MODIFIED or left <= 0:
-                return answer
-            await waiting(heard, min(left, LOOK_EVERY_SECONDS))
+            if respond.status_code != NOT_MODIFIED or left <= 0:
+                return respond
+            await waiting(heard, min(left, POLL_SECONDS))
 
 
-@router.post("/runs/{run_id}/stop", name="stop_run", **answers(RunRecord, writing=True))
+@router.post("/runs/{run_id}/stop", name="stop_run", **responses(RunRecord, writing=True))
 async def stop(context: Context, run_id: str) -> Response:
     """End a run."""
-    return await context.answer(context.services.runs.stop, run_id)
+    return await context.respond(context.services.runs.stop, run_id)
 
 
-@router.post("/runs/{run_id}/change", name="change_run", **answers(RunRecord, status=201, writing=True))
+@router.post("/runs/{run_id}/change", name="change_run", **responses(RunRecord, status=201, writing=True))
 async def change(context: Context, run_id: str, body: WrittenChange) -> Response:
     """Put a run with other values in the place of one that waits, as a suggestion says it."""
-    return await context.answer(context.services.runs.change, run_id, dict(body.change), body.project, status=201)
+    return await context.respond(context.services.runs.change, run_id, dict(body.change), body.project, status=201)
 
 
-@router.delete("/runs/{run_id}", name="delete_run", **answers(status=204, writing=True, about="Deleted"))
+@router.delete("/runs/{run_id}", name="delete_run", **responses(status=204, writing=True, about="Deleted"))
 async def delete(context: Context, run_id: str) -> Response:
     """Forget a run that has ended."""
-    return await context.answer(context.services.runs.delete, run_id)
+    return await context.respond(context.services.runs.delete, run_id)
 
 
-@router.get("/runs/{run_id}/explain", name="explain_run", **answers(PlanView))
+@router.get("/runs/{run_id}/explain", name="explain_run", **responses(PlanView))
 async def explain(context: Context, run_id: str) -> Response:
     """Show what was decided for a run: each value, who set it and whom it overrode. While it waits, with its fit."""
-    return await context.answer(context.services.whys.explain, run_id)
+    return await context.respond(context.services.whys.explain, run_id)
 
 
-@router.get("/runs/{run_id}/request", name="show_run_request", **answers(dict[str, Any]))
+@router.get("/runs/{run_id}/request", name="show_run_request", **responses(dict[str, Any]))
 async def request_of(context: Context, run_id: str) -> Response:
     """Show what was asked for in a run, as it can be asked for again."""
-    return await context.answer(lambda call: context.services.runs.plan(call, run_id).request)
+    return await context.respond(lambda call: context.services.runs.plan(call, run_id).request)
 
 
-@router.get("/runs/{run_id}/manifests", name="list_run_manifests", **answers(list[dict[str, Any]]))
+@router.get("/runs/{run_id}/manifests", name="list_run_manifests", **responses(list[dict[str, Any]]))
 async def manifests(context: Context, run_id: str) -> Response:
     """Show the Kubernetes objects of a run; of one that was tried again, those of its present attempt."""
-    return await context.answer(context.services.runs.manifests, run_id)
+    return await context.respond(context.services.runs.manifests, run_id)

@@ -10,18 +10,18 @@ from fairlead.model.scopes import Cluster, Department, Project, Scope
 from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
-from fairlead.server.routing import answers, make_router
-from fairlead.services.listing import Listing
+from fairlead.server.routing import make_router, responses
+from fairlead.services.pages import Listing
 
 Listed = Annotated[Listing, Depends(ListParams(ScopeRecord))]
 
 router = make_router("scopes")
 
 
-@router.get("/scopes", name="list_scopes", **answers(Page[ScopeRecord]))
+@router.get("/scopes", name="list_scopes", **responses(Page[ScopeRecord]))
 async def list_scopes(context: Context, asked: Listed) -> Response:
     """List every place that you see; `parent` says where it stands."""
-    return await context.answer(context.services.scopes.page, asked)
+    return await context.respond(context.services.scopes.page, asked)
 
 
 def scope_routes(model: type[Scope]) -> APIRouter:
@@ -32,30 +32,30 @@ def scope_routes(model: type[Scope]) -> APIRouter:
     whole = Annotated[Any, Depends(JsonBody(model))]
     some = Annotated[dict[str, Any], Depends(JsonBody(model, partial=True))]
 
-    @scopes.get(path, name=f"list_{tag}", **answers(Page[ScopeRecord], about="One page"))
+    @scopes.get(path, name=f"list_{tag}", **responses(Page[ScopeRecord], about="One page"))
     async def show_all(context: Context, asked: Listed) -> Response:
         """List those that you see."""
-        return await context.answer(context.services.scopes.page, asked, kind)
+        return await context.respond(context.services.scopes.page, asked, kind)
 
-    @scopes.post(path, name=f"create_{kind}", **answers(ScopeRecord, status=201, writing=True, about="Created"))
+    @scopes.post(path, name=f"create_{kind}", **responses(ScopeRecord, status=201, writing=True, about="Created"))
     async def create(context: Context, place: whole) -> Response:
         """Create one below its parent."""
-        return await context.answer(context.services.scopes.create, place, status=201)
+        return await context.respond(context.services.scopes.create, place, status=201)
 
-    @scopes.get(f"{path}/{{name}}", name=f"show_{kind}", **answers(ScopeRecord))
+    @scopes.get(f"{path}/{{name}}", name=f"show_{kind}", **responses(ScopeRecord))
     async def show(context: Context, name: str) -> Response:
         """Show one."""
-        return await context.answer(context.services.scopes.get, f"{kind}/{name}")
+        return await context.respond(context.services.scopes.get, f"{kind}/{name}")
 
-    @scopes.patch(f"{path}/{{name}}", name=f"edit_{kind}", **answers(ScopeRecord, writing=True))
+    @scopes.patch(f"{path}/{{name}}", name=f"edit_{kind}", **responses(ScopeRecord, writing=True))
     async def edit(context: Context, name: str, change: some, force: bool = False) -> Response:
         """Change the fields that are sent: a new name renames it, a new parent moves it with all below it."""
-        return await context.answer(context.services.scopes.edit, f"{kind}/{name}", change, force=force)
+        return await context.respond(context.services.scopes.edit, f"{kind}/{name}", change, force=force)
 
-    @scopes.delete(f"{path}/{{name}}", name=f"delete_{kind}", **answers(status=204, writing=True, about="Deleted"))
+    @scopes.delete(f"{path}/{{name}}", name=f"delete_{kind}", **responses(status=204, writing=True, about="Deleted"))
     async def delete(context: Context, name: str, force: bool = False) -> Response:
         """Delete one in which nothing lives; otherwise `used_by` lists what does."""
-        return await context.answer(context.services.scopes.delete, f"{kind}/{name}", force=force)
+        return await context.respond(context.services.scopes.delete, f"{kind}/{name}", force=force)
 
     return scopes
 

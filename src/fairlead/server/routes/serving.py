@@ -3,19 +3,19 @@
 from fastapi import Response
 
 from fairlead.server.request_context import Context
-from fairlead.server.routing import answers, make_router
+from fairlead.server.routing import make_router, responses
 from fairlead.services.serving import OpenedUrl, ServedUrl
 
 router = make_router("runs")
 
 
-@router.get("/runs/{run_id}/url", name="show_run_url", **answers(ServedUrl, conflicts=True))
+@router.get("/runs/{run_id}/url", name="show_run_url", **responses(ServedUrl, conflicts=True))
 async def url(context: Context, run_id: str) -> Response:
     """Show where programs reach what a run serves, whether browsers can open it, and whether it answers."""
-    return await context.answer(context.services.serving.tell_url, run_id, context.request.app.state.hosts)
+    return await context.respond(context.services.serving.describe_url, run_id, context.request.app.state.hosts)
 
 
-@router.post("/runs/{run_id}/open", name="open_run", **answers(OpenedUrl, writing=True))
+@router.post("/runs/{run_id}/open", name="open_run", **responses(OpenedUrl, writing=True))
 async def open_(context: Context, run_id: str) -> Response:
     """Make an address that lets a browser in at a run as you: once, within a minute."""
-    return await context.answer(context.services.serving.open, run_id, context.request.app.state.hosts)
+    return await context.respond(context.services.serving.open, run_id, context.request.app.state.hosts)

@@ -15,13 +15,13 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 import fairlead
 from fairlead.errors import FairleadError, Unauthenticated, Unreadable
-from fairlead.model.holdings import Hidden
 from fairlead.model.parsing import Strict, parse_text, show, wrong
+from fairlead.model.project_objects import Hidden
 from fairlead.model.requirements import Variable
-from fairlead.ports import Attempt
+from fairlead.ports import LoginAttempt
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import COOKIE, Context, OidcContext, PublicContext, make_response
-from fairlead.server.routing import answers, make_router
+from fairlead.server.routing import make_router, responses
 from fairlead.services.logins import Returned
 from fairlead.services.tokens import SESSION_LASTS, TokenView
 
@@ -46,7 +46,7 @@ class SignIn(Hidden):
 
 
 @dataclass(frozen=True)
-class WayByIssuer:
+class OidcSignIn:
     """An issuer at which browsers sign in: where they go for that."""
 
     issuer: str
@@ -54,12 +54,12 @@ class WayByIssuer:
 
 
 @dataclass(frozen=True)
-class WaysToSignIn:
+class SignInMethods:
     """How one can sign in: with a token, with a link that the server prints, at an issuer."""
 
     token: bool
     link: bool
-    oidc: WayByIssuer | None
+    oidc: OidcSignIn | None
     version: str
 
 
@@ -101,7 +101,7 @@ async def follow_link(context: PublicContext, word: str = "", landing: Landing =
         return Response(status_code=204)  # whoever previews a link must not use it up
     try:
         landing = _check_landing(landing)
-        session: TokenView = await context.perform(context.services.tokens.sign_in, word)
+        session: TokenView = await context.run_in_thread(context.services.tokens.sign_in, word)
     except FairleadError as error:
         if "text/html" not in context.request.headers.get("accept", ""):
             raise
@@ -114,14 +114,14 @@ async def begin_login(context: OidcContext, landing: Landing = "/") -> Response:
     """Send a browser to the issuer, with all that it needs to come back."""
     try:
         landing = _check_landing(landing)
-        attempt, address = await context.perform(context.services.logins.begin, _callback(context.request))
+        attempt, address = await context.run_in_thread(context.services.logins.begin, _callback(context.request))
     except FairleadError as error:
         return _explain(error, context.request)
     kept = ".".join((attempt.state, attempt.nonce, attempt.verifier, quote(landing, safe="")))
-    answer = RedirectResponse(address, 303)
+    respond = RedirectResponse(address, 303)
     # Lax: a strict cookie is not sent by a browser that comes from the issuer's site.
-    _set_cookie(answer, context.request, LOGIN_COOKIE, kept, LOGIN_LASTS, path=LOGIN, samesite="lax")
-    return answer
+    _set_cookie(respond, context.request, LOGIN_COOKIE, kept, LOGIN_LASTS, path=LOGIN, samesite="lax")
+    return respond
 
 
 async def finish_login(context: OidcContext) -> Response:
@@ -131,49 +131,49 @@ async def finish_login(context: OidcContext) -> Response:
     try:
         attempt, landing = _read_attempt(context.request)
         back = _callback(context.request)
-        session: TokenView = await context.perform(context.services.logins.finish, attempt, back, returned)
-        answer = _with_cookie(RedirectResponse(landing, 303), session, context.request)
+        session: TokenView = await context.run_in_thread(context.services.logins.finish, attempt, back, returned)
+        respond = _with_cookie(RedirectResponse(landing, 303), session, context.request)
     except FairleadError as error:
-        answer = _explain(error, context.request)
-    answer.delete_cookie(LOGIN_COOKIE, path=LOGIN)
-    return answer
+        respond = _explain(error, context.request)
+    respond.delete_cookie(LOGIN_COOKIE, path=LOGIN)
+    return respond
 
 
 # Issuers send more than we ask for, and may always send more: here alone, unknown parameters are no mistake.
 router.add_api_route(CALLBACK, finish_login, include_in_schema=False, route_class_override=APIRoute)
 
 
-@router.get("/api/v1/sessions", name="show_ways_to_sign_in", **answers(WaysToSignIn))
-async def show_ways_to_sign_in(context: PublicContext) -> Response:
+@router.get("/api/v1/sessions", name="list_sign_in_methods", **responses(SignInMethods))
+async def list_sign_in_methods(context: PublicContext) -> Response:
     """Say how one can sign in here."""
     logins = context.services.logins
-    oidc = None if logins.issuer is None else WayByIssuer(logins.issuer, LOGIN_OIDC)
-    ways = WaysToSignIn(token=True, link=logins.link, oidc=oidc, version=fairlead.__version__)
+    oidc = None if logins.issuer is None else OidcSignIn(logins.issuer, LOGIN_OIDC)
+    ways = SignInMethods(token=True, link=logins.link, oidc=oidc, version=fairlead.__version__)
     return make_response(msgspec.json.encode(ways), ways, 200, context.request)
 
 
-@router.post("/api/v1/sessions", name="sign_in", **answers(status=204, writing=True, about="Signed in"))
+@router.post("/api/v1/sessions", name="sign_in", **responses(status=204, writing=True, about="Signed in"))
 async def sign_in(context: PublicContext, said: WrittenSignIn) -> Response:
     """Sign a browser in with a token. The session is a cookie."""
-    session: TokenView = await context.perform(context.services.tokens.sign_in, said.token)
+    session: TokenView = await context.run_in_thread(context.services.tokens.sign_in, said.token)
     return _with_cookie(Response(status_code=204), session, context.request)
 
 
-@router.delete("/api/v1/sessions", name="sign_out", **answers(status=204, writing=True, about="Signed out"))
+@router.delete("/api/v1/sessions", name="sign_out", **responses(status=204, writing=True, about="Signed out"))
 async def sign_out(context: Context) -> Response:
     """End the session of this browser."""
-    await context.perform(context.services.tokens.sign_out)
-    answer = Response(status_code=204)
-    answer.delete_cookie(COOKIE, path="/")
-    return answer
+    await context.run_in_thread(context.services.tokens.sign_out)
+    respond = Response(status_code=204)
+    respond.delete_cookie(COOKIE, path="/")
+    return respond
 
 
 @router.post(
-    "/api/v1/sessions/link", name="make_sign_in_link", **answers(SignInLink, status=201, writing=True, about="Made")
+    "/api/v1/sessions/link", name="make_sign_in_link", **responses(SignInLink, status=201, writing=True, about="Made")
 )
 async def make_sign_in_link(context: Context, said: WrittenLink) -> Response:
     """Make a link that signs a browser in as you: once, within 15 minutes. Needs a token; a session makes none."""
-    made: TokenView = await context.perform(context.services.tokens.make_link)
+    made: TokenView = await context.run_in_thread(context.services.tokens.make_link)
     landing = {"next": said.next} if said.next not in ("", "/") else {}
     address = f"{context.request.app.state.url.rstrip('/')}{LOGIN}?{urlencode({'word': made.token, **landing})}"
     assert made.expires_at is not None, "a link ends soon"
@@ -181,13 +181,13 @@ async def make_sign_in_link(context: Context, said: WrittenLink) -> Response:
     return make_response(msgspec.json.encode(link), link, 201, context.request)
 
 
-def _with_cookie(answer: Response, session: TokenView, request: Request) -> Response:
-    _set_cookie(answer, request, COOKIE, session.token or "", SESSION_LASTS, path="/", samesite="strict")
-    return answer
+def _with_cookie(respond: Response, session: TokenView, request: Request) -> Response:
+    _set_cookie(respond, request, COOKIE, session.token or "", SESSION_LASTS, path="/", samesite="strict")
+    return respond
 
 
 def _set_cookie(
-    answer: Response,
+    respond: Response,
     request: Request,
     name: str,
     value: str,
@@ -196,7 +196,7 @@ def _set_cookie(
     path: str,
     samesite: Literal["lax", "strict"],
 ) -> None:
-    answer.set_cookie(
+    respond.set_cookie(
         name,
         value,
         max_age=int(lasts.total_seconds()),
@@ -212,14 +212,14 @@ def _callback(request: Request) -> str:
     return f"{request.app.state.url.rstrip('/')}{CALLBACK}"
 
 
-def _read_attempt(request: Request) -> tuple[Attempt, str]:
+def _read_attempt(request: Request) -> tuple[LoginAttempt, str]:
     """What the browser kept of the sign-in that it began, and where it wants to go afterwards."""
     match = LOGIN_VALUE.fullmatch(request.cookies.get(LOGIN_COOKIE, ""))
     if match is None:
         minutes = int(LOGIN_LASTS.total_seconds() // 60)
         message = f"this browser did not begin to sign in here within the last {minutes} minutes"
         raise Unauthenticated(message, f"sign in again, at {request.app.state.url}")
-    return Attempt(match[1], match[2], match[3]), _check_landing(unquote(match[4]))
+    return LoginAttempt(match[1], match[2], match[3]), _check_landing(unquote(match[4]))
 
 
 def _check_landing(text: str) -> str:

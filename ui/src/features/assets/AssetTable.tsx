@@ -19,7 +19,7 @@ interface Props {
   title: string;
   about: string;
   columns: Column<Asset>[];
-  none: { title: string; hint: string };
+  emptyState: { title: string; hint: string };
 }
 
 export function AssetTable({ kind, columns, ...texts }: Props) {

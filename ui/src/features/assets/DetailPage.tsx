@@ -30,14 +30,14 @@ export function DetailPage({ kind, title, hasTypes = false, about, tabs }: Props
   const query = useAsset(kind, name);
   const may = useMay();
   if (query.error && !query.data) {
-    return <ProblemPage error={query.error} way={{ title: `All ${kind.nouns}`, href: kind.path }} />;
+    return <ProblemPage error={query.error} link={{ title: `All ${kind.nouns}`, href: kind.path }} />;
   }
   if (!query.data) return <Loading />;
   const item = query.data;
   return (
     <Page
       title={item.name}
-      within={{ title, href: kind.path, here: item.name }}
+      parent={{ title, href: kind.path, name: item.name }}
       badges={<Badges item={item} />}
       about={
         <>
@@ -124,7 +124,7 @@ function Specification({ kind, item, hasTypes }: { kind: AssetKind; item: Asset;
       <Card>
         <Leaves
           of={item.requirements}
-          silent="No settings. Users choose everything when they submit a run."
+          emptyText="No settings. Users choose everything when they submit a run."
         />
       </Card>
     </Columns>

@@ -34,7 +34,7 @@ function AuditTable() {
         title="Audit"
         about="Every change that somebody made at the places that you govern. Nobody can change or delete an entry."
         nouns="entries"
-        none={{ title: "Nothing happened yet", hint: "Every change leaves an entry here." }}
+        emptyState={{ title: "Nothing happened yet", hint: "Every change leaves an entry here." }}
         columns={columns}
         view={view}
         list={list}

@@ -6,7 +6,7 @@ import { Differences } from "../../format/Differences";
 import { Facts } from "../../format/Facts";
 import { showAge, showMoment } from "../../format/times";
 import { listDifferences } from "../../format/values";
-import { useFocusBack } from "../../shell/focus";
+import { useRestoreFocus } from "../../shell/focus";
 import { showKind } from "./actions";
 import type { Entry } from "./columns";
 
@@ -16,7 +16,7 @@ interface Props {
 }
 
 export function EntryDrawer({ entry, onClose }: Props) {
-  useFocusBack();
+  useRestoreFocus();
   return (
     <Drawer
       opened
@@ -47,13 +47,13 @@ export function EntryDrawer({ entry, onClose }: Props) {
 
 function tell(entry: Entry): string {
   const what = entry.before === null ? "made" : entry.after === null ? "removed" : "changed";
-  return `${entry.who} ${what} this ${showKind(entry.kind)} ${showAge(entry.at)}.`;
+  return `${entry.user} ${what} this ${showKind(entry.kind)} ${showAge(entry.at)}.`;
 }
 
 function Fields({ entry, onClose }: Props) {
   const fields: [string, ReactNode][] = [
     ["When", `${showMoment(entry.at)} (${entry.at})`],
-    ["Who", entry.who],
+    ["User", entry.user],
     ["Via", entry.via],
     ["Address", entry.address],
     ["Action", entry.action],

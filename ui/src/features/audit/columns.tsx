@@ -27,7 +27,7 @@ export function listColumns(onOpen: (entry: Entry) => void): Column<Entry>[] {
         </Anchor>
       ),
     },
-    { key: "who", title: "Who", width: 170, kind: "word", render: (entry) => entry.who },
+    { key: "user", title: "User", width: 170, kind: "word", render: (entry) => entry.user },
     {
       key: "action",
       title: "Action",

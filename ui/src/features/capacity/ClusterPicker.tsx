@@ -29,7 +29,7 @@ export function ClusterPicker({ capacities, value, choices }: Props) {
             <ClusterBadges capacity={one} />
           </Group>
           <Text size="xs" c="dimmed" className="number" lineClamp={2}>
-            {one.total ? tellPool(one.total) : one.trouble}
+            {one.total ? tellPool(one.total) : one.error}
           </Text>
         </UnstyledButton>
       ))}
@@ -58,7 +58,7 @@ function tellFree({ name, title }: { name: string; title: string }, total: NonNu
   return `${free} of ${has} ${title === "GPUs" ? "GPUs" : "cores"} free`;
 }
 
-export function tellNodes({ nodes, closed }: { nodes: number; closed: number }): string {
+export function tellNodes({ nodes, unavailable }: { nodes: number; unavailable: number }): string {
   const count = `${nodes.toLocaleString("en")} ${nodes === 1 ? "node" : "nodes"}`;
-  return closed > 0 ? `${count}, ${closed.toLocaleString("en")} of them closed` : count;
+  return unavailable > 0 ? `${count}, ${unavailable.toLocaleString("en")} of them closed` : count;
 }

@@ -42,7 +42,7 @@ export function ClusterView({ capacity, offers, choices }: Props) {
         {capacity.total && <Totals total={capacity.total} onChoose={(node) => choices.choose({ node })} />}
         {!capacity.reachable && (
           <Alert color="red" icon={<IconPlugConnectedX size={18} />} title="Its nodes cannot be seen now">
-            {sentence(capacity.trouble)}
+            {sentence(capacity.error)}
           </Alert>
         )}
         {capacity.autoscaled && (

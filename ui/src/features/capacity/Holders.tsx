@@ -50,7 +50,7 @@ export function Holders({ nodes, holders, choices }: Props) {
       {isCut && (
         <Text size="sm" c="dimmed">
           Of the runs that you see, the newest {MOST_HOLDERS.toLocaleString("en")} with a place are looked at.{" "}
-          <Anchor component={Link} href="/runs?live=true" fz="inherit" underline="always">
+          <Anchor component={Link} href="/runs?active=true" fz="inherit" underline="always">
             All that are live
           </Anchor>
         </Text>

@@ -2,7 +2,7 @@ import { Text } from "@mantine/core";
 import classes from "./NodeMap.module.css";
 import { STEP_NAMES } from "./shares";
 
-/** What the colours of the map say. */
+/** What the colors of the map say. */
 export function Legend() {
   return (
     <div className={classes.legend}>
@@ -16,7 +16,7 @@ export function Legend() {
         </Text>
       ))}
       <Text size="xs" component="span" className={classes.key}>
-        <span className={classes.sample} data-closed />
+        <span className={classes.sample} data-unavailable />
         closed
       </Text>
       <Text size="xs" component="span" className={classes.key}>

@@ -1,4 +1,4 @@
-/** A cell for each node, coloured by how much of it is in use. The arrow keys go from cell to cell, Enter chooses. */
+/** A cell for each node, colored by how much of it is in use. The arrow keys go from cell to cell, Enter chooses. */
 import { Text } from "@mantine/core";
 import { type MouseEvent, memo, type SyntheticEvent, useMemo, useState } from "react";
 import type { ClusterNode } from "../../api/capacities";
@@ -127,7 +127,7 @@ const Cell = memo(function Cell({ node, by, isChosen, isCurrent }: CellProps) {
       data-name={node.name}
       data-step={share === null ? undefined : stepOf(share)}
       data-none={share === null || undefined}
-      data-closed={node.closed || undefined}
+      data-unavailable={node.unavailable || undefined}
       aria-selected={isChosen}
       aria-label={tellNode(node, by, found)}
       tabIndex={isCurrent ? 0 : -1}
@@ -171,7 +171,7 @@ function tellGroup(nodes: ClusterNode[], by: By): string {
 
 /** A pod is on one node: what is free in all of them may be too little on each. */
 function tellMost(nodes: ClusterNode[], by: By): string {
-  const open = nodes.filter((node) => !node.closed).map((node) => measure([node], by).free);
+  const open = nodes.filter((node) => !node.unavailable).map((node) => measure([node], by).free);
   const most = open.reduce((largest, free) => Math.max(largest, free), 0);
   return `, at most ${by === "memory" ? showBytes(most) : round(most)} on one node`;
 }

@@ -1,4 +1,4 @@
-/** One node: what it has and what is free of it, who holds the rest, and how it is labelled. */
+/** One node: what it has and what is free of it, who holds the rest, and how it is labeled. */
 import { Anchor, Badge, CloseButton, Group, Stack, Table, Text } from "@mantine/core";
 import { Link } from "wouter";
 import type { ClusterNode } from "../../api/capacities";
@@ -53,10 +53,10 @@ export function NodePanel({ node, name, runs, onClose }: Props) {
 
 function Badges({ node }: { node: ClusterNode }) {
   const known = [node.group, node.gpu_type].filter(Boolean);
-  if (known.length === 0 && !node.closed) return null;
+  if (known.length === 0 && !node.unavailable) return null;
   return (
     <Group gap={6}>
-      {node.closed && <Badge color="orange">{node.unschedulable ? "cordoned" : "not well"}</Badge>}
+      {node.unavailable && <Badge color="orange">{node.unschedulable ? "cordoned" : "not well"}</Badge>}
       {known.map((word) => (
         <Badge key={word} color="gray">
           {word}

@@ -24,7 +24,7 @@ async function loadHolders(): Promise<Record<string, Run>> {
   const found: Record<string, Run> = {};
   let cursor: string | null = "";
   for (let page = 0; page < MOST_PAGES && cursor !== null; page++) {
-    const asked = new URLSearchParams({ live: "true", state: "!queued", limit: String(PAGE_SIZE) });
+    const asked = new URLSearchParams({ active: "true", state: "!queued", limit: String(PAGE_SIZE) });
     if (cursor) asked.set("cursor", cursor);
     const answer: Awaited<ReturnType<typeof loadPage<typeof RUNS>>> = await loadPage(RUNS, asked);
     for (const run of answer.items) found[run.id] = run;

@@ -18,7 +18,7 @@ import {
 const GIB = 1024 ** 3;
 
 function makeNode(fields: Partial<ClusterNode>): ClusterNode {
-  return { name: "n1", capacity: {}, requested: {}, closed: false, ...fields } as ClusterNode;
+  return { name: "n1", capacity: {}, requested: {}, unavailable: false, ...fields } as ClusterNode;
 }
 
 const NODE = makeNode({
@@ -107,7 +107,7 @@ describe("words", () => {
   it("of a node say what is in use, what is free, and whether it is closed", () => {
     expect(tellNode(NODE, "gpu")).toBe("n1: 1/6 in use, 5 of 6 GPUs free");
     expect(tellNode(makeNode({}), "gpu")).toMatch(/^n1: – no GPUs$/);
-    expect(tellNode({ ...NODE, closed: true }, "cpu")).toMatch(/free, closed/);
+    expect(tellNode({ ...NODE, unavailable: true }, "cpu")).toMatch(/free, closed/);
   });
 
   it.each([

@@ -11,7 +11,7 @@ export const VIEWS: { value: By; label: string }[] = [
   { value: "cpu", label: "CPU" },
 ];
 
-/** Up to which share a colour reaches; the first one is for nothing at all. */
+/** Up to which share a color reaches; the first one is for nothing at all. */
 export const STEPS = [0, 0.25, 0.5, 0.75, 0.95, 1];
 export const STEP_NAMES = ["0%", "to 25%", "to 50%", "to 75%", "to 95%", "over 95%"];
 
@@ -60,7 +60,7 @@ export function showShort(found: Measure, by: By): string {
 
 /** All that is told of a node in one line. */
 export function tellNode(node: ClusterNode, by: By, found = measure([node], by)): string {
-  const closed = node.closed ? ", closed: it takes nothing new" : "";
+  const closed = node.unavailable ? ", closed: it takes nothing new" : "";
   if (found.has === 0) return `${node.name}: – no ${by === "gpu" ? "GPUs" : by}${closed}`;
   return `${node.name}: ${showShort(found, by)} in use, ${showOf(found.free, found.has, by)} free${closed}`;
 }

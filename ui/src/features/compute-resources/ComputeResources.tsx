@@ -9,7 +9,7 @@ export default function ComputeResources() {
       title="Compute resources"
       about="Named hardware presets for runs. Their values override what users enter."
       columns={COLUMNS}
-      none={{
+      emptyState={{
         title: "No compute resources yet",
         hint: "Create presets such as '1 GPU, 64 GiB' that users can pick by name.",
       }}

@@ -10,7 +10,7 @@ import { ProblemAlert } from "../../shell/Problem";
 import classes from "./Code.module.css";
 import { CodeText } from "./CodeText";
 import { formOf } from "./drafts";
-import { summarise } from "./kinds";
+import { summarize } from "./kinds";
 import { type Code, type FunctionRecord, useCode } from "./requests";
 
 type CodeFile = Code["files"][number];
@@ -34,9 +34,9 @@ function NoCode({ item }: { item: FunctionRecord }) {
     <Card title={isImage ? "Container image" : "Command"}>
       <Group justify="space-between" wrap="nowrap" align="flex-start">
         <Text ff="monospace" size="sm" style={{ overflowWrap: "anywhere" }}>
-          {summarise(item) || "It says nothing."}
+          {summarize(item) || "It says nothing."}
         </Text>
-        <CopyButton text={summarise(item)} />
+        <CopyButton text={summarize(item)} />
       </Group>
       <Text size="sm" c="dimmed">
         It has no code of its own here.

@@ -27,7 +27,7 @@ export default function FunctionPage() {
       <ProblemPage
         error={found.error}
         onRetry={() => void found.refetch()}
-        way={{ title: "All functions", href: ALL }}
+        link={{ title: "All functions", href: ALL }}
       />
     );
   }
@@ -42,7 +42,7 @@ export default function FunctionPage() {
   return (
     <Page
       title={item.name}
-      within={{ title: "Functions", href: ALL, here: item.name }}
+      parent={{ title: "Functions", href: ALL, name: item.name }}
       badges={<Badge color="gray">{showKind(item)}</Badge>}
       about={
         <>

@@ -29,7 +29,7 @@ export default function Functions() {
         title="Functions"
         about="Code, commands and images that are run by their names. What is submitted with a run is kept here, too."
         nouns="functions"
-        none={{
+        emptyState={{
           title: "No functions yet",
           hint: isMember
             ? "Write one here, or submit a run from Python or a terminal: its function is kept under its name, and can be run again."

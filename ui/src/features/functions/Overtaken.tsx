@@ -18,7 +18,7 @@ interface Props {
 export function Overtaken({ read, draft, onKeepEditing, onTakeTheirs, onSaveMine }: Props) {
   return (
     <ConflictDialog<Theirs | null>
-      began={read.revision}
+      baseRevision={read.revision}
       load={() => load(read)}
       compare={(theirs) => ({
         theirs: theirs ? writeFunction(theirs.draft, theirs) : {},

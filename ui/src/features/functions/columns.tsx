@@ -7,7 +7,7 @@ import { ScopeLink } from "../../scopes/ScopeLink";
 import { functionAddress } from "../../shell/addresses";
 import { type Column, NONE } from "../../table/columns";
 import { CREATED_AT, CREATED_BY, REVISION, UPDATED_AT, UPDATED_BY } from "../../table/stamps";
-import { showKind, summarise } from "./kinds";
+import { showKind, summarize } from "./kinds";
 import type { FunctionRecord } from "./requests";
 
 export const COLUMNS: Column<FunctionRecord>[] = [
@@ -41,8 +41,8 @@ export const COLUMNS: Column<FunctionRecord>[] = [
     width: 270,
     isUnsorted: true,
     render: (item) => (
-      <Text span ff="monospace" fz="xs" title={summarise(item)}>
-        {summarise(item) || NONE}
+      <Text span ff="monospace" fz="xs" title={summarize(item)}>
+        {summarize(item) || NONE}
       </Text>
     ),
   },

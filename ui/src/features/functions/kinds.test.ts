@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { showKind, summarise } from "./kinds";
+import { showKind, summarize } from "./kinds";
 import type { FunctionRecord } from "./requests";
 
 it.each([
@@ -12,5 +12,5 @@ it.each([
 ])("calls the kind %s with %j %s, in short %j", (kind, content, title, summary) => {
   const item = { kind, content } as FunctionRecord;
   expect(showKind(item)).toBe(title);
-  expect(summarise(item)).toBe(summary);
+  expect(summarize(item)).toBe(summary);
 });

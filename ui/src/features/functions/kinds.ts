@@ -10,7 +10,7 @@ export function showKind(item: FunctionRecord): string {
 }
 
 /** The file and what is called in it, the command, or the image. */
-export function summarise(item: FunctionRecord): string {
+export function summarize(item: FunctionRecord): string {
   const { source, handler, command = [], image } = item.content;
   const code = [source, handler].filter(Boolean).join(":");
   const form = formOf(item);

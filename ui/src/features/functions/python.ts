@@ -1,4 +1,4 @@
-/** The words of Python as far as colours need them: no parser, and wrong in places where nobody minds. */
+/** The words of Python as far as colors need them: no parser, and wrong in places where nobody minds. */
 
 export interface Token {
   text: string;

@@ -86,7 +86,7 @@ export function EditClusterDialog({ record, onClose, onDone }: EditProps) {
     return (
       <ConflictDialog
         load={() => loadScope(read)}
-        began={read.revision}
+        baseRevision={read.revision}
         compare={(theirs) => ({
           theirs: writeCluster(readCluster(theirs)),
           mine: writeCluster(cluster),
@@ -172,8 +172,8 @@ export function ClusterFields({ draft, onChange }: FieldsProps) {
       <Pairs
         title="GPU types"
         noun="GPU type"
-        description="Names that users write, each with the products that suit, as the nodes are labelled"
-        sides={["Type, such as A100", "Products, with commas"]}
+        description="Names that users write, each with the products that suit, as the nodes are labeled"
+        columns={["Type, such as A100", "Products, with commas"]}
         rows={draft.gpu_types}
         onChange={(gpu_types) => change({ gpu_types })}
         path="gpu_types"

@@ -1,4 +1,4 @@
-/** The numbers of a policy: limit factors and quota. */
+/** Form fields for limit factors and quota. */
 import { SimpleGrid } from "@mantine/core";
 import { AmountInput } from "../../forms/AmountInput";
 import { BYTES, CORES } from "../../forms/quantities";

@@ -3,29 +3,29 @@ import { withNotice } from "../../shell/notices";
 import { type PolicyRecord, useDelete } from "./requests";
 
 interface Props {
-  read: PolicyRecord;
+  policy: PolicyRecord;
   force: boolean;
   onClose: () => void;
   onDeleted: () => void;
 }
 
-export function DeleteDialog({ read, force, onClose, onDeleted }: Props) {
+export function DeleteDialog({ policy, force, onClose, onDeleted }: Props) {
   const deleting = useDelete();
   return (
     <ConfirmDialog
-      title={`Delete the policy of ${read.scope}?`}
+      title={`Delete policy for ${policy.scope}?`}
       submitLabel="Delete"
       change={deleting}
       onClose={onClose}
       onConfirm={() =>
         deleting.mutate(
-          { scope: read.scope, read, force },
-          withNotice(`Deleted the policy of ${read.scope}`, onDeleted),
+          { scope: policy.scope, original: policy, force },
+          withNotice(`Deleted policy for ${policy.scope}`, onDeleted),
         )
       }
     >
-      What it says no longer holds, at <b>{read.scope}</b> and everywhere below. What is said further up still
-      does. Runs that are there already stay as they are.
+      It will no longer apply to <b>{policy.scope}</b> and everything in it. Policies of higher scopes still
+      apply. Existing runs do not change.
     </ConfirmDialog>
   );
 }

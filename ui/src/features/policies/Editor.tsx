@@ -1,14 +1,13 @@
-/** Writes the policy of one scope: the draft, what the server says of it, and saving it. */
-
+/** Editor for the policy of one scope, with a live preview of its impact. */
 import { Anchor, Button, Group, Text } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useEffect, useState } from "react";
 import { type Finding, isProblem, violationsOf } from "../../api/problems";
 import { ConflictDialog } from "../../forms/ConflictDialog";
 import { Findings } from "../../forms/findings";
-import { Leaving } from "../../forms/Leaving";
 import { tryWriting } from "../../forms/requirements/drafts";
 import type { Tree } from "../../forms/trees";
+import { UnsavedChangesGuard } from "../../forms/UnsavedChangesGuard";
 import { DangerButton } from "../../shell/actions";
 import { notify } from "../../shell/notices";
 import { Foot } from "../../shell/Page";
@@ -16,12 +15,12 @@ import { ProblemAlert } from "../../shell/Problem";
 import { useNavigate } from "../../shell/useNavigate";
 import { DeleteDialog } from "./DeleteDialog";
 import { findMistakes, type PolicyDraft, readPolicy, writePolicy } from "./drafts";
-import { Frame } from "./Frame";
+import { ImpactCard, summarizeImpact, withoutViolations } from "./ImpactCard";
 import { PolicyForm } from "./PolicyForm";
+import { PolicyLayout } from "./PolicyLayout";
 import { type EffectivePolicy, loadPolicy, type PolicyRecord, useSave, useVerdict } from "./requests";
-import { otherThanMistakes, summarise, VerdictView } from "./VerdictView";
 
-const PAUSE_MS = 350;
+const DEBOUNCE_MS = 350;
 
 interface Props {
   scope: string;
@@ -31,35 +30,35 @@ interface Props {
 
 export function Editor({ scope, original, effective }: Props) {
   const navigate = useNavigate();
-  // What the form began with: others may change the record meanwhile, and saving must then be refused.
-  const [read, setRead] = useState(original);
+  // The version that the form edits: saving must fail if someone else has changed the policy since.
+  const [base, setBase] = useState(original);
   const [draft, setDraft] = useState(() => readPolicy(original?.content));
   const [isDeleting, setDeleting] = useState(false);
-  const { written, mistakes } = tryWrite(draft, read?.content);
-  const [settled] = useDebouncedValue(written && JSON.stringify(written), PAUSE_MS);
-  const { asked, verdict } = useLatestVerdict(scope, settled);
+  const { content, mistakes } = tryWrite(draft, base?.content);
+  const [debounced] = useDebouncedValue(content && JSON.stringify(content), DEBOUNCE_MS);
+  const { checkedContent, verdict } = useLatestVerdict(scope, debounced);
   const saving = useSave();
   const isConflict = isProblem(saving.error, "changed");
   const isDirty =
-    JSON.stringify(written) !== JSON.stringify(writePolicy(readPolicy(read?.content), read?.content));
+    JSON.stringify(content) !== JSON.stringify(writePolicy(readPolicy(base?.content), base?.content));
 
-  const begin = (record: PolicyRecord | null) => {
-    setRead(record);
+  const restart = (record: PolicyRecord | null) => {
+    setBase(record);
     setDraft(readPolicy(record?.content));
     saving.reset();
   };
-  const save = (over: PolicyRecord | null = read) => {
-    if (!written) return;
-    const force = Boolean(over?.managed_by);
+  const save = (latest: PolicyRecord | null = base) => {
+    if (!content) return;
+    const force = Boolean(latest?.managed_by);
     saving.mutate(
-      { scope, read: over, force, content: written },
+      { scope, original: latest, force, content },
       {
         onSuccess: (record) => {
-          notify(`Saved the policy of ${scope}`);
-          setRead(record);
+          notify(`Saved policy for ${scope}`);
+          setBase(record);
           void verdict.refetch();
-          // Who typed on while it was saved goes on.
-          setDraft((now) => (now === draft ? readPolicy(record.content) : now));
+          // Keep what was typed during the request.
+          setDraft((current) => (current === draft ? readPolicy(record.content) : current));
         },
       },
     );
@@ -68,12 +67,12 @@ export function Editor({ scope, original, effective }: Props) {
     setDraft(next);
     if (saving.isError) saving.reset();
   };
-  const live = violationsOf(verdict.error);
-  const refused = violationsOf(saving.error).filter((found) =>
-    live.every((other) => other.path !== found.path),
+  const liveViolations = violationsOf(verdict.error);
+  const saveViolations = violationsOf(saving.error).filter(({ path }) =>
+    liveViolations.every((other) => other.path !== path),
   );
-  const findings = mistakes.length > 0 ? mistakes : [...live, ...refused];
-  const isCurrent = !verdict.isFetching && JSON.stringify(written) === asked;
+  const findings = mistakes.length > 0 ? mistakes : [...liveViolations, ...saveViolations];
+  const isCurrent = !verdict.isFetching && JSON.stringify(content) === checkedContent;
   return (
     <form
       onSubmit={(event) => {
@@ -81,17 +80,17 @@ export function Editor({ scope, original, effective }: Props) {
         save();
       }}
     >
-      <Frame
+      <PolicyLayout
         scope={scope}
-        read={read}
+        policy={base}
         effective={effective}
         isDirty={isDirty}
-        actions={read && <DangerButton onClick={() => setDeleting(true)}>Delete</DangerButton>}
+        actions={base && <DangerButton onClick={() => setDeleting(true)}>Delete</DangerButton>}
         side={
-          <VerdictView
+          <ImpactCard
             verdict={verdict.error ? undefined : verdict.data}
-            mistakes={findings}
-            error={otherThanMistakes(verdict.error)}
+            errors={findings}
+            error={withoutViolations(verdict.error)}
             isCurrent={isCurrent}
           />
         }
@@ -106,19 +105,19 @@ export function Editor({ scope, original, effective }: Props) {
                     fz="inherit"
                     c="light-dark(var(--mantine-color-red-9), var(--mantine-color-red-4))"
                   >
-                    {findings.length === 1 ? "1 thing is wrong" : `${findings.length} things are wrong`}
+                    {findings.length === 1 ? "1 error" : `${findings.length} errors`}
                   </Anchor>
                 ) : (
                   verdict.data && (
                     <Anchor href="#verdict" fz="inherit" c="dimmed">
-                      {summarise(verdict.data)}
+                      {summarizeImpact(verdict.data)}
                     </Anchor>
                   )
                 )}
               </Text>
               <Group gap="xs">
-                <Button variant="default" disabled={!isDirty} onClick={() => begin(read)}>
-                  Undo changes
+                <Button variant="default" disabled={!isDirty} onClick={() => restart(base)}>
+                  Discard changes
                 </Button>
                 <Button type="submit" loading={saving.isPending} disabled={!isDirty}>
                   Save
@@ -135,25 +134,25 @@ export function Editor({ scope, original, effective }: Props) {
             mayLimitGpuMemory={effective.switches.gpu_memory_limits?.value === true}
           />
         </Findings>
-      </Frame>
-      <Leaving isDirty={isDirty} />
-      {isDeleting && read && (
+      </PolicyLayout>
+      <UnsavedChangesGuard isDirty={isDirty} />
+      {isDeleting && base && (
         <DeleteDialog
-          read={read}
-          force={Boolean(read.managed_by)}
+          policy={base}
+          force={Boolean(base.managed_by)}
           onClose={() => setDeleting(false)}
           onDeleted={() => navigate("/policies")}
         />
       )}
-      {isConflict && written && (
+      {isConflict && content && (
         <ConflictDialog
           load={() => loadPolicy(scope)}
-          baseRevision={read?.revision}
-          compare={(theirs) => ({ theirs: theirs?.content ?? {}, mine: written })}
+          baseRevision={base?.revision}
+          compare={(theirs) => ({ theirs: theirs?.content ?? {}, mine: content })}
           onKeepEditing={saving.reset}
-          onTakeTheirs={begin}
+          onTakeTheirs={restart}
           onSaveMine={(theirs) => {
-            setRead(theirs);
+            setBase(theirs);
             save(theirs);
           }}
         />
@@ -162,19 +161,22 @@ export function Editor({ scope, original, effective }: Props) {
   );
 }
 
-/** The verdict on the newest draft. One is asked for at a time: many compute resources take the server seconds. */
+/** Impact of the latest draft. Sends one request at a time, because the server can take seconds. */
 function useLatestVerdict(scope: string, draft: string | null) {
-  const [asked, setAsked] = useState(draft);
-  const verdict = useVerdict(scope, asked ? JSON.parse(asked) : null);
+  const [checkedContent, setCheckedContent] = useState(draft);
+  const verdict = useVerdict(scope, checkedContent ? JSON.parse(checkedContent) : null);
   useEffect(() => {
-    if (!verdict.isFetching) setAsked(draft);
+    if (!verdict.isFetching) setCheckedContent(draft);
   }, [draft, verdict.isFetching]);
-  return { asked, verdict };
+  return { checkedContent, verdict };
 }
 
-/** What would be sent, or why nothing can be. */
-function tryWrite(draft: PolicyDraft, content?: Tree): { written: Tree | null; mistakes: Finding[] } {
+/** The content to send, or the errors that prevent it. */
+function tryWrite(draft: PolicyDraft, original?: Tree): { content: Tree | null; mistakes: Finding[] } {
   const mistakes = findMistakes(draft);
-  if (mistakes.length > 0) return { written: null, mistakes };
-  return tryWriting("defaults", () => writePolicy(draft, content));
+  if (mistakes.length > 0) return { content: null, mistakes };
+  const { written: content, mistakes: yamlErrors } = tryWriting("defaults", () =>
+    writePolicy(draft, original),
+  );
+  return { content, mistakes: yamlErrors };
 }

@@ -1,4 +1,4 @@
-/** Asks where a policy is to be said. A place that has one opens that one. */
+/** Asks for the scope of a new policy, or opens the policy that the scope has. */
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -10,7 +10,7 @@ import { policyAddress } from "../../shell/addresses";
 import { Dialog } from "../../shell/Dialog";
 import { ProblemAlert } from "../../shell/Problem";
 
-/** From the top down. */
+/** From the top of the tree down. */
 const KINDS = ["platform", "cluster", "department", "project"];
 
 export function NewPolicyDialog({ onClose }: { onClose: () => void }) {
@@ -18,25 +18,26 @@ export function NewPolicyDialog({ onClose }: { onClose: () => void }) {
   const scopes = useScopes();
   const policies = useAll("/api/v1/policies");
   const may = useMay();
-  const [chosen, setChosen] = useState<string | null>(null);
-  const open = (scopes.data ?? []).filter((record) => may("editor", record.scope));
-  const first = open.sort((one, other) => KINDS.indexOf(one.kind) - KINDS.indexOf(other.kind))[0]?.scope;
-  const scope = chosen ?? first ?? "platform";
-  const isThere = policies.data?.some((policy) => policy.scope === scope) ?? false;
+  const [selected, setSelected] = useState<string | null>(null);
+  const editable = (scopes.data ?? []).filter((record) => may("editor", record.scope));
+  const highest = editable.sort((left, right) => KINDS.indexOf(left.kind) - KINDS.indexOf(right.kind))[0]
+    ?.scope;
+  const scope = selected ?? highest ?? "platform";
+  const exists = policies.data?.some((policy) => policy.scope === scope) ?? false;
   return (
     <Dialog onClose={onClose} title="New policy">
       <Stack>
         <ProblemAlert error={scopes.error ?? policies.error} />
-        <ScopePicker scopes={scopes.data ?? []} value={scope} onChange={setChosen} />
+        <ScopePicker scopes={scopes.data ?? []} value={scope} onChange={setSelected} />
         <Text size="sm" c="dimmed" role="status">
-          {isThere ? `${scope} has a policy already.` : `Nothing is said at ${scope} yet.`}
+          {exists ? `${scope} already has a policy.` : `${scope} has no policy yet.`}
         </Text>
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>
           <Button disabled={!may("editor", scope)} onClick={() => go(policyAddress(scope))}>
-            {isThere ? "Open it" : "Continue"}
+            {exists ? "Open policy" : "Continue"}
           </Button>
         </Group>
       </Stack>

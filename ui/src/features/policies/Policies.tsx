@@ -11,22 +11,22 @@ import { NewPolicyDialog } from "./NewPolicyDialog";
 export default function Policies() {
   const view = useView("policies", COLUMNS, "scope");
   const list = useList("/api/v1/policies", view.query);
-  const [isAsking, { open, close }] = useDisclosure();
+  const [isDialogOpen, { open, close }] = useDisclosure();
   const isEditor = useIsEditor();
   return (
     <>
       <TablePage
         title="Policies"
-        about="What is allowed, at a scope and everywhere below it. No rule can be loosened further down."
+        about="Rules for a scope and everything in it. Lower levels can tighten rules, not loosen them."
         nouns="policies"
         columns={COLUMNS}
         view={view}
         list={list}
         keyOf={(item) => item.id}
         nameOf={(item) => item.scope}
-        none={{
+        emptyState={{
           title: "No policies yet",
-          hint: "Say at a scope how much runs may ask for, what they may do, and what they get where nobody says anything.",
+          hint: "Set limits, permissions and defaults for a scope.",
         }}
         actions={
           isEditor && (
@@ -36,7 +36,7 @@ export default function Policies() {
           )
         }
       />
-      {isAsking && <NewPolicyDialog onClose={close} />}
+      {isDialogOpen && <NewPolicyDialog onClose={close} />}
     </>
   );
 }

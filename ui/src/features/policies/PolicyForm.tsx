@@ -1,4 +1,4 @@
-/** What is said at one scope, as a form. */
+/** Form of the policy of one scope. */
 import { RequirementsFields } from "../../forms/requirements/RequirementsFields";
 import { Card } from "../../shell/Page";
 import { LimitFactors, Quota } from "./Amounts";
@@ -16,25 +16,22 @@ export function PolicyForm({ draft, onChange, mayLimitGpuMemory }: Props) {
   const change = (part: Partial<PolicyDraft>) => onChange({ ...draft, ...part });
   return (
     <>
-      <Card
-        title="Rules"
-        about="What runs may ask for, here and below. Rules of all scopes add up: none can be loosened below."
-      >
+      <Card title="Rules" about="Limits on what runs may request. Lower scopes can only tighten them.">
         <Rules rows={draft.rules} onChange={(rules) => change({ rules })} />
       </Card>
-      <Card title="Switches" about="What may be done at all. Of the scopes that say one, the strictest wins.">
+      <Card title="Switches" about="Feature switches. The strictest setting applies.">
         <Switches draft={draft} change={change} />
       </Card>
       <Card
         title="Limit factors"
-        about="The limit of a request that has none of its own. The nearest scope wins."
+        about="Default limits as a multiple of the request. The nearest scope applies."
       >
         <LimitFactors draft={draft} change={change} />
       </Card>
-      <Card title="Quota" about="What all runs here and below may hold together.">
+      <Card title="Quota" about="Total for all runs in this scope.">
         <Quota draft={draft} change={change} />
       </Card>
-      <Card title="Defaults" about="What a run gets where nobody says anything. The nearest scope wins.">
+      <Card title="Defaults" about="Used when nothing else sets a value. The nearest scope applies.">
         <RequirementsFields
           path="defaults"
           profiles={{}}

@@ -1,4 +1,4 @@
-/** What is allowed at a path: one box a rule, with the fields that suit what stands there. */
+/** Form fields for rules: one box per rule, with the fields that suit its setting. */
 import {
   ActionIcon,
   Autocomplete,
@@ -15,7 +15,7 @@ import { IconPlus, IconTrash } from "@tabler/icons-react";
 import { useEffect, useRef } from "react";
 import { useFinding } from "../../forms/findings";
 import { TextField } from "../../forms/TextField";
-import { isSilent, keyOf, NEW_RULE, type RuleDraft } from "./drafts";
+import { isEmptyRule, keyOf, NEW_RULE, type RuleDraft } from "./drafts";
 import classes from "./Policy.module.css";
 import { CHOICES, findPath, labelOf } from "./paths";
 
@@ -25,24 +25,24 @@ interface Props {
 }
 
 export function Rules({ rows, onChange }: Props) {
-  const box = useRef<HTMLDivElement>(null);
-  const count = useRef(rows.length);
-  // After one was added it is typed into; after one was removed the keyboard stays here.
+  const container = useRef<HTMLDivElement>(null);
+  const previousCount = useRef(rows.length);
+  // Focuses the new rule after adding one, and the Add button after removing one.
   useEffect(() => {
-    if (rows.length === count.current) return;
-    const target = rows.length > count.current ? '[role="group"]:last-of-type input' : "[data-add]";
-    count.current = rows.length;
-    box.current?.querySelector<HTMLElement>(target)?.focus();
+    if (rows.length === previousCount.current) return;
+    const target = rows.length > previousCount.current ? '[role="group"]:last-of-type input' : "[data-add]";
+    previousCount.current = rows.length;
+    container.current?.querySelector<HTMLElement>(target)?.focus();
   }, [rows.length]);
   return (
-    <Stack gap="xs" ref={box}>
+    <Stack gap="xs" ref={container}>
       {rows.map((rule, index) => (
         <Rule
           key={index}
           rule={rule}
           label={`Rule ${index + 1}`}
-          at={`rules.${keyOf(rule, index)}`}
-          change={(part) => onChange(rows.map((one, at) => (at === index ? { ...one, ...part } : one)))}
+          errorPath={`rules.${keyOf(rule, index)}`}
+          change={(part) => onChange(rows.map((row, at) => (at === index ? { ...row, ...part } : row)))}
           onRemove={() => onChange(rows.filter((_, at) => at !== index))}
         />
       ))}
@@ -64,18 +64,21 @@ interface RuleProps {
   rule: RuleDraft;
   change: (part: Partial<RuleDraft>) => void;
   onRemove: () => void;
-  /** "Rule 2", for whoever does not see which box a field is in. */
+  /** "Rule 2", for screen readers. */
   label: string;
-  at: string;
+  /** Path of the rule in errors of the server. */
+  errorPath: string;
 }
 
-function Rule({ rule, change, onRemove, label, at }: RuleProps) {
+function Rule({ rule, change, onRemove, label, errorPath }: RuleProps) {
   const finding = useFinding();
   const known = findPath(rule.path.trim());
-  // What is already said stays in sight, also where it does not suit the path: the server says why not.
+  // Fields with a value stay visible even if they do not suit the setting: the server reports the error.
   const hasBounds = !known || known.kind === "amount" || rule.min !== "" || rule.max !== "";
   const hasOptions = known?.kind !== "section" || rule.options.length > 0;
-  const flags = [finding(`${at}.required`), finding(`${at}.locked`)].filter(Boolean).join(" ");
+  const flagErrors = [finding(`${errorPath}.required`), finding(`${errorPath}.locked`)]
+    .filter(Boolean)
+    .join(" ");
   return (
     <Paper withBorder className={classes.rule} role="group" aria-label={label}>
       <div className={classes.fields} data-kind={hasBounds ? undefined : "word"}>
@@ -83,13 +86,13 @@ function Rule({ rule, change, onRemove, label, at }: RuleProps) {
           size="xs"
           label="Setting"
           aria-label={`${label}: setting`}
-          placeholder="such as resources.gpu"
+          placeholder="e.g. resources.gpu"
           data={CHOICES}
           value={rule.path}
           onChange={(path) => change({ path })}
           description={known && labelOf(rule.path.trim())}
           inputWrapperOrder={["label", "input", "description", "error"]}
-          filter={search}
+          filter={filterPaths}
           maxDropdownHeight={300}
           comboboxProps={{ width: 300, position: "bottom-start" }}
           renderOption={({ option }) => (
@@ -102,7 +105,7 @@ function Rule({ rule, change, onRemove, label, at }: RuleProps) {
               </Text>
             </div>
           )}
-          error={finding(at, "exact")}
+          error={finding(errorPath, "exact")}
         />
         {hasBounds && (
           <>
@@ -112,7 +115,7 @@ function Rule({ rule, change, onRemove, label, at }: RuleProps) {
               example={known?.example}
               value={rule.min}
               onChange={(min) => change({ min })}
-              error={finding(`${at}.min`)}
+              error={finding(`${errorPath}.min`)}
             />
             <Bound
               title="At most"
@@ -120,7 +123,7 @@ function Rule({ rule, change, onRemove, label, at }: RuleProps) {
               example={known?.example}
               value={rule.max}
               onChange={(max) => change({ max })}
-              error={finding(`${at}.max`)}
+              error={finding(`${errorPath}.max`)}
             />
           </>
         )}
@@ -134,30 +137,30 @@ function Rule({ rule, change, onRemove, label, at }: RuleProps) {
             data={known?.options ?? []}
             value={rule.options}
             onChange={(options) => change({ options })}
-            error={finding(`${at}.options`)}
+            error={finding(`${errorPath}.options`)}
           />
         )}
         <Group className={classes.flags}>
           <Checkbox
             size="xs"
-            label="Required: somebody must say it"
+            label="Required"
             checked={rule.required}
             onChange={(event) => change({ required: event.currentTarget.checked })}
           />
           <Checkbox
             size="xs"
-            label="Locked: not for templates and users"
+            label="Locked (templates and users can't change it)"
             checked={rule.locked}
             onChange={(event) => change({ locked: event.currentTarget.checked })}
           />
-          {flags && (
+          {flagErrors && (
             <Text size="xs" c="var(--mantine-color-error)">
-              {flags}
+              {flagErrors}
             </Text>
           )}
-          {rule.path.trim() && isSilent(rule) && (
+          {rule.path.trim() && isEmptyRule(rule) && (
             <Text size="xs" c="dimmed">
-              Nothing is asked of it yet.
+              This rule has no effect yet.
             </Text>
           )}
         </Group>
@@ -175,13 +178,13 @@ function Rule({ rule, change, onRemove, label, at }: RuleProps) {
   );
 }
 
-/** By the path, and by what people call it. */
-const search: OptionsFilter = ({ options, search: text }) => {
-  const wanted = text.trim().toLowerCase();
-  const fits = (path: string) => `${path} ${labelOf(path)}`.toLowerCase().includes(wanted);
+/** Matches the path and the label. */
+const filterPaths: OptionsFilter = ({ options, search }) => {
+  const query = search.trim().toLowerCase();
+  const isMatch = (path: string) => `${path} ${labelOf(path)}`.toLowerCase().includes(query);
   return options.flatMap((group) => {
     if (!("group" in group)) return [];
-    const items = group.items.filter((item) => fits(item.value));
+    const items = group.items.filter((item) => isMatch(item.value));
     return items.length > 0 ? [{ ...group, items }] : [];
   });
 };
@@ -201,7 +204,7 @@ function Bound({ title, label, example, value, onChange, error }: BoundProps) {
       size="xs"
       label={title}
       aria-label={`${label}: ${title.toLowerCase()}`}
-      placeholder={example && `such as ${example.split(" ")[0]}`}
+      placeholder={example && `e.g. ${example.split(" ")[0]}`}
       value={value}
       onChange={onChange}
       error={error}

@@ -1,11 +1,11 @@
-/** What may be done at all. A switch that is not said here is left to the scopes above. */
+/** Form fields for the switches. A switch that is not set here is inherited. */
 import { Input, SegmentedControl, TagsInput, Text } from "@mantine/core";
 import { useFinding } from "../../forms/findings";
 import type { PolicyDraft } from "./drafts";
 import classes from "./Policy.module.css";
 import { SWITCHES, type Switch } from "./switches";
 
-const NOT_SAID = { value: "", label: "Not said" };
+const INHERIT = { value: "", label: "Inherit" };
 const ONLY = { value: "only", label: "Only these" };
 
 type Lists = PolicyDraft["lists"];
@@ -19,30 +19,30 @@ interface Props {
 export function Switches({ draft, change }: Props) {
   return (
     <div>
-      {SWITCHES.map((one) => {
-        if (one.choices) {
-          const name = one.name as keyof Flags;
+      {SWITCHES.map((item) => {
+        if (item.choices) {
+          const name = item.name as keyof Flags;
           return (
             <Row
               key={name}
-              one={one}
-              choices={one.choices}
+              item={item}
+              choices={item.choices}
               value={draft.flags[name]}
               onChoose={(value) => change({ flags: { ...draft.flags, [name]: value } })}
             />
           );
         }
-        const name = one.name as keyof Lists;
+        const name = item.name as keyof Lists;
         const set = (list: string[] | null) => change({ lists: { ...draft.lists, [name]: list } });
         return (
           <Row
             key={name}
-            one={one}
+            item={item}
             choices={[ONLY]}
             value={draft.lists[name] ? "only" : ""}
             onChoose={(value) => set(value ? [] : null)}
           >
-            {draft.lists[name] && <Names one={one} names={draft.lists[name]} onChange={set} />}
+            {draft.lists[name] && <NameList item={item} names={draft.lists[name]} onChange={set} />}
           </Row>
         );
       })}
@@ -51,56 +51,56 @@ export function Switches({ draft, change }: Props) {
 }
 
 interface RowProps {
-  one: Switch;
+  item: Switch;
   choices: { value: string; label: string }[];
   value: string;
   onChoose: (value: string) => void;
   children?: React.ReactNode;
 }
 
-function Row({ one, choices, value, onChoose, children }: RowProps) {
+function Row({ item, choices, value, onChoose, children }: RowProps) {
   const finding = useFinding();
-  const wrong = finding(`switches.${one.name}`, children ? "exact" : undefined);
+  const error = finding(`switches.${item.name}`, children ? "exact" : undefined);
   return (
     <div className={classes.switch}>
       <div>
         <Text size="sm" fw={550}>
-          {one.title}
+          {item.title}
         </Text>
         <Text size="xs" c="dimmed">
-          {one.about}
+          {item.about}
         </Text>
       </div>
       <SegmentedControl
         size="xs"
-        aria-label={one.title}
-        data={[NOT_SAID, ...choices]}
+        aria-label={item.title}
+        data={[INHERIT, ...choices]}
         value={value}
         onChange={onChoose}
         style={{ justifySelf: "start" }}
       />
-      {children && <div className={classes.whole}>{children}</div>}
-      {wrong && <Input.Error className={classes.whole}>{wrong}</Input.Error>}
+      {children && <div className={classes.fullWidth}>{children}</div>}
+      {error && <Input.Error className={classes.fullWidth}>{error}</Input.Error>}
     </div>
   );
 }
 
-interface NamesProps {
-  one: Switch;
+interface NameListProps {
+  item: Switch;
   names: string[];
   onChange: (names: string[]) => void;
 }
 
-function Names({ one, names, onChange }: NamesProps) {
+function NameList({ item, names, onChange }: NameListProps) {
   const finding = useFinding();
   return (
     <TagsInput
       size="xs"
-      aria-label={one.title}
-      placeholder={names.length === 0 ? `none at all, or some: ${one.example}` : undefined}
+      aria-label={item.title}
+      placeholder={names.length === 0 ? `None allowed. Add names, ${item.example}` : undefined}
       value={names}
       onChange={onChange}
-      error={finding(`switches.${one.name}`)}
+      error={finding(`switches.${item.name}`)}
     />
   );
 }

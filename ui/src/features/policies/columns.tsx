@@ -6,8 +6,8 @@ import type { Column } from "../../table/columns";
 import { CREATED_AT, CREATED_BY, MANAGED_BY, REVISION, UPDATED_AT, UPDATED_BY } from "../../table/stamps";
 import type { PolicyRecord } from "./requests";
 
-/** What a policy speaks of: "2 rules", "1 switch", "quota". */
-function listTopics(content: Tree): string[] {
+/** Contents of a policy, for example "2 rules", "1 switch" and "quota". */
+function listContents(content: Tree): string[] {
   const count = (part: string, noun: string, nouns: string) => {
     const number = Object.keys(content[part] ?? {}).length;
     return number > 0 ? [`${number} ${number === 1 ? noun : nouns}`] : [];
@@ -36,17 +36,17 @@ export const COLUMNS: Column<PolicyRecord>[] = [
   },
   {
     key: "content",
-    title: "Says",
+    title: "Contents",
     width: 420,
     isUnsorted: true,
     render: (item) => {
-      const topics = listTopics(item.content);
-      if (topics.length === 0) return "nothing";
+      const contents = listContents(item.content);
+      if (contents.length === 0) return "Empty";
       return (
         <Group gap={6} wrap="nowrap">
-          {topics.map((topic) => (
-            <Badge key={topic} size="sm" variant="default">
-              {topic}
+          {contents.map((part) => (
+            <Badge key={part} size="sm" variant="default">
+              {part}
             </Badge>
           ))}
         </Group>

@@ -1,8 +1,16 @@
 import { describe, expect, it } from "vitest";
 import type { Tree } from "../../forms/trees";
-import { findMistakes, isSilent, keyOf, NEW_RULE, type PolicyDraft, readPolicy, writePolicy } from "./drafts";
+import {
+  findMistakes,
+  isEmptyRule,
+  keyOf,
+  NEW_RULE,
+  type PolicyDraft,
+  readPolicy,
+  writePolicy,
+} from "./drafts";
 
-const WHOLE: Tree = {
+const FULL_POLICY: Tree = {
   defaults: {
     resources: { cpu: "1", gpu: { devices: 1, memory: { limit: "50%" } } },
     node_selector: { pool: "gpu" },
@@ -19,7 +27,7 @@ const WHOLE: Tree = {
   quota: { cpu: "200", mem: "1Ti", runs: 50 },
 };
 
-/** What is written after a change of a policy. */
+/** Returns the content to send after a change of the draft. */
 function writeWith(change: (draft: PolicyDraft) => void, content?: Tree): Tree {
   const draft = readPolicy(content);
   change(draft);
@@ -29,31 +37,31 @@ function writeWith(change: (draft: PolicyDraft) => void, content?: Tree): Tree {
 describe("round trips", () => {
   it.each([
     ["nothing", {}],
-    ["everything", WHOLE],
+    ["everything", FULL_POLICY],
     ["zeros", { quota: { gpu: 0, runs: 0 }, rules: { "resources.gpu": { min: 0, max: 0 } } }],
     ["numbers and flags among options", { rules: { run_as_user: { options: [0, 1000] } } }],
-    ["what no field shows", { rules: { deadline: { max: "2h", odd: 1 } }, quota: { odd: 1 } }],
+    ["values without a field", { rules: { deadline: { max: "2h", odd: 1 } }, quota: { odd: 1 } }],
   ])("keep %s", (_, content) => {
     expect(writePolicy(readPolicy(content), content)).toEqual(content);
   });
 
-  it("keep what is next to a change", () => {
+  it("keep values next to a change", () => {
     const written = writeWith((draft) => {
       draft.rules[0]!.max = "3";
       draft.rules.splice(2, 1);
       draft.quota.gpu = "8";
       draft.flags.allow_root = "";
       draft.defaults.gpu.type = "A100";
-    }, WHOLE);
-    const { deadline: _, ...rules } = WHOLE.rules;
-    const { allow_root: __, ...switches } = WHOLE.switches;
+    }, FULL_POLICY);
+    const { deadline: _, ...rules } = FULL_POLICY.rules;
+    const { allow_root: __, ...switches } = FULL_POLICY.switches;
     expect(written).toEqual({
-      ...WHOLE,
+      ...FULL_POLICY,
       rules: { ...rules, "resources.gpu": { max: "3" } },
       switches,
-      quota: { ...WHOLE.quota, gpu: "8" },
+      quota: { ...FULL_POLICY.quota, gpu: "8" },
       defaults: {
-        ...WHOLE.defaults,
+        ...FULL_POLICY.defaults,
         resources: { cpu: "1", gpu: { devices: 1, type: "A100", memory: { limit: "50%" } } },
       },
     });
@@ -85,7 +93,7 @@ describe("switches", () => {
     expect(written.switches?.[name]).toBe(value);
   });
 
-  it("tell a list that is empty from one that is not set", () => {
+  it("distinguish an empty list from an unset list", () => {
     expect(readPolicy({ switches: { registries: [] } }).lists).toEqual({
       registries: [],
       storage_classes: null,
@@ -128,7 +136,7 @@ describe("rules", () => {
     expect(writeWith((draft) => void draft.rules.push({ ...NEW_RULE, path: " ", max: "2" }))).toEqual({});
   });
 
-  it("are found by their path, or by their place while they have none", () => {
+  it("are identified by their path, or by their index without one", () => {
     expect(keyOf({ ...NEW_RULE, path: " envs " }, 3)).toBe("envs");
     expect(keyOf(NEW_RULE, 3)).toBe("#3");
   });
@@ -143,7 +151,7 @@ describe("rules", () => {
     [{ required: true }, false],
     [{ locked: true }, false],
   ])("are empty or not: %j", (rule, expected) => {
-    expect(isSilent({ ...NEW_RULE, ...rule })).toBe(expected);
+    expect(isEmptyRule({ ...NEW_RULE, ...rule })).toBe(expected);
   });
 });
 

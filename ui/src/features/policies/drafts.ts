@@ -1,8 +1,8 @@
-/** A policy while it is edited: every field as text, and back. */
+/** Form state of a policy, with every field as text. */
 import type { Finding } from "../../api/problems";
 import { type Amount, joinAmount, splitAmount } from "../../forms/quantities";
 import { type RequirementsDraft, readDraft, writeDraft } from "../../forms/requirements/drafts";
-import { keepUntouched, said, type Tree, text } from "../../forms/trees";
+import { keepUntouched, omitEmpty, type Tree, text } from "../../forms/trees";
 import { findPath } from "./paths";
 import { FLAGS, LISTS } from "./switches";
 
@@ -19,7 +19,7 @@ export type Resource = "cpu" | "mem" | "disk";
 
 export interface PolicyDraft {
   rules: RuleDraft[];
-  /** Nothing: not said. */
+  /** An empty value means that the switch is inherited. */
   flags: Record<(typeof FLAGS)[number], string>;
   lists: Record<(typeof LISTS)[number], string[] | null>;
   limit_factor: Record<Resource, string>;
@@ -60,32 +60,36 @@ export function readPolicy(content: Tree = {}): PolicyDraft {
   };
 }
 
-/** What is sent in place of `content`. Raises an error where the affinity of the defaults is no YAML. */
+/** The content to send in place of `content`. Throws if the affinity of the defaults is not valid YAML. */
 export function writePolicy(draft: PolicyDraft, content: Tree = {}): Tree {
-  const whole = keepUntouched(content, write(readPolicy(content)), write(draft));
+  const next = keepUntouched(content, write(readPolicy(content)), write(draft));
   const isEmpty = (part: Tree) => Object.values(part).every((value) => value === undefined);
-  return Object.fromEntries(Object.entries(whole).filter(([, part]) => !isEmpty(part)));
+  return Object.fromEntries(Object.entries(next).filter(([, part]) => !isEmpty(part)));
 }
 
-/** What only the form can see; the server finds the rest. */
+/** Errors that only the form can detect. The server checks the rest. */
 export function findMistakes(draft: PolicyDraft): Finding[] {
   const paths = draft.rules.map((rule) => rule.path.trim());
   return draft.rules.flatMap((rule, index): Finding[] => {
     const path = `rules.${keyOf(rule, index)}`;
     if (!rule.path.trim()) {
-      return isSilent(rule) ? [] : [{ path, rule: "required", message: "say which setting the rule is for" }];
+      return isEmptyRule(rule)
+        ? []
+        : [{ path, rule: "required", message: "the rule has no setting", hint: "choose one" }];
     }
-    const isTwice = paths.indexOf(rule.path.trim()) !== index;
-    return isTwice ? [{ path, rule: "duplicate", message: "is there twice", hint: "keep one" }] : [];
+    const isDuplicate = paths.indexOf(rule.path.trim()) !== index;
+    return isDuplicate
+      ? [{ path, rule: "duplicate", message: "duplicate setting", hint: "keep one rule per setting" }]
+      : [];
   });
 }
 
-/** What a rule is found by: its path, or its place while it has none. */
+/** Identifies a rule in errors: its path, or its index while the path is empty. */
 export function keyOf(rule: RuleDraft, index: number): string {
   return rule.path.trim() || `#${index}`;
 }
 
-export function isSilent({ path: _, ...rule }: RuleDraft): boolean {
+export function isEmptyRule({ path: _, ...rule }: RuleDraft): boolean {
   return !rule.min.trim() && !rule.max.trim() && rule.options.length === 0 && !rule.required && !rule.locked;
 }
 
@@ -124,7 +128,7 @@ function collect<Name extends string, Value>(names: readonly Name[], of: (name: 
 }
 
 function trimmed(fields: Record<string, string>): Tree {
-  return said(collect(Object.keys(fields), (name) => fields[name]!.trim()));
+  return omitEmpty(collect(Object.keys(fields), (name) => fields[name]!.trim()));
 }
 
 function flag(value: string): string | boolean | undefined {

@@ -1,14 +1,14 @@
-/** The paths that rules can name (src/fairlead/model/fields.py), and what people call what stands there. */
+/** Paths that rules can refer to (src/fairlead/model/fields.py), with their labels. */
 
-/** Amounts have an order, and so bounds; words are only equal or not; sections can only be required and locked. */
+/** Amounts have bounds, words have a list of allowed values, and sections can only be required or locked. */
 export type PathKind = "amount" | "word" | "section";
 
 export interface KnownPath {
   path: string;
   kind: PathKind;
-  /** With {a noun} where the path has `*` for a name. */
+  /** A noun in braces stands for the name at `*` in the path. */
   label: string;
-  /** How a value looks, or which there are. */
+  /** An example value. */
   example?: string;
   options?: string[];
 }
@@ -17,7 +17,7 @@ const CORES = "8 or 500m";
 const BYTES = "64Gi";
 const SHARE = "50% or 10GB";
 
-// A resource alone is its request: "resources.gpu" bounds the devices.
+// A resource without a field stands for its request: "resources.gpu" limits the devices.
 const AMOUNTS: [string, string, string][] = [
   ["resources.gpu", "GPUs", "2"],
   ["resources.gpu.devices", "GPU devices", "2"],
@@ -38,21 +38,21 @@ const AMOUNTS: [string, string, string][] = [
   ["volumes.*.spec.size", "Size of {volume}", BYTES],
   ["replicas", "Replicas", "4"],
   ["deadline", "Deadline", "2h or 1d12h"],
-  ["idle_timeout", "Time until an idle workspace is stopped", "30m or 8h"],
+  ["idle_timeout", "Idle timeout", "30m or 8h"],
   ["retries", "Retries", "3"],
-  ["on_oom.grow", "Growth after out of memory", "1.5"],
-  ["on_oom.max", "Most memory that it grows to", BYTES],
+  ["on_oom.grow", "Memory factor for retries", "1.5"],
+  ["on_oom.max", "Memory cap for retries", BYTES],
   ["priority", "Priority", "10"],
-  ["run_as_user", "User id", "1000"],
-  ["run_as_group", "Group id", "1000"],
-  ["fs_group", "Group id of volumes", "1000"],
+  ["run_as_user", "User ID", "1000"],
+  ["run_as_group", "Group ID", "1000"],
+  ["fs_group", "Volume group (fsGroup)", "1000"],
 ];
 
 const WORDS: [string, string, string[]?][] = [
   ["action", "Action", ["job", "serve", "workspace"]],
-  ["function.kind", "Kind of function", ["python", "container"]],
+  ["function.kind", "Function kind", ["python", "container"]],
   ["function.image", "Image"],
-  ["function.pull_policy", "When the image is pulled", ["Always", "IfNotPresent", "Never"]],
+  ["function.pull_policy", "Image pull policy", ["Always", "IfNotPresent", "Never"]],
   ["profile", "Compute resource"],
   ["template", "Template"],
   ["resources.gpu.type", "GPU type"],
@@ -77,15 +77,15 @@ const WORDS: [string, string, string[]?][] = [
 
 const SECTIONS: [string, string][] = [
   ["function.pull_secrets", "Pull secrets"],
-  ["function.pull_secrets.*", "Pull secret {secret}"],
-  ["on_oom", "Growing after out of memory"],
+  ["function.pull_secrets.*", "{pull secret}"],
+  ["on_oom", "Retry with more memory"],
   ["resources", "All resources"],
   ["resources.extended", "Extended resources"],
   ["node_selector", "Node selector"],
   ["tolerations", "Tolerations"],
   ["tolerations.*", "{toleration}"],
   ["affinity", "Affinity"],
-  ["affinity.*", "{part of the affinity}"],
+  ["affinity.*", "{affinity type}"],
   ["volumes", "Volumes"],
   ["volumes.*", "{volume}"],
   ["secrets", "Secrets"],
@@ -100,18 +100,18 @@ export const KNOWN: KnownPath[] = [
 ];
 
 const TITLES: Record<PathKind, string> = {
-  amount: "Amounts: at least, at most",
-  word: "Words: one of some",
-  section: "Sections: required, locked",
+  amount: "Amounts (at least, at most)",
+  word: "Values (one of)",
+  section: "Sections (required, locked)",
 };
 
-/** What to choose from, in groups. */
+/** Known paths in groups, for the autocomplete field. */
 export const CHOICES = (Object.keys(TITLES) as PathKind[]).map((kind) => ({
   group: TITLES[kind],
   items: KNOWN.filter((known) => known.kind === kind).map((known) => known.path),
 }));
 
-/** What is known of a path, also of one that writes a name out; undefined where the server knows none either. */
+/** Finds a known path. A name may stand at `*`, as in "envs.HF_HOME". */
 export function findPath(path: string): KnownPath | undefined {
   return KNOWN.find((known) => known.path === path) ?? KNOWN.find((known) => nameIn(known.path, path));
 }
@@ -127,7 +127,7 @@ export function labelOf(path: string): string {
   return label.charAt(0).toUpperCase() + label.slice(1);
 }
 
-/** What stands for the `*` of a known path, where the path is of that form. Volumes have no dots in their names. */
+/** The name at `*` of a known path, or undefined if the path does not match. Names of volumes have no dots. */
 function nameIn(known: string, path: string): string | undefined {
   const [head, tail] = known.split("*");
   if (tail === undefined || !path.startsWith(head!) || !path.endsWith(tail)) return undefined;

@@ -1,4 +1,4 @@
-/** What is asked of the server about policies. */
+/** API requests for policies. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../api/changes";
 import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
@@ -8,29 +8,32 @@ import type { Tree } from "../../forms/trees";
 
 export type PolicyRecord = Schemas["PolicyRecord"];
 export type EffectivePolicy = Schemas["EffectivePolicy"];
-export type Verdict = Schemas["Verdict"];
+export type Verdict = Schemas["PolicyImpact"];
 
 type Body = Schemas["PolicyChange"];
 
-/** The policy of a scope; null where nothing is said there. */
+/** The policy of a scope, or null if it has none. */
 export function usePolicy(scope: string) {
   return useQuery({ queryKey: ["/api/v1/policies", "of", scope], queryFn: () => loadPolicy(scope) });
 }
 
-/** From the list: where nothing is said that is empty, and no failure. */
+/** Reads the list, because a missing policy is not an error there. */
 export async function loadPolicy(scope: string): Promise<PolicyRecord | null> {
   const page = await loadPage("/api/v1/policies", new URLSearchParams({ scope }));
   return page.items.find((policy) => policy.scope === scope) ?? null;
 }
 
-/** What a draft would refuse, while somebody types; nothing is kept. It can take seconds: no change waits for it. */
+/**
+ * Existing objects that a draft would reject. The query key has no API path first, so that saving does not wait for this
+ * query to be refetched, which can take seconds.
+ */
 export function useVerdict(scope: string, content: Tree | null) {
   const path = "/api/v1/policies/{kind}/{name}/validate";
   return useQuery({
     queryKey: ["check", path, scope, JSON.stringify(content)],
     queryFn: () => unwrap(client.POST(path, { params: { path: splitScope(scope) }, body: content as Body })),
     enabled: content !== null,
-    placeholderData: (before) => before,
+    placeholderData: (previous) => previous,
     staleTime: 0,
     retry: false,
   });
@@ -38,27 +41,30 @@ export function useVerdict(scope: string, content: Tree | null) {
 
 interface PolicyTarget {
   scope: string;
-  /** As it was read; null where there was none. */
-  read: PolicyRecord | null;
-  /** Also where files say what it is. */
+  /** The loaded revision, or null if the scope had no policy. */
+  original: PolicyRecord | null;
+  /** Changes the policy even if files manage it. */
   force: boolean;
 }
 
 export function useSave() {
   return useChange(({ content, ...target }: PolicyTarget & { content: Tree }) =>
     unwrap(
-      client.PUT("/api/v1/policies/{kind}/{name}", { params: condition(target), body: content as Body }),
+      client.PUT("/api/v1/policies/{kind}/{name}", {
+        params: conditionalParams(target),
+        body: content as Body,
+      }),
     ),
   );
 }
 
 export function useDelete() {
   return useChange((target: PolicyTarget) =>
-    unwrap(client.DELETE("/api/v1/policies/{kind}/{name}", { params: condition(target) })),
+    unwrap(client.DELETE("/api/v1/policies/{kind}/{name}", { params: conditionalParams(target) })),
   );
 }
 
-/** Where there was none when it was read, there must be none now: that is revision 0. */
-function condition({ scope, read, force }: PolicyTarget) {
-  return { path: splitScope(scope), query: { force }, header: ifMatch(read ?? { revision: 0 }) };
+/** Revision 0 means that the scope must not have a policy yet. */
+function conditionalParams({ scope, original, force }: PolicyTarget) {
+  return { path: splitScope(scope), query: { force }, header: ifMatch(original ?? { revision: 0 }) };
 }

@@ -9,7 +9,7 @@ it("has every switch once: flags with choices, lists with an example", () => {
   }
 });
 
-it("describes every choice in different words", () => {
+it("describes every choice differently", () => {
   const described = SWITCHES.flatMap(({ name, choices = [] }) =>
     choices.map(({ value }) => describeSwitch(name, value)),
   );
@@ -24,7 +24,7 @@ it.each([
   ["storage_classes", null, "any"],
   ["registries", [], "No registry"],
   ["storage_classes", [], "No storage class"],
-  ["unheard_of", "x", "unheard_of is x"],
-])("describes %s with the value %j as containing %j", (name, value, text) => {
+  ["unheard_of", "x", "unheard_of: x"],
+])("includes the value in the description of %s = %j: %j", (name, value, text) => {
   expect(describeSwitch(name, value)).toContain(text);
 });

@@ -1,4 +1,4 @@
-/** What may be done at all: the switches of a policy, in words. */
+/** The switches of a policy, with their labels and descriptions. */
 
 interface Choice {
   value: string;
@@ -9,9 +9,9 @@ export interface Switch {
   name: SwitchName;
   title: string;
   about: string;
-  /** Left out: it is a list of names. */
+  /** Undefined if the value is a list of names. */
   choices?: Choice[];
-  /** Of a list: how an entry looks. */
+  /** An example entry of a list. */
   example?: string;
 }
 
@@ -34,7 +34,7 @@ export const SWITCHES: Switch[] = [
   {
     name: "compute_resource",
     title: "Compute resource",
-    about: "Whether every run must name one.",
+    about: "Whether runs must use a compute resource.",
     choices: [
       { value: "required", label: "Required" },
       { value: "optional", label: "Optional" },
@@ -43,7 +43,7 @@ export const SWITCHES: Switch[] = [
   {
     name: "existing_volumes",
     title: "Existing volumes",
-    about: "Whether runs may mount shared volumes and config maps that are there already.",
+    about: "Whether runs may mount existing shared volumes and config maps.",
     choices: [
       { value: "allow", label: "Allow" },
       { value: "block", label: "Block" },
@@ -51,62 +51,62 @@ export const SWITCHES: Switch[] = [
   },
   {
     name: "allow_root",
-    title: "Root",
-    about: "Whether runs may have the id 0 as user or group.",
+    title: "Root user",
+    about: "Whether runs may use user or group ID 0.",
     choices: YES_NO,
   },
   {
     name: "gpu_memory_limits",
     title: "GPU memory limits",
-    about: "Whether a GPU memory limit may be over its request.",
+    about: "Whether a GPU memory limit may exceed its request.",
     choices: YES_NO,
   },
   {
     name: "never_fits",
-    title: "Runs that never fit",
-    about: "Whether a run that no node could take, even an empty one, is refused or only warned of.",
+    title: "Runs too large for any node",
+    about: "Whether to reject them, or only to warn.",
     choices: [
-      { value: "refuse", label: "Refuse" },
+      { value: "refuse", label: "Reject" },
       { value: "warn", label: "Warn" },
     ],
   },
   {
     name: "storage_classes",
     title: "Storage classes",
-    about: "Volumes with a size must name one of these.",
-    example: "such as fast-ssd",
+    about: "Allowed storage classes for volumes with a size.",
+    example: "e.g. fast-ssd",
   },
   {
     name: "registries",
     title: "Registries",
-    about: "Images must come from one of these: the beginning of their name, up to a slash.",
-    example: "such as registry.example.org/ai",
+    about: "Allowed prefixes of image names, up to a slash.",
+    example: "e.g. registry.example.org/ai",
   },
 ];
 
-const SAID: Record<string, string> = {
-  "compute_resource required": "Every run names a compute resource",
-  "compute_resource optional": "A run need not name a compute resource",
+const DESCRIPTIONS: Record<string, string> = {
+  "compute_resource required": "Runs must use a compute resource",
+  "compute_resource optional": "Runs may omit the compute resource",
   "existing_volumes allow": "Runs may mount existing volumes and config maps",
   "existing_volumes block": "Runs may not mount existing volumes or config maps",
-  "allow_root true": "Runs may be root (id 0)",
-  "allow_root false": "Runs may not be root (id 0)",
-  "gpu_memory_limits true": "A GPU memory limit may be over its request",
-  "gpu_memory_limits false": "A GPU memory limit may not be over its request",
-  "never_fits refuse": "A run that no node could ever take is refused",
-  "never_fits warn": "A run that no node could ever take is kept waiting, with a warning",
+  "allow_root true": "Runs may use root (ID 0)",
+  "allow_root false": "Runs may not use root (ID 0)",
+  "gpu_memory_limits true": "GPU memory limits may exceed requests",
+  "gpu_memory_limits false": "GPU memory limits may not exceed requests",
+  "never_fits refuse": "Runs too large for any node are rejected",
+  "never_fits warn": "Runs too large for any node wait, with a warning",
   "storage_classes null": "Volumes may use any storage class",
-  "storage_classes ": "No storage class is left to use",
+  "storage_classes ": "No storage class is allowed",
   "registries null": "Images may come from any registry",
-  "registries ": "No registry is left to use",
+  "registries ": "No registry is allowed",
 };
 
-/** A switch and its value as a sentence. */
+/** Describes the value of a switch in a sentence. */
 export function describeSwitch(name: string, value: unknown): string {
-  const known = SAID[`${name} ${value}`];
+  const known = DESCRIPTIONS[`${name} ${value}`];
   if (known) return known;
   const names = Array.isArray(value) ? value.join(", ") : String(value);
-  if (name === "storage_classes") return `Volumes with a size use one of ${names}`;
-  if (name === "registries") return `Images come from ${names}`;
-  return `${name} is ${names}`;
+  if (name === "storage_classes") return `Allowed storage classes: ${names}`;
+  if (name === "registries") return `Allowed registries: ${names}`;
+  return `${name}: ${names}`;
 }

@@ -23,7 +23,7 @@ export default function Schedules() {
       title="Schedules"
       about="Runs that start on a schedule, with the permissions of their owner."
       nouns="schedules"
-      none={{
+      emptyState={{
         title: "No schedules yet",
         hint: isMember
           ? "Set a schedule in the New run form, or use fairlead run --schedule."

@@ -35,7 +35,7 @@ export function SecretTable({ project, projects, onChoose }: Props) {
         title="Secrets"
         about="Write-only values passed to runs as environment variables."
         nouns="secrets"
-        none={{
+        emptyState={{
           title: `${project} has no secrets yet`,
           hint: "Add one, such as a model hub token, and reference it in runs by name.",
         }}

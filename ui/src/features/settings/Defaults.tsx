@@ -5,9 +5,9 @@ import { useEffectivePolicy } from "../../api/policies";
 import { isProblem, violationsOf } from "../../api/problems";
 import { ConflictDialog } from "../../forms/ConflictDialog";
 import { Findings } from "../../forms/findings";
-import { Leaving } from "../../forms/Leaving";
 import { type RequirementsDraft, readDraft, tryWriting, writeDraft } from "../../forms/requirements/drafts";
 import { RequirementsFields } from "../../forms/requirements/RequirementsFields";
+import { UnsavedChangesGuard } from "../../forms/UnsavedChangesGuard";
 import { notify } from "../../shell/notices";
 import { ProblemAlert } from "../../shell/Problem";
 import { loadSettings, type Settings, useSaveDefaults } from "./requests";
@@ -42,7 +42,7 @@ export function Defaults({ first }: { first: Settings }) {
         save(read);
       }}
     >
-      <Leaving isDirty={isDirty} />
+      <UnsavedChangesGuard isDirty={isDirty} />
       <Stack>
         <Findings findings={[...mistakes, ...violationsOf(saving.error)]}>
           <Fields
@@ -56,7 +56,7 @@ export function Defaults({ first }: { first: Settings }) {
         {isConflict && written && (
           <ConflictDialog
             load={loadSettings}
-            began={read.revision}
+            baseRevision={read.revision}
             compare={(theirs) => ({
               theirs: writeDraft(readDraft(theirs.defaults, "policy")),
               mine: written,

@@ -25,7 +25,7 @@ export function GpuMemoryLimits() {
     setWanted(isWanted);
     const content = { ...read?.content, switches: { ...switches, gpu_memory_limits: isWanted } };
     saving.mutate(
-      { scope: PLATFORM, read, force: false, content },
+      { scope: PLATFORM, original: read, force: false, content },
       {
         onSuccess: () => notify(`GPU memory limits are ${isWanted ? "on" : "off"} now`),
         onSettled: () => void policy.refetch().then(() => setWanted(null)),

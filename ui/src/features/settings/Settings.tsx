@@ -46,7 +46,7 @@ export default function SettingsPage() {
             {settings.isPending && <Loading />}
             {settings.data && isAdmin && <Defaults first={settings.data} />}
             {settings.data && !isAdmin && (
-              <Leaves of={settings.data.defaults} silent="No defaults are set." />
+              <Leaves of={settings.data.defaults} emptyText="No defaults are set." />
             )}
           </Card>
         </Columns>

@@ -9,7 +9,7 @@ export default function Templates() {
       title="Templates"
       about="Starting points for runs. Users can override any value."
       columns={COLUMNS}
-      none={{
+      emptyState={{
         title: "No templates yet",
         hint: "Save common settings, such as variables and volumes, for runs to start from.",
       }}

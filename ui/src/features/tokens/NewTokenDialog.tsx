@@ -5,7 +5,7 @@ import { useMe } from "../../api/currentUser";
 import { FormDialog } from "../../forms/FormDialog";
 import { useFinding } from "../../forms/findings";
 import { TextField } from "../../forms/TextField";
-import { useFocusBack } from "../../shell/focus";
+import { useRestoreFocus } from "../../shell/focus";
 import { MadeToken } from "./MadeToken";
 import { type TokenRequest, useCreateToken } from "./requests";
 
@@ -35,7 +35,7 @@ export function NewTokenDialog({ mayChooseUser, onClose }: Props) {
   const creating = useCreateToken();
   const [draft, setDraft] = useState<Draft>({ name: "", life: "30d", own: "", user: "" });
   const made = creating.data;
-  useFocusBack();
+  useRestoreFocus();
   if (made) {
     return (
       <Modal

@@ -44,7 +44,7 @@ function useWarning(token: Token): string | null {
   if (token.purpose === "local") {
     return "The commands on the server's machine use it. A new one is made when the server starts again.";
   }
-  if (sessions.data?.some((session) => session.made_with === token.id)) {
+  if (sessions.data?.some((session) => session.created_with === token.id)) {
     return "It also ends every session that was opened with it, perhaps the one that you use now.";
   }
   if (!isMine || token.purpose !== "session") return null;

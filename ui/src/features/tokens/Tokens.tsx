@@ -14,7 +14,7 @@ import { TOKENS } from "./requests";
 
 const WORDS = {
   title: "Tokens",
-  none: {
+  emptyState: {
     title: "No tokens yet",
     hint: "A token lets a program or a terminal in under your name, with the roles that you have.",
   },

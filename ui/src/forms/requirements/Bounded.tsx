@@ -1,4 +1,4 @@
-/** A resource with a request and a limit: CPU compute, CPU memory, disk. */
+/** Form fields for a resource with a request and a limit: CPU, memory or disk. */
 import { Input, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
 import { AmountInput } from "../AmountInput";
 import { useFinding } from "../findings";
@@ -18,7 +18,7 @@ interface Props {
 const MODES = [
   { value: "unlimited", label: "Unlimited" },
   { value: "limit", label: "Limit" },
-  { value: "policy", label: "Policy decides" },
+  { value: "policy", label: "Default" },
 ];
 
 export function Bounded({ title, path, units, value, onChange }: Props) {
@@ -29,11 +29,11 @@ export function Bounded({ title, path, units, value, onChange }: Props) {
       <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="md">
         <AmountInput
           label="Request"
-          of={`the request of ${title}`}
+          of={`${title} request`}
           units={units}
           value={value.request}
           onChange={(request) =>
-            // A limit is counted in the unit of its request until it is typed.
+            // An empty limit follows the unit of the request.
             onChange({
               ...value,
               request,
@@ -46,7 +46,7 @@ export function Bounded({ title, path, units, value, onChange }: Props) {
         <Stack gap={4}>
           <Input.Label component="div">Limit</Input.Label>
           {value.mode === "untouched" && !value.request.number && (
-            <Input.Description>Counts once there is a request</Input.Description>
+            <Input.Description>Set a request first</Input.Description>
           )}
           <SegmentedControl
             size="xs"
@@ -59,7 +59,7 @@ export function Bounded({ title, path, units, value, onChange }: Props) {
           {mode === "limit" && (
             <AmountInput
               label="At most"
-              of={`the limit of ${title}`}
+              of={`${title} limit`}
               units={units}
               value={value.limit}
               onChange={(limit) => onChange({ ...value, limit })}

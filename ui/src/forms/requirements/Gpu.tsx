@@ -1,4 +1,4 @@
-/** GPUs: how many, of which type, and how much of one. */
+/** Form fields for GPUs: count, type, and fraction of a device. */
 import { Input, SegmentedControl, Select, SimpleGrid, Stack, Switch } from "@mantine/core";
 import { AmountInput } from "../AmountInput";
 import { useFinding } from "../findings";
@@ -16,17 +16,17 @@ const FORMATS = [
   { value: "Gi", label: "GiB (memory size)" },
   { value: "mig", label: "Multi-instance GPU (MIG)" },
 ];
-/** Chosen with the format; beside an amount, the unit alone. */
+/** Units next to the amounts, which the memory format determines. */
 const UNITS = FORMATS.map(({ value, label }) => ({ value, label: label.split(" ")[0]! }));
 const PARTS = [
   { value: "whole", label: "Whole device" },
-  { value: "share", label: "Part of it" },
+  { value: "share", label: "Fraction" },
 ];
 
 interface Props {
   value: GpuDraft;
   onChange: (value: GpuDraft) => void;
-  /** Whether the policies at the scope allow a limit above the request. */
+  /** Whether policies of the scope allow a limit above the request. */
   mayLimitMemory: boolean;
 }
 
@@ -34,14 +34,14 @@ export function Gpu({ value, onChange, mayLimitMemory }: Props) {
   const finding = useFinding();
   const change = (part: Partial<GpuDraft>) => onChange({ ...value, ...part });
   const isOne = value.devices.trim() === "1";
-  const isPart = isOne && value.part !== "whole";
+  const isFraction = isOne && value.part !== "whole";
   return (
     <Section title="GPU">
       <Stack gap="sm">
         <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="md">
           <TextField
             label="GPU devices per pod"
-            description="Whole devices: 0 for none, 1 to share one"
+            description="Number of GPUs. Set 1 to request part of a GPU."
             placeholder="not set"
             inputMode="numeric"
             value={value.devices}
@@ -51,7 +51,7 @@ export function Gpu({ value, onChange, mayLimitMemory }: Props) {
           />
           <TextField
             label="GPU type"
-            description="Only nodes with that product"
+            description="GPU model, e.g. A100"
             placeholder="any"
             value={value.type}
             onChange={(type) => change({ type })}
@@ -64,16 +64,16 @@ export function Gpu({ value, onChange, mayLimitMemory }: Props) {
             <SegmentedControl
               size="xs"
               data={PARTS}
-              value={isPart ? "share" : "whole"}
+              value={isFraction ? "share" : "whole"}
               aria-label="GPU memory per device"
               onChange={(part) => change({ part: part as GpuPart })}
               style={{ alignSelf: "flex-start" }}
             />
           </Stack>
         )}
-        <Notes path="resources.gpu.memory" of="GPU memory " />
-        {!(isPart && value.part === "mig") && <Note path="resources.gpu.mig" />}
-        {isPart && <Share value={value} change={change} mayLimitMemory={mayLimitMemory} />}
+        <Notes path="resources.gpu.memory" prefix="GPU memory " />
+        {!(isFraction && value.part === "mig") && <Note path="resources.gpu.mig" />}
+        {isFraction && <Share value={value} change={change} mayLimitMemory={mayLimitMemory} />}
       </Stack>
     </Section>
   );
@@ -90,7 +90,7 @@ function Share({ value, change, mayLimitMemory }: ShareProps) {
   const setFormat = (format: string | null) => {
     if (format === "mig") change({ part: "mig" });
     else if (format !== null) {
-      const [request, limit] = [value.request, value.limit].map((one) => ({ ...one, unit: format }));
+      const [request, limit] = [value.request, value.limit].map((amount) => ({ ...amount, unit: format }));
       change({ part: "share", request, limit });
     }
   };
@@ -106,7 +106,7 @@ function Share({ value, change, mayLimitMemory }: ShareProps) {
       {value.part === "mig" ? (
         <TextField
           label="MIG profile"
-          placeholder="such as 1g.5gb"
+          placeholder="e.g. 1g.5gb"
           value={value.mig}
           onChange={(mig) => change({ mig })}
           path="resources.gpu.mig"
@@ -125,13 +125,13 @@ function Share({ value, change, mayLimitMemory }: ShareProps) {
             <Stack gap="xs" style={{ gridColumn: "1 / -1" }}>
               <Switch
                 label="GPU memory limit"
-                description="More than the request, while it is free"
+                description="Allow more than requested when memory is free"
                 checked={value.hasLimit}
                 onChange={(event) => change({ hasLimit: event.currentTarget.checked })}
               />
               {value.hasLimit && (
                 <AmountInput
-                  label="GPU memory: at most"
+                  label="Maximum GPU memory"
                   units={UNITS}
                   isUnitFixed
                   value={value.limit}

@@ -1,4 +1,4 @@
-/** What most compute resources do not need: placement, volumes, environment, ids. */
+/** Advanced settings: shared memory, disk, placement, volumes, environment and security context. */
 import { Group, Input, SegmentedControl, SimpleGrid, Stack, TagsInput } from "@mantine/core";
 import { AmountInput } from "../AmountInput";
 import { useFinding } from "../findings";
@@ -15,20 +15,20 @@ import { Volumes } from "./Volumes";
 interface Props {
   value: RequirementsDraft;
   change: (part: Partial<RequirementsDraft>) => void;
-  /** Secrets to choose from; others can be typed. */
+  /** Suggested names of secrets. Users can enter others. */
   secrets?: string[];
 }
 
 const SHARED_MEMORY = [
   { value: "", label: "Not set" },
-  { value: "false", label: "Usual 64 MB" },
-  { value: "true", label: "As much as the memory" },
-  { value: "size", label: "Up to a size" },
+  { value: "false", label: "Default (64 MB)" },
+  { value: "true", label: "Same as memory" },
+  { value: "size", label: "Custom size" },
 ];
 const IDS: { key: "run_as_user" | "run_as_group" | "fs_group"; label: string }[] = [
-  { key: "run_as_user", label: "User id" },
-  { key: "run_as_group", label: "Group id" },
-  { key: "fs_group", label: "Group id of volumes" },
+  { key: "run_as_user", label: "User ID" },
+  { key: "run_as_group", label: "Group ID" },
+  { key: "fs_group", label: "Volume group (fsGroup)" },
 ];
 
 export function MoreSettings({ value, change, secrets }: Props) {
@@ -45,7 +45,7 @@ export function MoreSettings({ value, change, secrets }: Props) {
       <Placement value={value} change={change} />
       <Volumes rows={value.volumes} onChange={(volumes) => change({ volumes })} />
       <Environment value={value} change={change} secrets={secrets} />
-      <Identity value={value} change={change} />
+      <SecurityContext value={value} change={change} />
     </Stack>
   );
 }
@@ -85,8 +85,8 @@ function Placement({ value, change }: Props) {
         <Pairs
           title="Extended resources"
           noun="extended resource"
-          description="Other devices that nodes offer, such as vendor.example/nic"
-          sides={["resource", "quantity"]}
+          description="Other node devices, e.g. vendor.example/nic"
+          columns={["resource", "quantity"]}
           rows={value.extended}
           onChange={(extended) => change({ extended })}
           path="resources.extended"
@@ -94,8 +94,8 @@ function Placement({ value, change }: Props) {
         <Pairs
           title="Node selector"
           noun="node label"
-          description="Only nodes with all of these labels"
-          sides={["label", "value"]}
+          description="Run only on nodes with these labels"
+          columns={["label", "value"]}
           rows={value.node_selector}
           onChange={(node_selector) => change({ node_selector })}
           path="node_selector"
@@ -103,7 +103,7 @@ function Placement({ value, change }: Props) {
         <Tolerations rows={value.tolerations} onChange={(tolerations) => change({ tolerations })} />
         <TextArea
           label="Affinity"
-          description="As Kubernetes defines it, in YAML or JSON"
+          description="Kubernetes affinity in YAML or JSON"
           autosize
           minRows={2}
           maxRows={14}
@@ -116,14 +116,14 @@ function Placement({ value, change }: Props) {
         <SimpleGrid cols={{ base: 1, xs: 2 }}>
           <TextField
             label="Runtime class"
-            placeholder="such as nvidia"
+            placeholder="e.g. nvidia"
             value={value.runtime_class}
             onChange={(runtime_class) => change({ runtime_class })}
             path="runtime_class"
           />
           <TextField
             label="Priority class"
-            placeholder="such as high"
+            placeholder="e.g. high"
             value={value.priority_class}
             onChange={(priority_class) => change({ priority_class })}
             path="priority_class"
@@ -142,7 +142,7 @@ function Environment({ value, change, secrets }: Props) {
         <Pairs
           title="Environment variables"
           noun="variable"
-          sides={["name", "value"]}
+          columns={["name", "value"]}
           rows={value.envs}
           onChange={(envs) => change({ envs })}
           path="envs"
@@ -150,8 +150,8 @@ function Environment({ value, change, secrets }: Props) {
         <TagsInput
           label="Secrets"
           data={secrets}
-          description="Names of secrets of the run's project, which become variables"
-          placeholder={value.secrets.length === 0 ? "such as HF_TOKEN" : ""}
+          description="Project secrets to pass as environment variables"
+          placeholder={value.secrets.length === 0 ? "e.g. HF_TOKEN" : ""}
           value={value.secrets}
           onChange={(secrets) => change({ secrets })}
           error={finding("secrets")}
@@ -162,9 +162,9 @@ function Environment({ value, change, secrets }: Props) {
   );
 }
 
-function Identity({ value, change }: Props) {
+function SecurityContext({ value, change }: Props) {
   return (
-    <Section title="Who the pod runs as">
+    <Section title="Security context">
       <SimpleGrid cols={{ base: 1, xs: 3 }}>
         {IDS.map(({ key, label }) => (
           <TextField

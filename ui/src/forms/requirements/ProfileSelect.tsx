@@ -3,19 +3,19 @@ import { useAll } from "../../api/lists";
 import { useFinding } from "../findings";
 
 interface Props {
-  among: Record<string, string>;
+  filters: Record<string, string>;
   value: string;
   onChange: (name: string) => void;
 }
 
-/** The compute resource to begin with. One that is out of sight can stay chosen. */
-export function ProfileSelect({ among, value, onChange }: Props) {
+/** Selects the base compute resource. Keeps a selected one that the user cannot list. */
+export function ProfileSelect({ filters, value, onChange }: Props) {
   const finding = useFinding();
-  const names = (useAll("/api/v1/compute-resources", among).data ?? []).map((item) => item.name);
+  const names = (useAll("/api/v1/compute-resources", filters).data ?? []).map((item) => item.name);
   return (
     <Select
       label="Compute resource"
-      description="What it says wins over the values below"
+      description="Overrides the values below"
       placeholder="none"
       data={value && !names.includes(value) ? [value, ...names] : names}
       value={value || null}

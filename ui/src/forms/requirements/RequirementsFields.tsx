@@ -1,6 +1,6 @@
-/** Requirements as a form: the same for compute resources, templates, and defaults of policies and the platform. */
+/** Form fields of requirements, shared by runs, compute resources, templates and defaults. */
 import { Accordion, Stack } from "@mantine/core";
-import { Below } from "../findings";
+import { FieldPath } from "../findings";
 import { BYTES, CORES } from "../quantities";
 import { Bounded } from "./Bounded";
 import type { RequirementsDraft } from "./drafts";
@@ -9,24 +9,24 @@ import { MoreSettings } from "./MoreSettings";
 import { ProfileSelect } from "./ProfileSelect";
 
 interface Props {
-  /** Where they are in what is sent: "requirements", "defaults", or nothing where they stand at the top. */
+  /** The path of the requirements in the request body: "requirements", "defaults", or empty for the top level. */
   path: string;
   value: RequirementsDraft;
   onChange: (value: RequirementsDraft) => void;
   mayLimitGpuMemory: boolean;
-  /** Which compute resources they may begin with, as filters of the list; left out where they may with none. */
+  /** List filters for the compute resources to select from. Without them, there is no such field. */
   profiles?: Record<string, string>;
-  /** Secrets to choose from; others can be typed. */
+  /** Suggested names of secrets. Users can enter others. */
   secrets?: string[];
 }
 
 export function RequirementsFields({ path, value, onChange, mayLimitGpuMemory, profiles, secrets }: Props) {
   const change = (part: Partial<RequirementsDraft>) => onChange({ ...value, ...part });
   return (
-    <Below path={path}>
+    <FieldPath path={path}>
       <Stack gap="lg">
         {profiles && (
-          <ProfileSelect among={profiles} value={value.profile} onChange={(profile) => change({ profile })} />
+          <ProfileSelect filters={profiles} value={value.profile} onChange={(profile) => change({ profile })} />
         )}
         <Gpu value={value.gpu} onChange={(gpu) => change({ gpu })} mayLimitMemory={mayLimitGpuMemory} />
         <Bounded
@@ -52,6 +52,6 @@ export function RequirementsFields({ path, value, onChange, mayLimitGpuMemory, p
           </Accordion.Item>
         </Accordion>
       </Stack>
-    </Below>
+    </FieldPath>
   );
 }

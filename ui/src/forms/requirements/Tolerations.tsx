@@ -21,7 +21,7 @@ export function Tolerations({ rows, onChange }: Props) {
     <Rows
       title="Tolerations"
       noun="toleration"
-      description="Taints of nodes that do not keep the pod away"
+      description="Node taints to tolerate"
       rows={rows}
       onChange={onChange}
       notes={<Notes path="tolerations" />}

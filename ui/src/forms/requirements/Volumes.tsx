@@ -5,32 +5,32 @@ import { Notes } from "../resolved";
 import { TextField } from "../TextField";
 import type { VolumeDraft } from "./rows";
 
-/** What each type of volume is called, and what its spec may say. */
+/** Labels and spec fields of each volume type. */
 const TYPES: Record<string, { label: string; spec: [string, string][] }> = {
   persistent_volume_claim: {
-    label: "Claim of its own, per run",
+    label: "Persistent volume claim (per run)",
     spec: [
-      ["size", "Size, such as 10Gi"],
+      ["size", "Size, e.g. 10Gi"],
       ["storage_class", "Storage class"],
     ],
   },
   ephemeral: {
-    label: "Ephemeral claim, per pod",
+    label: "Ephemeral volume (per pod)",
     spec: [
-      ["size", "Size, such as 10Gi"],
+      ["size", "Size, e.g. 10Gi"],
       ["storage_class", "Storage class"],
     ],
   },
   empty_dir: {
-    label: "Empty folder",
+    label: "Empty directory",
     spec: [
-      ["size", "Size, such as 1Gi"],
-      ["medium", "Memory, or nothing for disk"],
+      ["size", "Size, e.g. 1Gi"],
+      ["medium", "Medium (Memory or empty)"],
     ],
   },
-  shared_volume: { label: "Shared volume of the project", spec: [["claim_name", "Name of the volume"]] },
-  config_map: { label: "Config map", spec: [["name", "Name of the config map"]] },
-  secret: { label: "Secret as a file", spec: [["name", "Name of the secret"]] },
+  shared_volume: { label: "Shared project volume", spec: [["claim_name", "Volume name"]] },
+  config_map: { label: "ConfigMap", spec: [["name", "ConfigMap name"]] },
+  secret: { label: "Secret (as files)", spec: [["name", "Secret name"]] },
 };
 const CHOICES = Object.entries(TYPES).map(([value, { label }]) => ({ value, label }));
 
@@ -58,7 +58,7 @@ export function Volumes({ rows, onChange }: Props) {
         spec: {},
       })}
       render={(volume, change, label, index) => (
-        // A volume is known by its name, and by its place where it has none yet.
+        // The server identifies a volume by its name, or by its index if it has no name.
         <Volume volume={volume} change={change} label={label} at={`volumes.${volume.name || index}`} />
       )}
     />
@@ -116,8 +116,8 @@ function Volume({ volume, change, label, at }: VolumeProps) {
         ))}
         <TextField
           size="xs"
-          label="Folder in it (sub path)"
-          aria-label={`${label}: sub path`}
+          label="Subpath"
+          aria-label={`${label}: subpath`}
           value={volume.sub_path}
           onChange={(sub_path) => change({ sub_path })}
           path={`${at}.sub_path`}
@@ -125,7 +125,7 @@ function Volume({ volume, change, label, at }: VolumeProps) {
         <Stack justify="flex-end">
           <Switch
             size="xs"
-            label="Read only"
+            label="Read-only"
             checked={volume.read_only}
             onChange={(event) => change({ read_only: event.currentTarget.checked })}
           />

@@ -4,7 +4,7 @@ import { type BoundedDraft, type RequirementsDraft, readDraft, tryWriting, write
 
 const NOTHING = { number: "", unit: "Gi" };
 
-/** What is written after a change of an empty draft, or of one that was read. */
+/** Changes an empty draft, or one created from `read`, and converts it to requirements. */
 function writeWith(change: (draft: RequirementsDraft) => void, read?: Tree): Tree {
   const draft = readDraft(read);
   change(draft);
@@ -99,8 +99,8 @@ describe("a bounded resource", () => {
       { requests: "8Gi", limits: "unlimited" },
     ],
     ["no limit", { request: NOTHING, mode: "unlimited", limit: NOTHING }, { limits: "unlimited" }],
-    ["a request, policy decides", { request: eight, mode: "policy", limit: NOTHING }, { requests: "8Gi" }],
-    ["nothing, policy decides", { request: NOTHING, mode: "policy", limit: NOTHING }, undefined],
+    ["a request, default limit", { request: eight, mode: "policy", limit: NOTHING }, { requests: "8Gi" }],
+    ["nothing, default limit", { request: NOTHING, mode: "policy", limit: NOTHING }, undefined],
     [
       "request and limit",
       { request: eight, mode: "limit", limit: { number: "10", unit: "Gi" } },
@@ -137,7 +137,7 @@ describe("a GPU", () => {
     ["share", { devices: 1, memory: "50%" }],
     ["share", { devices: 1, memory: { limit: "50%" } }],
     ["mig", { devices: 1, mig: "1g.5gb" }],
-  ])("is a %s part in %j", (part, gpu) => {
+  ])("has the part %s in %j", (part, gpu) => {
     expect(readDraft({ resources: { gpu } }).gpu.part).toBe(part);
   });
 

@@ -1,7 +1,7 @@
-/** Requirements while they are edited: every field as text, and back. What a form does not show is kept as it is. */
+/** Drafts of requirements, with every field as text. Values that the form does not show are preserved. */
 import { parse as parseYaml } from "yaml";
 import { type Amount, joinAmount, splitAmount } from "../quantities";
-import { keepUntouched, said, type Tree, text } from "../trees";
+import { keepUntouched, omitEmpty, type Tree, text } from "../trees";
 import {
   type Pair,
   readPairs,
@@ -15,7 +15,7 @@ import {
   writeVolume,
 } from "./rows";
 
-/** A limit that nobody touched: unlimited once there is a request, and nothing before. */
+/** "untouched" means unlimited if there is a request, and no value otherwise. */
 export type LimitMode = "untouched" | "unlimited" | "limit" | "policy";
 
 export interface BoundedDraft {
@@ -56,17 +56,17 @@ export interface RequirementsDraft {
   run_as_group: string;
   fs_group: string;
   profile: string;
-  /** What it began with. */
+  /** The requirements that the draft was created from. */
   read: Tree;
 }
 
-/** Requirements to edit. `unsaid` is the limit of a resource of which nothing is said yet. */
-export function readDraft(requirements: Tree = {}, unsaid: LimitMode = "untouched"): RequirementsDraft {
+/** Creates a draft. `defaultMode` is the limit mode of resources that the requirements do not set. */
+export function readDraft(requirements: Tree = {}, defaultMode: LimitMode = "untouched"): RequirementsDraft {
   const resources: Tree = requirements.resources ?? {};
   return {
-    cpu: readBounded(resources.cpu, "", unsaid),
-    mem: readBounded(resources.mem, "Gi", unsaid),
-    disk: readBounded(resources.disk, "Gi", unsaid),
+    cpu: readBounded(resources.cpu, "", defaultMode),
+    mem: readBounded(resources.mem, "Gi", defaultMode),
+    disk: readBounded(resources.disk, "Gi", defaultMode),
     gpu: readGpu(resources.gpu),
     shm: readSharedMemory(resources.shm),
     shmSize: splitAmount(typeof resources.shm === "string" ? resources.shm : "", "Gi"),
@@ -87,23 +87,23 @@ export function readDraft(requirements: Tree = {}, unsaid: LimitMode = "untouche
   };
 }
 
-/** What the draft says. Raises an error where the affinity is neither YAML nor JSON, which is YAML too. */
+/** Converts the draft to requirements. Throws if the affinity is not valid YAML (JSON is YAML too). */
 export function writeDraft(draft: RequirementsDraft): Tree {
-  return said(keepUntouched(draft.read, write(readDraft(draft.read)), write(draft)));
+  return omitEmpty(keepUntouched(draft.read, write(readDraft(draft.read)), write(draft)));
 }
 
-/** What would be sent, or why nothing can be. `path` is where the requirements are in it. */
+/** Returns the request body or the errors in the draft. `path` is the path of the requirements in the body. */
 export function tryWriting<Written>(path: string, write: () => Written) {
   try {
     return { written: write(), mistakes: [] };
   } catch (error) {
-    const message = `is neither YAML nor JSON: ${(error as Error).message}`;
+    const message = `invalid YAML or JSON: ${(error as Error).message}`;
     return { written: null, mistakes: [{ path: `${path}.affinity`, rule: "yaml", message }] };
   }
 }
 
 function write(draft: RequirementsDraft): Tree {
-  const resources = said({
+  const resources = omitEmpty({
     cpu: writeBounded(draft.cpu),
     mem: writeBounded(draft.mem),
     disk: writeBounded(draft.disk),
@@ -111,7 +111,7 @@ function write(draft: RequirementsDraft): Tree {
     shm: writeSharedMemory(draft),
     extended: writeMapping(draft.extended),
   });
-  return said({
+  return omitEmpty({
     profile: draft.profile,
     resources,
     node_selector: writePairs(draft.node_selector, "key"),
@@ -128,21 +128,21 @@ function write(draft: RequirementsDraft): Tree {
   });
 }
 
-/** Texts and what they say: a form writes its draft at every letter, and a long affinity takes its time. */
-const parsed = new Map<string, unknown>();
+/** Caches parsed texts: forms convert their draft on every key press, and parsing a long affinity is slow. */
+const parsedTexts = new Map<string, unknown>();
 
 function parseAffinity(text: string): unknown {
-  if (!parsed.has(text)) {
-    if (parsed.size > 3) parsed.clear();
-    parsed.set(text, parseYaml(text));
+  if (!parsedTexts.has(text)) {
+    if (parsedTexts.size > 3) parsedTexts.clear();
+    parsedTexts.set(text, parseYaml(text));
   }
-  return parsed.get(text);
+  return parsedTexts.get(text);
 }
 
-function readBounded(amount: Tree | undefined, unit: string, unsaid: LimitMode): BoundedDraft {
+function readBounded(amount: Tree | undefined, unit: string, defaultMode: LimitMode): BoundedDraft {
   const limit = amount?.limits;
   const mode = !amount
-    ? unsaid
+    ? defaultMode
     : limit === "unlimited"
       ? "unlimited"
       : limit === undefined
@@ -158,18 +158,18 @@ function writeBounded(draft: BoundedDraft): Tree | undefined {
     case "untouched":
       return requests ? { requests, limits: "unlimited" } : undefined;
     case "unlimited":
-      return said({ requests, limits: "unlimited" });
+      return omitEmpty({ requests, limits: "unlimited" });
     case "policy":
       return requests ? { requests } : undefined;
     case "limit":
-      // Even where nothing is typed yet: that is for the server to refuse.
-      return { ...said({ requests }), limits: joinAmount(draft.limit) };
+      // Sends an empty limit too, so that the server reports it.
+      return { ...omitEmpty({ requests }), limits: joinAmount(draft.limit) };
   }
 }
 
 function readGpu(gpu: Tree | undefined): GpuDraft {
   const memory = typeof gpu?.memory === "object" ? gpu.memory : { request: gpu?.memory };
-  // A limit alone is its request, too.
+  // A limit without a request is also the request.
   const request = splitAmount(memory.request ?? memory.limit, "%");
   return {
     devices: text(gpu?.devices),
@@ -184,13 +184,13 @@ function readGpu(gpu: Tree | undefined): GpuDraft {
 
 function writeGpu(draft: GpuDraft): Tree | undefined {
   const devices = draft.devices.trim();
-  // Only then the fields of a part are shown; one that is left empty is for the server to refuse.
+  // The fields of a fraction are shown for one device only. Empty ones are sent so that the server reports them.
   const isOne = devices === "1";
   const request = joinAmount(draft.request) || " ";
   const share = draft.hasLimit ? { request, limit: joinAmount(draft.limit) } : request;
   const memory = draft.part === "share" && isOne ? share : undefined;
   const mig = draft.part === "mig" && isOne ? draft.mig.trim() || " " : undefined;
-  return said({ devices, type: draft.type.trim(), memory, mig });
+  return omitEmpty({ devices, type: draft.type.trim(), memory, mig });
 }
 
 function readSharedMemory(shm: unknown): RequirementsDraft["shm"] {

@@ -1,5 +1,5 @@
-/** What requirements have several of, while it is edited: pairs, tolerations, volumes. */
-import { said, type Tree, text } from "../trees";
+/** Drafts of the list fields of requirements: pairs, tolerations and volumes. */
+import { omitEmpty, type Tree, text } from "../trees";
 
 export interface Pair {
   key: string;
@@ -23,23 +23,23 @@ export interface VolumeDraft {
   spec: Record<string, string>;
 }
 
-/** From a mapping, or from a list: {A: 1}, [{name: A, value: 1}] and [{key: A, value: 1}] say the same. */
+/** Reads pairs from a mapping or a list: {A: 1}, [{name: A, value: 1}] or [{key: A, value: 1}]. */
 export function readPairs(pairs: Tree | Tree[] | undefined): Pair[] {
   if (Array.isArray(pairs))
     return pairs.map((pair) => ({ key: pair.key ?? pair.name, value: text(pair.value) }));
   return Object.entries(pairs ?? {}).map(([key, value]) => ({ key, value: text(value) }));
 }
 
-/** As a list, in which the server finds what is there twice or has no name; only empty rows are left out. */
+/** Returns a list, so that the server can report duplicate and missing names. Omits empty rows. */
 export function writePairs(pairs: Pair[], key: "key" | "name"): Tree[] {
-  return filled(pairs).map((pair) => ({ [key]: pair.key.trim(), value: pair.value }));
+  return filterFilled(pairs).map((pair) => ({ [key]: pair.key.trim(), value: pair.value }));
 }
 
 export function writeMapping(pairs: Pair[]): Record<string, string> {
-  return Object.fromEntries(filled(pairs).map((pair) => [pair.key.trim(), pair.value]));
+  return Object.fromEntries(filterFilled(pairs).map((pair) => [pair.key.trim(), pair.value]));
 }
 
-function filled(pairs: Pair[]): Pair[] {
+function filterFilled(pairs: Pair[]): Pair[] {
   return pairs.filter((pair) => pair.key.trim() || pair.value);
 }
 
@@ -55,7 +55,7 @@ export function readToleration(toleration: Tree): TolerationDraft {
 
 export function writeToleration(draft: TolerationDraft): Tree {
   const value = draft.operator === "Equal" ? draft.value : "";
-  return said({
+  return omitEmpty({
     key: draft.key.trim(),
     operator: draft.operator,
     value,
@@ -80,5 +80,5 @@ export function readVolume(volume: Tree): VolumeDraft {
 
 export function writeVolume(draft: VolumeDraft): Tree {
   const { read_only, ...rest } = draft;
-  return said({ ...rest, spec: said(draft.spec), read_only: read_only || undefined });
+  return omitEmpty({ ...rest, spec: omitEmpty(draft.spec), read_only: read_only || undefined });
 }

@@ -1,17 +1,17 @@
-/** What runs, where, and with what it begins. */
+/** Basic fields of a run: project, workload, function, compute resource and template. */
 import { Input, SegmentedControl, Select, SimpleGrid, Stack, Text } from "@mantine/core";
 import { ACTIONS, shortId, showType } from "../../../format/runs";
 import { useFinding } from "../../../forms/findings";
 import { Note } from "../../../forms/resolved";
-import { beside, NewButton } from "./beside";
+import { NewButton, withAddon } from "./fieldAddon";
 import { ComputePicker } from "./ComputePicker";
 import { nameOf, type RunDraft } from "./drafts";
 import { useFunctionsOf, useTemplatesOf } from "./requests";
-import type { Start } from "./starts";
+import type { InitialValues } from "./initialValues";
 
 const WORKLOADS = ACTIONS.map((action) => ({ value: action, label: showType(action) }));
-/** Stands for a function that is not kept by a name: names have no spaces. */
-const AS_BEFORE = "as before";
+/** The option for the unsaved function of an earlier run. Cannot clash: names have no spaces. */
+const EARLIER_FUNCTION = "earlier function";
 
 interface Props {
   draft: RunDraft;
@@ -19,7 +19,7 @@ interface Props {
   project: string;
   projects: string[];
   onMove: (project: string) => void;
-  from: Start["from"];
+  from: InitialValues["from"];
   onNewFunction: () => void;
   onNewComputeResource: () => void;
 }
@@ -54,7 +54,7 @@ export function Basics({ draft, onChange, project, projects, onMove, ...rest }: 
         draft={draft}
         project={project}
         from={rest.from}
-        onChoose={(chosen) => change({ function: chosen })}
+        onChange={(selected) => change({ function: selected })}
         onNew={rest.onNewFunction}
       />
       <ComputePicker
@@ -76,23 +76,23 @@ export function Basics({ draft, onChange, project, projects, onMove, ...rest }: 
 interface FunctionProps {
   draft: RunDraft;
   project: string;
-  from: Start["from"];
-  onChoose: (chosen: RunDraft["function"]) => void;
+  from: InitialValues["from"];
+  onChange: (selected: RunDraft["function"]) => void;
   onNew: () => void;
 }
 
-function FunctionSelect({ draft, project, from, onChoose, onNew }: FunctionProps) {
+function FunctionSelect({ draft, project, from, onChange, onNew }: FunctionProps) {
   const finding = useFinding();
-  const kept = useFunctionsOf(project);
-  const names = (kept.data ?? []).map((item) => item.name);
-  // The one that an earlier run had stays to be chosen, whatever became of the one of its name.
-  const before = typeof draft.read.function === "object" ? draft.read.function : undefined;
-  const isBefore = typeof draft.function === "object";
-  const chosen = isBefore ? AS_BEFORE : nameOf(draft);
-  const label = `${before?.name}, as in run ${shortId(from?.id ?? "")}`;
+  const functions = useFunctionsOf(project);
+  const names = (functions.data ?? []).map((item) => item.name);
+  // The function of the earlier run stays selectable, even if a saved function of the same name has changed.
+  const earlier = typeof draft.read.function === "object" ? draft.read.function : undefined;
+  const isEarlier = typeof draft.function === "object";
+  const selected = isEarlier ? EARLIER_FUNCTION : nameOf(draft);
+  const label = `${earlier?.name} (from run ${shortId(from?.id ?? "")})`;
   const data = [
-    ...(before ? [{ value: AS_BEFORE, label }] : []),
-    ...[...new Set([...(chosen && !isBefore ? [chosen] : []), ...names])].map((name) => ({
+    ...(earlier ? [{ value: EARLIER_FUNCTION, label }] : []),
+    ...[...new Set([...(selected && !isEarlier ? [selected] : []), ...names])].map((name) => ({
       value: name,
       label: name,
     })),
@@ -100,16 +100,16 @@ function FunctionSelect({ draft, project, from, onChoose, onNew }: FunctionProps
   return (
     <Select
       label="Function"
-      placeholder={kept.data?.length === 0 ? "none yet: make one" : "choose what to run"}
+      placeholder={functions.data?.length === 0 ? "No functions yet" : "Select a function"}
       data={data}
-      value={chosen || null}
-      onChange={(name) => onChoose(name === AS_BEFORE && before ? before : (name ?? ""))}
+      value={selected || null}
+      onChange={(name) => onChange(name === EARLIER_FUNCTION && earlier ? earlier : (name ?? ""))}
       allowDeselect={false}
       searchable
       limit={100}
-      nothingFoundMessage="No function has that name"
-      error={finding("function") ?? (kept.error ? "The functions cannot be read now" : undefined)}
-      inputContainer={beside(<NewButton title="New function" onClick={onNew} />)}
+      nothingFoundMessage="No matching functions"
+      error={finding("function") ?? (functions.error ? "Could not load functions" : undefined)}
+      inputContainer={withAddon(<NewButton title="New function" onClick={onNew} />)}
     />
   );
 }
@@ -123,15 +123,15 @@ interface TemplateProps {
 function TemplateSelect({ project, value, onChange }: TemplateProps) {
   const finding = useFinding();
   const templates = useTemplatesOf(project);
-  const described = new Map(templates.map((template) => [template.name, template.description]));
-  const names = [...described.keys()];
+  const descriptions = new Map(templates.map((template) => [template.name, template.description]));
+  const names = [...descriptions.keys()];
   return (
     <div>
       <Select
         label="Start from a template"
-        description="Its values hold where nothing is typed"
+        description="Used where you leave a field empty"
         placeholder="none"
-        data={value && !described.has(value) ? [value, ...names] : names}
+        data={value && !descriptions.has(value) ? [value, ...names] : names}
         value={value || null}
         onChange={(name) => onChange(name ?? "")}
         clearable
@@ -141,9 +141,9 @@ function TemplateSelect({ project, value, onChange }: TemplateProps) {
         renderOption={({ option }) => (
           <div>
             <Text size="sm">{option.value}</Text>
-            {described.get(option.value) && (
+            {descriptions.get(option.value) && (
               <Text size="xs" c="dimmed">
-                {described.get(option.value)}
+                {descriptions.get(option.value)}
               </Text>
             )}
           </div>

@@ -1,12 +1,13 @@
-/** The compute resource of a run: what is in each, what it is for, and how many more of it fit now. */
+/** Selects the compute resource of a run. Options show the contents, the description and free capacity. */
 import { Group, Select, Stack, Text } from "@mantine/core";
 import { useOffers } from "../../../api/capacities";
 import type { Schemas } from "../../../api/client";
 import { useFinding } from "../../../forms/findings";
 import { Note } from "../../../forms/resolved";
+import { showByteQuantity } from "../../../forms/quantities";
 import type { Tree } from "../../../forms/trees";
 import { FitsNow, showOffer } from "../../../offers/FitsNow";
-import { beside, NewButton } from "./beside";
+import { NewButton, withAddon } from "./fieldAddon";
 import { useComputeResourcesOf, useScopesAbove } from "./requests";
 
 type Resource = Schemas["ComputeResourceRecord"];
@@ -24,27 +25,27 @@ export function ComputePicker({ project, action, value, onChange, onNew }: Props
   const mayOffer = useScopesAbove(project).length > 0;
   const offers = useOffers(project).data;
   const resources = useComputeResourcesOf(project, action) ?? [];
-  const known = new Map(resources.map((item) => [item.name, item]));
-  const chosen = known.get(value);
-  const names = [...known.keys()];
+  const byName = new Map(resources.map((item) => [item.name, item]));
+  const selected = byName.get(value);
+  const names = [...byName.keys()];
   return (
     <div>
       <Select
         label="Compute resource"
-        description="What it says wins over the values below"
+        description="Overrides the values below"
         placeholder="none"
-        data={value && !chosen ? [value, ...names] : names}
+        data={value && !selected ? [value, ...names] : names}
         value={value || null}
         onChange={(name) => onChange(name ?? "")}
         clearable
         searchable
         limit={100}
         maxDropdownHeight={340}
-        nothingFoundMessage="No compute resource has that name"
+        nothingFoundMessage="No matching compute resources"
         error={finding("profile")}
-        inputContainer={beside(mayOffer && <NewButton title="New compute resource" onClick={onNew} />)}
+        inputContainer={withAddon(mayOffer && <NewButton title="New compute resource" onClick={onNew} />)}
         renderOption={({ option }) => {
-          const item = known.get(option.value);
+          const item = byName.get(option.value);
           const offer = offers?.get(option.value);
           return (
             <Stack gap={0} flex={1}>
@@ -69,9 +70,9 @@ export function ComputePicker({ project, action, value, onChange, onNew }: Props
         }}
       />
       <Note path="profile" />
-      {chosen && (
-        <Group gap="lg" mt={6} fz="xs" c="dimmed" role="group" aria-label={`About ${chosen.name}`}>
-          <span>{showContents(chosen)}</span>
+      {selected && (
+        <Group gap="lg" mt={6} fz="xs" c="dimmed" role="group" aria-label={`Details of ${selected.name}`}>
+          <span>{showContents(selected)}</span>
           {offers?.get(value) && (
             <span>
               Fits now: <FitsNow offer={offers.get(value)} />
@@ -83,21 +84,22 @@ export function ComputePicker({ project, action, value, onChange, onNew }: Props
   );
 }
 
-/** "1 GPU (A100), 8 CPU, 64Gi memory". */
+/** Formats the contents of a compute resource: "1 GPU (A100), 8 CPU, 64 GiB memory". */
 export function showContents(item: Pick<Resource, "requirements">): string {
   const { gpu, cpu, mem, disk }: Tree = (item.requirements as Tree).resources ?? {};
-  const amount = (said: Tree | undefined) => said?.requests ?? (said && `up to ${said.limits}`);
+  const amount = (bounds: Tree | undefined, show: (text: string) => string = String) =>
+    bounds && (bounds.requests ? show(bounds.requests) : `up to ${show(bounds.limits)}`);
   const parts = [
     gpu?.devices ? showGpu(gpu) : undefined,
-    amount(cpu) && `${amount(cpu)} CPU`,
-    amount(mem) && `${amount(mem)} memory`,
-    amount(disk) && `${amount(disk)} disk`,
+    cpu && `${amount(cpu)} CPU`,
+    mem && `${amount(mem, showByteQuantity)} memory`,
+    disk && `${amount(disk, showByteQuantity)} disk`,
   ].filter(Boolean);
-  return parts.length > 0 ? parts.join(", ") : "no amounts";
+  return parts.length > 0 ? parts.join(", ") : "No resource requests";
 }
 
 function showGpu({ devices, type, mig, memory }: Tree): string {
   const share = mig ? `MIG ${mig}` : typeof memory === "object" ? memory.request : memory;
-  const inside = [type, share].filter(Boolean).join(", ");
-  return `${devices} ${devices === 1 ? "GPU" : "GPUs"}${inside && ` (${inside})`}`;
+  const details = [type, share].filter(Boolean).join(", ");
+  return `${devices} ${devices === 1 ? "GPU" : "GPUs"}${details && ` (${details})`}`;
 }

@@ -1,4 +1,4 @@
-/** Copies what the form says as Python, as a command, as YAML or as HTTP. Where pages may not copy, it is shown. */
+/** Copies the request as Python, CLI, YAML or curl. Without access to the clipboard, shows the text in a dialog. */
 import { Button, Code, Menu, Stack, Text } from "@mantine/core";
 import { IconChevronDown, IconCopy } from "@tabler/icons-react";
 import { useState } from "react";
@@ -6,18 +6,18 @@ import type { Request } from "../../../api/runs";
 import { copyText } from "../../../shell/CopyButton";
 import { Dialog } from "../../../shell/Dialog";
 import { notify } from "../../../shell/notices";
-import { type Copied, writeCommand, writeCurl, writePython, writeYaml } from "./copies";
+import { type Snippet, writeCommand, writeCurl, writePython, writeYaml } from "./snippets";
 
-const FORMS: { title: string; write: (project: string, request: Request) => Copied }[] = [
+const FORMATS: { title: string; write: (project: string, request: Request) => Snippet }[] = [
   { title: "Python", write: writePython },
   { title: "Command line", write: writeCommand },
-  { title: "YAML, for fairlead preview", write: writeYaml },
+  { title: "YAML (fairlead preview)", write: writeYaml },
   { title: "curl", write: writeCurl },
 ];
 
 interface Props {
   project: string;
-  /** Nothing as long as there is nothing to copy. */
+  /** Null while the draft is invalid. */
   request: Request | null;
 }
 
@@ -42,19 +42,19 @@ export function CopyAs({ project, request }: Props) {
         </Menu.Target>
         <Menu.Dropdown>
           {request &&
-            FORMS.map(({ title, write }) => {
-              const copied = write(project, request);
-              const cannot = "cannot" in copied ? copied.cannot : null;
+            FORMATS.map(({ title, write }) => {
+              const snippet = write(project, request);
+              const unavailable = "unavailable" in snippet ? snippet.unavailable : null;
               return (
                 <Menu.Item
                   key={title}
-                  disabled={cannot !== null}
-                  onClick={() => "text" in copied && void copy(title, copied.text)}
+                  disabled={unavailable !== null}
+                  onClick={() => "text" in snippet && void copy(title, snippet.text)}
                 >
                   {title}
-                  {cannot && (
+                  {unavailable && (
                     <Text size="xs" maw={240}>
-                      {cannot}
+                      {unavailable}
                     </Text>
                   )}
                 </Menu.Item>
@@ -63,7 +63,7 @@ export function CopyAs({ project, request }: Props) {
         </Menu.Dropdown>
       </Menu>
       {shown !== null && (
-        <Dialog title="This page may not copy here" size="lg" onClose={() => setShown(null)}>
+        <Dialog title="Copy the text" size="lg" onClose={() => setShown(null)}>
           <Stack gap="xs">
             <Text size="sm">Select the text and press Ctrl+C.</Text>
             <Code block tabIndex={0}>

@@ -1,4 +1,4 @@
-/** A new compute resource on the way to a run, for its project unless another place is chosen. */
+/** Creates a compute resource from the form of a run. Its default scope is the project of the run. */
 import { Select } from "@mantine/core";
 import { useState } from "react";
 import { useEffectivePolicy } from "../../../api/policies";
@@ -16,10 +16,10 @@ import { useScopesAbove } from "./requests";
 interface Props {
   project: string;
   onClose: () => void;
-  onMade: (name: string) => void;
+  onCreated: (name: string) => void;
 }
 
-export function NewComputeResource({ project, onClose, onMade }: Props) {
+export function NewComputeResource({ project, onClose, onCreated }: Props) {
   const scopes = useScopesAbove(project);
   const [draft, setDraft] = useState<AssetDraft>(() => ({ ...readAsset(), scope: scopes[0] ?? "" }));
   const change = (part: Partial<AssetDraft>) => setDraft({ ...draft, ...part });
@@ -40,13 +40,13 @@ export function NewComputeResource({ project, onClose, onMade }: Props) {
         if (written)
           creating.mutate(
             written,
-            withNotice(`Created ${written.name}`, () => onMade(written.name)),
+            withNotice(`Created ${written.name}`, () => onCreated(written.name)),
           );
       }}
     >
       <TextField
         label="Name"
-        description="Users choose it by this name. It must be unique."
+        description="Unique name that users select."
         required
         data-autofocus
         value={draft.name}
@@ -81,7 +81,7 @@ function ScopeSelect({ scopes, value, onChange }: ScopeProps) {
   return (
     <Select
       label="Scope"
-      description="It reaches this place and everything below it"
+      description="Available in this scope and below"
       data={scopes}
       value={value || null}
       allowDeselect={false}

@@ -1,30 +1,30 @@
-/** A new run: from nothing, from a function, from a template, or from an earlier run. */
+/** Page for a new run, optionally based on a function, a template or an earlier run. */
 import { Anchor } from "@mantine/core";
 import { Link, useSearch } from "wouter";
 import { Loading } from "../../../shell/Loading";
 import { Page } from "../../../shell/Page";
 import { ProblemPage } from "../../../shell/Problem";
 import { RunForm } from "./RunForm";
-import { useStart } from "./starts";
+import { useInitialValues } from "./initialValues";
 
 export default function NewRun() {
   const address = useSearch();
-  const { error, retry, projects, start } = useStart();
+  const { error, retry, projects, initialValues } = useInitialValues();
   if (error) {
-    return <ProblemPage error={error} onRetry={retry} way={{ title: "All runs", href: "/runs" }} />;
+    return <ProblemPage error={error} onRetry={retry} link={{ title: "All runs", href: "/runs" }} />;
   }
-  if (!projects || !start) return <Loading />;
+  if (!projects || !initialValues) return <Loading />;
   if (projects.length === 0) {
     return (
       <Page
         title="New run"
-        about="You are a member of no project yet: somebody who manages one makes you one."
+        about="You're not in a project yet. Ask a project admin to add you."
       >
         <Anchor component={Link} href="/organization">
-          See the organization
+          View organization
         </Anchor>
       </Page>
     );
   }
-  return <RunForm key={address} start={start} projects={projects} />;
+  return <RunForm key={address} initialValues={initialValues} projects={projects} />;
 }

@@ -1,83 +1,83 @@
-/** What would run: whether it fits, what is wrong, and every value with who set it. */
+/** Preview of a run: verdict, errors, warnings, resolved settings and manifests. */
 import { Badge, Group, Loader, Stack, Tabs, Text } from "@mantine/core";
 import type { Fit, Suggestion } from "../../../api/plans";
 import type { Finding } from "../../../api/problems";
-import { FitCard, lookOf } from "../../../plans/FitCard";
+import { FitCard, showVerdict } from "../../../plans/FitCard";
 import { Manifests } from "../../../plans/Manifests";
-import { Values } from "../../../plans/Values";
+import { SettingList } from "../../../plans/SettingList";
 import { ErrorCard } from "../../../shell/ErrorCard";
 import { Card } from "../../../shell/Page";
 import { FindingList, ProblemAlert } from "../../../shell/Problem";
-import type { Look } from "./looks";
+import type { PreviewState } from "./previewState";
 
 const NEVER_FITS = "never_fits";
-/** Of what cannot be read nobody can say whether it fits. */
+/** The verdict for invalid requests, which the server cannot plan. */
 const UNKNOWN: Fit = {
   verdict: "unknown",
   nodes: [],
-  reasons: ["mend what is wrong first"],
+  reasons: ["fix the errors first"],
   suggestions: [],
   counts: {},
 };
 
 interface Props {
-  look: Look;
+  preview: PreviewState;
   findings: Finding[];
-  /** What the function is called; empty while none is chosen. */
+  /** The name of the function. Empty if none is selected. */
   name: string;
-  onTake: (way: Suggestion) => void;
+  onApply: (suggestion: Suggestion) => void;
 }
 
-export function Preview({ look, findings, name, onTake }: Props) {
-  const { plan, isCurrent } = look;
-  if (look.error) {
-    return <ProblemAlert error={look.error} title="What would run cannot be told" onRetry={look.retry} />;
+export function Preview({ preview, findings, name, onApply }: Props) {
+  const { plan, isCurrent } = preview;
+  if (preview.error) {
+    return <ProblemAlert error={preview.error} title="Preview unavailable" onRetry={preview.retry} />;
   }
   if (!plan && findings.length === 0) {
     return (
-      <Card title="What would run">
+      <Card title="Preview">
         <Group gap="xs" role="status">
           <Loader size="xs" />
-          <Text size="sm">Looking…</Text>
+          <Text size="sm">Checking…</Text>
         </Group>
       </Card>
     );
   }
-  // What no node could ever take, the verdict says with the same words.
-  const others = findings.filter((found) => !(plan && found.rule === NEVER_FITS));
-  const isRefused = others.length < findings.length;
+  // The verdict already shows that no node can run it.
+  const others = findings.filter(({ rule }) => !(plan && rule === NEVER_FITS));
+  const isRejected = others.length < findings.length;
   return (
     <Stack gap="sm" aria-busy={!isCurrent}>
       {plan && (
         <FitCard
-          fit={look.isUnknown ? UNKNOWN : plan.fit}
-          onTake={onTake}
+          fit={preview.isUnknown ? UNKNOWN : plan.fit}
+          onApply={onApply}
           isStale={!isCurrent}
-          note={isRefused ? "It would be refused as it is." : undefined}
+          note={isRejected ? "This run would be rejected." : undefined}
         />
       )}
       {others.length > 0 && <ErrorCard findings={others} />}
-      {plan && !look.isUnknown && plan.warnings.length > 0 && (
-        <Card title="Worth knowing" isStale={!isCurrent}>
+      {plan && !preview.isUnknown && plan.warnings.length > 0 && (
+        <Card title="Warnings" isStale={!isCurrent}>
           <FindingList findings={plan.warnings} />
         </Card>
       )}
       {plan && (
         <Card isStale={!isCurrent}>
-          <Tabs defaultValue="values" keepMounted={false}>
+          <Tabs defaultValue="configuration" keepMounted={false}>
             <Tabs.List mb="xs">
-              <Tabs.Tab value="values">What runs</Tabs.Tab>
+              <Tabs.Tab value="configuration">Configuration</Tabs.Tab>
               <Tabs.Tab value="manifests">Manifests</Tabs.Tab>
             </Tabs.List>
-            <Tabs.Panel value="values">
-              <Values settings={plan.settings} />
+            <Tabs.Panel value="configuration">
+              <SettingList settings={plan.settings} />
             </Tabs.Panel>
             <Tabs.Panel value="manifests">
               {name === "" || plan.manifests.length === 0 ? (
                 <Text size="sm" c="dimmed">
                   {name === ""
-                    ? "Choose a function to see them."
-                    : "There are none as long as something is wrong."}
+                    ? "Select a function to see manifests."
+                    : "Fix the errors to see manifests."}
                 </Text>
               ) : (
                 <Manifests manifests={plan.manifests} name={name} />
@@ -90,12 +90,12 @@ export function Preview({ look, findings, name, onTake }: Props) {
   );
 }
 
-/** The verdict beside the button, where the preview is out of sight. */
-export function VerdictBadge({ look }: { look: Look }) {
-  if (!look.plan) return null;
-  const { title, color } = lookOf(look.isUnknown ? UNKNOWN : look.plan.fit);
+/** The verdict next to the submit button, for narrow screens that do not show the preview. */
+export function VerdictBadge({ preview }: { preview: PreviewState }) {
+  if (!preview.plan) return null;
+  const { title, color } = showVerdict(preview.isUnknown ? UNKNOWN : preview.plan.fit);
   return (
-    <Badge color={color} size="lg" hiddenFrom="md" style={{ opacity: look.isCurrent ? 1 : 0.6 }}>
+    <Badge color={color} size="lg" hiddenFrom="md" style={{ opacity: preview.isCurrent ? 1 : 0.6 }}>
       {title}
     </Badge>
   );

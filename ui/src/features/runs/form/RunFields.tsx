@@ -1,4 +1,4 @@
-/** What belongs to a run alone: what its function is given, how often it runs, and how long. */
+/** Fields specific to runs: inputs, arguments, retries, priority, schedule and others. */
 import { SimpleGrid, Stack, Switch } from "@mantine/core";
 import { useFinding } from "../../../forms/findings";
 import { TextArea, TextField } from "../../../forms/TextField";
@@ -16,7 +16,7 @@ export function RunFields({ draft, onChange }: Props) {
     <Stack>
       <TextArea
         label="Inputs"
-        description="What the function is called with, in YAML or JSON"
+        description="Arguments for the function (YAML or JSON)"
         placeholder="epochs: 3"
         autosize
         minRows={2}
@@ -28,7 +28,7 @@ export function RunFields({ draft, onChange }: Props) {
       />
       <TextField
         label="Arguments"
-        description="Of a command or a program, as a shell would read them"
+        description="Command-line arguments"
         placeholder="--epochs 3"
         isCode
         value={draft.args}
@@ -38,7 +38,7 @@ export function RunFields({ draft, onChange }: Props) {
       <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="md">
         <TextField
           label="Replicas"
-          description="How many pods at once"
+          description="Number of pods"
           placeholder="1"
           inputMode="numeric"
           value={draft.replicas}
@@ -47,7 +47,7 @@ export function RunFields({ draft, onChange }: Props) {
         />
         <TextField
           label="Deadline"
-          description="When it is ended at the latest: 90m, 2h, 1d12h"
+          description="Stop after, e.g. 90m, 2h, 1d12h"
           placeholder="none"
           value={draft.deadline}
           onChange={(deadline) => change({ deadline })}
@@ -57,7 +57,7 @@ export function RunFields({ draft, onChange }: Props) {
       <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="md">
         <TextField
           label="Retries"
-          description="How often it is tried again after a failure"
+          description="Retries after failure"
           placeholder="0"
           inputMode="numeric"
           value={draft.retries}
@@ -66,24 +66,24 @@ export function RunFields({ draft, onChange }: Props) {
         />
         <TextField
           label="Priority"
-          description="Before others that wait: -100 to 100"
+          description="Queue priority, -100 to 100"
           placeholder="0"
           value={draft.priority}
           onChange={(priority) => change({ priority })}
           path="priority"
         />
         <TextField
-          label="Grow after out of memory"
-          description="Tried again with so many times the memory"
-          placeholder="not"
+          label="Retry with more memory"
+          description="Multiply memory by, e.g. 2"
+          placeholder="off"
           value={draft.growth}
           onChange={(growth) => change({ growth })}
           path="on_oom.grow"
         />
         <TextField
-          label="Grow up to"
-          description="The most memory that it grows to"
-          placeholder="64Gi"
+          label="Memory cap for retries"
+          description="Maximum memory, e.g. 64Gi"
+          placeholder="none"
           value={draft.mostMemory}
           onChange={(mostMemory) => change({ mostMemory })}
           path="on_oom.max"
@@ -91,7 +91,7 @@ export function RunFields({ draft, onChange }: Props) {
         {draft.action === "workspace" && (
           <TextField
             label="Stop when idle"
-            description="After how long without use: 30m, 8h"
+            description="Idle time, e.g. 30m, 8h"
             placeholder="never"
             value={draft.idleTimeout}
             onChange={(idleTimeout) => change({ idleTimeout })}
@@ -100,8 +100,8 @@ export function RunFields({ draft, onChange }: Props) {
         )}
         <TextField
           label="Schedule"
-          description="Again and again, in place of once: 0 6 * * *"
-          placeholder="once, now"
+          description="Cron expression, e.g. 0 6 * * *. Leave empty to run once now."
+          placeholder="none"
           isCode
           value={draft.cron}
           onChange={(cron) => change({ cron })}
@@ -110,7 +110,7 @@ export function RunFields({ draft, onChange }: Props) {
         {draft.cron.trim() && (
           <TextField
             label="Time zone"
-            description="Whose clocks count, such as Europe/Rome"
+            description="IANA name, e.g. Europe/Rome"
             placeholder="UTC"
             value={draft.timezone}
             onChange={(timezone) => change({ timezone })}
@@ -120,7 +120,7 @@ export function RunFields({ draft, onChange }: Props) {
       </SimpleGrid>
       <Switch
         label="Strict"
-        description="Refuse to run with other values than were asked for"
+        description="Fail instead of overriding my values"
         checked={draft.strict}
         onChange={(event) => change({ strict: event.currentTarget.checked })}
       />

@@ -1,4 +1,4 @@
-/** The form of a run, with what would run beside it. */
+/** The form of a run, with a preview next to it. */
 import { Anchor, Button, Group } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import { Link } from "wouter";
@@ -6,7 +6,7 @@ import { useEffectivePolicy } from "../../../api/policies";
 import { violationsOf } from "../../../api/problems";
 import { shortId } from "../../../format/runs";
 import { Findings } from "../../../forms/findings";
-import { Leaving } from "../../../forms/Leaving";
+import { UnsavedChangesGuard } from "../../../forms/UnsavedChangesGuard";
 import { RequirementsFields } from "../../../forms/requirements/RequirementsFields";
 import { Resolved } from "../../../forms/resolved";
 import { runAddress } from "../../../shell/addresses";
@@ -20,28 +20,29 @@ import { NewComputeResource } from "./NewComputeResource";
 import { Preview, VerdictBadge } from "./Preview";
 import { RunFields } from "./RunFields";
 import { useSecretNames } from "./requests";
-import type { Start } from "./starts";
+import type { InitialValues } from "./initialValues";
 import { useRunForm } from "./useRunForm";
 
-const WRONG = "[aria-invalid=true]";
+const INVALID_FIELD = "[aria-invalid=true]";
 
 interface Props {
-  start: Start;
+  initialValues: InitialValues;
   projects: string[];
 }
 
-export function RunForm({ start, projects }: Props) {
-  const form = useRunForm(start);
+export function RunForm({ initialValues, projects }: Props) {
+  const form = useRunForm(initialValues);
   const { draft, change, project } = form;
+  const { from, note } = initialValues;
   const navigate = useNavigate();
   const [dialog, setDialog] = useState<"function" | "compute resource" | null>(null);
   const policy = useEffectivePolicy(`project/${project}`);
   const secrets = useSecretNames(project);
   const element = useRef<HTMLFormElement>(null);
   useEffect(() => {
-    // Where to begin mending.
-    if (form.error || form.missed > 0) element.current?.querySelector<HTMLElement>(WRONG)?.focus();
-  }, [form.error, form.missed]);
+    // Moves the focus to the first invalid field.
+    if (form.error || form.failedSubmits > 0) element.current?.querySelector<HTMLElement>(INVALID_FIELD)?.focus();
+  }, [form.error, form.failedSubmits]);
   const close = () => setDialog(null);
   return (
     <>
@@ -52,22 +53,22 @@ export function RunForm({ start, projects }: Props) {
           form.submit();
         }}
       >
-        <Leaving isDirty={form.isDirty} />
+        <UnsavedChangesGuard isDirty={form.isDirty} />
         <Page
-          title={start.from ? `Run ${start.from.function} again` : "New run"}
-          about={start.from && <FromRun id={start.from.id} note={start.note} />}
+          title={from ? `Run ${from.function} again` : "New run"}
+          about={from && <FromRun id={from.id} note={note} />}
           actions={<CopyAs project={project} request={form.request} />}
         >
           <Findings findings={form.findings}>
-            <Resolved settings={form.look.plan?.settings ?? []}>
+            <Resolved settings={form.preview.plan?.settings ?? []}>
               <Columns
                 label="Preview"
                 side={
                   <Preview
-                    look={form.look}
+                    preview={form.preview}
                     findings={form.findings}
                     name={form.name}
-                    onTake={form.takeSuggestion}
+                    onApply={form.applySuggestion}
                   />
                 }
               >
@@ -78,12 +79,12 @@ export function RunForm({ start, projects }: Props) {
                     project={project}
                     projects={projects}
                     onMove={form.move}
-                    from={start.from}
+                    from={from}
                     onNewFunction={() => setDialog("function")}
                     onNewComputeResource={() => setDialog("compute resource")}
                   />
                 </Card>
-                <Card title="Resources of each pod">
+                <Card title="Resources per pod">
                   <RequirementsFields
                     path=""
                     value={draft.requirements}
@@ -92,7 +93,7 @@ export function RunForm({ start, projects }: Props) {
                     secrets={secrets}
                   />
                 </Card>
-                <Card title="The run">
+                <Card title="Run settings">
                   <RunFields draft={draft} onChange={change} />
                 </Card>
               </Columns>
@@ -100,19 +101,19 @@ export function RunForm({ start, projects }: Props) {
           </Findings>
           {violationsOf(form.error).length === 0 && <ProblemAlert error={form.error} />}
           <Foot>
-            <VerdictBadge look={form.look} />
+            <VerdictBadge preview={form.preview} />
             <Group ml="auto">
               <Button variant="default" onClick={() => navigate("/runs")}>
                 Cancel
               </Button>
               <Button type="submit" loading={form.isSubmitting}>
-                {form.isScheduled ? "Keep schedule" : "Submit run"}
+                {form.isScheduled ? "Create schedule" : "Submit run"}
               </Button>
             </Group>
           </Foot>
         </Page>
       </form>
-      {/* Outside of the form: what is submitted in a dialog must not submit the run. */}
+      {/* Outside the form, so that submitting a dialog does not submit the run. */}
       {dialog === "function" && (
         <FunctionDialog
           project={project}
@@ -127,7 +128,7 @@ export function RunForm({ start, projects }: Props) {
         <NewComputeResource
           project={project}
           onClose={close}
-          onMade={(profile) => {
+          onCreated={(profile) => {
             change({ ...draft, requirements: { ...draft.requirements, profile } });
             close();
           }}
@@ -140,11 +141,11 @@ export function RunForm({ start, projects }: Props) {
 function FromRun({ id, note }: { id: string; note?: string }) {
   return (
     <>
-      As in run{" "}
+      Copied from run{" "}
       <Anchor component={Link} href={runAddress(id)} fz="inherit" underline="always">
         {shortId(id)}
       </Anchor>
-      , unless you change it here. {note}
+      . {note}
     </>
   );
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Request } from "../../../api/runs";
-import { follow, merge, nameOf, type RunDraft, readRun, tryWritingRun } from "./drafts";
+import { merge, nameOf, type RunDraft, readRun, tryWritingRun, updateDraft } from "./drafts";
 
-/** What would be sent after a change of a draft. */
+/** Changes a draft and converts it to a request. */
 function writeWith(change: Partial<RunDraft>, request?: Request): Request | null {
   return tryWritingRun({ ...readRun(request), ...change }).written;
 }
@@ -162,7 +162,7 @@ describe("merge", () => {
   });
 });
 
-describe("follow", () => {
+describe("updateDraft", () => {
   const typed = { inputs: "epochs: 2  # quick", args: "'a'", deadline: "60m", idleTimeout: "60s" };
   const before: Request = {
     function: "train",
@@ -177,7 +177,7 @@ describe("follow", () => {
   it("keeps text as it was typed if its value stays the same", () => {
     const draft = { ...readRun(before), ...typed };
     draft.requirements.affinity = "a: 1  # why";
-    const next = follow(draft, before, merge(before, { resources: { cpu: { requests: "2" } } }));
+    const next = updateDraft(draft, before, merge(before, { resources: { cpu: { requests: "2" } } }));
     expect(next).toMatchObject(typed);
     expect(next.requirements.affinity).toBe("a: 1  # why");
     expect(next.requirements.cpu.request).toEqual({ number: "2", unit: "" });
@@ -191,7 +191,7 @@ describe("follow", () => {
       idle_timeout: null,
       affinity: { a: 2 },
     };
-    const next = follow({ ...readRun(before), ...typed }, before, merge(before, change));
+    const next = updateDraft({ ...readRun(before), ...typed }, before, merge(before, change));
     expect(next).toMatchObject({ inputs: "epochs: 9\n", args: "b", deadline: "2h", idleTimeout: "" });
     expect(JSON.parse(next.requirements.affinity)).toEqual({ a: 2 });
   });
@@ -202,6 +202,6 @@ it.each([
   [{ name: "sh", command: ["ls"] }, "sh"],
   [{}, ""],
   [undefined, ""],
-])("finds the name of the function %j", (chosen, name) => {
-  expect(nameOf(readRun({ function: chosen }))).toBe(name);
+])("finds the name of the function %j", (requested, name) => {
+  expect(nameOf(readRun({ function: requested }))).toBe(name);
 });

@@ -1,4 +1,4 @@
-/** A run while it is asked for: every field as text, and back. What the form does not show is kept as it is. */
+/** Drafts of runs, with every field as text. Values that the form does not show are preserved. */
 import { stringify } from "yaml";
 import type { Request } from "../../../api/runs";
 import { joinWords } from "../../../format/commands";
@@ -8,11 +8,11 @@ import {
   tryWriting,
   writeDraft,
 } from "../../../forms/requirements/drafts";
-import { isNothing, isTree, keepUntouched, said, type Tree, text } from "../../../forms/trees";
+import { isEmpty, isTree, keepUntouched, omitEmpty, type Tree, text } from "../../../forms/trees";
 import { parseInputs } from "./inputs";
 
 export interface RunDraft {
-  /** A kept function by its name, or one in all its words, as an earlier run had it. */
+  /** The name of a saved function, or the full definition from an earlier run. */
   function: string | Tree;
   action: string;
   template: string;
@@ -25,31 +25,31 @@ export interface RunDraft {
   growth: string;
   mostMemory: string;
   priority: string;
-  /** Empty: once, now. */
+  /** Empty to run once, now. */
   cron: string;
   timezone: string;
   strict: boolean;
   requirements: RequirementsDraft;
-  /** What it began with, without the requirements. */
+  /** The request that the draft was created from, without its requirements. */
   read: Tree;
 }
 
-const OWN = [
+const RUN_FIELDS = [
   ...["function", "action", "template", "inputs", "args", "replicas", "deadline", "idle_timeout"],
   ...["retries", "on_oom", "priority", "schedule", "strict"],
 ];
 
 export function readRun(request: Request = {}): RunDraft {
-  // A token is of one preview.
-  const { plan_token: _, ...asked } = request as Tree;
-  const entries = Object.entries(asked);
-  const read = Object.fromEntries(entries.filter(([key]) => OWN.includes(key)));
-  const requirements = Object.fromEntries(entries.filter(([key]) => !OWN.includes(key)));
+  // A plan token belongs to one preview.
+  const { plan_token: _, ...fields } = request as Tree;
+  const entries = Object.entries(fields);
+  const read = Object.fromEntries(entries.filter(([key]) => RUN_FIELDS.includes(key)));
+  const requirements = Object.fromEntries(entries.filter(([key]) => !RUN_FIELDS.includes(key)));
   return {
     function: read.function ?? "",
     action: read.action ?? "job",
     template: text(read.template),
-    inputs: isNothing(read.inputs) ? "" : stringify(read.inputs, { lineWidth: 0 }),
+    inputs: isEmpty(read.inputs) ? "" : stringify(read.inputs, { lineWidth: 0 }),
     args: Array.isArray(read.args) ? joinWords(read.args.map(String)) : text(read.args),
     replicas: text(read.replicas),
     deadline: writeDuration(read.deadline),
@@ -61,27 +61,27 @@ export function readRun(request: Request = {}): RunDraft {
     cron: text(read.schedule?.cron),
     timezone: text(read.schedule?.timezone),
     strict: read.strict ?? false,
-    // A run that says nothing of a limit leaves it to whoever does.
+    // A run without a limit uses the default of templates and policies.
     requirements: readDraft(requirements, "policy"),
     read,
   };
 }
 
-/** What would be sent, or why nothing can be. */
+/** Returns the request, or the errors in the draft. */
 export function tryWritingRun(draft: RunDraft) {
   const inputs = parseInputs(draft.inputs);
   const { written, mistakes } = tryWriting("", () => writeDraft(draft.requirements));
-  const wrong = [
-    ...mistakes.map((found) => ({ ...found, path: "affinity" })),
-    ...(inputs.wrong ? [{ path: "inputs", rule: "yaml", message: inputs.wrong }] : []),
+  const allMistakes = [
+    ...mistakes.map((mistake) => ({ ...mistake, path: "affinity" })),
+    ...(inputs.error ? [{ path: "inputs", rule: "yaml", message: inputs.error }] : []),
   ];
-  if (!written || wrong.length > 0) return { written: null, mistakes: wrong };
-  const own = keepUntouched(draft.read, writeOwn(readRun(draft.read)), writeOwn(draft));
-  return { written: { ...own, ...written } as Request, mistakes: [] };
+  if (!written || allMistakes.length > 0) return { written: null, mistakes: allMistakes };
+  const fields = keepUntouched(draft.read, writeRunFields(readRun(draft.read)), writeRunFields(draft));
+  return { written: { ...fields, ...written } as Request, mistakes: [] };
 }
 
-/** The draft with other values in it: what stays the same stays as it was typed. */
-export function follow(draft: RunDraft, before: Request, after: Request): RunDraft {
+/** Updates the draft to a changed request. Unchanged values keep the text that was typed. */
+export function updateDraft(draft: RunDraft, before: Request, after: Request): RunDraft {
   const next = readRun(after);
   const isSame = (key: string) => JSON.stringify(before[key]) === JSON.stringify(after[key]);
   if (isSame("inputs")) next.inputs = draft.inputs;
@@ -92,7 +92,7 @@ export function follow(draft: RunDraft, before: Request, after: Request): RunDra
   return next;
 }
 
-/** A request with a change in it: what is null there is left out here (RFC 7386). */
+/** Applies a JSON merge patch to a request (RFC 7386). */
 export function merge(request: Tree, change: Tree): Tree {
   const merged = { ...request };
   for (const [key, value] of Object.entries(change)) {
@@ -102,12 +102,12 @@ export function merge(request: Tree, change: Tree): Tree {
   return merged;
 }
 
-export function nameOf({ function: chosen }: RunDraft): string {
-  return typeof chosen === "string" ? chosen : text(chosen.name);
+export function nameOf({ function: selected }: RunDraft): string {
+  return typeof selected === "string" ? selected : text(selected.name);
 }
 
-function writeOwn(draft: RunDraft): Tree {
-  return said({
+function writeRunFields(draft: RunDraft): Tree {
+  return omitEmpty({
     function: draft.function,
     action: draft.action === "job" ? undefined : draft.action,
     template: draft.template,
@@ -117,23 +117,23 @@ function writeOwn(draft: RunDraft): Tree {
     deadline: draft.deadline.trim(),
     idle_timeout: draft.idleTimeout.trim(),
     retries: draft.retries.trim(),
-    on_oom: said({ grow: draft.growth.trim(), max: draft.mostMemory.trim() }),
+    on_oom: omitEmpty({ grow: draft.growth.trim(), max: draft.mostMemory.trim() }),
     priority: draft.priority.trim(),
-    schedule: said({ cron: draft.cron.trim(), timezone: draft.timezone.trim() }),
+    schedule: omitEmpty({ cron: draft.cron.trim(), timezone: draft.timezone.trim() }),
     strict: draft.strict || undefined,
   });
 }
 
-/** Seconds as they are written: 5400 is 90m. */
+/** Formats seconds as a duration: 5400 is "90m". */
 function writeDuration(seconds: unknown): string {
-  const whole = Number(seconds);
-  if (!seconds || !Number.isInteger(whole)) return text(seconds);
+  const count = Number(seconds);
+  if (!seconds || !Number.isInteger(count)) return text(seconds);
   const [unit, size] = (
     [
       ["d", 86_400],
       ["h", 3_600],
       ["m", 60],
     ] as const
-  ).find(([, size]) => whole % size === 0) ?? ["s", 1];
-  return `${whole / size}${unit}`;
+  ).find(([, size]) => count % size === 0) ?? ["s", 1];
+  return `${count / size}${unit}`;
 }

@@ -20,7 +20,7 @@ describe("inputs that are accepted", () => {
     expect(parseInputs(text)).toEqual({ value });
   });
 
-  it.each(["", "  \n", "# only a comment", "null", "~"])("%j is no inputs", (text) => {
+  it.each(["", "  \n", "# only a comment", "null", "~"])("%j means no inputs", (text) => {
     expect(parseInputs(text)).toEqual({});
   });
 
@@ -31,28 +31,28 @@ describe("inputs that are accepted", () => {
   });
 });
 
-describe("inputs that are refused", () => {
+describe("inputs that are rejected", () => {
   it.each([
     ["n: .nan", "NaN"],
     ["n: -.inf", "-Infinity"],
     ["n: 9007199254740993", "9007199254740993"],
     ["a: [[-9007199254740993]]", "-9007199254740993"],
-    ["a: &x [*x]", "refers to itself"],
+    ["a: &x [*x]", "circular reference"],
     [`a: ${"[".repeat(60)}${"]".repeat(60)}`, "nested too deeply"],
     ["? [1]\n: 2", "name"],
     ["1: one", "name"],
-    ["n: !!binary aGk=", "bytes"],
-    ["n: !odd 1", "neither YAML nor JSON"],
-    ["a: [1", "neither YAML nor JSON"],
-    ["a: 1\na: 2", "neither YAML nor JSON"],
+    ["n: !!binary aGk=", "binary"],
+    ["n: !odd 1", "invalid YAML or JSON"],
+    ["a: [1", "invalid YAML or JSON"],
+    ["a: 1\na: 2", "invalid YAML or JSON"],
     ["a: *unknown", "unknown"],
-    ["a: 1\n---\nb: 2", "neither YAML nor JSON"],
-    ["- 1", "names with values"],
-    ["text", "names with values"],
-    ["3", "names with values"],
+    ["a: 1\n---\nb: 2", "invalid YAML or JSON"],
+    ["- 1", "names and values"],
+    ["text", "names and values"],
+    ["3", "names and values"],
   ])("%j, with the reason", (text, reason) => {
-    const { value, wrong } = parseInputs(text);
+    const { value, error } = parseInputs(text);
     expect(value).toBeUndefined();
-    expect(wrong).toContain(reason);
+    expect(error).toContain(reason);
   });
 });

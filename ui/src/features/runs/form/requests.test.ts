@@ -41,12 +41,12 @@ describe("compute resources", () => {
     expect(namesOf(callHook(() => useComputeResourcesOf(project, action), { queries }))).toEqual(names);
   });
 
-  it("are undefined until they are known", () => {
+  it("are undefined while they are loading", () => {
     expect(callHook(() => useComputeResourcesOf("forest", "job"))).toBeUndefined();
   });
 });
 
-it("offers the templates of a project and the scopes above it", () => {
+it("returns the templates of a project and its parent scopes", () => {
   const templates = [
     item("one", "department/vision"),
     item("other", "project/meadow"),
@@ -64,13 +64,13 @@ it.each([
     ["project/forest", "department/vision", "cluster/local", "platform"],
   ],
   [[{ role: "member", scope: "project/forest" }], []],
-])("offers the scopes above a project that somebody with %j may edit", (roles, scopes) => {
+])("returns the scopes of a project that a user with %j can edit", (roles, scopes) => {
   const queries = answerLists({ "/api/v1/scopes": SCOPES });
   queries.setQueryData(["/api/v1/me"], { user: "ada", roles });
   expect(callHook(() => useScopesAbove("forest"), { queries })).toEqual(scopes);
 });
 
-it("names the secrets of one project", () => {
+it("returns the secret names of one project", () => {
   const queries = answerLists({});
   const key = ["/api/v1/projects/{project}/secrets", { project: "forest" }, "all", {}];
   queries.setQueryData(key, [{ name: "HF_TOKEN" }]);

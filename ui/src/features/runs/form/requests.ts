@@ -1,4 +1,4 @@
-/** What a form of a run offers: functions and secrets of a project, templates and compute resources in its reach. */
+/** Loads the options of the run form: functions, secrets, templates and compute resources of a project. */
 
 import { useMay } from "../../../api/currentUser";
 import { useAll } from "../../../api/lists";
@@ -11,8 +11,8 @@ function typeOf(action: string): string {
 }
 
 export function useSecretNames(project: string): string[] {
-  const found = useAll("/api/v1/projects/{project}/secrets", {}, { project });
-  return (found.data ?? []).map((secret) => secret.name);
+  const secrets = useAll("/api/v1/projects/{project}/secrets", {}, { project });
+  return (secrets.data ?? []).map((secret) => secret.name);
 }
 
 export function useFunctionsOf(project: string) {
@@ -20,30 +20,30 @@ export function useFunctionsOf(project: string) {
 }
 
 export function useTemplatesOf(project: string) {
-  const isOffered = useIsOffered(project);
-  return (useAll("/api/v1/templates").data ?? []).filter(isOffered);
+  const isAvailable = useIsAvailable(project);
+  return (useAll("/api/v1/templates").data ?? []).filter(isAvailable);
 }
 
-/** Those for the type of workload that an action is; nothing as long as they are not known. */
+/** Returns the compute resources for the workload type of an action, or undefined while loading. */
 export function useComputeResourcesOf(project: string, action: string) {
-  const isOffered = useIsOffered(project);
+  const isAvailable = useIsAvailable(project);
   const type = typeOf(action);
   return useAll("/api/v1/compute-resources").data?.filter(
-    (item) => isOffered(item) && (!item.workload_types || item.workload_types.includes(type as "training")),
+    (item) => isAvailable(item) && (!item.workload_types || item.workload_types.includes(type as "training")),
   );
 }
 
-/** The places from a project upwards where one may offer, the nearest first. */
+/** Returns the project and its parent scopes where the user has the editor role, nearest first. */
 export function useScopesAbove(project: string): string[] {
   const may = useMay();
   const scopes = useScopes();
-  const here = `project/${project}`;
-  return [here, ...ancestorsOf(scopes.data ?? [], here)].filter((scope) => may("editor", scope));
+  const own = `project/${project}`;
+  return [own, ...ancestorsOf(scopes.data ?? [], own)].filter((scope) => may("editor", scope));
 }
 
-function useIsOffered(project: string) {
+function useIsAvailable(project: string) {
   const scopes = useScopes();
-  const here = `project/${project}`;
-  const reach = [here, ...ancestorsOf(scopes.data ?? [], here), "platform"];
-  return (item: { scope: string; archived: boolean }) => !item.archived && reach.includes(item.scope);
+  const own = `project/${project}`;
+  const visible = [own, ...ancestorsOf(scopes.data ?? [], own), "platform"];
+  return (item: { scope: string; archived: boolean }) => !item.archived && visible.includes(item.scope);
 }

@@ -1,4 +1,4 @@
-/** A run while it is asked for: the draft and its project, what the server says of it, and how it is sent. */
+/** State of the run form: draft, project, preview and submission. */
 import { useState } from "react";
 import type { Suggestion } from "../../../api/plans";
 import { violationsOf } from "../../../api/problems";
@@ -6,68 +6,67 @@ import { useSchedule, useSubmit } from "../../../api/runs";
 import { runAddress } from "../../../shell/addresses";
 import { notify } from "../../../shell/notices";
 import { useNavigate } from "../../../shell/useNavigate";
-import { follow, merge, nameOf, type RunDraft, readRun, tryWritingRun } from "./drafts";
-import { useLook } from "./looks";
-import { type Start, useLastProject } from "./starts";
+import { merge, nameOf, type RunDraft, readRun, tryWritingRun, updateDraft } from "./drafts";
+import { type InitialValues, useLastProject } from "./initialValues";
+import { usePreviewState } from "./previewState";
 
-/** Looked at before a function is chosen: that it is missing is told when it is sent. */
-const UNNAMED = { name: "unnamed", command: ["true"] };
-const MISSING = { path: "function", rule: "required", message: "choose what to run" };
+/** Placeholder for previews without a function. Submitting reports that the function is missing. */
+const PLACEHOLDER = { name: "unnamed", command: ["true"] };
+const MISSING = { path: "function", rule: "required", message: "select a function" };
 
-export function useRunForm(start: Start) {
+export function useRunForm(initialValues: InitialValues) {
   const navigate = useNavigate();
-  const [begun] = useState(() => readRun(start.request));
-  const [draft, setDraft] = useState<RunDraft>(begun);
-  const [project, setProject] = useState(start.project);
+  const [initialDraft] = useState(() => readRun(initialValues.request));
+  const [draft, setDraft] = useState<RunDraft>(initialDraft);
+  const [project, setProject] = useState(initialValues.project);
   const [, rememberProject] = useLastProject();
-  // How often it could not be sent.
-  const [missed, setMissed] = useState(0);
+  const [failedSubmits, setFailedSubmits] = useState(0);
   const isScheduled = draft.cron.trim() !== "";
-  const once = useSubmit();
-  const again = useSchedule();
-  const submitting = isScheduled ? again : once;
+  const submission = useSubmit();
+  const scheduling = useSchedule();
+  const mutation = isScheduled ? scheduling : submission;
 
   const { written, mistakes } = tryWritingRun(draft);
   const name = nameOf(draft);
-  const look = useLook(project, written && (name ? written : { ...written, function: UNNAMED }));
-  const refused = violationsOf(submitting.error).filter(
-    (found) => !look.violations.some((other) => other.path === found.path && other.rule === found.rule),
+  const preview = usePreviewState(project, written && (name ? written : { ...written, function: PLACEHOLDER }));
+  const rejected = violationsOf(mutation.error).filter(
+    ({ path, rule }) => !preview.violations.some((other) => other.path === path && other.rule === rule),
   );
-  const missing = missed > 0 && !name ? [MISSING] : [];
+  const missing = failedSubmits > 0 && !name ? [MISSING] : [];
 
   const change = (next: RunDraft) => {
     setDraft(next);
-    // What was refused was another draft.
-    if (submitting.error) submitting.reset();
+    // The error belongs to the previous draft.
+    if (mutation.error) mutation.reset();
   };
   const move = (next: string) => {
     setProject(next);
     rememberProject(next);
-    if (submitting.error) submitting.reset();
+    if (mutation.error) mutation.reset();
   };
-  const takeSuggestion = (way: Suggestion) => {
+  const applySuggestion = (suggestion: Suggestion) => {
     if (!written) return;
-    change(follow(draft, written, merge(written, way.change)));
-    if (way.project) move(way.project);
-    notify(`Changed: ${way.message}`);
+    change(updateDraft(draft, written, merge(written, suggestion.change)));
+    if (suggestion.project) move(suggestion.project);
+    notify(`Applied: ${suggestion.message}`);
   };
   const submit = () => {
     if (!written || !name) {
-      setMissed(missed + 1);
+      setFailedSubmits(failedSubmits + 1);
       return;
     }
     rememberProject(project);
-    const sent = { project, request: written };
+    const body = { project, request: written };
     if (isScheduled) {
-      again.mutate(sent, {
-        onSuccess: (kept) => {
-          notify(`Kept the schedule ${kept.name}`);
+      scheduling.mutate(body, {
+        onSuccess: (schedule) => {
+          notify(`Created schedule ${schedule.name}`);
           navigate("/schedules");
         },
       });
       return;
     }
-    once.mutate(sent, {
+    submission.mutate(body, {
       onSuccess: (run) => {
         notify(`Submitted ${name}`);
         navigate(runAddress(run.id));
@@ -80,16 +79,16 @@ export function useRunForm(start: Start) {
     project,
     move,
     name,
-    /** What would be sent; nothing before it can be. */
+    /** The request to submit. Null while the draft is incomplete or invalid. */
     request: name ? written : null,
-    look,
-    findings: [...mistakes, ...look.violations, ...refused, ...missing],
-    takeSuggestion,
+    preview,
+    findings: [...mistakes, ...preview.violations, ...rejected, ...missing],
+    applySuggestion,
     submit,
     isScheduled,
-    isSubmitting: submitting.isPending,
-    error: submitting.error,
-    missed,
-    isDirty: !submitting.isSuccess && JSON.stringify(draft) !== JSON.stringify(begun),
+    isSubmitting: mutation.isPending,
+    error: mutation.error,
+    failedSubmits,
+    isDirty: !mutation.isSuccess && JSON.stringify(draft) !== JSON.stringify(initialDraft),
   };
 }

@@ -1,4 +1,4 @@
-/** Where a run is, whose it is, and how long it takes. */
+/** Subtitle of a run: message, function, project, compute resource, creator and duration. */
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
 import type { Run } from "../../../api/runs";
@@ -14,7 +14,7 @@ export function About({ run }: { run: Run }) {
   const project = splitScope(run.scope).name;
   return (
     <>
-      {!isPlain(run) && run.message && (
+      {!isRedundant(run) && run.message && (
         <Text size="sm" c="var(--mantine-color-text)" lineClamp={3} style={{ overflowWrap: "anywhere" }}>
           {sentence(run.message)}
         </Text>
@@ -47,23 +47,23 @@ export function About({ run }: { run: Run }) {
       )}
       {" · "}submitted by {run.created_by} <Time at={run.created_at} />
       {" · "}
-      <Took run={run} />
+      <Elapsed run={run} />
     </>
   );
 }
 
-/** Whether its state says it all. */
-function isPlain(run: Run): boolean {
+/** Whether the message only repeats the state. */
+function isRedundant(run: Run): boolean {
   return ["Running", "Completed"].includes(run.reason);
 }
 
-/** How long it runs, or waits. */
-function Took({ run }: { run: Run }) {
-  const now = useNow(run.live);
+/** How long the run has been running or waiting. */
+function Elapsed({ run }: { run: Run }) {
+  const now = useNow(run.active);
   if (run.started_at) {
     const took = showSpan(run.started_at, run.finished_at, now);
-    return <span className="number">{run.live ? `running for ${took}` : `took ${took}`}</span>;
+    return <span className="number">{run.active ? `running for ${took}` : `took ${took}`}</span>;
   }
   const waited = showSpan(run.created_at, run.finished_at, now);
-  return <span className="number">{run.live ? `waiting for ${waited}` : "never started"}</span>;
+  return <span className="number">{run.active ? `waiting for ${waited}` : "never started"}</span>;
 }

@@ -1,4 +1,4 @@
-/** All that happened to a run, the oldest first. */
+/** Events of a run, oldest first. */
 import { Table } from "@mantine/core";
 import type { Run } from "../../../api/runs";
 import { ScrolledTable } from "../../../format/ScrolledTable";
@@ -17,14 +17,14 @@ export function Events({ run }: { run: Run }) {
     return <Loading />;
   }
   return (
-    <Card title="Events" about="Every change of its state, and of the reason for it.">
+    <Card title="Events" about="Every change of state or reason.">
       <ScrolledTable minWidth={560} aria-label="Events">
         <Table.Thead>
           <Table.Tr>
-            <Table.Th w={190}>When</Table.Th>
+            <Table.Th w={190}>Time</Table.Th>
             <Table.Th w={110}>State</Table.Th>
             <Table.Th w={150}>Reason</Table.Th>
-            <Table.Th>What happened</Table.Th>
+            <Table.Th>Message</Table.Th>
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>

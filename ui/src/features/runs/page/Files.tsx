@@ -1,4 +1,4 @@
-/** What a run left: what it returned, and the files of its output. */
+/** The result and the output files of a run. */
 import { Anchor, Stack, Table, Text } from "@mantine/core";
 import type { Run } from "../../../api/runs";
 import { showBytes } from "../../../format/amounts";
@@ -15,7 +15,7 @@ export function Files({ run }: { run: Run }) {
   return (
     <Stack>
       <ResultCard run={run} />
-      <Card title="Files" about="What it wrote below the folder that $FAIRLEAD_OUTPUT names.">
+      <Card title="Files" about="Files written to $FAIRLEAD_OUTPUT.">
         {files.data ? (
           <FileTable run={run} files={files.data} />
         ) : files.error ? (
@@ -32,7 +32,7 @@ function FileTable({ run, files }: { run: Run; files: OutputFile[] }) {
   if (files.length === 0) {
     return (
       <Text size="sm" c="dimmed">
-        {run.live ? "There are none yet." : "It left no files."}
+        {run.active ? "No files yet." : "No files."}
       </Text>
     );
   }
@@ -44,7 +44,7 @@ function FileTable({ run, files }: { run: Run; files: OutputFile[] }) {
           <Table.Th w={120} ta="right">
             Size
           </Table.Th>
-          <Table.Th w={150}>Changed</Table.Th>
+          <Table.Th w={150}>Modified</Table.Th>
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody>

@@ -1,4 +1,4 @@
-/** One run: what it does and why, what it writes, uses and leaves. Each part has an address. */
+/** Page of a run. Each tab has its own address. */
 import { Alert, Anchor, Group, Text } from "@mantine/core";
 import { IconTrash } from "@tabler/icons-react";
 import { Link, useParams } from "wouter";
@@ -20,35 +20,35 @@ import { Events } from "./Events";
 import { Files } from "./Files";
 import { Logs } from "./logs/Logs";
 import { Overview } from "./overview/Overview";
-import { PlanManifests, PlanValues } from "./PlanParts";
+import { PlanManifests, PlanSettings } from "./PlanTabs";
 import { UsageCharts } from "./usage/UsageCharts";
 
 export default function RunPage() {
   const { id = "", part } = useParams<{ id: string; part?: string }>();
-  // What is known of one run is nothing of the next.
+  // Resets the state of the page when another run is opened.
   return <RunView key={id} id={id} part={part ?? "overview"} />;
 }
 
 function RunView({ id, part }: { id: string; part: string }) {
-  const found = useRun(id);
-  const run = useLast(found.data);
+  const query = useRun(id);
+  const run = useLast(query.data);
   if (!run) {
-    if (found.error) return <ProblemPage error={found.error} way={{ title: "All runs", href: "/runs" }} />;
+    if (query.error) return <ProblemPage error={query.error} link={{ title: "All runs", href: "/runs" }} />;
     return <Loading />;
   }
   const parts = partsOf(run);
   if (!parts.some(({ name }) => name === part)) return <NotFoundPage />;
-  const isDeleted = isProblem(found.error, "not_found");
+  const isDeleted = isProblem(query.error, "not_found");
   return (
     <Page
       title={shortName(run)}
-      within={{ title: "Runs", href: "/runs", here: run.id }}
-      badges={<Standing run={run} />}
+      parent={{ title: "Runs", href: "/runs", name: run.id }}
+      badges={<State run={run} />}
       about={<About run={run} />}
       actions={!isDeleted && <Actions run={run} />}
     >
       {isDeleted && <Deleted />}
-      <TabLinks label="Parts of the run" parts={parts} chosen={part} address={runAddress(id)} />
+      <TabLinks label="Run sections" parts={parts} chosen={part} address={runAddress(id)} />
     </Page>
   );
 }
@@ -58,22 +58,22 @@ function partsOf(run: Run): Part[] {
     { name: "overview", title: "Overview", render: () => <Overview run={run} /> },
     { name: "logs", title: "Logs", render: () => <Logs run={run} /> },
     { name: "usage", title: "Usage", render: () => <UsageCharts run={run} /> },
-    { name: "values", title: "Values", render: () => <PlanValues run={run} /> },
+    { name: "configuration", title: "Configuration", render: () => <PlanSettings run={run} /> },
     { name: "manifests", title: "Manifests", render: () => <PlanManifests run={run} /> },
     { name: "events", title: "Events", render: () => <Events run={run} /> },
     { name: "files", title: "Files", render: () => <Files run={run} /> },
   ];
 }
 
-function Standing({ run }: { run: Run }) {
-  // The state alone says as much where its reason is the same word.
-  const says = run.reason.toLowerCase() !== run.state && run.reason;
+function State({ run }: { run: Run }) {
+  // Hides a reason that only repeats the state.
+  const reason = run.reason.toLowerCase() !== run.state && run.reason;
   return (
     <>
       <StateBadge state={run.state} role="status" />
-      {says && (
+      {reason && (
         <Text span size="sm" c="dimmed">
-          {says}
+          {reason}
         </Text>
       )}
     </>
@@ -92,7 +92,7 @@ function Actions({ run }: { run: Run }) {
 function Deleted() {
   return (
     <Alert role="alert" color="orange" icon={<IconTrash size={18} />} title="This run was deleted">
-      What you see is what was last known of it.{" "}
+      This page shows its last known state.{" "}
       <Anchor component={Link} underline="always" href="/runs" fz="sm">
         All runs
       </Anchor>

@@ -1,16 +1,16 @@
-/** Which try of a run a part of its page is about: the address says it. */
+/** The selected attempt of a run, stored in the address. */
 import { NativeSelect } from "@mantine/core";
 import { useSearchParams } from "wouter";
 import type { Run } from "../../../api/runs";
 
-/** Nothing: all of them, or the last. */
+/** Returns the selected attempt, or undefined for the default (all attempts, or the last one). */
 export function useAttempt(run: Run): number | undefined {
-  const said = Number(useSearchParams()[0].get("attempt"));
-  return Number.isInteger(said) && said >= 1 && said <= run.attempt ? said : undefined;
+  const attempt = Number(useSearchParams()[0].get("attempt"));
+  return Number.isInteger(attempt) && attempt >= 1 && attempt <= run.attempt ? attempt : undefined;
 }
 
-/** Chooses a try, where there is more than one. */
-export function AttemptPicker({ run, none }: { run: Run; none: string }) {
+/** Selects an attempt. Hidden if there is only one. */
+export function AttemptPicker({ run, defaultLabel }: { run: Run; defaultLabel: string }) {
   const [, setParams] = useSearchParams();
   const attempt = useAttempt(run);
   if (run.attempt < 2) return null;
@@ -25,7 +25,7 @@ export function AttemptPicker({ run, none }: { run: Run; none: string }) {
         setParams(value ? { attempt: value } : {}, { replace: true });
       }}
       data={[
-        { value: "", label: none },
+        { value: "", label: defaultLabel },
         ...numbers.map((number) => ({ value: String(number), label: `Attempt ${number}` })),
       ]}
     />

@@ -1,4 +1,4 @@
-/** What is read of one run beside its record: what happened to it, why, and what came of it. */
+/** Queries for the details of a run: events, attempts, endpoint, waiting reason, outcome, usage and files. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../../api/changes";
 import { client, type Schemas, unwrap } from "../../../api/client";
@@ -9,7 +9,7 @@ import { parseExactly } from "../../../format/numbers";
 export type RunEvent = Schemas["EventRecord"];
 export type OutputFile = Schemas["OutputFile"];
 
-/** One moment of what a run used: in cores and bytes, of what was measured. */
+/** One usage sample of a run, in cores and bytes. */
 export interface Sample {
   at: string;
   cpu?: number;
@@ -22,7 +22,7 @@ export interface Usage {
   peaks: Omit<Sample, "at"> & { cpu_seconds?: number };
   series: Sample[];
 }
-/** What a function returned: itself, or the file of the output that has it. */
+/** The return value of a function, or the output file that contains it. */
 export type Result =
   | { kind: "json"; value: unknown }
   | { kind: "file"; path: string; type: string; size: number };
@@ -33,8 +33,8 @@ export interface Outcome {
   usage: Usage["peaks"];
 }
 
-const WHY_EVERY_MS = 5000;
-const USAGE_EVERY_MS = 2000;
+const WHY_INTERVAL_MS = 5000;
+const USAGE_INTERVAL_MS = 2000;
 
 export function useEvents(id: string) {
   return useQuery({
@@ -43,7 +43,7 @@ export function useEvents(id: string) {
   });
 }
 
-/** The tries of a run, the first one first; the present one is the last. */
+/** Attempts of a run, oldest first. */
 export function useAttempts(run: Run) {
   return useQuery({
     queryKey: [RUN, run.id, "attempts", run.attempt, run.state],
@@ -52,8 +52,8 @@ export function useAttempts(run: Run) {
   });
 }
 
-/** Where a run is reached that serves something. */
-export function useServed(run: Run) {
+/** The endpoint of a served run or a workspace. */
+export function useEndpoint(run: Run) {
   return useQuery({
     queryKey: [RUN, run.id, "url", run.state, run.reason],
     queryFn: () => unwrap(client.GET(`${RUN}/url`, { params: of(run.id) })),
@@ -61,34 +61,34 @@ export function useServed(run: Run) {
   });
 }
 
-/** Makes an address that lets this browser in at a run, once. */
-export function useOpening() {
+/** Creates a one-time link that opens a run in this browser. */
+export function useOpen() {
   return useChange((id: string) => unwrap(client.POST(`${RUN}/open`, { params: of(id) })));
 }
 
-/** Why a run waits, with the numbers of this moment. */
+/** The reason why a run is waiting, with current numbers. */
 export function useWhy(id: string) {
   return useQuery({
     queryKey: [RUN, id, "why"],
     queryFn: () => unwrap(client.GET(`${RUN}/why`, { params: of(id) })),
-    // What others hold changes without a change of this run.
-    refetchInterval: ({ state }) => (mayRecover(state.error) ? WHY_EVERY_MS : false),
+    // Polls, because free capacity changes without an event of this run.
+    refetchInterval: ({ state }) => (mayRecover(state.error) ? WHY_INTERVAL_MS : false),
   });
 }
 
-/** What came of a run, once it has ended. */
+/** The outcome of an ended run. */
 export function useOutcome(run: Run) {
   return useQuery({
     queryKey: [RUN, run.id, "result"],
     queryFn: async () => {
-      const asked = client.GET(`${RUN}/result`, { params: of(run.id), parseAs: "text" });
-      return parseExactly((await unwrap(asked)) as unknown as string) as Outcome;
+      const response = client.GET(`${RUN}/result`, { params: of(run.id), parseAs: "text" });
+      return parseExactly((await unwrap(response)) as unknown as string) as Outcome;
     },
-    enabled: !run.live,
+    enabled: !run.active,
   });
 }
 
-/** What it uses, or what one of its tries used. */
+/** Usage of a run, or of one of its attempts. */
 export function useUsage(run: Run, attempt?: number) {
   return useQuery({
     queryKey: [RUN, run.id, "usage", attempt],
@@ -97,7 +97,7 @@ export function useUsage(run: Run, attempt?: number) {
         client.GET(`${RUN}/usage`, { params: { ...of(run.id), query: { attempt } } }),
       ) as unknown as Promise<Usage>,
     refetchInterval: ({ state }) =>
-      run.live && run.started_at && mayRecover(state.error) ? USAGE_EVERY_MS : false,
+      run.active && run.started_at && mayRecover(state.error) ? USAGE_INTERVAL_MS : false,
   });
 }
 
@@ -108,12 +108,12 @@ export function useFiles(run: Run) {
   });
 }
 
-/** Where the server gives something of a run as it is, for links. */
-export function downloadAddress(id: string, what: string): string {
-  return `/api/v1/runs/${id}/${what.split("/").map(encodeURIComponent).join("/")}`;
+/** Returns the download address of a part of a run. */
+export function downloadAddress(id: string, path: string): string {
+  return `/api/v1/runs/${id}/${path.split("/").map(encodeURIComponent).join("/")}`;
 }
 
-/** Whether to ask again: not where the server said no, as of a run that was deleted. */
+/** Whether to retry after an error. Client errors are final, for example if the run was deleted. */
 function mayRecover(error: Error | null): boolean {
   return !isProblem(error) || error.problem.status >= 500;
 }

@@ -1,4 +1,4 @@
-/** The table of all runs that one sees, as they change. */
+/** The table of all visible runs, updated live. */
 import { Button, Text } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
@@ -12,7 +12,7 @@ import { RunActions } from "../../../runs/RunActions";
 import { TablePage } from "../../../table/TablePage";
 import { useView } from "../../../table/views";
 import { HowToStart } from "./HowToStart";
-import { Usual } from "./Usual";
+import { QuickFilters } from "./QuickFilters";
 
 export default function Runs() {
   const view = useView("runs", COLUMNS, "-created_at");
@@ -23,10 +23,10 @@ export default function Runs() {
   return (
     <TablePage<Run>
       title="Runs"
-      about="What was submitted, how far it is and why. Rows change as the runs do."
+      about="All runs you can see, updated live."
       nouns="runs"
-      none={{ title: "No runs yet", hint: <HowToStart isMember={isMember} /> }}
-      usual={<Usual />}
+      emptyState={{ title: "No runs yet", hint: <HowToStart isMember={isMember} /> }}
+      usual={<QuickFilters />}
       columns={COLUMNS}
       view={view}
       list={list}
@@ -41,7 +41,7 @@ export default function Runs() {
           </Button>
         )
       }
-      // Another run, other dialogs.
+      // The key closes the dialogs of the previously selected run.
       selection={selected && <Selection key={selected.id} run={selected} />}
     />
   );
@@ -51,7 +51,7 @@ function Selection({ run }: { run: Run }) {
   if (useMay()("member", run.scope)) return <RunActions run={run} />;
   return (
     <Text size="xs" c="dimmed">
-      Only members of {run.scope} stop runs there
+      Only members of {run.scope} can stop this run
     </Text>
   );
 }

@@ -1,7 +1,7 @@
-/** One line of a log: whose it is, when it came, its colours, and what was searched for in it. */
+/** One line of a log: whose it is, when it came, its colors, and what was searched for in it. */
 import { memo, type Ref } from "react";
 import { showClock } from "../../../../format/times";
-import { type Span, splitColours } from "./colours";
+import { type Span, splitColours } from "./colors";
 import classes from "./Logs.module.css";
 import type { Line } from "./lines";
 
@@ -52,7 +52,7 @@ export const LogLine = memo(function LogLine({
       <span className={classes.label}>{LABELS[stream]}</span>
       <span className={classes.text}>
         {splitColours(text.slice(0, SHOWN)).map((span, place) => (
-          <ColouredSpan key={place} span={span} search={search} />
+          <ColoredSpan key={place} span={span} search={search} />
         ))}
         {rest > 0 && (
           <span className={classes.rest}>
@@ -65,12 +65,12 @@ export const LogLine = memo(function LogLine({
   );
 });
 
-function ColouredSpan({ span, search }: { span: Span; search: string }) {
+function ColoredSpan({ span, search }: { span: Span; search: string }) {
   const marked = search ? mark(span.text, search) : span.text;
-  if (span.colour === undefined && !span.isBold && !span.isFaint && !span.isUnderlined) return marked;
+  if (span.color === undefined && !span.isBold && !span.isFaint && !span.isUnderlined) return marked;
   return (
     <span
-      data-colour={span.colour}
+      data-color={span.color}
       data-bold={span.isBold || undefined}
       data-faint={span.isFaint || undefined}
       data-underlined={span.isUnderlined || undefined}

@@ -1,6 +1,6 @@
 /** Follows the log of a run: one stream of events, found again at the same place wherever it breaks. */
 import { client, unwrap } from "../../../../api/client";
-import { noteAnswer } from "../../../../api/connection";
+import { markConnected } from "../../../../api/connection";
 import { isProblem } from "../../../../api/problems";
 import { RUN } from "../../../../api/runs";
 import { type Entry, Lines } from "./lines";
@@ -66,7 +66,7 @@ export class Following {
     const one = this.attempt === undefined ? "" : `&attempt=${this.attempt}`;
     const source = new EventSource(`/api/v1/runs/${this.id}/logs?follow=true&cursor=${this.cursor}${one}`);
     source.addEventListener("open", () => {
-      noteAnswer();
+      markConnected();
       this.pause = FIRST_PAUSE_MS;
       this.enter("following");
     });

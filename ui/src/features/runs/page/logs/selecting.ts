@@ -1,5 +1,5 @@
 /** Which lines of a log are shown, and which of them match what is searched for. What was looked at once is not again. */
-import { strip } from "./colours";
+import { strip } from "./colors";
 import type { Line, Lines, Stream } from "./lines";
 
 export interface Wanted {

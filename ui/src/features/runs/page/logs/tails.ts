@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { client, unwrap } from "../../../../api/client";
 import { RUN, type Run } from "../../../../api/runs";
-import { strip } from "./colours";
+import { strip } from "./colors";
 import { type Entry, Lines } from "./lines";
 
 const SHOWN = 12;
@@ -15,7 +15,7 @@ export function useTail(run: Run) {
   return useQuery({
     queryKey: [RUN, run.id, "tail"],
     queryFn: () => readTail(run.id),
-    enabled: !run.live,
+    enabled: !run.active,
     staleTime: Number.POSITIVE_INFINITY,
   });
 }

@@ -1,11 +1,11 @@
-/** What a run asked for and may use, and the most that it used. */
+/** Requested, limit and peak usage of each resource of a run. */
 import { Table } from "@mantine/core";
 import { type Run, usePlanOf } from "../../../../api/runs";
 import { Card } from "../../../../shell/Page";
 import { NONE } from "../../../../table/columns";
 import { useUsage } from "../requests";
 import { boundsOf, type Measure } from "../usage/bounds";
-import { isWorthTelling, MEASURES, showMeasure } from "../usage/measures";
+import { isRelevant, MEASURES, showMeasure } from "../usage/measures";
 
 export function Amounts({ run }: { run: Run }) {
   const plan = usePlanOf(run.id);
@@ -16,16 +16,16 @@ export function Amounts({ run }: { run: Run }) {
     title,
     bounds: boundsOf(plan.data.settings, key),
     peak: usage.data?.peaks[key],
-  })).filter(({ bounds, peak }) => isWorthTelling(bounds, peak));
+  })).filter(({ bounds, peak }) => isRelevant(bounds, peak));
   if (rows.length === 0) return null;
   return (
-    <Card title="Asked for and used">
-      <Table fz="sm" aria-label="Asked for and used">
+    <Card title="Resources">
+      <Table fz="sm" aria-label="Resources">
         <Table.Thead>
           <Table.Tr>
             <Table.Th />
             <Table.Th fw={400} c="dimmed" ta="right">
-              Request
+              Requested
             </Table.Th>
             <Table.Th fw={400} c="dimmed" ta="right">
               Limit

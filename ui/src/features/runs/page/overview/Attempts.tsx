@@ -10,10 +10,10 @@ import { Card } from "../../../../shell/Page";
 import { NONE } from "../../../../table/columns";
 import { useAttempts } from "../requests";
 
-/** Each try of a run that was tried more than once: how it ended, what it wrote and used. */
+/** Attempts of a run, with links to their logs and usage. Hidden if there is only one. */
 export function Attempts({ run }: { run: Run }) {
   const attempts = useAttempts(run).data ?? [];
-  const now = useNow(run.live);
+  const now = useNow(run.active);
   if (attempts.length < 2) return null;
   return (
     <Card title="Attempts">
@@ -22,9 +22,9 @@ export function Attempts({ run }: { run: Run }) {
           <Table.Tr>
             <Table.Th w={80}>Attempt</Table.Th>
             <Table.Th>Started</Table.Th>
-            <Table.Th>Took</Table.Th>
+            <Table.Th>Duration</Table.Th>
             <Table.Th>Memory</Table.Th>
-            <Table.Th>How it ended</Table.Th>
+            <Table.Th>Outcome</Table.Th>
             <Table.Th />
           </Table.Tr>
         </Table.Thead>

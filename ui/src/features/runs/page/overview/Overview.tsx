@@ -1,25 +1,25 @@
-/** A run at a glance: why it waits or failed, what happened when, what came of it, and the facts. */
+/** Overview of a run: waiting or failure reason, result, timeline, attempts and facts. */
 import type { Run } from "../../../../api/runs";
 import { Columns } from "../../../../shell/Page";
 import { Attempts } from "./Attempts";
 import { ResultCard } from "./ResultCard";
 import { RunFacts } from "./RunFacts";
-import { ServedCard } from "./ServedCard";
+import { EndpointCard } from "./EndpointCard";
 import { StateTimeline } from "./StateTimeline";
-import { WhyItFailed } from "./WhyItFailed";
-import { useWaysOut, WhyItWaits } from "./WhyItWaits";
+import { FailureCard } from "./FailureCard";
+import { useSuggestions, WaitingCards } from "./WaitingCards";
 
-/** Before it has a place, and while a cluster looks for one. */
-const WAITING = ["queued", "pending"];
+/** States before a run is scheduled. */
+const WAITING_STATES = ["queued", "pending"];
 
 export function Overview({ run }: { run: Run }) {
-  const ways = useWaysOut(run);
+  const suggestions = useSuggestions(run);
   return (
     <Columns side={<RunFacts run={run} />}>
-      {run.action !== "job" && run.live && <ServedCard run={run} />}
-      {WAITING.includes(run.state) && <WhyItWaits run={run} ways={ways} />}
-      {run.state === "failed" && <WhyItFailed run={run} />}
-      <ResultCard run={run} isInPassing />
+      {run.action !== "job" && run.active && <EndpointCard run={run} />}
+      {WAITING_STATES.includes(run.state) && <WaitingCards run={run} suggestions={suggestions} />}
+      {run.state === "failed" && <FailureCard run={run} />}
+      <ResultCard run={run} isOptional />
       <StateTimeline run={run} />
       <Attempts run={run} />
     </Columns>

@@ -1,4 +1,4 @@
-/** What a run returned. In passing, only where it returned something. */
+/** The result of a run. An optional card is hidden if there is no result. */
 import { Anchor, Code, Text } from "@mantine/core";
 import type { Run } from "../../../../api/runs";
 import { showBytes } from "../../../../format/amounts";
@@ -8,7 +8,7 @@ import { ProblemAlert } from "../../../../shell/Problem";
 import { downloadAddress, type Result, useOutcome } from "../requests";
 import classes from "./Overview.module.css";
 
-export function ResultCard({ run, isInPassing }: { run: Run; isInPassing?: boolean }) {
+export function ResultCard({ run, isOptional }: { run: Run; isOptional?: boolean }) {
   const outcome = useOutcome(run);
   if (run.state !== "completed") return null;
   if (!outcome.data) {
@@ -19,7 +19,7 @@ export function ResultCard({ run, isInPassing }: { run: Run; isInPassing?: boole
     ) : null;
   }
   const { result } = outcome.data;
-  if (!result && isInPassing) return null;
+  if (!result && isOptional) return null;
   const text = result?.kind === "json" ? JSON.stringify(result.value, null, 2) : null;
   return (
     <Card title="Result" actions={text !== null && <CopyButton text={text} />}>
@@ -31,7 +31,7 @@ export function ResultCard({ run, isInPassing }: { run: Run; isInPassing?: boole
 function ResultView({ run, result, text }: { run: Run; result: Result | null; text: string | null }) {
   if (text !== null) {
     return (
-      <Code block className={classes.text} tabIndex={0} role="region" aria-label="What it returned">
+      <Code block className={classes.text} tabIndex={0} role="region" aria-label="Return value">
         {text}
       </Code>
     );
@@ -39,7 +39,7 @@ function ResultView({ run, result, text }: { run: Run; result: Result | null; te
   if (result?.kind === "file") {
     return (
       <Text size="sm">
-        It is in the file{" "}
+        Saved as{" "}
         <Anchor
           underline="always"
           fz="sm"
@@ -49,13 +49,13 @@ function ResultView({ run, result, text }: { run: Run; result: Result | null; te
         >
           {result.path}
         </Anchor>
-        , {showBytes(result.size)}.
+        ({showBytes(result.size)})
       </Text>
     );
   }
   return (
     <Text size="sm" c="dimmed">
-      It returned nothing.
+      No return value.
     </Text>
   );
 }

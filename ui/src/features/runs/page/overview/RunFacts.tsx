@@ -1,4 +1,4 @@
-/** What a run is, where it runs, and what it asked for. */
+/** Key facts and resources of a run. */
 import { Anchor } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
@@ -25,12 +25,12 @@ export function RunFacts({ run }: { run: Run }) {
 
 function listFacts(run: Run): [string, ReactNode][] {
   const facts: [string, ReactNode][] = [
-    ["Id", <code key="id">{run.id}</code>],
+    ["ID", <code key="id">{run.id}</code>],
     ["Type", showType(run.action)],
     ["Cluster", run.cluster ? splitScope(run.cluster).name : NONE],
     ["Compute resource", run.compute_resource ? <ComputeResource run={run} /> : NONE],
-    ["Template", run.template ? <Named path="templates" name={run.template} /> : NONE],
-    ["Code", run.code ? <Code run={run} digest={run.code} /> : "none of its own"],
+    ["Template", run.template ? <NameLink path="templates" name={run.template} /> : NONE],
+    ["Code", run.code ? <Code run={run} digest={run.code} /> : NONE],
     ["Submitted", moment(run.created_at)],
     ["Started", moment(run.started_at)],
     ["Ended", moment(run.finished_at)],
@@ -38,7 +38,7 @@ function listFacts(run: Run): [string, ReactNode][] {
   if (run.priority) facts.push(["Priority", run.priority]);
   if (run.schedule) facts.push(["Schedule", run.schedule]);
   if (run.attempt > 1) facts.push(["Attempt", run.attempt]);
-  if (run.used_at) facts.push(["Last used", moment(run.used_at)]);
+  if (run.last_used_at) facts.push(["Last used", moment(run.last_used_at)]);
   if (run.stopped_by) facts.push(["Stopped by", run.stopped_by]);
   if (run.exit_code !== null) facts.push(["Exit code", run.exit_code]);
   return facts;
@@ -47,13 +47,13 @@ function listFacts(run: Run): [string, ReactNode][] {
 function ComputeResource({ run }: { run: Run }) {
   return (
     <>
-      <Named path="compute-resources" name={run.compute_resource!} />, revision{" "}
+      <NameLink path="compute-resources" name={run.compute_resource!} />, revision{" "}
       {run.compute_resource_revision}
     </>
   );
 }
 
-function Named({ path, name }: { path: string; name: string }) {
+function NameLink({ path, name }: { path: string; name: string }) {
   return (
     <Anchor component={Link} underline="always" href={`/${path}/${encodeURIComponent(name)}`} fz="sm">
       {name}
@@ -63,8 +63,8 @@ function Named({ path, name }: { path: string; name: string }) {
 
 function Code({ run, digest }: { run: Run; digest: string }) {
   return (
-    <Anchor fz="sm" href={downloadAddress(run.id, "code")} download title={`Download ${digest}`}>
-      {digest.replace(/^sha256:/, "").slice(0, 12)} as tar.gz
+    <Anchor fz="sm" href={downloadAddress(run.id, "code")} download title={digest}>
+      Download code ({digest.replace(/^sha256:/, "").slice(0, 7)})
     </Anchor>
   );
 }

@@ -1,4 +1,4 @@
-/** The states of a run in the order in which it had them: when, for how long, and why. */
+/** Timeline of the states of a run, with times, durations and reasons. */
 import { Text, ThemeIcon } from "@mantine/core";
 import {
   IconAlertTriangle,
@@ -34,16 +34,16 @@ const ICONS: Record<string, typeof IconCheck> = {
 
 export function StateTimeline({ run }: { run: Run }) {
   const events = useEvents(run.id);
-  const now = useNow(run.live);
+  const now = useNow(run.active);
   return (
-    <Card title="What happened">
+    <Card title="Timeline">
       {events.data ? (
         <ol className={classes.timeline}>
           {events.data.map((event, index) => (
             <Step
               key={event.id}
               event={event}
-              lasted={tellLasted(run, event, events.data[index + 1], now)}
+              duration={describeDuration(run, event, events.data[index + 1], now)}
               isLast={index === events.data.length - 1}
             />
           ))}
@@ -57,19 +57,19 @@ export function StateTimeline({ run }: { run: Run }) {
   );
 }
 
-/** How long a state lasted, or lasts; what is final lasts. */
-function tellLasted(run: Run, event: RunEvent, next: RunEvent | undefined, now: number): string | null {
+/** Describes how long a state has lasted. Final states have no duration. */
+function describeDuration(run: Run, event: RunEvent, next: RunEvent | undefined, now: number): string | null {
   if (next) return `for ${showSpan(event.at, next.at, now)}`;
-  return run.live ? `for ${showSpan(event.at, null, now)} so far` : null;
+  return run.active ? `for ${showSpan(event.at, null, now)} so far` : null;
 }
 
 interface StepProps {
   event: RunEvent;
-  lasted: string | null;
+  duration: string | null;
   isLast: boolean;
 }
 
-function Step({ event, lasted, isLast }: StepProps) {
+function Step({ event, duration, isLast }: StepProps) {
   const { label, color } = showState(event.state);
   const Icon = ICONS[event.state] ?? IconHourglass;
   const hasReason = event.reason.toLowerCase() !== event.state;
@@ -91,7 +91,7 @@ function Step({ event, lasted, isLast }: StepProps) {
         <time dateTime={event.at} title={showMoment(event.at)}>
           {showClock(event.at)}
         </time>
-        {lasted && <div>{lasted}</div>}
+        {duration && <div>{duration}</div>}
       </Text>
     </li>
   );

@@ -1,4 +1,4 @@
-/** One curve over time, with lines for what was asked for and what is allowed. The keyboard goes from value to value. */
+/** A line chart over time with lines for request and limit. Arrow keys move between values. */
 import { type KeyboardEvent, type PointerEvent, useLayoutEffect, useRef, useState } from "react";
 import { showDuration } from "../../../../format/durations";
 import type { Bounds, Measure } from "./bounds";
@@ -7,7 +7,7 @@ import { isBytes, showMeasure, showTick } from "./measures";
 import { scaleOf, scaleOfTimes } from "./scales";
 
 export interface Point {
-  /** Milliseconds after the start. */
+  /** Milliseconds since the start. */
   after: number;
   value: number;
 }
@@ -16,44 +16,46 @@ interface Props {
   label: string;
   measure: Measure;
   points: Point[];
-  /** The most of all, between the samples too. */
+  /** The highest value, which can be between two samples. */
   peak: number;
   bounds: Bounds;
 }
 
 const HEIGHT = 190;
-const LEAST_WIDTH = 240;
-const AT_ONCE_MS = 100;
-const NEARLY = 1.1;
-const EDGE = { left: 68, right: 12, top: 10, bottom: 24 };
+const MIN_WIDTH = 240;
+/** Earlier points are labeled "at the start". */
+const START_MS = 100;
+/** A peak is shown if it exceeds all samples by this factor. */
+const PEAK_FACTOR = 1.1;
+const MARGIN = { left: 68, right: 12, top: 10, bottom: 24 };
 
 export function Chart({ label, measure, points, peak, bounds }: Props) {
   const ref = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(LEAST_WIDTH);
+  const [width, setWidth] = useState(MIN_WIDTH);
   useLayoutEffect(() => {
     const observer = new ResizeObserver(([entry]) =>
-      setWidth(Math.max(LEAST_WIDTH, entry!.contentRect.width)),
+      setWidth(Math.max(MIN_WIDTH, entry!.contentRect.width)),
     );
     observer.observe(ref.current!);
     return () => observer.disconnect();
   }, []);
-  const [chosen, setChosen] = useState<number | null>(null);
-  const across = scaleOfTimes(points.at(-1)?.after ?? 0, Math.max(2, Math.floor(width / 90)));
-  const up = scaleOf(Math.max(peak, bounds.request ?? 0, bounds.limit ?? 0), 4, isBytes(measure));
-  const x = (after: number) => EDGE.left + (after / across.most) * (width - EDGE.left - EDGE.right);
-  const y = (value: number) => HEIGHT - EDGE.bottom - (value / up.most) * (HEIGHT - EDGE.top - EDGE.bottom);
+  const [selected, setSelected] = useState<number | null>(null);
+  const timeScale = scaleOfTimes(points.at(-1)?.after ?? 0, Math.max(2, Math.floor(width / 90)));
+  const valueScale = scaleOf(Math.max(peak, bounds.request ?? 0, bounds.limit ?? 0), 4, isBytes(measure));
+  const x = (after: number) => MARGIN.left + (after / timeScale.max) * (width - MARGIN.left - MARGIN.right);
+  const y = (value: number) => HEIGHT - MARGIN.bottom - (value / valueScale.max) * (HEIGHT - MARGIN.top - MARGIN.bottom);
   const last = points.length - 1;
-  const shown = chosen === null ? null : points[Math.min(chosen, last)];
-  const tell = (point: Point) => `${showMeasure(measure, point.value)} ${tellWhen(point)}`;
-  const point = ({ clientX, currentTarget }: PointerEvent) => {
+  const shown = selected === null ? null : points[Math.min(selected, last)];
+  const describe = (point: Point) => `${showMeasure(measure, point.value)} ${describeTime(point)}`;
+  const hover = ({ clientX, currentTarget }: PointerEvent) => {
     const at = clientX - currentTarget.getBoundingClientRect().left;
-    setChosen(nearest(points, at, x));
+    setSelected(nearest(points, at, x));
   };
-  const press = (event: KeyboardEvent) => {
-    const next = nextPlace(event.key, chosen ?? last, last);
+  const handleKey = (event: KeyboardEvent) => {
+    const next = nextIndex(event.key, selected ?? last, last);
     if (next === null) return;
     event.preventDefault();
-    setChosen(next);
+    setSelected(next);
   };
   return (
     <div
@@ -64,23 +66,23 @@ export function Chart({ label, measure, points, peak, bounds }: Props) {
       aria-label={label}
       aria-valuemin={0}
       aria-valuemax={Math.max(0, last)}
-      aria-valuenow={Math.max(0, Math.min(chosen ?? last, last))}
-      aria-valuetext={points.length > 0 ? tell(shown ?? points[last]!) : "nothing was measured"}
-      onPointerMove={point}
-      onPointerLeave={() => setChosen(null)}
-      onKeyDown={press}
-      onBlur={() => setChosen(null)}
+      aria-valuenow={Math.max(0, Math.min(selected ?? last, last))}
+      aria-valuetext={points.length > 0 ? describe(shown ?? points[last]!) : "no data"}
+      onPointerMove={hover}
+      onPointerLeave={() => setSelected(null)}
+      onKeyDown={handleKey}
+      onBlur={() => setSelected(null)}
     >
       <svg width={width} height={HEIGHT} aria-hidden="true">
-        {up.ticks.map((tick) => (
+        {valueScale.ticks.map((tick) => (
           <g key={tick}>
-            <line className={classes.grid} x1={EDGE.left} x2={width - EDGE.right} y1={y(tick)} y2={y(tick)} />
-            <text className={classes.tick} x={EDGE.left - 8} y={y(tick) + 4} textAnchor="end">
+            <line className={classes.grid} x1={MARGIN.left} x2={width - MARGIN.right} y1={y(tick)} y2={y(tick)} />
+            <text className={classes.tick} x={MARGIN.left - 8} y={y(tick) + 4} textAnchor="end">
               {showTick(measure, tick)}
             </text>
           </g>
         ))}
-        {across.ticks.map((tick) => (
+        {timeScale.ticks.map((tick) => (
           <text key={tick} className={classes.tick} x={x(tick)} y={HEIGHT - 6} textAnchor="middle">
             {tick === 0 ? "start" : showDuration(tick).replace(".0", "")}
           </text>
@@ -94,14 +96,14 @@ export function Chart({ label, measure, points, peak, bounds }: Props) {
           width={width}
         />
         <Bound kind="limit" value={bounds.limit} y={y} width={width} />
-        {isMissed(points, peak) && <Bound kind="peak" value={peak} y={y} width={width} />}
+        {isBetweenSamples(points, peak) && <Bound kind="peak" value={peak} y={y} width={width} />}
         {shown && (
           <g>
             <line
               className={classes.cursor}
               x1={x(shown.after)}
               x2={x(shown.after)}
-              y1={EDGE.top}
+              y1={MARGIN.top}
               y2={y(0)}
             />
             <circle className={classes.dot} cx={x(shown.after)} cy={y(shown.value)} r={4} />
@@ -110,7 +112,7 @@ export function Chart({ label, measure, points, peak, bounds }: Props) {
       </svg>
       {shown && (
         <div className={`${classes.value} number`} aria-hidden="true">
-          {tell(shown)}
+          {describe(shown)}
         </div>
       )}
     </div>
@@ -145,20 +147,20 @@ interface BoundProps {
   value: number | null;
   y: (value: number) => number;
   width: number;
-  /** Whether its word stands below the line: above it stands another. */
+  /** Places the label below the line, because another label is above it. */
   isBelow?: boolean;
 }
 
 function Bound({ kind, value, y, width, isBelow }: BoundProps) {
   if (value === null || value <= 0) return null;
-  // A word that would stand above the upper edge stands below its line.
-  const offset = isBelow || y(value) < EDGE.top + 12 ? 13 : -5;
+  // Labels that would not fit above the line are below it.
+  const offset = isBelow || y(value) < MARGIN.top + 12 ? 13 : -5;
   return (
     <g className={classes.bound} data-kind={kind}>
-      <line x1={EDGE.left} x2={width - EDGE.right} y1={y(value)} y2={y(value)} />
+      <line x1={MARGIN.left} x2={width - MARGIN.right} y1={y(value)} y2={y(value)} />
       <text
-        // What was measured stands apart from what was said.
-        x={kind === "peak" ? EDGE.left + 4 : width - EDGE.right - 4}
+        // The label of the peak is on the left, those of request and limit on the right.
+        x={kind === "peak" ? MARGIN.left + 4 : width - MARGIN.right - 4}
         y={y(value) + offset}
         textAnchor={kind === "peak" ? "start" : "end"}
       >
@@ -168,28 +170,28 @@ function Bound({ kind, value, y, width, isBelow }: BoundProps) {
   );
 }
 
-/** Whether the most of all was between the samples: what is killed for its memory seldom lives to the next one. */
-function isMissed(points: Point[], peak: number): boolean {
-  return peak > NEARLY * Math.max(0, ...points.map((point) => point.value));
+/** Whether the samples missed the peak. Typical for runs that are killed for their memory usage. */
+function isBetweenSamples(points: Point[], peak: number): boolean {
+  return peak > PEAK_FACTOR * Math.max(0, ...points.map((point) => point.value));
 }
 
-function tellWhen({ after }: Point): string {
-  return after < AT_ONCE_MS ? "at the start" : `after ${showDuration(after)}`;
+function describeTime({ after }: Point): string {
+  return after < START_MS ? "at the start" : `after ${showDuration(after)}`;
 }
 
 function nearest(points: Point[], at: number, x: (after: number) => number): number | null {
   let best: number | null = null;
-  let least = Number.POSITIVE_INFINITY;
+  let minDistance = Number.POSITIVE_INFINITY;
   points.forEach((point, index) => {
     const distance = Math.abs(x(point.after) - at);
-    if (distance < least) [best, least] = [index, distance];
+    if (distance < minDistance) [best, minDistance] = [index, distance];
   });
   return best;
 }
 
-function nextPlace(key: string, from: number, last: number): number | null {
+function nextIndex(key: string, from: number, last: number): number | null {
   const tenth = Math.max(1, Math.round(last / 10));
-  const places: Record<string, number> = {
+  const targets: Record<string, number> = {
     ArrowLeft: from - 1,
     ArrowDown: from - 1,
     ArrowRight: from + 1,
@@ -199,6 +201,6 @@ function nextPlace(key: string, from: number, last: number): number | null {
     Home: 0,
     End: last,
   };
-  const place = places[key];
-  return place === undefined || last < 0 ? null : Math.max(0, Math.min(last, place));
+  const target = targets[key];
+  return target === undefined || last < 0 ? null : Math.max(0, Math.min(last, target));
 }

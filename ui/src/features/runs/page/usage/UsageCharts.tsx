@@ -1,8 +1,8 @@
-/** What a run used over time, against what it asked for and may use at most. */
+/** Charts of the resource usage of a run, with its requests and limits. */
 import { SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { type Run, usePlanOf } from "../../../../api/runs";
 import { showDuration } from "../../../../format/durations";
-import { Folded } from "../../../../plans/Folded";
+import { Collapsible } from "../../../../plans/Collapsible";
 import { Loading } from "../../../../shell/Loading";
 import { Card } from "../../../../shell/Page";
 import { ProblemAlert } from "../../../../shell/Problem";
@@ -10,15 +10,15 @@ import { AttemptPicker, useAttempt } from "../attempts";
 import { type Sample, type Usage, useUsage } from "../requests";
 import { type Bounds, boundsOf, type Measure } from "./bounds";
 import { Chart, type Point } from "./Chart";
-import { isWorthTelling, MEASURES, showMeasure, tellPeak } from "./measures";
+import { describePeak, isRelevant, MEASURES, showMeasure } from "./measures";
 
-/** What is counted, where the numbers do not say it. */
+/** Units in the titles of charts whose axis has none. */
 const UNITS: Partial<Record<Measure, string>> = { cpu: "cores", gpu: "devices" };
 
 export function UsageCharts({ run }: { run: Run }) {
   return (
     <Stack>
-      <AttemptPicker run={run} none="Last attempt" />
+      <AttemptPicker run={run} defaultLabel="Last attempt" />
       <Charts run={run} />
     </Stack>
   );
@@ -35,9 +35,9 @@ function Charts({ run }: { run: Run }) {
   const settings = plan.data?.settings ?? [];
   const measured = MEASURES.flatMap(({ key, title }) => {
     const [peak, bounds] = [peaks[key], boundsOf(settings, key)];
-    return peak !== undefined && isWorthTelling(bounds, peak) ? [{ key, title, peak, bounds }] : [];
+    return peak !== undefined && isRelevant(bounds, peak) ? [{ key, title, peak, bounds }] : [];
   });
-  if (measured.length === 0) return <Text size="sm">{tellNothing(run)}</Text>;
+  if (measured.length === 0) return <Text size="sm">{describeMissing(run)}</Text>;
   const start = Date.parse(run.started_at ?? series[0]?.at ?? run.created_at);
   return (
     <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
@@ -45,7 +45,7 @@ function Charts({ run }: { run: Run }) {
         <Measured
           key={key}
           measure={key}
-          title={UNITS[key] ? `${title}, in ${UNITS[key]}` : title}
+          title={UNITS[key] ? `${title} (${UNITS[key]})` : title}
           peak={peak}
           cpuSeconds={key === "cpu" ? peaks.cpu_seconds : undefined}
           points={pointsOf(series, key, start)}
@@ -56,13 +56,13 @@ function Charts({ run }: { run: Run }) {
   );
 }
 
-function tellNothing(run: Run): string {
+function describeMissing(run: Run): string {
   if (!run.started_at) {
-    return run.live
-      ? "It has not started yet. What it uses will appear here."
-      : "It never started, and used nothing.";
+    return run.active
+      ? "Not started yet. Usage will appear here."
+      : "The run never started.";
   }
-  return run.live ? "Nothing was measured yet." : "Nothing was measured.";
+  return run.active ? "No measurements yet." : "No measurements.";
 }
 
 function pointsOf(series: Sample[], measure: Measure, start: number): Point[] {
@@ -83,40 +83,40 @@ interface MeasuredProps {
 
 function Measured({ measure, title, peak, cpuSeconds, points, bounds }: MeasuredProps) {
   const summary = [
-    tellPeak(measure, peak, bounds),
-    cpuSeconds !== undefined && `In all ${showDuration(cpuSeconds * 1000)} of CPU time.`,
+    describePeak(measure, peak, bounds),
+    cpuSeconds !== undefined && `${showDuration(cpuSeconds * 1000)} CPU time`,
   ];
   return (
     <Card title={title}>
       <Text size="sm" className="number">
-        {summary.filter(Boolean).join(" ")}
+        {summary.filter(Boolean).join(" · ")}
       </Text>
       <Chart label={`${title} over time`} measure={measure} points={points} peak={peak} bounds={bounds} />
       {points.length > 0 && (
-        <Folded title="As a table">
+        <Collapsible title="Show as table">
           <PointTable title={title} measure={measure} points={points} />
-        </Folded>
+        </Collapsible>
       )}
     </Card>
   );
 }
 
-const MOST_ROWS = 100;
+const MAX_ROWS = 100;
 
 function PointTable({ title, measure, points }: { title: string; measure: Measure; points: Point[] }) {
-  const step = Math.ceil(points.length / MOST_ROWS);
+  const step = Math.ceil(points.length / MAX_ROWS);
   const rows = points.filter((_, index) => index % step === 0);
   return (
-    <Table fz="sm" aria-label={`${title} over time, as a table`}>
+    <Table fz="sm" aria-label={`${title} over time (table)`}>
       <Table.Thead>
         <Table.Tr>
-          <Table.Th>After</Table.Th>
+          <Table.Th>Elapsed</Table.Th>
           <Table.Th>{title}</Table.Th>
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody>
-        {rows.map((point, place) => (
-          <Table.Tr key={`${point.after} ${place}`} className="number">
+        {rows.map((point, index) => (
+          <Table.Tr key={`${point.after} ${index}`} className="number">
             <Table.Td>{showDuration(point.after)}</Table.Td>
             <Table.Td>{showMeasure(measure, point.value)}</Table.Td>
           </Table.Tr>

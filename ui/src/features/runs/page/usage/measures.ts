@@ -1,4 +1,4 @@
-/** What is measured of a run, in words. */
+/** Measured resources of a run, and their formatting. */
 import { round, showBytes } from "../../../../format/amounts";
 import type { Bounds, Measure } from "./bounds";
 
@@ -20,23 +20,23 @@ export function showMeasure(measure: Measure, amount: number): string {
   return `${round(amount)} ${amount === 1 ? unit : `${unit}s`}`;
 }
 
-/** At the side of a chart, where the title says what is counted. */
+/** Formats a value for the axis of a chart, whose title contains the unit. */
 export function showTick(measure: Measure, amount: number): string {
   return amount === 0 ? "0" : isBytes(measure) ? showBytes(amount) : round(amount);
 }
 
-/** Not what nobody asked for and nobody used. */
-export function isWorthTelling({ request, limit }: Bounds, peak: number | undefined): boolean {
+/** Whether a resource was requested, limited or used. */
+export function isRelevant({ request, limit }: Bounds, peak: number | undefined): boolean {
   return Boolean(peak) || request !== null || limit !== null;
 }
 
-/** "Peak 412 MiB of a limit of 512 MiB (80%)." */
-export function tellPeak(measure: Measure, peak: number, { request, limit }: Bounds): string {
-  const told = `Peak ${showMeasure(measure, peak)}`;
-  const most = limit ?? request;
-  if (most === null || most <= 0) return `${told}; nothing was asked for.`;
-  const share = `${Math.round((100 * peak) / most)}%`;
+/** Describes peak usage, e.g. "Peak 412 MiB of 512 MiB (80% of limit)" or "Peak 0.5 of 2 cores requested · no limit". */
+export function describePeak(measure: Measure, peak: number, { request, limit }: Bounds): string {
+  const bound = limit ?? request;
+  if (bound === null || bound <= 0) return `Peak ${showMeasure(measure, peak)} · no request or limit`;
+  const amount = isBytes(measure) ? showBytes(peak) : round(peak);
+  const text = `Peak ${amount} of ${showMeasure(measure, bound)}`;
   return limit === null
-    ? `${told}, ${share} of the ${showMeasure(measure, most)} that were requested; there is no limit.`
-    : `${told} of a limit of ${showMeasure(measure, most)} (${share}).`;
+    ? `${text} requested · no limit`
+    : `${text} (${Math.round((100 * peak) / bound)}% of limit)`;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Setting } from "../../../../api/plans";
 import { boundsOf, type Measure } from "./bounds";
-import { isWorthTelling, showMeasure, showTick, tellPeak } from "./measures";
+import { describePeak, isRelevant, showMeasure, showTick } from "./measures";
 import { scaleOf, scaleOfTimes } from "./scales";
 
 const MIB = 1024 ** 2;
@@ -52,16 +52,16 @@ describe("measures in words", () => {
     [{ request: 0, limit: null }, undefined, true],
     [{ request: null, limit: 1 }, 0, true],
   ])("are worth showing with %j and the peak %j: %j", (bounds, peak, expected) => {
-    expect(isWorthTelling(bounds, peak)).toBe(expected);
+    expect(isRelevant(bounds, peak)).toBe(expected);
   });
 
   it.each([
-    [{ request: 256 * MIB, limit: 512 * MIB }, ["412 MiB", "512 MiB", "(80%)"]],
-    [{ request: 824 * MIB, limit: null }, ["412 MiB", "50%", "824 MiB"]],
+    [{ request: 256 * MIB, limit: 512 * MIB }, ["412 MiB", "512 MiB", "80% of limit"]],
+    [{ request: 824 * MIB, limit: null }, ["412 MiB", "824 MiB requested", "no limit"]],
     [NONE, ["412 MiB"]],
     [{ request: 0, limit: null }, ["412 MiB"]],
   ])("of a peak with %j contain %j", (bounds, parts) => {
-    const text = tellPeak("mem", 412 * MIB, bounds);
+    const text = describePeak("mem", 412 * MIB, bounds);
     for (const part of parts) expect(text).toContain(part);
     if (parts.length === 1) expect(text).not.toContain("%");
   });
@@ -75,10 +75,10 @@ describe("scales", () => {
     [0, 4, false, [0, 0.5, 1]],
     [3 * MIB, 4, true, [0, MIB, 2 * MIB, 3 * MIB]],
     [1000, 4, true, [0, 512, 1024]],
-  ])("up to %d with %d ticks have round values", (most, count, inBytes, ticks) => {
-    const scale = scaleOf(most, count, inBytes);
+  ])("up to %d with %d ticks have round values", (max, count, inBytes, ticks) => {
+    const scale = scaleOf(max, count, inBytes);
     expect(scale.ticks).toEqual(ticks);
-    expect(scale.most).toBeGreaterThan(most);
+    expect(scale.max).toBeGreaterThan(max);
   });
 
   it.each([
@@ -86,7 +86,7 @@ describe("scales", () => {
     [600_000, 4, [0, 300_000, 600_000]],
     [0, 4, [0, 1000]],
     [10 * 86_400_000, 4, [0, 3, 6, 9].map((days) => days * 86_400_000)],
-  ])("of times up to %d with %d ticks are at whole seconds, minutes or days", (most, count, ticks) => {
-    expect(scaleOfTimes(most, count).ticks).toEqual(ticks);
+  ])("of times up to %d with %d ticks are at whole seconds, minutes or days", (max, count, ticks) => {
+    expect(scaleOfTimes(max, count).ticks).toEqual(ticks);
   });
 });

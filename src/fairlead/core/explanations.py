@@ -1,0 +1,159 @@
+"""A plan for people and for programs: each value, who set it and whom it overrode, each rule that is broken."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
+from fractions import Fraction
+from typing import Any
+
+from fairlead.model.plans import Finding, Fit, Layer, Plan, Setting, Source, SourcedValue, Warning
+from fairlead.model.quantities import Duration, Percent, Quantity, Unlimited
+
+WIDEST_PATH = 44
+WIDEST_VALUE = 40
+
+
+def explain(plan: Plan, title: str) -> str:
+    """The whole plan as a text: what it will be, why, and what to mind."""
+    requested = [setting for setting in plan.settings if not _is_enforced(setting)]
+    always = [setting for setting in plan.settings if _is_enforced(setting)]
+    parts = [title + _in_all(plan), "", *_table(requested)]
+    if always:
+        parts += ["", "Set by the platform", *_table(always)]
+    if plan.warnings:
+        parts += ["", "Warnings", *(f"  {line}" for found in plan.warnings for line in lines_of(found))]
+    return "\n".join(parts)
+
+
+def lines_of(found: Finding) -> list[str]:
+    """A violation or warning as two lines: what is wrong, what to do."""
+    return [str(found)] if found.hint is None else [str(found), f"  -> {found.hint}"]
+
+
+def to_data(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON, everywhere the same."""
+    return {
+        "settings": [_setting_data(setting) for setting in plan.settings],
+        "warnings": [found_data(warning) for warning in plan.warnings],
+        "violations": [found_data(violation) for violation in plan.violations],
+        "manifests": list(plan.manifests),
+        "fit": fit_data(plan.fit),
+    }
+
+
+def fit_data(fit: Fit) -> dict[str, Any]:
+    """A fit as JSON."""
+    data = {field.name: to_json(getattr(fit, field.name)) for field in fields(fit)}
+    return {**data, "counts": dict(fit.counts), "suggestions": [asdict(way) for way in fit.suggestions]}
+
+
+def to_json(value: Any) -> Any:
+    """A value as JSON has it: amounts as text in their canonical form."""
+    match value:
+        case Quantity() | Percent() | Unlimited():
+            return str(value)
+        case Duration():
+            return int(value)
+        case Fraction():
+            return float(value)
+        case tuple() | list():
+            return [to_json(item) for item in value]
+        case _:
+            return value
+
+
+def found_data(found: Finding) -> dict[str, Any]:
+    """A violation or a warning as JSON."""
+    data = {name: getattr(found, name) for name in ("path", "rule", "message", "hint")}
+    data["source"] = _source_data(found.source)
+    if isinstance(found, Warning) and found.requested is not None:
+        data["requested"] = _said_data(found.requested)
+    if found.location is not None:
+        data["location"] = found.location
+    return data
+
+
+def _is_enforced(setting: Setting) -> bool:
+    return setting.source.layer is Layer.ENFORCED and not setting.overridden
+
+
+def _in_all(plan: Plan) -> str:
+    """What several pods take together."""
+    values = {setting.path: setting.value for setting in plan.settings}
+    replicas, devices = values.get("replicas") or 1, values.get("resources.gpu.devices") or 0
+    if replicas == 1:
+        return ""
+    return f": {replicas} pods" + (f", {replicas * devices} GPUs in all" if devices else "")
+
+
+def _table(settings: Sequence[Setting]) -> Iterator[str]:
+    """One line for each setting, and one for each thing to say about it; a path that is too long has its own line."""
+    shown = [(setting, _show(setting)) for setting in settings]
+    path_width = min(WIDEST_PATH, max((len(setting.path) for setting, _ in shown), default=0))
+    value_width = max((len(value) for _, value in shown), default=0)
+    for setting, value in shown:
+        path = setting.path
+        if len(path) > path_width:
+            yield f"  {path}"
+            path = ""
+        source = "" if setting.source.layer is Layer.ENFORCED else setting.source
+        yield f"  {path:<{path_width}}  {value:<{value_width}}  {source}".rstrip()
+        yield from (f"  {'':<{path_width}}    {note}" for note in _notes(setting))
+
+
+def _notes(setting: Setting) -> Iterator[str]:
+    if setting.reason is not None:
+        yield setting.reason
+    if setting.path.startswith("affinity."):
+        yield from (json.dumps(term) for term in setting.value)
+    if setting.combined:
+        yield f"what {' and '.join(str(said.source) for said in setting.combined)} say must all hold"
+    for said in setting.overridden:
+        if said.value != setting.value:
+            yield f"instead of {_clip(_text(said.value))} ({said.source})"
+
+
+def _show(setting: Setting) -> str:
+    if isinstance(setting.value, Duration):
+        return str(setting.value)
+    if setting.path.startswith("affinity."):
+        return f"{len(setting.value)} term{'s' if len(setting.value) > 1 else ''}"
+    if setting.path.startswith("tolerations."):
+        return "tolerated"
+    return "none" if setting.value is None else _clip(_text(setting.value))
+
+
+def _text(value: Any) -> str:
+    value = to_json(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) and value and value.isprintable() else json.dumps(value)
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= WIDEST_VALUE else f"{text[: WIDEST_VALUE - 3]}..."
+
+
+def _setting_data(setting: Setting) -> dict[str, Any]:
+    data = {
+        "path": setting.path,
+        "value": to_json(setting.value),
+        "source": _source_data(setting.source),
+        "overridden": [_said_data(said) for said in setting.overridden],
+    }
+    if setting.combined:
+        data["combined"] = [_said_data(said) for said in setting.combined]
+    if setting.reason is not None:
+        data["reason"] = setting.reason
+    return data
+
+
+def _said_data(said: SourcedValue) -> dict[str, Any]:
+    return {"value": to_json(said.value), "source": _source_data(said.source)}
+
+
+def _source_data(source: Source | None) -> dict[str, Any] | None:
+    # Field by field: a plan has seventy of them, and asking a dataclass for its fields takes ten times as long.
+    if source is None:
+        return None
+    return {"layer": source.layer, "name": source.name, "scope": source.scope, "revision": source.revision}

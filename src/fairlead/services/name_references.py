@@ -1,0 +1,31 @@
+"""What names something by its name follows when that changes: defaults and rules of policies, and the settings."""
+
+from dataclasses import replace
+
+from fairlead.model.records import JSON, SETTINGS, PolicyRecord, SettingsRecord
+from fairlead.model.scopes import PLATFORM
+from fairlead.services.unit_of_work import UnitOfWork
+
+
+def rewrite_policies(unit: UnitOfWork, field: str, old: str, new: str) -> None:
+    """Write a new name where policies and the platform's defaults say the old one in a field."""
+    for policy in unit.tx.find(PolicyRecord):
+        content = _rewrite(policy.content, field, old, new)
+        if content != policy.content:
+            after = replace(policy, content=content, **unit.next(policy))
+            unit.save(policy, after, "policy.edit", policy.scope, policy.scope)
+    settings = unit.tx.get(SettingsRecord, id=SETTINGS)
+    if settings is not None and settings.defaults.get(field) == old:
+        changed = replace(settings, defaults=settings.defaults | {field: new}, **unit.next(settings))
+        unit.save(settings, changed, "settings.edit", SETTINGS, PLATFORM)
+
+
+def _rewrite(content: JSON, field: str, old: str, new: str) -> JSON:
+    defaults, rules = content.get("defaults", {}), content.get("rules", {})
+    if defaults.get(field) == old:
+        content = content | {"defaults": defaults | {field: new}}
+    options = rules.get(field, {}).get("options", ())
+    if old in options:
+        renamed = [new if option == old else option for option in options]
+        content = content | {"rules": rules | {field: rules[field] | {"options": renamed}}}
+    return content

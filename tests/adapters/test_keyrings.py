@@ -1,0 +1,296 @@
+"""Sealed values: what opens them and what does not; key files: who reads them, and how keys come and go."""
+
+import base64
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fairlead.adapters import keyrings
+from fairlead.adapters.keyrings import AesKeyring, SealingKey, parse_keys
+from fairlead.errors import Conflict, FairleadError, Unavailable, Unreadable
+from fairlead.ports import Keyring, Sealed
+
+OLD, NEW, OTHER = (SealingKey(bytes([number]) * 32) for number in (1, 2, 3))
+KEYRING: Keyring = AesKeyring([OLD])
+
+
+def write(key: SealingKey) -> str:
+    """A key as people write it."""
+    return base64.b64encode(key.secret).decode()
+
+
+def hide(error: BaseException, *keys: SealingKey) -> None:
+    """Nothing of an error or its causes gives a key away."""
+    said = f"{error!r} {error} {getattr(error, 'hint', '')} {error.__cause__!r}"
+    for key in keys:
+        assert write(key)[:20] not in said
+        assert key.secret.hex()[:20] not in said
+        assert repr(key.secret)[2:20] not in said
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A key file with one key."""
+    path = tmp_path / "keys"
+    keyrings.create_key_file(path)
+    return path
+
+
+@given(st.binary(), st.text())
+def test_what_is_sealed_can_be_opened(value: bytes, purpose: str) -> None:
+    sealed = KEYRING.seal(value, purpose)
+    assert KEYRING.open(sealed, purpose) == value
+    assert sealed.key_id == KEYRING.key_id == OLD.id
+    assert len(sealed.content) == 1 + 12 + len(value) + 16
+
+
+@given(st.binary(min_size=8), st.text())
+def test_nothing_of_a_value_is_seen_and_no_two_seals_are_alike(value: bytes, purpose: str) -> None:
+    first, second = KEYRING.seal(value, purpose), KEYRING.seal(value, purpose)
+    assert value not in first.content
+    assert first.content[1:13] != second.content[1:13]
+    assert first.content[13:] != second.content[13:]
+
+
+@given(st.binary(), st.text(), st.text())
+def test_a_value_opens_only_for_what_it_was_sealed_for(value: bytes, purpose: str, other: str) -> None:
+    assume(purpose != other)
+    with pytest.raises(Unavailable, match="sealed for something else"):
+        KEYRING.open(KEYRING.seal(value, purpose), other)
+
+
+def test_a_change_of_any_byte_is_noticed() -> None:
+    sealed = KEYRING.seal(b"a secret", "project/forest")
+    for at in range(len(sealed.content)):
+        for change in (1, 0x80, 0xFF):
+            changed = bytearray(sealed.content)
+            changed[at] ^= change
+            with pytest.raises(Unavailable) as caught:
+                KEYRING.open(Sealed(bytes(changed), sealed.key_id), "project/forest")
+            hide(caught.value, OLD)
+            assert "a secret" not in str(caught.value)
+
+
+@given(st.binary(max_size=60))
+def test_noise_is_never_a_value(noise: bytes) -> None:
+    for content in (noise, b"\x01" + noise):
+        with pytest.raises(Unavailable):
+            KEYRING.open(Sealed(content, OLD.id), "")
+
+
+def test_a_value_that_is_cut_or_grows_is_noticed() -> None:
+    content = KEYRING.seal(b"a secret", "p").content
+    for changed in [*(content[:length] for length in range(len(content))), content + b"\0"]:
+        with pytest.raises(Unavailable):
+            KEYRING.open(Sealed(changed, OLD.id), "p")
+
+
+def test_the_first_key_seals_and_all_open() -> None:
+    before = KEYRING.seal(b"value", "p")
+    rotated = AesKeyring([NEW, OLD])
+    assert rotated.key_id == rotated.seal(b"value", "p").key_id == NEW.id
+    assert rotated.open(before, "p") == b"value"
+
+
+def test_a_value_whose_key_is_missing_names_the_key() -> None:
+    with pytest.raises(Unavailable, match=f"key {OLD.id}, which is not among the keys: {NEW.id}, {OTHER.id}") as caught:
+        AesKeyring([NEW, OTHER]).open(KEYRING.seal(b"value", "p"), "p")
+    hide(caught.value, NEW, OTHER)
+
+
+def test_a_value_that_is_said_to_be_of_another_key_does_not_open() -> None:
+    with pytest.raises(Unavailable, match="was changed"):
+        AesKeyring([NEW, OLD]).open(Sealed(KEYRING.seal(b"value", "p").content, NEW.id), "p")
+
+
+def test_nothing_shows_a_key(path: Path) -> None:
+    key = keyrings.load_key_file(path)[0]
+    for shown in (repr(key), str(key), repr([key]), repr(AesKeyring.from_file(path)), f"{AesKeyring([key])}"):
+        assert key.id in shown or "SafeKey()" in shown
+        assert write(key)[:10] not in shown
+        assert repr(key.secret)[2:12] not in shown
+
+
+@pytest.mark.parametrize("keys", [[], [SealingKey(b"short")], [OLD, SealingKey(b"1" * 16)]])
+def test_a_safe_needs_keys_of_full_length(keys: list[SealingKey]) -> None:
+    with pytest.raises(Unreadable, match="keys of 32 bytes"):
+        AesKeyring(keys)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{write(OLD)},{write(NEW)}",
+        f"{write(OLD)}\n{write(NEW)}\n",
+        f"\n# first, second\n {write(OLD)} , # seals, for now\r\n\n{write(NEW)}",
+        f"{write(OLD).rstrip('=')},{base64.urlsafe_b64encode(NEW.secret).decode()}",
+        f"{write(OLD)},{write(NEW)},{write(OLD)}",
+    ],
+)
+def test_keys_are_written_with_commas_or_on_lines(text: str) -> None:
+    assert parse_keys(text) == (OLD, NEW)
+
+
+@given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, unique=True), st.sampled_from([",", "\n", " ,\n"]))
+def test_keys_are_read_in_their_order(listed: list[bytes], between: str) -> None:
+    keys = tuple(map(SealingKey, listed))
+    assert parse_keys(between.join(map(write, keys))) == keys
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (write(NEW)[:-4], "key 2 has 30 bytes; 32 are needed"),
+        (write(NEW)[:-3], "key 2 is not base64"),
+        (write(NEW) + "AAAA", "key 2 "),
+        ("*" + write(NEW), "key 2 is not base64"),
+        ("é" + write(NEW), "key 2 is not base64"),
+        (NEW.secret.hex(), "key 2 has 48 bytes"),
+        (write(NEW).replace("I", "I ", 1), "key 2 is not base64"),
+    ],
+)
+def test_a_wrong_key_is_named_and_not_shown(wrong: str, said: str) -> None:
+    with pytest.raises(Unreadable, match=said) as caught:
+        parse_keys(f"# mine\n{write(OLD)}\n{wrong}\n{write(OTHER)}")
+    hide(caught.value, OLD, NEW, OTHER)
+    assert "openssl" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n,\n", "# nothing"])
+def test_without_a_key_there_is_nothing_to_seal_with(text: str) -> None:
+    with pytest.raises(Unreadable, match="there is no key"):
+        parse_keys(text)
+
+
+def test_a_new_key_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "keys"
+    before = os.umask(0)
+    try:
+        key_id = keyrings.create_key_file(path)
+    finally:
+        os.umask(before)
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert AesKeyring.from_file(path).key_id == key_id
+    assert os.listdir(path.parent) == ["keys"]
+
+
+def test_a_key_file_is_never_made_over_another(path: Path) -> None:
+    before = path.read_text()
+    with pytest.raises(Conflict, match="already"):
+        keyrings.create_key_file(path)
+    assert path.read_text() == before
+    assert os.listdir(path.parent) == ["keys"]
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o610])
+def test_a_key_file_that_others_may_use_is_refused(path: Path, mode: int) -> None:
+    path.chmod(mode)
+    for use in (keyrings.load_key_file, AesKeyring.from_file, keyrings.rotate_key_file, keyrings.forget_old_keys):
+        with pytest.raises(FairleadError, match=f"has mode {mode:04o}") as caught:
+            use(path)
+        assert caught.value.hint == f"chmod 600 {path}"
+    path.chmod(0o400)
+    keyrings.load_key_file(path)
+
+
+def test_what_is_no_key_file_is_called_that(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff" * 32)
+    (tmp_path / "big").write_bytes(b"#" * 100_000)
+    for name, said in [
+        ("binary", "is no key file"),
+        ("big", "is no key file"),
+        ("none", "No such"),
+        (".", "directory"),
+    ]:
+        if (tmp_path / name).is_file():
+            (tmp_path / name).chmod(0o600)
+        with pytest.raises(FairleadError, match=said) as caught:
+            keyrings.load_key_file(tmp_path / name)
+        assert caught.value.hint
+
+
+def test_a_rotated_file_opens_the_old_and_seals_with_the_new(path: Path) -> None:
+    keyring = AesKeyring.from_file(path)
+    before, old = keyring.seal(b"value", "p"), keyring.key_id
+    path.write_text("# kept by ada\n" + path.read_text())
+    new = keyrings.rotate_key_file(path)
+    assert [key.id for key in keyrings.load_key_file(path)] == [new, old]
+    assert (path.stat().st_mode & 0o777, "# kept by ada" in path.read_text()) == (0o600, True)
+    assert AesKeyring.from_file(path).open(before, "p") == b"value"
+    assert keyrings.forget_old_keys(path) == (old,)
+    assert [key.id for key in keyrings.load_key_file(path)] == [new]
+    with pytest.raises(Unavailable, match=f"sealed with key {old}"):
+        AesKeyring.from_file(path).open(before, "p")
+
+
+def test_a_safe_follows_its_file(path: Path) -> None:
+    keyring, other = AesKeyring.from_file(path), AesKeyring.from_file(path)
+    new = keyrings.rotate_key_file(path)
+    assert keyring.open(other.seal(b"value", "p"), "p") == b"value"
+    assert keyring.key_id == keyring.seal(b"value", "p").key_id == other.key_id == new
+    keyrings.forget_old_keys(path)
+    assert other.open(keyring.seal(b"value", "p"), "p") == b"value"
+
+
+def test_an_old_key_in_memory_serves_until_the_file_is_looked_at(path: Path) -> None:
+    keyring = AesKeyring.from_file(path)
+    sealed = keyring.seal(b"value", "p")
+    path.unlink()
+    assert keyring.open(sealed, "p") == b"value"
+    for use in (lambda: keyring.seal(b"value", "p"), lambda: keyring.open(Sealed(sealed.content, OTHER.id), "p")):
+        with pytest.raises(Unavailable, match="the keys changed and cannot be read: reading the key file"):
+            use()
+
+
+def test_a_link_to_a_key_file_stays_a_link(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    new = keyrings.rotate_key_file(link)
+    assert link.is_symlink()
+    assert AesKeyring.from_file(path).key_id == new
+
+
+def test_a_file_that_cannot_be_replaced_stays_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = path.read_text()
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(FairleadError, match=r"changing the key file .*: No space left on device"):
+        keyrings.rotate_key_file(path)
+    assert path.read_text() == before
+    assert sorted(os.listdir(path.parent)) == ["keys", "keys.lock"]
+
+
+def test_two_processes_that_rotate_lose_no_key(path: Path) -> None:
+    sealed = AesKeyring.from_file(path).seal(b"value", "p")
+    code = "import sys, pathlib; from fairlead.adapters import keyrings\n"
+    code += "for _ in range(10): print(keyrings.rotate_key_file(pathlib.Path(sys.argv[1])))"
+    command = [sys.executable, "-c", code, str(path)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    printed = [process.communicate(timeout=60)[0].split() for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    kept = [key.id for key in keyrings.load_key_file(path)]
+    assert len(kept) == 21
+    assert set(kept) == {sealed.key_id, *printed[0], *printed[1]}
+    assert AesKeyring.from_file(path).open(sealed, "p") == b"value"
+
+
+def test_of_many_processes_that_make_a_key_file_one_does(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    code = (
+        "import sys, pathlib; from fairlead.adapters import keyrings; from fairlead.errors import Conflict\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "try: keyrings.create_key_file(path)\n"
+        "except Conflict: pass\n"
+        "print(keyrings.AesKeyring.from_file(path).key_id)"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    printed = {process.communicate(timeout=60)[0].strip() for process in running}
+    assert printed == {AesKeyring.from_file(path).key_id}

@@ -1,0 +1,269 @@
+"""The organization tree: made, renamed, moved, removed, and what follows a place."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
+from fairlead.model.project_objects import SharedVolume
+from fairlead.model.records import SecretRecord
+from fairlead.model.scopes import Cluster, Department, Project
+from fairlead.ports import Sealed
+from tests.services.worlds import (
+    FOREST,
+    LAKE,
+    MAIN,
+    SPEECH,
+    VISION,
+    World,
+    call_as,
+    listing,
+    make_asked,
+    names,
+    refused,
+    users_of,
+)
+
+
+def test_a_new_place_is_below_its_parent_and_says_who_made_it(world: World) -> None:
+    place = world.services.scopes.create(call_as(), Department(name="sound", parent=MAIN))
+    assert (place.scope, place.parent, place.kind) == ("department/sound", MAIN, "department")
+    assert (place.created_by, place.revision, place.managed_by) == ("root", 1, None)
+    assert world.services.scopes.get(world.root, "department/sound") == place
+
+
+def test_a_cluster_keeps_what_was_said_of_it_and_nothing_else(world: World) -> None:
+    assert world.services.scopes.get(world.root, MAIN).details == {"gpu_sharing": "kai"}
+    edited = world.services.scopes.edit(world.root, MAIN, {"gpu_sharing": "none", "kai_queue": "fast"})
+    assert edited.details == {"kai_queue": "fast"}
+
+
+@pytest.mark.parametrize("kind", [Cluster, Department, Project])
+def test_a_name_is_taken_once_for_each_kind(world: World, kind: Any) -> None:
+    world.services.scopes.create(world.root, kind(name="twin"))
+    with pytest.raises(Conflict, match=f"already a {kind.KIND}/twin"):
+        world.services.scopes.create(world.root, kind(name="twin"))
+
+
+@pytest.mark.parametrize("parent", ["department/none", "cluster/none"])
+def test_a_parent_that_is_not_there_is_a_violation(world: World, parent: str) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        world.services.scopes.create(world.root, Project(name="sea", parent=parent))
+    assert refused(caught) == [("parent", "scope")]
+
+
+@pytest.mark.parametrize(
+    ("scope", "parent"),
+    [(VISION, FOREST), (VISION, SPEECH), (VISION, VISION), (MAIN, VISION), (MAIN, MAIN), (FOREST, LAKE)],
+)
+def test_nothing_moves_below_itself_or_out_of_its_rank(world: World, scope: str, parent: str) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        world.services.scopes.edit(world.root, scope, {"parent": parent})
+    assert refused(caught) == [("parent", "scope")]
+    assert "platform > cluster > department > project" in str(caught.value.violations[0].hint)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"name": "a b"}, [("name", "name")]),
+        ({"name": 7}, [("name", "text")]),
+        ({"name": None}, [("name", "required")]),
+        ({"kind": "cluster"}, [("kind", "unknown_field")]),
+        ({"gpu_sharing": "kai"}, [("gpu_sharing", "unknown_field")]),
+        ({"name": "", "parent": "moon", "x": 1}, [("name", "name"), ("parent", "scope"), ("x", "unknown_field")]),
+    ],
+)
+def test_a_wrong_edit_is_refused_with_all_that_is_wrong(
+    world: World, change: dict[str, Any], expected: list[Any]
+) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        world.services.scopes.edit(world.root, FOREST, change)
+    assert refused(caught) == expected
+
+
+@pytest.mark.every_store
+def test_everything_follows_a_renamed_project(world: World) -> None:
+    services, root = world.services, world.root
+    world.put_policy(FOREST, rules={"resources.gpu": {"max": 1}}, switches={"existing_volumes": "allow"})
+    world.offer("small", scope=FOREST)
+    world.add_template("start", scope=FOREST, profile="small")
+    services.secrets.put(root, FOREST, "TOKEN", "hunter2")
+    services.volumes.create(root, FOREST, SharedVolume.model_validate({"name": "data", "size": "1Gi"}))
+    member = world.grant("mia", "member", FOREST)
+    run = world.submit(template="start", secrets=["TOKEN"])
+    renamed = services.scopes.edit(root, FOREST, {"name": "wood"})
+    assert (renamed.scope, renamed.parent, renamed.revision) == ("project/wood", VISION, 2)
+    with pytest.raises(NotFound):
+        services.scopes.get(root, FOREST)
+    assert services.compute_resources.get(root, "small").scope == "project/wood"
+    assert services.templates.get(root, "start").scope == "project/wood"
+    assert names(services.secrets.page(root, "project/wood", listing()).items) == ["TOKEN"]
+    assert names(services.volumes.page(root, "project/wood", listing()).items) == ["data"]
+    assert services.runs.get(member, run.id).scope == "project/wood"
+    assert not services.runs.preview(member, "project/wood", make_asked(template="start", secrets=["TOKEN"]))[
+        "violations"
+    ]
+    refusals = services.runs.preview(member, "project/wood", make_asked(resources={"gpu": 2}))["violations"]
+    assert [item["source"]["scope"] for item in refusals] == ["project/wood"]
+
+
+def test_a_renamed_place_is_the_source_of_its_policy(world: World) -> None:
+    world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
+    world.services.scopes.edit(world.root, VISION, {"name": "sight"})
+    effective = world.services.policies.effective(world.root, FOREST)
+    assert effective.rules["resources.gpu.devices"]["max"][0].source.scope == "department/sight"
+    exported = [item for item in world.services.applying.export(world.root) if item["kind"] == "Policy"]
+    assert [item["scope"] for item in exported] == ["department/sight"]
+
+
+def test_a_secret_can_be_opened_after_its_project_was_renamed(world: World) -> None:
+    world.services.secrets.put(world.root, FOREST, "TOKEN", "hunter2")
+    world.services.scopes.edit(world.root, FOREST, {"name": "wood"})
+    with world.store.reading() as tx:
+        kept = tx.get(SecretRecord, scope="project/wood", name="TOKEN")
+    assert kept is not None
+    assert world.keyring.open(Sealed(kept.sealed, kept.key_id), kept.id) == b"hunter2"
+
+
+@pytest.mark.every_store
+def test_everything_below_follows_a_renamed_cluster(world: World) -> None:
+    world.offer("a", scope=FOREST)
+    world.services.scopes.edit(world.root, MAIN, {"name": "prime"})
+    assert world.services.scopes.get(world.root, VISION).parent == "cluster/prime"
+    assert world.services.compute_resources.get(world.root, "a").cluster == "cluster/prime"
+    assert world.preview()["violations"] == []
+
+
+@pytest.mark.every_store
+def test_a_name_that_is_taken_cannot_be_taken_by_a_rename(world: World) -> None:
+    with pytest.raises(Conflict, match="already a project/meadow"):
+        world.services.scopes.edit(world.root, FOREST, {"name": "meadow"})
+    assert world.services.scopes.get(world.root, FOREST).revision == 1
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("change", [{"parent": "cluster/local"}, {"parent": "cluster/local", "name": "sight"}])
+def test_a_move_takes_the_assets_below_to_the_other_cluster(world: World, change: dict[str, str]) -> None:
+    world.offer("near", scope=VISION)
+    world.offer("far", scope=FOREST)
+    world.add_template("t", scope=FOREST)
+    world.offer("elsewhere", scope=LAKE)
+    world.services.scopes.edit(world.root, VISION, change)
+    clusters = {item.name: item.cluster for item in world.services.compute_resources.page(world.root, listing()).items}
+    assert clusters == {"near": "cluster/local", "far": "cluster/local", "elsewhere": MAIN}
+    assert world.services.templates.get(world.root, "t").cluster == "cluster/local"
+
+
+def test_a_moved_asset_has_a_revision_for_each_number(world: World) -> None:
+    world.offer("near", scope=VISION)
+    world.services.scopes.edit(world.root, VISION, {"parent": "cluster/local"})
+    record = world.services.compute_resources.get(world.root, "near")
+    revisions = world.services.compute_resources.revisions(world.root, "near")
+    assert [revision.number for revision in revisions] == list(range(record.revision, 0, -1))
+
+
+def test_what_holds_above_holds_after_a_move(world: World) -> None:
+    world.put_policy(SPEECH, rules={"resources.gpu": {"max": 0}})
+    assert world.preview(resources={"gpu": 1})["violations"] == []
+    world.services.scopes.edit(world.root, FOREST, {"parent": SPEECH})
+    assert [item["source"]["scope"] for item in world.preview(resources={"gpu": 1})["violations"]] == [SPEECH]
+
+
+def test_a_move_is_refused_where_a_template_would_lose_its_compute_resource(world: World) -> None:
+    world.offer("a", scope=VISION)
+    world.add_template("t", scope=FOREST, profile="a")
+    with pytest.raises(Conflict) as caught:
+        world.services.scopes.edit(world.root, FOREST, {"parent": SPEECH})
+    assert ("template", "t") in users_of(caught)
+
+
+@pytest.mark.every_store
+def test_a_place_with_something_in_it_is_not_removed_and_says_with_what(world: World) -> None:
+    services, root = world.services, world.root
+    world.put_policy(FOREST, rules={"resources.gpu": {"max": 1}}, switches={"existing_volumes": "allow"})
+    world.offer("small", scope=FOREST)
+    world.add_template("start", scope=FOREST)
+    services.secrets.put(root, FOREST, "TOKEN", "hunter2")
+    services.volumes.create(root, FOREST, SharedVolume.model_validate({"name": "data", "size": "1Gi"}))
+    world.grant("mia", "member", FOREST)
+    run = world.submit()
+    with pytest.raises(Conflict) as caught:
+        services.scopes.delete(root, FOREST)
+    assert sorted(users_of(caught)) == sorted(
+        [
+            ("compute resource", "small"),
+            ("template", "start"),
+            ("policy", FOREST),
+            ("secret", "TOKEN"),
+            ("volume", "data"),
+            ("role", "user:mia"),
+            ("run", run.id),
+        ]
+    )
+    with pytest.raises(Conflict) as caught:
+        services.scopes.delete(root, VISION)
+    assert users_of(caught) == [("project", "forest"), ("project", "meadow")]
+
+
+@pytest.mark.every_store
+def test_finished_runs_go_with_their_project(world: World) -> None:
+    run = world.submit()
+    world.services.runs.stop(world.root, run.id)
+    world.services.scopes.delete(world.root, FOREST)
+    for get in (world.services.runs.get, world.services.runs.plan):
+        with pytest.raises(NotFound):
+            get(world.root, run.id)
+
+
+def test_the_platform_can_be_neither_changed_nor_removed(world: World) -> None:
+    with pytest.raises(Conflict):
+        world.services.scopes.edit(world.root, "platform", {"name": "x"})
+    with pytest.raises(Conflict):
+        world.services.scopes.delete(world.root, "platform")
+
+
+def test_of_two_edits_of_one_revision_the_second_is_told(world: World) -> None:
+    read = call_as(revision=1)
+    world.services.scopes.edit(read, FOREST, {"name": "wood"})
+    with pytest.raises(Changed, match="revision 2"):
+        world.services.scopes.edit(read, "project/wood", {"name": "trees"})
+    with pytest.raises(Changed):
+        world.services.scopes.delete(read, "project/wood")
+
+
+def test_an_edit_that_changes_nothing_makes_no_revision_and_no_entry(world: World) -> None:
+    before = world.told()
+    assert world.services.scopes.edit(world.root, FOREST, {"name": "forest"}).revision == 1
+    assert world.services.scopes.edit(world.root, FOREST, {}).revision == 1
+    assert world.told() == before
+
+
+@pytest.mark.every_store
+def test_a_list_of_places_is_searched_sorted_and_filtered(world: World) -> None:
+    page = world.services.scopes.page
+    assert names(page(world.root, listing(), "project").items) == ["default", "forest", "lake", "meadow"]
+    assert names(page(world.root, listing(sort="-name", parent=VISION), None).items) == ["meadow", "forest"]
+    assert names(page(world.root, listing(search="OREST"), None).items) == ["forest"]
+    assert names(page(world.root, listing(kind="cluster,department"), None).items) == [
+        "local",
+        "main",
+        "speech",
+        "vision",
+    ]
+
+
+def test_who_governs_a_department_makes_moves_and_removes_places_below_it_alone(world: World) -> None:
+    ada = world.grant("ada", "admin", VISION)
+    world.services.scopes.create(ada, Project(name="hill", parent=VISION))
+    world.services.scopes.edit(ada, "project/hill", {"name": "hills"})
+    world.services.scopes.delete(ada, "project/hills")
+    for parent in (MAIN, "platform"):
+        with pytest.raises(Forbidden):
+            world.services.scopes.create(ada, Project(name="hill", parent=parent))
+        with pytest.raises(Forbidden):
+            world.services.scopes.edit(ada, FOREST, {"parent": parent})
+    with pytest.raises(RequestRejected):  # what she does not see is not there
+        world.services.scopes.edit(ada, FOREST, {"parent": SPEECH})
+    with pytest.raises(NotFound):
+        world.services.scopes.delete(ada, LAKE)

@@ -1,0 +1,165 @@
+"""Suggestions as users meet them: in a preview, in a refusal, in `why`; and one call takes one."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead.core import explanations
+from fairlead.core.fitting.admission import PATIENCE_SECONDS, WAITING_FOR_TURN
+from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
+from fairlead.model.plans import Suggestion
+from fairlead.ports import Store
+from tests.making import PYTHON
+from tests.services.executing import HOME, OTHER, Platform, found_platform
+
+
+@pytest.fixture
+def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A machine of eight cores, six of which a run holds."""
+    found = found_platform(store, monkeypatch)
+    found.submit(resources={"cpu": 6})
+    found.control().sync(set())
+    return found
+
+
+def wait(platform: Platform, **asked: Any) -> str:
+    """The id of a run that waits for the one that is there."""
+    return platform.submit(**{"resources": {"cpu": 4}, **asked}).id
+
+
+def ways_of(platform: Platform, run_id: str) -> tuple[Suggestion, ...]:
+    """What `why` says would help."""
+    return platform.world.services.whys.why(platform.world.root, run_id).fit.suggestions
+
+
+def test_a_preview_says_what_would_fit_now(platform: Platform) -> None:
+    fit = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 4})["fit"]
+    assert (fit["verdict"], fit["counts"]) == ("later", {"now": 0, "later": 1, "never": 0})
+    assert [way["kind"] for way in fit["suggestions"]] == ["lower", "wait"]
+    assert fit["suggestions"][0]["message"] == "ask for 2 CPU instead of 4"
+    changed = platform.world.preview(HOME, function=PYTHON, **fit["suggestions"][0]["change"])
+    assert (changed["fit"]["verdict"], changed["fit"]["suggestions"]) == ("now", [])
+
+
+def test_another_compute_resource_is_offered_where_the_project_sees_one(platform: Platform) -> None:
+    for name, cpu, scope in (("small", 1, "platform"), ("tiny", 1, OTHER), ("huge", 99, "platform")):
+        platform.world.offer(name, scope=scope, resources={"cpu": cpu})
+    fit = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 4})["fit"]
+    offered = [way["change"] for way in fit["suggestions"] if way["kind"] == "compute_resource"]
+    assert offered == [{"profile": "small"}]
+
+
+def test_a_refusal_says_what_would_fit(platform: Platform) -> None:
+    with pytest.raises(RequestRejected) as caught:
+        platform.submit(resources={"cpu": 9})
+    (violation,) = caught.value.violations
+    assert (violation.path, violation.rule) == ("resources.cpu", "never_fits")
+    assert violation.hint == "ask for 8 CPU or less; to run now, ask for 2 CPU instead of 9"
+
+
+def test_a_policy_can_let_what_never_fits_wait_with_a_warning(platform: Platform) -> None:
+    platform.world.put_policy(HOME, switches={"never_fits": "warn"})
+    plan = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 9})
+    assert (plan["violations"], plan["fit"]["verdict"]) == ([], "never")
+    assert ("resources.cpu", "never_fits") in [(found["path"], found["rule"]) for found in plan["warnings"]]
+    run_id = wait(platform, resources={"cpu": 9})
+    platform.control().sync(set())
+    assert platform.state(run_id) == ("queued", "NeverFits")
+
+
+@pytest.mark.every_store
+def test_why_says_who_is_before_it_and_what_would_help(platform: Platform) -> None:
+    first, second = wait(platform), wait(platform)
+    whys = [platform.world.services.whys.why(platform.world.root, run_id) for run_id in (first, second)]
+    assert [why.ahead for why in whys] == [0, 1]
+    assert whys[1].position == 2
+    assert "it is number 2 in the queue of cluster/here" in whys[1].details
+    assert [way.kind for way in whys[1].fit.suggestions] == ["lower", "wait"]
+    explained = platform.world.services.whys.explain(platform.world.root, second)
+    assert explained["fit"] == explanations.fit_data(whys[1].fit)
+    assert explained["manifests"]
+
+
+def test_one_call_takes_a_suggestion(platform: Platform) -> None:
+    before = wait(platform, inputs={"epochs": 3})
+    after = platform.world.services.runs.change(platform.world.root, before, ways_of(platform, before)[0].change)
+    assert platform.state(before) == ("stopped", "Stopped")
+    assert platform.run(before).message.endswith(f": run {after.id} is in its place")
+    kept = platform.world.services.runs.plan(platform.world.root, after.id)
+    assert kept.request["inputs"] == {"epochs": 3}
+    assert kept.request["resources"] == {"cpu": {"requests": "2"}}
+    platform.control().sync(set())
+    assert platform.state(after.id)[0] != "queued"
+    assert {before, after.id} <= set(platform.told)
+
+
+@pytest.mark.every_store
+def test_where_the_change_is_refused_the_run_waits_on(platform: Platform) -> None:
+    before = wait(platform)
+    for change in ({"resources": {"cpu": 9}}, {"resources": {"cpu": "many"}}, {"nonsense": 1}):
+        with pytest.raises(RequestRejected):
+            platform.world.services.runs.change(platform.world.root, before, change)
+    assert platform.state(before)[0] == "queued"
+
+
+def test_only_what_waits_is_changed_and_by_those_who_may(platform: Platform) -> None:
+    runs, world = platform.world.services.runs, platform.world
+    (running,) = platform.executor.kept
+    platform.executor.go(running)
+    platform.control().sync({running})
+    with pytest.raises(Conflict, match="only one that waits for a place is changed"):
+        runs.change(world.root, running, {"resources": {"cpu": 1}})
+    waiting = wait(platform)
+    with pytest.raises(Forbidden):
+        runs.change(world.grant("vera", "viewer", HOME), waiting, {"resources": {"cpu": 1}})
+    with pytest.raises(NotFound):
+        runs.change(world.grant("mia", "member", OTHER), waiting, {"resources": {"cpu": 1}})
+    with pytest.raises(NotFound):
+        runs.change(world.grant("max", "member", HOME), waiting, {}, "other")
+    assert platform.state(waiting)[0] == "queued"
+
+
+def test_a_run_moves_to_another_project(platform: Platform) -> None:
+    waiting = wait(platform)
+    moved = platform.world.services.runs.change(platform.world.root, waiting, {"resources": {"cpu": 1}}, "other")
+    assert (moved.scope, platform.state(waiting)[0]) == (OTHER, "stopped")
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({}, "change"),
+        ({"resources": {"cpu": {"requests": "4"}}}, "change"),
+        ({"node_selectr": None}, "change.node_selectr"),
+        ({"resources": {"mem": None, "cpu": 1}}, "change.resources.mem"),
+    ],
+    ids=str,
+)
+def test_a_change_that_changes_nothing_or_leaves_out_what_is_not_there_is_refused(
+    platform: Platform, change: dict[str, Any], path: str
+) -> None:
+    waiting = wait(platform)
+    with pytest.raises(RequestRejected) as caught:
+        platform.world.services.runs.change(platform.world.root, waiting, change)
+    assert [found.path for found in caught.value.violations] == [path]
+    assert platform.state(waiting)[0] == "queued"
+
+
+def test_what_would_be_held_back_is_not_said_to_fit_now(platform: Platform) -> None:
+    wait(platform, resources={"cpu": 8})
+    platform.control().sync(set())
+    assert platform.world.preview(HOME, function=PYTHON, resources={"cpu": 1})["fit"]["verdict"] == "now"
+    platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
+    fit = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 1})["fit"]
+    assert (fit["verdict"], fit["reasons"], fit["suggestions"]) == ("later", [WAITING_FOR_TURN], [])
+
+
+def test_a_token_holds_while_nodes_change_where_what_never_fits_is_only_warned_of(platform: Platform) -> None:
+    platform.world.put_policy(HOME, switches={"never_fits": "warn"})
+    token = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 9})["token"]
+    platform.stop(next(iter(platform.executor.kept)))
+    platform.executor.node = replace(platform.executor.node, name="another")
+    run = platform.submit(resources={"cpu": 9}, plan_token=token)
+    kept = platform.world.services.runs.plan(platform.world.root, run.id)
+    assert "never_fits" not in [found["rule"] for found in kept.plan["warnings"]]

@@ -1,0 +1,76 @@
+/** Why a run is waiting, with current numbers, and suggestions to start it. */
+import { List, Stack, Text } from "@mantine/core";
+import { useMay } from "../../../../api/currentUser";
+import type { Suggestion } from "../../../../api/plans";
+import { type Run, useApplySuggestion } from "../../../../api/runs";
+import { shortName } from "../../../../format/runs";
+import { sentence } from "../../../../format/sentences";
+import { FitCard } from "../../../../plans/FitCard";
+import { runAddress } from "../../../../shell/addresses";
+import { notify } from "../../../../shell/notices";
+import { Card } from "../../../../shell/Page";
+import { ProblemAlert } from "../../../../shell/Problem";
+import { useNavigate } from "../../../../shell/useNavigate";
+import { useWhy } from "../requests";
+
+/**
+ * Applies suggestions. Call it from a component that stays mounted: the run can leave the waiting states before the
+ * response arrives.
+ */
+export function useSuggestions(run: Run) {
+  const change = useApplySuggestion(run.id);
+  const may = useMay();
+  const navigate = useNavigate();
+  const take = (way: Suggestion) =>
+    change.mutate(way, {
+      onSuccess: (made) => {
+        notify(`${shortName(made)} takes its place`);
+        navigate(runAddress(made.id));
+      },
+    });
+  return {
+    apply: may("member", run.scope) ? apply : undefined,
+    isApplying: change.isPending,
+    error: change.error,
+  };
+}
+
+interface Props {
+  run: Run;
+  suggestions: ReturnType<typeof useSuggestions>;
+}
+
+export function WaitingCards({ run, suggestions }: Props) {
+  const why = useWhy(run.id);
+  if (!why.data) return <ProblemAlert error={why.error} onRetry={() => void why.refetch()} />;
+  const { message, details, ahead, fit } = why.data;
+  // The fit card already shows this message.
+  const isInFitCard = fit.reasons.join("; ") === message;
+  return (
+    <Stack gap="md">
+      <Card title="Why it's waiting">
+        <Text size="sm" style={{ overflowWrap: "anywhere" }}>
+          {sentence(isInFitCard ? run.message : message)} {describeAhead(ahead)}
+        </Text>
+        {details.length > 0 && (
+          <List size="sm" spacing={4}>
+            {details.map((detail) => (
+              <List.Item key={detail} style={{ overflowWrap: "anywhere" }}>
+                {sentence(detail)}
+              </List.Item>
+            ))}
+          </List>
+        )}
+      </Card>
+      <ProblemAlert error={suggestions.error} />
+      {fit.reasons.length + fit.suggestions.length > 0 && (
+        <FitCard fit={fit} isApplying={suggestions.isApplying} onApply={suggestions.apply} />
+      )}
+    </Stack>
+  );
+}
+
+function describeAhead(ahead: number): string {
+  if (ahead === 0) return "Next in the queue.";
+  return `${ahead.toLocaleString("en")} ${ahead === 1 ? "run" : "runs"} ahead in the queue.`;
+}
