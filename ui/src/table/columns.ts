@@ -1,7 +1,7 @@
 /** The definition of a table column. */
 import type { ReactNode } from "react";
 
-/** How the values of a column are filtered (docs/api.md, "Lists"). */
+/** How the values of a column are filtered (docs/reference/api.md, "Lists"). */
 export type Kind = "text" | "word" | "number" | "time" | "flag";
 
 export interface Column<Item> {

@@ -26,7 +26,7 @@ export default function Runs() {
       about="All runs you can see, updated live."
       nouns="runs"
       emptyState={{ title: "No runs yet", hint: <HowToStart isMember={isMember} /> }}
-      usual={<QuickFilters />}
+      quickFilters={<QuickFilters />}
       columns={COLUMNS}
       view={view}
       list={list}
