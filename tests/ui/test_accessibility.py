@@ -15,7 +15,7 @@ PAGES = {
     "Templates": "/templates",
     "Organization": "/organization",
     "Policies": "/policies",
-    "Policy of platform": "/policies/platform/platform",
+    "Policy for platform": "/policies/platform/platform",
     "Secrets": "/secrets",
     "Tokens": "/tokens",
     "Audit": "/audit",

@@ -129,10 +129,10 @@ def test_a_place_with_a_plus_in_its_name_is_found_on_every_page(page: Page, site
     site.make_project("c+v")
     panel = open_place(page, "project/c+v")
     panel.get_by_role("link", name="Policy", exact=True).click()
-    expect(page.get_by_role("heading", name="Policy of project/c+v")).to_be_visible()
+    expect(page.get_by_role("heading", name="Policy for project/c+v")).to_be_visible()
     page.get_by_role("textbox", name="Runs", exact=True).fill("3")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Saved the policy of project/c+v")).to_be_visible()
+    expect(page.get_by_text("Saved policy for project/c+v")).to_be_visible()
     page.reload()
     expect(page.get_by_role("textbox", name="Runs", exact=True)).to_have_value("3")
 

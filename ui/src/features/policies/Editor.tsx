@@ -18,7 +18,7 @@ import { findMistakes, type PolicyDraft, readPolicy, writePolicy } from "./draft
 import { ImpactCard, summarizeImpact, withoutViolations } from "./ImpactCard";
 import { PolicyForm } from "./PolicyForm";
 import { PolicyLayout } from "./PolicyLayout";
-import { type EffectivePolicy, loadPolicy, type PolicyRecord, useSave, useVerdict } from "./requests";
+import { type EffectivePolicy, loadPolicy, type PolicyRecord, useImpact, useSave } from "./requests";
 
 const DEBOUNCE_MS = 350;
 
@@ -36,7 +36,7 @@ export function Editor({ scope, original, effective }: Props) {
   const [isDeleting, setDeleting] = useState(false);
   const { content, mistakes } = tryWrite(draft, base?.content);
   const [debounced] = useDebouncedValue(content && JSON.stringify(content), DEBOUNCE_MS);
-  const { checkedContent, verdict } = useLatestVerdict(scope, debounced);
+  const { checkedContent, impact } = useLatestImpact(scope, debounced);
   const saving = useSave();
   const isConflict = isProblem(saving.error, "changed");
   const isDirty =
@@ -56,7 +56,7 @@ export function Editor({ scope, original, effective }: Props) {
         onSuccess: (record) => {
           notify(`Saved policy for ${scope}`);
           setBase(record);
-          void verdict.refetch();
+          void impact.refetch();
           // Keep what was typed during the request.
           setDraft((current) => (current === draft ? readPolicy(record.content) : current));
         },
@@ -67,12 +67,12 @@ export function Editor({ scope, original, effective }: Props) {
     setDraft(next);
     if (saving.isError) saving.reset();
   };
-  const liveViolations = violationsOf(verdict.error);
+  const liveViolations = violationsOf(impact.error);
   const saveViolations = violationsOf(saving.error).filter(({ path }) =>
     liveViolations.every((other) => other.path !== path),
   );
   const findings = mistakes.length > 0 ? mistakes : [...liveViolations, ...saveViolations];
-  const isCurrent = !verdict.isFetching && JSON.stringify(content) === checkedContent;
+  const isCurrent = !impact.isFetching && JSON.stringify(content) === checkedContent;
   return (
     <form
       onSubmit={(event) => {
@@ -88,9 +88,9 @@ export function Editor({ scope, original, effective }: Props) {
         actions={base && <DangerButton onClick={() => setDeleting(true)}>Delete</DangerButton>}
         side={
           <ImpactCard
-            verdict={verdict.error ? undefined : verdict.data}
+            impact={impact.error ? undefined : impact.data}
             errors={findings}
-            error={withoutViolations(verdict.error)}
+            error={withoutViolations(impact.error)}
             isCurrent={isCurrent}
           />
         }
@@ -101,16 +101,16 @@ export function Editor({ scope, original, effective }: Props) {
               <Text size="sm" c="dimmed" component="div">
                 {findings.length > 0 ? (
                   <Anchor
-                    href="#verdict"
+                    href="#impact"
                     fz="inherit"
                     c="light-dark(var(--mantine-color-red-9), var(--mantine-color-red-4))"
                   >
                     {findings.length === 1 ? "1 error" : `${findings.length} errors`}
                   </Anchor>
                 ) : (
-                  verdict.data && (
-                    <Anchor href="#verdict" fz="inherit" c="dimmed">
-                      {summarizeImpact(verdict.data)}
+                  impact.data && (
+                    <Anchor href="#impact" fz="inherit" c="dimmed">
+                      {summarizeImpact(impact.data)}
                     </Anchor>
                   )
                 )}
@@ -162,13 +162,13 @@ export function Editor({ scope, original, effective }: Props) {
 }
 
 /** Impact of the latest draft. Sends one request at a time, because the server can take seconds. */
-function useLatestVerdict(scope: string, draft: string | null) {
+function useLatestImpact(scope: string, draft: string | null) {
   const [checkedContent, setCheckedContent] = useState(draft);
-  const verdict = useVerdict(scope, checkedContent ? JSON.parse(checkedContent) : null);
+  const impact = useImpact(scope, checkedContent ? JSON.parse(checkedContent) : null);
   useEffect(() => {
-    if (!verdict.isFetching) setCheckedContent(draft);
-  }, [draft, verdict.isFetching]);
-  return { checkedContent, verdict };
+    if (!impact.isFetching) setCheckedContent(draft);
+  }, [draft, impact.isFetching]);
+  return { checkedContent, impact };
 }
 
 /** The content to send, or the errors that prevent it. */

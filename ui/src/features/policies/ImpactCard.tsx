@@ -7,7 +7,7 @@ import { type Finding, isProblem } from "../../api/problems";
 import { Card } from "../../shell/Page";
 import { FindingList, ProblemAlert } from "../../shell/Problem";
 import classes from "./Policy.module.css";
-import type { Verdict } from "./requests";
+import type { PolicyImpact } from "./requests";
 
 type RejectedItem = Schemas["RejectedItem"];
 
@@ -15,18 +15,18 @@ const INITIALLY_SHOWN = 6;
 const PAGES: Record<string, string> = { "compute resource": "/compute-resources", template: "/templates" };
 
 interface Props {
-  verdict: Verdict | undefined;
+  impact: PolicyImpact | undefined;
   /** Errors in the draft. */
   errors: Finding[];
   error: unknown;
   isCurrent: boolean;
 }
 
-export function ImpactCard({ verdict, errors, error, isCurrent }: Props) {
+export function ImpactCard({ impact, errors, error, isCurrent }: Props) {
   const isInvalid = errors.length > 0;
   const hasResult = !isInvalid && !error;
   return (
-    <Card id="verdict" title="Impact" aria-busy={!isCurrent} isStale={hasResult && !!verdict && !isCurrent}>
+    <Card id="impact" title="Impact" aria-busy={!isCurrent} isStale={hasResult && !!impact && !isCurrent}>
       {isInvalid && (
         <div role="status">
           <Text size="sm" mb={6}>
@@ -36,8 +36,8 @@ export function ImpactCard({ verdict, errors, error, isCurrent }: Props) {
         </div>
       )}
       {!isInvalid && <ProblemAlert error={error} />}
-      {hasResult && verdict && <Impact verdict={verdict} />}
-      {hasResult && !verdict && (
+      {hasResult && impact && <ImpactDetails impact={impact} />}
+      {hasResult && !impact && (
         <Text size="sm" c="dimmed">
           Checking…
         </Text>
@@ -46,15 +46,15 @@ export function ImpactCard({ verdict, errors, error, isCurrent }: Props) {
   );
 }
 
-function Impact({ verdict }: { verdict: Verdict }) {
+function ImpactDetails({ impact }: { impact: PolicyImpact }) {
   const [isExpanded, setExpanded] = useState(false);
-  const existing = verdict.rejected.filter((item) => item.already);
+  const existing = impact.rejected.filter((item) => item.already);
   return (
     <Stack gap="xs">
       <Text size="sm" role="status">
-        {summarizeImpact(verdict)}
+        {summarizeImpact(impact)}
       </Text>
-      <RejectedList label="New rejections" items={verdict.rejected.filter((item) => !item.already)} />
+      <RejectedList label="New rejections" items={impact.rejected.filter((item) => !item.already)} />
       {existing.length > 0 && (
         <Button
           size="compact-xs"
@@ -68,7 +68,7 @@ function Impact({ verdict }: { verdict: Verdict }) {
       )}
       {isExpanded && <RejectedList label="Existing violations" items={existing} />}
       <Text size="xs" c="dimmed" className="number">
-        {countChecked(verdict)}
+        {countChecked(impact)}
       </Text>
     </Stack>
   );
@@ -133,16 +133,16 @@ function Item({ item }: { item: RejectedItem }) {
 }
 
 /** "3 new rejections. 1 existing item already violates the policy." */
-export function summarizeImpact(verdict: Verdict): string {
-  const existing = verdict.rejected.filter((item) => item.already).length;
-  const added = verdict.rejected.length - existing;
+export function summarizeImpact(impact: PolicyImpact): string {
+  const existing = impact.rejected.filter((item) => item.already).length;
+  const added = impact.rejected.length - existing;
   const rejections =
     added === 0 ? "No new rejections." : `${added} new ${added === 1 ? "rejection" : "rejections"}.`;
   if (existing === 0) return rejections;
   return `${rejections} ${existing} existing ${existing === 1 ? "item already violates" : "items already violate"} the policy.`;
 }
 
-function countChecked({ checked, skipped }: Verdict): string {
+function countChecked({ checked, skipped }: PolicyImpact): string {
   const counts = Object.entries(checked).map(([kind, count]) => {
     const noun = kind === "run" ? "recent run" : kind;
     const rest = skipped[kind] ?? 0;

@@ -8,7 +8,7 @@ import type { Tree } from "../../forms/trees";
 
 export type PolicyRecord = Schemas["PolicyRecord"];
 export type EffectivePolicy = Schemas["EffectivePolicy"];
-export type Verdict = Schemas["PolicyImpact"];
+export type PolicyImpact = Schemas["PolicyImpact"];
 
 type Body = Schemas["PolicyChange"];
 
@@ -27,7 +27,7 @@ export async function loadPolicy(scope: string): Promise<PolicyRecord | null> {
  * Existing objects that a draft would reject. The query key has no API path first, so that saving does not wait for this
  * query to be refetched, which can take seconds.
  */
-export function useVerdict(scope: string, content: Tree | null) {
+export function useImpact(scope: string, content: Tree | null) {
   const path = "/api/v1/policies/{kind}/{name}/validate";
   return useQuery({
     queryKey: ["check", path, scope, JSON.stringify(content)],

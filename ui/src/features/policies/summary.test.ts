@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Tree } from "../../forms/trees";
-import { type SummarySection, summarizeEffective, summarizePolicy } from "./summary";
 import type { EffectivePolicy } from "./requests";
+import { type SummarySection, summarizeEffective, summarizePolicy } from "./summary";
 import { SWITCHES } from "./switches";
 
 function withSource(value: unknown, scope: string | null = "platform") {
