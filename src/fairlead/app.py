@@ -122,7 +122,7 @@ def build_server(settings: Settings, url: str) -> Server:
         if not settings.folder.is_dir():
             raise FairleadError(f"there is no folder {settings.folder}", "make it, or set folder to another one")
         how = Apply(manager=FOLDER, prune=True)
-        folder = WatchedFolder(settings.folder, lambda library: services.applying.apply(WATCHER, library, how), now)
+        folder = WatchedFolder(settings.folder, lambda library: services.config_files.apply(WATCHER, library, how), now)
     founding.found([*settings.admins, f"user:{settings.local_user}"])
     hosting.check_platform(settings.data, _read_platform_id(store))
     token, word = _keep_token(settings, founding)
@@ -236,7 +236,7 @@ def main() -> int:
     try:
         return COMMANDS[command](settings)
     except FairleadError as error:
-        print(error.told, file=sys.stderr)
+        print(error.terminal_text, file=sys.stderr)
     except OSError as error:
         print(f"error: {error.filename or 'a file'}: {(error.strerror or str(error)).lower()}", file=sys.stderr)
     return 1

@@ -20,8 +20,8 @@ FairleadError
 
 An error with a module in front of its name is defined in that module, next to the code that raises it.
 
-`code` is the contract with clients and never changes; the message may. A mistake in what a user asks for is no error
-inside the program but a violation: a value, all of which a plan or a loader returns.
+`code` is part of the API and never changes; the message may. A mistake in a user's request is not an exception but a
+violation: plans and loaders return all violations they find as values.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ from fairlead.model.plans import Violation
 
 
 class FairleadError(Exception):
-    """Something that Fairlead says no to, on purpose."""
+    """Base class of all errors raised on purpose."""
 
     code = "error"
 
@@ -42,13 +42,13 @@ class FairleadError(Exception):
             self.add_note(f"-> {hint}")
 
     @property
-    def told(self) -> str:
-        """What a terminal says of it: the message, and the suggestion on a line of its own."""
+    def terminal_text(self) -> str:
+        """The message, with the hint on a second line, for printing to a terminal."""
         return f"error: {self}" + (f"\n  -> {self.hint}" if self.hint else "")
 
 
 class Unreadable(FairleadError):
-    """A text is not what it should be."""
+    """A text cannot be parsed."""
 
     code = "unreadable"
 
@@ -59,7 +59,7 @@ class Unreadable(FairleadError):
 
 
 class RequestRejected(FairleadError):
-    """The request breaks rules, all of which are told."""
+    """The request violates rules; carries every violation."""
 
     code = "rejected"
 
@@ -72,25 +72,25 @@ class RequestRejected(FairleadError):
 
 
 class Unauthenticated(FairleadError):
-    """Nobody knows who asks."""
+    """The caller is not authenticated."""
 
     code = "unauthenticated"
 
 
 class Forbidden(FairleadError):
-    """The caller may see it and may not do this to it."""
+    """The caller may see the object but lacks the permission for this operation."""
 
     code = "forbidden"
 
 
 class NotFound(FairleadError):
-    """No such object, or the caller may not see it."""
+    """The object does not exist, or the caller may not see it."""
 
     code = "not_found"
 
 
 class Conflict(FairleadError):
-    """It is in use, its name is taken, or it is no longer what the caller thinks."""
+    """The object is in use, its name is taken, or its state has changed."""
 
     code = "conflict"
 
@@ -100,19 +100,19 @@ class Conflict(FairleadError):
 
 
 class Changed(Conflict):
-    """The object is not at the revision that the caller read."""
+    """The object is not at the revision in If-Match."""
 
     code = "changed"
 
 
 class RevisionMissing(Conflict):
-    """Whoever replaces an object must say which revision was read."""
+    """Replacing an object requires If-Match."""
 
     code = "revision_missing"
 
 
 class Unavailable(FairleadError):
-    """Not now: the same request may succeed later."""
+    """The request cannot be served now; it may succeed later."""
 
     code = "unavailable"
 
@@ -122,19 +122,19 @@ class Unavailable(FairleadError):
 
 
 class StartFailed(FairleadError):
-    """The executor can never start the run; trying again is useless. The run fails with the reason StartFailed."""
+    """The executor can never start the run, so retrying is useless. The run fails with the reason StartFailed."""
 
     code = "start_failed"
 
 
 class RunFailed(FairleadError):
-    """A run whose result is asked for did not complete."""
+    """A run did not complete, so it has no result."""
 
     code = "run_failed"
 
     def __init__(
         self, run_id: str, state: str, reason: str, message: str, error: Mapping[str, Any] | None = None
     ) -> None:
-        super().__init__(f"run {run_id} {state}" + (f": {message}" if message else ""), "see its logs")
+        super().__init__(f"run {run_id} {state}" + (f": {message}" if message else ""), "read its logs")
         self.run_id, self.state, self.reason, self.error = run_id, state, reason, error
         self.traceback: str = (error or {}).get("traceback", "")

@@ -1,4 +1,4 @@
-"""What is needed from outside: a store, executors, somebody who knows who people are, a safe for secrets, a clock."""
+"""Interfaces to the outside: the store, executors, authentication, encryption and the clock."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -15,14 +15,14 @@ RecordT = TypeVar("RecordT")
 ConfigPart = Literal["organization", "assets"]
 Clock = Callable[[], datetime]
 MakeId = Callable[[], str]
-Notify = Callable[[str], None]  # says that something changed about a run
+Notify = Callable[[str], None]  # called with the id of a run that changed
 
 
 @dataclass(frozen=True)
 class Generation:
-    """How often the stored configuration was changed: what was read at a generation holds for all of it.
+    """A version number for each part of the configuration. Data cached at a generation is valid for that generation.
 
-    `organization`: places, policies, grants, tokens and settings. `assets`: compute resources, templates, secrets
+    `organization`: scopes, policies, grants, tokens and settings. `assets`: compute resources, templates, secrets
     and volumes.
     """
 
@@ -31,199 +31,202 @@ class Generation:
 
 
 class Transaction(Protocol):
-    """One look at the store, or one change of it: all of it happens, or nothing."""
+    """A database transaction: all of its changes are saved, or none."""
 
     @property
     def generation(self) -> Generation:
-        """The generation that this transaction sees; in a changing one, the new generation."""
+        """The generation this transaction reads; in `changing()`, the new generation."""
 
     def get(self, kind: type[RecordT], **key: Any) -> RecordT | None:
-        """The one record whose fields have these values."""
+        """Return the record whose fields have these values."""
 
     def find(
         self, kind: type[RecordT], *conditions: Condition, by: str = "id", limit: int | None = None
     ) -> list[RecordT]:
-        """Records for which all conditions hold, in the order of one of their texts; without one, oldest first."""
+        """Return the records that match all conditions, sorted by a text field; by default oldest first."""
 
     def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
-        """One page of a list; its cursor is left for the caller to make."""
+        """Return one page of a list. The caller makes its cursor."""
 
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
-        """How many records there are for which all conditions hold."""
+        """Count the records that match all conditions."""
 
     def tally(self, kind: type[Any], names: Sequence[str], *conditions: Condition) -> dict[tuple[Any, ...], int]:
-        """How many records there are for which all conditions hold, by the values of some of their fields."""
+        """Count the records that match all conditions, grouped by some of their fields."""
 
     def add(self, record: Any) -> None:
-        """Keep a new record. Raise `Conflict` where its name or id is taken."""
+        """Insert a record. Raises `Conflict` if its name or id is taken."""
 
     def save(self, record: Any) -> None:
-        """Keep a changed record. Raise `Changed` unless its revision is the next after the kept one."""
+        """Update a record. Raises `Changed` unless its revision directly follows the stored one."""
 
     def remove(self, record: Any) -> None:
-        """Forget a record."""
+        """Delete a record."""
 
     def remove_all(self, kind: type[Any], *conditions: Condition) -> int:
-        """Forget all records for which the conditions hold; how many there were."""
+        """Delete all records that match the conditions and return their number."""
 
     def move_to_cluster(self, scopes: Sequence[str], cluster: str | None) -> None:
-        """Note that compute resources and templates at these scopes are on a cluster. That is no change of theirs."""
+        """Set the cluster of compute resources and templates in these scopes, without a new revision."""
 
     def rename_scope(self, old: str, new: str) -> None:
-        """Give a place a new name: whatever names it as its scope, parent or cluster follows."""
+        """Rename a scope, and update every record that references it as its scope, parent or cluster."""
 
 
 class Store(Protocol):
-    """Where records are kept. Transactions of one store never see half of another."""
+    """Stores records. Transactions are isolated from each other."""
 
     def reading(self) -> AbstractContextManager[Transaction]:
-        """A look at the store as it is at one moment."""
+        """Open a read-only transaction on a consistent snapshot."""
 
     def recording(self, *, alone: bool = False) -> AbstractContextManager[Transaction]:
-        """A change that rests on the configuration, which nobody changes meanwhile; alone, nobody records either."""
+        """Open a transaction that adds records while the configuration is locked against changes.
+
+        With `alone`, no other `recording()` transaction runs at the same time either.
+        """
 
     def changing(self, part: ConfigPart, *more: ConfigPart) -> AbstractContextManager[Transaction]:
-        """A change of parts of the configuration, one at a time."""
+        """Open a transaction that changes parts of the configuration. Only one runs at a time."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
 class Executor(Protocol):
-    """Executes runs. Each of these may be called again after a crash at any line: nothing starts twice."""
+    """Executes runs. Every method is idempotent: the server may crash at any point and call it again."""
 
     @property
     def has_scheduler(self) -> bool:
-        """Whether it finds places for runs by itself, and takes them as they come, several at once."""
+        """Whether the executor schedules runs itself, so that it accepts runs without waiting for free capacity."""
 
     def start(self, work: LaunchSpec) -> None:
-        """See to it that a run executes, unless it does or did. What keeps it from starting is observed."""
+        """Start the run. Idempotent. `observe` reports failures to start."""
 
     def stop(self, run_id: str) -> None:
-        """See to it that a run ends. One that is not there, or has ended, stays so."""
+        """Stop the run. Does nothing if the run has ended or does not exist."""
 
     def observe(self, run_id: str) -> Observation | None:
-        """What is seen of a run; None where nothing is there. Raise `Unavailable` where that cannot be told."""
+        """Return the current state of the run; None if it does not exist. Raises `Unavailable` if it is unknown."""
 
     def clean_up(self, run_id: str) -> None:
         """Remove the volumes and work files of a run that has ended. Its log, usage and output stay.
 
-        Raises `Unavailable` if it cannot finish yet: call it again.
+        Raises `Unavailable` if it cannot finish yet; call it again later.
         """
 
-    def forget(self, run_id: str) -> None:
-        """Remove everything of a run."""
+    def delete_run(self, run_id: str) -> None:
+        """Remove all data of the run."""
 
     def list_volumes(self) -> list[str]:
-        """The ids of shared volumes of which something is there."""
+        """Return the ids of the shared volumes that exist."""
 
     def remove_volume(self, volume_id: str) -> None:
-        """Remove a shared volume with all that is on it."""
+        """Remove a shared volume and its content."""
 
     def list_runs(self) -> list[str]:
-        """The runs of which something is there."""
+        """Return the ids of the runs that have any data here."""
 
     def nodes(self) -> NodeTable:
-        """Where runs are executed, with what is taken. Raise `Unavailable` where that cannot be told."""
+        """Return the nodes that execute runs, with their allocations. Raises `Unavailable` if they are unknown."""
 
-    def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
-        """The log from a cursor on, up to about so many bytes. Raise `NotFound` where it is not there any more."""
+    def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
+        """Return the log from `cursor` on, up to about `max_bytes`. Raises `NotFound` if the log was deleted."""
 
     def read_usage(self, run_id: str) -> list[dict[str, Any]]:
-        """What a run used over time, the oldest sample first."""
+        """Return the usage samples of a run, oldest first."""
 
     def list_files(self, run_id: str) -> list[OutputFile]:
-        """The files that a run left in its output folder."""
+        """List the files in the output folder of the run."""
 
     def open_file(self, run_id: str, path: str) -> BinaryIO:
-        """One of those files. Raise `NotFound` where there is none."""
+        """Open an output file. Raises `NotFound` if it does not exist."""
 
     def find_endpoint(self, run_id: str) -> Endpoint:
-        """How to speak to what a run serves, also while it is not ready.
+        """Return the address of a served run, which may not be ready yet.
 
-        Raise `Unavailable` where nothing listens yet, `NotFound` where the run serves nothing or is not there.
+        Raises `Unavailable` if nothing listens yet, `NotFound` if the run does not exist or serves nothing.
         """
 
     def check(self, projects: Sequence[str]) -> list[Check]:
-        """Look at all that runs of these projects need here: what is there, what is not, and what to do about it."""
+        """Check everything that runs of these projects need here, with a hint for each problem."""
 
 
 class Executors(Protocol):
-    """What executes the runs of each cluster."""
+    """The executors of all clusters."""
 
     def find(self, cluster: Cluster | None) -> Executor | None:
-        """What executes the runs of a cluster; None where nothing does."""
+        """Return the executor of a cluster; None if the cluster has none."""
 
     def connection_error(self, cluster: Cluster) -> str:
-        """Why a cluster cannot be connected to; empty where nobody has tried."""
+        """Return why the connection to a cluster failed; empty if it did not fail."""
 
     def all(self) -> Sequence[Executor]:
-        """All of them."""
+        """Return all executors."""
 
     def refresh(self) -> None:
-        """Take note of clusters that are new, changed or gone."""
+        """Connect new and changed clusters, and close the executors of deleted ones."""
 
 
-OWN_USERS = "@localhost"  # how the names of a server's own users end
+OWN_USERS = "@localhost"  # suffix of the names of the server's own users
 
 
 @dataclass(frozen=True)
 class Principal:
-    """Who somebody is, as far as an identity provider says."""
+    """An authenticated user with the groups that the identity provider reported."""
 
     user: str
     groups: tuple[str, ...] = ()
     via: str = ""
-    until: datetime | None = field(default=None, compare=False)  # for how long the provider says so
+    until: datetime | None = field(default=None, compare=False)  # when the token expires
 
 
 class Authenticator(Protocol):
-    """Knows who a bearer of a signed token is."""
+    """Verifies signed tokens."""
 
     def authenticate(self, bearer: str) -> Principal:
-        """Who it is. Raise `Unauthenticated` where the token is not good, `Unavailable` where that cannot be told."""
+        """Return the owner of a token. Raises `Unauthenticated` for an invalid token, `Unavailable` if unverifiable."""
 
 
 @dataclass(frozen=True)
 class LoginAttempt:
-    """One try to sign in at an issuer: what only the browser knows that began it."""
+    """Values of one OpenID Connect sign-in that only the browser that began it knows."""
 
-    state: str = field(repr=False)  # comes back with the browser
-    nonce: str = field(repr=False)  # comes back in the token
-    verifier: str = field(repr=False)  # exchanges the code
+    state: str = field(repr=False)  # returned with the redirect
+    nonce: str = field(repr=False)  # returned in the ID token
+    verifier: str = field(repr=False)  # sent with the code (PKCE)
 
 
 class Login(Protocol):
-    """Signs people in at an issuer: their browser goes there, and comes back with a code."""
+    """Signs users in with the OpenID Connect authorization code flow."""
 
     @property
     def issuer(self) -> str:
-        """Who signs them in."""
+        """The URL of the issuer."""
 
     def begin(self, attempt: LoginAttempt, back: str) -> str:
-        """Where a browser goes that is to come back to an address. Raise `Unavailable`."""
+        """Return the URL to which the browser is redirected. Raises `Unavailable` if the issuer cannot be reached."""
 
     def finish(self, attempt: LoginAttempt, back: str, code: str) -> Principal:
-        """Who came back. Raise `Unauthenticated` where that is nobody, `Unavailable` where it cannot be told."""
+        """Exchange the code for the user. Raises `Unauthenticated` if it is invalid, `Unavailable` if unverifiable."""
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A sealed value, and which key opens it."""
+    """An encrypted value, and the id of the key that decrypts it."""
 
     content: bytes
     key_id: str
 
 
 class Keyring(Protocol):
-    """Seals values so that only it can open them, and only for what they were sealed for."""
+    """Encrypts values. A value can be decrypted only for the purpose it was encrypted for."""
 
     @property
     def key_id(self) -> str:
-        """The key with which values are sealed now."""
+        """The id of the key that encrypts new values."""
 
     def seal(self, value: bytes, purpose: str) -> Sealed:
-        """The value, sealed for a purpose."""
+        """Encrypt a value for a purpose."""
 
     def open(self, sealed: Sealed, purpose: str) -> bytes:
-        """The value. Raise `Unavailable` where it cannot be opened."""
+        """Decrypt a value. Raises `Unavailable` if that fails."""

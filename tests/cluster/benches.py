@@ -84,7 +84,7 @@ class KubernetesBench:
     def close(self) -> None:
         """End all runs, and what looks after them."""
         for run_id in self.executor.view.runs():
-            self.executor.forget(run_id)
+            self.executor.delete_run(run_id)
         with contextlib.suppress(AssertionError):
             wait_until(lambda: all(is_over(self.executor, run_id) for run_id in self.executor.view.runs()), seconds=20)
         for executor in self.opened:

@@ -118,9 +118,9 @@ class MemoryExecutor:
         """There is nothing that is needed no longer."""
         self._call("clean_up", run_id)
 
-    def forget(self, run_id: str) -> None:
+    def delete_run(self, run_id: str) -> None:
         """Remove everything of a run."""
-        self._call("forget", run_id)
+        self._call("delete_run", run_id)
         self.kept.pop(run_id, None)
 
     def list_volumes(self) -> list[str]:
@@ -149,16 +149,16 @@ class MemoryExecutor:
         )
         return NodeTable([replace(self.node, holdings=(*self.node.holdings, *holdings))])
 
-    def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
+    def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
         """The log from a cursor on. A cursor is how many entries were read."""
         kept = self._find(run_id)
         if not 0 <= cursor <= len(kept.log):
             raise ValueError("the log is not that long")
         entries: list[LogEntry] = []
         for entry in kept.log[cursor:]:
-            if most > 0:
+            if max_bytes > 0:
                 entries.append(entry)
-                most -= len(entry.data)
+                max_bytes -= len(entry.data)
         end = cursor + len(entries)
         return LogPage(entries, end, complete=kept.seen.phase in ENDED and end == len(kept.log))
 
@@ -367,11 +367,11 @@ def is_over(executor: Executor, run_id: str) -> bool:
     return seen is None or seen.phase in ENDED
 
 
-def read_all(executor: Executor, run_id: str, most: int = 1 << 20) -> Mapping[str, bytes]:
+def read_all(executor: Executor, run_id: str, max_bytes: int = 1 << 20) -> Mapping[str, bytes]:
     """What each stream wrote, read page by page."""
     cursor, found = 0, {"stdout": b"", "stderr": b"", "platform": b""}
     while True:
-        page = executor.read_log(run_id, cursor, most)
+        page = executor.read_log(run_id, cursor, max_bytes)
         for entry in page.entries:
             found[entry.stream] += entry.data
         if page.complete or page.cursor == cursor:

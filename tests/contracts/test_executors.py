@@ -42,7 +42,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 
 def test_nothing_is_there_of_a_run_that_was_never_started(bench: Bench) -> None:
     executor = bench.executor
-    for change in (executor.stop, executor.clean_up, executor.forget):
+    for change in (executor.stop, executor.clean_up, executor.delete_run):
         change("none")
     assert executor.observe("none") is None
     assert executor.list_runs() == []
@@ -206,7 +206,7 @@ def test_what_is_forgotten_leaves_nothing(bench: Bench) -> None:
     bench.until("r1", *ENDED)
     kept = bench.until("r2", *ENDED)
     for _ in range(2):
-        bench.executor.forget("r1")
+        bench.executor.delete_run("r1")
     assert bench.executor.observe("r1") is None
     assert bench.executor.list_runs() == ["r2"]
     assert bench.executor.list_files("r1") == []
@@ -238,7 +238,7 @@ def test_tries_of_a_run_are_apart_and_what_the_last_one_holds_is_held_by_the_run
     assert bench.executor.observe("r1") == first
     wait_until(lambda: read_all(bench.executor, "r1-2")["stdout"] == b"up\n")
     assert b"up" not in read_all(bench.executor, "r1")["stdout"]
-    bench.executor.forget("r1")
+    bench.executor.delete_run("r1")
     seen = bench.executor.observe("r1-2")
     assert seen is not None
     assert seen.phase is Phase.RUNNING
@@ -281,7 +281,7 @@ def test_a_shared_volume_is_there_until_it_is_removed(bench: Bench) -> None:
     assert bench.executor.list_volumes() == []
     bench.start("r1", RETURNS, volumes=[SHARED], shared={"sets": "v1"})
     bench.until("r1", *ENDED)
-    bench.executor.forget("r1")
+    bench.executor.delete_run("r1")
     assert bench.executor.list_volumes() == ["v1"]
     for _ in range(2):
         bench.executor.remove_volume("v1")

@@ -98,7 +98,7 @@ def test_what_could_not_be_removed_of_a_deleted_run_is_removed_later(
     executor.end(run.id)
     servers.controllers["one"].sync({run.id})
     platform.world.services.runs.delete(platform.world.root, run.id)
-    fail_first(monkeypatch, executor, "forget", times=2)
+    fail_first(monkeypatch, executor, "delete_run", times=2)
     servers.controllers["one"].sync({run.id})
     assert run.id in servers.kept
     servers.look("one")

@@ -120,7 +120,7 @@ def test_what_is_removed_goes_without_what_its_links_lead_to(tmp_path: Path) -> 
     (tmp_path / "data" / "runs" / "r1" / "home" / "beside").symlink_to(canary)
     bench.executor.clean_up("r1")
     bench.executor.remove_volume("v1")
-    bench.executor.forget("r1")
+    bench.executor.delete_run("r1")
     bench.close()
     assert [list((tmp_path / "data" / name).iterdir()) for name in ("runs", "volumes")] == [[], []]
     assert (canary / "inner" / "kept").read_text() == "kept"

@@ -44,9 +44,9 @@ class Machine:
         """The node, with all that holds something of it."""
         return NodeTable([Node("machine", PLENTY, {}, tuple(self.held.values()))])
 
-    def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
+    def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
         """One line."""
-        del run_id, most
+        del run_id, max_bytes
         entries = [LogEntry(AT, "stdout", LINE, len(LINE))] if cursor == 0 else []
         return LogPage(entries, max(cursor, len(LINE)), complete=True)
 
@@ -89,7 +89,7 @@ class Machine:
         """Never asked for."""
         raise AssertionError(run_id)
 
-    clean_up = forget = remove_volume = stop
+    clean_up = delete_run = remove_volume = stop
 
     def list_runs(self) -> list[str]:
         """Never asked for."""

@@ -159,13 +159,13 @@ def test_a_cursor_of_another_try_is_a_violation(platform: Platform) -> None:
 def test_a_log_that_is_not_kept_any_more_is_told_of_or_passed_over(platform: Platform) -> None:
     run = begin(platform)
     fail(platform, run)
-    platform.executor.forget(run)
+    platform.executor.delete_run(run)
     with pytest.raises(NotFound, match=f"the log of run {run} is not kept any more"):
         read(platform, run, attempt=1)
     assert read_all(platform, run, cursor=0) == [BETWEEN[0], LINES[1]]
     platform.executor.end(f"{run}-2")
     platform.control().sync({run})
-    platform.executor.forget(f"{run}-2")
+    platform.executor.delete_run(f"{run}-2")
     with pytest.raises(NotFound, match=f"the log of attempt 2 of run {run} is not kept any more"):
         read(platform, run)
 
@@ -283,7 +283,7 @@ def call_of(platform: Platform, execution: str) -> Call:
 
 
 def test_the_token_of_a_try_dies_with_it(platform: Platform) -> None:
-    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     run = begin(platform, function={**PYTHON, "code": DIGEST})
     first, second = call_of(platform, run), call_of(platform, f"{run}-2")
     put(platform, first, run, "output/a", b"first")
@@ -298,8 +298,8 @@ def test_the_token_of_a_try_dies_with_it(platform: Platform) -> None:
         put(platform, first, run, "output/b")
     assert f"attempt 1 of run {run} is over" in says(caught)
     with pytest.raises(Unauthenticated):
-        platform.world.services.handovers.code(first, run)
-    assert platform.world.services.handovers.code(second, run) == CODE
+        platform.world.services.run_uploads.code(first, run)
+    assert platform.world.services.run_uploads.code(second, run) == CODE
     put(platform, second, run, "output/a", b"second")
     assert (kept(platform, run), kept(platform, f"{run}-2")) == ({"output/a": b"first"}, {"output/a": b"second"})
 

@@ -21,7 +21,7 @@ READINGS: dict[str, Reading] = {
     "open_file": lambda p, c, r: p.world.services.executions.open_file(c, r, "model.bin").close(),
     "outcome": lambda p, c, r: p.world.services.executions.outcome(c, r),
     "events": lambda p, c, r: p.world.services.executions.events(c, r),
-    "why": lambda p, c, r: p.world.services.whys.why(c, r),
+    "why": lambda p, c, r: p.world.services.explanations.why(c, r),
     "code": lambda p, c, r: p.world.services.executions.code(c, r),
     "get": lambda p, c, r: p.world.services.runs.get(c, r),
     "plan": lambda p, c, r: p.world.services.runs.plan(c, r),
@@ -45,7 +45,7 @@ def start(platform: Platform, scope: str = HOME, **asked: Any) -> str:
 
 def finish(platform: Platform, scope: str = HOME, **asked: Any) -> str:
     """A run that has completed, with code, a log and a file; its id."""
-    platform.world.services.codes.put(platform.world.root, scope, DIGEST, CODE)
+    platform.world.services.stored_code.put(platform.world.root, scope, DIGEST, CODE)
     run = start(platform, scope, function={**PYTHON, "code": DIGEST}, **asked)
     platform.executor.end(run, result={"kind": "json", "value": 7}, usage={"mem": 5})
     platform.control().sync({run})
@@ -130,7 +130,7 @@ def test_a_cursor_that_no_page_gave_out_is_a_violation(platform: Platform, curso
 
 def test_a_log_that_was_forgotten_is_not_found(platform: Platform) -> None:
     run = finish(platform)
-    platform.executor.forget(run)
+    platform.executor.delete_run(run)
     with pytest.raises(NotFound):
         platform.world.services.executions.log(platform.world.root, run, 0, 100)
     assert platform.world.services.executions.files(platform.world.root, run) == []
@@ -175,7 +175,7 @@ def test_why_a_run_waits_is_told_with_the_numbers_of_now(platform: Platform) -> 
     first = start(platform, resources={"cpu": 6})
     waiting = platform.submit(resources={"cpu": 4})
     platform.control().sync(set())
-    why = platform.world.services.whys.why(platform.world.root, waiting.id)
+    why = platform.world.services.explanations.why(platform.world.root, waiting.id)
     name = platform.executor.kept[first].work.name
     assert (why.state, why.reason, why.fit.verdict) == ("queued", "Unschedulable", "later")
     assert why.message == f"asks for 4 CPU; 2 of 8 are free on box: run {name} holds the rest"
@@ -183,7 +183,7 @@ def test_why_a_run_waits_is_told_with_the_numbers_of_now(platform: Platform) -> 
 
 
 def test_why_a_run_is_where_it_is_when_it_does_not_wait(platform: Platform) -> None:
-    why = platform.world.services.whys.why(platform.world.root, start(platform))
+    why = platform.world.services.explanations.why(platform.world.root, start(platform))
     assert (why.state, why.message, why.fit.verdict) == ("running", "is running", "unknown")
 
 
@@ -195,7 +195,7 @@ def test_the_names_of_other_projects_runs_are_hidden(platform: Platform) -> None
     platform.control().sync(set())
     plan = world.preview(OTHER, call=mia, function=PYTHON, resources={"cpu": 4})
     (node,) = world.services.executions.nodes(mia)
-    told = [world.services.whys.why(mia, waiting.id), plan, node, platform.run(waiting.id)]
+    told = [world.services.explanations.why(mia, waiting.id), plan, node, platform.run(waiting.id)]
     for said in told:
         assert "acme" not in repr(said)
         assert hidden not in repr(said)

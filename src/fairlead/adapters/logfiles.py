@@ -74,7 +74,7 @@ class LogWriter:
         self._file.close()
 
 
-def read_pieces(file: Path, start: int, most: int) -> Iterator[Piece]:
+def read_pieces(file: Path, start: int, max_bytes: int) -> Iterator[Piece]:
     """The records from a cursor on, at least one and no more than about so many bytes. One that is half written waits.
 
     Raise ValueError where no record begins at the cursor.
@@ -88,7 +88,7 @@ def read_pieces(file: Path, start: int, most: int) -> Iterator[Piece]:
         if not 0 <= start <= size:
             raise ValueError("the log is not that long")
         opened.seek(start)
-        while most > 0 and start < size:
+        while max_bytes > 0 and start < size:
             header = opened.read(HEADER.size)
             if not header.startswith(MARK[: len(header)]):
                 raise ValueError("no record begins there")
@@ -100,5 +100,5 @@ def read_pieces(file: Path, start: int, most: int) -> Iterator[Piece]:
             if start + HEADER.size + length > size:
                 return
             start += HEADER.size + length
-            most -= length + HEADER.size
+            max_bytes -= length + HEADER.size
             yield Piece(nanoseconds, STREAMS[stream], opened.read(length), start)

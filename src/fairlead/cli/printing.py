@@ -15,7 +15,7 @@ def print_error(error: FairleadError) -> int:
     if isinstance(error, RequestRejected):
         return print_violations(error.violations)
     users = error.used_by if isinstance(error, Conflict) else []
-    message, *hint = error.told.splitlines()
+    message, *hint = error.terminal_text.splitlines()
     print("\n".join([message, *(f"  {_name(user)}" for user in users), *hint]), file=sys.stderr)
     return 1
 

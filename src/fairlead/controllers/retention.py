@@ -105,7 +105,7 @@ class Retention:
             return
         finished_at = run.finished_at if past is None else past.finished_at
         if finished_at is not None and finished_at < now - self.keep_logs:
-            executor.forget(execution)
+            executor.delete_run(execution)
         elif past is not None or not run.active:
             executor.clean_up(execution)
 
@@ -122,4 +122,4 @@ def delete_if_ended(executor: Executor, execution: str) -> None:
     """Remove everything of a try, unless it still goes on."""
     seen = executor.observe(execution)
     if seen is None or seen.phase in (Phase.SUCCEEDED, Phase.FAILED):
-        executor.forget(execution)
+        executor.delete_run(execution)

@@ -193,7 +193,7 @@ class KubernetesExecutor:
         if view is None:
             self._let_go(run_id)
 
-    def forget(self, run_id: str) -> None:
+    def delete_run(self, run_id: str) -> None:
         """Remove everything of a run."""
         if (view := self.view.of(run_id)) is not None:
             self._remove_all(view)
@@ -226,15 +226,15 @@ class KubernetesExecutor:
         self._need_sight(self._needed)
         return self.view.nodes(self.around.look())
 
-    def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
+    def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
         """The log from a cursor on. Raise `NotFound` where it is not there any more."""
         view, seen = self._look(run_id), self.observe(run_id)
         pods = [] if view is None else list(view.pods.values())
         if seen is None and view is None:  # all that there will ever be is what was read before
             if not (self.logs.is_left(run_id) or self.logs.is_saved(run_id)):
                 raise NotFound(f"the log of run {run_id} is not kept any more")
-            return self.logs.read(run_id, pods, cursor, most, over=True)
-        return self.logs.read(run_id, pods, cursor, most, over=seen is not None and seen.phase in ENDED)
+            return self.logs.read(run_id, pods, cursor, max_bytes, over=True)
+        return self.logs.read(run_id, pods, cursor, max_bytes, over=seen is not None and seen.phase in ENDED)
 
     def read_usage(self, run_id: str) -> list[dict[str, Any]]:
         """What a run used over time, the oldest sample first."""

@@ -60,7 +60,7 @@ class Logs:
         self._closed = False
         self.on_end: Callable[[str], None] = lambda _run_id: None
 
-    def read(self, run_id: str, pods: Sequence[Pod], cursor: int, most: int, *, over: bool) -> LogPage:
+    def read(self, run_id: str, pods: Sequence[Pod], cursor: int, max_bytes: int, *, over: bool) -> LogPage:
         """A log from a cursor on. Raise `NotFound` where it is not there any more."""
         if self.is_saved(run_id):
             self._need_copy(run_id)
@@ -68,7 +68,7 @@ class Logs:
             troubles = [trouble for pod in pods if (trouble := self._read_on(pod, pods, over=over)) is not None]
             if troubles and not self.is_left(run_id):
                 raise troubles[0]
-        return read_page(self._file(run_id), cursor, most, ended=over and self._is_whole(run_id, pods))
+        return read_page(self._file(run_id), cursor, max_bytes, ended=over and self._is_whole(run_id, pods))
 
     def follow(self, pod: Pod, pods: Sequence[Pod]) -> threading.Event | None:
         """Read what a pod writes until it ends; what is set once the cluster has begun to send it, or cannot.

@@ -115,7 +115,7 @@ class LocalExecutor:
         """Remove what a run that has ended needs no longer. Log, usage and output stay."""
         self._folder(run_id).clean_up()
 
-    def forget(self, run_id: str) -> None:
+    def delete_run(self, run_id: str) -> None:
         """Remove everything of a run."""
         self._let_go(run_id)
         shutil.rmtree(self.runs / run_id, ignore_errors=True)
@@ -139,9 +139,9 @@ class LocalExecutor:
         holdings = tuple(Holding(run_of(spec.run_id), spec.name, spec.amounts, spec.project) for spec in live)
         return NodeTable([Node(self.machine.name, self.machine.capacity, self.machine.labels, holdings)])
 
-    def read_log(self, run_id: str, cursor: int, most: int) -> LogPage:
+    def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
         """The log from a cursor on. Raise `NotFound` where it is not there any more."""
-        return self._folder(run_id).read_log(cursor, most)
+        return self._folder(run_id).read_log(cursor, max_bytes)
 
     def read_usage(self, run_id: str) -> list[dict[str, Any]]:
         """What a run used over time, the oldest sample first."""

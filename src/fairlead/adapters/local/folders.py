@@ -71,12 +71,12 @@ class RunFolder:
         write_json(self.path / OUTCOME, outcome)
         return outcome
 
-    def read_log(self, cursor: int, most: int) -> LogPage:
+    def read_log(self, cursor: int, max_bytes: int) -> LogPage:
         """The log from a cursor on. Raise `NotFound` where it is not there any more."""
         if not self.path.exists():
             raise NotFound(f"the log of run {self.path.name} is not kept any more")
         ended = self.has_ended  # asked first: what is written until then is read
-        return read_page(self.path / LOG, cursor, most, ended=ended)
+        return read_page(self.path / LOG, cursor, max_bytes, ended=ended)
 
     def read_usage(self) -> list[JSON]:
         """The samples of what the run used, the oldest first."""
