@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import fairlead as fl
-from fairlead.sdk.connections import find_connection
+from fairlead.sdk.api_client import find_api_client
 
 # Only where this is what starts the server.
 os.environ.setdefault("FAIRLEAD_CAPACITY", "cpu=16,mem=64Gi,disk=100Gi,gpu=1")
@@ -51,12 +51,12 @@ def expect(run: fl.Run, **expected: Any) -> None:
 
 def settings_of(run: fl.Run) -> dict[str, Any]:
     """What was decided for a run, by path."""
-    plan = find_connection().get(f"/runs/{run.id}/explain")
+    plan = find_api_client().get(f"/runs/{run.id}/explain")
     return {setting["path"]: setting["value"] for setting in plan["settings"]}
 
 
 # %% An administrator defines the profile.
-offers = find_connection()
+offers = find_api_client()
 if "1xa100" not in [offered["name"] for offered in offers.list("/compute-resources")]:
     resources = {"cpu": 8, "mem": {"requests": "32Gi", "limits": "48Gi"}, "gpu": 1}
     offers.post("/compute-resources", {"name": "1xa100", "requirements": {"resources": resources}})

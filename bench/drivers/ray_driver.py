@@ -63,7 +63,7 @@ def _many(client: JobSubmissionClient, count: int, limit_seconds: float) -> dict
 
 
 def _statuses(client: JobSubmissionClient, submits: list[Future[str]]) -> dict[str, JobStatus]:
-    jobs = {submit.result() for submit in submits if submit.done() and not submit.canceled()}
+    jobs = {submit.result() for submit in submits if submit.done() and not submit.cancelled()}
     return {job.submission_id: job.status for job in client.list_jobs() if job.submission_id in jobs}
 
 

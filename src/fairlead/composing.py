@@ -11,17 +11,17 @@ from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.files.sources import load_program
 from fairlead.ports import Authenticator, Executors, Keyring, Login, Notify, Store
 from fairlead.server.request_context import Services
-from fairlead.services.config_files import Applying
+from fairlead.services.config_files import ConfigFiles
 from fairlead.services.audits import Audits
-from fairlead.services.capacity import Capacities
-from fairlead.services.stored_code import Codes
+from fairlead.services.capacity import CapacityReports
+from fairlead.services.stored_code import CodeStore
 from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.connections import Connections
 from fairlead.services.executions import Executions
 from fairlead.services.explanations import Explanations
-from fairlead.services.run_feed import Feeds
+from fairlead.services.run_feed import RunFeed
 from fairlead.services.first_run import FirstRun
-from fairlead.services.fit_checks import Fits
+from fairlead.services.fit_checks import FitChecks
 from fairlead.services.functions import Functions
 from fairlead.services.grants import Grants
 from fairlead.services.logins import Logins
@@ -81,7 +81,7 @@ def build_services(
     snapshots = Snapshots(load_program())
     executions = Executions(units, execution.executors, execution.server_id)
     scopes, policies, tokens = Scopes(units), Policies(units), Tokens(units)
-    compute_resources, templates, codes = ComputeResources(units), Templates(units), Codes(units)
+    compute_resources, templates, codes = ComputeResources(units), Templates(units), CodeStore(units)
     runs = Runs(units, snapshots, execution.executors, execution.tell)
     services = Services(
         units=units,
@@ -92,15 +92,15 @@ def build_services(
         secrets=Secrets(units, keyring),
         volumes=Volumes(units),
         runs=runs,
-        fits=Fits(units, snapshots, execution.executors),
+        fit_checks=FitChecks(units, snapshots, execution.executors),
         executions=executions,
         serving=Serving(units, executions, keyring),
-        whys=Explanations(executions, snapshots),
-        feeds=Feeds(units),
-        capacities=Capacities(units, execution.executors, snapshots),
-        handovers=RunUploads(units, keyring),
+        explanations=Explanations(executions, snapshots),
+        run_feed=RunFeed(units),
+        capacity=CapacityReports(units, execution.executors, snapshots),
+        run_uploads=RunUploads(units, keyring),
         connections=Connections(units, keyring, execution.executors),
-        codes=codes,
+        stored_code=codes,
         functions=Functions(units, codes),
         schedules=Schedules(units, runs, execution.tell),
         grants=Grants(units),
@@ -108,6 +108,6 @@ def build_services(
         logins=Logins(tokens, entrance.login, link=entrance.link),
         audits=Audits(units),
         settings=PlatformSettings(units, describe),
-        applying=Applying(units, scopes, policies, compute_resources, templates),
+        config_files=ConfigFiles(units, scopes, policies, compute_resources, templates),
     )
     return services, FirstRun(units, scopes, tokens)

@@ -19,7 +19,7 @@ from fairlead.model.nodes import Node
 from fairlead.model.quantities import NANOS
 from fairlead.model.scopes import Cluster, Project
 from fairlead.sdk import projects
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 from tests.cli.terminal import Answer, Terminal, run
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore
@@ -54,7 +54,7 @@ class Desk:
         services = self.world.services
         show: dict[str, Callable[..., Any]] = {
             "/nodes": services.executions.nodes,
-            "/capacity": services.capacities.show,
+            "/capacity": services.capacity.show,
         }
         return json.loads(msgspec.json.encode(show[path](self.world.root, **asked)))
 
@@ -124,7 +124,7 @@ def test_python_is_told_where_a_project_is_on_no_cluster(monkeypatch: pytest.Mon
     world = make_desk(monkeypatch)
     world.services.scopes.create(world.root, Project(name="lost"))
     with pytest.raises(NotFound, match="project lost is on no cluster"):
-        projects.Project(cast(Connection, Desk(world)), "lost").capacity()
+        projects.Project(cast(ApiClient, Desk(world)), "lost").capacity()
 
 
 def test_groups_types_of_gpus_and_taints_are_told_where_there_are_any(

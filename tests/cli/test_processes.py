@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 from tests.cli.terminal import Terminal
 from tests.processes.machines import FAIRLEAD, Running, environment
 
@@ -68,7 +68,7 @@ def test_another_server_and_a_wrong_token_are_told(
 def test_a_list_is_read_page_by_page_as_it_is_needed(terminal: Terminal, server: Running) -> None:
     for number in range(3):
         terminal.say("volumes", "create", f"paged-{number}", "--size", "1Gi")
-    connection = Connection(server.url, server.token)
+    connection = ApiClient(server.url, server.token)
     found = connection.list("/projects/default/volumes", search="paged-", limit=1)
     assert next(found)["name"] == "paged-0"
     terminal.say("volumes", "rm", "paged-1")
@@ -76,10 +76,10 @@ def test_a_list_is_read_page_by_page_as_it_is_needed(terminal: Terminal, server:
 
 
 def test_one_client_serves_all_requests_of_a_connection(server: Running) -> None:
-    connection = Connection(server.url, server.token)
+    connection = ApiClient(server.url, server.token)
     assert connection.get("/me")["user"] == connection.get("/me")["user"]
     assert connection._client is connection._client
-    assert connection == Connection(server.url, server.token)
+    assert connection == ApiClient(server.url, server.token)
 
 
 def test_a_reader_who_leaves_early_is_no_error(server: Running, tmp_path: Path) -> None:

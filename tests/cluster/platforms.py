@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
 from tests.cluster.clients import Client, until
@@ -45,7 +45,7 @@ class Platform:
     @property
     def project(self) -> Project:
         """The project whose runs are executed on the cluster."""
-        return Project(Connection(self.server.url, self.server.token), "forest")
+        return Project(ApiClient(self.server.url, self.server.token), "forest")
 
     @property
     def namespace(self) -> str:
@@ -74,7 +74,7 @@ class Platform:
         """Submit a run of a container, or of what is said."""
         asked = {"function": {"name": name, "kind": "container", "image": "example.test/sleep"}, **asked}
         said = self.api("POST", "/projects/forest/runs", asked)
-        return Run(self.project._connection, said)
+        return Run(self.project.api, said)
 
     def pretend(self, image: str, **asked: Any) -> Run:
         """Submit a run of an image that only pretends."""

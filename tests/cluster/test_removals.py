@@ -114,7 +114,7 @@ def test_what_a_namespace_has_no_room_for_waits_until_there_is_some(
     until(lambda: set(FEW) <= set(admin.get(where).get("status", {}).get("used", {})))
     function = {"name": "train", "kind": "container", "image": "example.test/succeed"}
     said = [platform.api("POST", "/projects/narrow/runs", {"function": function, **WHOLE}) for _ in range(12)]
-    runs = [ledger.note(Run(platform.project._connection, each), "completed") for each in said]
+    runs = [ledger.note(Run(platform.project.api, each), "completed") for each in said]
     told = dict[str, set[str]]()
 
     def look() -> list[Object]:

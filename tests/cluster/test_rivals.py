@@ -39,7 +39,7 @@ class User:
         image = self.dice.choice((SUCCEED, FAIL, SLEEP))
         function = {"name": image, "kind": "container", "image": f"example.test/{image}"}
         asked = {"function": function, **(WHOLE if self.dice.random() < 0.5 else {})}
-        run = Run(self.platforms[0].project._connection, self.send("/projects/forest/runs", asked))
+        run = Run(self.platforms[0].project.api, self.send("/projects/forest/runs", asked))
         ends = {SUCCEED: "completed", FAIL: "failed ExitCode", SLEEP: "stopped"}[image]
         self.ledger.note(run, ends, pods=AT_MOST_ONCE if image == SLEEP else (1,))
         if image == SLEEP:

@@ -71,7 +71,7 @@ def tell(platform: Platform, story: str) -> Run:
     asked |= {"function": function, "inputs": {}}  # a container takes none
     project = sharing[0] if sharing else "forest"
     said = platform.api("POST", f"/projects/{project}/runs", asked)
-    return Run(platform.project._connection, said)
+    return Run(platform.project.api, said)
 
 
 def apply(platform: Platform, *documents: Object) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.errors import Unavailable
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
 from tests.cluster.clients import Object, until
@@ -66,7 +66,7 @@ class Trial:
     @property
     def project(self) -> Project:
         """The project, at the server that is there now."""
-        return Project(Connection(self.platform.server.url, self.platform.server.token), self.name)
+        return Project(ApiClient(self.platform.server.url, self.platform.server.token), self.name)
 
     def submit(self) -> Run:
         """Submit the run."""
@@ -87,7 +87,7 @@ class Trial:
         function = {"name": "web", "kind": "container", "image": "python:3.12", "command": command, "port": port}
         said = self.platform.api("POST", f"/projects/{self.name}/runs", {"action": "serve", "function": function})
         self.submitted.set()
-        return Run(self.project._connection, said)
+        return Run(self.project.api, said)
 
     def killing(
         self, method: str, address: str, moment: Moment, number: signal.Signals = signal.SIGKILL, **when: Any

@@ -132,7 +132,7 @@ def test_a_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> N
     services, root = platform.world.services, platform.world.root
     services.secrets.put(root, HOME, "TOKEN", "hunter2")
     services.secrets.put(root, HOME, "UNUSED", "other")
-    services.codes.put(root, HOME, DIGEST, CODE)
+    services.stored_code.put(root, HOME, DIGEST, CODE)
     volume = services.volumes.create(root, HOME, SharedVolume(name="sets", size="1Gi"))
     platform.world.put_policy(HOME, switches={"existing_volumes": "allow"})
     run = platform.submit(function={**PYTHON, "code": DIGEST}, secrets=["TOKEN"], volumes=[SHARED])
@@ -168,7 +168,7 @@ def test_a_secret_that_was_deleted_before_the_start_fails_the_run(platform: Plat
 
 
 def test_code_that_is_gone_fails_the_run(platform: Platform) -> None:
-    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     run = platform.submit(function={**PYTHON, "code": DIGEST})
     with platform.world.store.changing("assets") as tx:
         tx.remove_all(BlobRecord)

@@ -200,7 +200,7 @@ def test_a_place_on_this_machine_is_given_by_what_the_try_asks_for(platform: Pla
     controller.sync({run})
     assert platform.state(run) == ("queued", "Unschedulable")
     assert platform.run(run).message == "waits until 16Gi memory is free"
-    why = platform.world.services.whys.why(platform.world.root, run)
+    why = platform.world.services.explanations.why(platform.world.root, run)
     assert "asks for 16Gi" in why.message
     platform.executor.end(large)
     controller.sync({large})
@@ -263,10 +263,10 @@ def test_why_says_that_it_is_tried_again_and_when(platform: Platform) -> None:
     run = begin(platform, controller, retries=1)
     fail(platform, run)
     controller.sync({run})
-    why = platform.world.services.whys.why(platform.world.root, run)
+    why = platform.world.services.explanations.why(platform.world.root, run)
     assert (why.reason, why.message, why.position) == ("Retrying", platform.run(run).message, 0)
     pass_by(platform, platform.control("s2", MemoryExecutor()), 1)
-    assert platform.world.services.whys.why(platform.world.root, run).message.endswith("begins in 10 s")
+    assert platform.world.services.explanations.why(platform.world.root, run).message.endswith("begins in 10 s")
 
 
 # Stopping

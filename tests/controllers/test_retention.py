@@ -103,7 +103,7 @@ def test_what_an_executor_has_of_runs_that_are_gone_is_forgotten(platform: Platf
 
 @pytest.mark.every_store
 def test_code_that_no_run_needs_is_forgotten_after_a_while(platform: Platform) -> None:
-    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     make_retention(platform).sweep()
     assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
     platform.world.clock.pass_by(days=UNUSED_CODE.days, seconds=1)
@@ -113,7 +113,7 @@ def test_code_that_no_run_needs_is_forgotten_after_a_while(platform: Platform) -
 
 @pytest.mark.every_store
 def test_code_stays_as_long_as_a_run_or_a_function_that_it_belongs_to(platform: Platform) -> None:
-    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     finish(platform, function={**PYTHON, "code": DIGEST})
     platform.world.clock.pass_by(days=29)
     make_retention(platform).sweep()
@@ -128,9 +128,9 @@ def test_code_stays_as_long_as_a_run_or_a_function_that_it_belongs_to(platform: 
 
 @pytest.mark.every_store
 def test_code_that_another_project_keeps_stays(platform: Platform) -> None:
-    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     platform.world.clock.pass_by(days=UNUSED_CODE.days, seconds=1)
-    platform.world.services.codes.put(platform.world.root, OTHER, DIGEST, CODE)
+    platform.world.services.stored_code.put(platform.world.root, OTHER, DIGEST, CODE)
     make_retention(platform).sweep()
     assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
 

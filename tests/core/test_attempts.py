@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.core import attempts, explanations, quotas
-from fairlead.core.attempts import Last, Retry, Terms, Tried, decide_next, execution_of, number_of, run_of
+from fairlead.core.attempts import NoRetry, NextAttempt, RetryTerms, AttemptHistory, decide_next, execution_of, number_of, run_of
 from fairlead.model.records import PlanRecord, RunRecord
 from tests.contracts.samples import NOW, make
 from tests.making import make_compute_resource, make_policy, make_request, plan
@@ -24,9 +24,9 @@ def keep(asked: dict[str, Any], *objects: Any) -> PlanRecord:
     return PlanRecord(id=RUN, request=make_request(**asked).to_data(), plan=data)
 
 
-def terms(asked: dict[str, Any], *objects: Any) -> Terms:
+def terms(asked: dict[str, Any], *objects: Any) -> RetryTerms:
     """On which terms it is tried again."""
-    return Terms.of(keep(asked, *objects))
+    return RetryTerms.of(keep(asked, *objects))
 
 
 def make_run(attempt: int = 1, mem: int = 0, **fields: Any) -> RunRecord:
@@ -39,9 +39,9 @@ def follow(asked: dict[str, Any], *reasons: str, objects: tuple[Any, ...] = ()) 
     said, held, found = terms(asked, *objects), list[int](), list[tuple[int, int]]()
     mem = quotas.count(plan(asked, *objects).settings).mem_bytes
     for reason in reasons:
-        after = decide_next(make_run(len(held) + 1, mem), reason, Tried(said, held))
+        after = decide_next(make_run(len(held) + 1, mem), reason, AttemptHistory(said, held))
         held.append(mem)
-        if isinstance(after, Last):
+        if isinstance(after, NoRetry):
             return found
         found.append((after.mem_bytes, after.pause_seconds))
         mem = after.mem_bytes
@@ -78,7 +78,7 @@ def test_the_last_try_is_the_one_that_was_given_a_place(attempt: int, server_id:
 
 def test_nothing_is_tried_again_that_nobody_asked_for() -> None:
     for reason in ("ExitCode", "OOMKilled", "NodeLost", "StartFailed"):
-        assert decide_next(make_run(), reason, Tried(terms({}))) == Last("")
+        assert decide_next(make_run(), reason, AttemptHistory(terms({}))) == NoRetry("")
 
 
 def test_a_run_is_tried_as_often_as_was_asked_for() -> None:
@@ -92,34 +92,34 @@ def test_pauses_after_what_a_program_did_grow_and_end_growing() -> None:
 
 @pytest.mark.parametrize("reason", ["OOMKilled", "Evicted", "NodeLost", "PodRemoved", "SupervisorLost"])
 def test_what_was_lost_begins_at_once(reason: str) -> None:
-    after = decide_next(make_run(), reason, Tried(terms({"retries": 1})))
-    assert after == Retry(0, 0, "attempt 2 of 2 begins at once")
+    after = decide_next(make_run(), reason, AttemptHistory(terms({"retries": 1})))
+    assert after == NextAttempt(0, 0, "attempt 2 of 2 begins at once")
 
 
 @pytest.mark.parametrize(
     "reason", ["StartFailed", "DeadlineExceeded", "Terminated", "Lost", "SecretMissing", "Failed", "Idle"]
 )
 def test_other_failures_would_only_come_again(reason: str) -> None:
-    after = decide_next(make_run(), reason, Tried(terms({"retries": 3})))
-    assert after == Last(f"it is not tried again after {reason}")
+    after = decide_next(make_run(), reason, AttemptHistory(terms({"retries": 3})))
+    assert after == NoRetry(f"it is not tried again after {reason}")
 
 
 def test_a_function_says_after_which_failures_it_is_tried_again() -> None:
     function = {"name": "train", "kind": "container", "image": "a.example/b:1", "retry_on": ["NodeLost"]}
     said = terms({"retries": 1, "function": function})
-    assert isinstance(decide_next(make_run(), "NodeLost", Tried(said)), Retry)
-    after = decide_next(make_run(), "ExitCode", Tried(said))
-    assert after == Last("it is not tried again after ExitCode, which retry_on does not name")
+    assert isinstance(decide_next(make_run(), "NodeLost", AttemptHistory(said)), NextAttempt)
+    after = decide_next(make_run(), "ExitCode", AttemptHistory(said))
+    assert after == NoRetry("it is not tried again after ExitCode, which retry_on does not name")
 
 
 def test_the_last_of_several_says_that_it_was() -> None:
-    after = decide_next(make_run(3), "ExitCode", Tried(terms({"retries": 2}), [0, 0]))
-    assert after == Last("that was attempt 3 of 3")
+    after = decide_next(make_run(3), "ExitCode", AttemptHistory(terms({"retries": 2}), [0, 0]))
+    assert after == NoRetry("that was attempt 3 of 3")
 
 
 def test_the_next_one_says_when_it_begins() -> None:
-    after = decide_next(make_run(2), "ExitCode", Tried(terms({"retries": 2}), [0]))
-    assert after == Retry(0, 20, "attempt 3 of 3 begins in 20 s")
+    after = decide_next(make_run(2), "ExitCode", AttemptHistory(terms({"retries": 2}), [0]))
+    assert after == NextAttempt(0, 20, "attempt 3 of 3 begins in 20 s")
 
 
 # Memory
@@ -147,8 +147,8 @@ def test_request_and_limit_grow_alike_and_the_most_is_of_the_limit() -> None:
     assert said.grow_from(4 * GI) == 5 * GI
     assert said.limit_with(5 * GI) == 10 * GI
     assert said.grow_from(5 * GI) is None
-    told = decide_next(make_run(mem=4 * GI), "OOMKilled", Tried(said))
-    assert told == Retry(5 * GI, 0, "attempt 2 begins at once, with 10Gi of memory")
+    told = decide_next(make_run(mem=4 * GI), "OOMKilled", AttemptHistory(said))
+    assert told == NextAttempt(5 * GI, 0, "attempt 2 begins at once, with 10Gi of memory")
 
 
 def test_without_a_limit_the_request_grows() -> None:
@@ -196,16 +196,16 @@ def test_memory_grows_only_so_often_however_little_that_is() -> None:
 def test_memory_never_grows_beyond_what_can_be_said() -> None:
     asked = {"resources": {"mem": {"requests": "1Ei", "limits": "7Ei"}}, "on_oom": {"grow": 10}, "replicas": 4}
     said, held = terms(asked), quotas.count(plan(asked).settings).mem_bytes
-    after = decide_next(make_run(mem=held), "OOMKilled", Tried(said))
-    assert isinstance(after, Retry)
+    after = decide_next(make_run(mem=held), "OOMKilled", AttemptHistory(said))
+    assert isinstance(after, NextAttempt)
     assert after.mem_bytes < 2**63
     assert (said.limit_with(after.mem_bytes // 4) or 0) < 2**63
 
 
 def test_the_last_that_ran_out_of_memory_says_how_much_it_had() -> None:
     said = terms({"resources": {"mem": "8Gi"}, "on_oom": {"grow": 2, "max": "8Gi"}})
-    told = decide_next(make_run(mem=8 * GI), "OOMKilled", Tried(said))
-    assert told == Last("it is given no more than 8Gi of memory")
+    told = decide_next(make_run(mem=8 * GI), "OOMKilled", AttemptHistory(said))
+    assert told == NoRetry("it is given no more than 8Gi of memory")
 
 
 @pytest.mark.parametrize(("seconds", "paused"), [(-1, True), (0, False), (1, False)])

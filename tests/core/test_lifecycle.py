@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.core import lifecycle
-from fairlead.core.attempts import Terms, Tried
+from fairlead.core.attempts import RetryTerms, AttemptHistory
 from fairlead.core.lifecycle import Act, Decision
 from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import RunRecord
@@ -137,7 +137,7 @@ def test_a_degraded_run_goes_on_like_a_running_one(degraded: Phase | None) -> No
 # Tries
 
 
-RETRIES = Tried(Terms(retries=2))
+RETRIES = AttemptHistory(RetryTerms(retries=2))
 
 
 def test_what_failed_and_has_tries_left_waits_to_be_tried_again() -> None:
@@ -152,7 +152,7 @@ def test_what_failed_and_has_tries_left_waits_to_be_tried_again() -> None:
 
 def test_the_last_try_fails_as_any_run_does_and_says_that_it_was_the_last() -> None:
     seen = Observation(Phase.FAILED, reason="ExitCode", message="ValueError: bad")
-    decision = lifecycle.decide(make_run(State.RUNNING, attempt=3), seen, Tried(RETRIES.terms, [0, 0]))
+    decision = lifecycle.decide(make_run(State.RUNNING, attempt=3), seen, AttemptHistory(RETRIES.terms, [0, 0]))
     message = "ValueError: bad; that was attempt 3 of 3"
     assert decision == Decision(State.FAILED, Act.NONE, "ExitCode", message)
 

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.core.linting import try_out, try_out_template
 from fairlead.model.compute_resources import ComputeResource
-from fairlead.model.plans import Finding, Violation, Warning
+from fairlead.model.plans import Finding, Violation, PlanWarning
 from fairlead.model.policies import Policy
 from fairlead.model.scopes import Cluster
 from tests.making import (
@@ -48,7 +48,7 @@ def test_a_broken_rule_is_a_violation() -> None:
 
 def test_what_a_policy_switches_off_is_a_violation_and_what_none_mentions_a_warning() -> None:
     root = make_compute_resource(run_as_user=0)
-    assert rules(lint(root, [], []), Warning) == ["allow_root"]
+    assert rules(lint(root, [], []), PlanWarning) == ["allow_root"]
     assert rules(lint(root, [], []), Violation) == []
     assert rules(lint(root, [make_policy(switches={"allow_root": False})], []), Violation) == ["allow_root"]
     assert lint(root, [make_policy(switches={"allow_root": True})], []) == ()
@@ -73,7 +73,7 @@ def test_a_share_is_refused_where_no_cluster_can_give_it() -> None:
 @pytest.mark.parametrize("types", [["training"], ["workspace"], ["inference"], None])
 def test_each_finding_is_told_once_whatever_the_workload_types(types: list[str] | None) -> None:
     resource = make_compute_resource(resources={"mem": 5}, workload_types=types)
-    assert rules(lint(resource, [], []), Warning) == ["tiny"]
+    assert rules(lint(resource, [], []), PlanWarning) == ["tiny"]
 
 
 @pytest.mark.parametrize(

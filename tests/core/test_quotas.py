@@ -202,16 +202,16 @@ def test_the_end_of_a_run_gives_back_what_it_holds() -> None:
 def test_a_run_is_bound_by_the_quotas_of_all_scopes_above_it() -> None:
     said = [("platform", Quota(gpu=9)), (VISION, Quota(runs=1)), (SPEECH, Quota()), ("project/lake", Quota(gpu=0))]
     bounds = QuotaLimits.of(TREE, said)
-    assert bounds.on("project/forest") == ("platform", VISION)
-    assert bounds.on("project/lake") == ("platform", "project/lake")
-    assert bounds.on("project/new") == ("platform",)
-    assert QuotaLimits.of(TREE, [(SPEECH, Quota())]).on("project/lake") == ()
+    assert bounds.limiting_scopes("project/forest") == ("platform", VISION)
+    assert bounds.limiting_scopes("project/lake") == ("platform", "project/lake")
+    assert bounds.limiting_scopes("project/new") == ("platform",)
+    assert QuotaLimits.of(TREE, [(SPEECH, Quota())]).limiting_scopes("project/lake") == ()
 
 
 def test_what_runs_hold_is_counted_at_each_scope_above_them() -> None:
     bounds = QuotaLimits.of(TREE, [("platform", Quota(gpu=9)), (VISION, Quota(runs=1))])
     held = {("project/forest", 1, 500, 10): 2, ("project/lake", 3, 0, 0): 1}
-    assert {scope: found.used for scope, found in bounds.measure(held).items()} == {
+    assert {scope: found.used for scope, found in bounds.allowances(held).items()} == {
         "platform": Load(5, 1000, 20, 3),
         VISION: Load(2, 1000, 20, 2),
     }
@@ -232,11 +232,11 @@ def let_in(line: Queue, bounds: QuotaLimits, *asked: tuple[str, Load]) -> list[i
     """Which of those that wait are let in, by number."""
     found = []
     for number, (scope, load) in enumerate(asked):
-        path = bounds.on(scope)
+        path = bounds.limiting_scopes(scope)
         if lacking := line.find_short(load, path):
             line.reserve_for_waiting(load, path, lacking)
         else:
-            line.take(load, path)
+            line.add_usage(load, path)
             found.append(number)
     return found
 
@@ -270,4 +270,4 @@ def test_the_oldest_comes_first_quota_by_quota(
     said: dict[str, Any], asked: list[tuple[str, Load]], let: list[int]
 ) -> None:
     bounds = QuotaLimits.of(TREE, ((scope, Quota.model_validate(quota)) for scope, quota in said.items()))
-    assert let_in(Queue(bounds.measure({})), bounds, *asked) == let
+    assert let_in(Queue(bounds.allowances({})), bounds, *asked) == let

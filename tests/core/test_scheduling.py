@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.core import cron
-from fairlead.core.cron import LATE, MOST_MISSED
+from fairlead.core import cron_times
+from fairlead.core.cron_times import LATE, MOST_MISSED
 from fairlead.model.records import ScheduleRecord
 from fairlead.model.schedules import Schedule
 
@@ -39,14 +39,14 @@ def make_schedule(cron: str = "0 6 * * *", **fields: object) -> ScheduleRecord:
     ],
 )
 def test_the_next_time_is_that_of_the_clocks_of_its_zone(cron: str, timezone: str, after: str, expected: str) -> None:
-    found = cron.next_after(cron, timezone, datetime.fromisoformat(after))
+    found = cron_times.next_after(cron, timezone, datetime.fromisoformat(after))
     assert found == datetime.fromisoformat(expected)
 
 
 @given(st.sampled_from(LINES), st.sampled_from(ZONES), st.datetimes(datetime(2000, 1, 1), datetime(2099, 1, 1)))
 def test_the_next_time_is_later_and_on_the_minute(cron: str, timezone: str, moment: datetime) -> None:
     after = moment.replace(tzinfo=UTC)
-    found = cron.next_after(cron, timezone, after)
+    found = cron_times.next_after(cron, timezone, after)
     assert found is not None
     assert found > after
     assert (found.second, found.microsecond) == (0, 0)
@@ -67,21 +67,21 @@ def test_the_next_time_is_later_and_on_the_minute(cron: str, timezone: str, mome
     ],
 )
 def test_what_is_wrong_with_a_schedule_is_told_with_a_suggestion(said: dict[str, str], path: str, message: str) -> None:
-    (found,) = cron.find_mistakes(Schedule.model_validate(said))
+    (found,) = cron_times.find_mistakes(Schedule.model_validate(said))
     assert found.path == path
     assert message in found.message
     assert found.hint
 
 
 def test_the_nearest_time_zone_is_told() -> None:
-    (found,) = cron.find_mistakes(Schedule(cron="@daily", timezone="Europe/Rom"))
+    (found,) = cron_times.find_mistakes(Schedule(cron="@daily", timezone="Europe/Rom"))
     assert "Europe/Rome" in (found.hint or "")
 
 
 @pytest.mark.parametrize("missed", ["skip", "once", "all"])
 def test_what_is_due_now_is_submitted_once(missed: str) -> None:
     schedule = make_schedule("0 12 * * *", missed=missed, next_at=NOW)
-    due = cron.find_due(schedule, NOW + timedelta(seconds=2))
+    due = cron_times.find_due(schedule, NOW + timedelta(seconds=2))
     assert due.times == (NOW,)
     assert due.next_at == NOW + timedelta(days=1)
 
@@ -89,14 +89,14 @@ def test_what_is_due_now_is_submitted_once(missed: str) -> None:
 @pytest.mark.parametrize(("missed", "count"), [("skip", 0), ("once", 1), ("all", 3)])
 def test_what_was_missed_is_left_out_submitted_once_or_made_up_for(missed: str, count: int) -> None:
     schedule = make_schedule("0 6 * * *", missed=missed, next_at=NOW.replace(day=14, hour=6))
-    due = cron.find_due(schedule, NOW)
+    due = cron_times.find_due(schedule, NOW)
     assert due.times == tuple(NOW.replace(day=day, hour=6) for day in (14, 15, 16))[3 - count :]
     assert due.next_at == NOW.replace(day=17, hour=6)
 
 
 def test_after_a_year_not_all_that_was_missed_is_made_up_for() -> None:
     schedule = make_schedule("* * * * *", missed="all", next_at=NOW - timedelta(days=365))
-    due = cron.find_due(schedule, NOW)
+    due = cron_times.find_due(schedule, NOW)
     assert len(due.times) == MOST_MISSED
     assert due.times[-1] == NOW
 
@@ -104,33 +104,33 @@ def test_after_a_year_not_all_that_was_missed_is_made_up_for() -> None:
 @pytest.mark.parametrize("changed", [{"paused": True}, {"next_at": None}, {"next_at": NOW + timedelta(minutes=1)}])
 def test_before_its_time_nothing_is_due(changed: dict[str, object]) -> None:
     schedule = make_schedule("* * * * *", **changed)
-    assert cron.find_due(schedule, NOW) == cron.Due((), schedule.next_at)
+    assert cron_times.find_due(schedule, NOW) == cron_times.Due((), schedule.next_at)
 
 
 def test_where_clocks_go_back_no_time_comes_twice_or_is_in_the_past() -> None:
     first = datetime(2025, 10, 26, 0, 30, tzinfo=UTC)
     schedule = make_schedule("30 2 * * *", timezone="Europe/Rome", last_at=first, next_at=first + timedelta(hours=25))
     later = datetime(2025, 10, 26, 1, 10, tzinfo=UTC)  # ten past two, again
-    assert cron.find_due(schedule, later) == cron.Due((), schedule.next_at)
+    assert cron_times.find_due(schedule, later) == cron_times.Due((), schedule.next_at)
     missed = make_schedule("30 2 * * *", timezone="Europe/Rome", next_at=first)
-    assert cron.find_due(missed, later) == cron.Due((first,), schedule.next_at)
+    assert cron_times.find_due(missed, later) == cron_times.Due((first,), schedule.next_at)
 
 
 def test_what_was_missed_is_not_the_time_that_is_about_to_come() -> None:
     schedule = make_schedule("0 12 * * *", next_at=NOW - timedelta(days=1))
-    due = cron.find_due(schedule, NOW - timedelta(seconds=0.5))
-    assert due == cron.Due((NOW - timedelta(days=1),), NOW)
+    due = cron_times.find_due(schedule, NOW - timedelta(seconds=0.5))
+    assert due == cron_times.Due((NOW - timedelta(days=1),), NOW)
 
 
 def test_of_what_was_missed_only_the_last_time_counts_where_runs_are_not_to_overlap() -> None:
     schedule = make_schedule("0 * * * *", missed="all", overlap="skip", next_at=NOW - timedelta(hours=9))
-    assert cron.find_due(schedule, NOW).times == (NOW,)
+    assert cron_times.find_due(schedule, NOW).times == (NOW,)
 
 
 def test_a_clock_that_is_corrected_by_seconds_does_not_come_to_a_time_twice() -> None:
     schedule = make_schedule("0 12 * * *", last_at=NOW, next_at=NOW + timedelta(days=1))
-    assert cron.find_due(schedule, NOW - timedelta(seconds=30)).next_at == schedule.next_at
-    assert cron.find_due(schedule, NOW - timedelta(hours=2)).next_at == NOW
+    assert cron_times.find_due(schedule, NOW - timedelta(seconds=30)).next_at == schedule.next_at
+    assert cron_times.find_due(schedule, NOW - timedelta(hours=2)).next_at == NOW
 
 
 CHANGES = [datetime(2025, 10, 25), datetime(2026, 3, 28), datetime(2026, 4, 4)]  # days before clocks are changed
@@ -149,10 +149,10 @@ def test_no_time_is_due_twice_however_the_looks_fall(
 ) -> None:
     now, times = begins.replace(tzinfo=UTC), list[datetime]()
     how: dict[str, object] = {"missed": missed, "timezone": timezone}
-    schedule = make_schedule(cron, **how, next_at=cron.next_after(cron, timezone, now))
+    schedule = make_schedule(cron, **how, next_at=cron_times.next_after(cron, timezone, now))
     for seconds in looks:
         now += timedelta(seconds=seconds)
-        due = cron.find_due(schedule, now)
+        due = cron_times.find_due(schedule, now)
         times += due.times
         assert all(time <= now for time in due.times)
         assert missed != "skip" or all(now - time <= LATE for time in due.times)

@@ -77,7 +77,7 @@ def test_a_device_that_is_cordoned_counts_as_one_that_is_not_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotations", "labels", "shares"),
+    ("annotations", "labels", "gpu_allocations"),
     [
         ({}, {}, ()),
         ({ALLOCATED: f"{FIRST},NVIDIA,3000,0:;"}, {}, (GpuAllocation(FIRST, 3000),)),

@@ -358,7 +358,7 @@ def test_mig_that_is_switched_off_or_of_no_strategy_keeps_no_part_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "node", "count"),
+    ("pod_request", "node", "count"),
     [
         (make_share_request("hami", memory=10240), make_hami_node(), 6),
         (make_share_request("hami", percent=5), make_hami_node(), 20),  # ten pods for each GPU, and no more

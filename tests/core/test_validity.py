@@ -153,7 +153,7 @@ def test_a_broken_affinity_is_found(terms: dict[str, Any], complaint: str) -> No
     ("spoil", "complaint"),
     [
         (lambda job: job["template"]["spec"].update(restartPolicy="OnFailure"), "restartPolicy Never"),
-        (lambda job: job["podFailurePolicy"]["rules"][0].update(action="Retry"), "no action"),
+        (lambda job: job["podFailurePolicy"]["rules"][0].update(action="NextAttempt"), "no action"),
         (lambda job: job["podFailurePolicy"]["rules"][0].pop("onPodConditions"), "conditions or"),
         (lambda job: job["podFailurePolicy"]["rules"][0]["onPodConditions"][0].pop("type"), "type"),
     ],

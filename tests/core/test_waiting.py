@@ -142,7 +142,7 @@ TOLD: list[tuple[str, PodRequest, list[Node]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "ask", "nodes"), TOLD, ids=[told[:50] for told, _, _ in TOLD])
+@pytest.mark.parametrize(("told", "pod_request", "nodes"), TOLD, ids=[told[:50] for told, _, _ in TOLD])
 def test_one_sentence_says_what_it_comes_down_to(told: str, pod_request: PodRequest, nodes: list[Node]) -> None:
     assert explain_no_fit(NodeFilter(pod_request, NodeTable(nodes))) == told
 

@@ -58,8 +58,8 @@ def test_what_a_user_lost_is_a_warning_with_both_values_and_both_sources(
     assert "compute resource big" in warning.message
     assert mine in warning.message
     assert theirs in warning.message
-    assert warning.asked is not None
-    assert (str(warning.asked.value), str(warning.asked.source)) == (mine, "request")
+    assert warning.requested is not None
+    assert (str(warning.requested.value), str(warning.requested.source)) == (mine, "request")
     assert str(warning.source) == "compute resource big"
     assert planned.manifests
 

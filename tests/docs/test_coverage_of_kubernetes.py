@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.adapters.kubernetes.capabilities import DEFAULT_CLASS
 from fairlead.adapters.kubernetes.cluster_checks import OLDEST, check_cluster
-from fairlead.cli.clusters import SourcedValue, print_checks
+from fairlead.cli.clusters import Said, print_checks
 from fairlead.core.kubeconfigs import BASIC, FILES, PLUGINS
 from fairlead.core.kubernetes_rbac import RbacRule, list_permissions
 from fairlead.model.scopes import Cluster
@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "admins" / "kubernetes.md").read_text("utf-8")
 CLUSTERS = (ROOT / "docs" / "admins" / "clusters.md").read_text("utf-8")
 ADAPTERS = ROOT / "src" / "fairlead" / "adapters"
 EVERY = {
-    (permission.group, permission.resource, permission.location): permission
+    (permission.group, permission.resource, permission.where): permission
     for cluster in (Cluster(name="main", queueing="kueue", gpu_sharing="kai"), Cluster(name="main", queueing="kai"))
     for permission in list_permissions(cluster)
 }
@@ -35,7 +35,7 @@ CHECKS = sorted(
 
 def test_every_permission_is_in_its_table_with_its_verbs() -> None:
     missing = [
-        f"{permission.called} {permission.location}: {verb}"
+        f"{permission.called} {permission.where}: {verb}"
         for permission in EVERY.values()
         for verb in permission.verbs
         if verb not in _documented_verbs(permission)
@@ -63,7 +63,7 @@ def test_every_check_is_explained() -> None:
 
 
 def test_every_option_of_a_cluster_is_in_the_table() -> None:
-    options = [f"--{field.name.replace('_', '-')}" for field in fields(SourcedValue)]
+    options = [f"--{field.name.replace('_', '-')}" for field in fields(Said)]
     missing = [option for option in options if f"`{option}`" not in CLUSTERS]
     assert not missing, "\n".join(missing)
 
@@ -100,7 +100,7 @@ def _section(title: str) -> str:
 
 
 def _documented_verbs(permission: RbacRule) -> set[str]:
-    heading = "| cluster-wide |" if permission.location == "everywhere" else "| in project namespaces |"
+    heading = "| cluster-wide |" if permission.where == "everywhere" else "| in project namespaces |"
     table = PAGE.partition(heading)[2].partition("\n\n")[0]
     cells = [line.split("|") for line in table.splitlines() if line.startswith("| ")]
     rows = [row for row in cells if f"`{permission.called}`" in row[1]]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from fairlead.model.requests import Action
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.functions import Asked
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
@@ -32,11 +32,11 @@ class Platform:
     @property
     def project(self) -> Project:
         """The project that is there from the beginning."""
-        return Project(Connection(self.server.url, self.server.token), "default")
+        return Project(ApiClient(self.server.url, self.server.token), "default")
 
     def allow(self, **switches: Any) -> None:
         """Turn switches of the platform's policy."""
-        self.project._connection.put("/policies/platform/platform", {"switches": switches})
+        self.project.api.put("/policies/platform/platform", {"switches": switches})
 
     def shell(self, text: str, **asked: Unpack[Asked]) -> Run:
         """Submit a run of a shell script."""

@@ -85,7 +85,7 @@ def test_a_run_that_ignores_being_stopped_is_killed_after_a_while_also_where_the
     heard = platform.file("heard")
     run = platform.shell(f"trap 'echo no >> {heard}' TERM; echo deaf; while true; do sleep 0.1; done")
     hear(run, "deaf")
-    others = [Run(platform.project._connection, run.data) for _ in range(8)]
+    others = [Run(platform.project.api, run.data) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         assert {other.data["state"] for other in pool.map(Run.stop, others)} == {"stopping"}
     until(heard.read_text)

@@ -56,7 +56,7 @@ def test_two_hundred_megabytes_of_output_fill_no_memory(platform: Platform) -> N
     until(lambda: log.exists() and log.stat().st_size > 200 * MIB)
     assert read_resident(platform.supervisor_of(run)) < 60 * MIB
     size = 0
-    with platform.project._connection.stream(f"/runs/{run.id}/logs", format="raw") as answer:
+    with platform.project.api.stream(f"/runs/{run.id}/logs", format="raw") as answer:
         for chunk in answer.iter_bytes():
             size += len(chunk)
     assert size == 200 * MIB
@@ -75,7 +75,7 @@ def test_secrets_are_masked_also_where_they_are_written_in_pieces(platform: Plat
     assert secret.encode() not in written
     assert read_raw(platform, run, stream="stdout") == b"[***]\n" * len(secret.encode()) + b"***\nsuper-se"
     assert read_raw(platform, run, stream="stderr").startswith(b"******")
-    assert secret not in str(platform.project._connection.get(f"/runs/{run.id}/result"))
+    assert secret not in str(platform.project.api.get(f"/runs/{run.id}/result"))
     for file, content in read_files(platform.folder_of(run)):
         assert secret.encode() not in content, file
 
@@ -149,5 +149,5 @@ def test_a_log_can_be_read_of_a_run_that_has_not_started(platform: Platform) -> 
 
 def read_raw(platform: Platform, run: Run, **parameters: str) -> bytes:
     """What a run wrote, as the bytes themselves."""
-    with platform.project._connection.stream(f"/runs/{run.id}/logs", format="raw", **parameters) as answer:
+    with platform.project.api.stream(f"/runs/{run.id}/logs", format="raw", **parameters) as answer:
         return answer.read()

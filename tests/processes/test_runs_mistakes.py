@@ -106,7 +106,7 @@ def test_an_invalid_result_file_gives_no_result(platform: Platform, left: str, r
     (platform.shared / "left").write_text(left)
     run = platform.shell(f"cp {platform.shared}/left $FAIRLEAD_HOME/result.json")
     assert (end(run)["state"], find_processes(run.id)) == ("completed", [])
-    answer = platform.project._connection.get(f"/runs/{run.id}/result")
+    answer = platform.project.api.get(f"/runs/{run.id}/result")
     assert (answer["state"], answer["message"]) == ("completed", "has completed")
     with pytest.raises(NotFound) if result is NotFound else contextlib.nullcontext():
         assert run.result == result
@@ -127,7 +127,7 @@ def submit_unchecked(platform: Platform, text: str, handler: str | None) -> Run:
     (folder / "main.py").write_text(text)
     packed = packing.pack_path(folder / "main.py")
     said: dict[str, Any] = {"name": "mistake", "source": packed.source, "code": packed.digest}
-    connection = platform.project._connection
+    connection = platform.project.api
     connection.put_bytes(f"/projects/default/code/{packed.digest}", packed.archive)
     function = said | ({} if handler is None else {"handler": handler})
     return Run(connection, connection.post("/projects/default/runs", {"function": function}))

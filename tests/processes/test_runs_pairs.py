@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fairlead.errors import Conflict
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.runs import Run
 from tests.processes import execution
 from tests.processes.execution import Platform, end, end_all, find_processes, reach, until
@@ -51,9 +51,9 @@ def test_a_run_is_stopped_through_either_server_and_its_log_says_where_to_ask(pa
     mine = [run for run in runs if holder(run) == holder(theirs)]
     other = pair[0] if not (pair[0].server.data / "runs" / theirs.id).exists() else pair[1]
     with pytest.raises(Conflict, match=f"run {theirs.id} is executed by .*, at http://127.0.0.1:"):
-        Run(other.project._connection, theirs.data).logs()
+        Run(other.project.api, theirs.data).logs()
     for run in runs:
-        Run(other.project._connection, run.data).stop()
+        Run(other.project.api, run.data).stop()
     assert {run["state"] for run in end_all(runs)} == {"stopped"}
     assert len(mine) == 3
     until(lambda: not any(find_processes(run.id) for run in runs), 5)
@@ -73,7 +73,7 @@ def test_what_a_killed_server_ran_stays_its_own_and_is_finished_when_it_is_back(
     assert len(lost) == len(kept) == 3
     first.server.tell(signal.SIGKILL)
     (first.shared / "go").touch()
-    there = Connection(second.server.url, second.server.token)
+    there = ApiClient(second.server.url, second.server.token)
     assert [end(Run(there, run.data))["state"] for run in kept] == ["completed"] * 3
     until(lambda: not any(find_processes(run.id) for run in lost))
     assert {str(Run(there, run.data).state) for run in lost} == {"running"}
@@ -98,5 +98,5 @@ def test_odd_text_of_a_run_does_not_keep_a_server_from_looking_after_the_others(
     ]
     assert {end(run)["state"] for run in odd} <= {"completed", "failed"}
     for run in odd:
-        assert platform.project._connection.get(f"/runs/{run.id}/result")["state"] in ("completed", "failed")
+        assert platform.project.api.get(f"/runs/{run.id}/result")["state"] in ("completed", "failed")
     assert end(platform.shell("true"))["state"] == "completed"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
 from tests.processes import execution
@@ -26,7 +26,7 @@ def platform(machine: Machine) -> Iterator[Platform]:
 
 def found(platform: Platform, runs: int = 2) -> None:
     """Make the department, whose quota is a number of runs, and the projects."""
-    connection = platform.project._connection
+    connection = platform.project.api
     connection.post("/departments", {"name": "vision", "parent": "cluster/local"})
     for name, parent in (("forest", "department/vision"), ("lake", "cluster/local")):
         connection.post("/projects", {"name": name, "parent": parent})
@@ -35,12 +35,12 @@ def found(platform: Platform, runs: int = 2) -> None:
 
 def submit(platform: Platform, text: str, project: str = "forest") -> Run:
     """Submit a shell script in a project."""
-    there = Project(platform.project._connection, project)
+    there = Project(platform.project.api, project)
     return there.function("shell", command=["bash", "-c", text]).run()
 
 
 def ask(platform: Platform, path: str) -> Any:
-    return platform.project._connection.get(path)
+    return platform.project.api.get(path)
 
 
 def test_a_quota_of_two_holds_the_third_with_a_true_reason_until_one_ends(platform: Platform) -> None:
@@ -72,7 +72,7 @@ def test_a_quota_of_two_holds_the_third_with_a_true_reason_until_one_ends(platfo
 def test_a_quota_that_is_raised_lets_runs_go(platform: Platform) -> None:
     runs = [submit(platform, "sleep 60") for _ in range(4)]
     until(lambda: [run.refresh().data["reason"] for run in runs].count("QuotaExceeded") == 2)
-    platform.project._connection.put("/policies/department/vision", {"quota": {"runs": 3}}, revision=1)
+    platform.project.api.put("/policies/department/vision", {"quota": {"runs": 3}}, revision=1)
     until(lambda: [str(run.refresh().state) for run in runs].count("running") == 3, 15)
     assert [str(run.state) for run in runs] == ["running"] * 3 + ["queued"]
     for run in runs:
@@ -99,6 +99,6 @@ def test_two_servers_never_run_more_than_a_quota_allows(machine: Machine, postgr
             at_once.append(at_once[-1] + int(change))
         assert (max(at_once), at_once[-1]) == (3, 0)
         servers = {
-            Run(Connection(first.server.url, first.server.token), run.data).refresh().data["server_id"] for run in runs
+            Run(ApiClient(first.server.url, first.server.token), run.data).refresh().data["server_id"] for run in runs
         }
         assert len(servers) == 2

@@ -19,7 +19,7 @@ SUBMIT = """
 import fairlead
 project = fairlead.project("x")
 run = project.function("hello", command=["echo", "hello"]).run().wait(60, progress=False)
-print(project._connection.url, run.state, run.logs(), end="")
+print(project.api.url, run.state, run.logs(), end="")
 """
 
 

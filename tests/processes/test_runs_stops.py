@@ -110,7 +110,7 @@ def test_a_child_of_a_stopped_run_is_told_to_end_as_well(platform: Platform) -> 
 
 def stop(platform: Platform, run: Run) -> Run:
     """Stop a run as somebody else, with a connection of their own."""
-    return Run(platform.project._connection, run.data).stop()
+    return Run(platform.project.api, run.data).stop()
 
 
 def test_a_server_that_is_told_to_end_leaves_runs_running(machine: Machine) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fairlead.errors import Unreadable
 from fairlead.packing import LARGEST_SOURCE, SKIPPED
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.packing import Packed, pack_function, pack_path
 from tests.cli.terminal import write
 from tests.suites import examples
@@ -31,7 +31,7 @@ TREES = st.dictionaries(NAMES, st.tuples(st.binary(max_size=50), st.booleans()),
 FOLDERS = st.dictionaries(NAMES.map(lambda name: f"d{name}"), TREES, min_size=1, max_size=3)
 
 LOCK = threading.Lock()
-CONNECTION = Connection("http://127.0.0.1:1", "secret")
+CONNECTION = ApiClient("http://127.0.0.1:1", "secret")
 LARGE = bytes(LARGEST_SOURCE)
 
 

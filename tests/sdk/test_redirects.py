@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from fairlead.errors import FairleadError
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 
 RUN = "0198c0de" * 4
 
@@ -47,7 +47,7 @@ def call(stand: ThreadingHTTPServer, to: str) -> list[tuple[str, bool]]:
     """What is asked for, and whether with the token, where a run sends its caller somewhere."""
     seen: list[tuple[str, bool]] = stand.seen  # type: ignore[attr-defined]
     seen.clear()
-    Connection(f"http://127.0.0.1:{stand.server_port}", "word").call(RUN, f"?to={to}", "POST", json={})
+    ApiClient(f"http://127.0.0.1:{stand.server_port}", "word").call(RUN, f"?to={to}", "POST", json={})
     return seen[1:]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Unpack
 import httpx2
 
 from fairlead.model.requests import Action
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.functions import Asked
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
@@ -63,9 +63,9 @@ class Neighbors:
         return "".join(self.pieces)
 
     @cached_property
-    def root(self) -> Connection:
+    def root(self) -> ApiClient:
         """Whoever governs the platform."""
-        return Connection(self.platform.server.url, self.platform.server.token)
+        return ApiClient(self.platform.server.url, self.platform.server.token)
 
     @cached_property
     def tokens(self) -> dict[str, str]:
@@ -79,7 +79,7 @@ class Neighbors:
 
     def project(self, name: str) -> Project:
         """A project, as its member has it."""
-        return Project(Connection(self.platform.server.url, self.tokens[name]), name)
+        return Project(ApiClient(self.platform.server.url, self.tokens[name]), name)
 
     def client(self, name: str) -> httpx2.Client:
         """How the member of a project asks the server."""
@@ -182,7 +182,7 @@ def open_neighbours(machine: Machine) -> Iterator[Neighbors]:
         yield made
 
 
-def _furnish(root: Connection, name: str) -> None:
+def _furnish(root: ApiClient, name: str) -> None:
     """A project with something of every kind, the same in each."""
     scope, function = f"project/{name}", f"/projects/{name}/functions/{name}-function"
     root.post("/departments", {"name": f"{name}-department", "parent": "cluster/local"})

@@ -55,7 +55,7 @@ def test_to_show_what_would_escape_writes_nothing(project: Site, tmp_path: Path,
 
 def submit(neighbors: Neighbors, archive: bytes) -> Run:
     """A run of packed code."""
-    connection, digest = neighbors.project(OURS)._connection, digest_of(archive)
+    connection, digest = neighbors.project(OURS).api, digest_of(archive)
     connection.put_bytes(f"/projects/{OURS}/code/{digest}", archive)
     function = {"name": "packed", "source": "main.py", "handler": "main", "code": digest}
     return Run(connection, connection.post(f"/projects/{OURS}/runs", {"function": function}))

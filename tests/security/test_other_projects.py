@@ -69,10 +69,10 @@ def test_whoever_looks_on_hears_of_their_own_project_alone(neighbors: Neighbors)
     text = "def main():\n    pass\n"
     theirs = neighbors.submit(THEIRS, text)
     assert end(theirs)["state"] == "completed"
-    neighbors.project(THEIRS)._connection.delete(f"/runs/{theirs.id}")
+    neighbors.project(THEIRS).api.delete(f"/runs/{theirs.id}")
     ours = neighbors.submit(OURS, text)
     assert end(ours)["state"] == "completed"
-    neighbors.project(OURS)._connection.delete(f"/runs/{ours.id}")
+    neighbors.project(OURS).api.delete(f"/runs/{ours.id}")
     until(lambda: b"event: gone" in b"".join(heard))
     told = b"".join(heard)
     assert ours.id.encode() in told

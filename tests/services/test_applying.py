@@ -32,7 +32,7 @@ DOCUMENTS: Documents = [
 
 def apply(world: World, documents: Documents, **how: Any) -> Applied:
     """Apply documents as an administrator."""
-    return world.services.applying.apply(world.root, read_library(documents), Apply(**how))
+    return world.services.config_files.apply(world.root, read_library(documents), Apply(**how))
 
 
 def actions(applied: Applied) -> dict[str, str]:
@@ -70,7 +70,7 @@ def test_the_order_of_documents_does_not_matter(monkeypatch: pytest.MonkeyPatch)
     for order in list(permutations(DOCUMENTS))[::97]:
         world = found_world(MemoryStore(), monkeypatch)
         apply(world, list(order))
-        exported.append(world.services.applying.export(world.root))
+        exported.append(world.services.config_files.export(world.root))
     assert len(exported) > 5
     assert all(documents == exported[0] for documents in exported)
 
@@ -121,11 +121,11 @@ def test_prune_does_not_remove_what_runs_use(world: World) -> None:
 
 @pytest.mark.every_store
 def test_a_dry_run_says_the_same_and_keeps_nothing(world: World) -> None:
-    before, exported = world.told(), world.services.applying.export(world.root)
+    before, exported = world.told(), world.services.config_files.export(world.root)
     dry = apply(world, DOCUMENTS, dry_run=True, prune=True)
     assert dry.dry_run
     assert world.told() == before
-    assert world.services.applying.export(world.root) == exported
+    assert world.services.config_files.export(world.root) == exported
     assert dry.changes == apply(world, DOCUMENTS, prune=True).changes
     assert set(actions(apply(world, [], prune=True, dry_run=True)).values()) == {"removed"}
     assert world.services.compute_resources.get(world.root, "big").name == "big"
@@ -232,11 +232,11 @@ def test_a_revision_in_a_document_is_refused(world: World) -> None:
 
 def test_an_export_applied_to_the_same_platform_changes_nothing_but_who_manages(world: World) -> None:
     apply(world, DOCUMENTS)
-    exported = world.services.applying.export(world.root)
+    exported = world.services.config_files.export(world.root)
     told = actions(apply(world, exported))
     assert {told[f"{item['kind']} {item.get('name', item.get('scope'))}"] for item in DOCUMENTS} == {"unchanged"}
     assert set(actions(apply(world, exported)).values()) == {"unchanged"}
-    assert world.services.applying.export(world.root) == exported
+    assert world.services.config_files.export(world.root) == exported
 
 
 def test_an_export_makes_the_same_platform_elsewhere(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,24 +244,24 @@ def test_an_export_makes_the_same_platform_elsewhere(world: World, monkeypatch: 
     world.offer("free", description="0", resources={"gpu": 0}, workload_types=["training"])
     world.put_policy(VISION, rules={"resources.gpu": {"max": 0}}, switches={"allow_root": False}, quota={"gpu": 0})
     world.services.scopes.edit(world.root, FOREST, {"name": "wood"})
-    exported = world.services.applying.export(world.root)
+    exported = world.services.config_files.export(world.root)
     other = make_world(MemoryStore(), monkeypatch)
     other.founding.found(["user:root"])
     apply(other, exported)
-    assert other.services.applying.export(other.root) == exported
+    assert other.services.config_files.export(other.root) == exported
 
 
 def test_an_export_leaves_out_what_the_caller_does_not_see(world: World) -> None:
     world.offer("all")
     world.offer("far", scope=LAKE)
     vic = world.grant("vic", "viewer", FOREST)
-    exported = world.services.applying.export(vic)
+    exported = world.services.config_files.export(vic)
     assert [item.get("name") for item in exported] == ["main", "vision", "forest", "all"]
 
 
 def test_the_documents_of_the_examples_apply(world: World) -> None:
     library = load_library([(EXAMPLES, "")])
-    first = world.services.applying.apply(world.root, library, Apply())
+    first = world.services.config_files.apply(world.root, library, Apply())
     assert {change.kind for change in first.changes} == {
         "Cluster",
         "Department",
@@ -270,7 +270,7 @@ def test_the_documents_of_the_examples_apply(world: World) -> None:
         "ComputeResource",
         "Template",
     }
-    again = world.services.applying.apply(world.root, library, Apply())
+    again = world.services.config_files.apply(world.root, library, Apply())
     assert {change.action for change in again.changes} == {"unchanged"}
     assert world.preview(template="finetune")["violations"] == []
 
@@ -278,7 +278,7 @@ def test_the_documents_of_the_examples_apply(world: World) -> None:
 def test_an_editor_applies_what_they_may_and_is_told_of_the_rest(world: World) -> None:
     eve = world.grant("eve", "editor", VISION)
     own: Documents = [{"kind": "ComputeResource", "name": "mine", "scope": FOREST}]
-    applied = world.services.applying.apply(eve, read_library(own), Apply(prune=True))
+    applied = world.services.config_files.apply(eve, read_library(own), Apply(prune=True))
     assert actions(applied) == {"ComputeResource mine": "created"}
     more: Documents = [
         *own,
@@ -287,7 +287,7 @@ def test_an_editor_applies_what_they_may_and_is_told_of_the_rest(world: World) -
         {"kind": "Project", "name": "new", "parent": VISION},
     ]
     with pytest.raises(RequestRejected) as caught:
-        world.services.applying.apply(eve, read_library(more), Apply())
+        world.services.config_files.apply(eve, read_library(more), Apply())
     check_texts(caught.value.violations)
     assert [item.rule for item in caught.value.violations] == ["forbidden", "forbidden", "scope"]
 

@@ -216,7 +216,7 @@ def test_looking_leaves_no_entry(world: World) -> None:
     world.preview()
     world.services.policies.validate(world.root, VISION, Policy(scope=VISION))
     world.services.compute_resources.page(world.root, listing())
-    world.services.applying.export(world.root)
+    world.services.config_files.export(world.root)
     assert world.audit() == before
 
 

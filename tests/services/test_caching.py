@@ -119,7 +119,7 @@ SEEN: dict[str, tuple[Change, Look, Any]] = {
         [],
     ),
     "applied files": (
-        lambda w: w.services.applying.apply(
+        lambda w: w.services.config_files.apply(
             w.root,
             read_library([{"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 0}}}]),
             Apply(),
@@ -175,8 +175,8 @@ def test_a_change_that_was_rolled_back_is_seen_by_nobody(pair: tuple[World, Worl
     ]
     for _ in range(2):
         with pytest.raises(RequestRejected):
-            one.services.applying.apply(one.root, read_library(wrong), Apply())
-        one.services.applying.apply(one.root, read_library(wrong[:2]), Apply(dry_run=True))
+            one.services.config_files.apply(one.root, read_library(wrong), Apply())
+        one.services.config_files.apply(one.root, read_library(wrong[:2]), Apply(dry_run=True))
         for world in pair:
             assert broken(world, resources={"gpu": 1}) == []
             with pytest.raises(NotFound):
@@ -193,7 +193,7 @@ def test_after_a_rolled_back_change_the_next_one_counts(pair: tuple[World, World
         {"kind": "Project", "name": "x", "parent": "department/none"},
     ]
     with pytest.raises(RequestRejected):
-        one.services.applying.apply(one.root, read_library(wrong), Apply())
+        one.services.config_files.apply(one.root, read_library(wrong), Apply())
     two.put_policy(VISION, rules={"resources.gpu": {"max": 5}})
     for world in pair:
         assert broken(world, resources={"gpu": 4}) == []

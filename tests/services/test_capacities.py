@@ -20,7 +20,7 @@ LABELS = {"pool": "big", "nvidia.com/gpu.product": "A100"}
 
 def show(platform: Platform, call: Call | None = None, **asked: str) -> list[Capacity]:
     """What is free, for somebody."""
-    return platform.world.services.capacities.show(call or platform.world.root, **asked)
+    return platform.world.services.capacity.show(call or platform.world.root, **asked)
 
 
 def here(platform: Platform, call: Call | None = None) -> Capacity:
@@ -128,7 +128,7 @@ def test_why_a_cluster_cannot_be_connected_to_is_for_those_who_govern_it(
     def tell(cluster: Cluster) -> str:
         return f"{cluster.scope} has a kubeconfig that nobody can read"
 
-    monkeypatch.setattr(platform.world.services.capacities.executors, "describe_trouble", tell)
+    monkeypatch.setattr(platform.world.services.capacity.executors, "describe_trouble", tell)
     member, admin = platform.world.grant("mia", "member", FAR), platform.world.grant("ada", "admin", "cluster/far")
     told = [show(platform, call, cluster="far")[0].error for call in (member, admin)]
     assert told == ["no server executes the runs of cluster/far yet", tell(Cluster(name="far"))]

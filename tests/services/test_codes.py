@@ -22,7 +22,7 @@ def count(platform: Platform) -> tuple[int, int]:
 
 @pytest.mark.every_store
 def test_code_is_kept_once_under_its_digest(platform: Platform) -> None:
-    codes, root = platform.world.services.codes, platform.world.root
+    codes, root = platform.world.services.stored_code, platform.world.root
     with pytest.raises(NotFound, match="there is no code"):
         codes.find(root, HOME, DIGEST)
     for _ in range(2):
@@ -34,7 +34,7 @@ def test_code_is_kept_once_under_its_digest(platform: Platform) -> None:
 
 def test_each_project_sends_its_own_code_and_it_is_kept_once(platform: Platform) -> None:
     """Who knows a digest of another project must not get at its code by it."""
-    codes, root = platform.world.services.codes, platform.world.root
+    codes, root = platform.world.services.stored_code, platform.world.root
     codes.put(root, HOME, DIGEST, CODE)
     with pytest.raises(NotFound):
         codes.find(root, OTHER, DIGEST)
@@ -48,7 +48,7 @@ def test_each_project_sends_its_own_code_and_it_is_kept_once(platform: Platform)
 
 @pytest.mark.every_store
 def test_the_same_code_that_many_send_at_once_is_kept_once_for_each_project(platform: Platform) -> None:
-    codes, root = platform.world.services.codes, platform.world.root
+    codes, root = platform.world.services.stored_code, platform.world.root
     together = threading.Barrier(8)
 
     def send(scope: str) -> StoredCode:
@@ -63,7 +63,7 @@ def test_the_same_code_that_many_send_at_once_is_kept_once_for_each_project(plat
 @pytest.mark.parametrize("content", [b"", CODE[:-1], CODE + b"\0", b"other"])
 def test_what_is_not_what_its_digest_says_is_refused(platform: Platform, content: bytes) -> None:
     with pytest.raises(RequestRejected) as caught:
-        platform.world.services.codes.put(platform.world.root, HOME, DIGEST, content)
+        platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, content)
     assert refused(caught) == [("digest", "digest")]
     assert count(platform) == (0, 0)
 
@@ -71,12 +71,12 @@ def test_what_is_not_what_its_digest_says_is_refused(platform: Platform, content
 @pytest.mark.parametrize("digest", ["", "sha256:", "sha256:" + "g" * 64, DIGEST.upper(), "md5:" + "0" * 64])
 def test_what_is_no_digest_is_refused(platform: Platform, digest: str) -> None:
     with pytest.raises(RequestRejected) as caught:
-        platform.world.services.codes.put(platform.world.root, HOME, digest, CODE)
+        platform.world.services.stored_code.put(platform.world.root, HOME, digest, CODE)
     assert refused(caught) == [("digest", "digest")]
 
 
 def test_whoever_works_in_a_project_sends_code_and_nobody_else(platform: Platform) -> None:
-    world, codes = platform.world, platform.world.services.codes
+    world, codes = platform.world, platform.world.services.stored_code
     vic, mia = world.grant("vic", "viewer", HOME), world.grant("mia", "member", HOME)
     for call, error in ((vic, Forbidden), (call_as("sam"), NotFound), (world.grant("eva", "editor", HOME), Forbidden)):
         with pytest.raises(error):
@@ -96,7 +96,7 @@ def test_a_run_with_code_is_submitted_once_the_code_is_there(platform: Platform)
     with pytest.raises(RequestRejected) as caught:
         platform.submit(function=function)
     assert refused(caught) == [("function.code", "unknown_code")]
-    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     run = platform.submit(function=function)
     assert run.code == DIGEST
     assert platform.world.services.executions.code(platform.world.root, run.id) == CODE
@@ -129,7 +129,7 @@ def test_code_that_does_not_reach_the_pods_of_a_cluster_is_refused_before_it_fai
     world, large = platform.world, bytes(1_000_001)
     function = {**PYTHON, "code": f"sha256:{hashlib.sha256(large).hexdigest()}"}
     for scope in (HOME, FAR):
-        world.services.codes.put(world.root, scope, function["code"], large)
+        world.services.stored_code.put(world.root, scope, function["code"], large)
     platform.submit(HOME, function=function)
     with pytest.raises(RequestRejected, match="1000001 bytes") as caught:
         platform.submit(FAR, function=function)

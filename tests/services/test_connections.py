@@ -95,7 +95,7 @@ def test_nothing_secret_is_anywhere_to_be_read(world: World) -> None:
     ]
     shown += [services.connections.get(root, MAIN), services.connections.check(root, MAIN)]
     shown += [services.scopes.get(root, MAIN), services.secrets.page(root, FOREST, listing())]
-    shown += [services.applying.export(root), world.preview()]
+    shown += [services.config_files.export(root), world.preview()]
     services.connections.delete(root, MAIN)
     shown.append(world.audit())
     with world.store.reading() as tx:

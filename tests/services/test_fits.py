@@ -24,7 +24,7 @@ def judge(
     **asked: Any,
 ) -> FitReport:
     request, project = make_asked(**{"function": PYTHON, **asked}), scope.partition("/")[2]
-    fits = platform.world.services.fits
+    fits = platform.world.services.fit_checks
     return fits.judge(call or platform.world.root, project, request, add_nodes, without, all_nodes=all_nodes)
 
 

@@ -71,7 +71,7 @@ def make_tar(name: str = "main.py", headers: dict[str, str] | None = None) -> by
 def keep_code(world: World, content: bytes) -> None:
     """A function whose code is whatever was sent."""
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-    world.services.codes.put(world.root, FOREST, digest, content)
+    world.services.stored_code.put(world.root, FOREST, digest, content)
     put(world, source="main.py", code=digest)
 
 
@@ -208,7 +208,7 @@ def test_functions_go_with_their_project_and_follow_its_name(world: World) -> No
 def test_fit_knows_the_functions_that_are_kept(world: World) -> None:
     world.submit(function=IMAGE)
     named, whole = (
-        world.services.fits.judge(world.root, "forest", make_asked(function=said)) for said in ("train", IMAGE)
+        world.services.fit_checks.judge(world.root, "forest", make_asked(function=said)) for said in ("train", IMAGE)
     )
     assert named == whole
 

@@ -26,7 +26,7 @@ ERROR = b'{"type": "ValueError", "message": "too hot", "traceback": ""}'
 
 def start(platform: Platform) -> tuple[str, Call]:
     """A run that goes on, and how it calls."""
-    platform.world.services.codes.put(platform.world.root, HOME, DIGEST, CODE)
+    platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     run, controller = platform.submit(function={**PYTHON, "code": DIGEST}), platform.control()
     controller.sync(set())
     platform.executor.go(run.id)

@@ -220,7 +220,7 @@ def test_nothing_of_a_sibling_project_is_there(world: World, role: str) -> None:
     assert services.runs.page(user, listing()).items == []
     assert services.runs.page(user, listing(scope=MEADOW)).items == []
     assert services.tokens.page(user, listing()).items == []
-    assert not [item for item in services.applying.export(user) if "theirs" in str(item) or "meadow" in str(item)]
+    assert not [item for item in services.config_files.export(user) if "theirs" in str(item) or "meadow" in str(item)]
     suggested = world.preview(call=user, profile="their")["violations"][0]
     assert "theirs" not in str(suggested)
 
@@ -247,7 +247,7 @@ def test_who_has_no_role_sees_nothing_at_all(world: World) -> None:
     with pytest.raises(Forbidden):
         world.services.audits.page(nobody, listing())
     assert world.services.grants.page(nobody, listing()).items == []
-    assert world.services.applying.export(nobody) == []
+    assert world.services.config_files.export(nobody) == []
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_a_renamed_place_is_the_source_of_its_policy(world: World) -> None:
     world.services.scopes.edit(world.root, VISION, {"name": "sight"})
     effective = world.services.policies.effective(world.root, FOREST)
     assert effective.rules["resources.gpu.devices"]["max"][0].source.scope == "department/sight"
-    exported = [item for item in world.services.applying.export(world.root) if item["kind"] == "Policy"]
+    exported = [item for item in world.services.config_files.export(world.root) if item["kind"] == "Policy"]
     assert [item["scope"] for item in exported] == ["department/sight"]
 
 

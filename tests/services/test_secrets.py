@@ -73,7 +73,7 @@ def test_the_value_is_nowhere_to_be_read(world: World) -> None:
     shown.append(services.secrets.page(root, FOREST, listing(search="hunter2")))
     shown.append(services.secrets.page(root, FOREST, listing()))
     services.secrets.delete(root, FOREST, "TOKEN")
-    shown += [world.audit(), services.applying.export(root)]
+    shown += [world.audit(), services.config_files.export(root)]
     with world.store.reading() as tx:
         shown += [tx.find(kind) for kind in (AuditRecord, RunRecord, PlanRecord, AnswerRecord)]
     for item in shown:

@@ -30,7 +30,7 @@ def wait(platform: Platform, **asked: Any) -> str:
 
 def ways_of(platform: Platform, run_id: str) -> tuple[Suggestion, ...]:
     """What `why` says would help."""
-    return platform.world.services.whys.why(platform.world.root, run_id).fit.suggestions
+    return platform.world.services.explanations.why(platform.world.root, run_id).fit.suggestions
 
 
 def test_a_preview_says_what_would_fit_now(platform: Platform) -> None:
@@ -71,12 +71,12 @@ def test_a_policy_can_let_what_never_fits_wait_with_a_warning(platform: Platform
 @pytest.mark.every_store
 def test_why_says_who_is_before_it_and_what_would_help(platform: Platform) -> None:
     first, second = wait(platform), wait(platform)
-    whys = [platform.world.services.whys.why(platform.world.root, run_id) for run_id in (first, second)]
+    whys = [platform.world.services.explanations.why(platform.world.root, run_id) for run_id in (first, second)]
     assert [why.ahead for why in whys] == [0, 1]
     assert whys[1].position == 2
     assert "it is number 2 in the queue of cluster/here" in whys[1].details
     assert [way.kind for way in whys[1].fit.suggestions] == ["lower", "wait"]
-    explained = platform.world.services.whys.explain(platform.world.root, second)
+    explained = platform.world.services.explanations.explain(platform.world.root, second)
     assert explained["fit"] == explanations.fit_data(whys[1].fit)
     assert explained["manifests"]
 

@@ -32,7 +32,7 @@ def preview(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
 def judge(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
     """What `fairlead fit` is answered."""
     request = make_asked(function=PYTHON, **asked)
-    return platform.world.services.fits.judge(platform.world.root, scope.partition("/")[2], request)
+    return platform.world.services.fit_checks.judge(platform.world.root, scope.partition("/")[2], request)
 
 
 def wait(platform: Platform, scope: str = HOME, **asked: Any) -> str:
@@ -45,7 +45,7 @@ def wait(platform: Platform, scope: str = HOME, **asked: Any) -> str:
 
 def why(platform: Platform, run_id: str, call: Call | None = None) -> Why:
     """Why a run waits."""
-    return platform.world.services.whys.why(call or platform.world.root, run_id)
+    return platform.world.services.explanations.why(call or platform.world.root, run_id)
 
 
 def list_ways(ways: Any) -> list[tuple[str, str]]:
@@ -107,7 +107,7 @@ def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform:
         ("lower", "ask for 1 CPU instead of 2"),
         ("wait", f"wait for run {holder}, which holds 3 CPU of the quota of platform"),
     ]
-    explained = platform.world.services.whys.explain(platform.world.root, run_id)["fit"]
+    explained = platform.world.services.explanations.explain(platform.world.root, run_id)["fit"]
     assert (explained["verdict"], explained["reasons"]) == ("later", [told.message])
 
 

@@ -12,7 +12,7 @@ from tests.ui.tables import group, open_table, row
 
 TABLE = "Compute resources"
 COLUMNS = (
-    *("Compute resource", "Description", "Fits now", "GPU devices per pod", "GPU memory per device"),
+    *("Compute resource", "Description", "FitChecks now", "GPU devices per pod", "GPU memory per device"),
     *("CPU memory request", "CPU memory limit", "CPU compute request", "CPU compute limit"),
     *("Scope", "Workloads", "Templates", "Created by", "Creation time", "Cluster", "Revision", "Last updated"),
 )

@@ -48,7 +48,7 @@ def site(module_site: Site) -> Site:
 
 def open_form(page: Page, query: str = "?project=forest&function=train") -> None:
     page.goto(f"/new/run{query}")
-    expect(verdict(page)).to_have_text("Fits now")
+    expect(verdict(page)).to_have_text("FitChecks now")
 
 
 def verdict(page: Page) -> Locator:
@@ -121,7 +121,7 @@ def test_a_suggestion_is_taken_by_one_click(page: Page, site: Site) -> None:
     expect(page.get_by_role("group", name="CPU compute per pod", exact=True)).to_contain_text("Asks for 4000 CPU")
     way = page.get_by_role("button", name="Apply: ask for").first
     way.click()
-    expect(verdict(page)).to_have_text("Fits now")
+    expect(verdict(page)).to_have_text("FitChecks now")
     expect(amount(page, "CPU compute per pod")).not_to_have_value("4000")
     expect(page.get_by_label("Inputs")).to_have_value("epochs: 2  # quick")
     run = submit(page, site)
@@ -154,7 +154,7 @@ def test_an_earlier_run_is_asked_for_again_with_what_the_form_does_not_show(page
     expect(page.get_by_role("combobox", name="Project")).to_have_value("meadow")
     expect(page.get_by_role("combobox", name="Function")).to_have_value(f"sh, as in run {short}")
     expect(amount(page, "CPU memory per pod")).to_have_value("128")
-    expect(verdict(page)).to_have_text("Fits now")
+    expect(verdict(page)).to_have_text("FitChecks now")
     page.get_by_role("button", name="Copy as").click()
     expect(page.get_by_role("menuitem", name="Python")).to_be_enabled()
     command = page.get_by_role("menuitem", name="Command line")
@@ -257,9 +257,9 @@ def test_what_is_copied_asks_for_the_same_when_it_is_pasted(browsing: Browsing, 
     open_form(page, "?project=meadow&function=train")
     site.api("PUT", "/projects/meadow/secrets/HF_TOKEN", {"value": "secret"})
     page.reload()
-    expect(verdict(page)).to_have_text("Fits now")
+    expect(verdict(page)).to_have_text("FitChecks now")
     wanted = fill_everything(page)
-    expect(verdict(page)).to_have_text("Fits now")
+    expect(verdict(page)).to_have_text("FitChecks now")
     check_accessibility(page)
     texts = {title: copied(page, title) for title in ("Python", "Command line", "YAML", "curl")}
     assert yaml.safe_load(texts["YAML"]) == wanted
@@ -329,4 +329,4 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(browsing: Browsing, sit
     amount(page, "CPU memory per pod").fill("2")
     expect(page.get_by_text("it wins over 2Gi")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
-    expect(page.get_by_text("Fits now", exact=True).last).to_be_visible()
+    expect(page.get_by_text("FitChecks now", exact=True).last).to_be_visible()

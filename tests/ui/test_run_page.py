@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.projects import Project
 from tests.processes.execution import until
 from tests.processes.machines import Launcher, Machine
@@ -63,7 +63,7 @@ def python(site: Site, folder: Path, text: str, handler: str | None = None, **as
     """Submit a run of a Python file, or of a function in it."""
     file = folder / "main.py"
     file.write_text(text)
-    project = Project(Connection(site.url, site.token), "default")
+    project = Project(ApiClient(site.url, site.token), "default")
     function = project.function("python", source=str(file), handler=handler)
     found: dict[str, Any] = site.api("GET", f"/runs/{function.run(**asked).id}")
     return found

@@ -185,7 +185,7 @@ MORE = {
     "compute-resource": ("/compute-resources/1xa100", "Each pod gets 1 whole GPU"),
     "new-compute-resource": ("/new/compute-resource", "left to whoever submits"),
     "template-form": ("/templates/finetune/edit", "Each pod gets 1 whole GPU"),
-    "policy": ("/policies/department/vision", "Nothing would be refused"),
+    "policy": ("/policies/department/vision", "No new rejections"),
     "place": ("/organization?scope=department/vision", "0 of 8"),
     "nowhere": ("/nowhere", "There is no such page"),
 }

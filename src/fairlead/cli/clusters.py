@@ -21,7 +21,7 @@ from fairlead.errors import FairleadError, Unreadable
 from fairlead.files import kubeconfigs, yamls
 from fairlead.files.kubeconfigs import Loaded
 from fairlead.model.scopes import Cluster
-from fairlead.sdk.connections import Connection
+from fairlead.sdk.api_client import ApiClient
 
 CLUSTERS = Noun(
     "cluster",
@@ -200,11 +200,11 @@ def _load(kubeconfig: Path | None, context: str | None, as_json: bool) -> Loaded
     return loaded
 
 
-def _send(server: Connection, name: str, loaded: Loaded) -> Any:
+def _send(server: ApiClient, name: str, loaded: Loaded) -> Any:
     return server.put(CLUSTERS.at(name, "kubeconfig"), {"kubeconfig": loaded.text, "context": loaded.context})
 
 
-def _check(server: Connection, name: str, as_json: bool, **before: Any) -> int:
+def _check(server: ApiClient, name: str, as_json: bool, **before: Any) -> int:
     """Check a cluster and say what was found, after what was answered before; 1 where there is a problem."""
     checks = server.post(CLUSTERS.at(name, "check"), None)
     if as_json:
@@ -214,7 +214,7 @@ def _check(server: Connection, name: str, as_json: bool, **before: Any) -> int:
     return 1 if any(check["state"] == "problem" for check in checks) else 0
 
 
-def _list_projects(server: Connection, cluster: Cluster) -> list[str]:
+def _list_projects(server: ApiClient, cluster: Cluster) -> list[str]:
     parents = {place["scope"]: place["parent"] for place in server.list("/scopes", limit="500") if place["parent"]}
     return Tree(parents).projects_below(cluster.scope)
 

@@ -13,7 +13,7 @@ from fairlead.cli.printing import count, print_violations
 from fairlead.errors import RequestRejected
 from fairlead.files import documents, yamls
 from fairlead.model.plans import Violation
-from fairlead.sdk import connections
+from fairlead.sdk import api_client
 
 FILES = {
     "tree.yaml": ("Cluster", "Department", "Project"),
@@ -61,7 +61,7 @@ def apply(
         "manager": manager,
     }
     try:
-        applied = connections.find_connection().post("/apply", body)
+        applied = api_client.find_api_client().post("/apply", body)
     except RequestRejected as error:
         return print_violations(
             [_place(found, [document.location for document in library.documents]) for found in error.violations]
@@ -88,7 +88,7 @@ def export(
     as_json
         Print the documents as JSON.
     """
-    found = connections.find_connection().get("/export")
+    found = api_client.find_api_client().get("/export")
     if as_json:
         print(json.dumps(found, indent=2))
     elif folder is None:

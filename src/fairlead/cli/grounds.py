@@ -14,7 +14,7 @@ from fairlead.files.documents import Library
 from fairlead.model.compute_resources import Defaults
 from fairlead.model.names import NAME
 from fairlead.model.parsing import collect
-from fairlead.model.plans import Plan, Violation, Warning
+from fairlead.model.plans import Plan, Violation, PlanWarning
 from fairlead.model.requests import RunRequest
 
 RUN_ID = "preview"
@@ -83,7 +83,7 @@ def plan_request(asked: RunRequest, folder: Path, ground: Ground) -> Plan:
     violations = (*plan.violations, *refused)
     return replace(
         plan,
-        warnings=(*told, *(item for item in found if isinstance(item, Warning))),
+        warnings=(*told, *(item for item in found if isinstance(item, PlanWarning))),
         violations=tuple(_point_to_options(violations, ground.library)),
         manifests=() if refused else plan.manifests,
     )

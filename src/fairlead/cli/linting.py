@@ -12,7 +12,7 @@ from fairlead.core.linting import Trial
 from fairlead.core.scope_tree import Tree
 from fairlead.files import documents, snapshots
 from fairlead.files.documents import Document, Library
-from fairlead.model.plans import Violation, Warning
+from fairlead.model.plans import Violation, PlanWarning
 
 
 def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), show_default=False)] = False) -> int:
@@ -32,7 +32,7 @@ def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), sho
     found = [replace(finding, location=_place(document)) for document, trial in trials for finding in trial.findings]
     violations = [*library.violations, *snapshots.check_places(library)]
     violations += [finding for finding in found if isinstance(finding, Violation)]
-    warnings = [finding for finding in found if isinstance(finding, Warning)]
+    warnings = [finding for finding in found if isinstance(finding, PlanWarning)]
     if not offered and not violations:
         hint = "write kind: ComputeResource"
         violations.append(Violation("", "file", "has no compute resources", hint, location=str(folder)))

@@ -15,7 +15,7 @@ from fairlead.cli.tables import Columns, Item, print_table
 from fairlead.errors import NotFound, Unreadable
 from fairlead.files import yamls
 from fairlead.model.parsing import nearest
-from fairlead.sdk import connections
+from fairlead.sdk import api_client
 
 LARGEST_PAGE = 500
 STAMPS = ("id", "revision", "created_by", "created_at", "updated_by", "updated_at")  # shown after what it is
@@ -112,9 +112,9 @@ def gather(name: str, *commands: Callable[..., int]) -> App:
     return app
 
 
-def connect() -> connections.Connection:
+def connect() -> api_client.ApiClient:
     """The server that the commands talk to."""
-    return connections.find_connection()
+    return api_client.find_api_client()
 
 
 def forced(force: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.core.explanations import lines_of
 from fairlead.errors import Conflict, FairleadError, RequestRejected
-from fairlead.model.plans import Finding, Sentence, Violation, Warning
+from fairlead.model.plans import Finding, Sentence, Violation, PlanWarning
 
 
 def print_error(error: FairleadError) -> int:
@@ -26,7 +26,7 @@ def print_violations(violations: Sequence[Violation]) -> int:
     return 1 if violations else 0
 
 
-def print_warnings(warnings: Sequence[Warning]) -> None:
+def print_warnings(warnings: Sequence[PlanWarning]) -> None:
     """Every warning on stderr."""
     _print("warning", warnings)
 

@@ -1,4 +1,4 @@
-"""Gives places to runs that wait, as far as there is one and quotas allow it. Whose turn it is, the core decides."""
+"""Admits queued runs if quotas allow it: starts them on local nodes or hands them to clusters."""
 
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
@@ -15,88 +15,103 @@ from fairlead.core.queue_order import QUOTA
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.ports import Executor, Executors, Notify, Store, Transaction
 
-HandOn = Callable[[Executor, str], None]  # says that an executor is to be given a run, beside others
+AddToQueue = Callable[[Executor, str], None]  # adds a run to the work queue of a cluster
 
 
 class Admissions:
-    """The way from the queue to an executor: here one run after the other, to a cluster beside each other."""
+    """Moves queued runs to executors: local runs one after the other, runs of clusters through their work queues."""
 
     def __init__(
-        self, store: Store, state_writer: RunStateWriter, executors: Executors, start: Notify, hand_on: HandOn
+        self,
+        store: Store,
+        state_writer: RunStateWriter,
+        executors: Executors,
+        start: Notify,
+        add_to_queue: AddToQueue,
     ) -> None:
         self.store, self.state_writer, self.executors = store, state_writer, executors
-        self._start, self._hand_on = start, hand_on
-        self._pod_requests: dict[str, tuple[str, PodRequest]] = {}  # by try: the next one may ask for more
+        self._start, self._add_to_queue = start, add_to_queue
+        # By attempt, because the next attempt may request more memory.
+        self._pod_requests: dict[str, tuple[str, PodRequest]] = {}
 
-    def admit(self, now: datetime, most: int, freed: Collection[str] | None = None) -> None:
-        """Give a place to those that wait, the first in the queue first.
+    def admit(self, now: datetime, limit: int, freed_scopes: Collection[str] | None = None) -> None:
+        """Admit up to `limit` queued runs in queue order.
 
-        Of so many of them; of those that quotas hold, where freed scopes are said, only what may have changed there.
+        Runs that wait for a quota are considered only if they share one with `freed_scopes`; all of them if it is None.
         """
         with self.store.reading() as tx:
+            organization = self.state_writer.load_organization(tx)
             executors = {
                 scope: executor
-                for scope, cluster in self.state_writer.know(tx).clusters.items()
+                for scope, cluster in organization.clusters.items()
                 if (executor := self.executors.find(cluster)) is not None
             }
-            turns = load_admission_pass(tx, self.state_writer.known.bounds, executors, now=now, most=most, freed=freed)
-            local = [run for run in turns.waiting if not executors[run.cluster or ""].has_scheduler]
-            asks = {
+            admission_pass = load_admission_pass(
+                tx, organization.quota_limits, executors, now=now, limit=limit, freed_scopes=freed_scopes
+            )
+            local = [run for run in admission_pass.waiting if not executors[run.cluster or ""].has_scheduler]
+            queued = {
                 run.id: QueuedRun(run.id, name, pod_request, (now - (run.retry_at or run.created_at)).total_seconds())
                 for run, name, pod_request in self._read_pod_requests(tx, local)
             }
-        here = {run.id for run in local}
-        for run in turns.waiting:
-            if run.id not in here and not turns.is_bound(run):
-                self._hand_on(executors[run.cluster or ""], run.id)
-        doors = {on: AdmissionSession(*on.nodes()) for on in set(executors.values()) if not on.has_scheduler}
-        for run in turns.waiting:
+        local_ids = {run.id for run in local}
+        for run in admission_pass.waiting:
+            if run.id not in local_ids and not admission_pass.has_quota(run):
+                self._add_to_queue(executors[run.cluster or ""], run.id)
+        sessions = {
+            executor: AdmissionSession(*executor.nodes())
+            for executor in set(executors.values())
+            if not executor.has_scheduler
+        }
+        for run in admission_pass.waiting:
             executor = executors[run.cluster or ""]
-            if run.id in asks:
-                self._admit_here(run, turns, asks[run.id], doors[executor])
-            elif run.id not in here and turns.is_bound(run):
-                self._admit_there(run, turns, executor)
+            if run.id in queued:
+                self._admit_local(run, admission_pass, queued[run.id], sessions[executor])
+            elif run.id not in local_ids and admission_pass.has_quota(run):
+                self._admit_to_cluster(run, admission_pass, executor)
 
-    def _admit_here(self, run: RunRecord, turns: AdmissionPass, waiting: QueuedRun, door: AdmissionSession) -> None:
-        """Start a run on this machine, where it is its turn and there is room."""
-        lacking = turns.find_short(run)
-        if lacking and door.could_take(waiting):
-            turns.turn_away(run, lacking)
-            self.state_writer.note_turn(run, lacking)
+    def _admit_local(
+        self, run: RunRecord, admission_pass: AdmissionPass, queued: QueuedRun, session: AdmissionSession
+    ) -> None:
+        lacking = admission_pass.find_short(run)
+        if lacking and session.could_take(queued):
+            admission_pass.hold(run, lacking)
+            self.state_writer.save_quota_wait(run, lacking)
         elif lacking:
-            if run.reason != QUOTA:  # another machine may be larger
-                self.state_writer.note(run, door.decide(waiting))
-        elif not turns.comes_later(run):
-            verdict = door.decide(waiting)
-            if not verdict.admitted:
-                if turns.leave(run):
-                    self.state_writer.note(run, verdict)
+            if run.reason != QUOTA:  # otherwise it fits the machine of another server, and waits for its quota there
+                self.state_writer.save_wait_reason(run, session.decide(queued))
+        elif not admission_pass.has_unread_before(run):
+            decision = session.decide(queued)
+            if not decision.admitted:
+                if admission_pass.count_unplaced(run):
+                    self.state_writer.save_wait_reason(run, decision)
             elif self.state_writer.claim(run) is not None:
-                turns.let_in(run)
+                admission_pass.count_admitted(run)
                 self._start(run.id)
 
-    def _admit_there(self, run: RunRecord, turns: AdmissionPass, executor: Executor) -> None:
-        """Hand a run to a cluster, which has the room or waits for it, where it is its turn."""
-        if lacking := turns.find_short(run):
-            turns.turn_away(run, lacking)
-            self.state_writer.note_turn(run, lacking)
-        elif not turns.comes_later(run):
-            turns.let_in(run)
-            self._hand_on(executor, run.id)
+    def _admit_to_cluster(self, run: RunRecord, admission_pass: AdmissionPass, executor: Executor) -> None:
+        """Hand a run to its cluster if its quotas allow it. The cluster's scheduler finds a node."""
+        if lacking := admission_pass.find_short(run):
+            admission_pass.hold(run, lacking)
+            self.state_writer.save_quota_wait(run, lacking)
+        elif not admission_pass.has_unread_before(run):
+            admission_pass.count_admitted(run)
+            self._add_to_queue(executor, run.id)
 
     def _read_pod_requests(self, tx: Transaction, runs: list[RunRecord]) -> Iterator[tuple[RunRecord, str, PodRequest]]:
-        """What each try asks for, read once for as long as it waits."""
-        known, self._pod_requests = self._pod_requests, {}
+        """Runs with their names and pod requests, which are parsed once per attempt."""
+        cached, self._pod_requests = self._pod_requests, {}
         for run in runs:
-            execution = execution_of(run.id, run.log_failures)
-            if execution in known:
-                self._pod_requests[execution] = known[execution]
-            elif (kept := tx.get(PlanRecord, id=run.id)) is not None:
-                # One that is not understood keeps nobody else from being given a place.
-                log_failures(f"reading what run {run.id} asks for", partial(self._read_ask, run, execution, kept))
+            execution = execution_of(run.id, run.attempt)
+            if execution in cached:
+                self._pod_requests[execution] = cached[execution]
+            elif (plan := tx.get(PlanRecord, id=run.id)) is not None:
+                # A plan that cannot be read must not block the other runs.
+                step = partial(self._read_pod_request, run, execution, plan)
+                log_failures(f"reading the pod request of run {run.id}", step)
             if execution in self._pod_requests:
                 yield (run, *self._pod_requests[execution])
 
-    def _read_ask(self, run: RunRecord, execution: str, kept: PlanRecord) -> None:
-        manifests = manifests_of(run, kept)
+    def _read_pod_request(self, run: RunRecord, execution: str, plan: PlanRecord) -> None:
+        manifests = manifests_of(run, plan)
         self._pod_requests[execution] = manifests[0]["metadata"]["name"], read_pod_request(manifests)

@@ -1,4 +1,4 @@
-"""A clock that may be set, for what cannot be undone."""
+"""A clock for decisions that cannot be undone, such as deleting data."""
 
 import time
 from collections.abc import Callable
@@ -6,33 +6,32 @@ from datetime import datetime, timedelta
 
 from fairlead.ports import Clock
 
-STEP = timedelta(minutes=1)  # what clocks are corrected by in the ordinary way is less
-BELIEVED_AFTER = timedelta(days=1)
+STEP = timedelta(minutes=1)  # ordinary clock corrections are smaller
+TRUSTED_AFTER = timedelta(days=1)
 
 
-def count_seconds() -> float:
-    """Seconds since this machine was started, those in which it slept among them. Nobody sets these."""
+def boot_seconds() -> float:
+    """Seconds since boot, including time asleep. Setting the clock does not change it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class StableClock:
-    """The time of a clock that is believed at once where it is set back, and after a day where it is set ahead.
+    """A clock that follows forward jumps of the system clock only after a day, and backward jumps at once.
 
-    Or a clock that is a year ahead for a moment would let all be forgotten that is a month old.
+    Without it, a system clock that is a year ahead for a moment would delete everything older than a month.
     """
 
-    def __init__(self, clock: Clock, count: Callable[[], float] = count_seconds) -> None:
+    def __init__(self, clock: Clock, count: Callable[[], float] = boot_seconds) -> None:
         self._clock, self._count = clock, count
-        self._known, self._counted = clock(), count()
-        self._doubted_since: float | None = None
+        self._time, self._counter = clock(), count()
+        self._ahead_since: float | None = None
 
     def __call__(self) -> datetime:
-        """The time."""
-        now, counted = self._clock(), self._count()
-        expected = self._known + timedelta(seconds=counted - self._counted)
+        now, counted = self._clock(), self._read_counter()
+        expected = self._time + timedelta(seconds=counted - self._counter)
         if now - expected > STEP:
-            self._doubted_since = counted if self._doubted_since is None else self._doubted_since
-            if timedelta(seconds=counted - self._doubted_since) < BELIEVED_AFTER:
+            self._ahead_since = counted if self._ahead_since is None else self._ahead_since
+            if timedelta(seconds=counted - self._ahead_since) < TRUSTED_AFTER:
                 return expected
-        self._known, self._counted, self._doubted_since = now, counted, None
+        self._time, self._counter, self._ahead_since = now, counted, None
         return now

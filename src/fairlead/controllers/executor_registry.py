@@ -1,4 +1,4 @@
-"""What executes the runs of each cluster: it follows the clusters as they are added, changed and removed."""
+"""Registry of executors: connects to clusters as they are added, changed and removed."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,19 +20,19 @@ log = structlog.get_logger()
 
 
 class ClusterExecutor(Executor, Protocol):
-    """An executor of a cluster that is reached over a network."""
+    """An executor that is connected to a cluster."""
 
     def close(self) -> None:
-        """Look after nothing any more. Runs go on."""
+        """Disconnect. Runs keep running."""
 
 
-# A cluster, which one it is, and how it is reached; None where the server is in it.
+# Arguments: the cluster, the id of its scope, and the connection; None if the server runs in the cluster.
 Connect = Callable[[Cluster, str, Connection | None], ClusterExecutor]
 
 
 @dataclass(frozen=True)
 class _ConnectedCluster:
-    """A cluster that is executed, as it was when it was connected to."""
+    """A connected cluster, with the configuration that was used to connect."""
 
     cluster: Cluster
     kubeconfig: tuple[str, int] | None
@@ -40,82 +40,81 @@ class _ConnectedCluster:
 
 
 class ExecutorRegistry:
-    """Executors that are there from the start, by kind; and one for each cluster that is connected to."""
+    """Finds the executor of a cluster: a built-in one, by kind, or the connection to that cluster."""
 
     def __init__(
         self,
-        given: Mapping[str, Executor],
+        built_in: Mapping[str, Executor],
         store: Store | None = None,
         keyring: Keyring | None = None,
         connect: Connect | None = None,
     ) -> None:
-        self._given, self._store, self._keyring, self._connect = given, store, keyring, connect
+        self._built_in, self._store, self._keyring, self._connect = built_in, store, keyring, connect
         self._lock = threading.Lock()
-        self._seen: Generation | None = None
-        self._known: dict[str, _ConnectedCluster] = {}  # by the ids of their places
-        self._troubles: dict[str, str] = {}  # why some cannot be connected to
-        self._by_scope: dict[str, Executor] = {}  # replaced as a whole, so that whoever reads needs no lock
+        self._generation: Generation | None = None
+        self._connected: dict[str, _ConnectedCluster] = {}  # by scope id
+        self._errors: dict[str, str] = {}  # by scope: why the last connection attempt failed
+        self._by_scope: dict[str, Executor] = {}  # only ever replaced as a whole, so that it can be read without a lock
 
     def find(self, cluster: Cluster | None) -> Executor | None:
-        """What executes the runs of a cluster; None where nothing does."""
+        """The executor of a cluster, or None if it is not connected."""
         if cluster is None:
             return None
-        return self._given.get(cluster.executor) or self._by_scope.get(cluster.scope)
+        return self._built_in.get(cluster.executor) or self._by_scope.get(cluster.scope)
 
     def connection_error(self, cluster: Cluster) -> str:
-        """Why a cluster cannot be connected to; empty where nobody has tried."""
-        return self._troubles.get(cluster.scope, "")
+        """Why the last attempt to connect to a cluster failed; empty if it did not fail."""
+        return self._errors.get(cluster.scope, "")
 
     def all(self) -> Sequence[Executor]:
-        """All of them."""
-        return [*self._given.values(), *self._by_scope.values()]
+        return [*self._built_in.values(), *self._by_scope.values()]
 
     def refresh(self) -> None:
-        """Take note of clusters that are new, changed or gone."""
+        """Connect to new and changed clusters, and disconnect from removed ones."""
         if self._store is None or self._connect is None:
             return
         with self._lock:
             with self._store.reading() as tx:
-                if tx.generation == self._seen:
+                if tx.generation == self._generation:
                     return
-                seen, wanted = tx.generation, dict(self._read(tx))
-            # One that cannot be connected to is tried again with the next look.
-            self._seen = seen if self._follow(wanted) else None
+                generation, wanted = tx.generation, dict(self._read(tx))
+            # If a connection fails, the next refresh must try again.
+            self._generation = generation if self._connect_to(wanted) else None
 
     def close(self) -> None:
-        """Let go of every cluster. Runs go on."""
-        for known in self._known.values():
-            known.executor.close()
+        """Disconnect from every cluster. Runs keep running."""
+        for connected in self._connected.values():
+            connected.executor.close()
 
     def _read(self, tx: Transaction) -> Iterator[tuple[str, tuple[Cluster, SecretRecord | None]]]:
-        for place, cluster in load_clusters(tx):
-            record = tx.get(SecretRecord, scope=place.scope, name=kubeconfigs.KUBECONFIG)
+        for scope, cluster in load_clusters(tx):
+            record = tx.get(SecretRecord, scope=scope.scope, name=kubeconfigs.KUBECONFIG)
             if cluster.executor == "kubernetes" and (record is not None or cluster.connection == "in_cluster"):
-                yield place.id, (cluster, record)
+                yield scope.id, (cluster, record)
 
-    def _follow(self, wanted: Mapping[str, tuple[Cluster, SecretRecord | None]]) -> bool:
-        known, troubles, all_there = {}, dict[str, str](), True
+    def _connect_to(self, wanted: Mapping[str, tuple[Cluster, SecretRecord | None]]) -> bool:
+        connected, errors, all_connected = {}, dict[str, str](), True
         for scope_id, (cluster, record) in wanted.items():
-            before = self._known.pop(scope_id, None)
+            before = self._connected.pop(scope_id, None)
             version = None if record is None else (record.id, record.revision)
             if before is not None and (before.cluster, before.kubeconfig) == (cluster, version):
-                known[scope_id] = before
+                connected[scope_id] = before
                 continue
             if before is not None:
                 before.executor.close()
             try:
                 executor = self._open(cluster, scope_id, record)
-                known[scope_id] = _ConnectedCluster(cluster, version, executor)
-            except Exception as error:  # one that is not as it should be must not keep the others from being reached
-                all_there = False
-                troubles[cluster.scope] = str(error)
+                connected[scope_id] = _ConnectedCluster(cluster, version, executor)
+            except Exception as error:  # one broken cluster must not affect the others
+                all_connected = False
+                errors[cluster.scope] = str(error)
                 expected = isinstance(error, FairleadError)
-                log.error("cluster cannot be connected to", problem=str(error), exc_info=None if expected else error)
-        for gone in self._known.values():
-            gone.executor.close()
-        self._known, self._troubles = known, troubles
-        self._by_scope = {each.cluster.scope: each.executor for each in known.values()}
-        return all_there
+                log.error("connecting to cluster failed", problem=str(error), exc_info=None if expected else error)
+        for removed in self._connected.values():
+            removed.executor.close()
+        self._connected, self._errors = connected, errors
+        self._by_scope = {each.cluster.scope: each.executor for each in connected.values()}
+        return all_connected
 
     def _open(self, cluster: Cluster, scope_id: str, record: SecretRecord | None) -> ClusterExecutor:
         assert self._connect is not None
@@ -127,5 +126,5 @@ class ExecutorRegistry:
 
 
 def load_clusters(tx: Transaction) -> list[tuple[ScopeRecord, Cluster]]:
-    """All clusters."""
-    return [(place, read_cluster(place)) for place in tx.find(ScopeRecord, Condition("kind", "=", "cluster"))]
+    """All clusters, with the records of their scopes."""
+    return [(record, read_cluster(record)) for record in tx.find(ScopeRecord, Condition("kind", "=", "cluster"))]

@@ -1,4 +1,4 @@
-"""The watched folder: its documents are applied when the server starts and whenever they change."""
+"""The watched folder: its documents are applied on startup and after each change."""
 
 import contextlib
 import threading
@@ -19,79 +19,79 @@ from fairlead.ports import Clock
 
 log = structlog.get_logger()
 
-AGAIN_MILLISECONDS = 5_000
+RETRY_MILLISECONDS = 5_000
 
 
 @dataclass(frozen=True)
-class Look:
-    """When the folder was last applied, and what is wrong with it since."""
+class ApplyStatus:
+    """When the folder was last applied, and the problem of the last attempt."""
 
     at: datetime | None = None
     problem: str | None = None
 
 
 class WatchedFolder:
-    """Applies a folder. What is wrong with it leaves everything as it was, and is told."""
+    """Applies the documents of a folder: all of them, or none if one is invalid."""
 
     def __init__(self, folder: Path, apply: Callable[[Library], Any], clock: Clock) -> None:
         self.folder, self._apply, self._clock = folder, apply, clock
-        self.last = Look()
-        self._one = threading.Lock()
+        self.status = ApplyStatus()
+        self._lock = threading.Lock()
 
     def apply(self) -> None:
-        """Make everything as the folder says."""
-        with self._one:
-            problem = self._try()
-            self.last = Look(self._clock() if problem is None else self.last.at, problem)
+        """Apply the folder once and record the result in `status`."""
+        with self._lock:
+            problem = self._apply_documents()
+            self.status = ApplyStatus(self._clock() if problem is None else self.status.at, problem)
             if problem is None:
                 log.info("folder applied", folder=str(self.folder))
             else:
-                log.error("folder refused", folder=str(self.folder), problem=problem)
+                log.error("folder rejected", folder=str(self.folder), problem=problem)
 
     async def watch(self) -> None:
-        """Apply the folder after each change, and again for as long as something is wrong with it."""
+        """Apply the folder after each change, and retry while it has a problem."""
         while True:
-            seen = self._identity()
+            identity = self._identity()
             changes = watchfiles.awatch(
                 self.folder,
                 recursive=True,
                 ignore_permission_denied=True,
-                rust_timeout=AGAIN_MILLISECONDS,
+                rust_timeout=RETRY_MILLISECONDS,
                 yield_on_timeout=True,
             )
-            with contextlib.suppress(OSError):  # it is gone; it may come back
+            with contextlib.suppress(OSError):  # the folder was removed and may come back
                 async for changed in changes:
-                    if changed or self.last.problem is not None:
+                    if changed or self.status.problem is not None:
                         await anyio.to_thread.run_sync(self.apply)
-                    if self._identity() != seen:
-                        break  # another folder stands in its place, of which this watch would never hear
-            await anyio.sleep(AGAIN_MILLISECONDS / 1000)
+                    if self._identity() != identity:
+                        break  # the folder was replaced by another one, which this watch does not see
+            await anyio.sleep(RETRY_MILLISECONDS / 1000)
             await anyio.to_thread.run_sync(self.apply)
 
     def _identity(self) -> tuple[int, int] | None:
-        """What the path leads to now."""
+        """Device and inode of the folder."""
         try:
-            found = self.folder.stat()
+            status = self.folder.stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def describe(self) -> dict[str, Any]:
-        """The folder and the last look at it."""
-        return {"path": str(self.folder), "applied_at": self.last.at, "problem": self.last.problem}
+        """Path, time and problem of the last apply, as part of the settings."""
+        return {"path": str(self.folder), "applied_at": self.status.at, "problem": self.status.problem}
 
-    def _try(self) -> str | None:
+    def _apply_documents(self) -> str | None:
         try:
             library = load_library([(self.folder, "ComputeResource")])
             if not library.documents and not library.violations:
-                # A folder that is not mounted looks like this, too, and must not take everything along.
-                return "has no documents: everything stays as it is"
+                # A folder that is not mounted is empty, too. It must not delete everything.
+                return "the folder has no documents: nothing was changed"
             self._apply(library)
         except RequestRejected as error:
-            return "\n".join(line for found in error.violations for line in lines_of(found))
+            return "\n".join(line for violation in error.violations for line in lines_of(violation))
         except FairleadError as error:
             return f"{error}" + (f" ({error.hint})" if error.hint else "")
-        except Exception as error:  # whatever it is, the watch goes on
+        except Exception as error:  # the watch must continue
             log.error("folder failed", folder=str(self.folder), exc_info=error)
-            return "something went wrong on the server; its log has more"
+            return "internal error: see the log of the server"
         return None

@@ -1,4 +1,4 @@
-"""What an executor needs to start a run, gathered from the store: manifests, code, and secrets in the open."""
+"""Loads what an executor needs to start a run: manifests, code, volumes and decrypted secrets."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from fairlead.run_tokens import seal_run_token
 
 
 class LaunchInputMissing(FairleadError):
-    """Something that the run needs was removed since it was submitted."""
+    """The plan, the code or a secret of a run was deleted after submission."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -23,14 +23,14 @@ class LaunchInputMissing(FairleadError):
 
 
 def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> LaunchSpec:
-    """What is to be started. Raise `Incomplete` where something of it is gone."""
-    kept = tx.get(PlanRecord, id=run.id)
-    if kept is None:
-        raise LaunchInputMissing("PlanMissing", "its plan is gone")
-    manifests, execution = manifests_of(run, kept), execution_of(run.id, run.attempt)
+    """Load the launch spec of the current attempt. Raises `LaunchInputMissing` if a part of it was deleted."""
+    plan = tx.get(PlanRecord, id=run.id)
+    if plan is None:
+        raise LaunchInputMissing("PlanMissing", "the plan of the run was deleted")
+    manifests, execution = manifests_of(run, plan), execution_of(run.id, run.attempt)
     blob = None if run.code is None else tx.get(BlobRecord, id=run.code)
     if run.code is not None and blob is None:
-        raise LaunchInputMissing("CodeMissing", f"its code {run.code} is gone")
+        raise LaunchInputMissing("CodeMissing", f"the code {run.code} of the run was deleted")
     return LaunchSpec(
         run_id=execution,
         project=run.scope.partition("/")[2],
@@ -38,42 +38,46 @@ def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> Launc
         manifests=manifests,
         code=b"" if blob is None else blob.content,
         volumes=dict(_find_volumes(tx, run, manifests)),
-        secrets=dict(_open_secrets(tx, keyring, run, manifests)),
-        run_token=seal_run_token(keyring, execution) if RUN_TOKEN in _secrets_of(manifests) else "",
+        secrets=dict(_decrypt_secrets(tx, keyring, run, manifests)),
+        run_token=seal_run_token(keyring, execution) if RUN_TOKEN in _secret_names(manifests) else "",
     )
 
 
 def load_secret_values(store: Store, keyring: Keyring, execution: str) -> list[str]:
-    """The values of the secrets that a try was given, as far as they are still there: what its log must not show."""
+    """The current values of the secrets of an attempt, to mask them in its log. Deleted secrets are left out."""
     run_id = run_of(execution)
     with store.reading() as tx:
-        run, kept = tx.get(RunRecord, id=run_id), tx.get(PlanRecord, id=run_id)
-        names = [] if run is None or kept is None else sorted(read_names(kept.plan["manifests"]))
+        run, plan = tx.get(RunRecord, id=run_id), tx.get(PlanRecord, id=run_id)
+        names = [] if run is None or plan is None else sorted(read_names(plan.plan["manifests"]))
         records = [tx.get(SecretRecord, scope=run.scope, name=name) for name in names] if run is not None else []
-    return [keyring.open(Sealed(found.sealed, found.key_id), found.id).decode() for found in records if found is not None]
+    return [
+        keyring.open(Sealed(record.sealed, record.key_id), record.id).decode()
+        for record in records
+        if record is not None
+    ]
 
 
-def _open_secrets(
+def _decrypt_secrets(
     tx: Transaction, keyring: Keyring, run: RunRecord, manifests: tuple[dict[str, Any], ...]
 ) -> Iterator[tuple[str, str]]:
-    for name in _secrets_of(manifests):
+    for name in _secret_names(manifests):
         if name == RUN_TOKEN:
             continue
         record = tx.get(SecretRecord, scope=run.scope, name=name)
         if record is None:
             raise LaunchInputMissing(
-                "SecretMissing", f"secret {name} was deleted before it started: set it and run again"
+                "SecretMissing", f"secret {name} was deleted before the run started: set it and run again"
             )
         yield name, keyring.open(Sealed(record.sealed, record.key_id), record.id).decode()
 
 
-def _secrets_of(manifests: tuple[dict[str, Any], ...]) -> list[str]:
-    """The names of what the Secrets hold: each key is one, unless an annotation says whose value it is."""
+def _secret_names(manifests: tuple[dict[str, Any], ...]) -> list[str]:
+    """Names of the secrets in Secret manifests: an annotation has the name, otherwise each key is one."""
     names: dict[str, None] = {}
     for manifest in manifests:
         if manifest["kind"] == "Secret":
-            named = manifest["metadata"].get("annotations", {}).get(SECRET_NAME)
-            names |= dict.fromkeys(manifest["data"] if named is None else [named])
+            annotated = manifest["metadata"].get("annotations", {}).get(SECRET_NAME)
+            names |= dict.fromkeys(manifest["data"] if annotated is None else [annotated])
     return list(names)
 
 

@@ -1,4 +1,4 @@
-"""Whose turn it is to be given a place, as the store knows it: who waits, what is held, and what quotas leave."""
+"""Loads the queue and the usage of quotas from the store for one admission pass."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -13,108 +13,114 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import PolicyRecord, RunRecord, ScopeRecord
 from fairlead.ports import Transaction
 
-HELD_PER_QUOTA = 50  # of those that one quota holds, the oldest: when some of them are let in, there is another look
+HELD_PER_QUOTA = 50  # waiting runs read per quota, oldest first; another pass follows when some of them are admitted
 
 
 @dataclass
 class AdmissionPass:
-    """One look at those that wait, the oldest first."""
+    """The waiting runs that one pass considers, oldest first, with the usage of quotas."""
 
     waiting: Sequence[RunRecord]
-    bounds: QuotaLimits
-    line: Queue
-    more: dict[str, str] = field(default_factory=dict)  # the last one seen of those that a quota holds, of too many
-    _moved: set[str] = field(default_factory=set)  # the scopes of quotas by which somebody was let in who was held
-    _stuck: set[str] = field(default_factory=set)  # and by which somebody was let in and has no place all the same
+    quota_limits: QuotaLimits
+    queue: Queue
+    last_read: dict[str, str] = field(default_factory=dict)  # by scope: key of the last run read, if there are more
+    _admitted: set[str] = field(default_factory=set)  # quota scopes in which a run that waited for a quota was admitted
+    _blocked: set[str] = field(default_factory=set)  # quota scopes in which an allowed run found no node
 
-    def is_bound(self, run: RunRecord) -> bool:
-        """Whether any quota counts it."""
-        return bool(self.bounds.on(run.scope))
+    def has_quota(self, run: RunRecord) -> bool:
+        """Whether any quota applies to a run."""
+        return bool(self._path(run))
 
     def find_short(self, run: RunRecord) -> list[Short]:
-        """What quotas lack for a run; nothing where it is its turn."""
+        """The resources that quotas lack for a run; empty if it may be admitted."""
         path = self._path(run)
-        return self.line.find_short(quotas.load_of(run), path) if path else []
+        return self.queue.find_short(quotas.load_of(run), path) if path else []
 
-    def comes_later(self, run: RunRecord) -> bool:
-        """Whether older ones may be next that were not looked at yet: those behind them are for the next look."""
-        if not self._moved:
+    def has_unread_before(self, run: RunRecord) -> bool:
+        """Whether older runs that this pass did not read may come first. The next pass considers them."""
+        if not self._admitted:
             return False
-        return any(run.turn > self.more.get(scope, run.turn) for scope in self._moved.intersection(self._path(run)))
+        scopes = self._admitted.intersection(self._path(run))
+        return any(run.turn > self.last_read.get(scope, run.turn) for scope in scopes)
 
-    def turn_away(self, run: RunRecord, lacking: Sequence[Short]) -> None:
-        """Let nobody in before a run that waits for a quota."""
-        self.line.reserve_for_waiting(quotas.load_of(run), self._path(run), lacking)
+    def hold(self, run: RunRecord, lacking: Sequence[Short]) -> None:
+        """Keep a run waiting for its quotas, and later runs behind it."""
+        self.queue.reserve_for_waiting(quotas.load_of(run), self._path(run), lacking)
 
-    def let_in(self, run: RunRecord) -> None:
-        """Count a run that has a place."""
-        self.line.take(quotas.load_of(run), self._path(run))
+    def count_admitted(self, run: RunRecord) -> None:
+        """Count an admitted run in its quotas."""
+        self.queue.add_usage(quotas.load_of(run), self._path(run))
         if run.reason == QUOTA:
-            self._moved.update(self._path(run))
+            self._admitted.update(self._path(run))
 
-    def leave(self, run: RunRecord) -> bool:
-        """Take note of a run that has no place although it is its turn; whether there is more to say than before.
+    def count_unplaced(self, run: RunRecord) -> bool:
+        """Note a run that its quotas allow but that fits no node. Returns whether its new reason must be saved.
 
-        Those behind it wait for their turn still. To tell each of them otherwise, and back again when it has a place,
-        would write all of them with each run that ends.
+        Runs behind it keep waiting for their quota. Changing their reason, and changing it back later, would write all
+        of them whenever a run ends.
         """
         path = self._path(run)
-        behind = run.reason == QUOTA and not self._stuck.isdisjoint(path)
-        self._stuck.update(path)
-        return not behind
+        is_behind = run.reason == QUOTA and not self._blocked.isdisjoint(path)
+        self._blocked.update(path)
+        return not is_behind
 
     def _path(self, run: RunRecord) -> tuple[str, ...]:
-        return self.bounds.on(run.scope)
+        return self.quota_limits.limiting_scopes(run.scope)
 
 
 def load_quota_limits(tx: Transaction) -> QuotaLimits:
-    """All quotas. The tree only where there are any."""
-    policies = tx.find(PolicyRecord)
-    said = [(kept.scope, Quota.model_validate(kept.content["quota"])) for kept in policies if "quota" in kept.content]
-    if not said:
+    """Read the quotas of all scopes."""
+    quota_of_scopes = [
+        (policy.scope, Quota.model_validate(policy.content["quota"]))
+        for policy in tx.find(PolicyRecord)
+        if "quota" in policy.content
+    ]
+    if not quota_of_scopes:  # most platforms have none, and do not need the tree
         return QuotaLimits()
-    return QuotaLimits.of(Tree({place.scope: place.parent for place in tx.find(ScopeRecord) if place.parent}), said)
+    parents = {record.scope: record.parent for record in tx.find(ScopeRecord) if record.parent}
+    return QuotaLimits.of(Tree(parents), quota_of_scopes)
 
 
 def load_admission_pass(
     tx: Transaction,
-    bounds: QuotaLimits,
+    quota_limits: QuotaLimits,
     clusters: Collection[str],
     *,
     now: datetime,
-    most: int,
-    freed: Collection[str] | None,
+    limit: int,
+    freed_scopes: Collection[str] | None,
 ) -> AdmissionPass:
-    """Those that wait on some clusters, of so many of them the oldest, and what quotas have left for them.
+    """Read up to `limit` waiting runs of some clusters, oldest first, without those whose retry is not due yet.
 
-    Not those that are to be tried again after a pause that is not over. Those that a quota holds are apart, so that a
-    thousand of them hide nobody else: they are looked at where something ended or arrived at the freed scopes;
-    everywhere, where none are said.
+    Runs that wait for a quota are read separately, so that many of them do not hide the others: only those that share
+    a quota with `freed_scopes`, or all of them if that is None.
     """
-    here = (*WAITING, Condition("retry_at", "until", now), Condition("cluster", "in", tuple(clusters)))
-    if not bounds.limits:
-        return AdmissionPass(tx.find(RunRecord, *here, by="turn", limit=most), bounds, Queue({}))
-    held = (*here, Condition("reason", "=", QUOTA))
-    waiting = tx.find(RunRecord, *here, Condition("reason", "!=", QUOTA), by="turn", limit=most)
-    held_at = set() if freed is not None else {scope for (scope,) in tx.tally(RunRecord, ("scope",), *held)}
-    scopes = {run.scope for run in waiting}.union(freed or (), held_at)
-    found, more = {run.id: run for run in waiting}, dict[str, str]()
-    for place in sorted({place for scope in scopes for place in bounds.on(scope)}):
-        oldest = tx.find(RunRecord, *held, *bounds.within(place), by="turn", limit=HELD_PER_QUOTA)
-        found |= {run.id: run for run in oldest}
+    conditions = (*WAITING, Condition("retry_at", "until", now), Condition("cluster", "in", tuple(clusters)))
+    if not quota_limits.limits:
+        return AdmissionPass(tx.find(RunRecord, *conditions, by="turn", limit=limit), quota_limits, Queue({}))
+    held = (*conditions, Condition("reason", "=", QUOTA))
+    waiting = tx.find(RunRecord, *conditions, Condition("reason", "!=", QUOTA), by="turn", limit=limit)
+    held_scopes = set() if freed_scopes is not None else {scope for (scope,) in tx.tally(RunRecord, ("scope",), *held)}
+    scopes = {run.scope for run in waiting}.union(freed_scopes or (), held_scopes)
+    runs, last_read = {run.id: run for run in waiting}, dict[str, str]()
+    for limiting in sorted({limiting for scope in scopes for limiting in quota_limits.limiting_scopes(scope)}):
+        oldest = tx.find(RunRecord, *held, *quota_limits.within(limiting), by="turn", limit=HELD_PER_QUOTA)
+        runs |= {run.id: run for run in oldest}
         if len(oldest) == HELD_PER_QUOTA:
-            more[place] = oldest[-1].turn
-    if unbound := tuple(scope for scope in held_at if not bounds.on(scope)):  # the quota is there no more
-        freely = tx.find(RunRecord, *held, Condition("scope", "in", unbound), by="turn", limit=most)
-        found |= {run.id: run for run in freely}
-    line = Queue(bounds.measure(tx.tally(RunRecord, COUNTED_BY, *HOLDING, *bounds.within(*bounds.limits))))
-    return AdmissionPass(sorted(found.values(), key=lambda run: run.turn), bounds, line, more)
+            last_read[limiting] = oldest[-1].turn
+    # Runs whose quota was removed since they began to wait for it.
+    if without_quota := tuple(scope for scope in held_scopes if not quota_limits.limiting_scopes(scope)):
+        released = tx.find(RunRecord, *held, Condition("scope", "in", without_quota), by="turn", limit=limit)
+        runs |= {run.id: run for run in released}
+    tallies = tx.tally(RunRecord, COUNTED_BY, *HOLDING, *quota_limits.within(*quota_limits.limits))
+    queue = Queue(quota_limits.allowances(tallies))
+    return AdmissionPass(sorted(runs.values(), key=lambda run: run.turn), quota_limits, queue, last_read)
 
 
-def fits_quotas(tx: Transaction, bounds: QuotaLimits, run: RunRecord) -> bool:
-    """Whether quotas leave a run enough. Only what is counted alone stays true until it is kept."""
-    path = bounds.on(run.scope)
+def fits_quotas(tx: Transaction, quota_limits: QuotaLimits, run: RunRecord) -> bool:
+    """Whether quotas have room for a run. Call it in an exclusive transaction: otherwise the usage can change."""
+    path = quota_limits.limiting_scopes(run.scope)
     if not path:
         return True
-    held = bounds.measure(tx.tally(RunRecord, COUNTED_BY, *HOLDING, *bounds.within(path[0])))
-    return not quotas.find_short(quotas.load_of(run), [held[scope] for scope in path])
+    allowances = quota_limits.allowances(tx.tally(RunRecord, COUNTED_BY, *HOLDING, *quota_limits.within(path[0])))
+    return not quotas.find_short(quotas.load_of(run), [allowances[scope] for scope in path])

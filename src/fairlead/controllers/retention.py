@@ -1,4 +1,4 @@
-"""What is forgotten with time: runs that ended long ago, their logs and files, code and volumes that nothing needs."""
+"""Retention: deletes old runs with their logs and files, and unused code and volumes."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -26,11 +26,11 @@ from fairlead.ports import Clock, Executor, Executors, Store
 log = structlog.get_logger()
 
 EVERY_SECONDS = 600.0
-UNUSED_CODE = timedelta(days=1)  # between sending code and submitting a run with it
+UNUSED_CODE = timedelta(days=1)  # time to submit a run after its code was uploaded
 
 
 class Retention:
-    """Forgets, every few minutes."""
+    """Deletes expired data. Call `sweep` periodically."""
 
     def __init__(
         self,
@@ -43,75 +43,79 @@ class Retention:
     ) -> None:
         self.store, self.executors, self.clock = store, executors, clock
         self.keep_runs, self.keep_logs = keep_runs, keep_logs
-        self._worked = True
+        self._succeeded = True
 
     def sweep(self) -> bool:
-        """Forget what is due; whether all of that worked. What did not is tried again next time."""
-        now, self._worked = self.clock(), True
-        self._attempt(self.executors.refresh)
-        self._attempt(lambda: self._forget_runs(now))
-        self._attempt(lambda: self._forget_files(now))
-        self._attempt(lambda: self._forget_code(now))
+        """Delete expired data and return whether everything succeeded. Failures are logged and retried next time."""
+        now, self._succeeded = self.clock(), True
+        self._step(self.executors.refresh)
+        self._step(lambda: self._delete_runs(now))
+        self._step(lambda: self._delete_files(now))
+        self._step(lambda: self._delete_code(now))
         for executor in self.executors.all():
-            self._attempt(partial(self._sweep_executor, executor, now))
-        return self._worked
+            self._step(partial(self._sweep_executor, executor, now))
+        return self._succeeded
 
-    def _attempt(self, step: Callable[[], None]) -> None:
-        self._worked = log_failures("sweeping", step, OSError) and self._worked
+    def _step(self, step: Callable[[], None]) -> None:
+        self._succeeded = log_failures("retention", step, OSError) and self._succeeded
 
-    def _forget_runs(self, now: datetime) -> None:
+    def _delete_runs(self, now: datetime) -> None:
         due = (Condition("active", "=", False), Condition("finished_at", "<", now - self.keep_runs))
         with self.store.recording() as tx:
-            gone = tx.remove_all(RunRecord, *due)
-        if gone:
-            log.info("runs forgotten", count=gone)
+            count = tx.remove_all(RunRecord, *due)
+        if count:
+            log.info("runs deleted", count=count)
 
-    def _forget_files(self, now: datetime) -> None:
-        """Files in the store come when a run ends: theirs is the time of its end."""
+    def _delete_files(self, now: datetime) -> None:
+        # Files are stored when a run ends, so their time is the end of the run.
         with self.store.recording() as tx:
             tx.remove_all(RunFileRecord, Condition("modified_at", "<", now - self.keep_logs))
 
-    def _forget_code(self, now: datetime) -> None:
-        with self.store.recording(alone=True) as tx:  # or a run that is submitted meanwhile would miss its code
+    def _delete_code(self, now: datetime) -> None:
+        # An exclusive transaction: a run submitted meanwhile could need the code.
+        with self.store.recording(alone=True) as tx:
             for code in tx.find(CodeRecord, Condition("created_at", "<", now - UNUSED_CODE)):
-                needed = Condition("code", "=", code.digest)
-                if not any(tx.find(kind, needed, limit=1) for kind in (RunRecord, FunctionRecord, ScheduleRecord)):
+                uses_code = Condition("code", "=", code.digest)
+                if not any(tx.find(kind, uses_code, limit=1) for kind in (RunRecord, FunctionRecord, ScheduleRecord)):
                     tx.remove(code)
                     if not tx.find(CodeRecord, Condition("digest", "=", code.digest), limit=1):
                         tx.remove_all(BlobRecord, Condition("id", "=", code.digest))
 
     def _sweep_executor(self, executor: Executor, now: datetime) -> None:
         for volume_id in executor.list_volumes():
-            self._attempt(partial(self._sweep_volume, executor, volume_id))
+            self._step(partial(self._sweep_volume, executor, volume_id))
         for execution in executor.list_runs():
-            self._attempt(partial(self._sweep_run, executor, execution, now))
+            self._step(partial(self._sweep_run, executor, execution, now))
 
     def _sweep_volume(self, executor: Executor, volume_id: str) -> None:
-        """Remove a shared volume that was deleted. That a database does not know it is no proof of that."""
+        """Remove a shared volume that a user deleted.
+
+        A missing record does not prove that: the database could be an older backup. The audit log must have the deletion.
+        """
         deleted = (Condition("object_id", "=", volume_id), Condition("action", "=", "volume.delete"))
         with self.store.reading() as tx:
-            gone = tx.get(VolumeRecord, id=volume_id) is None and tx.find(AuditRecord, *deleted, limit=1)
-        if gone:
+            is_deleted = tx.get(VolumeRecord, id=volume_id) is None and tx.find(AuditRecord, *deleted, limit=1)
+        if is_deleted:
             executor.remove_volume(volume_id)
 
     def _sweep_run(self, executor: Executor, execution: str, now: datetime) -> None:
-        """Remove what nobody needs of a try: all where its run is gone, its log and files where it is old."""
+        """Delete an attempt if its run was deleted or its logs expired; otherwise clean up if it has ended."""
         with self.store.reading() as tx:
             run = tx.get(RunRecord, id=run_of(execution))
-            is_past = run is not None and number_of(execution) < run.attempt
-            past = tx.get(AttemptRecord, id=execution) if is_past else None
+            is_previous = run is not None and number_of(execution) < run.attempt
+            previous = tx.get(AttemptRecord, id=execution) if is_previous else None
         if run is None:
             delete_if_ended(executor, execution)
             return
-        finished_at = run.finished_at if past is None else past.finished_at
+        finished_at = run.finished_at if previous is None else previous.finished_at
         if finished_at is not None and finished_at < now - self.keep_logs:
             executor.delete_run(execution)
-        elif past is not None or not run.active:
+        elif previous is not None or not run.active:
             executor.clean_up(execution)
 
 
 def delete_attempts(executor: Executor, run_id: str) -> None:
-    """Remove everything of all tries of a run that nobody knows any more, save what still goes on."""
+    """Delete all data of the ended attempts of a deleted run."""
     delete_if_ended(executor, run_id)
     for execution in executor.list_runs():
         if execution != run_id and run_of(execution) == run_id:
@@ -119,7 +123,7 @@ def delete_attempts(executor: Executor, run_id: str) -> None:
 
 
 def delete_if_ended(executor: Executor, execution: str) -> None:
-    """Remove everything of a try, unless it still goes on."""
-    seen = executor.observe(execution)
-    if seen is None or seen.phase in (Phase.SUCCEEDED, Phase.FAILED):
+    """Delete all data of an attempt, unless it is still running."""
+    observation = executor.observe(execution)
+    if observation is None or observation.phase in (Phase.SUCCEEDED, Phase.FAILED):
         executor.delete_run(execution)

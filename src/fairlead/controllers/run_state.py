@@ -1,4 +1,4 @@
-"""What is kept of runs: each change with its history, and claims within what quotas leave."""
+"""Writes the state of runs: changes with their events, outcomes and attempts, and claims within quotas."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fairlead.controllers.executor_registry import load_clusters
 from fairlead.controllers.queue_order import fits_quotas, load_quota_limits
 from fairlead.core import lifecycle
-from fairlead.core.attempts import ONCE, Terms, Tried, execution_of
+from fairlead.core.attempts import ONCE, RetryTerms, AttemptHistory, execution_of
 from fairlead.core.fitting.admission import AdmissionDecision
 from fairlead.core.lifecycle import Act, Decision, Failure
 from fairlead.core.queue_order import QUOTA, QuotaLimits
@@ -25,132 +25,143 @@ AUTHOR = "fairlead"
 
 
 class OrganizationCache(NamedTuple):
-    """What is known of the organization, as of one generation of it."""
+    """Clusters and quotas as of one generation of the organization."""
 
     generation: int
-    clusters: dict[str, Cluster]  # by their scopes
-    bounds: QuotaLimits
+    clusters: dict[str, Cluster]  # by scope
+    quota_limits: QuotaLimits
 
 
 @dataclass
 class RunStateWriter:
-    """Keeps what becomes of runs for the server that looks after them.
+    """Saves the state of runs on behalf of one server.
 
-    `tell` hears of each change, `wake` of a run that has changed meanwhile, `free` of a scope at which a quota may have
-    more left, or others may be next.
+    Calls `publish` for each change of a run, `enqueue` for a run that must be reconciled again, and `quota_freed` for a
+    scope in which waiting runs may be admitted now.
     """
 
     store: Store
     server_id: str
     clock: Clock
     make_id: MakeId
-    tell: Notify
+    publish: Notify
     enqueue: Notify
     quota_freed: Notify
-    known: OrganizationCache = field(
-        default_factory=lambda: OrganizationCache(-1, {}, QuotaLimits())
-    )  # replaced whole: readers need no lock
+    # Only ever replaced as a whole, so that other threads read it without a lock.
+    organization: OrganizationCache = field(default_factory=lambda: OrganizationCache(-1, {}, QuotaLimits()))
 
-    def know(self, tx: Transaction) -> OrganizationCache:
-        """The clusters and the quotas, read once for as long as the organization stays the same."""
-        known, generation = self.known, tx.generation.organization
-        if known.generation != generation:
+    def load_organization(self, tx: Transaction) -> OrganizationCache:
+        """Clusters and quotas, read again only after the organization has changed."""
+        organization, generation = self.organization, tx.generation.organization
+        if organization.generation != generation:
             clusters = {cluster.scope: cluster for _, cluster in load_clusters(tx)}
-            known = self.known = OrganizationCache(generation, clusters, load_quota_limits(tx))
-        return known
+            organization = self.organization = OrganizationCache(generation, clusters, load_quota_limits(tx))
+        return organization
 
     def claim(self, run: RunRecord) -> RunRecord | None:
-        """Take a run; None where another server was quicker, it was stopped, or a quota has no room for it."""
+        """Claim a queued run for this server. Returns None if it changed meanwhile or a quota has no room for it."""
         decision = Decision(State.PENDING, Act.NONE, "Claimed", lifecycle.CLAIMED)
-        taken = self.save(run, decision, None, claims=True, server_id=self.server_id, retry_at=None)
-        if taken is None or run.reason == QUOTA:
-            self.quota_freed(run.scope)  # for those behind it
-        return taken
+        claimed = self.save(run, decision, None, claims=True, server_id=self.server_id, retry_at=None)
+        if claimed is None or run.reason == QUOTA:
+            self.quota_freed(run.scope)  # runs behind it may be admitted now
+        return claimed
 
-    def note(self, run: RunRecord, verdict: AdmissionDecision) -> None:
-        """Keep why a run waits, once. Several servers may say it, each of its own machine."""
-        hopeless_only_here = (run.reason, verdict.reason) == ("Unschedulable", "NeverFits")
-        if verdict.reason != run.reason and not hopeless_only_here:
-            self.save(run, Decision(State.QUEUED, Act.NONE, verdict.reason, verdict.message), None)
+    def save_wait_reason(self, run: RunRecord, decision: AdmissionDecision) -> None:
+        """Save why a run waits for a node, if the reason has changed."""
+        # Several servers judge the run, each for its own machine: one of them may be too small for it.
+        never_fits_only_here = (run.reason, decision.reason) == ("Unschedulable", "NeverFits")
+        if decision.reason != run.reason and not never_fits_only_here:
+            self.save(run, Decision(State.QUEUED, Act.NONE, decision.reason, decision.message), None)
 
-    def note_turn(self, run: RunRecord, lacking: Sequence[Short]) -> None:
-        """Keep that a run waits for a quota, and for which; once, for as long as it waits for that one."""
-        told = [short.describe_turn() for short in lacking]
-        if run.reason != QUOTA or run.message not in told:
-            self.save(run, Decision(State.QUEUED, Act.NONE, QUOTA, told[0]), None)
+    def save_quota_wait(self, run: RunRecord, lacking: Sequence[Short]) -> None:
+        """Save that a run waits for a quota, unless it already waits for one of these."""
+        messages = [short.describe_turn() for short in lacking]
+        if run.reason != QUOTA or run.message not in messages:
+            self.save(run, Decision(State.QUEUED, Act.NONE, QUOTA, messages[0]), None)
 
     def save(
-        self, run: RunRecord, decision: Decision, seen: Observation | None, *, claims: bool = False, **more: Any
+        self,
+        run: RunRecord,
+        decision: Decision,
+        observation: Observation | None,
+        *,
+        claims: bool = False,
+        **fields: Any,
     ) -> RunRecord | None:
-        """Keep what was decided; None where the run has changed meanwhile, or claims what a quota does not leave it."""
+        """Save a decision. Returns None if the run changed meanwhile, or if a quota does not allow a claim."""
         changed: dict[str, Any] = {"state": str(decision.state), "reason": decision.reason, "message": decision.message}
-        if seen is not None and seen.started_at is not None and run.started_at is None:
-            changed["started_at"] = seen.started_at
-        changed |= more
+        if observation is not None and observation.started_at is not None and run.started_at is None:
+            changed["started_at"] = observation.started_at
+        changed |= fields
         if decision.failure is not None:
-            changed |= self._begin_anew(run, decision.failure)
+            changed |= self._reset_for_retry(run, decision.failure)
         if all(getattr(run, name) == value for name, value in changed.items()):
             return run
         now = self.clock()
         final = decision.state in FINAL
         if final:
-            ended_at = None if seen is None else seen.finished_at
-            code = None if seen is None else seen.exit_code
-            finished_at = _after(changed.get("started_at", run.started_at), ended_at or now)
+            ended_at = None if observation is None else observation.finished_at
+            code = None if observation is None else observation.exit_code
+            finished_at = _not_before(changed.get("started_at", run.started_at), ended_at or now)
             changed |= {"active": False, "finished_at": finished_at, "exit_code": code}
         after = replace(run, **changed, revision=run.revision + 1, updated_by=AUTHOR, updated_at=now)
-        # What quotas bound is counted and claimed alone: no other claim, of whichever server, comes in between.
-        alone = claims and bool(self.known.bounds.on(run.scope))
+        # With a quota, usage is counted and the run claimed in one exclusive transaction: no other server can claim
+        # in between.
+        exclusive = claims and bool(self.organization.quota_limits.limiting_scopes(run.scope))
         try:
-            with self.store.recording(alone=alone) as tx:
-                if claims and not self._may_claim(tx, run, alone=alone):
+            with self.store.recording(alone=exclusive) as tx:
+                if claims and not self._may_claim(tx, run, exclusive=exclusive):
                     return None
                 tx.save(after)
-                if (after.state, after.reason) != (run.state, run.reason):  # words alone may change very often
+                # A changed message alone does not create an event: messages with numbers change often.
+                if (after.state, after.reason) != (run.state, run.reason):
                     tx.add(EventRecord.of(after, self.make_id(), now))
-                if final and seen is not None:
-                    outcome = OutcomeRecord(id=run.id, result=seen.result, error=seen.error, usage=seen.usage)
-                    tx.add(outcome)
-                if decision.failure is not None and seen is not None:
-                    tx.add(_record_attempt(run, decision.failure, seen, now))
-        except Changed:  # by its user, or by another server: look again
+                if final and observation is not None:
+                    tx.add(
+                        OutcomeRecord(
+                            id=run.id, result=observation.result, error=observation.error, usage=observation.usage
+                        )
+                    )
+                if decision.failure is not None and observation is not None:
+                    tx.add(_record_attempt(run, decision.failure, observation, now))
+        except Changed:  # by its user or by another server
             self.enqueue(run.id)
             return None
-        self.tell(run.id)
+        self.publish(run.id)
         if final or decision.failure is not None:
             self.quota_freed(run.scope)
         if decision.failure is not None and not decision.failure.retry.pause_seconds:
             self.enqueue(run.id)
         return after
 
-    def load_tried(self, run: RunRecord) -> Tried:
-        """On which terms a run is tried again, and what its tries so far held of memory."""
+    def load_tried(self, run: RunRecord) -> AttemptHistory:
+        """The retry policy of a run, and the memory of its previous attempts."""
         with self.store.reading() as tx:
-            kept = tx.get(PlanRecord, id=run.id)
-            past = tx.find(AttemptRecord, Condition("run_id", "=", run.id)) if run.attempt > 1 else []
-        held = {attempt.number: attempt.mem_bytes for attempt in past}
-        return ONCE if kept is None else Tried(Terms.of(kept), [held[number] for number in sorted(held)])
+            plan = tx.get(PlanRecord, id=run.id)
+            previous = tx.find(AttemptRecord, Condition("run_id", "=", run.id)) if run.attempt > 1 else []
+        memory = {attempt.number: attempt.mem_bytes for attempt in previous}
+        return ONCE if plan is None else AttemptHistory(RetryTerms.of(plan), [memory[number] for number in sorted(memory)])
 
-    def _begin_anew(self, run: RunRecord, failure: Failure) -> dict[str, Any]:
-        """What is different of a run that waits to be tried again: it has no place, and nothing of it has begun."""
+    def _reset_for_retry(self, run: RunRecord, failure: Failure) -> dict[str, Any]:
+        """Fields of a run that is queued again: it belongs to no server and has not started."""
         retry_at = self.clock() + timedelta(seconds=failure.retry.pause_seconds)
-        fresh = {"attempt": run.attempt + 1, "mem_bytes": failure.retry.mem_bytes, "retry_at": retry_at}
-        return {**fresh, "server_id": None, "started_at": None}
+        retry = {"attempt": run.attempt + 1, "mem_bytes": failure.retry.mem_bytes, "retry_at": retry_at}
+        return {**retry, "server_id": None, "started_at": None}
 
-    def _may_claim(self, tx: Transaction, run: RunRecord, *, alone: bool) -> bool:
-        """Whether quotas have room. One that is there since a moment ago is counted with the next look, alone."""
-        bounds = self.know(tx).bounds
-        return not bounds.on(run.scope) or (alone and fits_quotas(tx, bounds, run))
+    def _may_claim(self, tx: Transaction, run: RunRecord, *, exclusive: bool) -> bool:
+        # A quota can be new since the transaction was opened without exclusive access. The next pass has it.
+        quota_limits = self.load_organization(tx).quota_limits
+        return not quota_limits.limiting_scopes(run.scope) or (exclusive and fits_quotas(tx, quota_limits, run))
 
 
-def _after(start: datetime | None, end: datetime) -> datetime:
-    """The end, which is not before the start, also where the clock was set back in between."""
+def _not_before(start: datetime | None, end: datetime) -> datetime:
+    """The end, or the start if that is later because the clock was set back."""
     return end if start is None else max(start, end)
 
 
-def _record_attempt(run: RunRecord, failure: Failure, seen: Observation, now: datetime) -> AttemptRecord:
-    """What is kept of a try that another one follows."""
-    started_at = run.started_at or seen.started_at
+def _record_attempt(run: RunRecord, failure: Failure, observation: Observation, now: datetime) -> AttemptRecord:
+    """The record of a failed attempt that is followed by another one."""
+    started_at = run.started_at or observation.started_at
     return AttemptRecord(
         id=execution_of(run.id, run.attempt),
         run_id=run.id,
@@ -158,11 +169,11 @@ def _record_attempt(run: RunRecord, failure: Failure, seen: Observation, now: da
         state=str(State.FAILED),
         reason=failure.reason,
         message=failure.message,
-        exit_code=seen.exit_code,
+        exit_code=observation.exit_code,
         started_at=started_at,
-        finished_at=_after(started_at, seen.finished_at or now),
+        finished_at=_not_before(started_at, observation.finished_at or now),
         mem_bytes=run.mem_bytes,
         server_id=run.server_id,
-        error=seen.error,
-        usage=seen.usage,
+        error=observation.error,
+        usage=observation.usage,
     )

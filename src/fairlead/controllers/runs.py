@@ -84,7 +84,7 @@ class RunController:
 
     def quota_freed(self, scope: str) -> None:
         """Admit runs soon that wait for a quota of a scope. Does nothing if no quota applies there."""
-        if self.state_writer.organization.quotas.quota_scopes(scope):
+        if self.state_writer.organization.quota_limits.limiting_scopes(scope):
             with self._wakeup:
                 self._freed_scopes.add(scope)
                 self._wakeup.notify()
@@ -155,7 +155,7 @@ class RunController:
                 local.append(run_id)
                 self.reconcile(run_id)
                 return
-            if self._is_waiting(run) and self.state_writer.organization.quotas.quota_scopes(run.scope):
+            if self._is_waiting(run) and self.state_writer.organization.quota_limits.limiting_scopes(run.scope):
                 self.quota_freed(run.scope)  # admission hands it to the cluster when it is next for its quotas
                 return
             self._watched[run_id], self._loaded[run_id] = executor, run
@@ -260,7 +260,9 @@ class RunController:
         with self.store.reading() as tx:
             runs = tx.find(RunRecord, Condition("active", "=", True), Condition("server_id", "=", self.identity.id))
             watched = {
-                run.id for run in runs if (executor := self._executor_of(tx, run)) is not None and executor.has_scheduler
+                run.id
+                for run in runs
+                if (executor := self._executor_of(tx, run)) is not None and executor.has_scheduler
             }
         include_watched = self._resyncs % WATCHED_RESYNCS == 1
         # A stop may have been requested on another server, and a delayed start must be retried: neither sends an event.
@@ -291,7 +293,9 @@ class RunController:
             )
             # Local runs stay: only the server of their machine can reach them.
             on_clusters = [
-                run for run in orphaned if (executor := self._executor_of(tx, run)) is not None and executor.has_scheduler
+                run
+                for run in orphaned
+                if (executor := self._executor_of(tx, run)) is not None and executor.has_scheduler
             ]
         taken = []
         for run in on_clusters:

@@ -1,11 +1,11 @@
-"""What time does to schedules: those that are due are submitted. What that means is not decided here."""
+"""Submits runs of schedules that are due."""
 
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
 from fairlead.controllers.steps import log_failures
-from fairlead.core.cron import LATE, find_due
+from fairlead.core.cron_times import LATE, find_due
 from fairlead.model.queries import Condition
 from fairlead.model.records import ScheduleRecord
 from fairlead.ports import Clock, Store
@@ -14,28 +14,28 @@ EVERY_SECONDS = 1.0
 
 
 class Scheduler:
-    """Looks for schedules that are due, every second. Several servers may: each time is submitted once."""
+    """Submits due runs of all schedules. Safe on several servers: each occurrence is submitted once."""
 
     def __init__(self, store: Store, occur: Callable[[str], None], clock: Clock) -> None:
         self.store, self.occur, self.clock = store, occur, clock
-        self._looked_at: datetime | None = None
+        self._checked_at: datetime | None = None
 
-    def look(self) -> None:
-        """Submit what is due by now. What fails keeps nothing else from being done, and is tried again."""
+    def submit_due(self) -> None:
+        """Submit the runs that are due. A failure is logged, retried next time, and does not affect other schedules."""
         now = self.clock()
-        # Where the clock may have been set back, a next time may be too far away.
-        set_back = self._looked_at is None or now < self._looked_at - LATE
-        asked = Condition("next_at", "!=", None) if set_back else Condition("next_at", "<=", now)
-        found: list[ScheduleRecord] = []
-        if not log_failures("looking for schedules", lambda: found.extend(self._find(asked))):
+        # If the clock may have been set back, check all schedules: their next time may be too far ahead.
+        set_back = self._checked_at is None or now < self._checked_at - LATE
+        condition = Condition("next_at", "!=", None) if set_back else Condition("next_at", "<=", now)
+        schedules: list[ScheduleRecord] = []
+        if not log_failures("listing schedules", lambda: schedules.extend(self._find(condition))):
             return
-        self._looked_at = now
-        for schedule in found:
+        self._checked_at = now
+        for schedule in schedules:
             log_failures(f"submitting a run of schedule {schedule.name}", partial(self._occur_if_due, schedule, now))
 
-    def _find(self, asked: Condition) -> list[ScheduleRecord]:
+    def _find(self, condition: Condition) -> list[ScheduleRecord]:
         with self.store.reading() as tx:
-            return tx.find(ScheduleRecord, asked)
+            return tx.find(ScheduleRecord, condition)
 
     def _occur_if_due(self, schedule: ScheduleRecord, now: datetime) -> None:
         if find_due(schedule, now).next_at != schedule.next_at:

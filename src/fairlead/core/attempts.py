@@ -54,7 +54,7 @@ def is_paused(run: RunRecord, now: datetime) -> bool:
 
 
 @dataclass(frozen=True)
-class Terms:
+class RetryTerms:
     """On which terms a run is tried again, as it was planned. Amounts are those of one pod, in bytes."""
 
     retries: int = 0
@@ -66,7 +66,7 @@ class Terms:
     most: int = MAXIMUM  # of the limit, or of the request where there is no limit
 
     @classmethod
-    def of(cls, kept: PlanRecord) -> "Terms":
+    def of(cls, kept: PlanRecord) -> "RetryTerms":
         """Those of a plan. What a compute resource owns does not grow."""
         settings: Mapping[str, Any] = {setting["path"]: setting for setting in kept.plan["settings"]}
         said = {path: setting["value"] for path, setting in settings.items() if setting["value"] is not None}
@@ -102,18 +102,18 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Tried:
+class AttemptHistory:
     """On which terms a run is tried again, and what each try before the present one held of memory."""
 
-    terms: Terms = field(default_factory=Terms)
+    terms: RetryTerms = field(default_factory=RetryTerms)
     before: Sequence[int] = ()
 
 
-ONCE = Tried()
+ONCE = AttemptHistory()
 
 
 @dataclass(frozen=True)
-class Retry:
+class NextAttempt:
     """Another try of a run: what it holds of memory, after which pause it begins, and how that is told."""
 
     mem_bytes: int
@@ -122,13 +122,13 @@ class Retry:
 
 
 @dataclass(frozen=True)
-class Last:
+class NoRetry:
     """That there is no other try, and why; nothing where none was asked for."""
 
     told: str = ""
 
 
-def decide_next(run: RunRecord, reason: str, tried: Tried) -> Retry | Last:
+def decide_next(run: RunRecord, reason: str, tried: AttemptHistory) -> NextAttempt | NoRetry:
     """What comes after a try that failed for a reason. Tries with more memory are no retries."""
     terms = tried.terms
     grown = sum(less < more for less, more in pairwise([*tried.before, run.mem_bytes]))
@@ -137,13 +137,13 @@ def decide_next(run: RunRecord, reason: str, tried: Tried) -> Retry | Last:
     more = terms.grow_from(request) if grown < MOST_GROWN else None
     if reason == OUT_OF_MEMORY and more is not None:
         shown = show_memory(terms.limit_with(more) or more)
-        return Retry(more * terms.pods, 0, f"attempt {number} begins at once, with {shown} of memory")
+        return NextAttempt(more * terms.pods, 0, f"attempt {number} begins at once, with {shown} of memory")
     total = 1 + terms.retries + grown
     if left > 0 and reason in terms.retry_on:
         pause = _pause_after(reason, terms.retries - left)
         begins = f"begins in {pause} s" if pause else "begins at once"
-        return Retry(run.mem_bytes, pause, f"attempt {number} of {total} {begins}")
-    return Last("; ".join(_describe_end(run, reason, terms, total, left)))
+        return NextAttempt(run.mem_bytes, pause, f"attempt {number} of {total} {begins}")
+    return NoRetry("; ".join(_describe_end(run, reason, terms, total, left)))
 
 
 def show_memory(amount: int) -> str:
@@ -151,7 +151,7 @@ def show_memory(amount: int) -> str:
     return str(Quantity(amount * NANOS, Form.BINARY))
 
 
-def _describe_end(run: RunRecord, reason: str, terms: Terms, total: int, left: int) -> list[str]:
+def _describe_end(run: RunRecord, reason: str, terms: RetryTerms, total: int, left: int) -> list[str]:
     told = []
     if reason == OUT_OF_MEMORY and terms.grow is not None:
         request = terms.memory_of(run)

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 from fractions import Fraction
 from typing import Any
 
-from fairlead.model.plans import Finding, Fit, Layer, Plan, Setting, Source, SourcedValue, Warning
+from fairlead.model.plans import Finding, Fit, Layer, Plan, Setting, Source, SourcedValue, PlanWarning
 from fairlead.model.quantities import Duration, Percent, Quantity, Unlimited
 
 WIDEST_PATH = 44
@@ -66,7 +66,7 @@ def found_data(found: Finding) -> dict[str, Any]:
     """A violation or a warning as JSON."""
     data = {name: getattr(found, name) for name in ("path", "rule", "message", "hint")}
     data["source"] = _source_data(found.source)
-    if isinstance(found, Warning) and found.requested is not None:
+    if isinstance(found, PlanWarning) and found.requested is not None:
         data["requested"] = _said_data(found.requested)
     if found.location is not None:
         data["location"] = found.location

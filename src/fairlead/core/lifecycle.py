@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fairlead.core import idle_culling
-from fairlead.core.attempts import ONCE, Retry, Tried, decide_next
+from fairlead.core.attempts import ONCE, NextAttempt, AttemptHistory, decide_next
 from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import RunRecord
 from fairlead.model.states import FINAL, State
@@ -45,7 +45,7 @@ class Failure:
 
     reason: str
     message: str
-    retry: Retry
+    retry: NextAttempt
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Decision:
     failure: Failure | None = None  # of the try that is over, where the run goes on with another one
 
 
-def decide(run: RunRecord, seen: Observation | None, tried: Tried = ONCE) -> Decision:
+def decide(run: RunRecord, seen: Observation | None, tried: AttemptHistory = ONCE) -> Decision:
     """What to do next about a run, given what its executor sees of its present try (None: nothing is there)."""
     state = State(run.state)
     if state in FINAL:
@@ -121,12 +121,12 @@ def _end(run: RunRecord, seen: Observation) -> Decision:
     return Decision(LAST[seen.phase], Act.NONE, reason, message + late)
 
 
-def _try_again(run: RunRecord, ended: Decision, tried: Tried) -> Decision:
+def _try_again(run: RunRecord, ended: Decision, tried: AttemptHistory) -> Decision:
     """The end of a run, or of one try of it where another one follows. What somebody has stopped is not tried again."""
     if ended.state is not State.FAILED or run.stopped_by:
         return ended
     after = decide_next(run, ended.reason, tried)
-    if isinstance(after, Retry):
+    if isinstance(after, NextAttempt):
         message = f"attempt {run.attempt} failed ({ended.reason}): {ended.message}; {after.told}"
         failure = Failure(ended.reason, ended.message, after)
         return Decision(State.QUEUED, Act.NONE, RETRYING, message, failure)

@@ -7,7 +7,7 @@ from fairlead.core.descriptions import sentences
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.model.compute_resources import ComputeResource, Template
-from fairlead.model.plans import Finding, Layer, Plan, Sentence, Violation, Warning
+from fairlead.model.plans import Finding, Layer, Plan, Sentence, Violation, PlanWarning
 from fairlead.model.policies import Policy
 from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 from fairlead.model.requirements import Requirements
@@ -102,4 +102,4 @@ def _soften(found: Violation, firm: bool) -> Finding:
     asked_of_users = found.source is not None and found.rule == "required"
     if not open_switch and not asked_of_users:
         return found
-    return Warning(found.path, found.rule, found.message, found.hint, found.source)
+    return PlanWarning(found.path, found.rule, found.message, found.hint, found.source)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fairlead.core.drafts import Draft
-from fairlead.model.plans import Violation, Warning
+from fairlead.model.plans import Violation, PlanWarning
 
 ELSEWHERE = "run it on a Kubernetes cluster"
 PORT = "PORT"  # the variable that says where to listen
@@ -28,29 +28,29 @@ def check_local(draft: Draft) -> Iterator[Violation]:
         yield Violation("function.source", "required", message, "say function: {name: ..., source: train.py}")
 
 
-def warn_of_no_effect(draft: Draft) -> Iterator[Warning]:
+def warn_of_no_effect(draft: Draft) -> Iterator[PlanWarning]:
     """What is understood, and means nothing on one machine."""
     if draft.cluster.executor != "local":
         return
     if draft.function.kind == "python" and draft.function.image is not None:
         message = f"image {draft.function.image} has no effect on cluster/{draft.cluster.name}, which has no containers"
-        yield Warning("function.image", "no_effect", message, "leave it out: the Python of the server is used")
+        yield PlanWarning("function.image", "no_effect", message, "leave it out: the Python of the server is used")
     if draft.function.kind == "python" and draft.port is not None and not draft.function.command:
         message = (
             f"port {draft.port} has no effect on cluster/{draft.cluster.name}: only commands listen on ports there"
         )
-        yield Warning("function.port", "no_effect", message, "leave it out: it is reached by its URL")
+        yield PlanWarning("function.port", "no_effect", message, "leave it out: it is reached by its URL")
     for path, value in _pulls(draft):
         message = f"{value} has no effect on cluster/{draft.cluster.name}, which pulls no images"
-        yield Warning(path, "no_effect", message, "leave it out")
+        yield PlanWarning(path, "no_effect", message, "leave it out")
     for field in ("runtime_class", "priority_class"):
         if (value := draft.resolution.value(field)) is not None:
             message = f"{value} has no effect on cluster/{draft.cluster.name}, which is one machine"
-            yield Warning(field, "no_effect", message, "leave it out")
+            yield PlanWarning(field, "no_effect", message, "leave it out")
     for part in ("podAffinity", "podAntiAffinity"):
         if any(path.startswith(part) for path in draft.resolution.values("affinity")):
             message = f"{part} has no effect on cluster/{draft.cluster.name}, which is one machine"
-            yield Warning("affinity", "no_effect", message, "leave it out")
+            yield PlanWarning("affinity", "no_effect", message, "leave it out")
 
 
 def _check_port(draft: Draft, where: str) -> Iterator[Violation]:

@@ -7,7 +7,7 @@ from fairlead.core.drafts import Draft, Snapshot
 from fairlead.core.policies import merging
 from fairlead.core.policies.merging import EffectiveRule
 from fairlead.core.resolution import Settings
-from fairlead.model.plans import Layer, Setting, SourcedValue, Warning
+from fairlead.model.plans import Layer, Setting, SourcedValue, PlanWarning
 from fairlead.model.quantities import NANOS, Form, Quantity
 
 MEBIBYTE = 2**20 * NANOS
@@ -34,7 +34,7 @@ def bound_growth(settings: Settings, snapshot: Snapshot) -> None:
         asked["max"] = {"": Setting(MOST, least.value, least.source, overridden, reason=reason)}
 
 
-def warn_of_no_growth(draft: Draft) -> Iterator[Warning]:
+def warn_of_no_growth(draft: Draft) -> Iterator[PlanWarning]:
     """What was asked for in case that memory runs out, where it can never come to that."""
     if draft.resolution.setting("on_oom", "grow") is None:
         return
@@ -52,15 +52,15 @@ def warn_of_no_growth(draft: Draft) -> Iterator[Warning]:
         told = f"the run has {memory[1]} of memory from the start, and no more than {most.value} is allowed"
         hint = "leave it out, or ask for less memory at first"
     if told:
-        yield Warning("on_oom", "no_effect", f"on_oom has no effect: {told}", hint)
+        yield PlanWarning("on_oom", "no_effect", f"on_oom has no effect: {told}", hint)
 
 
-def warn_of_no_retries(draft: Draft) -> Iterator[Warning]:
+def warn_of_no_retries(draft: Draft) -> Iterator[PlanWarning]:
     """Whatever a cluster serves is started anew by it, for ever: that never fails, so it is never tried again."""
     retries = draft.resolution.value("retries")
     if retries and draft.request.action != "job" and draft.cluster.executor == "kubernetes":
         message = f"retries has no effect: cluster/{draft.cluster.name} starts {draft.request.action} anew by itself"
-        yield Warning("retries", "no_effect", message, "leave it out")
+        yield PlanWarning("retries", "no_effect", message, "leave it out")
 
 
 def _memory_of(settings: Settings) -> tuple[Quantity, Quantity] | None:

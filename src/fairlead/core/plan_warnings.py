@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fairlead.core import local_limits, oom_retries
 from fairlead.core.drafts import Draft
 from fairlead.core.resolution import Resolution
-from fairlead.model.plans import Layer, Setting, SourcedValue, Warning, show_value
+from fairlead.model.plans import Layer, Setting, SourcedValue, PlanWarning, show_value
 from fairlead.model.quantities import Quantity
 
 ASKING = (Layer.USER, Layer.TEMPLATE)
@@ -13,12 +13,12 @@ SMALLEST_SENSIBLE = Quantity.of(2**20)
 NOUNS = {"gpu": "GPUs", "cpu": "CPUs", "mem": "of memory", "runs": "run"}
 
 
-def warn(draft: Draft) -> tuple[Warning, ...]:
+def warn(draft: Draft) -> tuple[PlanWarning, ...]:
     """Everything about a plan that may surprise, apart from what was overridden."""
     return tuple(found for look in LOOKS for found in look(draft))
 
 
-def warn_overridden(resolution: Resolution) -> tuple[Warning, ...]:
+def warn_overridden(resolution: Resolution) -> tuple[PlanWarning, ...]:
     """What a user or a template asked for and did not get."""
     return tuple(
         _lost(setting, lost)
@@ -28,7 +28,7 @@ def warn_overridden(resolution: Resolution) -> tuple[Warning, ...]:
     )
 
 
-def warn_of_unenforced_memory(draft: Draft) -> Iterator[Warning]:
+def warn_of_unenforced_memory(draft: Draft) -> Iterator[PlanWarning]:
     """KAI places shares of a GPU and leaves it to the program to keep to them."""
     memory, limit = draft.gpu_memory, draft.gpu_memory_limit
     if memory is not None and draft.cluster.gpu_sharing == "kai":
@@ -36,38 +36,38 @@ def warn_of_unenforced_memory(draft: Draft) -> Iterator[Warning]:
         if limit is not None and limit != memory:
             message += f"; the limit {limit} is only noted on the pod"
         hint = "keep to it in the program, or ask for a whole device"
-        yield Warning("resources.gpu.memory", "not_enforced", message, hint)
+        yield PlanWarning("resources.gpu.memory", "not_enforced", message, hint)
 
 
-def warn_of_unlisted_type(draft: Draft) -> Iterator[Warning]:
+def warn_of_unlisted_type(draft: Draft) -> Iterator[PlanWarning]:
     """A GPU type that the cluster does not list is taken as a node's label, to the letter."""
     kind, cluster = draft.gpu_type, draft.cluster
     if kind is not None and kind not in cluster.gpu_types:
         label = f"{cluster.gpu_product_label}={kind}"
         message = f"cluster {cluster.name} lists no products of type {kind}: only nodes labeled {label} suit"
-        yield Warning("resources.gpu.type", "unlisted_gpu_type", message, "write the product as the label has it")
+        yield PlanWarning("resources.gpu.type", "unlisted_gpu_type", message, "write the product as the label has it")
 
 
-def warn_of_tiny_memory(draft: Draft) -> Iterator[Warning]:
+def warn_of_tiny_memory(draft: Draft) -> Iterator[PlanWarning]:
     """An amount without a suffix is in bytes, which hardly anybody means."""
     for name in ("mem", "disk"):
         amount = draft.amount(name, "requests")
         if amount is not None and Quantity(0) < amount < SMALLEST_SENSIBLE:
             message = f"asks for {amount.whole} bytes, which is next to nothing"
             hint = f"write a suffix: {amount.whole}Mi, {amount.whole}Gi"
-            yield Warning(f"resources.{name}.requests", "tiny", message, hint)
+            yield PlanWarning(f"resources.{name}.requests", "tiny", message, hint)
 
 
-def warn_of_shared_memory(draft: Draft) -> Iterator[Warning]:
+def warn_of_shared_memory(draft: Draft) -> Iterator[PlanWarning]:
     """Shared memory counts as memory: more of it than the limit only ends in an OOM."""
     shm, limit = draft.resolution.value("resources", "shm"), draft.amount("mem", "limits")
     if isinstance(shm, Quantity) and isinstance(limit, Quantity) and shm > limit:
         message = f"shared memory of {shm} counts as memory, whose limit is {limit}"
         hint = f"set it to {limit} or less, or raise resources.mem.limits"
-        yield Warning("resources.shm", "over_limit", message, hint)
+        yield PlanWarning("resources.shm", "over_limit", message, hint)
 
 
-def warn_of_quota(draft: Draft) -> Iterator[Warning]:
+def warn_of_quota(draft: Draft) -> Iterator[PlanWarning]:
     """A run that alone exceeds its scope's quota waits for ever."""
     replicas = draft.resolution.value("replicas")
     cpu, mem = draft.amount("cpu", "requests"), draft.amount("mem", "requests")
@@ -84,33 +84,33 @@ def warn_of_quota(draft: Draft) -> Iterator[Warning]:
                 need_all = f"needs {need} {NOUNS[name]} in all"
                 message = f"{need_all}; the quota of {policy.scope} is {quota}: it would stay queued"
                 less = "" if str(quota) == "0" else "ask for less, or "
-                yield Warning(path, "quota", message, f"{less}ask an administrator for a larger quota")
+                yield PlanWarning(path, "quota", message, f"{less}ask an administrator for a larger quota")
 
 
-def warn_of_missing_code(draft: Draft) -> Iterator[Warning]:
+def warn_of_missing_code(draft: Draft) -> Iterator[PlanWarning]:
     """A Python function of which only the name is known cannot run as it is."""
     function = draft.function
     runs_itself = function.command or function.source or draft.request.action == "workspace"
     if function.kind == "python" and not runs_itself:
         message = f"function {function.name} says no source: the manifests are without its code"
-        yield Warning("function.source", "missing", message, "say function: {name: ..., source: train.py}")
+        yield PlanWarning("function.source", "missing", message, "say function: {name: ..., source: train.py}")
     code = draft.snapshot.code
     if function.kind == "python" and function.source and not function.code and code is not None and not code.archive:
         message = f"the code of {function.source} is not here: the manifests are without it"
-        yield Warning("function.source", "missing", message, "preview it where the code is: fairlead preview FILE")
+        yield PlanWarning("function.source", "missing", message, "preview it where the code is: fairlead preview FILE")
 
 
-def warn_of_archived(draft: Draft) -> Iterator[Warning]:
+def warn_of_archived(draft: Draft) -> Iterator[PlanWarning]:
     """A name that leads to a successor does not do so for ever."""
     for field, noun in (("profile", "compute resource"), ("template", "template")):
         named = draft.resolution.setting(field)
         for said in named.overridden if named is not None else ():
             if (field, said.value) in draft.snapshot.archived and named is not None:
                 message = f"{noun} {said.value} is archived; its successor {named.value} is used"
-                yield Warning(field, "archived", message, f"ask for {named.value}", said.source)
+                yield PlanWarning(field, "archived", message, f"ask for {named.value}", said.source)
 
 
-def _lost(setting: Setting, lost: SourcedValue) -> Warning:
+def _lost(setting: Setting, lost: SourcedValue) -> PlanWarning:
     winner, layer = setting.source, setting.source.layer
     got = "leaves it out" if setting.value is None else f"sets {show_value(setting.value)}"
     outcome = f"the {winner} wins and {got}"
@@ -125,7 +125,7 @@ def _lost(setting: Setting, lost: SourcedValue) -> Warning:
         outcome = f"the {winner} allows at most {show_value(setting.value)}"
         hint = f"ask for {show_value(setting.value)}, or leave it out"
     message = f"the {lost.source} asks for {show_value(lost.value)}; {outcome}"
-    return Warning(setting.path, "overridden", message, hint, winner, requested=lost)
+    return PlanWarning(setting.path, "overridden", message, hint, winner, requested=lost)
 
 
 LOOKS = (

@@ -21,7 +21,7 @@ from fairlead.core.resolution import (
     single,
     state,
 )
-from fairlead.model.plans import Fit, Layer, Plan, Setting, Source, SourcedValue, Violation, Warning
+from fairlead.model.plans import Fit, Layer, Plan, Setting, Source, SourcedValue, Violation, PlanWarning
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
@@ -72,7 +72,7 @@ def plan_run(
         warnings=(
             *(found for found in overridden if found not in strict),
             *plan_warnings.warn(draft),
-            *(Warning(found.path, found.rule, found.message, found.hint) for found in never),
+            *(PlanWarning(found.path, found.rule, found.message, found.hint) for found in never),
         ),
         violations=tuple(sorted(violations, key=lambda violation: violation.path)),
         manifests=manifests,
@@ -174,6 +174,6 @@ def _complete_amount(name: str, requests: Setting, limits: Setting, factor: Sour
     return {"requests": requests, "limits": limits}
 
 
-def _as_violations(warnings: Sequence[Warning]) -> Iterator[Violation]:
+def _as_violations(warnings: Sequence[PlanWarning]) -> Iterator[Violation]:
     for found in warnings:
         yield Violation(found.path, "strict", found.message, f"{found.hint}, or leave strict out", found.source)

@@ -1,4 +1,4 @@
-"""Whose turn it is: by priority, then by age; where quotas bound what runs hold together, quota by quota."""
+"""Queue order: priority, then age, within the limits of quotas."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,10 +12,10 @@ from fairlead.model.queries import Condition
 from fairlead.model.scopes import PLATFORM
 from fairlead.model.states import State
 
-HOUR = 3_600_000  # in milliseconds, by which ids begin: what one point of priority is worth
-TIME = 12  # how many hex digits of an id are its time
-QUOTA = "QuotaExceeded"  # the reason of those that wait for their turn
-# Which runs count: those that have a place until they end, and not those that wait for one.
+MILLISECONDS_PER_POINT = 3_600_000  # one point of priority is worth an hour of waiting
+TIMESTAMP_DIGITS = 12  # the first hex digits of an id are its creation time in milliseconds
+QUOTA = "QuotaExceeded"  # the reason of runs that wait for a quota
+# Quotas count runs from the moment a server claims them until they end. Waiting runs do not count.
 HOLDING = (Condition("active", "=", True), Condition("server_id", "!=", None))
 WAITING = (
     Condition("active", "=", True),
@@ -24,95 +24,97 @@ WAITING = (
 )
 COUNTED_BY = ("scope", *Held._fields)
 
-Tallies = Mapping[tuple[Any, ...], int]  # how many runs there are of each scope and what one of them holds
+Tallies = Mapping[tuple[Any, ...], int]  # number of runs by scope and resources per run
 
 
 def queue_key(run_id: str, priority: int) -> str:
-    """Where a run stands among those that wait: as if it had been submitted an hour earlier for each point.
+    """Sort key of a run in the queue: its id, with the creation time moved back one hour per point of priority.
 
-    So who comes first with a higher priority does so for a bounded time alone, and nobody waits for ever.
+    A higher priority therefore helps for a limited time only, and no run waits forever.
     """
     if not priority:
         return run_id
-    moved = max(int(run_id[:TIME], 16) - priority * HOUR, 0)
-    return f"{moved:0{TIME}x}{run_id[TIME:]}"
+    moved = max(int(run_id[:TIMESTAMP_DIGITS], 16) - priority * MILLISECONDS_PER_POINT, 0)
+    return f"{moved:0{TIMESTAMP_DIGITS}x}{run_id[TIMESTAMP_DIGITS:]}"
 
 
 @dataclass(frozen=True)
 class QuotaLimits:
-    """The quotas of an organization."""
+    """The quotas of all scopes of an organization."""
 
     tree: Tree = field(default_factory=Tree)
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by scope
     _paths: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
-    def of(cls, tree: Tree, said: Iterable[tuple[str, Quota]]) -> Self:
-        """The quotas of scopes, as far as they say anything."""
-        return cls(tree, {scope: limits for scope, quota in said if (limits := quotas.limits_of(quota))})
+    def of(cls, tree: Tree, quota_of_scopes: Iterable[tuple[str, Quota]]) -> Self:
+        """Limits from the quotas of scopes. Quotas without any amount are ignored."""
+        return cls(tree, {scope: limits for scope, quota in quota_of_scopes if (limits := quotas.limits_of(quota))})
 
-    def on(self, scope: str) -> tuple[str, ...]:
-        """The scopes whose quotas bound a run, from the platform down."""
+    def limiting_scopes(self, scope: str) -> tuple[str, ...]:
+        """The scopes whose quotas apply to a run in `scope`, from the platform down."""
         if not self.limits:
             return ()
         if scope not in self._paths:
-            self._paths[scope] = tuple(place for place in self.tree.path(scope) if place in self.limits)
+            self._paths[scope] = tuple(parent for parent in self.tree.path(scope) if parent in self.limits)
         return self._paths[scope]
 
     def within(self, *scopes: str) -> tuple[Condition, ...]:
-        """What must hold of runs that are at or below one of some scopes."""
+        """Conditions that select the runs in these scopes and everything below them."""
         if PLATFORM in scopes:
             return ()
-        return (Condition("scope", "in", tuple({*scopes, *(place for at in scopes for place in self.tree.below(at))})),)
+        below = {child for scope in scopes for child in self.tree.below(scope)}
+        return (Condition("scope", "in", tuple({*scopes, *below})),)
 
-    def measure(self, tallies: Tallies) -> dict[str, Allowance]:
-        """Each quota, with what is held of it."""
+    def allowances(self, tallies: Tallies) -> dict[str, Allowance]:
+        """Each quota with its current usage, by scope."""
         used = dict.fromkeys(self.limits, quotas.NOTHING)
         for (scope, *held), number in tallies.items():
-            for place in self.on(scope):
-                used[place] = used[place].plus(Load.of(Held(*held), number))
+            for limiting in self.limiting_scopes(scope):
+                used[limiting] = used[limiting].plus(Load.of(Held(*held), number))
         return {scope: Allowance(scope, limits, used[scope]) for scope, limits in self.limits.items()}
 
 
 class Queue:
-    """Quotas, while those that wait are looked at one after the other, the oldest first."""
+    """Tracks the usage of quotas while waiting runs are considered in queue order."""
 
     def __init__(self, allowances: Mapping[str, Allowance]) -> None:
         self.allowances = dict(allowances)
-        self._led: set[str] = set()  # the scopes at which somebody is the first in line
+        self._with_head: set[str] = set()  # scopes whose first waiting run was already found
 
-    def find_short(self, asked: Load, path: Sequence[str]) -> list[Short]:
-        """What a run lacks that is bound by the quotas of some scopes; nothing where it is its turn."""
-        return quotas.find_short(asked, [self.allowances[scope] for scope in path])
+    def find_short(self, requested: Load, path: Sequence[str]) -> list[Short]:
+        """The resources that the quotas of `path` lack for a run; empty if the run may be admitted."""
+        return quotas.find_short(requested, [self.allowances[scope] for scope in path])
 
-    def take(self, asked: Load, path: Sequence[str]) -> None:
-        """Count a run that was given a place."""
+    def add_usage(self, requested: Load, path: Sequence[str]) -> None:
+        """Count the resources of an admitted run."""
         for scope in path:
             allowance = self.allowances[scope]
-            self.allowances[scope] = replace(allowance, used=allowance.used.plus(asked))
+            self.allowances[scope] = replace(allowance, used=allowance.used.plus(requested))
 
-    def reserve_for_waiting(self, asked: Load, path: Sequence[str], lacking: Sequence[Short]) -> None:
-        """Keep for a run what it lacks, so that nobody is let in before it who came later.
+    def reserve_for_waiting(self, requested: Load, path: Sequence[str], lacking: Sequence[Short]) -> None:
+        """Reserve resources for a run that must wait, so that later runs cannot overtake it.
 
-        For the first in line all that it asks for, or it might lack something else when its turn comes; also of the
-        quotas further down, whose runs all wait for the same. What can never be has nothing kept for it.
+        For the first waiting run of a scope, everything that it requests is reserved: otherwise it could lack another
+        resource once the first one is free. The quotas further down are included, because all their runs wait for the
+        same quota. Nothing is reserved for a run that exceeds a quota by itself.
         """
         if any(short.alone for short in lacking):
             return
         lacks = {(short.allowance.scope, short.part) for short in lacking}
         first = min(path.index(scope) for scope, _ in lacks)
         for scope in path[first:]:
-            kept = asked
-            if scope in self._led:
-                kept = Load(**{part: getattr(asked, part) for part in UNITS if (scope, part) in lacks})
-            self._led.add(scope)
-            self._keep(kept, scope)
+            reserved = requested
+            if scope in self._with_head:
+                reserved = Load(**{part: getattr(requested, part) for part in UNITS if (scope, part) in lacks})
+            self._with_head.add(scope)
+            self._reserve(reserved, scope)
 
-    def reserve(self, asked: Load, path: Sequence[str]) -> None:
-        """Keep what a run asks for that is about to be given a place."""
+    def reserve(self, requested: Load, path: Sequence[str]) -> None:
+        """Reserve the resources of a run that is about to be admitted."""
         for scope in path:
-            self._keep(asked, scope)
+            self._reserve(requested, scope)
 
-    def _keep(self, load: Load, scope: str) -> None:
+    def _reserve(self, load: Load, scope: str) -> None:
         allowance = self.allowances[scope]
         self.allowances[scope] = replace(allowance, aside=allowance.aside.plus(load))

@@ -4,7 +4,7 @@ import marshal
 import math
 from collections.abc import Callable, Iterator
 
-from fairlead.core import actions, cluster_checks, cron, local_limits, placement
+from fairlead.core import actions, cluster_checks, cron_times, local_limits, placement
 from fairlead.core.container_folders import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.core.drafts import Draft
 from fairlead.core.policies import switches
@@ -189,7 +189,7 @@ CHECKS: tuple[Check, ...] = (
     check_plan_token,
     actions.check_action,
     actions.check_serving,
-    cron.check_schedule,
+    cron_times.check_schedule,
     local_limits.check_local,
     check_mounts,
     check_variables,

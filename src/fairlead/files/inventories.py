@@ -16,7 +16,7 @@ from fairlead.files import yamls
 from fairlead.files.kube_objects import JSON
 from fairlead.files.kube_validation import check_objects, name_object
 from fairlead.model.parsing import show
-from fairlead.model.plans import Violation, Warning
+from fairlead.model.plans import Violation, PlanWarning
 
 HOW = "kubectl get nodes,pods -A -o json"
 INSTEAD = f"give a file with what this prints: {HOW}"
@@ -44,7 +44,7 @@ class Inventory:
 
     table: NodeTable
     waiting: list[PendingPod]
-    warnings: list[Warning]
+    warnings: list[PlanWarning]
 
 
 def parse_objects(text: bytes) -> list[JSON]:
@@ -159,23 +159,23 @@ def _explain(name: str, error: Exception, location: str) -> Violation:
     return Violation(name, "object", f"cannot be read: {show(str(error))}", OTHERWISE, location=location)
 
 
-def _warn(items: Sequence[JSON], table: NodeTable, location: str) -> Iterator[Warning]:
+def _warn(items: Sequence[JSON], table: NodeTable, location: str) -> Iterator[PlanWarning]:
     """What makes nodes look emptier than they are."""
     pods = [raw for raw in items if raw["kind"] == "Pod"]
     namespaces = {raw["metadata"].get("namespace") or "default" for raw in pods}
     if not pods:
-        yield Warning(
+        yield PlanWarning(
             "", "no_pods", "has no pods: every node counts as empty", f"print them too: {HOW}", location=location
         )
     elif len(namespaces) == 1 and namespaces != {SYSTEM} and len(table) > 1:
         message = f"has pods of namespace {next(iter(namespaces))} alone: what others hold is not counted"
-        yield Warning("", "one_namespace", message, f"print those of all namespaces: {HOW}", location=location)
+        yield PlanWarning("", "one_namespace", message, f"print those of all namespaces: {HOW}", location=location)
     lost = {
         raw["spec"]["nodeName"] for raw in pods if is_placed(raw) and table.position_of(raw["spec"]["nodeName"]) is None
     }
     if lost:
         message = f"has pods on nodes that are not in it: {', '.join(sorted(lost)[:MOST_TOLD])}"
-        yield Warning("", "unknown_nodes", message, f"print nodes and pods together: {HOW}", location=location)
+        yield PlanWarning("", "unknown_nodes", message, f"print nodes and pods together: {HOW}", location=location)
 
 
 def _count_kinds(items: Sequence[JSON]) -> str:

@@ -6,7 +6,7 @@ from fairlead.core.drafts import Snapshot
 from fairlead.core.scope_tree import Tree, find_cluster
 from fairlead.files.documents import Library
 from fairlead.model.parsing import nearest
-from fairlead.model.plans import Violation, Warning
+from fairlead.model.plans import Violation, PlanWarning
 from fairlead.model.scopes import PLATFORM, Scope
 
 PLACES = ("Cluster", "Department", "Project")
@@ -58,14 +58,14 @@ def check_places(library: Library) -> Iterator[Violation]:
                     yield Violation(field, "scope", f"there is no {said}", hint, location=document.location)
 
 
-def warn_out_of_reach(library: Library, project: str) -> tuple[Warning, ...]:
+def warn_out_of_reach(library: Library, project: str) -> tuple[PlanWarning, ...]:
     """Policies that do not reach a project of which no document says where it belongs: a name may be misspelt."""
     place = f"project/{project}"
     if place in tree_of(library).parents:
         return ()
     path, _ = _guess_path(library, place)
     return tuple(
-        Warning("project", "out_of_reach", f"the policy of {policy.scope} does not reach {place}", "name the project")
+        PlanWarning("project", "out_of_reach", f"the policy of {policy.scope} does not reach {place}", "name the project")
         for policy in library.of("Policy")
         if policy.scope not in path
     )

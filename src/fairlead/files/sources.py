@@ -8,7 +8,7 @@ from pathlib import Path
 from fairlead import packing
 from fairlead.core.drafts import Code
 from fairlead.errors import Unreadable
-from fairlead.model.plans import Finding, Violation, Warning
+from fairlead.model.plans import Finding, Violation, PlanWarning
 from fairlead.model.requests import Action, Function
 
 
@@ -46,6 +46,6 @@ def _check_script(source: Path, function: Function) -> Iterator[Violation]:
 def _explain(error: Unreadable, source: Path) -> Finding:
     if isinstance(error.__cause__, FileNotFoundError):
         message = f"there is no {source}: the manifests are without the function's code"
-        return Warning("function.source", "missing", message, "give its path, seen from the request's folder")
+        return PlanWarning("function.source", "missing", message, "give its path, seen from the request's folder")
     rule = "size" if isinstance(error, packing.TooLarge) else "file"
     return Violation("function.source", rule, str(error), error.hint)

@@ -85,7 +85,7 @@ class Violation(Finding):
 
 
 @dataclass(frozen=True)
-class Warning(Finding):
+class PlanWarning(Finding):
     """Something that is not as the reader may expect, and does not keep the run from running."""
 
     requested: SourcedValue | None = None
@@ -134,7 +134,7 @@ class Plan:
     """The answer to a request. With violations there are no manifests."""
 
     settings: tuple[Setting, ...]
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[PlanWarning, ...] = ()
     violations: tuple[Violation, ...] = ()
     manifests: tuple[Manifest, ...] = ()
     fit: Fit = field(default_factory=Fit)

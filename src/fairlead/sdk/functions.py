@@ -12,7 +12,7 @@ from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Suggestion
 from fairlead.model.requests import RunRequest, merge
 from fairlead.sdk import packing
-from fairlead.sdk.connections import Connection, path_of
+from fairlead.sdk.api_client import ApiClient, path_of
 from fairlead.sdk.packing import Packed
 from fairlead.sdk.plans import Preview
 from fairlead.sdk.runs import Run
@@ -59,13 +59,13 @@ class Function:
 
     def __init__(
         self,
-        connection: Connection,
+        api: ApiClient,
         project: str,
         said: Mapping[str, Any],
         code: Callable[[str], Packed] | None = None,
         calls: Callable[..., Any] | None = None,
     ) -> None:
-        self._connection, self.project, self._said = connection, project, dict(said)
+        self._api, self.project, self._said = api, project, dict(said)
         self._pack, self._sent = code, ""
         self._calls = calls
         self.name: str = self._said["name"]
@@ -82,31 +82,31 @@ class Function:
         With a schedule, such as "0 6 * * *", it is submitted at each of its times, and what is returned is that.
         """
         if schedule is not None:
-            return Schedule(self._connection, self._submit("schedules", action, {**asked, "schedule": schedule}))
-        return Run(self._connection, self._submit("runs", action, asked))
+            return Schedule(self._api, self._submit("schedules", action, {**asked, "schedule": schedule}))
+        return Run(self._api, self._submit("runs", action, asked))
 
     def preview(self, action: Action = "job", **asked: Unpack[Asked]) -> Preview:
         """What would run, with which values and why. No run is created."""
         request = self._request(action, asked)
-        data = self._connection.post(path_of("projects", self.project, "runs", "preview"), request)
+        data = self._api.post(path_of("projects", self.project, "runs", "preview"), request)
 
         def submit(way: Suggestion) -> Run:
             if way.project is not None:
                 self._send_code(action, way.project)
             place = path_of("projects", way.project or self.project, "runs")
-            return Run(self._connection, self._connection.post(place, merge(request, way.change)))
+            return Run(self._api, self._api.post(place, merge(request, way.change)))
 
         return Preview(f"{action} {self.name} in project {self.project}", data, submit)
 
     def _submit(self, noun: str, action: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         path = path_of("projects", self.project, noun)
         try:
-            data: dict[str, Any] = self._connection.post(path, self._request(action, asked))
+            data: dict[str, Any] = self._api.post(path, self._request(action, asked))
         except RequestRejected as error:
             if [violation.rule for violation in error.violations] != ["unknown_code"]:
                 raise
             self._sent = ""  # it was forgotten since it was sent
-            data = self._connection.post(path, self._request(action, asked))
+            data = self._api.post(path, self._request(action, asked))
         return data
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
@@ -141,9 +141,9 @@ class Function:
         path = path_of("projects", project or self.project, "code", packed.digest)
         if self._sent != packed.digest or project is not None:
             try:
-                self._connection.get(path)
+                self._api.get(path)
             except NotFound:
-                self._connection.put_bytes(path, packed.archive)
+                self._api.put_bytes(path, packed.archive)
             self._sent = packed.digest if project is None else self._sent
         handler = {} if packed.handler is None else {"handler": packed.handler}
         return {"source": packed.source, "code": packed.digest, **handler}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.core import explanations
 from fairlead.errors import Conflict, NotFound, Unreadable
-from fairlead.model.plans import Fit, Layer, Plan, Setting, Source, SourcedValue, Suggestion, Violation, Warning
+from fairlead.model.plans import Fit, Layer, Plan, Setting, Source, SourcedValue, Suggestion, Violation, PlanWarning
 
 if TYPE_CHECKING:
     from fairlead.sdk.runs import Run
@@ -41,7 +41,7 @@ class Preview:
         return self.plan.violations
 
     @property
-    def warnings(self) -> tuple[Warning, ...]:
+    def warnings(self) -> tuple[PlanWarning, ...]:
         """Everything to mind."""
         return self.plan.warnings
 
@@ -120,8 +120,8 @@ def read_fit(data: Mapping[str, Any]) -> Fit:
     return Fit(data["verdict"], tuple(data["nodes"]), tuple(data["reasons"]), suggestions, data["counts"])
 
 
-def _read_warning(data: Mapping[str, Any]) -> Warning:
-    return Warning(**_read_finding(data), requested=_read_said(data.get("requested")))
+def _read_warning(data: Mapping[str, Any]) -> PlanWarning:
+    return PlanWarning(**_read_finding(data), requested=_read_said(data.get("requested")))
 
 
 def _read_setting(data: Mapping[str, Any]) -> Setting:

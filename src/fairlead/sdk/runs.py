@@ -15,8 +15,8 @@ from typing import Any, overload
 from fairlead.errors import Conflict, RunFailed, Unavailable
 from fairlead.model.plans import Fit, Suggestion
 from fairlead.model.states import State
-from fairlead.sdk import connections, opening, showing
-from fairlead.sdk.connections import Connection, path_of, read_content
+from fairlead.sdk import api_client, opening, showing
+from fairlead.sdk.api_client import ApiClient, path_of, read_content
 from fairlead.sdk.plans import Text, choose, describe_fit, describe_suggestions, explain, read_fit, read_plan
 
 WAITING = (State.QUEUED, State.PENDING, State.STARTING)
@@ -43,8 +43,8 @@ class LogLine:
 class Run:
     """One run. What it says of itself is as of the last time that the server was asked."""
 
-    def __init__(self, connection: Connection, data: Mapping[str, Any], tag: str | None = None) -> None:
-        self._connection, self._data, self._tag = connection, dict(data), tag
+    def __init__(self, api: ApiClient, data: Mapping[str, Any], tag: str | None = None) -> None:
+        self._api, self._data, self._tag = api, dict(data), tag
 
     @property
     def id(self) -> str:
@@ -90,7 +90,7 @@ class Run:
     @property
     def result(self) -> Any:
         """What the function returned. Raise `RunFailed` where it did not, and `Conflict` where it still runs."""
-        outcome = self._connection.get(path_of("runs", self.id, "result"))
+        outcome = self._api.get(path_of("runs", self.id, "result"))
         if outcome["state"] != State.COMPLETED:
             raise RunFailed(self.id, outcome["state"], outcome["reason"], outcome["message"], outcome["error"])
         kept = outcome["result"]
@@ -104,7 +104,7 @@ class Run:
     def refresh(self) -> "Run":
         """Ask the server how it is."""
         if self._data["active"]:
-            self._data, self._tag = self._connection.watch(path_of("runs", self.id), None, 0)
+            self._data, self._tag = self._api.watch(path_of("runs", self.id), None, 0)
         return self
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> "Run":
@@ -155,7 +155,7 @@ class Run:
         """
         complete = False
         while not complete:
-            page = self._connection.get(path_of("runs", self.id, "logs"), **_said(cursor=cursor, attempt=attempt))
+            page = self._api.get(path_of("runs", self.id, "logs"), **_said(cursor=cursor, attempt=attempt))
             yield from map(_read_line, page["entries"])
             cursor, complete = page["cursor"], page["complete"] or not (follow or page["entries"])
             if follow and not complete:
@@ -167,13 +167,13 @@ class Run:
 
     def attempts(self) -> list[dict[str, Any]]:
         """Its tries, the first one first: how each ended, and how far the last one is."""
-        found: list[dict[str, Any]] = self._connection.get(path_of("runs", self.id, "attempts"))
+        found: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "attempts"))
         return found
 
     @property
     def url(self) -> str:
         """Where programs reach what it serves, with a token. Raise `Conflict` where it serves nothing."""
-        return str(self._connection.get(path_of("runs", self.id, "url"))["url"])
+        return str(self._api.get(path_of("runs", self.id, "url"))["url"])
 
     def call(
         self, path: str = "", json: Any = None, *, method: str = "POST", timeout: float = CALL_SECONDS, **options: Any
@@ -185,51 +185,51 @@ class Run:
         if self._data["state"] in WAITING:
             self.wait_for_start()
         said = options if json is None else {**options, "json": json}
-        return read_content(self._connection.call(self.id, path, method, timeout=timeout, **said))
+        return read_content(self._api.call(self.id, path, method, timeout=timeout, **said))
 
     def open(self) -> str:
         """Open it in a browser, where one can be opened here; the address, which works once and within a minute."""
-        url = str(self._connection.post(path_of("runs", self.id, "open"), None)["url"])
+        url = str(self._api.post(path_of("runs", self.id, "open"), None)["url"])
         opening.show(url)
         return url
 
     def stop(self) -> "Run":
         """Say that it is to end. One that has ended stays as it is."""
-        self._data, self._tag = self._connection.post(path_of("runs", self.id, "stop"), {}), None
+        self._data, self._tag = self._api.post(path_of("runs", self.id, "stop"), {}), None
         return self
 
     def delete(self) -> None:
         """Forget it, once it has ended."""
-        self._connection.delete(path_of("runs", self.id))
+        self._api.delete(path_of("runs", self.id))
 
     def explain(self) -> Text:
         """Every value that it runs with, who set it and whom it overrode."""
-        plan = read_plan(self._connection.get(path_of("runs", self.id, "explain")))
+        plan = read_plan(self._api.get(path_of("runs", self.id, "explain")))
         told = explain(f"{self._data['action']} {self.function} in project {self.project}", plan)
         return Text("\n\n".join(filter(None, [told, "\n".join(describe_fit(plan.fit))])))
 
     def why(self) -> "Why":
         """Why it is where it is, and what would help."""
-        return Why(self, self._connection.get(path_of("runs", self.id, "why")))
+        return Why(self, self._api.get(path_of("runs", self.id, "why")))
 
     def change(self, change: Mapping[str, Any], project: str | None = None) -> "Run":
         """Put a run with other values in the place of this one, while it waits. A null leaves a field out."""
         body = {"change": dict(change)} | ({"project": project} if project is not None else {})
-        return Run(self._connection, self._connection.post(path_of("runs", self.id, "change"), body))
+        return Run(self._api, self._api.post(path_of("runs", self.id, "change"), body))
 
     def events(self) -> list[dict[str, Any]]:
         """What happened to it, the oldest first."""
-        found: list[dict[str, Any]] = self._connection.get(path_of("runs", self.id, "events"))
+        found: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "events"))
         return found
 
     def usage(self, *, attempt: int | None = None) -> dict[str, Any]:
         """What its last try uses, or another one: the most of each resource in `peaks`, samples in `series`."""
-        found: dict[str, Any] = self._connection.get(path_of("runs", self.id, "usage"), **_said(attempt=attempt))
+        found: dict[str, Any] = self._api.get(path_of("runs", self.id, "usage"), **_said(attempt=attempt))
         return found
 
     def files(self, *, attempt: int | None = None) -> list[dict[str, Any]]:
         """The files that its last try left in $FAIRLEAD_OUTPUT, or another one."""
-        found: list[dict[str, Any]] = self._connection.get(path_of("runs", self.id, "files"), **_said(attempt=attempt))
+        found: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "files"), **_said(attempt=attempt))
         return found
 
     def read(self, path: str, *, attempt: int | None = None) -> bytes:
@@ -249,30 +249,30 @@ class Run:
 
     def repeat(self) -> "Run":
         """Submit it again, with the same code and the same request."""
-        request = self._connection.get(path_of("runs", self.id, "request"))
-        return Run(self._connection, self._connection.post(path_of("projects", self.project, "runs"), request))
+        request = self._api.get(path_of("runs", self.id, "request"))
+        return Run(self._api, self._api.post(path_of("projects", self.project, "runs"), request))
 
     def _watch(self, seconds: int, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Until something changes. A server that is away for a while does not end the waiting: the run goes on."""
         until = time.monotonic() + patience_seconds
         while True:
             try:
-                data, self._tag = self._connection.watch(path_of("runs", self.id), self._tag, seconds)
+                data, self._tag = self._api.watch(path_of("runs", self.id), self._tag, seconds)
                 self._data = data or self._data
                 return
             except Unavailable:
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.5)
-                self._connection = connections.renew(self._connection)
+                self._api = api_client.renew(self._api)
 
     def _open(self, path: str, attempt: int | None) -> AbstractContextManager[Any]:
-        return self._connection.stream(path_of("runs", self.id, "files", path), **_said(attempt=attempt))
+        return self._api.stream(path_of("runs", self.id, "files", path), **_said(attempt=attempt))
 
     def _follow(self, cursor: int, attempt: int | None) -> Iterator[dict[str, Any]]:
         said = _said(cursor=cursor, attempt=attempt, follow=True)
         try:
-            with self._connection.stream(path_of("runs", self.id, "logs"), **said) as answer:
+            with self._api.stream(path_of("runs", self.id, "logs"), **said) as answer:
                 for line in answer.iter_lines():
                     if line == "event: error":
                         return  # who asks again is told what it is

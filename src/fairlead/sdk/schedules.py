@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
-from fairlead.sdk.connections import Connection, path_of
+from fairlead.sdk.api_client import ApiClient, path_of
 from fairlead.sdk.runs import Run, Runs
 
 MOST_LISTED = 50
@@ -22,8 +22,8 @@ class Times(TypedDict, total=False):
 class Schedule:
     """A schedule of a project, as it was when it was last read."""
 
-    def __init__(self, connection: Connection, data: Mapping[str, Any]) -> None:
-        self._connection, self.data = connection, dict(data)
+    def __init__(self, api: ApiClient, data: Mapping[str, Any]) -> None:
+        self._api, self.data = api, dict(data)
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class Schedule:
     def last_run(self) -> Run | None:
         """The run that was submitted then; None where there was none, for which `last_problem` has the reason."""
         run_id = self.data["last_run_id"]
-        return None if run_id is None else Run(self._connection, self._connection.get(path_of("runs", run_id)))
+        return None if run_id is None else Run(self._api, self._api.get(path_of("runs", run_id)))
 
     @property
     def last_problem(self) -> str | None:
@@ -64,37 +64,37 @@ class Schedule:
 
     def refresh(self) -> "Schedule":
         """Read it again."""
-        self.data = self._connection.get(self._path())
+        self.data = self._api.get(self._path())
         return self
 
     def change(self, **times: Unpack[Times]) -> "Schedule":
         """Say other times: cron, timezone, missed, overlap."""
-        self.data = self._connection.patch(self._path(), dict(times))
+        self.data = self._api.patch(self._path(), dict(times))
         return self
 
     def pause(self) -> "Schedule":
         """Submit nothing until it is resumed."""
-        self.data = self._connection.post(self._path("pause"), None)
+        self.data = self._api.post(self._path("pause"), None)
         return self
 
     def resume(self) -> "Schedule":
         """Go on with the next time."""
-        self.data = self._connection.post(self._path("resume"), None)
+        self.data = self._api.post(self._path("resume"), None)
         return self
 
     def run(self) -> Run:
         """Submit a run of it now. Its times stay as they are."""
-        return Run(self._connection, self._connection.post(self._path("run"), None))
+        return Run(self._api, self._api.post(self._path("run"), None))
 
     def runs(self, *, limit: int = MOST_LISTED) -> Runs:
         """The runs that it has submitted, the newest first."""
         path = path_of("projects", self.project, "runs")
-        found = self._connection.list(path, schedule=self.name, limit=min(limit, 500))
-        return Runs([Run(self._connection, data) for _, data in zip(range(limit), found, strict=False)])
+        found = self._api.list(path, schedule=self.name, limit=min(limit, 500))
+        return Runs([Run(self._api, data) for _, data in zip(range(limit), found, strict=False)])
 
     def delete(self) -> None:
         """Forget it. Its runs stay."""
-        self._connection.delete(self._path())
+        self._api.delete(self._path())
 
     def _path(self, *further: str) -> str:
         return path_of("projects", self.project, "schedules", self.name, *further)

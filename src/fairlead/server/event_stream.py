@@ -9,7 +9,7 @@ from fairlead.model.records import RunRecord
 from fairlead.server.request_context import RequestContext
 from fairlead.server.run_events import RunEvents, wait
 from fairlead.server.streaming import write_event
-from fairlead.services.run_feed import News
+from fairlead.services.run_feed import RunChanges
 
 POLL_SECONDS = 2.0  # another server may have changed something, and nobody here heard of it
 GATHER_SECONDS = 0.1  # what changes within a moment is told together
@@ -17,10 +17,10 @@ BEAT_SECONDS = 15.0
 NOTICE_SECONDS = 0.5  # until it is seen that the server ends, which waits for its streams
 
 
-async def feed(context: RequestContext, scope: str | None, begun: News, seconds: float) -> AsyncIterator[bytes]:
+async def feed(context: RequestContext, scope: str | None, begun: RunChanges, seconds: float) -> AsyncIterator[bytes]:
     """What changes from now on, as the caller sees it."""
     run_events: RunEvents = context.request.app.state.run_events
-    feeds, told = context.services.feeds, _Told()
+    feeds, told = context.services.run_feed, _Told()
     with run_events.subscribe() as heard:
         yield write_event("ready", {})
         until, looked_at, at, spoke_at = time.monotonic() + seconds, time.monotonic(), begun.at, time.monotonic()
@@ -32,7 +32,7 @@ async def feed(context: RequestContext, scope: str | None, begun: News, seconds:
                 if run_ids := heard.take():
                     news += told.tell(await context.run_in_thread(feeds.load, scope, run_ids))
                 if time.monotonic() - looked_at >= POLL_SECONDS:
-                    seen: News = await context.run_in_thread(feeds.look, scope, at)
+                    seen: RunChanges = await context.run_in_thread(feeds.look, scope, at)
                     at, looked_at = seen.at, time.monotonic()
                     news += told.describe_all(seen)
             except FairleadError as error:  # the answer has begun: what goes wrong now is told in it
@@ -58,7 +58,7 @@ class _Told:
         self._revisions |= {run.id: run.revision for run in news}
         return [write_event("run", run) for run in news]
 
-    def describe_all(self, seen: News) -> list[bytes]:
+    def describe_all(self, seen: RunChanges) -> list[bytes]:
         """The same, and what is gone. What a look no longer finds will not be found by the next one either."""
         if seen.many:
             return [write_event("many", {})]

@@ -13,17 +13,17 @@ from fastapi import Depends, Request, Response
 
 from fairlead.run_tokens import is_run_token
 from fairlead.server.problem_details import Problem
-from fairlead.services.config_files import Applying
+from fairlead.services.config_files import ConfigFiles
 from fairlead.services.audits import Audits
 from fairlead.services.calls import Call
-from fairlead.services.capacity import Capacities
-from fairlead.services.stored_code import Codes
+from fairlead.services.capacity import CapacityReports
+from fairlead.services.stored_code import CodeStore
 from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.connections import Connections
 from fairlead.services.executions import Executions
 from fairlead.services.explanations import Explanations
-from fairlead.services.run_feed import Feeds
-from fairlead.services.fit_checks import Fits
+from fairlead.services.run_feed import RunFeed
+from fairlead.services.fit_checks import FitChecks
 from fairlead.services.functions import Functions
 from fairlead.services.grants import Grants
 from fairlead.services.logins import Logins
@@ -63,14 +63,14 @@ class Services:
     secrets: Secrets
     volumes: Volumes
     runs: Runs
-    fits: Fits
+    fit_checks: FitChecks
     executions: Executions
     serving: Serving
-    whys: Explanations
-    feeds: Feeds
-    capacities: Capacities
-    handovers: RunUploads
-    codes: Codes
+    explanations: Explanations
+    run_feed: RunFeed
+    capacity: CapacityReports
+    run_uploads: RunUploads
+    stored_code: CodeStore
     functions: Functions
     schedules: Schedules
     grants: Grants
@@ -78,7 +78,7 @@ class Services:
     logins: Logins
     audits: Audits
     settings: PlatformSettings
-    applying: Applying
+    config_files: ConfigFiles
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ async def authenticated_cluster(request: Request) -> RequestContext:
 async def authenticated_run(request: Request) -> RequestContext:
     """The same for the run alone that the request is about, which comes with a token of its own."""
     context = await unauthenticated(request)
-    await context.run_in_thread(context.services.handovers.admit, request.path_params["run_id"])
+    await context.run_in_thread(context.services.run_uploads.admit, request.path_params["run_id"])
     return context
 
 

@@ -31,7 +31,7 @@ class AttemptView:
 
 
 @dataclass(frozen=True)
-class Try:
+class AttemptHandle:
     """One try of a run, and what executes or executed it. `record`: how it ended, where another one came after it."""
 
     run: RunRecord
@@ -50,7 +50,7 @@ class Try:
         return self.record is not None or self.run.server_id is not None
 
 
-def find_try(unit: UnitOfWork, executors: Executors, server_id: str, run: RunRecord, attempt: int | None = None) -> Try:
+def find_attempt(unit: UnitOfWork, executors: Executors, server_id: str, run: RunRecord, attempt: int | None = None) -> AttemptHandle:
     """A try of a run; without a number, the last that was given a place. Raise `NotFound` where there is none.
 
     Raise `Conflict` where only another machine knows of it, and say which.
@@ -60,13 +60,13 @@ def find_try(unit: UnitOfWork, executors: Executors, server_id: str, run: RunRec
     if number > run.attempt or number < 1 or (record is None and number < run.attempt):
         raise NotFound(f"run {run.id} has no attempt {number}", f"it has {run.attempt}: list them to see how they went")
     cluster = None if run.cluster is None else unit.organization.clusters.get(run.cluster)
-    server_id = run.server_id if record is None else record.server_id
-    if cluster is not None and cluster.executor == "local" and server_id not in (None, server_id):
-        other = unit.tx.get(ServerRecord, id=server_id)
+    owner_id = run.server_id if record is None else record.server_id
+    if cluster is not None and cluster.executor == "local" and owner_id not in (None, server_id):
+        other = unit.tx.get(ServerRecord, id=owner_id)
         where = f"{other.name}, at {other.url}" if other is not None else "another machine"
         what = f"run {run.id}" if run.attempt == 1 else f"attempt {number} of run {run.id}"
         raise Conflict(f"{what} is executed by {where}", "ask that server")
-    return Try(run, number, executors.find(cluster), record)
+    return AttemptHandle(run, number, executors.find(cluster), record)
 
 
 def list_attempts(unit: UnitOfWork, run: RunRecord) -> list[AttemptView]:

@@ -96,7 +96,7 @@ class _Look:
     compute_catalog: Sequence[tuple[ComputeResourceRecord, Asked]]
 
 
-class Capacities:
+class CapacityReports:
     """The use case of looking at what is free."""
 
     def __init__(self, units: UnitOfWorkFactory, executors: Executors, snapshots: Snapshots) -> None:

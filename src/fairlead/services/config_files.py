@@ -64,7 +64,7 @@ class _Undone(Exception):  # not an error: how a dry run leaves its transaction
         self.applied = applied
 
 
-class Applying:
+class ConfigFiles:
     """The use cases of files."""
 
     def __init__(

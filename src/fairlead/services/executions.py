@@ -21,7 +21,7 @@ from fairlead.model.roles import Permission
 from fairlead.model.scopes import Cluster
 from fairlead.model.states import State
 from fairlead.ports import Executor, Executors
-from fairlead.services.attempts import AttemptView, Try, find_try, list_attempts
+from fairlead.services.attempts import AttemptView, AttemptHandle, find_attempt, list_attempts
 from fairlead.services.calls import Call
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
@@ -89,7 +89,7 @@ class Executions:
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
             number, position = _find_place(run, cursor, attempt)
-            tried = self._find_try(unit, run, number)
+            tried = self._find_attempt(unit, run, number)
         page = _read_log(tried, position, most, follows=attempt is None)
         entries = [replace(entry, end=cursors.join(number, entry.end)) for entry in page.entries]
         if attempt is not None or not page.complete:
@@ -101,7 +101,7 @@ class Executions:
 
     def usage(self, call: Call, run_id: str, attempt: int | None = None) -> Usage:
         """What a try of a run used, over time and at most; of the last one where none is said."""
-        tried = self._open_try(call, run_id, attempt)
+        tried = self._open_attempt(call, run_id, attempt)
         series = [] if tried.executor is None else tried.executor.read_usage(tried.execution)
         kept: AttemptRecord | OutcomeRecord | None = tried.record
         if kept is None:
@@ -111,12 +111,12 @@ class Executions:
 
     def files(self, call: Call, run_id: str, attempt: int | None = None) -> list[OutputFile]:
         """The files that a try of a run left; the last one where none is said."""
-        tried = self._open_try(call, run_id, attempt)
+        tried = self._open_attempt(call, run_id, attempt)
         return [] if tried.executor is None else tried.executor.list_files(tried.execution)
 
     def open_file(self, call: Call, run_id: str, path: str, attempt: int | None = None) -> BinaryIO:
         """One file that a try of a run left; the last one where none is said."""
-        tried = self._open_try(call, run_id, attempt)
+        tried = self._open_attempt(call, run_id, attempt)
         hint = "list its files to see what it left"
         missing = NotFound(f"{attempts.tell(tried.execution)} left no file {show(path)}", hint)
         if tried.executor is None:
@@ -173,14 +173,14 @@ class Executions:
         """Who executes a run. Raise `Conflict` where that is another machine, and say which."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
-            return self._find_try(unit, run, run.attempt).executor, run
+            return self._find_attempt(unit, run, run.attempt).executor, run
 
-    def _open_try(self, call: Call, run_id: str, attempt: int | None) -> Try:
+    def _open_attempt(self, call: Call, run_id: str, attempt: int | None) -> AttemptHandle:
         with self.units.reading(call) as unit:
-            return self._find_try(unit, find_run(unit, run_id), attempt)
+            return self._find_attempt(unit, find_run(unit, run_id), attempt)
 
-    def _find_try(self, unit: UnitOfWork, run: RunRecord, attempt: int | None) -> Try:
-        return find_try(unit, self.executors, self.server_id, run, attempt)
+    def _find_attempt(self, unit: UnitOfWork, run: RunRecord, attempt: int | None) -> AttemptHandle:
+        return find_attempt(unit, self.executors, self.server_id, run, attempt)
 
 
 def _find_place(run: RunRecord, cursor: int | None, attempt: int | None) -> tuple[int, int]:
@@ -195,7 +195,7 @@ def _find_place(run: RunRecord, cursor: int | None, attempt: int | None) -> tupl
     return number if attempt is None else attempt, position
 
 
-def _read_log(tried: Try, position: int, most: int, *, follows: bool) -> LogPage:
+def _read_log(tried: AttemptHandle, position: int, most: int, *, follows: bool) -> LogPage:
     """Part of the log of a try. Of one whose log is not kept any more: nothing, where others follow it."""
     if tried.executor is None or not tried.has_place:
         return LogPage([], position, complete=not tried.run.active)

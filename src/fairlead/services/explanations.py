@@ -121,7 +121,7 @@ def _find_queue(unit: UnitOfWork, run: RunRecord) -> _Queue | None:
     lacking = quotas.find_short(load, load_allowances(unit, run.scope, load, before=run.turn))
     if run.reason == QUOTA and lacking:
         scope = lacking[0].allowance.scope
-        within = unit.organization.bounds.within(scope)
+        within = unit.organization.quota_limits.within(scope)
         return _Queue((Condition("reason", "=", QUOTA), *within), f"in the queue for the quota of {scope}")
     return _Queue((Condition("cluster", "=", run.cluster),), f"in the queue of {run.cluster or 'no cluster'}")
 

@@ -21,7 +21,7 @@ from fairlead.services.suggestions import Suggestions
 from fairlead.services.unit_of_work import UnitOfWorkFactory
 
 
-class Fits:
+class FitChecks:
     """The use case of asking before one submits, and of planning for nodes that are not there."""
 
     def __init__(self, units: UnitOfWorkFactory, snapshots: Snapshots, executors: Executors) -> None:

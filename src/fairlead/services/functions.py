@@ -20,7 +20,7 @@ from fairlead.model.requests import Function, RunRequest
 from fairlead.model.roles import Permission
 from fairlead.packing import LARGEST_SOURCE, Entry, Packed, pack
 from fairlead.services.calls import Call
-from fairlead.services.stored_code import Codes, find_code
+from fairlead.services.stored_code import CodeStore, find_code
 from fairlead.services.pages import Listing, load_page
 from fairlead.services.parsing import parse_field
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
@@ -55,7 +55,7 @@ class CodeView:
 class Functions:
     """The use cases of functions."""
 
-    def __init__(self, units: UnitOfWorkFactory, codes: Codes) -> None:
+    def __init__(self, units: UnitOfWorkFactory, codes: CodeStore) -> None:
         self.units, self.codes = units, codes
 
     def page(self, call: Call, asked: Listing, scope: str | None = None) -> Page[FunctionRecord]:

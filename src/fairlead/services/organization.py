@@ -66,7 +66,7 @@ class Organization:
         return {scope: Policy.model_validate({**kept.content, "scope": scope}) for scope, kept in self.policies.items()}
 
     @cached_property
-    def bounds(self) -> QuotaLimits:
+    def quota_limits(self) -> QuotaLimits:
         """The quotas of all scopes."""
         return QuotaLimits.of(self.tree, ((scope, policy.quota) for scope, policy in self.parsed_policies.items()))
 

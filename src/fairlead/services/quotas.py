@@ -21,18 +21,18 @@ def load_allowances(
 
     Behind all that wait for the same, or those before somebody's turn; as if one that is to be replaced were not there.
     """
-    bounds = unit.organization.bounds
-    path = bounds.on(scope)
+    quota_limits = unit.organization.quota_limits
+    path = quota_limits.limiting_scopes(scope)
     if not path:
         return ()
-    within = (*bounds.within(path[0]), *([Condition("id", "!=", besides)] if besides else []))
-    line = Queue(bounds.measure(unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *within)))
+    within = (*quota_limits.within(path[0]), *([Condition("id", "!=", besides)] if besides else []))
+    line = Queue(quota_limits.allowances(unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *within)))
     older = [Condition("turn", "<", before)] if before else []
     waiting = unit.tx.find(
         RunRecord, *WAITING, Condition("reason", "=", QUOTA), *within, *older, by="turn", limit=MOST_WAITING
     )
     for run in waiting:
-        load, above = quotas.load_of(run), bounds.on(run.scope)
+        load, above = quotas.load_of(run), quota_limits.limiting_scopes(run.scope)
         if lacking := line.find_short(load, above):
             line.reserve_for_waiting(load, above, lacking)
         else:  # it is its turn since a moment ago, or would be without the one that is to be replaced
@@ -42,11 +42,12 @@ def load_allowances(
 
 
 def _name_holders(unit: UnitOfWork, allowances: Sequence[Allowance]) -> tuple[Allowance, ...]:
-    bounds = unit.organization.bounds
-    within = bounds.within(allowances[0].scope)
+    quota_limits = unit.organization.quota_limits
+    within = quota_limits.within(allowances[0].scope)
     runs = unit.tx.find(RunRecord, *HOLDING, *within, *unit.in_sight(), limit=MOST_HOLDERS)
     holders = [
-        (bounds.on(run.scope), Holder(run.id, run_name(run.function, run.id), quotas.load_of(run))) for run in runs
+        (quota_limits.limiting_scopes(run.scope), Holder(run.id, run_name(run.function, run.id), quotas.load_of(run)))
+        for run in runs
     ]
     return tuple(
         replace(allowance, holders=tuple(holder for path, holder in holders if allowance.scope in path))

@@ -19,7 +19,7 @@ RecordT = TypeVar("RecordT")
 
 
 @dataclass(frozen=True)
-class News:
+class RunChanges:
     """What changed up to a moment. `many`: too much to tell, and lists are better read anew."""
 
     at: datetime
@@ -28,17 +28,17 @@ class News:
     many: bool = False
 
 
-class Feeds:
+class RunFeed:
     """The use cases of looking on."""
 
     def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
 
-    def begin(self, call: Call, scope: str | None = None) -> News:
+    def begin(self, call: Call, scope: str | None = None) -> RunChanges:
         """Nothing yet: what follows is new from here on."""
         with self.units.reading(call) as unit:
             unit.within(scope)
-            return News(unit.now)
+            return RunChanges(unit.now)
 
     def load(self, call: Call, scope: str | None, run_ids: Sequence[str]) -> list[RunRecord]:
         """Of some runs those that the caller sees, as they are now."""
@@ -46,7 +46,7 @@ class Feeds:
             some = tuple(run_ids[:MOST_AT_ONCE])
             return unit.tx.find(RunRecord, Condition("id", "in", some), *unit.within(scope))
 
-    def look(self, call: Call, scope: str | None, since: datetime) -> News:
+    def look(self, call: Call, scope: str | None, since: datetime) -> RunChanges:
         """What changed since a moment, whichever server changed it; some of it may have been told before."""
         with self.units.reading(call) as unit:
             unit.within(scope)
@@ -55,7 +55,7 @@ class Feeds:
             seen = [run for run in runs if _is_seen(unit, run.scope, scope)]
             gone = [entry.object_id for entry in entries if _is_seen(unit, entry.scope, scope) and entry.kind == "run"]
             many = len(runs) > MOST_AT_ONCE or any(entry.kind == "project" for entry in entries)
-            return News(unit.now, many=True) if many else News(unit.now, seen, gone)
+            return RunChanges(unit.now, many=True) if many else RunChanges(unit.now, seen, gone)
 
 
 def _find_since(unit: UnitOfWork, kind: type[RecordT], column: str, since: datetime, *more: Condition) -> list[RecordT]:

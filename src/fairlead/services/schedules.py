@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fairlead.core import cron
-from fairlead.core.cron import Due
+from fairlead.core import cron_times
+from fairlead.core.cron_times import Due
 from fairlead.errors import Changed, Conflict, FairleadError, NotFound, RequestRejected, Unavailable
 from fairlead.model.parsing import nearest, show, violations_of
 from fairlead.model.plans import Violation
@@ -70,7 +70,7 @@ class Schedules:
                 hint = f"say what is to be different: {', '.join(PARTS)}"
                 raise RequestRejected([Violation("cron", "required", "nothing is to be changed", hint)])
             schedule = _read({part: getattr(before, part) for part in PARTS} | dict(change))
-            if mistakes := list(cron.find_mistakes(schedule)):
+            if mistakes := list(cron_times.find_mistakes(schedule)):
                 raise RequestRejected([replace(found, path=found.path.partition(".")[2]) for found in mistakes])
             told = {part: getattr(schedule, part) for part in PARTS}
             after = _planned(replace(before, **told, **_by(unit), **unit.next(before)), unit.now)
@@ -115,7 +115,7 @@ class Schedules:
         submitted: list[RunRecord] = []
         try:
             with self.units.recording(whoever) as unit:
-                due = cron.find_due(record, unit.now)
+                due = cron_times.find_due(record, unit.now)
                 if due.times and not (skipped := _find_overlap(unit, record)):
                     submitted = [self.runs.submit_for(unit, record) for _ in due.times]
                     _advance(unit, record, due, last_run_id=submitted[-1].id, last_problem=None)
@@ -139,7 +139,7 @@ class Schedules:
         trusted = Call(principal=Principal(record.user, tuple(record.groups), via=VIA), trusted=True)
         try:
             with self.units.recording(trusted) as unit:
-                due = cron.find_due(record, unit.now)
+                due = cron_times.find_due(record, unit.now)
                 after = _advance(unit, record, due, last_run_id=None, last_problem=problem[:LONGEST_PROBLEM])
                 unit.audit("schedule.refuse", after, after.name, after.scope, after=after)
         except Changed:
@@ -195,7 +195,7 @@ def _by(unit: UnitOfWork) -> JSON:
 
 def _planned(record: ScheduleRecord, now: datetime) -> ScheduleRecord:
     """The schedule with its next time after now."""
-    next_at = None if record.paused else cron.next_after(record.cron, record.timezone, now)
+    next_at = None if record.paused else cron_times.next_after(record.cron, record.timezone, now)
     return replace(record, next_at=next_at)
 
 

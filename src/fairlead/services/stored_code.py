@@ -23,7 +23,7 @@ class StoredCode:
     size: int
 
 
-class Codes:
+class CodeStore:
     """The use cases of code."""
 
     def __init__(self, units: UnitOfWorkFactory) -> None:

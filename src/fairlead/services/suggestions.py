@@ -70,7 +70,7 @@ class Suggestions:
         """A fit where one before it has waited for long: on a machine without a scheduler, that comes first."""
         cluster = context.snapshot.cluster
         executor = self.executors.find(cluster)
-        if fit.verdict != NOW or executor is None or executor.schedules:
+        if fit.verdict != NOW or executor is None or executor.has_scheduler:
             return fit
         long_ago = unit.now - timedelta(seconds=PATIENCE_SECONDS)
         waiting = unit.tx.find(

@@ -234,14 +234,14 @@ def _measure(planned: Plan) -> dict[str, list[Fraction | None]]:
 @given(REQUESTS, snapshots())
 def test_whatever_a_user_or_template_lost_is_told(asked: Any, snapshot: Snapshot) -> None:
     planned = make_plan({**asked, "strict": False}, snapshot)
-    told = {(warning.path, str(warning.asked.source)) for warning in planned.warnings if warning.asked is not None}
+    told = {(warning.path, str(warning.requested.source)) for warning in planned.warnings if warning.requested is not None}
     for item in planned.settings:
         for said in item.overridden:
             if said.source.layer in (Layer.USER, Layer.TEMPLATE) and said.value != item.value:
                 assert (item.path, str(said.source)) in told
     strict = make_plan({**asked, "strict": True}, snapshot)
     # Who changes a template on purpose lost nothing.
-    others = {warning.path for warning in planned.warnings if warning.asked and warning.source != Source(Layer.USER)}
+    others = {warning.path for warning in planned.warnings if warning.requested and warning.source != Source(Layer.USER)}
     assert others <= {violation.path for violation in strict.violations}
 
 

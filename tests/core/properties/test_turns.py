@@ -42,9 +42,9 @@ RUNS = st.lists(st.tuples(st.sampled_from(PROJECTS), LOADS), max_size=12).map(
 
 def measure(bounds: QuotaLimits, running: list[Asking]) -> Queue:
     """A line, with what these hold."""
-    line = Queue(bounds.measure({}))
+    line = Queue(bounds.allowances({}))
     for run in running:
-        line.take(run.load, bounds.on(run.scope))
+        line.add_usage(run.load, bounds.limiting_scopes(run.scope))
     return line
 
 
@@ -52,18 +52,18 @@ def look(bounds: QuotaLimits, running: list[Asking], waiting: list[Asking]) -> l
     """Those that are let in, the oldest first."""
     line, found = measure(bounds, running), list[Asking]()
     for run in waiting:
-        path = bounds.on(run.scope)
+        path = bounds.limiting_scopes(run.scope)
         if lacking := line.find_short(run.load, path):
             line.reserve_for_waiting(run.load, path, lacking)
         else:
-            line.take(run.load, path)
+            line.add_usage(run.load, path)
             found.append(run)
     return found
 
 
 def find_lacking(bounds: QuotaLimits, running: list[Asking], run: Asking) -> set[tuple[str, str]]:
     """The quotas that have too little left for a run, whoever else waits."""
-    found = measure(bounds, running).find_short(run.load, bounds.on(run.scope))
+    found = measure(bounds, running).find_short(run.load, bounds.limiting_scopes(run.scope))
     return {(short.allowance.scope, short.part) for short in found}
 
 
@@ -87,7 +87,7 @@ def test_no_quota_is_ever_exceeded(bounds: QuotaLimits, runs: list[Asking], ends
 def test_nobody_is_let_in_before_an_older_one_that_waits_for_the_same(bounds: QuotaLimits, runs: list[Asking]) -> None:
     let_in = look(bounds, [], runs)
     for run in let_in:
-        asked = {(scope, part) for scope in bounds.on(run.scope) for part in UNITS if getattr(run.load, part)}
+        asked = {(scope, part) for scope in bounds.limiting_scopes(run.scope) for part in UNITS if getattr(run.load, part)}
         before = [other for other in let_in if other.number < run.number]
         for older in runs[: run.number]:
             if older not in let_in and is_possible(bounds, older):
@@ -101,7 +101,7 @@ def test_who_is_bound_by_none_of_the_same_quotas_is_held_back_by_nobody(
     """A run waits only where a quota would be exceeded by it, those that were let in, and those that wait there."""
     let_in = look(bounds, [], runs)
     for run in runs:
-        others = [other for other in runs[: run.number] if set(bounds.on(other.scope)) & set(bounds.on(run.scope))]
+        others = [other for other in runs[: run.number] if set(bounds.limiting_scopes(other.scope)) & set(bounds.limiting_scopes(run.scope))]
         assert (run in let_in) == (run in look(bounds, [], [*others, run]))
 
 

@@ -26,11 +26,11 @@ export type Fit = Schemas["Fit"];
 export type Suggestion = Schemas["Suggestion"];
 export type Verdict = "now" | "later" | "never" | "unknown";
 export type Manifest = { kind: string; metadata: { name: string } } & Record<string, unknown>;
-export type Warning = Finding & { requested?: SourcedValue };
+export type PlanWarning = Finding & { requested?: SourcedValue };
 
 export interface Plan {
   settings: Setting[];
-  warnings: Warning[];
+  warnings: PlanWarning[];
   violations: Finding[];
   manifests: Manifest[];
   fit: Fit;

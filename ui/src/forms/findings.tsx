@@ -18,7 +18,9 @@ export function Findings({ findings, children }: Props) {
 export function FieldPath({ path, children }: { path: string; children: ReactNode }) {
   const { findings, base } = useContext(FindingsContext);
   return (
-    <FindingsContext.Provider value={{ findings, base: path ? `${base}${path}.` : base }}>{children}</FindingsContext.Provider>
+    <FindingsContext.Provider value={{ findings, base: path ? `${base}${path}.` : base }}>
+      {children}
+    </FindingsContext.Provider>
   );
 }
 
@@ -28,8 +30,7 @@ export function useFinding(): (path: string, how?: "exact") => string | undefine
   return (path, how) => {
     const fullPath = base + path;
     const matches = findings.filter(
-      (finding) =>
-        finding.path === fullPath || (how !== "exact" && finding.path.startsWith(`${fullPath}.`)),
+      (finding) => finding.path === fullPath || (how !== "exact" && finding.path.startsWith(`${fullPath}.`)),
     );
     const messages = matches.map(
       ({ message, hint }) => sentence(message) + (hint ? ` ${sentence(hint)}` : ""),

@@ -35,7 +35,11 @@ it.each([
 });
 
 it("leaves out empty values, but neither zero nor false", () => {
-  expect(omitEmpty({ a: "", b: null, c: {}, d: [], e: 0, f: false, g: "x" })).toEqual({ e: 0, f: false, g: "x" });
+  expect(omitEmpty({ a: "", b: null, c: {}, d: [], e: 0, f: false, g: "x" })).toEqual({
+    e: 0,
+    f: false,
+    g: "x",
+  });
 });
 
 describe("keepUntouched", () => {

@@ -6,8 +6,8 @@ import type { Fit, Suggestion, Verdict } from "../api/plans";
 import { sentence } from "../format/sentences";
 import { runAddress } from "../shell/addresses";
 import { Card } from "../shell/Page";
-import classes from "./FitCard.module.css";
 import { Collapsible } from "./Collapsible";
+import classes from "./FitCard.module.css";
 
 const VERDICTS: Record<Verdict, { title: string; color: string; icon: typeof IconCheck }> = {
   now: { title: "Starts now", color: "teal", icon: IconCheck },

@@ -11,8 +11,8 @@ export function useMoreMemory(run: Run): string | undefined {
 
 /** Doubles the memory limit, or the memory request if there is no limit. */
 export function doubleMemory(settings: Setting[]): string | undefined {
-  const valueOf = (path: string) => settings.find((setting) => setting.path === path)?.value;
-  const values = [valueOf("resources.mem.limits"), valueOf("resources.mem.requests")];
+  const settingOf = (path: string) => settings.find((setting) => setting.path === path)?.value;
+  const values = [settingOf("resources.mem.limits"), settingOf("resources.mem.requests")];
   const amount = values.map((value) => splitAmount(value, "")).find(({ number }) => Number(number) > 0);
   return amount && joinAmount({ ...amount, number: String(2 * Number(amount.number)) });
 }

@@ -1,4 +1,4 @@
-"""Runs as processes of this machine: each in a folder of its own, with a supervisor that outlives the server."""
+"""Executes runs as processes on this machine, each with a supervisor that survives restarts of the server."""
 
 import contextlib
 import json
@@ -25,13 +25,13 @@ from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.model.nodes import Holding, Node
 from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 
-SOON_SECONDS = 0.2
+RECHECK_SECONDS = 0.2
 SUPERVISOR = "fairlead.adapters.local.supervisor"
 PACKAGES = str(Path(fairlead.__file__).parent.parent)
 
 
 class LocalExecutor:
-    """This machine as a cluster of one node."""
+    """Executes runs on this machine, as a cluster with a single node."""
 
     has_scheduler = False
 
@@ -42,137 +42,137 @@ class LocalExecutor:
         for folder in (self.runs, self.volumes):
             allocation.make_traversable(folder)
         if self.is_root and machine.isolation_error is not None:
-            allocation.make_traversable(data)  # a run with an id of its own must get to its home; files stay closed
-        self._opened = os.open(self.runs, os.O_PATH | os.O_DIRECTORY)
+            allocation.make_traversable(data)  # other users must reach the homes of their runs; files stay private
+        self._runs_fd = os.open(self.runs, os.O_PATH | os.O_DIRECTORY)
         self._lock = threading.Lock()
-        self._spawned: dict[str, subprocess.Popen[bytes]] = {}
-        self._live: dict[str, Spec] = {}
+        self._supervisors: dict[str, subprocess.Popen[bytes]] = {}
+        self._active: dict[str, Spec] = {}
         self._watched: set[str] = set()
-        self._watch = RunWatcher()
+        self._watcher = RunWatcher()
         for folder in self.runs.iterdir():
             self._adopt(RunFolder(folder))
 
     def subscribe(self, notify: Callable[[str], None]) -> None:
-        """Whom to tell that something has changed about a run."""
-        self._watch.notify = notify
+        """Call a function with the id of each run that changes."""
+        self._watcher.notify = notify
 
     def close(self) -> None:
-        """Look after nothing any more. Runs go on."""
-        self._watch.close()
-        os.close(self._opened)
+        """Stop watching runs. The runs continue."""
+        self._watcher.close()
+        os.close(self._runs_fd)
 
-    def start(self, work: LaunchSpec) -> None:
-        """See to it that a run executes, unless it does or did. What keeps it from starting is observed."""
-        folder = self._folder(work.run_id)
+    def start(self, launch: LaunchSpec) -> None:
+        """Start the run. Idempotent. `observe` reports failures to start."""
+        folder = self._folder(launch.run_id)
         with self._lock:
-            if work.run_id in self._spawned or folder.state is not None or folder.has_ended:
+            if launch.run_id in self._supervisors or folder.state is not None or folder.has_ended:
                 return
             try:
-                place = allocation.allocate(work, folder.path, self.volumes, self.machine, self._live.values())
-                spec = allocation.prepare_run(work, place, self.machine, self.runtime)
-                self._spawned[work.run_id] = self._spawn(folder.path, dict(work.secrets))
-                self._live[work.run_id] = spec
-                self._follow(work.run_id, spec)
+                allocated = allocation.allocate(launch, folder.path, self.volumes, self.machine, self._active.values())
+                spec = allocation.prepare_run(launch, allocated, self.machine, self.runtime)
+                self._supervisors[launch.run_id] = self._spawn(folder.path, dict(launch.secrets))
+                self._active[launch.run_id] = spec
+                self._watch_folder(launch.run_id, spec)
             except StartFailed as error:
                 folder.fail("StartFailed", f"{error}" + (f": {error.hint}" if error.hint else ""))
-                self._watch.notify(work.run_id)
+                self._watcher.notify(launch.run_id)
                 return
-            except OSError as error:  # the disk is full, say: it may go better later
+            except OSError as error:  # for example a full disk: a later attempt may succeed
                 shutil.rmtree(folder.path, ignore_errors=True)
-                raise Unavailable(f"run {work.run_id} cannot be started: {error}") from error
+                raise Unavailable(f"cannot start run {launch.run_id}: {error}") from error
 
     def stop(self, run_id: str) -> None:
-        """See to it that a run ends. One that is not there, or has ended, stays so."""
+        """Stop the run. Does nothing if the run has ended or does not exist."""
         folder = self._folder(run_id)
         state = folder.state
         if state is None:
-            if (spawned := self._spawned.get(run_id)) is not None:
-                spawned.terminate()  # it ends at once, or has begun by now and ends the run
+            if (supervisor := self._supervisors.get(run_id)) is not None:
+                supervisor.terminate()  # it exits at once, or has installed its handler by now and stops the run
             return
         with contextlib.suppress(ProcessLookupError):
             pidfd = os.pidfd_open(state["pid"])
             try:
-                if folder.is_supervised:  # asked after it was opened: so it is the supervisor, and not its number
+                if folder.is_supervised:  # checked after opening: so the pidfd is the supervisor's, not of a reused pid
                     signal.pidfd_send_signal(pidfd, signal.SIGTERM)
             finally:
                 os.close(pidfd)
 
     def observe(self, run_id: str) -> Observation | None:
-        """What is seen of a run; None where nothing is there."""
+        """Return the current state of the run; None if it does not exist."""
         folder = self._folder(run_id)
         if (outcome := folder.outcome) is None:
             state = folder.state
             if state is None:
-                return self._observe_spawn(run_id, folder)
+                return self._observe_starting(run_id, folder)
             if folder.is_supervised:
-                self._watch_once(run_id, state["pid"])
+                self._watch_supervisor(run_id, state["pid"])
                 return observe_active(state)
-            outcome = folder.outcome or self._bury(folder, state)
-        self._let_go(run_id)
+            outcome = folder.outcome or self._fail_lost_run(folder, state)
+        self._release(run_id)
         return observe_ended(outcome)
 
     def clean_up(self, run_id: str) -> None:
-        """Remove what a run that has ended needs no longer. Log, usage and output stay."""
+        """Remove the launch files of a run that has ended. Log, usage and output stay."""
         self._folder(run_id).clean_up()
 
     def delete_run(self, run_id: str) -> None:
-        """Remove everything of a run."""
-        self._let_go(run_id)
+        """Remove all data of the run."""
+        self._release(run_id)
         shutil.rmtree(self.runs / run_id, ignore_errors=True)
 
     def list_volumes(self) -> list[str]:
-        """The ids of shared volumes of which something is there."""
+        """Return the ids of the shared volumes that exist."""
         return sorted(folder.name for folder in self.volumes.iterdir())
 
     def remove_volume(self, volume_id: str) -> None:
-        """Remove a shared volume with all that is on it."""
+        """Remove a shared volume and its content."""
         shutil.rmtree(self.volumes / volume_id, ignore_errors=True)
 
     def list_runs(self) -> list[str]:
-        """The runs of which something is there."""
+        """Return the ids of the runs that have a folder."""
         return sorted(folder.name for folder in self.runs.iterdir())
 
     def nodes(self) -> NodeTable:
-        """This machine, with what the runs hold that have not ended."""
+        """Return this machine as a node, with the allocations of active runs."""
         with self._lock:
-            live = list(self._live.values())
-        holdings = tuple(Holding(run_of(spec.run_id), spec.name, spec.amounts, spec.project) for spec in live)
+            active = list(self._active.values())
+        holdings = tuple(Holding(run_of(spec.run_id), spec.name, spec.amounts, spec.project) for spec in active)
         return NodeTable([Node(self.machine.name, self.machine.capacity, self.machine.labels, holdings)])
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
-        """The log from a cursor on. Raise `NotFound` where it is not there any more."""
+        """Return the log from `cursor` on. Raises `NotFound` if it was deleted."""
         return self._folder(run_id).read_log(cursor, max_bytes)
 
     def read_usage(self, run_id: str) -> list[dict[str, Any]]:
-        """What a run used over time, the oldest sample first."""
+        """Return the usage samples of a run, oldest first."""
         return self._folder(run_id).read_usage()
 
     def list_files(self, run_id: str) -> list[OutputFile]:
-        """The files that a run left in its output folder."""
+        """List the files in the output folder of the run."""
         return outputs.list_outputs(self.runs / run_id / "home" / "output")
 
     def open_file(self, run_id: str, path: str) -> BinaryIO:
-        """One of those files. Raise `NotFound` where there is none."""
+        """Open an output file. Raises `NotFound` if it does not exist."""
         try:
             return outputs.open_output(self.runs / run_id / "home" / "output", path)
         except OSError:
-            raise NotFound(f"run {run_id} left no file {path!r}", "list its files to see what it left") from None
+            raise NotFound(f"run {run_id} has no output file {path!r}", "list the output files of the run") from None
 
     def find_endpoint(self, run_id: str) -> Endpoint:
-        """How to speak to what a run serves, on a path that the run cannot have put a link into."""
+        """Return the address of a served run. The run cannot replace the socket in this path with a symbolic link."""
         folder = self._folder(run_id)
-        spec = self._live.get(run_id)
+        spec = self._active.get(run_id)
         if spec is None or not spec.serves or folder.has_ended:
-            raise NotFound(f"run {run_id} serves nothing, or is not there any more")
+            raise NotFound(f"run {run_id} does not exist or serves nothing")
         address = (folder.state or {}).get("address")
         if address is None:
-            raise Unavailable(f"run {run_id} does not answer yet")
-        if address == SOCKET:  # through the folder that is open here: the address of a socket has at most 107 bytes
-            return Endpoint("http://localhost", f"/proc/self/fd/{self._opened}/{run_id}/{SOCKET}")
+            raise Unavailable(f"run {run_id} is not accepting connections yet")
+        if address == SOCKET:  # relative to the open folder: the path of a Unix socket has at most 107 bytes
+            return Endpoint("http://localhost", f"/proc/self/fd/{self._runs_fd}/{run_id}/{SOCKET}")
         return Endpoint(f"http://{address}")
 
     def check(self, projects: Sequence[str]) -> list[Check]:  # noqa: ARG002
-        """What this machine has, and how it keeps runs apart: the same for all projects."""
+        """Report the resources of this machine and how it isolates runs, which is the same for all projects."""
         return list(machine_checks.check_machine(self.machine, is_root=self.is_root))
 
     def _folder(self, run_id: str) -> RunFolder:
@@ -180,8 +180,8 @@ class LocalExecutor:
 
     def _spawn(self, folder: Path, secrets: dict[str, str]) -> subprocess.Popen[bytes]:
         with (folder / ERRORS).open("wb") as errors:
-            spawned = subprocess.Popen(
-                # Without what is installed: it needs nothing of that, and starts in half the time.
+            supervisor = subprocess.Popen(
+                # Without site-packages, which the supervisor does not need: it starts in half the time.
                 [sys.executable, "-S", "-s", "-P", "-m", SUPERVISOR, str(folder)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -190,68 +190,68 @@ class LocalExecutor:
                 start_new_session=True,
                 cwd="/",
             )
-        assert spawned.stdin is not None
-        assert spawned.stdout is not None
-        with contextlib.suppress(BrokenPipeError), spawned.stdin:
-            spawned.stdin.write(json.dumps(secrets).encode())
-        self._watch.add(folder.name, spawned.stdout.fileno(), lambda: spawned.stdout.close())  # type: ignore[union-attr]
-        self._watch_once(folder.name, spawned.pid)
-        return spawned
+        assert supervisor.stdin is not None
+        assert supervisor.stdout is not None
+        with contextlib.suppress(BrokenPipeError), supervisor.stdin:
+            supervisor.stdin.write(json.dumps(secrets).encode())
+        self._watcher.add(folder.name, supervisor.stdout.fileno(), lambda: supervisor.stdout.close())  # type: ignore[union-attr]
+        self._watch_supervisor(folder.name, supervisor.pid)
+        return supervisor
 
     def _adopt(self, folder: RunFolder) -> None:
-        """Look after a run that was started before this server."""
+        """Watch a run that was started before this server."""
         if folder.has_ended:
             return
         state, run_id = folder.state, folder.path.name
         if state is not None or folder.is_supervised:
-            self._live[run_id] = spec = Spec.load(folder.path)
-            self._follow(run_id, spec)
+            self._active[run_id] = spec = Spec.load(folder.path)
+            self._watch_folder(run_id, spec)
         if state is not None:
-            self._watch_once(run_id, state["pid"])
+            self._watch_supervisor(run_id, state["pid"])
 
-    def _follow(self, run_id: str, spec: Spec) -> None:
-        """Hear of what becomes of a run that serves, which is told time and again."""
+    def _watch_folder(self, run_id: str, spec: Spec) -> None:
+        """Watch the state file of a served run, which changes more than once."""
         if spec.serves:
-            self._watch.add_folder(run_id, self.runs / run_id)
+            self._watcher.add_folder(run_id, self.runs / run_id)
 
-    def _watch_once(self, run_id: str, pid: int) -> None:
-        """Hear of the end of a supervisor."""
+    def _watch_supervisor(self, run_id: str, pid: int) -> None:
         if run_id not in self._watched:
             self._watched.add(run_id)
-            self._watch.add_process(run_id, pid)
+        self._watcher.add_process(run_id, pid)
 
-    def _observe_spawn(self, run_id: str, folder: RunFolder) -> Observation | None:
-        """What is seen of a run that has not begun: its supervisor may be about to, also one of another server."""
-        spawned = self._spawned.get(run_id)
-        if spawned is not None and spawned.poll() is None:
+    def _observe_starting(self, run_id: str, folder: RunFolder) -> Observation | None:
+        """Return the state of a run whose supervisor, maybe started by another server, has not written any state."""
+        supervisor = self._supervisors.get(run_id)
+        if supervisor is not None and supervisor.poll() is None:
             return Observation(Phase.STARTING)
         if folder.is_supervised:
-            threading.Timer(SOON_SECONDS, self._watch.notify, [run_id]).start()  # by then it has said who it is
+            # By then the supervisor has written its state.
+            threading.Timer(RECHECK_SECONDS, self._watcher.notify, [run_id]).start()
             return Observation(Phase.STARTING)
         if folder.state is not None:
             return self.observe(run_id)
-        if spawned is None or spawned.returncode in (0, -signal.SIGTERM, os.EX_TEMPFAIL):
-            self._let_go(run_id)
+        if supervisor is None or supervisor.returncode in (0, -signal.SIGTERM, os.EX_TEMPFAIL):
+            self._release(run_id)
             return None
-        told = folder.supervisor_error or f"it exited with {spawned.returncode}"
-        folder.fail("StartFailed", f"its supervisor did not start: {told}")
+        error = folder.supervisor_error or f"it exited with {supervisor.returncode}"
+        folder.fail("StartFailed", f"the supervisor of the run did not start: {error}")
         return self.observe(run_id)
 
-    def _bury(self, folder: RunFolder, state: dict[str, Any]) -> dict[str, Any]:
-        """A run whose supervisor is gone and has not told how it ended: end what is left of it, and say so."""
+    def _fail_lost_run(self, folder: RunFolder, state: dict[str, Any]) -> dict[str, Any]:
+        """Fail a run whose supervisor died without writing an outcome, after killing its remaining processes."""
         orphans.kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
-        reason, message = "SupervisorLost", "the process that looked after it was killed, and it was ended with it"
+        reason, message = "SupervisorLost", "the supervisor of the run was killed, and the run was killed with it"
         if state["boot_id"] != self.machine.boot_id:
-            reason, message = "NodeLost", "this machine was started anew while it ran"
-        elif told := folder.supervisor_error:
-            message = f"the process that looked after it failed, and it was ended with it: {told}"
+            reason, message = "NodeLost", "this machine was rebooted while the run was active"
+        elif error := folder.supervisor_error:
+            message = f"the supervisor of the run failed, and the run was killed with it: {error}"
         return folder.fail(reason, message, state["started_at"])
 
-    def _let_go(self, run_id: str) -> None:
-        self._watch.remove_folder(run_id)
+    def _release(self, run_id: str) -> None:
+        self._watcher.remove_folder(run_id)
         with self._lock:
-            self._live.pop(run_id, None)
+            self._active.pop(run_id, None)
             self._watched.discard(run_id)
-            spawned = self._spawned.pop(run_id, None)
-        if spawned is not None:
-            spawned.wait()
+            supervisor = self._supervisors.pop(run_id, None)
+        if supervisor is not None:
+            supervisor.wait()

@@ -1,4 +1,4 @@
-"""What this machine has: cores, memory, disk, GPUs, and whether a run can have a view of the machine of its own."""
+"""Detects the resources of this machine and whether it can isolate runs."""
 
 import functools
 import os
@@ -16,7 +16,7 @@ from fairlead.model.quantities import NANOS, Quantity
 
 GPU = "nvidia.com/gpu"
 NAMES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage", "gpu": GPU, "runs": "pods"}
-RUNS_PER_CORE, FEWEST_RUNS = 8, 16
+RUNS_PER_CORE, MIN_RUNS = 8, 16
 
 
 @dataclass(frozen=True)
@@ -29,30 +29,30 @@ class GpuDevice:
 
 @dataclass(frozen=True)
 class Machine:
-    """This machine as a node of one."""
+    """This machine as a single-node cluster."""
 
     name: str
     capacity: Amounts
     labels: Mapping[str, str]
     gpus: tuple[GpuDevice, ...]
     cpus: tuple[int, ...]
-    isolation_error: str | None  # None: runs have their own view of the machine; else what keeps them from it
+    isolation_error: str | None  # why runs cannot have namespaces of their own; None if they can
     boot_id: str
 
 
-def find_machine(data: Path, said: Mapping[str, Quantity]) -> Machine:
-    """This machine, with what a setting says of its capacity in place of what it has."""
+def find_machine(data: Path, overrides: Mapping[str, Quantity]) -> Machine:
+    """Detect the resources of this machine. The `capacity` setting overrides detected amounts."""
     gpus = find_gpus()
     cpus = tuple(sorted(os.sched_getaffinity(0)))
-    found = {
+    detected = {
         "cpu": len(cpus) * NANOS,
         "memory": find_memory() * NANOS,
         "ephemeral-storage": shutil.disk_usage(data).total * NANOS,
         GPU: len(gpus) * NANOS,
-        "pods": max(FEWEST_RUNS, RUNS_PER_CORE * len(cpus)) * NANOS,
+        "pods": max(MIN_RUNS, RUNS_PER_CORE * len(cpus)) * NANOS,
     }
-    capacity = found | {NAMES.get(name, name): amount.nanos for name, amount in said.items()}
-    wanted = capacity[GPU] // NANOS
+    capacity = detected | {NAMES.get(name, name): amount.nanos for name, amount in overrides.items()}
+    gpu_count = capacity[GPU] // NANOS
     labels = {
         "kubernetes.io/hostname": socket.gethostname(),
         "kubernetes.io/os": "linux",
@@ -60,21 +60,21 @@ def find_machine(data: Path, said: Mapping[str, Quantity]) -> Machine:
     }
     if gpus:
         labels["nvidia.com/gpu.product"] = gpus[0].product.replace(" ", "-")
-    # Devices that a setting promises and nobody finds are numbered: that is how CUDA would call them.
-    devices = (*gpus, *(GpuDevice(str(number), "") for number in range(len(gpus), wanted)))[:wanted]
+    # GPUs that the setting declares but NVML does not report get a number as their id, as CUDA numbers devices.
+    devices = (*gpus, *(GpuDevice(str(number), "") for number in range(len(gpus), gpu_count)))[:gpu_count]
     isolation_error = find_isolation_error()
     return Machine(socket.gethostname(), capacity, labels, devices, cpus, isolation_error, read_boot_id())
 
 
 def describe_isolation(machine: Machine, *, is_root: bool) -> str:
-    """How runs are kept apart from each other and from the server, plainly."""
-    whose = "each as a user of its own" if is_root else "as your own user, which they share with the server"
-    mounting = f"; they cannot mount volumes ({machine.isolation_error})" if machine.isolation_error else ""
-    return f"on this machine, {whose}{mounting}"
+    """Describe how runs are isolated from each other and from the server."""
+    users = "each run as a separate user" if is_root else "as your user, which is also the server's"
+    mounts = f"; volumes cannot be mounted ({machine.isolation_error})" if machine.isolation_error else ""
+    return f"on this machine, {users}{mounts}"
 
 
 def find_gpus() -> tuple[GpuDevice, ...]:
-    """The GPUs that NVML knows; none where there is no driver."""
+    """Return the GPUs that NVML reports; empty without a driver."""
     try:
         import pynvml
     except ImportError:
@@ -90,26 +90,26 @@ def find_gpus() -> tuple[GpuDevice, ...]:
 
 
 def find_memory() -> int:
-    """The memory of this machine, or of the container that this is."""
+    """Return the memory of this machine, or the memory limit of its container."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
-            said = Path(file).read_text("ascii").strip()
+            limit = Path(file).read_text("ascii").strip()
         except OSError:
             continue
-        if said.isdigit():
-            return min(total, int(said))
+        if limit.isdigit():
+            return min(total, int(limit))
     return total
 
 
 def read_boot_id() -> str:
-    """What changes when the machine is started anew."""
+    """Return the id that the kernel generates at each boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 @functools.cache
 def find_isolation_error() -> str | None:
-    """What keeps a run from having its own view of the machine; None where it can."""
+    """Return why runs cannot have namespaces of their own; None if they can."""
     probe = "from fairlead.adapters.local import processes; processes.probe()"
-    tried = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
-    return None if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["it failed"])[-1]
+    completed = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
+    return None if completed.returncode == 0 else (completed.stderr.strip().splitlines() or ["the check failed"])[-1]

@@ -1,4 +1,4 @@
-"""What the supervisor of a run is told, as a file between it and the server. Standard library only."""
+"""The specification of a run that the server writes to a file for its supervisor. Standard library only."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -7,36 +7,36 @@ from typing import Any
 
 SPEC, STATE, OUTCOME, LOCK = "spec.json", "state.json", "outcome.json", "lock"
 LOG, USAGE, ERRORS = "log", "usage.jsonl", "supervisor.err"
-SOCKET = "serve.sock"  # of what is served: at the run's home, and in its folder once it was looked at
+SOCKET = "serve.sock"  # the supervisor moves it from the run's home to the run's folder after checking it
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A folder that the run finds under a path; in memory where it has no source."""
+    """A volume mount of the run; a tmpfs if it has no source."""
 
     target: str
     source: str | None = None
-    sub_path: str = ""  # below the source, which others may have changed: no link in it is followed
+    sub_path: str = ""  # relative to the source; other runs can write there, so symbolic links are not followed
     read_only: bool = False
-    size: int | None = None  # of one in memory
-    secrets: dict[str, str] = field(default_factory=dict)  # files in it, each with the secret that it holds
+    size: int | None = None  # size limit of a tmpfs in bytes
+    secrets: dict[str, str] = field(default_factory=dict)  # name of the secret for each file in the mount
 
 
 @dataclass(frozen=True)
 class UserMapping:
-    """Who a run is: the ids that it sees, and those that it has outside."""
+    """The user and groups of a run: the ids inside its user namespace, and the ids on the host."""
 
     uid: int
     gid: int
     groups: list[int] = field(default_factory=list)
-    outer_uid: int | None = None  # None: that of the server
+    outer_uid: int | None = None  # None: the user of the server
     outer_gid: int | None = None
     outer_groups: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Everything about a run that its supervisor needs, save its secrets, which never lie in a file."""
+    """Everything the supervisor of a run needs, except secrets, which are never written to disk."""
 
     run_id: str
     project: str
@@ -58,33 +58,33 @@ class Spec:
     devices: list[str] = field(default_factory=list)
     deadline: float | None = None
     grace: float = 10.0
-    serves: bool = False  # so it is started again when it ends
-    port: int | None = None  # where it is to listen; None: on its socket
-    nvml: str | None = None  # where the library for GPUs is installed
-    amounts: dict[str, int] = field(default_factory=dict)  # what the run holds of the machine
+    serves: bool = False  # restart it when it exits
+    port: int | None = None  # the port to listen on; None: its socket
+    nvml: str | None = None  # folder of the pynvml package
+    amounts: dict[str, int] = field(default_factory=dict)  # resources allocated to the run
 
     def save(self, folder: Path) -> None:
-        """Write it for the supervisor."""
+        """Write the specification to the folder of the run."""
         write_json(folder / SPEC, asdict(self))
 
     @classmethod
     def load(cls, folder: Path) -> "Spec":
-        """Read it."""
-        said = json.loads((folder / SPEC).read_text("utf-8"))
-        said["identity"] = UserMapping(**said["identity"])
-        said["mounts"] = [Mount(**mount) for mount in said["mounts"]]
-        return cls(**said)
+        """Read the specification from the folder of the run."""
+        fields = json.loads((folder / SPEC).read_text("utf-8"))
+        fields["identity"] = UserMapping(**fields["identity"])
+        fields["mounts"] = [Mount(**mount) for mount in fields["mounts"]]
+        return cls(**fields)
 
 
 def write_json(file: Path, value: Any) -> None:
-    """Write a file that is there with all of its content, or not at all."""
-    aside = file.with_name(f".{file.name}")
-    aside.write_text(json.dumps(value), "utf-8")
-    aside.replace(file)
+    """Write a JSON file atomically."""
+    temporary = file.with_name(f".{file.name}")
+    temporary.write_text(json.dumps(value), "utf-8")
+    temporary.replace(file)
 
 
 def read_json(file: Path) -> Any:
-    """What a file says; None where it is not there."""
+    """Read a JSON file; None if it does not exist."""
     try:
         return json.loads(file.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):

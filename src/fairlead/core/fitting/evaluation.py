@@ -94,7 +94,8 @@ def explain_never_fits(pod_request: PodRequest, table: NodeTable) -> Iterator[Vi
     node_filter = NodeFilter(pod_request, table)
     nearest = min((_find_lasting(node_filter, node) for node in _find_nearest(node_filter)), key=len, default=[])
     if not nearest and len(table):
-        message = f"has {pod_request.count} pods; if nothing else ran, {node_filter.count_fitting_when_empty(pod_request.count)} of them would fit"
+        fitting = node_filter.count_fitting_when_empty(pod_request.count)
+        message = f"has {pod_request.count} pods; if nothing else ran, {fitting} of them would fit"
         nearest = [Reason(Cause.AMOUNT, "replicas", message, PODS)]
     for reason in nearest or [Reason(Cause.LABELS, "", "there is no node on which it could run")]:
         yield Violation(reason.path, "never_fits", reason.message, _hint(node_filter, reason))

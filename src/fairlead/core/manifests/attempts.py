@@ -4,7 +4,7 @@ import marshal
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead.core.attempts import Terms, execution_of
+from fairlead.core.attempts import RetryTerms, execution_of
 from fairlead.core.manifests import names
 from fairlead.core.manifests.names import PREFIX, RUN_LABEL
 from fairlead.core.manifests.volumes import SHARED
@@ -21,7 +21,7 @@ def manifests_of(run: RunRecord, kept: PlanRecord) -> tuple[Manifest, ...]:
     planned = tuple(kept.plan["manifests"])
     if run.attempt == 1:
         return planned
-    return render_attempt(planned, run.id, run.attempt, Terms.of(kept).memory_of(run))
+    return render_attempt(planned, run.id, run.attempt, RetryTerms.of(kept).memory_of(run))
 
 
 def render_attempt(

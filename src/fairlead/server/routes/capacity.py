@@ -15,4 +15,4 @@ async def show(context: Context, project: str | None = None, cluster: str | None
 
     With a project, that of its cluster, for the compute resources that it can choose.
     """
-    return await context.respond(context.services.capacities.show, project, cluster)
+    return await context.respond(context.services.capacity.show, project, cluster)

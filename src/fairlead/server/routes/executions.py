@@ -121,7 +121,7 @@ async def events(context: Context, run_id: str) -> Response:
 @router.get("/runs/{run_id}/why", name="explain_run_state", **responses(Why, conflicts=True))
 async def why(context: Context, run_id: str) -> Response:
     """Say why a run is where it is, with the numbers of this moment."""
-    return await context.respond(context.services.whys.why, run_id)
+    return await context.respond(context.services.explanations.why, run_id)
 
 
 @router.get("/runs/{run_id}/result", name="show_run_result", **responses(Outcome, conflicts=True))
@@ -148,7 +148,7 @@ async def read_file(context: Context, run_id: str, path: str, attempt: Attempt =
 @router.get("/runs/{run_id}/code", name="read_run_code", **_answers({"application/gzip": BYTES}))
 async def read_code(context: UserOrRunContext, run_id: str) -> Response:
     """Download the packed code that a run executes. The run itself may do so too."""
-    readers = context.services.handovers if is_run_token(context.call.bearer) else context.services.executions
+    readers = context.services.run_uploads if is_run_token(context.call.bearer) else context.services.executions
     code = await context.run_in_thread(readers.code, run_id)
     headers = {"Content-Disposition": f"attachment; filename={run_id}.tar.gz"}
     return Response(code, media_type="application/gzip", headers=headers)
@@ -157,13 +157,13 @@ async def read_code(context: UserOrRunContext, run_id: str) -> Response:
 @router.get("/projects/{project}/code/{digest}", name="find_code", **responses(StoredCode))
 async def find_code(context: Context, project: str, digest: str) -> Response:
     """Say whether code is kept already, so that it need not be sent again."""
-    return await context.respond(context.services.codes.find, f"project/{project}", digest, quick=True)
+    return await context.respond(context.services.stored_code.find, f"project/{project}", digest, quick=True)
 
 
 @router.put("/projects/{project}/code/{digest}", name="put_code", **responses(StoredCode, writing=True))
 async def put_code(context: Context, project: str, digest: str, archive: Archive) -> Response:
     """Keep the packed code of a function under its digest. The body is the archive itself."""
-    return await context.respond(context.services.codes.put, f"project/{project}", digest, archive)
+    return await context.respond(context.services.stored_code.put, f"project/{project}", digest, archive)
 
 
 @router.get("/nodes", name="list_nodes", **responses(list[NodeView]))

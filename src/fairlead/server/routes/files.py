@@ -40,10 +40,10 @@ async def apply(context: Context, said: WrittenDocuments) -> Response:
         raise RequestRejected([Violation("manager", "reserved", message, "choose another name")])
     how = Apply(said.manager, said.prune, said.dry_run, said.force)
     library = read_library(said.documents)
-    return await context.respond(context.services.applying.apply, library, how)
+    return await context.respond(context.services.config_files.apply, library, how)
 
 
 @router.get("/export", name="export_documents", **responses(list[dict[str, Any]]))
 async def export(context: Context) -> Response:
     """Get everything that you see as documents, in the order in which they can be applied."""
-    return await context.respond(context.services.applying.export)
+    return await context.respond(context.services.config_files.export)

@@ -39,7 +39,7 @@ WrittenFit = Annotated[FitRequest, Depends(JsonBody(FitRequest))]
 async def fit(context: Context, said: WrittenFit) -> Response:
     """Say whether a request would run now, later or never, and why not; also on other nodes than there are."""
     return await context.respond(
-        context.services.fits.judge,
+        context.services.fit_checks.judge,
         said.project,
         said.request,
         said.add_nodes,

@@ -16,4 +16,4 @@ Left = Annotated[IO[bytes], Depends(SpooledBody("application/octet-stream"))]
 @router.put("/runs/{run_id}/uploads/{path:file}", name="upload_run_file", **responses(UploadedFile, writing=True))
 async def upload_file(context: RunContext, run_id: str, path: str, left: Left) -> Response:
     """Keep what a run leaves: `result.json`, `error.json`, or a file of its output. Only the run itself may do so."""
-    return await context.respond(context.services.handovers.put, run_id, path, left)
+    return await context.respond(context.services.run_uploads.put, run_id, path, left)

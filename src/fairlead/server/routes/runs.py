@@ -114,7 +114,7 @@ async def delete(context: Context, run_id: str) -> Response:
 @router.get("/runs/{run_id}/explain", name="explain_run", **responses(PlanView))
 async def explain(context: Context, run_id: str) -> Response:
     """Show what was decided for a run: each value, who set it and whom it overrode. While it waits, with its fit."""
-    return await context.respond(context.services.whys.explain, run_id)
+    return await context.respond(context.services.explanations.explain, run_id)
 
 
 @router.get("/runs/{run_id}/request", name="show_run_request", **responses(dict[str, Any]))

@@ -1,23 +1,23 @@
-/** A text with the numbers of its lines; Python with its words told apart. */
+/** Text with line numbers, and syntax highlighting for Python. */
 import { useMemo } from "react";
 import classes from "./Code.module.css";
-import { splitLines, type Token, tokenise } from "./python";
+import { splitLines, type Token, tokenize } from "./python";
 
 export function CodeText({ path, text }: { path: string; text: string }) {
   const lines = useMemo(() => {
-    const tokens: Token[] = path.endsWith(".py") ? tokenise(text) : [{ text }];
+    const tokens: Token[] = path.endsWith(".py") ? tokenize(text) : [{ text }];
     return splitLines(tokens);
   }, [path, text]);
   return (
-    // Reached by the keyboard because it scrolls by itself.
+    // Focusable, so that it can be scrolled with the keyboard.
     <section aria-label={`Text of ${path}`} tabIndex={0} className={classes.text}>
       <pre>
         <code>
           {lines.map((line, number) => (
             <span key={number} className={classes.line}>
-              {line.map((token, at) =>
+              {line.map((token, index) =>
                 token.kind ? (
-                  <span key={at} className={classes[token.kind]}>
+                  <span key={index} className={classes[token.kind]}>
                     {token.text}
                   </span>
                 ) : (

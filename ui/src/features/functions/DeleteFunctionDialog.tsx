@@ -16,9 +16,9 @@ export function DeleteFunctionDialog({ item, onClose, onDeleted }: Props) {
       submitLabel="Delete"
       change={deleting}
       onClose={onClose}
-      onConfirm={() => deleting.mutate(item, withNotice(`Deleted the function ${item.name}`, onDeleted))}
+      onConfirm={() => deleting.mutate(item, withNotice(`Deleted function ${item.name}`, onDeleted))}
     >
-      Nobody in {item.scope} can run it by its name any more. Its runs stay, with the code that they had.
+      It can no longer be run by name in {item.scope}. Existing runs keep their code.
     </ConfirmDialog>
   );
 }

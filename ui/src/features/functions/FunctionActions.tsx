@@ -1,4 +1,4 @@
-/** What can be done to a function, by whoever may: run it, write another version of it, forget it. */
+/** Buttons to run, edit or delete a function, for members of its project. */
 import { Text } from "@mantine/core";
 import { IconPencil, IconPlayerPlay } from "@tabler/icons-react";
 import { useState } from "react";
@@ -12,17 +12,17 @@ import type { FunctionRecord } from "./requests";
 
 interface Props {
   item: FunctionRecord;
-  /** What follows once it is forgotten: a page of it goes elsewhere. */
+  /** Called after deletion, for example to leave the page of the function. */
   onDeleted?: () => void;
 }
 
 export function FunctionActions({ item, onDeleted }: Props) {
-  const [asked, setAsked] = useState<"edit" | "delete" | null>(null);
-  const close = () => setAsked(null);
+  const [dialog, setDialog] = useState<"edit" | "delete" | null>(null);
+  const close = () => setDialog(null);
   if (!useMay()("member", item.scope)) {
     return (
       <Text size="xs" c="dimmed">
-        Only members of {item.scope} run it
+        Only members of {item.scope} can run it.
       </Text>
     );
   }
@@ -34,12 +34,12 @@ export function FunctionActions({ item, onDeleted }: Props) {
       >
         Run
       </ActionLink>
-      <ActionButton icon={IconPencil} onClick={() => setAsked("edit")}>
+      <ActionButton icon={IconPencil} onClick={() => setDialog("edit")}>
         Edit
       </ActionButton>
-      <DangerButton onClick={() => setAsked("delete")}>Delete</DangerButton>
-      {asked === "edit" && <FunctionDialog read={item} onClose={close} onSaved={close} />}
-      {asked === "delete" && (
+      <DangerButton onClick={() => setDialog("delete")}>Delete</DangerButton>
+      {dialog === "edit" && <FunctionDialog original={item} onClose={close} onSaved={close} />}
+      {dialog === "delete" && (
         <DeleteFunctionDialog
           item={item}
           onClose={close}

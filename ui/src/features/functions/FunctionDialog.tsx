@@ -1,4 +1,4 @@
-/** A new function, or another version of one: code, a command, or an image. */
+/** Creates or edits a function: Python code, a command or a container image. */
 import { Group, Input, SegmentedControl, Select } from "@mantine/core";
 import { useState } from "react";
 import { useOwnProjects } from "../../api/currentUser";
@@ -12,37 +12,37 @@ import { Dialog } from "../../shell/Dialog";
 import { Loading } from "../../shell/Loading";
 import { notify } from "../../shell/notices";
 import { ProblemAlert } from "../../shell/Problem";
-import { FORMS, type Form, findMistakes, readDraft, writeFunction } from "./drafts";
+import { findMistakes, readDraft, SOURCE_TYPES, type SourceType, writeFunction } from "./drafts";
+import { FunctionConflictDialog } from "./FunctionConflictDialog";
 import { FIELDS, FunctionFields } from "./FunctionFields";
-import { Overtaken } from "./Overtaken";
+import { NameTakenMessage } from "./NameTakenMessage";
 import { type Code, type FunctionRecord, useCode, useSaveFunction } from "./requests";
-import { Taken } from "./Taken";
 
 interface Props {
-  /** Where it will be; left out, the form asks. */
+  /** The project of a new function. Without it, the form has a field for it. */
   project?: string;
-  /** The one to edit; left out, a new one is named. */
-  read?: FunctionRecord;
+  /** The function to edit. Without it, the dialog creates one. */
+  original?: FunctionRecord;
   onClose: () => void;
   onSaved: (name: string, project: string) => void;
 }
 
-export function FunctionDialog({ read, ...props }: Props) {
-  if (!read) return <FunctionForm {...props} />;
-  return <WithCode {...props} read={read} />;
+export function FunctionDialog({ original, ...props }: Props) {
+  if (!original) return <FunctionForm {...props} />;
+  return <EditDialog {...props} original={original} />;
 }
 
-function WithCode({ read, ...props }: Props & { read: FunctionRecord }) {
-  // As it was when the dialog opened: what is behind it is read again and again.
-  const [began] = useState(read);
-  const code = useCode(began);
-  if (code.data !== undefined) return <FunctionForm {...props} read={began} code={code.data} />;
+function EditDialog({ original, ...props }: Props & { original: FunctionRecord }) {
+  // The version when the dialog opened: the page behind it keeps refreshing.
+  const [snapshot] = useState(original);
+  const code = useCode(snapshot);
+  if (code.data !== undefined) return <FunctionForm {...props} original={snapshot} code={code.data} />;
   return (
-    <Dialog title={`Edit ${read.name}`} onClose={props.onClose} size="xl">
+    <Dialog title={`Edit ${original.name}`} onClose={props.onClose} size="xl">
       {code.error ? (
         <ProblemAlert
           error={code.error}
-          title="Its code cannot be read"
+          title="Could not load the code"
           onRetry={() => void code.refetch()}
         />
       ) : (
@@ -53,36 +53,39 @@ function WithCode({ read, ...props }: Props & { read: FunctionRecord }) {
 }
 
 function FunctionForm({
-  project: fixed,
-  read: began,
+  project: fixedProject,
+  original,
   code,
   onClose,
   onSaved,
 }: Props & { code?: Code | null }) {
-  const [read, setRead] = useState(began);
-  const [first, setFirst] = useState(() => readDraft(began, code));
-  const [draft, setDraft] = useState(first);
-  const [name, setName] = useState(began?.name ?? "");
-  const [chosen, setChosen] = useState<string | null>(null);
+  // The version that the form edits: saving must fail if someone else has changed the function since.
+  const [base, setBase] = useState(original);
+  const [initialDraft, setInitialDraft] = useState(() => readDraft(original, code));
+  const [draft, setDraft] = useState(initialDraft);
+  const [name, setName] = useState(original?.name ?? "");
+  const [selectedProject, setSelectedProject] = useState<string | null>(null);
   const [isLeaving, setLeaving] = useState(false);
   const [mistakes, setMistakes] = useState<Finding[]>([]);
   const projects = useOwnProjects();
   const saving = useSaveFunction();
-  const project = read ? splitScope(read.scope).name : (fixed ?? chosen ?? projects?.[0] ?? "");
-  const isTaken = !read && isProblem(saving.error, "revision_missing");
-  const isOvertaken = read !== undefined && isProblem(saving.error, "changed");
-  const isDirty = JSON.stringify(draft) !== JSON.stringify(first);
+  const project = base
+    ? splitScope(base.scope).name
+    : (fixedProject ?? selectedProject ?? projects?.[0] ?? "");
+  const isNameTaken = !base && isProblem(saving.error, "revision_missing");
+  const isConflict = base !== undefined && isProblem(saving.error, "changed");
+  const isDirty = JSON.stringify(draft) !== JSON.stringify(initialDraft);
 
-  const save = (over = read) => {
-    const wrong = findMistakes(name.trim(), draft);
-    setMistakes(wrong);
-    if (wrong.length > 0) return;
-    const content = writeFunction(draft, over);
+  const save = (latest = base) => {
+    const errors = findMistakes(name.trim(), draft);
+    setMistakes(errors);
+    if (errors.length > 0) return;
+    const content = writeFunction(draft, latest);
     saving.mutate(
-      { project, name: name.trim(), content, read: over },
+      { project, name: name.trim(), content, original: latest },
       {
         onSuccess: () => {
-          notify(`Saved the function ${name.trim()}`);
+          notify(`Saved function ${name.trim()}`);
           onSaved(name.trim(), project);
         },
       },
@@ -91,47 +94,52 @@ function FunctionForm({
   return (
     <>
       <FormDialog
-        title={read ? `Edit ${read.name}` : "New function"}
-        submitLabel={read ? "Save" : "Create function"}
+        title={base ? `Edit ${base.name}` : "New function"}
+        submitLabel={base ? "Save" : "Create function"}
         size="xl"
-        fields={["name", ...FIELDS[draft.form]]}
+        fields={["name", ...FIELDS[draft.sourceType]]}
         findings={mistakes}
-        change={isTaken || isOvertaken || mistakes.length > 0 ? { ...saving, error: null } : saving}
+        change={isNameTaken || isConflict || mistakes.length > 0 ? { ...saving, error: null } : saving}
         isIncomplete={project === ""}
         onClose={() => (isDirty ? setLeaving(true) : onClose())}
         onSubmit={() => save()}
       >
-        {!read && (
+        {!base && (
           <Group grow align="flex-start">
             <TextField
               label="Name"
-              description="What runs call it"
+              description="Used to reference it in runs"
               data-autofocus
               spellCheck={false}
               value={name}
               onChange={setName}
               path="name"
             />
-            {!fixed && <ProjectSelect projects={projects ?? []} value={project} onChange={setChosen} />}
+            {!fixedProject && (
+              <ProjectSelect projects={projects ?? []} value={project} onChange={setSelectedProject} />
+            )}
           </Group>
         )}
-        {isTaken && <Taken project={project} name={name.trim()} />}
-        <FormSegments value={draft.form} onChange={(form) => setDraft({ ...draft, form })} />
-        <FunctionFields draft={draft} onChange={setDraft} isNew={!read} />
+        {isNameTaken && <NameTakenMessage project={project} name={name.trim()} />}
+        <SourceTypeControl
+          value={draft.sourceType}
+          onChange={(sourceType) => setDraft({ ...draft, sourceType })}
+        />
+        <FunctionFields draft={draft} onChange={setDraft} isNew={!base} />
       </FormDialog>
-      {isOvertaken && (
-        <Overtaken
-          read={read}
+      {isConflict && (
+        <FunctionConflictDialog
+          original={base}
           draft={draft}
           onKeepEditing={saving.reset}
           onTakeTheirs={(theirs, theirDraft) => {
-            setRead(theirs);
-            setFirst(theirDraft);
+            setBase(theirs);
+            setInitialDraft(theirDraft);
             setDraft(theirDraft);
             saving.reset();
           }}
           onSaveMine={(theirs) => {
-            setRead(theirs);
+            setBase(theirs);
             save(theirs);
           }}
         />
@@ -143,7 +151,7 @@ function FunctionForm({
           onClose={() => setLeaving(false)}
           onConfirm={onClose}
         >
-          What you changed here is not saved.
+          Your changes will be lost.
         </ConfirmDialog>
       )}
     </>
@@ -160,7 +168,7 @@ function ProjectSelect({ projects, value, onChange }: ProjectProps) {
   return (
     <Select
       label="Project"
-      description="Whose members can run it"
+      description="Members of this project can run it"
       data={projects}
       value={value || null}
       allowDeselect={false}
@@ -170,17 +178,23 @@ function ProjectSelect({ projects, value, onChange }: ProjectProps) {
   );
 }
 
-function FormSegments({ value, onChange }: { value: Form; onChange: (form: Form) => void }) {
+function SourceTypeControl({
+  value,
+  onChange,
+}: {
+  value: SourceType;
+  onChange: (value: SourceType) => void;
+}) {
   const finding = useFinding();
   return (
-    <Input.Wrapper label="What it is" labelElement="div" error={finding("kind")}>
+    <Input.Wrapper label="Kind" labelElement="div" error={finding("kind")}>
       <SegmentedControl
         mt={4}
         fullWidth
-        aria-label="What it is"
-        data={FORMS}
+        aria-label="Kind"
+        data={SOURCE_TYPES}
         value={value}
-        onChange={(form) => onChange(form as Form)}
+        onChange={(next) => onChange(next as SourceType)}
       />
     </Input.Wrapper>
   );

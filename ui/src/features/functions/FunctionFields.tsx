@@ -1,20 +1,20 @@
-/** What each form of a function is made of. */
+/** Form fields for each source type of a function. */
 import { Group, Select, Stack, Text } from "@mantine/core";
 import { useFinding } from "../../forms/findings";
 import { TextArea, TextField } from "../../forms/TextField";
-import { DEFAULT_SOURCE, type Form, type FunctionDraft } from "./drafts";
+import { DEFAULT_SOURCE, type FunctionDraft, type SourceType } from "./drafts";
 
-/** The paths that have a field. */
-export const FIELDS: Record<Form, string[]> = {
+/** Paths of errors that have a field. */
+export const FIELDS: Record<SourceType, string[]> = {
   python: ["kind", "text", "source", "handler", "image"],
   command: ["kind", "command", "image"],
   container: ["kind", "image", "command", "args", "port", "pull_policy"],
 };
 const EXAMPLE = `def main(rows: int = 1000):
     return {"rows": rows}`;
-const POLICIES = [
+const PULL_POLICIES = [
   { value: "Always", label: "Always" },
-  { value: "IfNotPresent", label: "If it is not there" },
+  { value: "IfNotPresent", label: "If not present" },
   { value: "Never", label: "Never" },
 ];
 
@@ -25,18 +25,18 @@ interface Props {
 }
 
 export function FunctionFields({ draft, onChange, isNew }: Props) {
-  const field = (key: Exclude<keyof FunctionDraft, "form" | "text">) => ({
+  const field = (key: Exclude<keyof FunctionDraft, "sourceType" | "text">) => ({
     value: draft[key],
     onChange: (value: string) => onChange({ ...draft, [key]: value }),
   });
-  if (draft.form === "container") return <ContainerFields field={field} />;
-  if (draft.form === "command") {
+  if (draft.sourceType === "container") return <ContainerFields field={field} />;
+  if (draft.sourceType === "command") {
     return (
       <>
         <TextField
           isCode
           label="Command"
-          description="As in a terminal, such as python -m trainer --epochs 3"
+          description="Command line, e.g. python -m trainer --epochs 3"
           path="command"
           {...field("command")}
         />
@@ -51,7 +51,6 @@ export function FunctionFields({ draft, onChange, isNew }: Props) {
         <TextField
           isCode
           label="File name"
-          description="What the code is kept as"
           placeholder={DEFAULT_SOURCE}
           disabled={draft.text === null}
           path="source"
@@ -60,7 +59,8 @@ export function FunctionFields({ draft, onChange, isNew }: Props) {
         <TextField
           isCode
           label="Handler"
-          description="The function that gets the inputs; empty runs the file"
+          description="Function to call. Leave empty to run the file."
+          inputWrapperOrder={["label", "input", "description", "error"]}
           placeholder="main"
           path="handler"
           {...field("handler")}
@@ -86,7 +86,7 @@ function CodeField({ text, onChange, isFirst }: CodeProps) {
           Code
         </Text>
         <Text size="sm" c="dimmed">
-          It is not one file of text, so it stays as it is here. Change it where it was sent from.
+          This code is not a single text file, so it can't be edited here. Submit it again from its source.
         </Text>
         {finding("code") && (
           <Text size="sm" c="var(--mantine-color-error)" role="alert">
@@ -112,29 +112,29 @@ function CodeField({ text, onChange, isFirst }: CodeProps) {
   );
 }
 
-interface Bound {
+interface FieldBinding {
   value: string;
   onChange: (value: string) => void;
 }
 
-function ImageField(bound: Bound) {
+function ImageField(binding: FieldBinding) {
   return (
     <TextField
       isCode
       label="Image"
-      description="Where it runs in a cluster; empty is the platform's own"
+      description="Container image. Leave empty for the platform default."
       placeholder="python:3.12-slim"
       path="image"
-      {...bound}
+      {...binding}
     />
   );
 }
 
 type Key = "image" | "command" | "args" | "port" | "pullPolicy";
 
-function ContainerFields({ field }: { field: (key: Key) => Bound }) {
+function ContainerFields({ field }: { field: (key: Key) => FieldBinding }) {
   const finding = useFinding();
-  const pulling = field("pullPolicy");
+  const pullPolicy = field("pullPolicy");
   return (
     <>
       <TextField
@@ -148,14 +148,14 @@ function ContainerFields({ field }: { field: (key: Key) => Bound }) {
         <TextField
           isCode
           label="Command"
-          description="Empty is the image's own"
+          description="Leave empty for the image default"
           path="command"
           {...field("command")}
         />
         <TextField
           isCode
           label="Arguments"
-          description="What follows the command"
+          description="Appended to the command"
           path="args"
           {...field("args")}
         />
@@ -163,19 +163,19 @@ function ContainerFields({ field }: { field: (key: Key) => Bound }) {
       <Group grow align="flex-start">
         <TextField
           label="Port"
-          description="Where it listens, for Inference and Workspace"
+          description="For Inference and Workspace"
           inputMode="numeric"
           path="port"
           {...field("port")}
         />
         <Select
-          label="Pull the image"
-          description="When a node fetches it"
-          placeholder="as the cluster has it"
-          data={POLICIES}
-          value={pulling.value || null}
+          label="Image pull policy"
+          description="When nodes pull the image"
+          placeholder="Cluster default"
+          data={PULL_POLICIES}
+          value={pullPolicy.value || null}
           clearable
-          onChange={(value) => pulling.onChange(value ?? "")}
+          onChange={(value) => pullPolicy.onChange(value ?? "")}
           error={finding("pull_policy")}
         />
       </Group>

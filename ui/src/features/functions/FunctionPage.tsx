@@ -1,4 +1,4 @@
-/** One function: its code, its runs, and what else is known of it. */
+/** Page of a function: its code, its runs and its properties. */
 import { Badge, Group } from "@mantine/core";
 import { Time } from "../../format/Time";
 import { ScopeLink } from "../../scopes/ScopeLink";
@@ -9,11 +9,11 @@ import { Page } from "../../shell/Page";
 import { ProblemPage } from "../../shell/Problem";
 import { type Part, TabLinks } from "../../shell/TabLinks";
 import { useNavigate } from "../../shell/useNavigate";
-import { About } from "./About";
-import { CodePart } from "./CodePart";
+import { AboutTab } from "./AboutTab";
+import { CodeTab } from "./CodeTab";
 import { FunctionActions } from "./FunctionActions";
-import { FunctionRuns } from "./FunctionRuns";
 import { showKind } from "./kinds";
+import { RunsTab } from "./RunsTab";
 import { useFunction } from "./requests";
 
 const ALL = "/functions";
@@ -21,22 +21,22 @@ const ALL = "/functions";
 export default function FunctionPage() {
   const { project = "", name = "", part } = useNames<"project" | "name" | "part">();
   const navigate = useNavigate();
-  const found = useFunction(project, name);
-  if (found.error && !found.data) {
+  const query = useFunction(project, name);
+  if (query.error && !query.data) {
     return (
       <ProblemPage
-        error={found.error}
-        onRetry={() => void found.refetch()}
+        error={query.error}
+        onRetry={() => void query.refetch()}
         link={{ title: "All functions", href: ALL }}
       />
     );
   }
-  if (!found.data) return <Loading />;
-  const item = found.data;
+  if (!query.data) return <Loading />;
+  const item = query.data;
   const parts: Part[] = [
-    { name: "code", title: "Code", render: () => <CodePart item={item} /> },
-    { name: "runs", title: "Runs", render: () => <FunctionRuns item={item} /> },
-    { name: "about", title: "About", render: () => <About item={item} /> },
+    { name: "code", title: "Code", render: () => <CodeTab item={item} /> },
+    { name: "runs", title: "Runs", render: () => <RunsTab item={item} /> },
+    { name: "about", title: "About", render: () => <AboutTab item={item} /> },
   ];
   if (part && !parts.some((known) => known.name === part)) return <NotFoundPage />;
   return (

@@ -1,4 +1,4 @@
-/** The table of functions: what can be run by its name. */
+/** Table of functions. */
 import { Button } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconPlus } from "@tabler/icons-react";
@@ -27,13 +27,13 @@ export default function Functions() {
     <>
       <TablePage<FunctionRecord>
         title="Functions"
-        about="Code, commands and images that are run by their names. What is submitted with a run is kept here, too."
+        about="Reusable code, commands and images. Functions submitted with a run are saved here too."
         nouns="functions"
         emptyState={{
           title: "No functions yet",
           hint: isMember
-            ? "Write one here, or submit a run from Python or a terminal: its function is kept under its name, and can be run again."
-            : "Functions of your projects will stand here. Only members of a project write them.",
+            ? "Create one here, or submit a run from Python or the command line."
+            : "Functions from your projects will appear here.",
         }}
         columns={COLUMNS}
         view={view}
@@ -49,7 +49,7 @@ export default function Functions() {
             </Button>
           )
         }
-        // Another function, other dialogs.
+        // The key closes dialogs when another function is selected.
         selection={selected && <FunctionActions key={selected.id} item={selected} />}
       />
       {isNew && (

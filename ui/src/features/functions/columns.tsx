@@ -1,4 +1,4 @@
-/** The columns of the table of functions. */
+/** Columns of the functions table. */
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
 import { splitScope } from "../../api/scopes";
@@ -37,7 +37,7 @@ export const COLUMNS: Column<FunctionRecord>[] = [
   },
   {
     key: "content",
-    title: "What it is",
+    title: "Definition",
     width: 270,
     isUnsorted: true,
     render: (item) => (
@@ -75,7 +75,7 @@ export const COLUMNS: Column<FunctionRecord>[] = [
   { ...UPDATED_BY, isExtra: true },
 ];
 
-/** How many there were; a click lists them among all runs. */
+/** Number of runs, with a link to the list of them. */
 function RunsLink({ item }: { item: FunctionRecord }) {
   return (
     <Anchor

@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { type Content, type FunctionDraft, findMistakes, formOf, readDraft, writeFunction } from "./drafts";
+import {
+  type Content,
+  type FunctionDraft,
+  findMistakes,
+  readDraft,
+  sourceTypeOf,
+  writeFunction,
+} from "./drafts";
 import type { Code, FunctionRecord } from "./requests";
 
 function makeFunction(kind: string, content: Partial<Content>): FunctionRecord {
@@ -10,12 +17,12 @@ function makeCode(...files: [path: string, text: string | null][]): Code {
   return { files: files.map(([path, text]) => ({ path, text })) } as Code;
 }
 
-/** What is sent, as JSON has it: without fields that are undefined. */
-function sent(draft: FunctionDraft, read?: FunctionRecord): unknown {
-  return JSON.parse(JSON.stringify(writeFunction(draft, read)));
+/** The JSON that is sent, without undefined fields. */
+function toJson(draft: FunctionDraft, original?: FunctionRecord): unknown {
+  return JSON.parse(JSON.stringify(writeFunction(draft, original)));
 }
 
-describe("formOf", () => {
+describe("sourceTypeOf", () => {
   it.each([
     ["container", "container", { command: ["a"] }],
     ["command", "python", { command: ["a"] }],
@@ -23,8 +30,8 @@ describe("formOf", () => {
     ["python", "python", { command: ["a"], code: "abc" }],
     ["python", "python", { command: [] }],
     ["python", "python", {}],
-  ] as const)("is %s for the kind %s with %j", (form, kind, content) => {
-    expect(formOf(makeFunction(kind, content as Partial<Content>))).toBe(form);
+  ] as const)("is %s for the kind %s with %j", (sourceType, kind, content) => {
+    expect(sourceTypeOf(makeFunction(kind, content as Partial<Content>))).toBe(sourceType);
   });
 });
 
@@ -32,7 +39,7 @@ describe("round trips", () => {
   const file = makeFunction("python", { source: "main.py", handler: "main", code: "abc", args: ["a b"] });
 
   it("send the text of a single file", () => {
-    expect(sent(readDraft(file, makeCode(["main.py", "print()"])), file)).toEqual({
+    expect(toJson(readDraft(file, makeCode(["main.py", "print()"])), file)).toEqual({
       kind: "python",
       text: "print()",
       source: "main.py",
@@ -48,18 +55,18 @@ describe("round trips", () => {
   ])("keep the code of %s", (_, code) => {
     const draft = readDraft(file, code);
     expect(draft.text).toBeNull();
-    expect(sent(draft, file)).toMatchObject({ code: "abc", source: "main.py", handler: "main" });
-    expect(sent(draft, file)).not.toHaveProperty("text");
+    expect(toJson(draft, file)).toMatchObject({ code: "abc", source: "main.py", handler: "main" });
+    expect(toJson(draft, file)).not.toHaveProperty("text");
   });
 
-  it("keep a command and what the form does not show of it", () => {
-    const read = makeFunction("python", {
+  it("keep a command and values that the form does not show", () => {
+    const original = makeFunction("python", {
       command: ["bash", "-c", "it's"],
       image: "python:3",
       pull_secrets: ["registry"],
       port: 8080,
     });
-    expect(sent(readDraft(read), read)).toEqual({
+    expect(toJson(readDraft(original), original)).toEqual({
       kind: "python",
       command: `bash -c 'it'"'"'s'`,
       image: "python:3",
@@ -69,7 +76,7 @@ describe("round trips", () => {
   });
 
   it("keep a container", () => {
-    const read = makeFunction("container", {
+    const original = makeFunction("container", {
       image: "hub/a:1",
       command: ["serve", "a b"],
       args: ["--x"],
@@ -77,7 +84,7 @@ describe("round trips", () => {
       pull_policy: "Always",
       pull_secrets: ["registry"],
     });
-    expect(sent(readDraft(read), read)).toEqual({
+    expect(toJson(readDraft(original), original)).toEqual({
       kind: "container",
       image: "hub/a:1",
       command: "serve 'a b'",
@@ -88,16 +95,16 @@ describe("round trips", () => {
     });
   });
 
-  it("drop what belongs to another form once the form is changed", () => {
-    const read = makeFunction("python", { command: ["a"], args: ["b"], port: 80, pull_policy: "Always" });
-    const draft = { ...readDraft(read), form: "python" as const, text: "x = 1" };
-    expect(sent(draft, read)).toEqual({ kind: "python", text: "x = 1" });
+  it("drop values of another source type after a change of type", () => {
+    const original = makeFunction("python", { command: ["a"], args: ["b"], port: 80, pull_policy: "Always" });
+    const draft = { ...readDraft(original), sourceType: "python" as const, text: "x = 1" };
+    expect(toJson(draft, original)).toEqual({ kind: "python", text: "x = 1" });
   });
 });
 
 describe("a new function", () => {
   it("is Python in main.py", () => {
-    expect(readDraft()).toMatchObject({ form: "python", text: "", source: "main.py", port: "" });
+    expect(readDraft()).toMatchObject({ sourceType: "python", text: "", source: "main.py", port: "" });
   });
 
   it.each([
@@ -108,13 +115,13 @@ describe("a new function", () => {
     ["", undefined],
     ["  ", undefined],
   ])("with the port %j sends %j", (typed, port) => {
-    expect(writeFunction({ ...readDraft(), form: "container", port: typed }).port).toBe(port);
+    expect(writeFunction({ ...readDraft(), sourceType: "container", port: typed }).port).toBe(port);
   });
 
   it("sends no fields that are blank", () => {
     const blank = { source: " ", handler: " ", image: " ", args: " ", command: " " };
-    expect(sent({ ...readDraft(), ...blank, text: "x" })).toEqual({ kind: "python", text: "x" });
-    expect(sent({ ...readDraft(), ...blank, form: "container" })).toEqual({ kind: "container" });
+    expect(toJson({ ...readDraft(), ...blank, text: "x" })).toEqual({ kind: "python", text: "x" });
+    expect(toJson({ ...readDraft(), ...blank, sourceType: "container" })).toEqual({ kind: "container" });
   });
 });
 
@@ -136,9 +143,9 @@ describe("findMistakes", () => {
   it.each<[string, Partial<FunctionDraft>, string[]]>([
     ["Python without code", { text: " \n" }, ["text"]],
     ["Python whose code is a folder", { text: null }, []],
-    ["a command that is empty", { form: "command", command: " " }, ["command"]],
-    ["a command", { form: "command", command: "ls" }, []],
-    ["a container, which the server checks", { form: "container", text: "" }, []],
+    ["a command that is empty", { sourceType: "command", command: " " }, ["command"]],
+    ["a command", { sourceType: "command", command: "ls" }, []],
+    ["a container, which the server checks", { sourceType: "container", text: "" }, []],
   ])("checks %s", (_, change, paths) => {
     expect(findMistakes("train", { ...complete, ...change }).map(({ path }) => path)).toEqual(paths);
   });

@@ -1,9 +1,9 @@
-/** A function as it is edited, and as the server keeps it. */
+/** Form state of a function, and its conversion to and from the API. */
 import type { Finding } from "../../api/problems";
 import { joinWords } from "../../format/commands";
 import type { Code, FunctionRecord } from "./requests";
 
-/** What a function says; what it does not say is left out. */
+/** The content of a function. Fields without a value are absent. */
 export interface Content {
   image: string;
   pull_policy: string;
@@ -16,8 +16,8 @@ export interface Content {
   port: number;
 }
 
-export type Form = "python" | "command" | "container";
-export const FORMS: { value: Form; label: string }[] = [
+export type SourceType = "python" | "command" | "container";
+export const SOURCE_TYPES: { value: SourceType; label: string }[] = [
   { value: "python", label: "Python" },
   { value: "command", label: "Command" },
   { value: "container", label: "Container" },
@@ -25,8 +25,8 @@ export const FORMS: { value: Form; label: string }[] = [
 export const DEFAULT_SOURCE = "main.py";
 
 export interface FunctionDraft {
-  form: Form;
-  /** The code of the one file; null where it is a folder or no text, and stays as it is. */
+  sourceType: SourceType;
+  /** The text of a single file. Null for a folder or a binary file, which the form does not change. */
   text: string | null;
   source: string;
   handler: string;
@@ -37,7 +37,7 @@ export interface FunctionDraft {
   pullPolicy: string;
 }
 
-export function formOf({ kind, content }: Pick<FunctionRecord, "kind" | "content">): Form {
+export function sourceTypeOf({ kind, content }: Pick<FunctionRecord, "kind" | "content">): SourceType {
   if (kind === "container") return "container";
   return content.command?.length && !content.source && !content.code ? "command" : "python";
 }
@@ -45,7 +45,7 @@ export function formOf({ kind, content }: Pick<FunctionRecord, "kind" | "content
 export function readDraft(record?: FunctionRecord, code?: Code | null): FunctionDraft {
   const content = record?.content ?? {};
   return {
-    form: record ? formOf(record) : "python",
+    sourceType: record ? sourceTypeOf(record) : "python",
     text: textOf(code, content.source),
     source: content.source ?? (record ? "" : DEFAULT_SOURCE),
     handler: content.handler ?? "",
@@ -57,10 +57,10 @@ export function readDraft(record?: FunctionRecord, code?: Code | null): Function
   };
 }
 
-/** What is sent. What the form has no field for is sent as it was read, as long as it is still the same form. */
-export function writeFunction(draft: FunctionDraft, read?: FunctionRecord): Record<string, unknown> {
-  const shared = { image: draft.image.trim() || undefined, pull_secrets: read?.content.pull_secrets };
-  if (draft.form === "container") {
+/** The request body. Values without a field are sent unchanged as long as the source type stays the same. */
+export function writeFunction(draft: FunctionDraft, original?: FunctionRecord): Record<string, unknown> {
+  const shared = { image: draft.image.trim() || undefined, pull_secrets: original?.content.pull_secrets };
+  if (draft.sourceType === "container") {
     return {
       kind: "container",
       ...shared,
@@ -70,48 +70,46 @@ export function writeFunction(draft: FunctionDraft, read?: FunctionRecord): Reco
       pull_policy: draft.pullPolicy || undefined,
     };
   }
-  const { args, port, pull_policy, command } = read && formOf(read) === draft.form ? read.content : {};
-  const unseen = { ...shared, args, port, pull_policy };
-  if (draft.form === "command") return { kind: "python", ...unseen, command: draft.command };
+  const { args, port, pull_policy, command } =
+    original && sourceTypeOf(original) === draft.sourceType ? original.content : {};
+  const unchanged = { ...shared, args, port, pull_policy };
+  if (draft.sourceType === "command") return { kind: "python", ...unchanged, command: draft.command };
   return {
     kind: "python",
-    ...unseen,
-    ...(draft.text === null ? { code: read?.content.code } : { text: draft.text }),
+    ...unchanged,
+    ...(draft.text === null ? { code: original?.content.code } : { text: draft.text }),
     source: draft.source.trim() || undefined,
     handler: draft.handler.trim() || undefined,
     command,
   };
 }
 
-/**
- * What is wrong before anything is sent: a name that would lead to another address, and a function of nothing. The
- * server checks the rest.
- */
+/** Errors that are found before sending: names that would change the URL, and missing values. The server checks the rest. */
 export function findMistakes(name: string, draft: FunctionDraft): Finding[] {
-  const found: Finding[] = [];
+  const errors: Finding[] = [];
   if (name === "") {
-    found.push({ path: "name", rule: "required", message: "there is no name yet" });
+    errors.push({ path: "name", rule: "required", message: "enter a name" });
   } else if (name.includes("/") || /^\.{1,2}$/.test(name)) {
-    const hint = "use letters, digits, '.', '_', '+' and '-', beginning with a letter or digit";
-    found.push({ path: "name", rule: "name", message: `is no valid name: '${name}'`, hint });
+    const hint = "use letters, digits, '.', '_', '+' and '-', and start with a letter or digit";
+    errors.push({ path: "name", rule: "name", message: `'${name}' is not a valid name`, hint });
   }
-  if (draft.form === "python" && draft.text !== null && !draft.text.trim()) {
-    found.push({ path: "text", rule: "required", message: "there is no code yet" });
+  if (draft.sourceType === "python" && draft.text !== null && !draft.text.trim()) {
+    errors.push({ path: "text", rule: "required", message: "enter the code" });
   }
-  if (draft.form === "command" && !draft.command.trim()) {
-    found.push({ path: "command", rule: "required", message: "there is no command yet" });
+  if (draft.sourceType === "command" && !draft.command.trim()) {
+    errors.push({ path: "command", rule: "required", message: "enter a command" });
   }
-  return found;
+  return errors;
 }
 
-/** The text of the one file that a function is. A folder stays one, also where a single file is in it. */
+/** The text of a function that is a single file. A folder with one file is still a folder. */
 function textOf(code: Code | null | undefined, source: string | undefined): string | null {
   if (!code) return "";
-  const [only, ...others] = code.files;
-  return only && others.length === 0 && only.path === source ? only.text : null;
+  const [file, ...others] = code.files;
+  return file && others.length === 0 && file.path === source ? file.text : null;
 }
 
-/** The server says what is wrong with a port that is no number. */
+/** Sends a port that is not a number as text, so that the server reports the error. */
 function numberOr(text: string): number | string {
   return /^\d+$/.test(text) ? Number(text) : text;
 }

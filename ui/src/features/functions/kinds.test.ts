@@ -9,7 +9,7 @@ it.each([
   ["python", { command: ["echo", "a b"] }, "Command", "echo 'a b'"],
   ["container", { image: "hub/a:1" }, "Container", "hub/a:1"],
   ["container", { image: "hub/a:1", command: ["serve"] }, "Container", "hub/a:1 serve"],
-])("calls the kind %s with %j %s, in short %j", (kind, content, title, summary) => {
+])("labels the kind %s with %j as %s and summarizes it as %j", (kind, content, title, summary) => {
   const item = { kind, content } as FunctionRecord;
   expect(showKind(item)).toBe(title);
   expect(summarize(item)).toBe(summary);

@@ -1,19 +1,19 @@
-/** What functions are, in a word and in short. */
+/** Labels and short descriptions of functions. */
 import { joinWords } from "../../format/commands";
-import { type Form, formOf } from "./drafts";
+import { type SourceType, sourceTypeOf } from "./drafts";
 import type { FunctionRecord } from "./requests";
 
-const TITLES: Record<Form, string> = { python: "Python", command: "Command", container: "Container" };
+const TITLES: Record<SourceType, string> = { python: "Python", command: "Command", container: "Container" };
 
 export function showKind(item: FunctionRecord): string {
-  return TITLES[formOf(item)];
+  return TITLES[sourceTypeOf(item)];
 }
 
-/** The file and what is called in it, the command, or the image. */
+/** The file and handler, the command, or the image. */
 export function summarize(item: FunctionRecord): string {
   const { source, handler, command = [], image } = item.content;
   const code = [source, handler].filter(Boolean).join(":");
-  const form = formOf(item);
-  if (form === "container") return [image, joinWords(command)].filter(Boolean).join(" ");
-  return form === "command" ? joinWords(command) : code;
+  const sourceType = sourceTypeOf(item);
+  if (sourceType === "container") return [image, joinWords(command)].filter(Boolean).join(" ");
+  return sourceType === "command" ? joinWords(command) : code;
 }

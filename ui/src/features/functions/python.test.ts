@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { splitLines, tokenise } from "./python";
+import { splitLines, tokenize } from "./python";
 
 function kindsIn(code: string): Record<string, string> {
-  const marked = tokenise(code).filter((token) => token.kind);
+  const marked = tokenize(code).filter((token) => token.kind);
   return Object.fromEntries(marked.map(({ text, kind }) => [text, kind!]));
 }
 
-describe("tokenise", () => {
+describe("tokenize", () => {
   it.each<[string, Record<string, string>]>([
     ["def f(): pass  # done", { def: "keyword", pass: "keyword", "# done": "comment" }],
     ["x = 'a # b'", { "'a # b'": "string" }],
@@ -22,10 +22,10 @@ describe("tokenise", () => {
     expect(kindsIn(code)).toEqual(kinds);
   });
 
-  it("loses no text", () => {
+  it("preserves the whole text", () => {
     const code = "import os\n\nclass A:\n    '''doc'''\n    x = {1: \"a\"}  # note\n";
     expect(
-      tokenise(code)
+      tokenize(code)
         .map(({ text }) => text)
         .join(""),
     ).toBe(code);
@@ -34,7 +34,7 @@ describe("tokenise", () => {
 
 describe("splitLines", () => {
   const linesOf = (code: string) =>
-    splitLines(tokenise(code)).map((line) => line.map(({ text }) => text).join(""));
+    splitLines(tokenize(code)).map((line) => line.map(({ text }) => text).join(""));
 
   it.each([
     ["", [""]],
@@ -47,7 +47,7 @@ describe("splitLines", () => {
   });
 
   it("marks each line of a string that spans several", () => {
-    const [first, second] = splitLines(tokenise('"""one\ntwo"""\n'));
+    const [first, second] = splitLines(tokenize('"""one\ntwo"""\n'));
     expect([first, second]).toEqual([
       [{ text: '"""one', kind: "string" }],
       [{ text: 'two"""', kind: "string" }],

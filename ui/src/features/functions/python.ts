@@ -1,24 +1,24 @@
-/** The words of Python as far as colors need them: no parser, and wrong in places where nobody minds. */
+/** A simple tokenizer of Python for syntax highlighting. It is not a parser, so rare constructs are colored wrongly. */
 
 export interface Token {
   text: string;
   kind?: "comment" | "string" | "keyword" | "number";
 }
 
-const WORDS =
+const KEYWORDS =
   "False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield";
 const STRING =
   /[rbfuRBFU]{0,2}(?:"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?)/;
 const TOKENS = new RegExp(
-  `(?<comment>#.*)|(?<string>${STRING.source})|\\b(?<keyword>${WORDS})\\b|\\b(?<number>\\d[\\w.]*)`,
+  `(?<comment>#.*)|(?<string>${STRING.source})|\\b(?<keyword>${KEYWORDS})\\b|\\b(?<number>\\d[\\w.]*)`,
   "g",
 );
 
-export function tokenise(text: string): Token[] {
+export function tokenize(text: string): Token[] {
   const tokens: Token[] = [];
   let end = 0;
   for (const match of text.matchAll(TOKENS)) {
-    const kind = Object.entries(match.groups ?? {}).find(([, found]) => found !== undefined)?.[0];
+    const kind = Object.entries(match.groups ?? {}).find(([, group]) => group !== undefined)?.[0];
     if (match.index > end) tokens.push({ text: text.slice(end, match.index) });
     tokens.push({ text: match[0], kind: kind as Token["kind"] });
     end = match.index + match[0].length;
@@ -26,7 +26,7 @@ export function tokenise(text: string): Token[] {
   return [...tokens, { text: text.slice(end) }];
 }
 
-/** Tokens line by line; one that spans lines is in each of them. The last line break ends the text. */
+/** Splits tokens into lines. A token that spans lines is split, and a final line break adds no line. */
 export function splitLines(tokens: Token[]): Token[][] {
   const lines: Token[][] = [[]];
   for (const { text, kind } of tokens) {

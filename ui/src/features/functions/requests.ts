@@ -1,4 +1,4 @@
-/** What is asked of the server about functions. */
+/** API requests for functions. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../api/changes";
 import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
@@ -9,9 +9,9 @@ export const FUNCTIONS = "/api/v1/functions";
 const FUNCTION = "/api/v1/projects/{project}/functions/{name}";
 
 export type Code = Schemas["CodeView"];
-type Kept = Schemas["FunctionRecord"];
-/** The description of the server does not say what is in the content. */
-export type FunctionRecord = Omit<Kept, "content"> & { content: Partial<Content> };
+type ApiRecord = Schemas["FunctionRecord"];
+/** The OpenAPI schema does not describe the content. */
+export type FunctionRecord = Omit<ApiRecord, "content"> & { content: Partial<Content> };
 
 export async function loadFunction(project: string, name: string): Promise<FunctionRecord> {
   return unwrap(client.GET(FUNCTION, { params: { path: { project, name } } }));
@@ -24,7 +24,7 @@ export function useFunction(project: string, name: string) {
   });
 }
 
-/** The files of one; null where it has none. */
+/** The files of a function, or null if it has no code. */
 export async function loadCode({ scope, name, code }: FunctionRecord): Promise<Code | null> {
   if (!code) return null;
   return unwrap(
@@ -39,19 +39,19 @@ export function useCode(item: FunctionRecord) {
   });
 }
 
-export interface Saved {
+interface FunctionSave {
   project: string;
   name: string;
   content: Record<string, unknown>;
-  /** As it was read; left out, there must be none of that name. */
-  read?: FunctionRecord;
+  /** The loaded revision. Without it, the name must not be in use. */
+  original?: FunctionRecord;
 }
 
 export function useSaveFunction() {
-  return useChange(({ project, name, content, read }: Saved) =>
+  return useChange(({ project, name, content, original }: FunctionSave) =>
     unwrap(
       client.PUT(FUNCTION, {
-        params: { path: { project, name }, header: read && ifMatch(read) },
+        params: { path: { project, name }, header: original && ifMatch(original) },
         body: content as Schemas["WrittenFunction"],
       }),
     ),
@@ -59,10 +59,10 @@ export function useSaveFunction() {
 }
 
 export function useDeleteFunction() {
-  return useChange((read: FunctionRecord) =>
+  return useChange((item: FunctionRecord) =>
     unwrap(
       client.DELETE(FUNCTION, {
-        params: { path: { project: splitScope(read.scope).name, name: read.name }, header: ifMatch(read) },
+        params: { path: { project: splitScope(item.scope).name, name: item.name }, header: ifMatch(item) },
       }),
     ),
   );

@@ -26,7 +26,11 @@ export function RequirementsFields({ path, value, onChange, mayLimitGpuMemory, p
     <FieldPath path={path}>
       <Stack gap="lg">
         {profiles && (
-          <ProfileSelect filters={profiles} value={value.profile} onChange={(profile) => change({ profile })} />
+          <ProfileSelect
+            filters={profiles}
+            value={value.profile}
+            onChange={(profile) => change({ profile })}
+          />
         )}
         <Gpu value={value.gpu} onChange={(gpu) => change({ gpu })} mayLimitMemory={mayLimitGpuMemory} />
         <Bounded

@@ -3,11 +3,11 @@ import { Input, SegmentedControl, Select, SimpleGrid, Stack, Text } from "@manti
 import { ACTIONS, shortId, showType } from "../../../format/runs";
 import { useFinding } from "../../../forms/findings";
 import { Note } from "../../../forms/resolved";
-import { NewButton, withAddon } from "./fieldAddon";
 import { ComputePicker } from "./ComputePicker";
 import { nameOf, type RunDraft } from "./drafts";
-import { useFunctionsOf, useTemplatesOf } from "./requests";
+import { NewButton, withAddon } from "./fieldAddon";
 import type { InitialValues } from "./initialValues";
+import { useFunctionsOf, useTemplatesOf } from "./requests";
 
 const WORKLOADS = ACTIONS.map((action) => ({ value: action, label: showType(action) }));
 /** The option for the unsaved function of an earlier run. Cannot clash: names have no spaces. */

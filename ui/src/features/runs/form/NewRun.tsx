@@ -4,8 +4,8 @@ import { Link, useSearch } from "wouter";
 import { Loading } from "../../../shell/Loading";
 import { Page } from "../../../shell/Page";
 import { ProblemPage } from "../../../shell/Problem";
-import { RunForm } from "./RunForm";
 import { useInitialValues } from "./initialValues";
+import { RunForm } from "./RunForm";
 
 export default function NewRun() {
   const address = useSearch();
@@ -16,10 +16,7 @@ export default function NewRun() {
   if (!projects || !initialValues) return <Loading />;
   if (projects.length === 0) {
     return (
-      <Page
-        title="New run"
-        about="You're not in a project yet. Ask a project admin to add you."
-      >
+      <Page title="New run" about="You're not in a project yet. Ask a project admin to add you.">
         <Anchor component={Link} href="/organization">
           View organization
         </Anchor>

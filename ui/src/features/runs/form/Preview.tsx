@@ -75,9 +75,7 @@ export function Preview({ preview, findings, name, onApply }: Props) {
             <Tabs.Panel value="manifests">
               {name === "" || plan.manifests.length === 0 ? (
                 <Text size="sm" c="dimmed">
-                  {name === ""
-                    ? "Select a function to see manifests."
-                    : "Fix the errors to see manifests."}
+                  {name === "" ? "Select a function to see manifests." : "Fix the errors to see manifests."}
                 </Text>
               ) : (
                 <Manifests manifests={plan.manifests} name={name} />

@@ -6,9 +6,9 @@ import { useEffectivePolicy } from "../../../api/policies";
 import { violationsOf } from "../../../api/problems";
 import { shortId } from "../../../format/runs";
 import { Findings } from "../../../forms/findings";
-import { UnsavedChangesGuard } from "../../../forms/UnsavedChangesGuard";
 import { RequirementsFields } from "../../../forms/requirements/RequirementsFields";
 import { Resolved } from "../../../forms/resolved";
+import { UnsavedChangesGuard } from "../../../forms/UnsavedChangesGuard";
 import { runAddress } from "../../../shell/addresses";
 import { Card, Columns, Foot, Page } from "../../../shell/Page";
 import { ProblemAlert } from "../../../shell/Problem";
@@ -16,11 +16,11 @@ import { useNavigate } from "../../../shell/useNavigate";
 import { FunctionDialog } from "../../functions/FunctionDialog";
 import { Basics } from "./Basics";
 import { CopyAs } from "./CopyAs";
+import type { InitialValues } from "./initialValues";
 import { NewComputeResource } from "./NewComputeResource";
 import { Preview, VerdictBadge } from "./Preview";
 import { RunFields } from "./RunFields";
 import { useSecretNames } from "./requests";
-import type { InitialValues } from "./initialValues";
 import { useRunForm } from "./useRunForm";
 
 const INVALID_FIELD = "[aria-invalid=true]";
@@ -41,7 +41,8 @@ export function RunForm({ initialValues, projects }: Props) {
   const element = useRef<HTMLFormElement>(null);
   useEffect(() => {
     // Moves the focus to the first invalid field.
-    if (form.error || form.failedSubmits > 0) element.current?.querySelector<HTMLElement>(INVALID_FIELD)?.focus();
+    if (form.error || form.failedSubmits > 0)
+      element.current?.querySelector<HTMLElement>(INVALID_FIELD)?.focus();
   }, [form.error, form.failedSubmits]);
   const close = () => setDialog(null);
   return (

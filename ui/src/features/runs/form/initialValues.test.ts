@@ -83,7 +83,9 @@ describe("the request", () => {
   });
 
   it("has the memory of the address and the names in it", () => {
-    expect(open("/new/run?from=r1&mem=2Gi&function=other", answer({ earlier })).initialValues?.request).toEqual({
+    expect(
+      open("/new/run?from=r1&mem=2Gi&function=other", answer({ earlier })).initialValues?.request,
+    ).toEqual({
       function: "other",
       deadline: 60,
       resources: { mem: { requests: "2Gi", limits: "2Gi" } },
@@ -94,7 +96,12 @@ describe("the request", () => {
     const queries = answer({ earlier: { ...earlier, request: { function: "train", profile: "small" } } });
     const source = { layer: "compute_resource", name: "small" };
     queries.setQueryData([RUN, "r1", "explain"], { settings: [{ path: "resources.mem.requests", source }] });
-    const computeResource = (name: string, scope: string, limits: string, workload_types: string[] | null = null) => {
+    const computeResource = (
+      name: string,
+      scope: string,
+      limits: string,
+      workload_types: string[] | null = null,
+    ) => {
       const requirements = { resources: { mem: { limits } } };
       return { name, scope, archived: false, workload_types, requirements };
     };

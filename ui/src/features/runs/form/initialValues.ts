@@ -33,7 +33,8 @@ export function useInitialValues() {
   const retry = () => void Promise.all([scopes.refetch(), from && run.refetch(), from && request.refetch()]);
   const runProject = run.data && splitScope(run.data.scope).name;
   const computeResources = useComputeResourcesOf(runProject ?? "", run.data?.action ?? "job");
-  const isLoaded = projects && (!from || (run.data && request.data)) && (!mem || (plan.data && computeResources));
+  const isLoaded =
+    projects && (!from || (run.data && request.data)) && (!mem || (plan.data && computeResources));
   if (error || !isLoaded) return { error, retry, projects, initialValues: null };
   const requestedProject = params.get("project") ?? runProject;
   const preferred = requestedProject ?? last;

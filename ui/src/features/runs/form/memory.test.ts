@@ -31,7 +31,11 @@ describe("requestMemory", () => {
     ["one with an unlimited request", [candidate("open", { requests: "4Gi", limits: "unlimited" })], "open"],
     ["one with a request alone", [candidate("plain", { requests: "4Gi" })], "plain"],
     ["none that is too small", [candidate("tiny", { limits: "1Gi" })], undefined],
-    ["none whose request is too small", [candidate("open", { requests: "1Gi", limits: "unlimited" })], undefined],
+    [
+      "none whose request is too small",
+      [candidate("open", { requests: "1Gi", limits: "unlimited" })],
+      undefined,
+    ],
     ["none with other GPUs", [candidate("gpu", { limits: "8Gi" }, { devices: 1 })], undefined],
     ["none without memory", [candidate("none", undefined)], undefined],
   ])("chooses %s if a compute resource sets the memory", (_, candidates, name) => {
@@ -46,6 +50,8 @@ describe("requestMemory", () => {
 
   it("chooses nothing for an amount that is not a number", () => {
     const candidates = [candidate("small", { limits: "1Gi" }), candidate("large", { limits: "8Gi" })];
-    expect(requestMemory(REQUEST, "lots", makePlan("compute_resource"), candidates).request.profile).toBe("small");
+    expect(requestMemory(REQUEST, "lots", makePlan("compute_resource"), candidates).request.profile).toBe(
+      "small",
+    );
   });
 });

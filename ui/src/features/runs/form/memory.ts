@@ -17,7 +17,12 @@ export interface LargerRequest {
   note?: string;
 }
 
-export function requestMemory(request: Request, mem: string, plan: Plan, candidates: Candidate[]): LargerRequest {
+export function requestMemory(
+  request: Request,
+  mem: string,
+  plan: Plan,
+  candidates: Candidate[],
+): LargerRequest {
   const owner = plan.settings.find(
     ({ path, source }) => path === "resources.mem.requests" && source.layer === "compute_resource",
   )?.source.name;

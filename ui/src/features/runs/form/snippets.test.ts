@@ -122,7 +122,9 @@ describe("writeCommand", () => {
   });
 
   it("cannot write a function of an earlier run, which has no name on the server", () => {
-    expect(writeCommand("forest", { function: { name: "sh", command: ["ls"] } })).toHaveProperty("unavailable");
+    expect(writeCommand("forest", { function: { name: "sh", command: ["ls"] } })).toHaveProperty(
+      "unavailable",
+    );
   });
 });
 

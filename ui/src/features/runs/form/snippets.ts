@@ -19,7 +19,10 @@ export function writePython(project: string, request: Request): Snippet {
     return { unavailable: "The code of the earlier run is only on the server" };
   }
   const { name, ...fields } = definition;
-  const functionArgs = [literal(name), ...Object.entries(fields).map(([key, value]) => `${key}=${literal(value)}`)];
+  const functionArgs = [
+    literal(name),
+    ...Object.entries(fields).map(([key, value]) => `${key}=${literal(value)}`),
+  ];
   const runArgs = [
     ...(action ? [literal(action)] : []),
     ...Object.entries(options).map(([key, value]) => `${key}=${literal(value, 4)}`),
@@ -65,7 +68,8 @@ EOF
 
 /** Splits a request into command-line options and the rest, which goes to a file. */
 function splitOptions(request: Tree): { options: string[]; rest: Tree } {
-  const { profile, template, deadline, priority, strict, secrets, envs, inputs, resources, ...rest } = request;
+  const { profile, template, deadline, priority, strict, secrets, envs, inputs, resources, ...rest } =
+    request;
   const amounts = splitResources(resources ?? {});
   const isPlain = (names: string[]) => names.every((name) => PLAIN_NAME.test(name));
   const variables: Tree[] = Array.isArray(envs) ? envs : [];

@@ -28,7 +28,10 @@ export function useRunForm(initialValues: InitialValues) {
 
   const { written, mistakes } = tryWritingRun(draft);
   const name = nameOf(draft);
-  const preview = usePreviewState(project, written && (name ? written : { ...written, function: PLACEHOLDER }));
+  const preview = usePreviewState(
+    project,
+    written && (name ? written : { ...written, function: PLACEHOLDER }),
+  );
   const rejected = violationsOf(mutation.error).filter(
     ({ path, rule }) => !preview.violations.some((other) => other.path === path && other.rule === rule),
   );

@@ -1,12 +1,12 @@
-/** One line of a log: whose it is, when it came, its colors, and what was searched for in it. */
+/** One log line with its stream, time, colors and search matches. */
 import { memo, type Ref } from "react";
 import { showClock } from "../../../../format/times";
-import { type Span, splitColours } from "./colors";
+import { type Span, splitColors } from "./colors";
 import classes from "./Logs.module.css";
 import type { Line } from "./lines";
 
-/** A browser takes a second to lay out a line of a megabyte. */
-const SHOWN = 4000;
+/** Longer lines are cut: laying out a line of 1 MB takes the browser about a second. */
+const MAX_CHARACTERS = 4000;
 const LABELS: Record<Line["stream"], string> = { stdout: "", stderr: "err", platform: "fairlead" };
 
 interface Props {
@@ -32,7 +32,7 @@ export const LogLine = memo(function LogLine({
   search,
   isCurrent,
 }: Props) {
-  const rest = Math.max(0, text.length - SHOWN) + cut;
+  const rest = Math.max(0, text.length - MAX_CHARACTERS) + cut;
   return (
     <div
       ref={ref}
@@ -51,14 +51,11 @@ export const LogLine = memo(function LogLine({
       )}
       <span className={classes.label}>{LABELS[stream]}</span>
       <span className={classes.text}>
-        {splitColours(text.slice(0, SHOWN)).map((span, place) => (
-          <ColoredSpan key={place} span={span} search={search} />
+        {splitColors(text.slice(0, MAX_CHARACTERS)).map((span, index) => (
+          <ColoredSpan key={index} span={span} search={search} />
         ))}
         {rest > 0 && (
-          <span className={classes.rest}>
-            {" "}
-            … {rest.toLocaleString("en")} more characters are in the download
-          </span>
+          <span className={classes.rest}> … {rest.toLocaleString("en")} more characters in the download</span>
         )}
       </span>
     </div>
@@ -82,9 +79,9 @@ function ColoredSpan({ span, search }: { span: Span; search: string }) {
 
 function mark(text: string, search: string) {
   const parts = [];
-  const [lower, wanted] = [text.toLowerCase(), search.toLowerCase()];
+  const [lower, query] = [text.toLowerCase(), search.toLowerCase()];
   let from = 0;
-  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, from)) {
+  for (let at = lower.indexOf(query); at >= 0; at = lower.indexOf(query, from)) {
     parts.push(text.slice(from, at), <mark key={at}>{text.slice(at, at + search.length)}</mark>);
     from = at + search.length;
   }

@@ -1,4 +1,4 @@
-/** The lines of a log, of which only those in sight are drawn. It stays at the end as long as one is there. */
+/** A virtualized list of log lines. Follows new lines while it is scrolled to the end. */
 import { Button } from "@mantine/core";
 import { IconArrowDown } from "@tabler/icons-react";
 import { useVirtualizer } from "@tanstack/react-virtual";
@@ -13,23 +13,23 @@ import {
 } from "react";
 import { LogLine } from "./LogLine";
 import classes from "./Logs.module.css";
-import type { Selection } from "./selecting";
-import type { Look } from "./Toolbar";
+import type { Selection } from "./selection";
+import type { DisplayOptions } from "./Toolbar";
 
 const LINE_HEIGHT = 20;
-/** So near to the end is at it. */
-const NEAR = 12;
+/** Pixels from the end that count as scrolled to the end. */
+const END_DISTANCE = 12;
 
 export interface LogViewHandle {
   show: (index: number) => void;
-  /** The hit to begin with: the first in sight or after it, or the last before. */
+  /** Returns the first match after the top of the view, or the last match before it. */
   firstHit: (step: 1 | -1) => number;
 }
 
 interface Props {
   ref: Ref<LogViewHandle>;
   selection: Selection;
-  look: Look;
+  options: DisplayOptions;
   search: string;
   currentLine: number | undefined;
   isFollowing: boolean;
@@ -37,25 +37,34 @@ interface Props {
   empty: ReactNode;
 }
 
-export function LogView({ ref, selection, look, search, currentLine, isFollowing, onFollow, empty }: Props) {
+export function LogView({
+  ref,
+  selection,
+  options,
+  search,
+  currentLine,
+  isFollowing,
+  onFollow,
+  empty,
+}: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const rows = useVirtualizer({
     count: selection.count,
     getScrollElement: () => frame.current,
     estimateSize: () => LINE_HEIGHT,
     overscan: 20,
-    // Heights are those of lines, wherever these come to stand. Another function measures all of them anew.
+    // Measured heights belong to lines, not to rows. A new function makes the virtualizer measure all lines again.
     getItemKey: useCallback((index: number) => selection.line(index)?.number ?? index, [selection]),
   });
   const size = rows.getTotalSize();
   const goToEnd = () => {
     if (frame.current) frame.current.scrollTop = frame.current.scrollHeight;
   };
-  // Whenever there is more, or lines turn out to have other heights.
+  // Runs when lines are added and when their measured heights change.
   useLayoutEffect(() => {
     if (isFollowing) goToEnd();
   }, [isFollowing, size]);
-  useEffect(() => rows.measure(), [look.isWrapped, look.hasTimes]);
+  useEffect(() => rows.measure(), [options.isWrapped, options.hasTimes]);
   useImperativeHandle(ref, () => ({
     show: (index) => rows.scrollToIndex(index, { align: "center" }),
     firstHit: (step) => {
@@ -67,17 +76,17 @@ export function LogView({ ref, selection, look, search, currentLine, isFollowing
   }));
   const visible = rows.getVirtualItems();
   return (
-    <div className={classes.place}>
+    <div className={classes.container}>
       <div
         ref={frame}
         className={classes.frame}
         role="log"
-        // It would be read aloud without end.
+        // Screen readers would announce every new line.
         aria-live="off"
-        aria-label="Lines of the log"
+        aria-label="Log lines"
         tabIndex={0}
-        data-wrapped={look.isWrapped || undefined}
-        onScroll={useFollowing(onFollow)}
+        data-wrapped={options.isWrapped || undefined}
+        onScroll={useScrollHandler(onFollow)}
       >
         {selection.count === 0 ? (
           <div className={classes.empty}>{empty}</div>
@@ -89,10 +98,10 @@ export function LogView({ ref, selection, look, search, currentLine, isFollowing
                 return (
                   <LogLine
                     key={line.number}
-                    ref={look.isWrapped ? rows.measureElement : undefined}
+                    ref={options.isWrapped ? rows.measureElement : undefined}
                     index={index}
                     number={line.number}
-                    at={look.hasTimes ? line.at : null}
+                    at={options.hasTimes ? line.at : null}
                     stream={line.stream}
                     text={line.text}
                     cut={line.cut}
@@ -122,12 +131,12 @@ export function LogView({ ref, selection, look, search, currentLine, isFollowing
   );
 }
 
-/** Whoever scrolls up stays there; whoever comes to the end follows. */
-function useFollowing(onFollow: (isFollowing: boolean) => void) {
+/** Scrolling up stops following the log, scrolling to the end resumes it. */
+function useScrollHandler(onFollow: (isFollowing: boolean) => void) {
   const before = useRef(0);
   return ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }: { currentTarget: HTMLElement }) => {
-    if (scrollHeight - scrollTop - clientHeight < NEAR) onFollow(true);
-    // Lines that turn out to be higher than they were thought also move what is in sight, but never up.
+    if (scrollHeight - scrollTop - clientHeight < END_DISTANCE) onFollow(true);
+    // Corrections of estimated heights also scroll the view, but never up.
     else if (scrollTop < before.current) onFollow(false);
     before.current = scrollTop;
   };

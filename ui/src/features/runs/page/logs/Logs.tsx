@@ -1,41 +1,41 @@
-/** What a run writes, as it comes: followed, searched, filtered, downloaded. */
+/** The log of a run: follow, search, filter and download. */
 import { Alert, Text } from "@mantine/core";
 import { IconPlugConnectedX } from "@tabler/icons-react";
 import { useRef, useState } from "react";
 import type { Run } from "../../../../api/runs";
 import { ProblemAlert } from "../../../../shell/Problem";
 import { useAttempt } from "../attempts";
-import type { Following } from "./following";
 import classes from "./Logs.module.css";
 import { LogView, type LogViewHandle } from "./LogView";
-import { Selection, type Wanted } from "./selecting";
-import { type Look, Toolbar } from "./Toolbar";
+import type { LogStream } from "./logStream";
+import { type LogFilter, Selection } from "./selection";
+import { type DisplayOptions, Toolbar } from "./Toolbar";
 import { useLog } from "./useLog";
 
-const EVERYTHING: Wanted = { stream: "all", search: "", isOnlyMatches: false };
+const NO_FILTER: LogFilter = { stream: "all", search: "", isOnlyMatches: false };
 
 export function Logs({ run }: { run: Run }) {
   const attempt = useAttempt(run);
-  // Another try, another log.
+  // Resets the view when another attempt is selected.
   return <Log key={attempt} run={run} attempt={attempt} />;
 }
 
 function Log({ run, attempt }: { run: Run; attempt: number | undefined }) {
   const log = useLog(run.id, attempt);
-  const [wanted, setWanted] = useState(EVERYTHING);
-  const [look, setLook] = useState<Look>({ hasTimes: false, isWrapped: false });
+  const [filter, setFilter] = useState(NO_FILTER);
+  const [options, setOptions] = useState<DisplayOptions>({ hasTimes: false, isWrapped: false });
   const [isFollowing, setFollowing] = useState(true);
   const [current, setCurrent] = useState(-1);
-  const selection = useSelection(log, wanted);
+  const selection = useSelection(log, filter);
   const view = useRef<LogViewHandle>(null);
-  const want = (change: Partial<Wanted>) => {
-    setWanted({ ...wanted, ...change });
+  const changeFilter = (change: Partial<LogFilter>) => {
+    setFilter({ ...filter, ...change });
     setCurrent(-1);
   };
   const goTo = (step: 1 | -1) => {
     const count = selection.hits.length;
     if (count === 0) return;
-    // The first time, from what is in sight.
+    // The first search starts at the visible lines.
     const from = current < 0 ? view.current!.firstHit(step) : current + step;
     const next = ((from % count) + count) % count;
     setCurrent(next);
@@ -47,54 +47,54 @@ function Log({ run, attempt }: { run: Run; attempt: number | undefined }) {
       <Toolbar
         run={run}
         attempt={attempt}
-        wanted={wanted}
-        onWant={want}
-        look={look}
-        onLook={setLook}
+        filter={filter}
+        onFilter={changeFilter}
+        options={options}
+        onOptions={setOptions}
         hits={selection.hits.length}
         current={current}
         onGo={goTo}
       />
-      <Trouble log={log} />
+      <ConnectionAlert log={log} />
       <LogView
         ref={view}
         selection={selection}
-        look={look}
-        search={wanted.search}
+        options={options}
+        search={filter.search}
         currentLine={selection.hits[current]}
         isFollowing={isFollowing}
         onFollow={setFollowing}
-        empty={<Text size="sm">{tellEmpty(run, log, wanted)}</Text>}
+        empty={<Text size="sm">{describeEmpty(run, log, filter)}</Text>}
       />
       <Foot run={run} log={log} selection={selection} />
     </section>
   );
 }
 
-/** The lines that are wanted. It grows with the log, and is made anew where something else is wanted. */
-function useSelection(log: Following, wanted: Wanted): Selection {
-  const kept = useRef<Selection>(null);
-  if (!kept.current?.isOf(log.lines, wanted)) kept.current = new Selection(log.lines, wanted);
-  kept.current.extend();
-  return kept.current;
+/** The filtered lines. Extended while the log grows, and rebuilt when the filter changes. */
+function useSelection(log: LogStream, filter: LogFilter): Selection {
+  const ref = useRef<Selection>(null);
+  if (!ref.current?.matches(log.lines, filter)) ref.current = new Selection(log.lines, filter);
+  ref.current.extend();
+  return ref.current;
 }
 
-function Trouble({ log }: { log: Following }) {
-  if (log.phase === "refused") return <ProblemAlert error={log.error} onRetry={() => log.retry()} />;
+function ConnectionAlert({ log }: { log: LogStream }) {
+  if (log.phase === "rejected") return <ProblemAlert error={log.error} onRetry={() => log.retry()} />;
   if (log.phase !== "reconnecting") return null;
   return (
     <Alert color="orange" role="status" icon={<IconPlugConnectedX size={18} />} p="xs">
-      Reconnecting. The log goes on where it stopped.
+      Reconnecting. The log resumes where it stopped.
     </Alert>
   );
 }
 
-function Foot({ run, log, selection }: { run: Run; log: Following; selection: Selection }) {
+function Foot({ run, log, selection }: { run: Run; log: LogStream; selection: Selection }) {
   const { lines, phase } = log;
-  const shown = selection.count === lines.kept.length ? "" : `${selection.count.toLocaleString("en")} of `;
+  const shown = selection.count === lines.items.length ? "" : `${selection.count.toLocaleString("en")} of `;
   const states: Partial<Record<typeof phase, string>> = {
-    connecting: "Reading",
-    following: run.started_at ? "Live" : "Waiting for its start",
+    connecting: "Loading",
+    following: run.started_at ? "Live" : "Waiting to start",
     reconnecting: "Reconnecting",
     ended: "Complete",
   };
@@ -106,24 +106,22 @@ function Foot({ run, log, selection }: { run: Run; log: Following; selection: Se
       <span className="number">
         {shown}
         {lines.count.toLocaleString("en")} {lines.count === 1 ? "line" : "lines"}
-        {lines.dropped > 0 && `; the first ${lines.dropped.toLocaleString("en")} are in the download alone`}
+        {lines.dropped > 0 && `; download the log for the first ${lines.dropped.toLocaleString("en")}`}
       </span>
     </div>
   );
 }
 
-function tellEmpty(run: Run, log: Following, wanted: Wanted): string {
+function describeEmpty(run: Run, log: LogStream, filter: LogFilter): string {
   if (log.lines.count > 0) {
-    return wanted.search && wanted.isOnlyMatches
-      ? `No line has “${wanted.search}” in it.`
-      : "It wrote nothing to this stream.";
+    return filter.search && filter.isOnlyMatches
+      ? `No lines match “${filter.search}”.`
+      : "No output on this stream.";
   }
-  if (log.phase === "refused") return "There is no log to be shown.";
+  if (log.phase === "rejected") return "No log available.";
   if (log.phase === "ended") {
-    return run.started_at ? "It wrote nothing." : "It never started, and wrote nothing.";
+    return run.started_at ? "No output." : "The run never started.";
   }
-  if (log.phase === "connecting") return "Reading the log.";
-  return run.started_at
-    ? "It has written nothing yet."
-    : "It has not started yet. What it writes will appear here.";
+  if (log.phase === "connecting") return "Loading the log.";
+  return run.started_at ? "No output yet." : "Not started yet. Output will appear here.";
 }

@@ -1,4 +1,4 @@
-/** What one can do with a log: search it, choose a stream, say how it looks, keep it. */
+/** Toolbar of the log: search, stream filter, display options and download. */
 import { ActionIcon, Button, Checkbox, Group, SegmentedControl, Text, TextInput } from "@mantine/core";
 import { useHotkeys } from "@mantine/hooks";
 import { IconChevronDown, IconChevronUp, IconDownload, IconSearch } from "@tabler/icons-react";
@@ -8,63 +8,63 @@ import { AttemptPicker } from "../attempts";
 import { downloadAddress } from "../requests";
 import classes from "./Logs.module.css";
 import type { Stream } from "./lines";
-import type { Wanted } from "./selecting";
+import type { LogFilter } from "./selection";
 
-export interface Look {
+export interface DisplayOptions {
   hasTimes: boolean;
   isWrapped: boolean;
 }
 
 interface Props {
   run: Run;
-  /** The try that is shown alone. */
+  /** The selected attempt. Undefined for all attempts. */
   attempt: number | undefined;
-  wanted: Wanted;
-  onWant: (change: Partial<Wanted>) => void;
-  look: Look;
-  onLook: (look: Look) => void;
+  filter: LogFilter;
+  onFilter: (change: Partial<LogFilter>) => void;
+  options: DisplayOptions;
+  onOptions: (options: DisplayOptions) => void;
   hits: number;
-  /** Which of the hits was gone to. */
+  /** The index of the current match, or -1. */
   current: number;
   onGo: (step: 1 | -1) => void;
 }
 
-const STREAMS: { value: Wanted["stream"]; label: string }[] = [
+const STREAMS: { value: LogFilter["stream"]; label: string }[] = [
   { value: "all", label: "All" },
   { value: "stdout", label: "stdout" },
   { value: "stderr", label: "stderr" },
 ];
 
-export function Toolbar({ run, attempt, wanted, onWant, look, onLook, ...search }: Props) {
+export function Toolbar({ run, attempt, filter, onFilter, options, onOptions, ...search }: Props) {
   return (
     <div className={classes.toolbar} role="toolbar" aria-label="Log">
-      <AttemptPicker run={run} none="All attempts" />
-      <Search wanted={wanted} onWant={onWant} {...search} />
+      <AttemptPicker run={run} defaultLabel="All attempts" />
+      <Search filter={filter} onFilter={onFilter} {...search} />
       <Checkbox
         size="xs"
-        label="Only lines that match"
-        disabled={!wanted.search}
-        checked={wanted.isOnlyMatches}
-        onChange={(event) => onWant({ isOnlyMatches: event.currentTarget.checked })}
+        label="Only matching lines"
+        disabled={!filter.search}
+        checked={filter.isOnlyMatches}
+        onChange={(event) => onFilter({ isOnlyMatches: event.currentTarget.checked })}
       />
       <SegmentedControl
         size="xs"
         aria-label="Stream"
         data={STREAMS}
-        value={wanted.stream}
-        onChange={(stream) => onWant({ stream: stream as Stream | "all" })}
+        value={filter.stream}
+        onChange={(stream) => onFilter({ stream: stream as Stream | "all" })}
       />
       <Checkbox
         size="xs"
-        label="Times"
-        checked={look.hasTimes}
-        onChange={(event) => onLook({ ...look, hasTimes: event.currentTarget.checked })}
+        label="Timestamps"
+        checked={options.hasTimes}
+        onChange={(event) => onOptions({ ...options, hasTimes: event.currentTarget.checked })}
       />
       <Checkbox
         size="xs"
-        label="Wrap"
-        checked={look.isWrapped}
-        onChange={(event) => onLook({ ...look, isWrapped: event.currentTarget.checked })}
+        label="Wrap lines"
+        checked={options.isWrapped}
+        onChange={(event) => onOptions({ ...options, isWrapped: event.currentTarget.checked })}
       />
       <Button
         component="a"
@@ -82,17 +82,17 @@ export function Toolbar({ run, attempt, wanted, onWant, look, onLook, ...search 
 }
 
 function Search({
-  wanted,
-  onWant,
+  filter,
+  onFilter,
   hits,
   current,
   onGo,
-}: Pick<Props, "wanted" | "onWant" | "hits" | "current" | "onGo">) {
+}: Pick<Props, "filter" | "onFilter" | "hits" | "current" | "onGo">) {
   const input = useRef<HTMLInputElement>(null);
   useHotkeys([["/", () => input.current?.focus()]]);
-  const press = (event: KeyboardEvent) => {
+  const handleKey = (event: KeyboardEvent) => {
     if (event.key === "Enter") onGo(event.shiftKey ? -1 : 1);
-    if (event.key === "Escape") onWant({ search: "" });
+    if (event.key === "Escape") onFilter({ search: "" });
   };
   return (
     <Group gap={4} wrap="nowrap" className={classes.search}>
@@ -102,14 +102,14 @@ function Search({
         type="search"
         className={classes.input}
         aria-label="Search the log"
-        placeholder="Search  ( / )"
-        value={wanted.search}
-        onChange={(event) => onWant({ search: event.currentTarget.value })}
-        onKeyDown={press}
+        placeholder="Search (/)"
+        value={filter.search}
+        onChange={(event) => onFilter({ search: event.currentTarget.value })}
+        onKeyDown={handleKey}
         leftSection={<IconSearch size={14} stroke={1.6} />}
       />
-      <Text span size="xs" className="number" c="dimmed" role="status" aria-label="Lines that match" miw={64}>
-        {wanted.search && tellHits(hits, current)}
+      <Text span size="xs" className="number" c="dimmed" role="status" aria-label="Matching lines" miw={64}>
+        {filter.search && describeHits(hits, current)}
       </Text>
       <ActionIcon
         variant="default"
@@ -133,8 +133,8 @@ function Search({
   );
 }
 
-function tellHits(hits: number, current: number): string {
-  const all = hits.toLocaleString("en");
-  if (current >= 0 && hits > 0) return `${(current + 1).toLocaleString("en")} of ${all}`;
-  return hits === 0 ? "no match" : `${all} ${hits === 1 ? "line" : "lines"}`;
+function describeHits(hits: number, current: number): string {
+  const total = hits.toLocaleString("en");
+  if (current >= 0 && hits > 0) return `${(current + 1).toLocaleString("en")} of ${total}`;
+  return hits === 0 ? "no matches" : `${total} ${hits === 1 ? "line" : "lines"}`;
 }

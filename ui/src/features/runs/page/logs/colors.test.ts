@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { type Span, splitColours, strip } from "./colors";
+import { type Span, splitColors, strip } from "./colors";
 
 const ESC = "\u001b";
 
-describe("splitColours", () => {
+describe("splitColors", () => {
   it.each<[string, string, Span[]]>([
     ["plain text", "plain", [{ text: "plain" }]],
     ["a color", `${ESC}[31mred${ESC}[0m plain`, [{ text: "red", color: 1 }, { text: " plain" }]],
@@ -18,10 +18,10 @@ describe("splitColours", () => {
       ],
     ],
     ["faint and underlined text", `${ESC}[2;4mx`, [{ text: "x", isFaint: true, isUnderlined: true }]],
-    ["one of 256 colors that is known", `${ESC}[38;5;9mx`, [{ text: "x", color: 9 }]],
+    ["one of 256 colors that is supported", `${ESC}[38;5;9mx`, [{ text: "x", color: 9 }]],
     ["one of 256 colors with colons", `${ESC}[38:5:3mx`, [{ text: "x", color: 3 }]],
-    ["one of 256 colors that is not known", `${ESC}[38;5;200;1mx`, [{ text: "x", isBold: true }]],
-    ["one of millions of colors", `${ESC}[38;2;1;2;3;4mx`, [{ text: "x", isUnderlined: true }]],
+    ["one of 256 colors that is not supported", `${ESC}[38;5;200;1mx`, [{ text: "x", isBold: true }]],
+    ["an RGB color", `${ESC}[38;2;1;2;3;4mx`, [{ text: "x", isUnderlined: true }]],
     ["a background", `${ESC}[48;5;1mx`, [{ text: "x" }]],
     [
       "other sequences",
@@ -32,11 +32,11 @@ describe("splitColours", () => {
     ["control characters", `a\u0000b\u0008${ESC}[1mc\u007f`, [{ text: "ab" }, { text: "c", isBold: true }]],
     ["tabs", "a\tb", [{ text: "a\tb" }]],
   ])("splits %s", (_, text, spans) => {
-    expect(splitColours(text)).toEqual(spans);
+    expect(splitColors(text)).toEqual(spans);
   });
 
   it("ends bold, faint and underlined text", () => {
-    const [, last] = splitColours(`${ESC}[1;2;4ma${ESC}[22;24mb`);
+    const [, last] = splitColors(`${ESC}[1;2;4ma${ESC}[22;24mb`);
     expect(last).toEqual({ text: "b", isBold: false, isFaint: false, isUnderlined: false });
   });
 });
@@ -45,7 +45,7 @@ describe("strip", () => {
   it.each([`${ESC}[31mred${ESC}[0m plain`, `a\u0000b${ESC}[1mc`, "plain", `${ESC}]8;;https://a${ESC}\\link`])(
     "leaves the same text of %j as the spans have",
     (text) => {
-      const spans = splitColours(text).map((span) => span.text);
+      const spans = splitColors(text).map((span) => span.text);
       expect(strip(text)).toBe(spans.join(""));
       expect(strip(text)).not.toContain(ESC);
     },

@@ -1,8 +1,8 @@
-/** Colors that programs ask a terminal for (SGR), as spans of text; all else that only a terminal understands is left out. */
+/** Parses ANSI colors (SGR sequences) into spans of text. Removes all other control sequences. */
 
 export interface Span {
   text: string;
-  /** One of sixteen, of which the styles say how they look in light and dark. */
+  /** One of the 16 ANSI colors. The style sheet defines them for light and dark mode. */
   color?: number;
   isBold?: boolean;
   isFaint?: boolean;
@@ -10,31 +10,31 @@ export interface Span {
 }
 
 const ESCAPE = "\u001b";
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it is about
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
 const SEQUENCE = /\u001b(?:\[([0-9;:]*)[ -/]*([@-~])|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\^_=>]?)/g;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
 const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001a\u001c-\u001f\u007f]/g;
 
-/** A line without anything but its text. */
+/** Returns the text of a line without control sequences. */
 export function strip(text: string): string {
   return (text.includes(ESCAPE) ? text.replace(SEQUENCE, "") : text).replace(CONTROL, "");
 }
 
-export function splitColours(text: string): Span[] {
+export function splitColors(text: string): Span[] {
   if (!text.includes(ESCAPE)) return [{ text: strip(text) }];
   const spans: Span[] = [];
   let style: Omit<Span, "text"> = {};
   let from = 0;
-  const keep = (until: number) => {
+  const addSpan = (until: number) => {
     const piece = text.slice(from, until).replace(CONTROL, "");
     if (piece) spans.push({ text: piece, ...style });
   };
   for (const match of text.matchAll(SEQUENCE)) {
-    keep(match.index);
+    addSpan(match.index);
     from = match.index + match[0].length;
     if (match[2] === "m") style = restyle(style, match[1]!);
   }
-  keep(text.length);
+  addSpan(text.length);
   return spans;
 }
 
@@ -53,7 +53,7 @@ function restyle(before: Omit<Span, "text">, codes: string): Omit<Span, "text"> 
     else if (code >= 90 && code <= 97) style.color = code - 82;
     else if (code === 39) delete style.color;
     else if (code === 38 || code === 48) {
-      // Of 256 colors the first sixteen are known here; of millions, none.
+      // Of 256 colors only the first 16 are supported, of RGB colors none.
       const isIndexed = numbers[at + 1] === 5;
       if (code === 38 && isIndexed && numbers[at + 2]! < 16) style.color = numbers[at + 2];
       at += isIndexed ? 2 : 4;

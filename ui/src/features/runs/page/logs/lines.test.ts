@@ -11,10 +11,10 @@ function makeEntry(text: string, stream: Stream = "stdout"): Entry {
 }
 
 function textsOf(lines: Lines): string[] {
-  return lines.kept.map(({ text }) => text);
+  return lines.items.map(({ text }) => text);
 }
 
-/** An entry with the bytes of a text, of which a part is given. */
+/** Creates an entry with a range of the bytes of a text. */
 function makeBytes(text: string, from: number, to?: number): Entry {
   const bytes = new TextEncoder().encode(text).slice(from, to);
   return { at: "", stream: "stdout", cursor: 0, base64: btoa(String.fromCharCode(...bytes)) };
@@ -37,12 +37,12 @@ describe("lines", () => {
     expect(textsOf(write(new Lines(), ...texts))).toEqual(lines);
   });
 
-  it("of streams that write at the same time are kept apart, in the order in which they began", () => {
+  it("of interleaved streams are separate, ordered by their first chunk", () => {
     const lines = new Lines();
     lines.add(makeEntry("out ", "stdout"));
     lines.add(makeEntry("err\n", "stderr"));
     lines.add(makeEntry("put\n", "stdout"));
-    expect(lines.kept.map(({ number, stream, text }) => [number, stream, text])).toEqual([
+    expect(lines.items.map(({ number, stream, text }) => [number, stream, text])).toEqual([
       [1, "stdout", "out put"],
       [2, "stderr", "err"],
     ]);
@@ -78,30 +78,30 @@ describe("bytes", () => {
 describe("limits", () => {
   it("cut a line that is too long, and count what is missing", () => {
     const lines = write(new Lines(), "x".repeat(256 * 1024), "more", "\nnext\n");
-    expect(lines.kept[0]).toMatchObject({ cut: 4 });
-    expect(lines.kept[0]!.text).toHaveLength(256 * 1024);
-    expect(lines.kept[1]).toMatchObject({ text: "next", cut: 0 });
+    expect(lines.items[0]).toMatchObject({ cut: 4 });
+    expect(lines.items[0]!.text).toHaveLength(256 * 1024);
+    expect(lines.items[1]).toMatchObject({ text: "next", cut: 0 });
   });
 
   it("drop the oldest lines of a long log", () => {
     const lines = new Lines();
     for (let batch = 0; batch < 23; batch++) write(lines, "line\n".repeat(10_000));
     expect(lines.count).toBe(230_000);
-    expect(lines.kept).toHaveLength(lines.count - lines.dropped);
+    expect(lines.items).toHaveLength(lines.count - lines.dropped);
     expect(lines.dropped).toBeGreaterThan(0);
-    expect(lines.kept.length).toBeGreaterThanOrEqual(200_000);
-    expect(lines.kept.length).toBeLessThanOrEqual(220_000);
-    expect(lines.kept[0]!.number).toBe(lines.dropped + 1);
-    expect(lines.settled).toBe(lines.kept.length);
+    expect(lines.items.length).toBeGreaterThanOrEqual(200_000);
+    expect(lines.items.length).toBeLessThanOrEqual(220_000);
+    expect(lines.items[0]!.number).toBe(lines.dropped + 1);
+    expect(lines.settled).toBe(lines.items.length);
   });
 
   it("drop the oldest characters of a log with long lines", () => {
     const lines = new Lines();
     const line = `${"x".repeat(250 * 1024)}\n`;
     for (let number = 0; number < 300; number++) write(lines, line);
-    const characters = lines.kept.reduce((sum, { text }) => sum + text.length, 0);
+    const characters = lines.items.reduce((sum, { text }) => sum + text.length, 0);
     expect(characters).toBeLessThanOrEqual(64 * 1024 * 1024);
     expect(lines.dropped).toBeGreaterThan(0);
-    expect(lines.kept.at(-1)!.number).toBe(300);
+    expect(lines.items.at(-1)!.number).toBe(300);
   });
 });

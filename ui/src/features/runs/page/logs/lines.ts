@@ -1,8 +1,8 @@
-/** What a run wrote, as lines: put together from pieces that end anywhere, of streams that write at the same time. */
+/** Assembles log lines from chunks of interleaved streams. Chunks can end anywhere in a line. */
 
 export type Stream = "stdout" | "stderr" | "platform";
 
-/** One entry of a log, as the server tells it: some bytes, as text where they are any. */
+/** A log entry from the server. Contains `base64` if its bytes are not valid text, and `text` otherwise. */
 export interface Entry {
   at: string;
   stream: Stream;
@@ -12,36 +12,35 @@ export interface Entry {
 }
 
 export interface Line {
-  /** From 1 on. */
+  /** Starts at 1. */
   number: number;
   at: string;
   stream: Stream;
   text: string;
-  /** How many characters were left out at its end. */
+  /** The number of characters cut off at the end. */
   cut: number;
 }
 
-/** Lines and characters that are kept; the oldest go first. All of it can be downloaded. */
-const MOST_LINES = 200_000;
-const MOST_CHARACTERS = 64 * 1024 * 1024;
-/** How many go at once: to shorten the list for each line would take longer than to read it. */
+/** Lines and characters in memory. The oldest lines are dropped first. The download contains all of them. */
+const MAX_LINES = 200_000;
+const MAX_CHARACTERS = 64 * 1024 * 1024;
+/** Lines are dropped in batches, because shortening the array for each line is slow. */
 const SLACK = 20_000;
-const LONGEST_LINE = 256 * 1024;
+const MAX_LINE_LENGTH = 256 * 1024;
 
 export class Lines {
-  readonly kept: Line[] = [];
-  /** How many were there, those that are no longer kept among them. */
+  readonly items: Line[] = [];
+  /** The number of all lines, including dropped ones. */
   count = 0;
   private characters = 0;
   private readonly open = new Map<Stream, Line>();
   private readonly decoders = new Map<Stream, TextDecoder>();
 
-  /** How many of the oldest are no longer kept. */
   get dropped(): number {
-    return this.count - this.kept.length;
+    return this.count - this.items.length;
   }
 
-  /** The first line that may still change, as a place among those that are kept. */
+  /** The index of the first item that can still change. */
   get settled(): number {
     const numbers = [...this.open.values()].map((line) => line.number);
     return Math.max(0, Math.min(this.count + 1, ...numbers) - 1 - this.dropped);
@@ -64,12 +63,12 @@ export class Lines {
       this.count += 1;
       line = { number: this.count, at, stream, text: "", cut: 0 };
       this.open.set(stream, line);
-      this.kept.push(line);
+      this.items.push(line);
     }
     const before = line.text.length;
     const text = overwrite(line.text, piece);
     if (text.length < before) line.cut = 0;
-    line.text = text.slice(0, LONGEST_LINE);
+    line.text = text.slice(0, MAX_LINE_LENGTH);
     line.cut += text.length - line.text.length;
     this.characters += line.text.length - before;
   }
@@ -80,37 +79,37 @@ export class Lines {
     this.open.delete(stream);
   }
 
-  /** Bytes that are no text become replacement characters, also where a character came in two pieces. */
+  /** Decodes an entry. Joins characters that are split between entries, and replaces invalid bytes. */
   private decode({ stream, text, base64 }: Entry): string {
     const decoder = this.decoders.get(stream);
     if (base64 === undefined) return (decoder?.decode() ?? "") + (text ?? "");
     const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-    const used = decoder ?? new TextDecoder();
-    this.decoders.set(stream, used);
-    return used.decode(bytes, { stream: true });
+    const streamDecoder = decoder ?? new TextDecoder();
+    this.decoders.set(stream, streamDecoder);
+    return streamDecoder.decode(bytes, { stream: true });
   }
 
   private shorten(): void {
-    if (this.kept.length <= MOST_LINES + SLACK && this.characters <= MOST_CHARACTERS) return;
-    let gone = Math.max(0, this.kept.length - MOST_LINES);
-    let left = this.characters;
-    for (let at = 0; at < this.kept.length - 1; at++) {
-      if (at >= gone && left <= MOST_CHARACTERS * 0.9) break;
-      left -= this.kept[at]!.text.length;
-      gone = Math.max(gone, at + 1);
+    if (this.items.length <= MAX_LINES + SLACK && this.characters <= MAX_CHARACTERS) return;
+    let dropCount = Math.max(0, this.items.length - MAX_LINES);
+    let characters = this.characters;
+    for (let at = 0; at < this.items.length - 1; at++) {
+      if (at >= dropCount && characters <= MAX_CHARACTERS * 0.9) break;
+      characters -= this.items[at]!.text.length;
+      dropCount = Math.max(dropCount, at + 1);
     }
-    for (const line of this.kept.splice(0, gone)) {
+    for (const line of this.items.splice(0, dropCount)) {
       if (this.open.get(line.stream) === line) this.open.delete(line.stream);
     }
-    this.characters = left;
+    this.characters = characters;
   }
 }
 
-/** A terminal goes back to the beginning of the line at "\r": what is written then stands instead. */
+/** Appends a piece to a line. As in a terminal, text after "\r" replaces the line. */
 function overwrite(text: string, piece: string): string {
-  const begun = text.endsWith("\r") && piece ? "" : text;
+  const start = text.endsWith("\r") && piece ? "" : text;
   const end = piece.endsWith("\r") ? piece.replace(/\r+$/, "") : piece;
   const back = end.lastIndexOf("\r");
-  const shown = back < 0 ? begun + end : end.slice(back + 1);
+  const shown = back < 0 ? start + end : end.slice(back + 1);
   return end === piece ? shown : `${shown}\r`;
 }

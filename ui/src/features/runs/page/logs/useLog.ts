@@ -1,19 +1,19 @@
 import { useEffect, useReducer, useState } from "react";
 import { expired } from "../../../../api/sessions";
-import { Following } from "./following";
+import { LogStream } from "./logStream";
 
-/** The log of a run as it comes. It stays the same object; whoever uses it is drawn anew where there is more in it. */
-export function useLog(id: string, attempt?: number): Following {
-  const [, tell] = useReducer((count: number) => count + 1, 0);
-  const [log, setLog] = useState(() => new Following(id, attempt, tell));
+/** Streams the log of a run. The object is mutable: the hook renders again when it changes. */
+export function useLog(id: string, attempt?: number): LogStream {
+  const [, render] = useReducer((count: number) => count + 1, 0);
+  const [log, setLog] = useState(() => new LogStream(id, attempt, render));
   const isExpired = expired.use();
   useEffect(() => {
     if (isExpired) return;
-    // Of its own: what was stopped may have been left in the middle.
-    const started = new Following(id, attempt, tell);
-    setLog(started);
-    started.start();
-    return () => started.stop();
+    // Creates a new stream: a stopped one may have been interrupted in the middle of an entry.
+    const stream = new LogStream(id, attempt, render);
+    setLog(stream);
+    stream.start();
+    return () => stream.stop();
   }, [id, attempt, isExpired]);
   return log;
 }

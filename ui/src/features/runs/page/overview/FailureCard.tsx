@@ -11,7 +11,7 @@ import { newRunAddress, runAddress } from "../../../../shell/addresses";
 import { CopyButton } from "../../../../shell/CopyButton";
 import { Card } from "../../../../shell/Page";
 import { ProblemAlert } from "../../../../shell/Problem";
-import { useTail } from "../logs/tails";
+import { useTail } from "../logs/tail";
 import { useOutcome } from "../requests";
 import { boundsOf } from "../usage/bounds";
 import { describePeak } from "../usage/measures";

@@ -2,11 +2,11 @@
 import type { Run } from "../../../../api/runs";
 import { Columns } from "../../../../shell/Page";
 import { Attempts } from "./Attempts";
+import { EndpointCard } from "./EndpointCard";
+import { FailureCard } from "./FailureCard";
 import { ResultCard } from "./ResultCard";
 import { RunFacts } from "./RunFacts";
-import { EndpointCard } from "./EndpointCard";
 import { StateTimeline } from "./StateTimeline";
-import { FailureCard } from "./FailureCard";
 import { useSuggestions, WaitingCards } from "./WaitingCards";
 
 /** States before a run is scheduled. */

@@ -21,11 +21,11 @@ export function useSuggestions(run: Run) {
   const change = useApplySuggestion(run.id);
   const may = useMay();
   const navigate = useNavigate();
-  const take = (way: Suggestion) =>
-    change.mutate(way, {
-      onSuccess: (made) => {
-        notify(`${shortName(made)} takes its place`);
-        navigate(runAddress(made.id));
+  const apply = (suggestion: Suggestion) =>
+    change.mutate(suggestion, {
+      onSuccess: (replacement) => {
+        notify(`Replaced by ${shortName(replacement)}`);
+        navigate(runAddress(replacement.id));
       },
     });
   return {

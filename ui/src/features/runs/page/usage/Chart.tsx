@@ -33,9 +33,7 @@ export function Chart({ label, measure, points, peak, bounds }: Props) {
   const ref = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(MIN_WIDTH);
   useLayoutEffect(() => {
-    const observer = new ResizeObserver(([entry]) =>
-      setWidth(Math.max(MIN_WIDTH, entry!.contentRect.width)),
-    );
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.max(MIN_WIDTH, entry!.contentRect.width)));
     observer.observe(ref.current!);
     return () => observer.disconnect();
   }, []);
@@ -43,7 +41,8 @@ export function Chart({ label, measure, points, peak, bounds }: Props) {
   const timeScale = scaleOfTimes(points.at(-1)?.after ?? 0, Math.max(2, Math.floor(width / 90)));
   const valueScale = scaleOf(Math.max(peak, bounds.request ?? 0, bounds.limit ?? 0), 4, isBytes(measure));
   const x = (after: number) => MARGIN.left + (after / timeScale.max) * (width - MARGIN.left - MARGIN.right);
-  const y = (value: number) => HEIGHT - MARGIN.bottom - (value / valueScale.max) * (HEIGHT - MARGIN.top - MARGIN.bottom);
+  const y = (value: number) =>
+    HEIGHT - MARGIN.bottom - (value / valueScale.max) * (HEIGHT - MARGIN.top - MARGIN.bottom);
   const last = points.length - 1;
   const shown = selected === null ? null : points[Math.min(selected, last)];
   const describe = (point: Point) => `${showMeasure(measure, point.value)} ${describeTime(point)}`;
@@ -76,7 +75,13 @@ export function Chart({ label, measure, points, peak, bounds }: Props) {
       <svg width={width} height={HEIGHT} aria-hidden="true">
         {valueScale.ticks.map((tick) => (
           <g key={tick}>
-            <line className={classes.grid} x1={MARGIN.left} x2={width - MARGIN.right} y1={y(tick)} y2={y(tick)} />
+            <line
+              className={classes.grid}
+              x1={MARGIN.left}
+              x2={width - MARGIN.right}
+              y1={y(tick)}
+              y2={y(tick)}
+            />
             <text className={classes.tick} x={MARGIN.left - 8} y={y(tick) + 4} textAnchor="end">
               {showTick(measure, tick)}
             </text>

@@ -58,9 +58,7 @@ function Charts({ run }: { run: Run }) {
 
 function describeMissing(run: Run): string {
   if (!run.started_at) {
-    return run.active
-      ? "Not started yet. Usage will appear here."
-      : "The run never started.";
+    return run.active ? "Not started yet. Usage will appear here." : "The run never started.";
   }
   return run.active ? "No measurements yet." : "No measurements.";
 }

@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { FakeEventSource, jsonResponse, stubFetch } from "../../../../testing/runs";
-import { Following } from "./following";
+import { LogStream } from "./logStream";
 
 const ENTRY = { at: "2024-05-01T12:00:00Z", stream: "stdout", cursor: 0 };
 
 let page: EventTarget & { hidden: boolean };
-let log: Following;
-let drawn: number;
+let log: LogStream;
+let updates: number;
 
 function open(attempt?: number): void {
-  log = new Following("r1", attempt, () => {
-    drawn += 1;
+  log = new LogStream("r1", attempt, () => {
+    updates += 1;
   });
   log.start();
 }
@@ -28,7 +28,7 @@ function hide(hidden: boolean): void {
 beforeEach(() => {
   vi.useFakeTimers();
   FakeEventSource.install();
-  drawn = 0;
+  updates = 0;
   page = Object.assign(new EventTarget(), { hidden: false });
   vi.stubGlobal("document", page);
   vi.stubGlobal("requestAnimationFrame", (draw: () => void) => setTimeout(draw, 16));
@@ -49,21 +49,21 @@ it.each([
   expect(log.phase).toBe("connecting");
 });
 
-it("follows until the log ends, and draws once per frame", async () => {
+it("follows until the log ends, and updates once per frame", async () => {
   open();
   FakeEventSource.last.send("open");
   for (const text of ["a\n", "b\n"]) FakeEventSource.last.send("log", { ...ENTRY, text }, "2");
   expect(log.phase).toBe("following");
   await pass(16);
-  expect(drawn).toBe(1);
+  expect(updates).toBe(1);
   FakeEventSource.last.send("end");
   expect(log.phase).toBe("ended");
-  expect(log.lines.kept.map(({ text }) => text)).toEqual(["a", "b"]);
+  expect(log.lines.items.map(({ text }) => text)).toEqual(["a", "b"]);
   expect(FakeEventSource.last.readyState).toBe(FakeEventSource.CLOSED);
 });
 
 describe("after the connection broke", () => {
-  it("continues where it was", async () => {
+  it("resumes at the cursor", async () => {
     stubFetch(() => jsonResponse({}));
     open();
     FakeEventSource.last.send("open");
@@ -93,7 +93,7 @@ describe("after the connection broke", () => {
     open();
     FakeEventSource.last.send("error");
     await pass(10_000);
-    expect(log.phase).toBe("refused");
+    expect(log.phase).toBe("rejected");
     expect(FakeEventSource.opened).toHaveLength(1);
     log.retry();
     expect(log).toMatchObject({ phase: "connecting", error: null });
@@ -101,10 +101,10 @@ describe("after the connection broke", () => {
 });
 
 describe("in a hidden tab", () => {
-  it("holds no connection, and continues once the tab is shown", () => {
+  it("disconnects, and reconnects when the tab is shown", () => {
     open();
     hide(true);
-    expect(log.phase).toBe("resting");
+    expect(log.phase).toBe("paused");
     expect(FakeEventSource.last.readyState).toBe(FakeEventSource.CLOSED);
     hide(false);
     expect(log.phase).toBe("connecting");
@@ -117,7 +117,7 @@ describe("in a hidden tab", () => {
     FakeEventSource.last.send("error");
     hide(true);
     await pass(10_000);
-    expect(log.phase).toBe("resting");
+    expect(log.phase).toBe("paused");
     expect(FakeEventSource.opened).toHaveLength(1);
   });
 

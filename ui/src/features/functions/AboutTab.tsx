@@ -1,4 +1,4 @@
-/** What is known of a function, beside its code. */
+/** Tab with the properties of a function. */
 
 import { showBytes } from "../../format/amounts";
 import { joinWords } from "../../format/commands";
@@ -9,7 +9,7 @@ import { NONE } from "../../table/columns";
 import { showKind } from "./kinds";
 import { type FunctionRecord, useCode } from "./requests";
 
-export function About({ item }: { item: FunctionRecord }) {
+export function AboutTab({ item }: { item: FunctionRecord }) {
   const {
     source,
     handler,
@@ -21,30 +21,30 @@ export function About({ item }: { item: FunctionRecord }) {
     port,
   } = item.content;
   const code = useCode(item).data;
-  const said: [string, string | number | undefined | null][] = [
+  const properties: [string, string | number | undefined | null][] = [
     ["Kind", showKind(item)],
     ["File", source],
     ["Handler", handler],
     ["Command", joinWords(command)],
     ["Arguments", joinWords(args)],
     ["Image", image],
-    ["Pulled", pull_policy],
+    ["Image pull policy", pull_policy],
     ["Pull secrets", pull_secrets.join(", ")],
     ["Port", port],
-    ["Code", code && `${showBytes(code.size)} packed, ${code.digest}`],
+    ["Code", code && `${showBytes(code.size)} compressed, ${code.digest}`],
   ];
   return (
     <Card>
       <Facts
         facts={[
-          ...said.filter(([, value]) => value),
+          ...properties.filter(([, value]) => value),
           ["Revision", item.revision],
           ["Created by", item.created_by],
           ["Created", <Time key="created" at={item.created_at} />],
           ["Updated by", item.updated_by],
           ["Updated", <Time key="updated" at={item.updated_at} />],
           ["Last run", item.last_run_at ? <Time key="run" at={item.last_run_at} /> : NONE],
-          ["Id", item.id],
+          ["ID", item.id],
         ]}
       />
     </Card>

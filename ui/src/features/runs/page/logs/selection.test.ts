@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Lines, type Stream } from "./lines";
-import { Selection, type Wanted } from "./selecting";
+import { type LogFilter, Selection } from "./selection";
 
 function makeLines(...written: [Stream, string][]): Lines {
   const lines = new Lines();
@@ -8,8 +8,8 @@ function makeLines(...written: [Stream, string][]): Lines {
   return lines;
 }
 
-function select(lines: Lines, wanted: Partial<Wanted>): Selection {
-  const selection = new Selection(lines, { stream: "all", search: "", isOnlyMatches: false, ...wanted });
+function select(lines: Lines, filter: Partial<LogFilter>): Selection {
+  const selection = new Selection(lines, { stream: "all", search: "", isOnlyMatches: false, ...filter });
   selection.extend();
   return selection;
 }
@@ -27,7 +27,7 @@ const LOG = () =>
   );
 
 describe("a selection", () => {
-  it.each<[string, Partial<Wanted>, string[], number[]]>([
+  it.each<[string, Partial<LogFilter>, string[], number[]]>([
     ["all lines", {}, ["epoch 1", "Warning: slow", "\u001b[31mWARN\u001b[0mING", "started"], []],
     ["one stream", { stream: "stderr" }, ["Warning: slow"], []],
     [
@@ -61,21 +61,21 @@ describe("a selection", () => {
       [],
     ],
     ["nothing", { search: "31m", isOnlyMatches: true }, [], []],
-  ])("has %s", (_, wanted, texts, hits) => {
-    const selection = select(LOG(), wanted);
+  ])("has %s", (_, filter, texts, hits) => {
+    const selection = select(LOG(), filter);
     expect(shown(selection)).toEqual(texts);
     expect(selection.hits).toEqual(hits);
   });
 
-  it.each<Partial<Wanted>>([
+  it.each<Partial<LogFilter>>([
     { search: "x" },
     { search: "x", isOnlyMatches: true },
     { stream: "stdout", search: "x" },
     { stream: "stdout" },
     {},
-  ])("that grows is the same as one that is made at the end: %j", (wanted) => {
+  ])("that is extended equals one that is built at the end: %j", (filter) => {
     const lines = new Lines();
-    const growing = select(lines, wanted);
+    const growing = select(lines, filter);
     const pieces: [Stream, string][] = [
       ["stdout", "a"],
       ["stderr", "x\n"],
@@ -88,27 +88,27 @@ describe("a selection", () => {
     for (const [stream, text] of pieces) {
       lines.add({ at: "", stream, cursor: 0, text });
       growing.extend();
-      const whole = select(lines, wanted);
-      expect(shown(growing)).toEqual(shown(whole));
-      expect(growing.hits).toEqual(whole.hits);
+      const rebuilt = select(lines, filter);
+      expect(shown(growing)).toEqual(shown(rebuilt));
+      expect(growing.hits).toEqual(rebuilt.hits);
     }
-    expect(lines.kept.map(({ text }) => text)).toEqual(["b", "x", "bx", "x"]);
+    expect(lines.items.map(({ text }) => text)).toEqual(["b", "x", "bx", "x"]);
   });
 
-  it("belongs to its lines and its filter", () => {
-    const [lines, wanted] = [LOG(), { stream: "all", search: "", isOnlyMatches: false } as Wanted];
-    const selection = new Selection(lines, wanted);
-    expect(selection.isOf(lines, wanted)).toBe(true);
-    expect(selection.isOf(LOG(), wanted)).toBe(false);
-    expect(selection.isOf(lines, { ...wanted })).toBe(false);
+  it("matches its own lines and filter", () => {
+    const [lines, filter] = [LOG(), { stream: "all", search: "", isOnlyMatches: false } as LogFilter];
+    const selection = new Selection(lines, filter);
+    expect(selection.matches(lines, filter)).toBe(true);
+    expect(selection.matches(LOG(), filter)).toBe(false);
+    expect(selection.matches(lines, { ...filter })).toBe(false);
   });
 
-  it("does not belong to lines of which the oldest were dropped since", () => {
-    const wanted: Wanted = { stream: "stdout", search: "", isOnlyMatches: false };
+  it("does not match lines after the oldest were dropped", () => {
+    const filter: LogFilter = { stream: "stdout", search: "", isOnlyMatches: false };
     const lines = LOG();
-    const selection = new Selection(lines, wanted);
+    const selection = new Selection(lines, filter);
     lines.add({ at: "", stream: "stdout", cursor: 0, text: "line\n".repeat(230_000) });
     expect(lines.dropped).toBeGreaterThan(0);
-    expect(selection.isOf(lines, wanted)).toBe(false);
+    expect(selection.matches(lines, filter)).toBe(false);
   });
 });

@@ -7,22 +7,22 @@ import { type FunctionRecord, loadCode, loadFunction } from "./requests";
 type Theirs = FunctionRecord & { draft: FunctionDraft };
 
 interface Props {
-  read: FunctionRecord;
+  original: FunctionRecord;
   draft: FunctionDraft;
   onKeepEditing: () => void;
   onTakeTheirs: (theirs: FunctionRecord | undefined, draft: FunctionDraft) => void;
   onSaveMine: (theirs: FunctionRecord | undefined) => void;
 }
 
-/** Somebody else saved the function, or deleted it, since the form was opened. */
-export function Overtaken({ read, draft, onKeepEditing, onTakeTheirs, onSaveMine }: Props) {
+/** Shown if someone else has saved or deleted the function since the form was opened. */
+export function FunctionConflictDialog({ original, draft, onKeepEditing, onTakeTheirs, onSaveMine }: Props) {
   return (
     <ConflictDialog<Theirs | null>
-      baseRevision={read.revision}
-      load={() => load(read)}
+      baseRevision={original.revision}
+      load={() => load(original)}
       compare={(theirs) => ({
         theirs: theirs ? writeFunction(theirs.draft, theirs) : {},
-        mine: writeFunction(draft, read),
+        mine: writeFunction(draft, original),
       })}
       onKeepEditing={onKeepEditing}
       onTakeTheirs={(theirs) => onTakeTheirs(theirs ?? undefined, theirs?.draft ?? readDraft())}
@@ -31,9 +31,9 @@ export function Overtaken({ read, draft, onKeepEditing, onTakeTheirs, onSaveMine
   );
 }
 
-async function load(read: FunctionRecord): Promise<Theirs | null> {
+async function load(original: FunctionRecord): Promise<Theirs | null> {
   try {
-    const theirs = await loadFunction(splitScope(read.scope).name, read.name);
+    const theirs = await loadFunction(splitScope(original.scope).name, original.name);
     return { ...theirs, draft: readDraft(theirs, await loadCode(theirs)) };
   } catch (error) {
     if (isProblem(error, "not_found")) return null;

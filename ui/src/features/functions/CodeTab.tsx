@@ -1,4 +1,4 @@
-/** The code of a function, file by file. */
+/** Tab with the files of a function. */
 import { Group, Stack, Text, UnstyledButton } from "@mantine/core";
 import { useState } from "react";
 import { showBytes } from "../../format/amounts";
@@ -9,17 +9,17 @@ import { Card } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
 import classes from "./Code.module.css";
 import { CodeText } from "./CodeText";
-import { formOf } from "./drafts";
+import { sourceTypeOf } from "./drafts";
 import { summarize } from "./kinds";
 import { type Code, type FunctionRecord, useCode } from "./requests";
 
 type CodeFile = Code["files"][number];
 
-export function CodePart({ item }: { item: FunctionRecord }) {
+export function CodeTab({ item }: { item: FunctionRecord }) {
   const code = useCode(item);
   if (code.error && !code.data) {
     return (
-      <ProblemAlert error={code.error} title="Its code cannot be shown" onRetry={() => void code.refetch()} />
+      <ProblemAlert error={code.error} title="Could not load the code" onRetry={() => void code.refetch()} />
     );
   }
   if (code.data === undefined) return <Loading />;
@@ -27,25 +27,25 @@ export function CodePart({ item }: { item: FunctionRecord }) {
   return <Files key={code.data.digest} code={code.data} main={mainOf(item)} />;
 }
 
-/** An image or a command is all there is to it. */
+/** Shown for functions that consist of an image or a command only. */
 function NoCode({ item }: { item: FunctionRecord }) {
-  const isImage = formOf(item) === "container";
+  const isImage = sourceTypeOf(item) === "container";
   return (
     <Card title={isImage ? "Container image" : "Command"}>
       <Group justify="space-between" wrap="nowrap" align="flex-start">
         <Text ff="monospace" size="sm" style={{ overflowWrap: "anywhere" }}>
-          {summarize(item) || "It says nothing."}
+          {summarize(item) || "Empty"}
         </Text>
         <CopyButton text={summarize(item)} />
       </Group>
       <Text size="sm" c="dimmed">
-        It has no code of its own here.
+        No code is stored for this function.
       </Text>
     </Card>
   );
 }
 
-/** The file that is run: of a folder, the module of the handler. */
+/** Path of the file to show first: the source file or, in a folder, the module of the handler. */
 function mainOf({ content: { source = "", handler = "" } }: FunctionRecord): string {
   const [module, name] = handler.split(":");
   return name ? `${source}/${module}.py` : source;
@@ -58,7 +58,7 @@ function Files({ code, main }: { code: Code; main: string }) {
   if (!shown) {
     return (
       <Text size="sm" c="dimmed">
-        It has no files.
+        No files
       </Text>
     );
   }
@@ -100,19 +100,19 @@ function FileView({ file }: { file: CodeFile }) {
           </Group>
         )}
       </Group>
-      {file.text === null ? <NoText path={file.path} /> : <CodeText path={file.path} text={file.text} />}
+      {file.text === null ? <NoPreview path={file.path} /> : <CodeText path={file.path} text={file.text} />}
     </Card>
   );
 }
 
-function NoText({ path }: { path: string }) {
+function NoPreview({ path }: { path: string }) {
   return (
     <Stack gap={4}>
-      <Text size="sm">There is no text to show.</Text>
+      <Text size="sm">No preview available.</Text>
       <Text size="sm" c="dimmed">
         {/\.(pkl|pickle)$/.test(path)
-          ? "It is a Python function as it was in the memory of whoever sent it, such as from a notebook. Its text stayed there."
-          : "It is no text, or too long to be shown."}
+          ? "This is a pickled Python function, for example from a notebook. Its source code is not stored."
+          : "The file is not text, or too large."}
       </Text>
     </Stack>
   );

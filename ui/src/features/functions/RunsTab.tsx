@@ -1,4 +1,4 @@
-/** The runs of one function, the newest first, each to be run again. */
+/** Tab with the runs of a function, newest first. */
 import { Anchor, Group, Text } from "@mantine/core";
 import { useMemo } from "react";
 import { Link } from "wouter";
@@ -17,10 +17,18 @@ import classes from "./Code.module.css";
 import { runsAddress } from "./columns";
 import type { FunctionRecord } from "./requests";
 
-const SHOWN = ["function", "state", "reason", "compute_resource", "created_by", "created_at", "duration"];
-const AGAIN: Column<Run> = {
+const SHOWN_KEYS = [
+  "function",
+  "state",
+  "reason",
+  "compute_resource",
+  "created_by",
+  "created_at",
+  "duration",
+];
+const RUN_AGAIN: Column<Run> = {
   key: "again",
-  title: "Again",
+  title: "Run again",
   width: 110,
   isUnsorted: true,
   render: (run) => (
@@ -34,20 +42,20 @@ const AGAIN: Column<Run> = {
     </Anchor>
   ),
 };
-const OURS = COLUMNS.filter((column) => SHOWN.includes(column.key));
+const RUN_COLUMNS = COLUMNS.filter((column) => SHOWN_KEYS.includes(column.key));
 
-export function FunctionRuns({ item }: { item: FunctionRecord }) {
+export function RunsTab({ item }: { item: FunctionRecord }) {
   const isMember = useMay()("member", item.scope);
-  const columns = isMember ? [...OURS, AGAIN] : OURS;
+  const columns = isMember ? [...RUN_COLUMNS, RUN_AGAIN] : RUN_COLUMNS;
   const view = useView("runs of a function", columns, "-created_at");
   const query = useMemo(() => {
-    const wanted = new URLSearchParams(view.query);
-    wanted.append("function", `=${item.name}`);
-    return wanted;
+    const params = new URLSearchParams(view.query);
+    params.append("function", `=${item.name}`);
+    return params;
   }, [view.query, item.name]);
   const list = useList("/api/v1/projects/{project}/runs", query, { project: splitScope(item.scope).name });
   if (list.error && list.items.length === 0) {
-    return <ProblemAlert error={list.error} title="Its runs cannot be shown" onRetry={list.retry} />;
+    return <ProblemAlert error={list.error} title="Could not load runs" onRetry={list.retry} />;
   }
   return (
     <div className={classes.runs}>
@@ -60,7 +68,7 @@ export function FunctionRuns({ item }: { item: FunctionRecord }) {
         nameOf={shortName}
         empty={
           <Text size="sm" c="dimmed" ta="center" py="xl">
-            It has not run yet.
+            No runs yet
           </Text>
         }
       />
@@ -69,7 +77,7 @@ export function FunctionRuns({ item }: { item: FunctionRecord }) {
           {list.isLoading ? "Loading" : showCount(list.total ?? list.items.length)}
         </Text>
         <Anchor component={Link} href={runsAddress(item)} fz="sm">
-          Filter and search them among all runs
+          Open in Runs
         </Anchor>
       </Group>
     </div>

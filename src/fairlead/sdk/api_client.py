@@ -39,7 +39,7 @@ ERRORS: Mapping[str, type[FairleadError]] = {
 
 
 @dataclass(frozen=True)
-class Connection:
+class ApiClient:
     """An address and a token. One client serves every request: to open one costs more than a small answer."""
 
     url: str
@@ -149,17 +149,17 @@ class Connection:
             raise Unreadable("what is to be sent is no UTF-8 text", "write it in UTF-8") from error
 
 
-def find_connection(environment: Mapping[str, str] = os.environ) -> Connection:
+def find_api_client(environment: Mapping[str, str] = os.environ) -> ApiClient:
     """The server that FAIRLEAD_URL names, or else the one of this user, which is started where it is not there."""
     url, token = environment.get("FAIRLEAD_URL"), environment.get("FAIRLEAD_TOKEN")
     if url:
         if not token or not token.isascii():
             found = "is no token" if token else "is not"
             raise Unreadable(f"FAIRLEAD_URL is set, and FAIRLEAD_TOKEN {found}", "set it to a token of that server")
-        return Connection(url.rstrip("/"), token)
+        return ApiClient(url.rstrip("/"), token)
     data = starting.find_data(environment)
     found_url, found_token = starting.find_running(data) or starting.start_server(data)
-    return Connection(found_url, token or found_token)
+    return ApiClient(found_url, token or found_token)
 
 
 def path_of(*parts: str) -> str:
@@ -180,12 +180,12 @@ def read_content(answer: httpx2.Response) -> Any:
     return answer.text if kind.startswith("text/") else answer.content
 
 
-def renew(connection: Connection) -> Connection:
+def renew(api: ApiClient) -> ApiClient:
     """The same server, where it is now: one that was started anew may have another port."""
     if os.environ.get("FAIRLEAD_URL"):
-        return connection
+        return api
     running = starting.find_running(starting.find_data(os.environ))
-    return connection if running is None else Connection(running[0], connection.token)
+    return api if running is None else ApiClient(running[0], api.token)
 
 
 def _is_beside(url: httpx2.URL, below: httpx2.URL) -> bool:

@@ -1,4 +1,4 @@
-/** Follows the log of a run: one stream of events, found again at the same place wherever it breaks. */
+/** Streams the log of a run with server-sent events. Resumes at its cursor after a disconnect. */
 import { client, unwrap } from "../../../../api/client";
 import { markConnected } from "../../../../api/connection";
 import { isProblem } from "../../../../api/problems";
@@ -6,40 +6,40 @@ import { RUN } from "../../../../api/runs";
 import { type Entry, Lines } from "./lines";
 
 const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 5000;
-/** Answers after which it is no use to ask again. */
-const FINAL = [403, 404, 409, 422];
+const MAX_PAUSE_MS = 5000;
+/** Status codes that a retry cannot fix. */
+const FINAL_STATUSES = [403, 404, 409, 422];
 
-export type Phase = "connecting" | "following" | "reconnecting" | "resting" | "ended" | "refused";
+export type Phase = "connecting" | "following" | "reconnecting" | "paused" | "ended" | "rejected";
 
-export class Following {
+export class LogStream {
   readonly lines = new Lines();
   phase: Phase = "connecting";
-  /** Why it was refused. */
+  /** The error in the phase "rejected". */
   error: unknown = null;
   private cursor = 0;
   private source: EventSource | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private frame: number | undefined;
   private pause = FIRST_PAUSE_MS;
-  /** Which connection it is: an answer that is late belongs to none. */
-  private turn = 0;
+  /** The number of the current connection, to ignore late responses to earlier ones. */
+  private connection = 0;
 
   constructor(
     private readonly id: string,
-    /** The try whose log it is; left out, all of them one after the other. */
+    /** The attempt to stream. Undefined for all attempts in sequence. */
     private readonly attempt: number | undefined,
-    /** Called at most once per frame, however much comes. */
+    /** Called at most once per animation frame. */
     private readonly onChange: () => void,
   ) {}
 
   start(): void {
-    document.addEventListener("visibilitychange", this.look);
-    this.look();
+    document.addEventListener("visibilitychange", this.updateVisibility);
+    this.updateVisibility();
   }
 
   stop(): void {
-    document.removeEventListener("visibilitychange", this.look);
+    document.removeEventListener("visibilitychange", this.updateVisibility);
     this.disconnect();
     if (this.frame !== undefined) cancelAnimationFrame(this.frame);
     this.frame = undefined;
@@ -50,75 +50,75 @@ export class Following {
     this.connect("connecting");
   }
 
-  /** A browser has six connections to a server: a tab that nobody looks at takes none. */
-  private readonly look = (): void => {
-    if (this.phase === "ended" || this.phase === "refused") return;
+  /** Disconnects hidden tabs: browsers allow only six connections per server. */
+  private readonly updateVisibility = (): void => {
+    if (this.phase === "ended" || this.phase === "rejected") return;
     if (!document.hidden) this.connect("connecting");
     else {
       this.disconnect();
-      this.enter("resting");
+      this.setPhase("paused");
     }
   };
 
   private connect(phase: Phase): void {
     this.disconnect();
-    this.enter(phase);
-    const one = this.attempt === undefined ? "" : `&attempt=${this.attempt}`;
-    const source = new EventSource(`/api/v1/runs/${this.id}/logs?follow=true&cursor=${this.cursor}${one}`);
+    this.setPhase(phase);
+    const query = this.attempt === undefined ? "" : `&attempt=${this.attempt}`;
+    const source = new EventSource(`/api/v1/runs/${this.id}/logs?follow=true&cursor=${this.cursor}${query}`);
     source.addEventListener("open", () => {
       markConnected();
       this.pause = FIRST_PAUSE_MS;
-      this.enter("following");
+      this.setPhase("following");
     });
     source.addEventListener("log", (event) => {
       this.lines.add(JSON.parse(event.data) as Entry);
       this.cursor = Number(event.lastEventId);
-      this.tell();
+      this.scheduleUpdate();
     });
     source.addEventListener("end", () => {
       this.disconnect();
-      this.enter("ended");
+      this.setPhase("ended");
     });
-    // Both what the server says of a mistake, and that it says nothing. Browsers tell no status: so it is asked for.
+    // EventSource does not expose the status, so recover() requests it.
     source.addEventListener("error", () => void this.recover());
     this.source = source;
   }
 
   private async recover(): Promise<void> {
-    const turn = this.disconnect();
-    this.enter("reconnecting");
-    let refused: unknown = null;
+    const connection = this.disconnect();
+    this.setPhase("reconnecting");
+    let rejection: unknown = null;
     try {
       const query = { cursor: this.cursor, attempt: this.attempt };
       await unwrap(client.GET(`${RUN}/logs`, { params: { path: { run_id: this.id }, query } }));
     } catch (error) {
-      if (isProblem(error) && FINAL.includes(error.problem.status)) refused = error;
+      if (isProblem(error) && FINAL_STATUSES.includes(error.problem.status)) rejection = error;
     }
-    // Meanwhile somebody may have gone, or come back to the tab.
-    if (turn !== this.turn) return;
-    if (refused) {
-      this.error = refused;
-      this.enter("refused");
+    // The tab may have been hidden or shown in the meantime.
+    if (connection !== this.connection) return;
+    if (rejection) {
+      this.error = rejection;
+      this.setPhase("rejected");
       return;
     }
     this.timer = setTimeout(() => this.connect("reconnecting"), this.pause);
-    this.pause = Math.min(2 * this.pause, LONGEST_PAUSE_MS);
+    this.pause = Math.min(2 * this.pause, MAX_PAUSE_MS);
   }
 
   private disconnect(): number {
     clearTimeout(this.timer);
     this.source?.close();
     this.source = null;
-    this.turn += 1;
-    return this.turn;
+    this.connection += 1;
+    return this.connection;
   }
 
-  private enter(phase: Phase): void {
+  private setPhase(phase: Phase): void {
     this.phase = phase;
-    this.tell();
+    this.scheduleUpdate();
   }
 
-  private tell(): void {
+  private scheduleUpdate(): void {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = undefined;
       this.onChange();
