@@ -14,7 +14,7 @@ interface Props {
   value: RequirementsDraft;
   onChange: (value: RequirementsDraft) => void;
   mayLimitGpuMemory: boolean;
-  /** List filters for the compute resources to select from. Without them, there is no such field. */
+  /** List filters for the compute resources to select from. Without filters, the field is hidden. */
   profiles?: Record<string, string>;
   /** Suggested names of secrets. Users can enter others. */
   secrets?: string[];

@@ -33,7 +33,7 @@ export function useComputeResourcesOf(project: string, action: string) {
   );
 }
 
-/** Returns the project and its parent scopes where the user has the editor role, nearest first. */
+/** Returns the project and its parent scopes that the user can edit, nearest first. */
 export function useScopesAbove(project: string): string[] {
   const may = useMay();
   const scopes = useScopes();

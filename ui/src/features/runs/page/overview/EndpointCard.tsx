@@ -2,6 +2,7 @@
 import { Anchor, Button, Code, Group, Text } from "@mantine/core";
 import { IconExternalLink } from "@tabler/icons-react";
 import type { Run } from "../../../../api/runs";
+import { sentence } from "../../../../format/sentences";
 import { CopyButton } from "../../../../shell/CopyButton";
 import { Card } from "../../../../shell/Page";
 import { ProblemAlert } from "../../../../shell/Problem";
@@ -46,13 +47,13 @@ export function EndpointCard({ run }: { run: Run }) {
         <CopyButton text={url} />
       </Group>
       <Text size="sm" c="dimmed" mt="xs">
-        {ready ? "Send an API token with each request. " : `${message}. `}
+        {ready ? "Send an API token with each request. " : sentence(message)}
         {ready && (
           <Anchor href="/tokens" fz="inherit" underline="always">
             Manage tokens
           </Anchor>
         )}
-        {ready && !browser && ` ${message}`}
+        {ready && !browser && ` ${sentence(message)}`}
       </Text>
       <ProblemAlert error={opening.error} />
     </Card>

@@ -1,4 +1,4 @@
-/** The result of a run. An optional card is hidden if there is no result. */
+/** The result of a run. If `isOptional`, it is hidden without a result. */
 import { Anchor, Code, Text } from "@mantine/core";
 import type { Run } from "../../../../api/runs";
 import { showBytes } from "../../../../format/amounts";
