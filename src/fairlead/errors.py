@@ -14,9 +14,9 @@ FairleadError
 ├─ Unavailable                            not now: try again after `retry_after_seconds`
 ├─ StartFailed                            the executor can never start the run; trying again is useless
 ├─ RunFailed                              the run whose result was requested did not complete
-├─ controllers.works.Incomplete           the plan, the code or a secret of the run was deleted before it started
+├─ controllers.launch_specs.LaunchInputMissing  the plan, code or a secret of the run was deleted before it started
 ├─ adapters.kubernetes.clients.Refused    the Kubernetes API server rejected the request
-└─ server.failures.Problem                an HTTP error of the server itself, with a status and a code of its own
+└─ server.problem_details.Problem         an HTTP error of the server itself, with a status and a code of its own
 
 An error with a module in front of its name is defined in that module, next to the code that raises it.
 

@@ -93,7 +93,7 @@ def test_a_run_waits_for_permissions_and_says_which_and_where_to_look(platform: 
         told = platform.until(run, "StartDelayed")
         assert told["state"] == "pending"
         assert FORBIDDEN in told["message"]
-        assert "`fairlead clusters check main` tells more; it is tried again" in told["message"]
+        assert "`fairlead clusters check main` tells more; retrying" in told["message"]
         assert trial.count_objects() == {"Job": 1, "PersistentVolumeClaim": 1}
         assert trial.find_orphans() == []
     trial.complete(run)

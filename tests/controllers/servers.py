@@ -1,7 +1,7 @@
 """Several servers of one platform, before one cluster that any of them reaches."""
 
-from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -9,6 +9,8 @@ from fairlead import composing
 from fairlead.controllers import runs
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.runs import RunController, ServerIdentity
+from fairlead.controllers.steps import log_failures
+from fairlead.controllers.work_queue import Process
 from fairlead.model.records import RunRecord
 from tests.contracts.executors import Kept, MemoryExecutor
 from tests.services.executing import Platform
@@ -20,14 +22,19 @@ class Remote(MemoryExecutor):
     has_scheduler = True
 
 
-class Now:
-    """Hands that do everything at once."""
+class SynchronousQueue:
+    """A work queue without threads: it processes a run as soon as it is added."""
 
-    def __init__(self, do: Callable[[str], None]) -> None:
-        self.take = do
+    def __init__(self, process: Process, on_failure: Process) -> None:
+        self.process, self.on_failure = process, on_failure
 
-    def end(self, *, wait: bool = True) -> None:
-        """There is nothing to finish."""
+    def add(self, run_id: str) -> None:
+        """Process a run now."""
+        if not log_failures(f"reconciling run {run_id}", partial(self.process, run_id)):
+            self.on_failure(run_id)
+
+    def shut_down(self, *, wait: bool = True) -> None:
+        """There is nothing to wait for."""
 
 
 class Servers:
@@ -42,15 +49,15 @@ class Servers:
         """A server that has just been started."""
         world, platform = self.platform.world, self.platform
         self.executors[name] = Remote(kept=self.kept)
-        fleet = ExecutorRegistry({"local": platform.executor, "kubernetes": self.executors[name]})
+        registry = ExecutorRegistry({"local": platform.executor, "kubernetes": self.executors[name]})
         self.controllers[name] = RunController(
             world.store,
             world.keyring,
-            fleet,
+            registry,
             identity=ServerIdentity(name, f"host-{name}", f"http://{name}"),
             clock=world.clock,
             make_id=composing.make_id,
-            tell=platform.told.append,
+            publish=platform.told.append,
         )
         return self.controllers[name]
 
@@ -71,7 +78,7 @@ class Servers:
 
 def found_servers(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Servers:
     """Two servers, called one and two."""
-    monkeypatch.setattr(runs, "WorkQueue", Now)
+    monkeypatch.setattr(runs, "WorkQueue", SynchronousQueue)
     made = Servers(platform)
     for name in ("one", "two"):
         made.start(name)

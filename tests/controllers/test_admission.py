@@ -230,6 +230,6 @@ def test_a_database_that_is_lost_while_places_are_given_is_told_once_and_asked_a
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as lines:
         patched.setattr(transaction, "get", lose)
         controller.sync(set())
-    assert [(line["event"], line["problem"]) for line in lines] == [("giving places to runs failed", "lost")]
+    assert [(line["event"], line["problem"]) for line in lines] == [("admission failed", "lost")]
     controller.sync(set())
     assert [platform.state(run.id)[0] for run in runs] == ["pending", "pending"]

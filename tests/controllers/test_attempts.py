@@ -138,7 +138,7 @@ def test_what_was_lost_is_tried_again_at_once(platform: Platform, reason: str) -
     run = begin(platform, controller, retries=1)
     fail(platform, run, reason)
     controller.sync({run})
-    assert controller._dirty == {run}
+    assert controller._changed == {run}
     controller.sync({run})
     assert platform.executor.count("start", f"{run}-2") == 1
 
@@ -147,7 +147,7 @@ def test_an_executor_that_tells_of_a_try_wakes_its_run(platform: Platform) -> No
     controller = platform.control()
     controller.enqueue("r1-2")
     controller.enqueue("r1")
-    assert controller._dirty == {"r1"}
+    assert controller._changed == {"r1"}
 
 
 def test_what_tells_of_a_try_that_is_over_changes_nothing(platform: Platform) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.controllers.test_turns import pass_by, states
+from tests.controllers.test_queue_order import pass_by, states
 from tests.services.executing import HOME, Platform
 
 

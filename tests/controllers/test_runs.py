@@ -146,8 +146,8 @@ def test_what_was_changed_meanwhile_is_looked_at_again(platform: Platform, monke
     monkeypatch.setattr(platform.executor, "observe", stop_first)
     controller.reconcile(run.id)
     assert platform.state(run.id)[0] == "stopping"
-    assert controller._dirty == {run.id}
-    controller.sync(controller._dirty)
+    assert controller._changed == {run.id}
+    controller.sync(controller._changed)
     controller.sync({run.id})
     assert platform.state(run.id)[0] == "stopped"
 

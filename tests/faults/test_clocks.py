@@ -105,7 +105,7 @@ def test_a_clock_that_is_a_year_ahead_for_a_moment_makes_nobody_forget_anything(
 
 def test_a_clock_that_stays_ahead_for_a_day_is_believed(platform: Platform) -> None:
     counted = [0.0]
-    retention, run = keep_for(platform, count=lambda: counted[0]), finish(platform)
+    retention, run = keep_for(platform, read_counter=lambda: counted[0]), finish(platform)
     retention.sweep()
     jump(platform, 40 * DAYS)
     for hours, there in ((1, True), (23, True), (25, False)):
@@ -116,7 +116,7 @@ def test_a_clock_that_stays_ahead_for_a_day_is_believed(platform: Platform) -> N
 
 def test_a_machine_that_slept_for_long_forgets_what_is_due(platform: Platform) -> None:
     counted = [0.0]
-    retention, run = keep_for(platform, count=lambda: counted[0]), finish(platform)
+    retention, run = keep_for(platform, read_counter=lambda: counted[0]), finish(platform)
     retention.sweep()
     jump(platform, 40 * DAYS)
     counted[0] += (40 * DAYS).total_seconds()

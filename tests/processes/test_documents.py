@@ -234,7 +234,7 @@ def test_a_watched_folder_is_what_the_server_is(machine: Machine, files: Path) -
     assert "cpus" in _folder(server)["problem"]
     assert "64Gi" in _requirements(server, "large")
     told = [json.loads(line) for line in server.process.told[1].splitlines()]
-    refused = [line for line in told if line["event"] == "folder refused"]
+    refused = [line for line in told if line["event"] == "folder rejected"]
     assert len(refused) == 1
     assert "large.yml" in refused[0]["problem"]
 

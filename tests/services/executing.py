@@ -51,7 +51,7 @@ class Platform:
             identity=ServerIdentity(server, f"host-{server}", f"http://{server}"),
             clock=self.world.clock,
             make_id=composing.make_id,
-            tell=self.told.append,
+            publish=self.told.append,
         )
 
     def submit(self, scope: str = HOME, *, call: Call | None = None, **asked: Any) -> RunRecord:

@@ -21,9 +21,9 @@ class StableClock:
     Without it, a system clock that is a year ahead for a moment would delete everything older than a month.
     """
 
-    def __init__(self, clock: Clock, count: Callable[[], float] = boot_seconds) -> None:
-        self._clock, self._count = clock, count
-        self._time, self._counter = clock(), count()
+    def __init__(self, clock: Clock, read_counter: Callable[[], float] = boot_seconds) -> None:
+        self._clock, self._read_counter = clock, read_counter
+        self._time, self._counter = clock(), read_counter()
         self._ahead_since: float | None = None
 
     def __call__(self) -> datetime:

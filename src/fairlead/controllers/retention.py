@@ -90,7 +90,8 @@ class Retention:
     def _sweep_volume(self, executor: Executor, volume_id: str) -> None:
         """Remove a shared volume that a user deleted.
 
-        A missing record does not prove that: the database could be an older backup. The audit log must have the deletion.
+        A missing record does not prove that: the database may be an older backup. The audit log must have the
+        deletion.
         """
         deleted = (Condition("object_id", "=", volume_id), Condition("action", "=", "volume.delete"))
         with self.store.reading() as tx:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fairlead.controllers.executor_registry import load_clusters
 from fairlead.controllers.queue_order import fits_quotas, load_quota_limits
 from fairlead.core import lifecycle
-from fairlead.core.attempts import ONCE, RetryTerms, AttemptHistory, execution_of
+from fairlead.core.attempts import ONCE, AttemptHistory, RetryTerms, execution_of
 from fairlead.core.fitting.admission import AdmissionDecision
 from fairlead.core.lifecycle import Act, Decision, Failure
 from fairlead.core.queue_order import QUOTA, QuotaLimits

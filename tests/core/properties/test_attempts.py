@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.core import lifecycle
-from fairlead.core.attempts import LONGEST_PAUSE, MOST_GROWN, RetryTerms, AttemptHistory
+from fairlead.core.attempts import LONGEST_PAUSE, MOST_GROWN, AttemptHistory, RetryTerms
 from fairlead.core.lifecycle import RETRYING, Act, Decision
-from fairlead.model.oom_retries import RetryReason
 from fairlead.model.observations import Observation, Phase
+from fairlead.model.oom_retries import RetryReason
 from fairlead.model.records import RunRecord
 from fairlead.model.states import FINAL, State
 from tests.contracts.samples import NOW, make

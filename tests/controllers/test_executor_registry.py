@@ -41,7 +41,7 @@ class Network:
         self.opened: list[Remote] = []
         self.broken: dict[str, Exception] = {}
         keep(self.store, make(ScopeRecord, "p", kind="platform", name="platform", scope="platform", parent=None))
-        self.fleet = ExecutorRegistry({}, self.store, KEYRING, self.connect)
+        self.registry = ExecutorRegistry({}, self.store, KEYRING, self.connect)
 
     def connect(self, cluster: Cluster, _place_id: str, connection: Connection | None) -> Remote:
         """Connect to a cluster."""
@@ -71,72 +71,76 @@ def network() -> Network:
 def test_a_cluster_is_connected_to_once_and_let_go_when_it_is_gone(network: Network) -> None:
     main, bare = network.add("main"), network.add("bare", kubeconfig=False)
     for _ in range(2):
-        network.fleet.refresh()
+        network.registry.refresh()
     (remote,) = network.opened
     assert remote.connection is not None
     assert remote.connection.server == SERVER
-    assert (network.fleet.find(main), network.fleet.find(bare), network.fleet.find(None)) == (remote, None, None)
+    assert (network.registry.find(main), network.registry.find(bare), network.registry.find(None)) == (
+        remote,
+        None,
+        None,
+    )
     with network.store.changing("organization", "assets") as tx:
         for kind, record_id in ((SecretRecord, "k-main"), (ScopeRecord, "main")):
             found = tx.get(kind, id=record_id)
             tx.remove(found)
-    network.fleet.refresh()
-    assert (network.fleet.find(main), remote.closed, network.fleet.all()) == (None, True, [])
+    network.registry.refresh()
+    assert (network.registry.find(main), remote.closed, network.registry.all()) == (None, True, [])
 
 
 @pytest.mark.parametrize("what", ["the cluster", "its kubeconfig"])
 def test_a_cluster_that_has_changed_is_connected_to_anew(network: Network, what: str) -> None:
     main, other = network.add("main"), network.add("other")
-    network.fleet.refresh()
+    network.registry.refresh()
     first, second = network.opened
     kind, record_id = (ScopeRecord, "main") if what == "the cluster" else (SecretRecord, "k-main")
     with network.store.changing("organization", "assets") as tx:
         found: Any = tx.get(kind, id=record_id)
         details = {"details": {**found.details, "autoscaled": True}} if kind is ScopeRecord else {}
         tx.save(replace(found, revision=found.revision + 1, **details))
-    network.fleet.refresh()
+    network.registry.refresh()
     (renewed,) = network.opened[2:]
     assert (first.closed, second.closed, renewed.closed) == (True, False, False)
-    assert (network.fleet.find(main), network.fleet.find(other)) == (renewed, second)
+    assert (network.registry.find(main), network.registry.find(other)) == (renewed, second)
     assert renewed.cluster.autoscaled is (what == "the cluster")
 
 
 def test_a_change_of_something_else_changes_no_connection(network: Network) -> None:
     network.add("main")
-    network.fleet.refresh()
+    network.registry.refresh()
     network.add("bare", kubeconfig=False)
-    network.fleet.refresh()
+    network.registry.refresh()
     assert [remote.closed for remote in network.opened] == [False]
 
 
 def test_a_kubeconfig_that_cannot_be_opened_is_told_and_tried_again(network: Network) -> None:
     main = network.add("main")
-    keyring = network.fleet._keyring
-    network.fleet._keyring = AesKeyring(parse_keys(OTHER_KEY))
-    network.fleet.refresh()
-    assert (network.fleet.find(main), network.opened) == (None, [])
-    assert network.fleet.connection_error(main)
-    network.fleet._keyring = keyring
-    network.fleet.refresh()
-    assert network.fleet.find(main) is network.opened[0]
+    keyring = network.registry._keyring
+    network.registry._keyring = AesKeyring(parse_keys(OTHER_KEY))
+    network.registry.refresh()
+    assert (network.registry.find(main), network.opened) == (None, [])
+    assert network.registry.connection_error(main)
+    network.registry._keyring = keyring
+    network.registry.refresh()
+    assert network.registry.find(main) is network.opened[0]
 
 
 def test_one_that_was_connected_and_cannot_be_anew_is_executed_by_nobody(network: Network) -> None:
     main = network.add("main")
-    network.fleet.refresh()
+    network.registry.refresh()
     network.broken["main"] = Unavailable("no answer")
     with network.store.changing("assets") as tx:
         found: Any = tx.get(SecretRecord, id="k-main")
         tx.save(replace(found, revision=found.revision + 1))
-    network.fleet.refresh()
-    assert (network.fleet.find(main), network.opened[0].closed) == (None, True)
+    network.registry.refresh()
+    assert (network.registry.find(main), network.opened[0].closed) == (None, True)
 
 
 def test_at_the_end_every_cluster_is_let_go(network: Network) -> None:
     for name in ("main", "other"):
         network.add(name)
-    network.fleet.refresh()
-    network.fleet.close()
+    network.registry.refresh()
+    network.registry.close()
     assert [remote.closed for remote in network.opened] == [True, True]
 
 
@@ -144,11 +148,11 @@ def test_one_that_cannot_be_reached_keeps_nobody_from_the_others(network: Networ
     bad, main = network.add("bad"), network.add("main")
     network.broken["bad"] = ValueError("that is no certificate")
     for _ in range(2):
-        network.fleet.refresh()
-    assert (network.fleet.find(bad), network.fleet.find(main)) == (None, network.opened[0])
-    assert network.fleet.connection_error(bad) == "that is no certificate"
+        network.registry.refresh()
+    assert (network.registry.find(bad), network.registry.find(main)) == (None, network.opened[0])
+    assert network.registry.connection_error(bad) == "that is no certificate"
     assert len(network.opened) == 1
     network.broken.clear()
-    network.fleet.refresh()
-    assert network.fleet.find(bad) is network.opened[1]
-    assert network.fleet.connection_error(bad) == ""
+    network.registry.refresh()
+    assert network.registry.find(bad) is network.opened[1]
+    assert network.registry.connection_error(bad) == ""

@@ -207,7 +207,7 @@ def test_however_many_a_quota_holds_they_hide_nobody(platform: Platform, monkeyp
     platform.world.put_policy(HOME, quota={"runs": 6})
     pass_by(platform)
     controller.sync(set())
-    while controller._freed:
+    while controller._freed_scopes:
         late = platform.submit(HOME)
         controller.sync({late.id})
         assert platform.state(late.id)[0] == "queued"
@@ -333,10 +333,10 @@ def test_servers_that_claim_at_once_never_exceed_a_quota(
         for run in submitted[number::2]:
             controllers[number].state_writer.claim(platform.run(run.id))
 
-    monkeypatch.setattr(run_state, "has_room", fits_quotas)
+    monkeypatch.setattr(run_state, "fits_quotas", fits_quotas)
     with database_store.reading() as tx:
         for controller in controllers:
-            controller.state_writer.know(tx)
+            controller.state_writer.load_organization(tx)
     with ThreadPoolExecutor(len(controllers)) as pool:
         for done in [pool.submit(claim, number) for number in range(len(controllers))]:
             done.result(SECONDS)

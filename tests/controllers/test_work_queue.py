@@ -1,4 +1,4 @@
-"""Many runs are looked after at the same time, each of them by one at a time."""
+"""The work queue of runs: different runs in parallel, one run never twice at the same time."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,8 +13,8 @@ Make = Callable[[Callable[[str], None]], WorkQueue]
 
 
 @pytest.fixture
-def make_hands() -> Iterator[Make]:
-    """Makes hands that rest after the test."""
+def make_queue() -> Iterator[Make]:
+    """Makes work queues that are shut down after the test."""
     made: list[WorkQueue] = []
 
     def make(do: Callable[[str], None]) -> WorkQueue:
@@ -23,7 +23,7 @@ def make_hands() -> Iterator[Make]:
 
     yield make
     for each in made:
-        each.end()
+        each.shut_down()
 
 
 class Work:
@@ -40,40 +40,40 @@ class Work:
         self.done.append(run_id)
 
 
-def test_what_takes_long_keeps_no_other_waiting(make_hands: Make) -> None:
+def test_what_takes_long_keeps_no_other_waiting(make_queue: Make) -> None:
     work = Work()
-    own = make_hands(work)
+    queue = make_queue(work)
     for run_id in "abc":
-        own.take(run_id)
+        queue.add(run_id)
     wait_until(lambda: sorted(work.begun) == ["a", "b", "c"])
     assert work.done == []
     work.go.release(3)
     wait_until(lambda: len(work.done) == 3)
 
 
-def test_of_one_run_nothing_is_done_twice_at_once_and_what_is_said_meanwhile_is_done_after(make_hands: Make) -> None:
+def test_of_one_run_nothing_is_done_twice_at_once_and_what_is_said_meanwhile_is_done_after(make_queue: Make) -> None:
     work = Work()
-    own = make_hands(work)
-    own.take("a")
+    queue = make_queue(work)
+    queue.add("a")
     wait_until(lambda: work.begun == ["a"])
     for _ in range(5):
-        own.take("a")
+        queue.add("a")
     assert work.begun == ["a"]
     work.go.release()
     wait_until(lambda: work.begun == ["a", "a"])  # once for all that was said
     work.go.release()
     wait_until(lambda: work.done == ["a", "a"])
-    own.take("a")
+    queue.add("a")
     wait_until(lambda: work.begun == ["a", "a", "a"])
     work.go.release()
 
 
-def test_not_more_is_done_at_once_than_there_are_hands(make_hands: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_more_is_done_at_once_than_there_are_hands(make_queue: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_queue, "WORKERS", 2)
     work = Work()
-    own = make_hands(work)
+    queue = make_queue(work)
     for run_id in "abcd":
-        own.take(run_id)
+        queue.add(run_id)
     wait_until(lambda: len(work.begun) == 2)
     work.go.release()
     wait_until(lambda: len(work.begun) == 3)
@@ -84,13 +84,13 @@ def test_not_more_is_done_at_once_than_there_are_hands(make_hands: Make, monkeyp
 def test_at_the_end_what_was_begun_is_finished_and_nothing_more_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_queue, "WORKERS", 1)
     work = Work()
-    own = WorkQueue(work)
+    queue = WorkQueue(work)
     for run_id in "abc":
-        own.take(run_id)
+        queue.add(run_id)
     wait_until(lambda: work.begun == ["a"])
-    ending = threading.Thread(target=own.end)
+    ending = threading.Thread(target=queue.shut_down)
     ending.start()
-    wait_until(lambda: own._pool._shutdown)
+    wait_until(lambda: queue._pool._shutdown)
     assert ending.is_alive()
     work.go.release()
     ending.join(10)

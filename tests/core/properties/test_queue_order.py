@@ -87,7 +87,9 @@ def test_no_quota_is_ever_exceeded(bounds: QuotaLimits, runs: list[Asking], ends
 def test_nobody_is_let_in_before_an_older_one_that_waits_for_the_same(bounds: QuotaLimits, runs: list[Asking]) -> None:
     let_in = look(bounds, [], runs)
     for run in let_in:
-        asked = {(scope, part) for scope in bounds.limiting_scopes(run.scope) for part in UNITS if getattr(run.load, part)}
+        asked = {
+            (scope, part) for scope in bounds.limiting_scopes(run.scope) for part in UNITS if getattr(run.load, part)
+        }
         before = [other for other in let_in if other.number < run.number]
         for older in runs[: run.number]:
             if older not in let_in and is_possible(bounds, older):
@@ -101,7 +103,11 @@ def test_who_is_bound_by_none_of_the_same_quotas_is_held_back_by_nobody(
     """A run waits only where a quota would be exceeded by it, those that were let in, and those that wait there."""
     let_in = look(bounds, [], runs)
     for run in runs:
-        others = [other for other in runs[: run.number] if set(bounds.limiting_scopes(other.scope)) & set(bounds.limiting_scopes(run.scope))]
+        others = [
+            other
+            for other in runs[: run.number]
+            if set(bounds.limiting_scopes(other.scope)) & set(bounds.limiting_scopes(run.scope))
+        ]
         assert (run in let_in) == (run in look(bounds, [], [*others, run]))
 
 
