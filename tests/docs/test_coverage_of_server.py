@@ -33,7 +33,7 @@ DEFAULTS = {
 }
 # Errors that never reach a client of the API: the SDK raises the first one, an executor the second.
 NOT_ANSWERED = {errors.RunFailed, errors.StartFailed}
-COLUMN_KINDS = {"moment": "time"}
+COLUMN_KINDS = {"moment": "time", "word": "keyword", "flag": "boolean"}
 
 
 def test_every_setting_is_in_the_table_with_its_variable_and_its_default() -> None:
