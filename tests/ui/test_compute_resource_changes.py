@@ -38,8 +38,8 @@ def test_copy_and_edit_makes_another_one(page: Page, site: Site) -> None:
     name.fill("beta-large")
     group(page, "CPU memory per pod").get_by_role("textbox", name="Request").fill("96")
     page.get_by_role("button", name="Create compute resource").click()
-    expect(row(page, "beta-large")).to_contain_text("96Gi")
-    expect(row(page, "beta")).to_contain_text("64Gi")
+    expect(row(page, "beta-large")).to_contain_text("96 GiB")
+    expect(row(page, "beta")).to_contain_text("64 GiB")
 
 
 def test_revisions_show_what_changed(page: Page, site: Site) -> None:

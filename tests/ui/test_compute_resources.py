@@ -52,7 +52,7 @@ def test_the_table_has_every_column_of_the_seed(page: Page, site: Site) -> None:
     assert tuple(head.strip() for head in heads if head.strip() != "Select") == COLUMNS
     cells = row(page, "beta").get_by_role("cell").all_inner_texts()
     assert cells[1:3] == ["beta", "1 GPUs"]
-    assert cells[4:12] == ["1", "100%", "64Gi", "Unlimited", "3", "–", "platform", "0"]
+    assert cells[4:12] == ["1", "100%", "64 GiB", "Unlimited", "3", "–", "platform", "0"]
 
 
 def test_a_table_is_filtered_searched_and_sorted(page: Page, site: Site) -> None:

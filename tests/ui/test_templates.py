@@ -35,7 +35,7 @@ def row(page: Page, name: str) -> Locator:
 def test_the_table_shows_what_templates_say_and_leads_to_their_compute_resource(page: Page, site: Site) -> None:
     open_templates(page, "?search=bold")
     expect(row(page, "plain")).to_contain_text(MARKUP)
-    assert row(page, "plain").get_by_role("cell").all_inner_texts()[3:7] == ["–", "–", "16Gi", "4"]
+    assert row(page, "plain").get_by_role("cell").all_inner_texts()[3:7] == ["–", "–", "16 GiB", "4"]
     expect(row(page, "finetune")).to_have_count(0)
     open_templates(page, "?compute_resource=l40")
     expect(row(page, "plain")).to_have_count(0)

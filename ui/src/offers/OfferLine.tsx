@@ -1,4 +1,4 @@
-/** How many more runs of a compute resource fit now, per cluster, on cluster line. */
+/** How many more runs of a compute resource fit now, per cluster, on one line. */
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "wouter";
 import { useOffers } from "../api/capacities";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { gpuMemory, limit } from "./amounts";
+import { gpuMemory, limit, memoryLimit, memoryRequest } from "./amounts";
 import type { Asset } from "./requests";
 
 it.each([
@@ -17,6 +17,15 @@ it.each([
 
 it("shows no GPU memory without resources", () => {
   expect(gpuMemory({ requirements: {} } as Asset)).toBeUndefined();
+});
+
+it.each([
+  [undefined, undefined, undefined],
+  [{ requests: "64Gi", limits: "80G" }, "64 GiB", "80 GB"],
+  [{ limits: "unlimited" }, undefined, "Unlimited"],
+])("shows the memory request and limit of %j as %j and %j", (mem, request, memLimit) => {
+  const item = { requirements: { resources: { mem } } } as unknown as Asset;
+  expect([memoryRequest(item), memoryLimit(item)]).toEqual([request, memLimit]);
 });
 
 it.each([

@@ -1,4 +1,5 @@
 /** Resource amounts per pod, formatted for the tables of compute resources and templates. */
+import { showByteQuantity } from "../../forms/quantities";
 import type { Tree } from "../../forms/trees";
 import type { Asset } from "./requests";
 
@@ -16,6 +17,18 @@ export function gpuMemory(item: Asset): string | undefined {
   return limit && limit !== request ? `${request} to ${limit}` : String(request);
 }
 
+export function memoryRequest(item: Asset): string | undefined {
+  return showMemory(resources(item).mem?.requests);
+}
+
+export function memoryLimit(item: Asset): string | undefined {
+  return showMemory(limit(resources(item).mem));
+}
+
 export function limit(amount: Tree | undefined): string | undefined {
   return amount?.limits === "unlimited" ? "Unlimited" : amount?.limits;
+}
+
+function showMemory(amount: string | undefined): string | undefined {
+  return amount === undefined ? undefined : showByteQuantity(amount);
 }

@@ -6,7 +6,7 @@ import { Time } from "../../format/Time";
 import { ScopeLink } from "../../scopes/ScopeLink";
 import { type Column, NONE } from "../../table/columns";
 import { CREATED_AT, CREATED_BY, MANAGED_BY, REVISION, UPDATED_AT, UPDATED_BY } from "../../table/stamps";
-import { gpuMemory, limit, resources } from "./amounts";
+import { gpuMemory, limit, memoryLimit, memoryRequest, resources } from "./amounts";
 import type { Asset, AssetKind } from "./requests";
 import { UsageLink } from "./UsageLink";
 import { Workloads } from "./Workloads";
@@ -67,8 +67,8 @@ export const SCOPE: Column<Asset> = {
 export const AMOUNTS: Column<Asset>[] = [
   amount("gpu_devices", "GPU devices per pod", 150, (item) => resources(item).gpu?.devices),
   amount("gpu_memory", "GPU memory per device", 165, gpuMemory),
-  amount("mem_request", "CPU memory request", 155, (item) => resources(item).mem?.requests),
-  amount("mem_limit", "CPU memory limit", 140, (item) => limit(resources(item).mem)),
+  amount("mem_request", "CPU memory request", 155, memoryRequest),
+  amount("mem_limit", "CPU memory limit", 140, memoryLimit),
   amount("cpu_request", "CPU compute request", 160, (item) => resources(item).cpu?.requests),
   amount("cpu_limit", "CPU compute limit", 145, (item) => limit(resources(item).cpu)),
 ];

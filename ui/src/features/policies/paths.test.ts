@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CHOICES, findPath, KNOWN, labelOf } from "./paths";
+import { CHOICES, findPath, isByteAmount, KNOWN, labelOf } from "./paths";
 
 describe("findPath", () => {
   it("finds every known path", () => {
@@ -36,6 +36,15 @@ describe("labelOf", () => {
   ])("calls %s %j", (path, label) => {
     expect(labelOf(path)).toBe(label);
   });
+});
+
+it.each([
+  ["resources.mem.limits", true],
+  ["volumes.data.spec.size", true],
+  ["resources.cpu", false],
+  ["resources.gpus", false],
+])("knows whether %s is an amount of bytes: %j", (path, expected) => {
+  expect(isByteAmount(path)).toBe(expected);
 });
 
 it("offers every known path exactly once", () => {

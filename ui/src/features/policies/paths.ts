@@ -116,6 +116,11 @@ export function findPath(path: string): KnownPath | undefined {
   return KNOWN.find((known) => known.path === path) ?? KNOWN.find((known) => nameIn(known.path, path));
 }
 
+/** Whether values at a path are amounts of bytes. */
+export function isByteAmount(path: string): boolean {
+  return findPath(path)?.example === BYTES;
+}
+
 /** "resources.mem.limits" is "CPU memory limit", "envs.HF_HOME" is "Variable HF_HOME". */
 export function labelOf(path: string): string {
   const known = findPath(path);

@@ -28,9 +28,9 @@ describe("rules", () => {
       "resources.mem",
       { min: [withSource("1Gi")], max: [withSource("8Gi"), withSource("4Gi", "project/forest")] },
       [
-        "CPU memory at least 1Gi (platform)",
-        "CPU memory at most 8Gi (platform)",
-        "CPU memory at most 4Gi (project/forest)",
+        "CPU memory at least 1 GiB (platform)",
+        "CPU memory at most 8 GiB (platform)",
+        "CPU memory at most 4 GiB (project/forest)",
       ],
     ],
     ["action", { options: [withSource(["job"])] }, ["Action only job (platform)"]],
@@ -155,7 +155,7 @@ describe("summarizePolicy", () => {
     ]);
     expect(linesOf(sections, "Quota")).toEqual([
       "GPU devices at most 0 (project/forest)",
-      "CPU memory at most 1Ti (project/forest)",
+      "CPU memory at most 1 TiB (project/forest)",
     ]);
     expect(linesOf(sections, "Defaults")!.at(0)).toBe("Variable A x (project/forest)");
     expect(sections.flatMap(({ lines }) => lines).every(({ scope }) => scope === "project/forest")).toBe(

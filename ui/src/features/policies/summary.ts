@@ -1,8 +1,9 @@
 /** Summarizes one policy, or the effective policy of a scope, as lines of text. */
 import type { Schemas } from "../../api/client";
 import { listLeaves, showValue } from "../../format/values";
+import { showByteQuantity } from "../../forms/quantities";
 import type { Tree } from "../../forms/trees";
-import { labelOf } from "./paths";
+import { isByteAmount, labelOf } from "./paths";
 import type { EffectivePolicy } from "./requests";
 import { describeSwitch, SWITCHES } from "./switches";
 
@@ -113,14 +114,22 @@ export function summarizePolicy(content: Tree, scope: string): SummarySection[] 
 function listRule(path: string, rule: EffectiveRule): SummaryLine[] {
   const setting = labelOf(path);
   const makeLine = (text: string, { source }: EffectiveValue) => ({ setting, text, scope: source.scope });
-  const show = (value: unknown) => (DURATIONS.includes(path) ? showDuration(value) : showValue(value));
   return [
-    ...(rule.min ?? []).map((bound) => makeLine(`at least ${show(bound.value)}`, bound)),
-    ...(rule.max ?? []).map((bound) => makeLine(`at most ${show(bound.value)}`, bound)),
+    ...(rule.min ?? []).map((bound) => makeLine(`at least ${showSetting(path, bound.value)}`, bound)),
+    ...(rule.max ?? []).map((bound) => makeLine(`at most ${showSetting(path, bound.value)}`, bound)),
     ...(rule.options ?? []).map((options) => makeLine(showOptions(options.value as unknown[]), options)),
     ...(rule.required ? [makeLine("required", rule.required)] : []),
     ...(rule.locked ? [makeLine("locked for templates and users", rule.locked)] : []),
   ];
+}
+
+function showSetting(path: string, value: unknown): string {
+  if (DURATIONS.includes(path)) return showDuration(value);
+  return isByteAmount(path) ? showByteQuantity(String(value)) : showValue(value);
+}
+
+function showQuota(name: string, amount: string | number): string {
+  return name === "mem" ? showByteQuantity(amount) : String(amount);
 }
 
 function describeFactor(name: string, value: unknown) {
@@ -130,7 +139,7 @@ function describeFactor(name: string, value: unknown) {
 function listQuota(quota: Quota): SummaryLine[] {
   return QUOTAS.filter(([name]) => quota[name] !== undefined).map(([name, setting]) => ({
     setting,
-    text: `at most ${quota[name]}${quota.used ? `, ${quota.used[name]} in use` : ""}`,
+    text: `at most ${showQuota(name, quota[name]!)}${quota.used ? `, ${showQuota(name, quota.used[name])} in use` : ""}`,
     scope: quota.scope ?? null,
   }));
 }
@@ -138,7 +147,7 @@ function listQuota(quota: Quota): SummaryLine[] {
 function listDefaults(requirements: Tree, scope: string): SummaryLine[] {
   return listLeaves(requirements).map(({ path, value }) => ({
     setting: path === "profile" ? "Compute resource" : labelOf(path),
-    text: showDefault(value),
+    text: isByteAmount(path) ? showSetting(path, value) : showDefault(value),
     scope,
   }));
 }
