@@ -1,4 +1,4 @@
-"""How a process ended, in words. Standard library only."""
+"""Describes exit codes. Standard library only."""
 
 import signal
 
@@ -6,10 +6,12 @@ SIGNALS = {number.value: number.name for number in signal.Signals}
 
 
 def describe_exit(code: int) -> str:
-    """What an exit code says; one above 128 is that of a shell where a signal ended it."""
-    return f"was ended by {SIGNALS[code - 128]}" if code - 128 in SIGNALS else f"exited with code {code}"
+    """Describe an exit code. As in a shell, a code above 128 means that a signal killed the process."""
+    return (
+        f"killed by {SIGNALS[code - 128]} (exit code {code})" if code - 128 in SIGNALS else f"exited with code {code}"
+    )
 
 
 def describe_times(count: int) -> str:
-    """How often something happened."""
+    """Format a count: once, twice, 3 times."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 from fractions import Fraction
 from typing import Any
 
-from fairlead.model.plans import Finding, Fit, Layer, Plan, Setting, Source, SourcedValue, PlanWarning
+from fairlead.model.plans import Finding, Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue
 from fairlead.model.quantities import Duration, Percent, Quantity, Unlimited
 
 WIDEST_PATH = 44

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fairlead.core import idle_culling
-from fairlead.core.attempts import ONCE, NextAttempt, AttemptHistory, decide_next
+from fairlead.core.attempts import ONCE, AttemptHistory, NextAttempt, decide_next
 from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import RunRecord
 from fairlead.model.states import FINAL, State

@@ -7,7 +7,7 @@ from fairlead.core.descriptions import sentences
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.model.compute_resources import ComputeResource, Template
-from fairlead.model.plans import Finding, Layer, Plan, Sentence, Violation, PlanWarning
+from fairlead.model.plans import Finding, Layer, Plan, PlanWarning, Sentence, Violation
 from fairlead.model.policies import Policy
 from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 from fairlead.model.requirements import Requirements

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fairlead.core.drafts import Draft
-from fairlead.model.plans import Violation, PlanWarning
+from fairlead.model.plans import PlanWarning, Violation
 
 ELSEWHERE = "run it on a Kubernetes cluster"
 PORT = "PORT"  # the variable that says where to listen

@@ -7,7 +7,7 @@ from fairlead.core.drafts import Draft, Snapshot
 from fairlead.core.policies import merging
 from fairlead.core.policies.merging import EffectiveRule
 from fairlead.core.resolution import Settings
-from fairlead.model.plans import Layer, Setting, SourcedValue, PlanWarning
+from fairlead.model.plans import Layer, PlanWarning, Setting, SourcedValue
 from fairlead.model.quantities import NANOS, Form, Quantity
 
 MEBIBYTE = 2**20 * NANOS

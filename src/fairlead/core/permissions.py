@@ -1,4 +1,4 @@
-"""What a caller may see and do, from the roles granted to them and their groups."""
+"""Permissions of a caller, derived from the roles granted to the user and their groups."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,32 +11,32 @@ from fairlead.model.scopes import PLATFORM
 
 @dataclass(frozen=True)
 class Permissions:
-    """The roles of one caller by scope, in a tree."""
+    """The roles of one caller by scope."""
 
     tree: Tree
     roles: Mapping[str, frozenset[Role]] = field(default_factory=dict)
 
     def may(self, permission: Permission, scope: str) -> bool:
-        """Whether the caller has a role at the scope or above it that allows the permission."""
+        """Whether a role of the caller at the scope, or at a scope that contains it, includes the permission."""
         return any(
             permission in ROLE_PERMISSIONS[role]
             for place in self.tree.path(scope)
-            for role in self.roles.get(place, ())
+            for role in self.roles.get(scope_above, ())
         )
 
     def sees(self, scope: str) -> bool:
-        """Whether the caller has a role at the scope, above it, or below it."""
+        """Whether the caller has a role at the scope, at a scope that contains it, or at one inside it."""
         return self.visible is None or scope in self.visible
 
     @cached_property
     def visible(self) -> frozenset[str] | None:
-        """The scopes that the caller sees: those of their roles, all below, and all above. None: all there are."""
+        """The visible scopes: those with a role, all inside them and all that contain them. None means all."""
         if PLATFORM in self.roles:
             return None
         return frozenset(place for scope in self.roles for place in (*self.tree.path(scope), *self.tree.below(scope)))
 
     def reach(self, permission: Permission) -> frozenset[str] | None:
-        """The scopes at which the caller may do the permission. None: everywhere."""
+        """The scopes at which the caller has the permission. None means all."""
         granted = [
             scope for scope, roles in self.roles.items() if any(permission in ROLE_PERMISSIONS[role] for role in roles)
         ]
@@ -46,10 +46,10 @@ class Permissions:
 
 
 def permissions_of(user: str, groups: Iterable[str], grants: Iterable[tuple[str, str, str]], tree: Tree) -> Permissions:
-    """The permissions of a user in groups, from all grants as (subject, role, scope)."""
+    """Collect the roles of a user and their groups from all grants, given as (subject, role, scope)."""
     subjects = {f"user:{user}", *(f"group:{group}" for group in groups)}
     roles: dict[str, set[Role]] = {}
     for subject, role, scope in grants:
         if subject in subjects:
             roles.setdefault(scope, set()).add(Role(role))
-    return Permissions(tree, {scope: frozenset(found) for scope, found in roles.items()})
+    return Permissions(tree, {scope: frozenset(granted) for scope, granted in roles.items()})

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fairlead.core import local_limits, oom_retries
 from fairlead.core.drafts import Draft
 from fairlead.core.resolution import Resolution
-from fairlead.model.plans import Layer, Setting, SourcedValue, PlanWarning, show_value
+from fairlead.model.plans import Layer, PlanWarning, Setting, SourcedValue, show_value
 from fairlead.model.quantities import Quantity
 
 ASKING = (Layer.USER, Layer.TEMPLATE)

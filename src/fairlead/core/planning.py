@@ -1,4 +1,4 @@
-"""From a request to a plan: resolve, check, render. Preview and submit are this same function."""
+"""Planning: resolve a request, check it and render its manifests. Preview and submit call the same function."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,11 +17,11 @@ from fairlead.core.resolution import (
     SettingGroup,
     Settings,
     add,
+    layer_values,
     resolve,
     single,
-    state,
 )
-from fairlead.model.plans import Fit, Layer, Plan, Setting, Source, SourcedValue, Violation, PlanWarning
+from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Violation
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
@@ -30,26 +30,27 @@ from fairlead.model.scopes import Cluster
 STEPS: Mapping[str, int] = {"cpu": MILLICORE, "mem": NANOS, "disk": NANOS}
 PORTS: Mapping[tuple[str, str], int] = {("python", "serve"): 8080, ("python", "workspace"): 8888}
 PLATFORM = Source(Layer.PLATFORM)
-NO_RUN = "0" * 32  # the id of the run in plans that nobody keeps
+NO_RUN = "0" * 32  # the run id in plans that are not stored
 USER = Source(Layer.USER)
 
 
 def plan_run(
     request: RunRequest, snapshot: Snapshot, run_id: str, *, render: bool = True, nodes: NodeTable | None = None
 ) -> Plan:
-    """Decide everything about a run. With violations the plan has no manifests; without nodes its fit is unknown."""
+    """Plan a run. A plan with violations has no manifests; without `nodes` its fit is unknown."""
     layers = _collect(request, snapshot)
     settings = resolve(layers)
     _redirect(settings, snapshot)
     if (named := snapshot.compute_resources.get(Resolution(settings).value("profile"))) is not None:
-        add(settings, snapshot.statement_of(Layer.COMPUTE_RESOURCE, named))
+        add(settings, snapshot.layer_of(Layer.COMPUTE_RESOURCE, named))
     _complete(settings, snapshot)
     oom_retries.bound_growth(settings, snapshot)
     add(settings, enforced_settings.resolve_enforced(Resolution(settings), request, snapshot, run_id))
     resolution = Resolution(settings)
     draft = Draft(request, snapshot, resolution, run_id)
     overridden = plan_warnings.warn_overridden(resolution)
-    # Who changes a template on purpose lost nothing: strict is about what somebody else overrode.
+    # A user who overrides a value of a template does so on purpose; `strict` is about values of the user that were
+    # overridden by others.
     strict = [found for found in overridden if request.strict and found.source != USER]
     violations = (
         *_as_violations(strict),
@@ -81,16 +82,16 @@ def plan_run(
 
 
 def _collect(request: RunRequest, snapshot: Snapshot) -> list[LayerValues]:
-    """What each layer up to the user says, weakest first."""
+    """All layers up to the user's, in ascending precedence."""
     layers = [LayerValues(PLATFORM, tuple(_defaults(request, snapshot.cluster))), *snapshot.defaults]
     asked = request.template or ""
     if (template := snapshot.templates.get(snapshot.archived.get(("template", asked)) or asked)) is not None:
-        layers.append(snapshot.statement_of(Layer.TEMPLATE, template))
-    return [*layers, state(USER, request, *_asked(request))]
+        layers.append(snapshot.layer_of(Layer.TEMPLATE, template))
+    return [*layers, layer_values(USER, request, *_asked(request))]
 
 
 def _asked(request: RunRequest) -> Iterator[SettingGroup]:
-    """What a request says beside its requirements."""
+    """The settings of a request that are not requirements."""
     if "action" in request.model_fields_set:
         yield single("action", "", request.action)
     if "kind" in request.function.model_fields_set:
@@ -120,7 +121,7 @@ def _asked(request: RunRequest) -> Iterator[SettingGroup]:
 
 
 def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
-    """What holds of a function where its author says nothing."""
+    """Platform defaults for the function of a request."""
     function = request.function
     if "action" not in request.model_fields_set:
         yield single("action", "", request.action)
@@ -129,24 +130,24 @@ def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
     yield single("replicas", "", 1)
     if function.kind == "python" and cluster.executor != "local":
         yield single("function", "image", cluster.python_image)
-    # On one machine runs would be in each other's way: what listens on a port there is given a free one.
+    # Local runs share the ports of one machine, so the executor picks a free port instead.
     if cluster.executor != "local" and (port := PORTS.get((function.kind, request.action))) is not None:
         yield single("function", "port", port)
 
 
 def _redirect(settings: Settings, snapshot: Snapshot) -> None:
-    """What is archived and has a successor stands for it."""
+    """Replace archived compute resources and templates by their successors."""
     for field in ("profile", "template") if snapshot.archived else ():
         named = settings.get(field, {}).get("", {}).get("")
         successor = snapshot.archived.get((field, named.value)) if named is not None else None
         if named is not None and successor is not None:
             overridden = (SourcedValue(named.value, named.source), *named.overridden)
-            reason = f"{named.value} is archived, and redirects to {successor}"
+            reason = f"{named.value} is archived and replaced by {successor}"
             settings[field][""][""] = named._replace(value=successor, overridden=overridden, reason=reason)
 
 
 def _complete(settings: Settings, snapshot: Snapshot) -> None:
-    """Requests that follow from limits, limits that follow from requests, and what a general word means here."""
+    """Derive missing requests and limits, and explain values whose meaning depends on the cluster."""
     resources = settings.get("resources", {})
     for name in AMOUNTS:
         if parts := resources.get(name):
@@ -155,7 +156,7 @@ def _complete(settings: Settings, snapshot: Snapshot) -> None:
     shared = resources.get("shm", {}).get("")
     if shared is not None and shared.value is True:
         limited = "mem" in resources and isinstance(resources["mem"]["limits"].value, Quantity)
-        reason = f"as large as {'the memory limit' if limited else 'the memory of the node'} allows"
+        reason = f"limited by {'the memory limit' if limited else 'the memory of the node'}"
         resources["shm"][""] = shared._replace(reason=reason)
     kind = resources.get("gpu", {}).get("type")
     if kind is not None and kind.value is not None:
@@ -166,10 +167,10 @@ def _complete(settings: Settings, snapshot: Snapshot) -> None:
 
 def _complete_amount(name: str, requests: Setting, limits: Setting, factor: SourcedValue | None) -> dict[str, Setting]:
     if requests.value is None and isinstance(limits.value, Quantity):
-        requests = requests._replace(value=limits.value, reason="no request is said, so it equals the limit")
+        requests = requests._replace(value=limits.value, reason="default request: equal to the limit")
     if limits.value is None and requests.value is not None and requests.value.nanos and factor is not None:
         limit = requests.value.times(factor.value, step_nanos=STEPS[name])
-        reason = f"no limit is said, so it is {float(factor.value):g} x the request"
+        reason = f"default limit: {float(factor.value):g} x the request"
         limits = limits._replace(value=limit, source=factor.source, reason=reason)
     return {"requests": requests, "limits": limits}
 

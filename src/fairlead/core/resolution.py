@@ -1,4 +1,4 @@
-"""Merging what the layers say: the strongest to mention a thing owns it whole, and the loser is remembered."""
+"""Resolution: merge the layers of settings in order of precedence, and record which values were overridden."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ SCALARS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority
 
 
 class SettingGroup(NamedTuple):
-    """What is owned as a whole: a resource with its request and limit, an env, a volume, a single field.
+    """Settings that are overridden together: a resource with its request and limit, a variable, a volume, a field.
 
-    Its values stand at `section.name` and, where it has parts, at `section.name.part`.
+    Its values are at the path `section.name`, or at `section.name.part` if the group has parts.
     """
 
     section: str
@@ -29,13 +29,13 @@ class SettingGroup(NamedTuple):
 
 
 def single(section: str, name: str, value: Any) -> SettingGroup:
-    """A thing without parts."""
+    """A group of one setting, without parts."""
     return SettingGroup(section, name, {"": value})
 
 
 @dataclass(frozen=True)
 class LayerValues:
-    """What one layer says."""
+    """The groups of settings that one layer sets."""
 
     source: Source
     groups: tuple[SettingGroup, ...]
@@ -49,23 +49,23 @@ Settings = dict[str, dict[str, dict[str, Setting]]]
 
 @dataclass(frozen=True)
 class Resolution:
-    """The merged settings. Everything that is checked and rendered is read from here."""
+    """The merged settings. Checks and manifests read values only from here."""
 
     settings: Settings
     _named: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict, compare=False, repr=False)
 
     def setting(self, section: str, name: str = "", part: str = "") -> Setting | None:
-        """A resolved value with its provenance."""
+        """The setting at a path, or None."""
         return self.settings.get(section, NOTHING).get(name, NOTHING).get(part)
 
     def value(self, section: str, name: str = "", part: str = "") -> Any:
-        """A resolved value, None where there is none."""
-        # Not through setting(): a plan asks seventy times.
+        """The resolved value at a path, or None."""
+        # Does not call setting(): a plan reads about seventy values, and this is its hot path.
         setting = self.settings.get(section, NOTHING).get(name, NOTHING).get(part)
         return None if setting is None else setting.value
 
     def named(self, section: str) -> dict[str, dict[str, Any]]:
-        """All things of a section by name, in order, with the parts that have a value."""
+        """The groups of a section by name, sorted, each with the parts that have a value."""
         if section not in self._named:
             self._named[section] = {
                 name: {part: setting.value for part, setting in parts.items() if setting.value is not None}
@@ -74,12 +74,12 @@ class Resolution:
         return self._named[section]
 
     def values(self, section: str) -> dict[str, Any]:
-        """The values of a section whose things have no parts, by name, in order."""
+        """The values of a section whose groups have no parts, by name, sorted."""
         return {name: parts[""] for name, parts in self.named(section).items()}
 
     @cached_property
     def flat(self) -> tuple[Setting, ...]:
-        """Every setting, in the order of their paths."""
+        """All settings, sorted by path."""
         every = [
             setting for groups in self.settings.values() for parts in groups.values() for setting in parts.values()
         ]
@@ -87,7 +87,7 @@ class Resolution:
 
 
 def resolve(layers: Iterable[LayerValues]) -> Settings:
-    """Merge the layers, weakest first."""
+    """Merge layers that are sorted by ascending precedence."""
     settings: Settings = {}
     for layer in layers:
         add(settings, layer)
@@ -95,7 +95,7 @@ def resolve(layers: Iterable[LayerValues]) -> Settings:
 
 
 def add(settings: Settings, layer: LayerValues) -> None:
-    """Merge one more layer, stronger than all before."""
+    """Merge one more layer, which overrides all layers before it."""
     source = layer.source
     for group in layer.groups:
         section, name, values = group
@@ -109,57 +109,57 @@ def add(settings: Settings, layer: LayerValues) -> None:
         elif section == "affinity":
             groups[name] = {"": _combine(old[""], group, source)}
         else:
-            groups[name] = _take_over(old, group, source)
+            groups[name] = _override(old, group, source)
 
 
-def state(source: Source, requirements: Requirements, *more: SettingGroup) -> LayerValues:
-    """What a layer says, thing by thing."""
+def layer_values(source: Source, requirements: Requirements, *more: SettingGroup) -> LayerValues:
+    """The values that requirements set, as a layer."""
     return LayerValues(source, (*groups_of(requirements), *more))
 
 
-def groups_of(asked: Requirements) -> Iterator[SettingGroup]:
-    """Requirements, as the things that are owned whole."""
-    yield from _things_of_resources(asked.resources)
-    for key, value in asked.node_selector.items():
+def groups_of(requirements: Requirements) -> Iterator[SettingGroup]:
+    """Split requirements into the groups that are overridden together."""
+    yield from _groups_of_resources(requirements.resources)
+    for key, value in requirements.node_selector.items():
         yield single("node_selector", key, value)
-    for toleration in asked.tolerations:
+    for toleration in requirements.tolerations:
         yield single("tolerations", str(toleration), toleration.manifest)
-    if asked.affinity is not None:
-        for name, terms in placement.parts_of(asked.affinity):
+    if requirements.affinity is not None:
+        for name, terms in placement.parts_of(requirements.affinity):
             yield single("affinity", name, terms)
-    for name, volume in asked.volumes.items():
+    for name, volume in requirements.volumes.items():
         yield SettingGroup("volumes", name, _parts_of_volume(volume))
-    for name in dict.fromkeys(asked.secrets):
+    for name in dict.fromkeys(requirements.secrets):
         yield single("secrets", name, name)
-    for name, text in asked.envs.items():
+    for name, text in requirements.envs.items():
         yield single("envs", name, text)
     for name in SCALARS:
-        if (value := getattr(asked, name)) is not None:
+        if (value := getattr(requirements, name)) is not None:
             yield single(name, "", value)
 
 
 def path_of(section: str, name: str, part: str = "") -> str:
-    """How a setting is called: `resources.mem.requests`, `envs.HF_HOME`, `fs_group`."""
+    """The path of a setting, such as `resources.mem.requests`, `envs.HF_HOME` or `fs_group`."""
     path = f"{section}.{name}" if name else section
     return f"{path}.{part}" if part else path
 
 
-def _take_over(old: Mapping[str, Setting], group: SettingGroup, source: Source) -> dict[str, Setting]:
-    """The thing as its new owner has it. What only the loser said stays visible, without a value."""
-    taken = {
-        part: Setting(path_of(group.section, group.name, part), value, source, _lost(old.get(part)))
+def _override(old: Mapping[str, Setting], group: SettingGroup, source: Source) -> dict[str, Setting]:
+    """The group with the values of the new layer. Parts that only the old layer set stay visible, without a value."""
+    overriding = {
+        part: Setting(path_of(group.section, group.name, part), value, source, _overridden_by(old.get(part)))
         for part, value in group.values.items()
     }
-    for part, loser in old.items():
-        if part not in taken:
-            taken[part] = Setting(loser.path, None, source, _lost(loser))
-    return taken
+    for part, old_setting in old.items():
+        if part not in overriding:
+            overriding[part] = Setting(old_setting.path, None, source, _overridden_by(old_setting))
+    return overriding
 
 
-def _lost(loser: Setting | None) -> tuple[SourcedValue, ...]:
-    if loser is None:
+def _overridden_by(old: Setting | None) -> tuple[SourcedValue, ...]:
+    if old is None:
         return ()
-    return loser.overridden if loser.value is None else (SourcedValue(loser.value, loser.source), *loser.overridden)
+    return old.overridden if old.value is None else (SourcedValue(old.value, old.source), *old.overridden)
 
 
 def _combine(old: Setting, group: SettingGroup, source: Source) -> Setting:
@@ -168,16 +168,16 @@ def _combine(old: Setting, group: SettingGroup, source: Source) -> Setting:
     return old._replace(value=placement.combine(group.name, old.value, added), source=source, combined=combined)
 
 
-def _things_of_resources(asked: Resources) -> Iterator[SettingGroup]:
+def _groups_of_resources(resources: Resources) -> Iterator[SettingGroup]:
     for name in AMOUNTS:
-        amount: Amount | None = getattr(asked, name)
+        amount: Amount | None = getattr(resources, name)
         if amount is not None and (amount.requests is not None or amount.limits is not None):
             yield SettingGroup("resources", name, {"requests": amount.requests, "limits": amount.limits})
-    if asked.gpu is not None and asked.gpu.devices is not None:
-        yield SettingGroup("resources", "gpu", _parts_of_gpu(asked.gpu))
-    if asked.shm is not None:
-        yield single("resources", "shm", asked.shm)
-    for name, count in asked.extended.items():
+    if resources.gpu is not None and resources.gpu.devices is not None:
+        yield SettingGroup("resources", "gpu", _parts_of_gpu(resources.gpu))
+    if resources.shm is not None:
+        yield single("resources", "shm", resources.shm)
+    for name, count in resources.extended.items():
         yield single("resources", f"extended.{name}", count)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, get_args
 
-from fairlead.model.oom_retries import parse_growth
 from fairlead.model.names import LABEL_VALUE
 from fairlead.model.numbers import (
     parse_bytes,
@@ -16,6 +15,7 @@ from fairlead.model.numbers import (
     parse_id,
     parse_whole,
 )
+from fairlead.model.oom_retries import parse_growth
 from fairlead.model.parsing import nearest, parse_flag, parse_text, show, wrong
 from fairlead.model.requests import Action, Kind, PullPolicy, parse_priority
 from fairlead.model.resources import parse_devices, parse_mig

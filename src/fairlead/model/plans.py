@@ -1,4 +1,4 @@
-"""What was decided for a request: settings with their provenance, warnings, violations and manifests."""
+"""The plan of a request: settings with their provenance, warnings, violations, manifests and fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ Manifest = dict[str, Any]
 
 
 class Layer(StrEnum):
-    """Who can say something about a run, weakest first."""
+    """The layers that can set values of a run, in ascending precedence."""
 
     PLATFORM = "platform"
     POLICY = "policy"
@@ -21,13 +21,13 @@ class Layer(StrEnum):
 
     @property
     def strength(self) -> int:
-        """How strong the layer is; the platform's defaults are 0."""
+        """The precedence of the layer; platform defaults have 0."""
         return _STRENGTHS[self]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a value comes from: a layer, and the object of that layer that said it."""
+    """Where a value comes from: a layer, and the object of that layer that set it."""
 
     layer: Layer
     name: str | None = None
@@ -38,16 +38,16 @@ class Source:
         return _DESCRIPTIONS[self.layer].format(name=self.name, scope=self.scope)
 
 
-# Said and Setting are named tuples because a plan makes a hundred of them, at a quarter of a dataclass's cost.
+# Named tuples, because a plan creates about a hundred of them and a frozen dataclass costs four times as much.
 class SourcedValue(NamedTuple):
-    """A value and who said it."""
+    """A value and the layer that set it."""
 
     value: Any
     source: Source
 
 
 class Setting(NamedTuple):
-    """One resolved value: who set it, whom it overrode (strongest first), with whose values it was combined."""
+    """One resolved value: its source, the values it overrides (highest precedence first), the values it combines."""
 
     path: str
     value: Any
@@ -58,7 +58,7 @@ class Setting(NamedTuple):
 
 
 def show_value(value: Any) -> str:
-    """A value in a sentence, as people write it."""
+    """Format a value for use in a sentence."""
     if isinstance(value, Fraction):
         return f"{float(value):g}"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -66,14 +66,14 @@ def show_value(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to tell about a path: which rule found it, what was found, and what to do about it."""
+    """A problem at a path: the rule that found it, a message, and a hint what to do."""
 
     path: str
     rule: str
     message: str
     hint: str | None = None
     source: Source | None = None
-    location: str | None = None  # the file it was found in, where there is one
+    location: str | None = None  # the file and document that contain the problem
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.location, self.path, self.message)))
@@ -81,19 +81,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class Violation(Finding):
-    """One broken rule: with it, the run does not run."""
+    """A broken rule. A plan with violations is rejected."""
 
 
 @dataclass(frozen=True)
 class PlanWarning(Finding):
-    """Something that is not as the reader may expect, and does not keep the run from running."""
+    """Something that may surprise the user but does not prevent the run."""
 
     requested: SourcedValue | None = None
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """What a plan means for a pod, in words: what it gets, what may end it, or what else there is to know."""
+    """What a plan means for a pod, in one sentence: what it gets, what may end it, or a note."""
 
     path: str
     kind: Literal["gets", "risk", "note"]
@@ -102,9 +102,10 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What would make a run fit now: what to change of the request, or which run to wait for.
+    """A way to make a run fit now: a change of the request, or a run to wait for.
 
-    `change` is merged into the request: what is null in it is left out there. `project`: where else it is submitted.
+    `change` is merged into the request as a JSON merge patch: null removes a field. `project` is set if the run must
+    be submitted to another project.
     """
 
     kind: Literal["lower", "compute_resource", "cluster", "drop", "wait"]
@@ -116,10 +117,10 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Fit:
-    """Whether it would run: `now`, `later`, `never`, or `unknown` where no view of the nodes is there.
+    """Whether the run fits: `now`, `later`, `never`, or `unknown` if the nodes are not known.
 
-    The nodes that come nearest, with every reason why not; how many nodes there are of each verdict; what all of it
-    comes down to; and what would make it run now.
+    `nodes` are the best candidates with every reason against them, `counts` the number of nodes per verdict, `reasons`
+    a summary, and `suggestions` what would make the run fit now.
     """
 
     verdict: str = "unknown"
@@ -131,7 +132,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer to a request. With violations there are no manifests."""
+    """The result of planning a request. A plan with violations has no manifests."""
 
     settings: tuple[Setting, ...]
     warnings: tuple[PlanWarning, ...] = ()

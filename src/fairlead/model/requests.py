@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 
-from fairlead.model.oom_retries import OnOom, Retries, RetryReason
 from fairlead.model.names import Image, Name, VariableName
 from fairlead.model.numbers import Seconds, parse_whole
+from fairlead.model.oom_retries import OnOom, Retries, RetryReason
 from fairlead.model.parsing import Flag, Mistake, Strict, collect, refuse, show, wrong
 from fairlead.model.requirements import Requirements, parse_variable
 from fairlead.model.schedules import Schedule

@@ -226,9 +226,9 @@ def test_code_that_is_in_the_plan_lies_there_too(tmp_path: Path) -> None:
 
 def test_an_interpreter_says_what_it_needs() -> None:
     found = find_runtime(Path(sys.executable), {"A": "1"})
-    assert sys.prefix in found.needed
+    assert sys.prefix in found.paths
     assert found.environment == {"A": "1"}
-    assert all(os.path.exists(part) for part in found.needed)
+    assert all(os.path.exists(part) for part in found.paths)
 
 
 @pytest.mark.parametrize("python", ["/bin/false", "/bin/echo", "/nowhere/python", "/etc/passwd"])
@@ -272,7 +272,7 @@ def test_a_notebook_needs_jupyterlab_in_the_python_of_runs(tmp_path: Path) -> No
     with pytest.raises(StartFailed, match="JupyterLab is not installed for /opt/py/bin/python3"):
         build_spec(work, place, make_machine(), RUNTIME)
     (tmp_path / "jupyterlab").mkdir()
-    there = replace(RUNTIME, needed=("/opt/py", str(tmp_path)))
+    there = replace(RUNTIME, paths=("/opt/py", str(tmp_path)))
     assert build_spec(work, place, make_machine(), there).serves
     mine = make_work(action="workspace", envs={"PATH": "/mine/bin"})  # whose Python it is, nobody here knows
     assert build_spec(mine, place, make_machine(), RUNTIME).serves

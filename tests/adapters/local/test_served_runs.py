@@ -285,7 +285,7 @@ def test_where_runs_have_no_view_of_their_own_they_serve_too(bench: LocalBench) 
 
 
 def test_a_notebook_where_there_is_none_fails_at_once_and_says_what_to_install(bench: LocalBench) -> None:
-    bare = replace(runtime(), needed=())
+    bare = replace(runtime(), paths=())
     executor = LocalExecutor(bench.data / "bare", this_machine(), bare)
     executor.start(make_work("r1", action="workspace"))
     seen = executor.observe("r1")

@@ -1,4 +1,4 @@
-"""What a run is given of this machine before it starts: folders, a user id of its own, cores and GPUs."""
+"""Allocates a user id, cores, GPUs and a port to a run, and prepares its folder."""
 
 import os
 import zlib
@@ -16,68 +16,67 @@ from fairlead.model.observations import LaunchSpec
 from fairlead.model.quantities import NANOS, Quantity
 
 FIRST_UID, UIDS = 1_000_000, 1_000_000
-PASSABLE, OWN, SHARED = 0o711, 0o700, 0o2770
+TRAVERSABLE, PRIVATE, SHARED = 0o711, 0o700, 0o2770
 
 
-def allocate(work: LaunchSpec, folder: Path, volumes: Path, machine: Machine, live: Collection[Spec]) -> Allocation:
-    """Cores, GPUs and a port that are free, and an id that nobody has. Who asks for few cores gets the idle ones."""
-    pod = work.manifests[0]["spec"]["template"]["spec"]
+def allocate(launch: LaunchSpec, folder: Path, volumes: Path, machine: Machine, active: Collection[Spec]) -> Allocation:
+    """Allocate free resources. A run with a CPU limit gets the least used cores. Raises `Unavailable`."""
+    pod = launch.manifests[0]["spec"]["template"]["spec"]
     limit = pod["containers"][0].get("resources", {}).get("limits", {}).get("cpu")
     cores = len(machine.cpus) if limit is None else -(-Quantity.parse(limit).nanos // NANOS)
-    taken = [cpu for spec in live for cpu in spec.cpus]
-    cpus = sorted(machine.cpus, key=taken.count)[:cores] if cores < len(machine.cpus) else []
-    held = {device for spec in live for device in spec.devices}
-    free = [gpu.id for gpu in machine.gpus if gpu.id not in held]
-    wanted = read_pod_request(work.manifests).amounts.get(GPU, 0) // NANOS
-    if wanted > len(free):
-        raise Unavailable(f"asks for {wanted} GPUs; {len(free)} of {len(machine.gpus)} are free")
-    devices = free[:wanted]
-    uid = _choose_uid(work.run_id, live) if os.getuid() == 0 else None
-    return Allocation(folder, volumes, uid, tuple(sorted(cpus)), tuple(devices), _find_port(work, pod, live))
+    used_cpus = [cpu for spec in active for cpu in spec.cpus]
+    cpus = sorted(machine.cpus, key=used_cpus.count)[:cores] if cores < len(machine.cpus) else []
+    used_gpus = {device for spec in active for device in spec.devices}
+    free = [gpu.id for gpu in machine.gpus if gpu.id not in used_gpus]
+    requested = read_pod_request(launch.manifests).amounts.get(GPU, 0) // NANOS
+    if requested > len(free):
+        raise Unavailable(f"needs {requested} GPUs; {len(free)} of {len(machine.gpus)} free")
+    devices = free[:requested]
+    uid = _choose_uid(launch.run_id, active) if os.getuid() == 0 else None
+    return Allocation(folder, volumes, uid, tuple(sorted(cpus)), tuple(devices), _find_port(launch, pod, active))
 
 
-def prepare_run(work: LaunchSpec, place: Allocation, machine: Machine, runtime: Runtime) -> Spec:
-    """Make the folder of a run, and everything that is put into it before it starts."""
-    folder, group = place.folder, work.manifests[0]["spec"]["template"]["spec"]["securityContext"]["fsGroup"]
+def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, runtime: Runtime) -> Spec:
+    """Create the folder of a run with its code, home, volumes and specification."""
+    folder, group = allocation.folder, launch.manifests[0]["spec"]["template"]["spec"]["securityContext"]["fsGroup"]
     make_traversable(folder)
-    spec = pod_to_spec.build_spec(work, place, machine, runtime)
-    pod_to_spec.write_code(work, folder / "code")
+    spec = pod_to_spec.build_spec(launch, allocation, machine, runtime)
+    pod_to_spec.write_code(launch, folder / "code")
     (folder / "root").mkdir(mode=0o755, exist_ok=True)
-    gid = map_gid(work.project, group)
-    for made in (folder / "home", folder / "home" / "output", folder / "home" / "tmp"):
-        _give(made, place.uid, gid, OWN)
+    gid = map_gid(launch.project, group)
+    for path in (folder / "home", folder / "home" / "output", folder / "home" / "tmp"):
+        _make_folder(path, allocation.uid, gid, PRIVATE)
     for source in (Path(mount.source) for mount in spec.mounts if mount.source is not None):
         if source.is_relative_to(folder / "volumes"):
-            _give(source, place.uid, gid, SHARED)
-        elif source.is_relative_to(place.volumes):
-            _give(source, 0, gid, SHARED)
+            _make_folder(source, allocation.uid, gid, SHARED)
+        elif source.is_relative_to(allocation.volumes):
+            _make_folder(source, 0, gid, SHARED)
     spec.save(folder)
     return spec
 
 
 def make_traversable(folder: Path) -> None:
-    """Make a folder that others can pass through and not look into."""
+    """Create a folder that other users can traverse but not list."""
     folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(PASSABLE)
+    folder.chmod(TRAVERSABLE)
 
 
-def _find_port(work: LaunchSpec, pod: dict[str, Any], live: Collection[Spec]) -> int | None:
-    """Where a command is to listen; None for whatever does not, or listens on its socket."""
-    if not pod_to_spec.serves(work) or not pod_to_spec.read_call(work)["command"]:
+def _find_port(launch: LaunchSpec, pod: dict[str, Any], active: Collection[Spec]) -> int | None:
+    """Return the port on which a command listens; None for runs without a port."""
+    if not pod_to_spec.is_served(launch) or not pod_to_spec.read_call(launch)["command"]:
         return None
-    said = next((port["containerPort"] for port in pod["containers"][0].get("ports", ())), None)
-    return tcp_ports.choose_port(work, said, live)
+    requested = next((port["containerPort"] for port in pod["containers"][0].get("ports", ())), None)
+    return tcp_ports.choose_port(launch, requested, active)
 
 
-def _choose_uid(run_id: str, live: Collection[Spec]) -> int:
-    """A user id of the run's own; not one of a few that are used again and again, with what others left behind."""
-    used = {spec.identity.outer_uid for spec in live}
+def _choose_uid(run_id: str, active: Collection[Spec]) -> int:
+    """Choose a free user id from a large range, so that a run rarely gets the id and leftover files of another."""
+    used = {spec.identity.outer_uid for spec in active}
     first = zlib.crc32(run_id.encode()) % UIDS
     return next(uid for n in range(UIDS) if (uid := FIRST_UID + (first + n) % UIDS) not in used)
 
 
-def _give(folder: Path, uid: int | None, gid: int, mode: int) -> None:
-    """Make a folder that belongs to a run, or to all of its project."""
+def _make_folder(folder: Path, uid: int | None, gid: int, mode: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if uid is not None and os.getuid() == 0:
         os.chown(folder, uid, gid)

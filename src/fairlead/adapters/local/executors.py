@@ -112,7 +112,7 @@ class LocalExecutor:
         return observe_ended(outcome)
 
     def clean_up(self, run_id: str) -> None:
-        """Remove the launch files of a run that has ended. Log, usage and output stay."""
+        """Remove the work files of a run that has ended. Log, usage and output stay."""
         self._folder(run_id).clean_up()
 
     def delete_run(self, run_id: str) -> None:
@@ -217,7 +217,7 @@ class LocalExecutor:
     def _watch_supervisor(self, run_id: str, pid: int) -> None:
         if run_id not in self._watched:
             self._watched.add(run_id)
-        self._watcher.add_process(run_id, pid)
+            self._watcher.add_process(run_id, pid)
 
     def _observe_starting(self, run_id: str, folder: RunFolder) -> Observation | None:
         """Return the state of a run whose supervisor, maybe started by another server, has not written any state."""

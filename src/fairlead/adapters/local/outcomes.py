@@ -1,4 +1,4 @@
-"""How a run ended, in words: from its exit status, from what it left behind, and from why it was ended.
+"""Builds the outcome of a run from its exit status, its result files and the reason it was stopped.
 
 Standard library only.
 """
@@ -16,21 +16,21 @@ from fairlead.adapters.masking import Masker
 from fairlead.core.outcomes import LARGEST_LEFT, parse_left, read_result
 
 TAIL_BYTES = 1 << 16
-LONGEST_LINE = 300
+MAX_LINE_LENGTH = 300
 
 
 @dataclass
 class ProcessExit:
-    """What is known of how a run ended."""
+    """How the process of a run ended."""
 
-    status: int | None = None  # as wait() tells it
-    reason: str | None = None  # why it was ended, where it did not end by itself
+    status: int | None = None  # from os.wait()
+    reason: str | None = None  # why the supervisor stopped it; None if it exited by itself
     message: str = ""
-    start_error: str = ""  # what kept it from starting
+    start_error: str = ""  # why it could not be started
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code; that of a shell where a signal ended it."""
+        """The exit code; 128 plus the signal number if a signal killed it, as in a shell."""
         if self.status is None:
             return 128 + signal.SIGKILL if self.reason is not None else None
         code = os.waitstatus_to_exitcode(self.status)
@@ -38,62 +38,75 @@ class ProcessExit:
 
     @property
     def killed(self) -> bool:
-        """Whether it was killed, and nobody here did it."""
+        """Whether something other than the supervisor killed it."""
         return self.reason is None and self.exit_code == 128 + signal.SIGKILL
 
 
-def build_outcome(ending: ProcessExit, home: Path, log: Path, masker: Masker, *, log_from: int = 0) -> dict[str, Any]:
-    """What came of a run: reason, message, exit code, and what it returned or how it failed.
+def build_outcome(
+    process_exit: ProcessExit, home: Path, log: Path, masker: Masker, *, log_offset: int = 0
+) -> dict[str, Any]:
+    """Build the outcome: reason, message, exit code, and result or error.
 
-    What it wrote is looked for from a cursor of its log on.
+    The message may contain the last line of the log after `log_offset`.
     """
-    told = _describe(ending, home, masker)
-    if told["reason"] == "ExitCode":
-        told["message"] = _explain(told["exit_code"], told["error"], log, log_from)
-    return {**told, "message": told["message"].replace("\0", "\N{SYMBOL FOR NULL}")}
+    outcome = _describe(process_exit, home, masker)
+    if outcome["reason"] == "ExitCode":
+        outcome["message"] = _explain(outcome["exit_code"], outcome["error"], log, log_offset)
+    return {**outcome, "message": outcome["message"].replace("\0", "\N{SYMBOL FOR NULL}")}
 
 
-def _describe(ending: ProcessExit, home: Path, masker: Masker) -> dict[str, Any]:
-    code = ending.exit_code
+def _describe(process_exit: ProcessExit, home: Path, masker: Masker) -> dict[str, Any]:
+    code = process_exit.exit_code
     error = read_result_file(home / "error.json")
     if error is not None:
         error = {name: masker.mask(str(value)) for name, value in error.items()}
-    told: dict[str, Any] = {"exit_code": code, "stopped": ending.reason == "Stopped", "error": error, "result": None}
-    if ending.start_error:
-        return {**told, "phase": "failed", "reason": "StartFailed", "message": ending.start_error, "exit_code": None}
-    if ending.reason is not None:
-        return {**told, "phase": "failed", "reason": ending.reason, "message": ending.message}
+    common: dict[str, Any] = {
+        "exit_code": code,
+        "stopped": process_exit.reason == "Stopped",
+        "error": error,
+        "result": None,
+    }
+    if process_exit.start_error:
+        return {
+            **common,
+            "phase": "failed",
+            "reason": "StartFailed",
+            "message": process_exit.start_error,
+            "exit_code": None,
+        }
+    if process_exit.reason is not None:
+        return {**common, "phase": "failed", "reason": process_exit.reason, "message": process_exit.message}
     if code is None:
-        message = "the process next to the run, which was to tell how it ended, was killed"
-        return {**told, "phase": "failed", "reason": "Lost", "message": message}
+        message = "the init process of the run was killed, so its exit status is unknown"
+        return {**common, "phase": "failed", "reason": "Lost", "message": message}
     if code == 0:
         result = read_result(read_result_file(home / "result.json"))
-        return {**told, "phase": "succeeded", "reason": "", "message": "", "result": result}
-    return {**told, "phase": "failed", "reason": "ExitCode", "message": ""}
+        return {**common, "phase": "succeeded", "reason": "", "message": "", "result": result}
+    return {**common, "phase": "failed", "reason": "ExitCode", "message": ""}
 
 
 def read_result_file(file: Path) -> dict[str, Any] | None:
-    """A small JSON file that a run left; None where there is none. A link is not followed: it may lead anywhere."""
+    """Read a small JSON file written by a run; None if there is none. A symbolic link is not followed."""
     try:
-        with open(file, "rb", opener=_open_plain) as content:
-            return parse_left(content.read(LARGEST_LEFT + 1) or b"")  # nothing: a pipe that says nothing
+        with open(file, "rb", opener=_open_without_links) as content:
+            return parse_left(content.read(LARGEST_LEFT + 1) or b"")  # None for an empty named pipe
     except OSError:
         return None
 
 
-def _open_plain(file: str, flags: int) -> int:
+def _open_without_links(file: str, flags: int) -> int:
     return os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
-def _explain(code: int, error: dict[str, Any] | None, log: Path, log_from: int) -> str:
+def _explain(code: int, error: dict[str, Any] | None, log: Path, log_offset: int) -> str:
     if error is not None and error.get("message"):
         return f"{error.get('type', 'error')}: {error['message']}"
-    ended, last = describe_exit(code), _last_line(log, log_from)
-    return f"{ended}: {last}" if last else ended
+    description, last_line = describe_exit(code), _last_line(log, log_offset)
+    return f"{description}: {last_line}" if last_line else description
 
 
 def _last_line(log: Path, start: int) -> str:
-    """The last line that the run wrote, errors before other output."""
+    """Return the last line of stderr, or of stdout if stderr is empty."""
     tails: dict[str, deque[bytes]] = {"stdout": deque(maxlen=8), "stderr": deque(maxlen=8)}
     for piece in read_pieces(log, start, 1 << 62):
         if piece.stream in tails:
@@ -101,5 +114,5 @@ def _last_line(log: Path, start: int) -> str:
     for stream in ("stderr", "stdout"):
         lines = [line for line in b"".join(tails[stream]).decode("utf-8", "replace").splitlines() if line.strip()]
         if lines:
-            return lines[-1].strip()[:LONGEST_LINE]
+            return lines[-1].strip()[:MAX_LINE_LENGTH]
     return ""

@@ -1,7 +1,7 @@
-"""The process of a run, and the one next to it that starts it, reaps what it leaves and tells how it ended.
+"""Starts the process of a run under an init process, which reaps its children and reports its exit status.
 
-Standard library only. supervisor > keeper > the run: when the supervisor is killed the keeper dies with it, and takes
-its process namespace along, where there is one.
+Standard library only. Process tree: supervisor, init, run. If the supervisor is killed, the kernel kills init with it,
+and with init all processes in its PID namespace, if it has one.
 """
 
 import contextlib
@@ -15,45 +15,45 @@ from fairlead.adapters.local import namespaces, procfs
 from fairlead.adapters.local.specs import Spec, UserMapping
 
 NICENESS = 5
-MAP_MY_IDS = b"?"
-AGAIN = b"again"
-KILL_ALL = signal.SIGUSR1  # asks the keeper, who is the first process there, to end all others
-FIRST_TO_GO = 500  # where the machine has no memory left, the kernel ends runs before anything else
+MAP_IDS = b"?"
+RESTART = b"again"
+KILL_ALL = signal.SIGUSR1  # tells init to kill all other processes of its PID namespace
+OOM_SCORE_ADJ = 500  # if the machine runs out of memory, the kernel kills runs first
 
 
 @dataclass
 class RunProcess:
-    """A run that was started: what it writes, and what its keeper tells of it."""
+    """A started run: its init process and the pipes to it."""
 
     init_pid: int
     streams: dict[str, int]
     report: int
     isolated: bool
-    restart_fd: int = -1  # to the keeper: whether it starts the run again when it has ended
+    restart_fd: int = -1  # tells init to start the run again; closed to let it exit
 
     @property
     def proc(self) -> str:
-        """Where its processes are told of: those of its own namespace, or all of them."""
+        """The proc file system with the run's processes: that of its PID namespace, or of the machine."""
         return f"/proc/{self.init_pid}/root/proc" if self.isolated else "/proc"
 
     @property
     def root_pid(self) -> int:
-        """The keeper, as it is numbered there."""
+        """The pid of init in that proc file system."""
         return 1 if self.isolated else self.init_pid
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM to the run."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it and all that it started, for good."""
+        """Kill the run and all of its processes."""
         if self.isolated:
             self._signal(signal.SIGKILL)
         else:
-            self.kill_processes()  # the keeper reaps them, tells of it, and ends when told to
+            self.kill_processes()  # init reaps them, reports the exit status, and exits when released
 
     def kill_processes(self) -> None:
-        """End all its processes, so that it can be started again."""
+        """Kill all processes of the run but not init, so that the run can be restarted."""
         if self.isolated:
             self._signal(KILL_ALL)
             return
@@ -63,12 +63,12 @@ class RunProcess:
                     os.kill(process.pid, signal.SIGKILL)
 
     def restart(self) -> None:
-        """Start it again, after it told that it has ended."""
-        with contextlib.suppress(BrokenPipeError):  # the keeper was killed, which is heard of
-            os.write(self.restart_fd, AGAIN)
+        """Start the run again after it has exited."""
+        with contextlib.suppress(BrokenPipeError):  # init was killed; the end of its report shows that
+            os.write(self.restart_fd, RESTART)
 
     def release(self) -> None:
-        """Let the keeper end once the run has."""
+        """Let init exit after the run has ended."""
         if self.restart_fd >= 0:
             os.close(self.restart_fd)
             self.restart_fd = -1
@@ -79,38 +79,38 @@ class RunProcess:
 
 
 def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunProcess:
-    """Start a run. What goes wrong on the way is told in the report. The lock is the supervisor's alone."""
+    """Start a run. Errors are reported through the pipe. `lock` is closed in init, so only the supervisor holds it."""
     pipes = {name: os.pipe() for name in ("stdout", "stderr", "report")}
-    restart_fd = os.pipe()
+    restart_pipe = os.pipe()
     if spec.isolated:
         flags = namespaces.CLONE_NEWPID | (0 if os.getuid() == 0 else namespaces.CLONE_NEWUSER)
         namespaces.unshare(flags)
         if flags & namespaces.CLONE_NEWUSER:
             namespaces.map_ids("self", spec.identity)
-    # The keeper hears no signal before it can pass it on.
+    # Block SIGTERM until init can forward it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     parent = os.getpid()
     init_pid = os.fork()
     if init_pid == 0:
-        writing = {name: ends[1] for name, ends in pipes.items()}
-        os.close(restart_fd[1])
+        write_ends = {name: ends[1] for name, ends in pipes.items()}
+        os.close(restart_pipe[1])
         os.close(lock)
         try:
-            if _die_with(parent, isolated=spec.isolated):
-                _keep(spec, folder, secrets, writing, restart_fd[0])
+            if _set_parent_death_signal(parent, isolated=spec.isolated):
+                _run_init(spec, folder, secrets, write_ends, restart_pipe[0])
         except BaseException as error:
-            _tell(writing["report"], f"trouble {_describe(error)}")
+            _report(write_ends["report"], f"error {_describe(error)}")
         finally:
             os._exit(0)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    for end in (*(ends[1] for ends in pipes.values()), restart_fd[0]):
+    for end in (*(ends[1] for ends in pipes.values()), restart_pipe[0]):
         os.close(end)
     streams = {name: pipes[name][0] for name in ("stdout", "stderr")}
-    return RunProcess(init_pid, streams, pipes["report"][0], spec.isolated, restart_fd[1])
+    return RunProcess(init_pid, streams, pipes["report"][0], spec.isolated, restart_pipe[1])
 
 
-def _keep(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, int], restart_fd: int) -> None:
-    """Start the run and wait for its end, as its parent; again as often as told."""
+def _run_init(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, int], restart_fd: int) -> None:
+    """Start the run and wait until it exits, as init; repeat on request."""
     signal.set_wakeup_fd(-1)
     os.umask(0o022)
     namespaces.prctl(namespaces.PR_SET_CHILD_SUBREAPER, 1)
@@ -122,49 +122,49 @@ def _keep(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, in
         namespaces.enter_root(spec, str(folder / "root"), secrets)
         signal.signal(KILL_ALL, lambda *_: _kill_all())
     while True:
-        _keep_once(spec, secrets, pipes["report"])
-        if not os.read(restart_fd, len(AGAIN)):
+        _run_once(spec, secrets, pipes["report"])
+        if not os.read(restart_fd, len(RESTART)):
             return
 
 
-def _keep_once(spec: Spec, secrets: dict[str, str], report: int) -> None:
-    asks, answers = os.pipe(), os.pipe()
+def _run_once(spec: Spec, secrets: dict[str, str], report: int) -> None:
+    requests, replies = os.pipe(), os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    payload = os.fork()
-    if payload == 0:
+    pid = os.fork()
+    if pid == 0:
         try:
-            _become(spec, secrets, asked=asks[1], answered=answers[0])
+            _exec_run(spec, secrets, request_fd=requests[1], reply_fd=replies[0])
         except BaseException as error:
-            _tell(asks[1], _describe(error))
+            _report(requests[1], _describe(error))
         finally:
             os._exit(126)
-    signal.signal(signal.SIGTERM, lambda *_: _pass_on(payload))
+    signal.signal(signal.SIGTERM, lambda *_: _forward_sigterm(pid))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    os.close(asks[1])
-    trouble = os.read(asks[0], 4096)  # nothing, once another program runs there
-    if trouble == MAP_MY_IDS:
-        namespaces.map_ids(payload, spec.identity)
-        os.write(answers[1], b"!")
-        trouble = os.read(asks[0], 4096)
-    for end in (asks[0], *answers):
+    os.close(requests[1])
+    start_error = os.read(requests[0], 4096)  # empty after a successful exec, which closes the pipe
+    if start_error == MAP_IDS:
+        namespaces.map_ids(pid, spec.identity)
+        os.write(replies[1], b"!")
+        start_error = os.read(requests[0], 4096)
+    for end in (requests[0], *replies):
         os.close(end)
-    _tell(report, f"trouble {trouble.decode('utf-8', 'replace').strip()}" if trouble else "running")
-    status = _reap_until(payload)
-    signal.signal(signal.SIGTERM, lambda *_: None)  # its number may be that of another one from now on
+    _report(report, f"error {start_error.decode('utf-8', 'replace').strip()}" if start_error else "running")
+    status = _reap_until(pid)
+    signal.signal(signal.SIGTERM, lambda *_: None)  # the pid may be reused from now on
     if not spec.isolated or spec.serves:
-        _reap_rest()
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    _tell(report, f"used {used.ru_utime + used.ru_stime:.3f} {used.ru_maxrss * 1024}")
-    _tell(report, f"ended {status}")
+        _kill_and_reap_children()
+    rusage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _report(report, f"used {rusage.ru_utime + rusage.ru_stime:.3f} {rusage.ru_maxrss * 1024}")
+    _report(report, f"ended {status}")
 
 
-def _become(spec: Spec, secrets: dict[str, str], asked: int, answered: int) -> None:
-    """Become the run: its ids, its limits, its environment, its program."""
+def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: int) -> None:
+    """Apply the user, limits and environment of the run, then replace this process with its program."""
     os.setsid()
     if _has_own_ids(spec):
         namespaces.unshare(namespaces.CLONE_NEWUSER)
-        os.write(asked, MAP_MY_IDS)
-        os.read(answered, 1)
+        os.write(request_fd, MAP_IDS)
+        os.read(reply_fd, 1)
     namespaces.drop_capabilities()
     identity = spec.identity
     if identity.outer_uid is not None and identity.outer_gid is not None:
@@ -173,14 +173,14 @@ def _become(spec: Spec, secrets: dict[str, str], asked: int, answered: int) -> N
         gid, uid = (identity.gid, identity.uid) if inside else (identity.outer_gid, identity.outer_uid)
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-    _die_with(os.getppid(), isolated=True)
+    _set_parent_death_signal(os.getppid(), isolated=True)
     namespaces.prctl(namespaces.PR_SET_NO_NEW_PRIVS, 1)
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_GO), "ascii")
+        Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE_ADJ), "ascii")
     os.nice(NICENESS)
     if spec.cpus:
         os.sched_setaffinity(0, spec.cpus)
-    os.umask(0o002)  # the other runs of the project may write to what this one leaves on a shared volume
+    os.umask(0o002)  # other runs of the project may write to files of this run on shared volumes
     _enter(spec.cwd)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -190,57 +190,59 @@ def _become(spec: Spec, secrets: dict[str, str], asked: int, answered: int) -> N
     try:
         os.execvpe(spec.command[0], spec.command, env)
     except OSError as error:
-        told = f"cannot run {spec.command[0]}: {os.strerror(error.errno or 0).lower()}"
+        message = f"cannot run {spec.command[0]}: {os.strerror(error.errno or 0).lower()}"
         if isinstance(error, PermissionError):
-            told += "; set python to an interpreter that every user can run"
-        raise OSError(error.errno, told) from None
+            message += "; set python to an interpreter that every user can run"
+            raise OSError(error.errno, message) from None
 
 
 def _enter(folder: str) -> None:
     try:
         os.chdir(folder)
     except OSError as error:
-        suggestion = "set data to a folder that every user can pass through, such as /var/lib/fairlead"
-        told = f"cannot enter {folder}: {os.strerror(error.errno or 0).lower()}; {suggestion}"
-        raise OSError(error.errno, told) from None
+        hint = "set data to a folder that every user can traverse, such as /var/lib/fairlead"
+        message = f"cannot enter {folder}: {os.strerror(error.errno or 0).lower()}; {hint}"
+        raise OSError(error.errno, message) from None
 
 
 def _has_own_ids(spec: Spec) -> bool:
-    """Whether ids inside stand for other ids outside that only root can give away."""
+    """Whether the run has a user namespace with ids of another host user, which only root can map."""
     return spec.isolated and spec.identity.outer_uid is not None
 
 
-def _die_with(parent: int, *, isolated: bool) -> bool:
-    """Be killed when the parent ends; False where it has already. In a namespace of its own a parent has no number."""
+def _set_parent_death_signal(parent: int, *, isolated: bool) -> bool:
+    """Have the kernel kill this process when its parent ends; return False if the parent has already ended.
+
+    In a new PID namespace the parent is outside, so its pid cannot be checked.
+    """
     namespaces.prctl(namespaces.PR_SET_PDEATHSIG, signal.SIGKILL)
     return isolated or os.getppid() == parent
 
 
-def _pass_on(payload: int) -> None:
-    """Ask the run to end, and what it started; before it has a group of its own, it alone."""
+def _forward_sigterm(pid: int) -> None:
+    """Send SIGTERM to the process group of the run, or to the run itself before it has called setsid."""
     try:
-        os.killpg(payload, signal.SIGTERM)
+        os.killpg(pid, signal.SIGTERM)
     except ProcessLookupError:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(payload, signal.SIGTERM)
+            os.kill(pid, signal.SIGTERM)
 
 
 def _kill_all() -> None:
-    """End all processes of this namespace but this one, which is its first."""
+    """Kill all processes of this PID namespace except init."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
 
 
-def _reap_until(payload: int) -> int:
-    """Wait for the end of the run, and of whatever ends before it; how it ended."""
+def _reap_until(run_pid: int) -> int:
+    """Reap children until the run has exited; return its status."""
     while True:
         pid, status = os.wait()
-        if pid == payload:
+        if pid == run_pid:
             return status
 
 
-def _reap_rest() -> None:
-    """End whatever the run left behind."""
+def _kill_and_reap_children() -> None:
     with contextlib.suppress(ChildProcessError):
         while True:
             for process in procfs.list_tree("/proc", os.getpid())[1:]:
@@ -249,17 +251,17 @@ def _reap_rest() -> None:
             os.wait()
 
 
-def _tell(pipe: int, line: str) -> None:
+def _report(pipe: int, line: str) -> None:
     os.write(pipe, f"{line[:4000]}\n".encode("utf-8", "replace"))
 
 
 def _describe(error: BaseException) -> str:
-    told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(f"{told}".split()) or type(error).__name__
+    message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(f"{message}".split()) or type(error).__name__
 
 
 def probe() -> None:
-    """Try whether this machine lets a run have its own view of it. Raise `OSError` where it does not."""
+    """Check that this machine supports namespaces for runs. Raises `OSError` if it does not."""
     root = os.getuid() == 0
     namespaces.unshare(namespaces.CLONE_NEWPID | (0 if root else namespaces.CLONE_NEWUSER))
     if not root:

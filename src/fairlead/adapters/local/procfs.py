@@ -1,15 +1,15 @@
-"""What a tree of processes uses, read from /proc. Standard library only."""
+"""Measures the resource usage of process trees with /proc. Standard library only."""
 
 import os
 from pathlib import Path
 from typing import NamedTuple
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
-TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Process(NamedTuple):
-    """One process, as /proc tells of it."""
+    """A process, from /proc/<pid>/stat."""
 
     pid: int
     parent: int
@@ -18,9 +18,9 @@ class Process(NamedTuple):
 
 
 def list_tree(proc: str, root_pid: int) -> list[Process]:
-    """A process and all below it; none where they are gone."""
+    """List a process and its descendants; empty if it has ended."""
     children: dict[int, list[Process]] = {}
-    found: list[Process] = []
+    tree: list[Process] = []
     try:
         names = os.listdir(proc)
     except OSError:
@@ -29,48 +29,48 @@ def list_tree(proc: str, root_pid: int) -> list[Process]:
         if name.isdigit() and (process := _read(proc, name)) is not None:
             children.setdefault(process.parent, []).append(process)
             if process.pid == root_pid:
-                found.append(process)
-    for process in found:
-        found += children.get(process.pid, [])
-    return found
+                tree.append(process)
+    for process in tree:  # grows during iteration: children of children
+        tree += children.get(process.pid, [])
+    return tree
 
 
-def measure_memory(proc: str, processes: list[Process], bound: int | None = None) -> int:
-    """The memory of processes together. What they share is told apart only where it matters: that is slow."""
+def measure_memory(proc: str, processes: list[Process], limit: int | None = None) -> int:
+    """Return the memory of all processes. Shared memory is counted once only above `limit`, because that is slow."""
     resident = sum(process.resident for process in processes)
-    if len(processes) < 2 or bound is None or resident <= bound:
+    if len(processes) < 2 or limit is None or resident <= limit:
         return resident
-    return sum(_read_proportional(proc, process) for process in processes)
+    return sum(_read_pss(proc, process) for process in processes)
 
 
 def measure_mount(path: str) -> int:
-    """The bytes that are taken of what is mounted at a path."""
+    """Return the used bytes of the file system mounted at a path."""
     try:
-        found = os.statvfs(path)
+        file_system = os.statvfs(path)
     except OSError:
         return 0
-    return (found.f_blocks - found.f_bfree) * found.f_frsize
+    return (file_system.f_blocks - file_system.f_bfree) * file_system.f_frsize
 
 
-def measure_disk(folder: str, most_entries: int = 200_000) -> int:
-    """The bytes that files below a folder take; of very many files, those that were looked at."""
-    total, waiting = 0, [folder]
-    while waiting and most_entries > 0:
+def measure_disk(folder: str, max_entries: int = 200_000) -> int:
+    """Return the bytes used by the files in a folder, counting up to `max_entries` files."""
+    total, folders = 0, [folder]
+    while folders and max_entries > 0:
         try:
-            with os.scandir(waiting.pop()) as entries:
+            with os.scandir(folders.pop()) as entries:
                 for entry in entries:
-                    most_entries -= 1
+                    max_entries -= 1
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+                        folders.append(entry.path)
                     else:
                         total += entry.stat(follow_symlinks=False).st_blocks * 512
         except OSError:
-            continue  # it is gone, or nobody may look
+            continue  # deleted, or not readable
     return total
 
 
 def count_oom_kills() -> int:
-    """How often this machine killed a process because it had no memory left."""
+    """Return how many processes this machine has killed because it was out of memory."""
     try:
         for line in Path("/proc/vmstat").read_text("ascii").splitlines():
             if line.startswith("oom_kill "):
@@ -83,14 +83,16 @@ def count_oom_kills() -> int:
 def _read(proc: str, name: str) -> Process | None:
     try:
         with open(f"{proc}/{name}/stat", "rb") as file:
-            # The name of the program is in parentheses, and may have anything in it.
+            # The name of the program is in parentheses and may contain any character.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    return Process(int(name), int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS, int(fields[21]) * PAGE)
+    return Process(
+        int(name), int(fields[1]), (int(fields[11]) + int(fields[12])) / CLOCK_TICKS, int(fields[21]) * PAGE_SIZE
+    )
 
 
-def _read_proportional(proc: str, process: Process) -> int:
+def _read_pss(proc: str, process: Process) -> int:
     try:
         with open(f"{proc}/{process.pid}/smaps_rollup", "rb") as file:
             for line in file:

@@ -1,7 +1,7 @@
-"""Looks after one run: starts it, keeps its log, holds it to its limits, ends it, and writes down what came of it.
+"""The supervisor of one run: starts it, writes its log, enforces its limits, stops it and writes its outcome.
 
-A program of its own, so that a run outlives the server: `python -m fairlead.adapters.local.supervisor FOLDER`, with the
-run's secrets on its standard input. Standard library only, so that it is small and starts at once.
+It is a separate program, so that a run survives restarts of the server: `python -m fairlead.adapters.local.supervisor
+FOLDER`, with the run's secrets on standard input. Standard library only, so that it is small and starts quickly.
 """
 
 import errno
@@ -26,37 +26,37 @@ from fairlead.adapters.logfiles import LogWriter
 from fairlead.adapters.masking import Masker
 
 CHUNK = 1 << 16
-POLL_SECONDS = 0.1  # how often memory is looked at: in that time a process takes half a gigabyte at most
+POLL_SECONDS = 0.1  # how often memory is measured: a process can allocate up to half a gigabyte in that time
 DRAIN_SECONDS = 5.0
-ATTEMPTS = 10
-FULL = "the disk was full while it ran"
-NEXT_TO_NOTHING = 1 << 20  # bytes
+LOCK_ATTEMPTS = 10
+DISK_FULL = "the disk was full during the run"
+MIN_FREE_BYTES = 1 << 20
 
 
 class Supervisor:
-    """One run, from its start to its end. One that serves is started again until it is stopped."""
+    """Supervises a run from start to end. A served run is restarted until it is stopped."""
 
     def __init__(self, folder: Path, spec: Spec, secrets: dict[str, str], lock: int) -> None:
         self.folder, self.spec, self.secrets, self.lock = folder, spec, secrets, lock
         self.log = LogWriter(folder / LOG)
         self.masker = Masker(secrets.values())
         self.selector = selectors.DefaultSelector()
-        self.ending = ProcessExit()
+        self.process_exit = ProcessExit()
         self.started_at = time.time()
-        self.began, self.alive, self.stopping = False, True, False
-        self.untold: str | None = None  # a phase that could not be written, because the disk was full
-        self.lacked_room = False
-        self.running_since = 0.0  # not by the clock, which may be set
+        self.started, self.alive, self.stopping = False, True, False
+        self.unsaved_phase: str | None = None  # not written because the disk was full
+        self.disk_was_full = False
+        self.running_since = 0.0  # monotonic: the system clock may be changed
         self.kill_at: float | None = None
-        self.out_of_memory = procfs.count_oom_kills()
-        self.log_from = 0  # where in the log that begins which the process of now has written
-        self.served: ServeState | None = None
+        self.oom_kills = procfs.count_oom_kills()
+        self.log_offset = 0  # where the log of the current process begins
+        self.serve_state: ServeState | None = None
         if spec.serves:
-            place = readiness_probe.describe_address(spec)
-            self.served = ServeState(lambda: readiness_probe.find_address(spec, folder), place, time.monotonic())
+            address = readiness_probe.describe_address(spec)
+            self.serve_state = ServeState(lambda: readiness_probe.find_address(spec, folder), address, time.monotonic())
 
     def run(self) -> None:
-        """All of it."""
+        """Start the run and supervise it until it has ended."""
         wake, woken = os.pipe()
         os.set_blocking(woken, False)
         signal.set_wakeup_fd(woken)
@@ -64,189 +64,195 @@ class Supervisor:
             signal.signal(number, lambda *_: None)
         self.selector.register(wake, selectors.EVENT_READ, None)
         self._write_state("starting")
-        self.payload = processes.start(self.spec, self.folder, self.secrets, self.lock)
-        self.sampler = ProcessSampler(self.folder, self.spec, self.payload)
-        self.lines = {name: LineBuffer(name, Masker(self.secrets.values()), self.log) for name in self.payload.streams}
-        for name, stream in self.payload.streams.items():
-            os.set_blocking(stream, False)  # what it wrote may have been read by the time that its turn comes
+        self.process = processes.start(self.spec, self.folder, self.secrets, self.lock)
+        self.sampler = ProcessSampler(self.folder, self.spec, self.process)
+        self.buffers = {
+            name: LineBuffer(name, Masker(self.secrets.values()), self.log) for name in self.process.streams
+        }
+        for name, stream in self.process.streams.items():
+            os.set_blocking(stream, False)  # the data may already have been read when its event is handled
             self.selector.register(stream, selectors.EVENT_READ, name)
-        self.selector.register(self.payload.report, selectors.EVENT_READ, "report")
-        self._watch(wake)
-        for each in self.lines.values():
-            each.finish()
+        self.selector.register(self.process.report, selectors.EVENT_READ, "report")
+        self._loop(wake)
+        for buffer in self.buffers.values():
+            buffer.finish()
         self.log.close()
         self._write_outcome()
 
-    def _watch(self, wake: int) -> None:
-        """Until the run has ended and everything that it wrote is kept."""
-        open_streams, ended_at = set(self.lines), None
+    def _loop(self, wake: int) -> None:
+        """Handle events until the run has ended and all of its output is in the log."""
+        open_streams, ended_at = set(self.buffers), None
         while ended_at is None or (open_streams and time.monotonic() < ended_at + DRAIN_SECONDS):
             for key, _ in self.selector.select(POLL_SECONDS):
                 if key.fd == wake:
                     os.read(wake, CHUNK)
-                    self._end("Stopped", "")
+                    self._stop("Stopped", "")
                 elif key.data == "report":
-                    if not self._hear(os.read(key.fd, CHUNK)):
+                    if not self._read_report(os.read(key.fd, CHUNK)):
                         self.selector.unregister(key.fd)
                         ended_at = time.monotonic()
-                        self.payload.kill()  # whatever it left behind
-                elif not self._feed(key):
+                        self.process.kill()  # remaining processes
+                elif not self._read_stream(key):
                     open_streams.discard(key.data)
-            for stream in self.lines.values():
-                stream.flush_stale()
+            for buffer in self.buffers.values():
+                buffer.flush_stale()
             if ended_at is None:
-                self._hold_to_limits()
-                self._tend()
+                self._enforce_limits()
+                self._supervise_serving()
 
-    def _feed(self, key: selectors.SelectorKey) -> bool:
-        """Keep what a stream has written; False at its end."""
+    def _read_stream(self, key: selectors.SelectorKey) -> bool:
+        """Write the output of a stream to the log; return False at its end."""
         try:
             data = os.read(key.fd, CHUNK)
         except BlockingIOError:
             return True
         if data:
-            self.lines[key.data].feed(data)
+            self.buffers[key.data].feed(data)
         else:
             self.selector.unregister(key.fd)
         return bool(data)
 
-    def _hear(self, data: bytes) -> bool:
-        """What the process next to the run tells; False once it tells nothing more."""
+    def _read_report(self, data: bytes) -> bool:
+        """Handle reports of the init process; return False at their end."""
         for line in data.decode("utf-8", "replace").splitlines():
             word, _, rest = line.partition(" ")
             if word == "running":
-                self._begin()
+                self._on_started()
             elif word == "used":
-                self.sampler.hear(*map(float, rest.split()))
+                self.sampler.record_rusage(*map(float, rest.split()))
             elif word == "ended":
-                self.alive, self.ending.status = False, int(rest)
-                if self.served is None or self.stopping or not self.began:
-                    self.payload.release()
+                self.alive, self.process_exit.status = False, int(rest)
+                if self.serve_state is None or self.stopping or not self.started:
+                    self.process.release()
                 else:
-                    self._pause(self.served)
+                    self._on_exit(self.serve_state)
             else:
-                self.ending.start_error = self.masker.mask(rest)
+                self.process_exit.start_error = self.masker.mask(rest)
         return bool(data)
 
-    def _begin(self) -> None:
-        if self.served is not None:
-            again = f" again, after it had ended {describe_times(self.served.ends)}" if self.served.ends else ""
-            self._say(f"is started{again}")
-        if not self.began:
-            self.began, self.started_at, self.running_since = True, time.time(), time.monotonic()
-            if self.served is None:
+    def _on_started(self) -> None:
+        if (serve_state := self.serve_state) is not None:
+            exits = serve_state.exits
+            self._log_event(f"restarted after it exited {describe_times(exits)}" if exits else "started")
+        if not self.started:
+            self.started, self.started_at, self.running_since = True, time.time(), time.monotonic()
+            if self.serve_state is None:
                 self._write_state("running")
 
-    def _pause(self, served: ServeState) -> None:
-        """Tell how the process of a run that serves ended; it is started again after a while."""
-        while keys := [key for key, _ in self.selector.select(0) if key.data in self.lines]:
-            for key in keys:  # nobody is left who could write more
-                self._feed(key)
-        for stream in self.lines.values():
-            stream.finish()
-        told, status = self._describe(), self.ending.status
-        served.end(told["reason"], told["message"] or describe_exit(0), time.monotonic())
-        self.ending, self.out_of_memory = ProcessExit(status), procfs.count_oom_kills()
-        readiness_probe.clear(self.spec, self.folder)
-        self._say(served.message)
-        self._write_state(served.phase)
+    def _on_exit(self, serve_state: ServeState) -> None:
+        """Record the exit of a served run, which is restarted later."""
+        while keys := [key for key, _ in self.selector.select(0) if key.data in self.buffers]:
+            for key in keys:  # all its processes have ended, so this terminates
+                self._read_stream(key)
+        for buffer in self.buffers.values():
+            buffer.finish()
+        outcome, status = self._describe_exit(), self.process_exit.status
+        serve_state.record_exit(outcome["reason"], outcome["message"] or describe_exit(0), time.monotonic())
+        self.process_exit, self.oom_kills = ProcessExit(status), procfs.count_oom_kills()
+        readiness_probe.remove_socket(self.spec, self.folder)
+        self._log_event(serve_state.message)
+        self._write_state(serve_state.phase)
 
-    def _tend(self) -> None:
-        """Start a run that serves again when it is time, and look whether it answers."""
-        served, now = self.served, time.monotonic()
-        if self.untold is not None:
-            self._write_state(self.untold)
-        if served is None or self.stopping:
+    def _supervise_serving(self) -> None:
+        """Restart a served run when due, and probe whether it is ready."""
+        serve_state, now = self.serve_state, time.monotonic()
+        if self.unsaved_phase is not None:
+            self._write_state(self.unsaved_phase)
+        if serve_state is None or self.stopping:
             return
-        if served.is_restart_due(now):
-            self.ending, self.alive = ProcessExit(), True
-            self.log_from = (self.folder / LOG).stat().st_size
-            served.begin(now)
-            self.payload.restart()
-            self._write_state(served.phase)
-        elif self.began and self.alive and served.look(now):
-            self._write_state(served.phase)
+        if serve_state.is_restart_due(now):
+            self.process_exit, self.alive = ProcessExit(), True
+            self.log_offset = (self.folder / LOG).stat().st_size
+            serve_state.record_restart(now)
+            self.process.restart()
+            self._write_state(serve_state.phase)
+        elif self.started and self.alive and serve_state.probe(now):
+            self._write_state(serve_state.phase)
 
-    def _hold_to_limits(self) -> None:
+    def _enforce_limits(self) -> None:
         if self.kill_at is not None and time.monotonic() >= self.kill_at:
             self.kill_at = None
-            self.payload.kill()
-        if not self.began:
+            self.process.kill()
+        if not self.started:
             return
-        exceeded = self.sampler.look()
-        if exceeded is not None and self.ending.reason is None and self.alive:
-            self.ending.reason, self.ending.message = exceeded
-            if self.served is None:
-                self.payload.kill()
+        exceeded = self.sampler.check()
+        if exceeded is not None and self.process_exit.reason is None and self.alive:
+            self.process_exit.reason, self.process_exit.message = exceeded
+            if self.serve_state is None:
+                self.process.kill()
             else:
-                self.payload.kill_processes()
+                self.process.kill_processes()
         if self.spec.deadline is not None and time.monotonic() - self.running_since > self.spec.deadline:
-            self._end("DeadlineExceeded", f"ran for longer than its deadline of {self.spec.deadline:g} s")
+            self._stop("DeadlineExceeded", f"exceeded its deadline of {self.spec.deadline:g} s")
 
-    def _end(self, reason: str, message: str) -> None:
-        """Ask the run to end; what does not is killed after a while."""
-        if self.stopping or (self.served is None and (self.ending.reason or self.ending.status) is not None):
+    def _stop(self, reason: str, message: str) -> None:
+        """Send SIGTERM to the run; after the grace period it is killed."""
+        if self.stopping or (
+            self.serve_state is None and (self.process_exit.reason or self.process_exit.status) is not None
+        ):
             return
         self.stopping = True
-        self.ending.reason, self.ending.message = reason, message
+        self.process_exit.reason, self.process_exit.message = reason, message
         self.kill_at = time.monotonic() + self.spec.grace
         if self.alive:
-            self.payload.terminate()
+            self.process.terminate()
         else:
-            self.payload.release()
+            self.process.release()
 
-    def _say(self, text: str) -> None:
+    def _log_event(self, text: str) -> None:
         self.log.write("platform", f"{text}\n".encode("utf-8", "replace"), time.time_ns())
 
     def _write_state(self, phase: str) -> None:
         state = {"phase": phase, "pid": os.getpid(), "boot_id": self.spec.boot_id, "started_at": self.started_at}
-        if (served := self.served) is not None:
-            state |= {"reason": served.reason, "message": served.message, "address": served.address}
-            state |= {"ends": served.ends}
+        if (serve_state := self.serve_state) is not None:
+            state |= {"reason": serve_state.reason, "message": serve_state.message, "address": serve_state.address}
+            state |= {"ends": serve_state.exits}
         try:
             write_json(self.folder / STATE, state)
-            self.untold = None
-        except OSError:  # the disk is full: a run that goes on does so, and this is told later
-            if not self.began:
+            self.unsaved_phase = None
+        except OSError:  # the disk is full: the run continues, and the state is written later
+            if not self.started:
                 raise
-            self.untold, self.lacked_room = phase, True
+            self.unsaved_phase, self.disk_was_full = phase, True
         if phase != "starting":
-            # The server waits for the end of this.
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, sys.stdout.fileno())
-            os.close(nothing)
+            # Close stdout: the server waits for its end of file.
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, sys.stdout.fileno())
+            os.close(null)
 
     def _write_outcome(self) -> None:
-        """As soon as there is room for it: with nothing to tell how it ended, a run would count as lost."""
-        outcome = self._describe()
+        """Write the outcome, retrying while the disk is full: a run without an outcome would count as lost."""
+        outcome = self._describe_exit()
         outcome |= {"started_at": self.started_at, "finished_at": time.time(), "usage": self.sampler.peaks()}
-        why = f"{outcome['message']}; {FULL}".removeprefix("; ") if outcome["phase"] == "failed" else outcome["message"]
-        lacked_room = self.lacked_room or self.log.has_gaps or _is_full(self.folder)
+        message = outcome["message"]
+        if outcome["phase"] == "failed":
+            message = f"{message}; {DISK_FULL}".removeprefix("; ")
+        disk_was_full = self.disk_was_full or self.log.has_gaps or _is_full(self.folder)
         while self.folder.exists():
             try:
-                write_json(self.folder / OUTCOME, outcome | ({"message": why} if lacked_room else {}))
+                write_json(self.folder / OUTCOME, outcome | ({"message": message} if disk_was_full else {}))
                 return
             except OSError:
-                lacked_room = True
+                disk_was_full = True
                 time.sleep(POLL_SECONDS)
 
-    def _describe(self) -> dict[str, Any]:
-        """How the process of now ended."""
-        if self.ending.killed and procfs.count_oom_kills() > self.out_of_memory:
-            self.ending.reason, self.ending.message = "OOMKilled", "this machine had no memory left"
+    def _describe_exit(self) -> dict[str, Any]:
+        """Build the outcome of the current process."""
+        if self.process_exit.killed and procfs.count_oom_kills() > self.oom_kills:
+            self.process_exit.reason, self.process_exit.message = "OOMKilled", "this machine ran out of memory"
         log = self.folder / LOG
-        return build_outcome(self.ending, Path(self.spec.home), log, self.masker, log_from=self.log_from)
+        return build_outcome(self.process_exit, Path(self.spec.home), log, self.masker, log_offset=self.log_offset)
 
 
 def main() -> int:
-    """Look after the run of a folder, unless somebody does or did."""
+    """Supervise the run of a folder, unless it has or had a supervisor."""
     folder = Path(sys.argv[1])
     os.umask(0o077)
     with (folder / LOCK).open("w") as lock:
-        if not _take(lock.fileno()):
+        if not _acquire(lock.fileno()):
             return 0
         if (folder / STATE).exists():
-            return 0  # it has run, or was running: nothing runs twice
+            return 0  # the run was started before: never start it twice
         spec = Spec.load(folder)
         secrets = json.loads(sys.stdin.buffer.read())
         try:
@@ -259,21 +265,21 @@ def main() -> int:
 
 
 def _is_full(folder: Path) -> bool:
-    """Whether next to nothing can be written to a disk."""
+    """Whether a disk has almost no free space."""
     try:
-        disk = os.statvfs(folder)
+        file_system = os.statvfs(folder)
     except OSError:
         return False
-    return disk.f_bavail * disk.f_frsize < NEXT_TO_NOTHING
+    return file_system.f_bavail * file_system.f_frsize < MIN_FREE_BYTES
 
 
-def _take(lock: int) -> bool:
-    """Take the lock of a run; False where another supervisor has it. Who only looks has it for a moment."""
-    for _ in range(ATTEMPTS):
+def _acquire(lock: int) -> bool:
+    """Lock the run; return False if another supervisor holds the lock. The server holds it only for a moment."""
+    for _ in range(LOCK_ATTEMPTS):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(POLL_SECONDS / ATTEMPTS)
+            time.sleep(POLL_SECONDS / LOCK_ATTEMPTS)
         else:
             return True
     return False

@@ -120,7 +120,9 @@ def _amount(facts: Facts, name: str) -> tuple[Quantity | None, Quantity | None]:
     return (reserved if reserved is not None and reserved.nanos else None), bounded
 
 
-def _describe_bytes(reserved: Quantity | None, limit: Quantity | None, names: tuple[str, str], free: str, room: str) -> str:
+def _describe_bytes(
+    reserved: Quantity | None, limit: Quantity | None, names: tuple[str, str], free: str, room: str
+) -> str:
     """What is set aside, and how far beyond that a pod may go; `names` are those of none of it and of some of it."""
     none, some = names
     if limit is not None and limit == reserved:

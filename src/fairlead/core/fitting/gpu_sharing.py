@@ -177,7 +177,9 @@ def _check_groups(share: GpuShare, node: Node) -> Reason | None:
     if node.capacity.get(GPU, 0) < NANOS:
         return _refuse(f"{_describe_asked(share)}; {node.name} has no GPU", lasts=True)
     if memory is None and share.memory:
-        return _refuse(f"{_describe_asked(share)}; {node.name} lacks {MEMORY_LABEL}, how much its GPUs have", lasts=True)
+        return _refuse(
+            f"{_describe_asked(share)}; {node.name} lacks {MEMORY_LABEL}, how much its GPUs have", lasts=True
+        )
     if memory is not None and share.memory > memory:
         asks, most = _describe_apart(share, memory, memory)
         return _refuse(f"{asks}; a GPU of {node.name} has {most}", lasts=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fairlead.core.fitting.pod_resources import read_amounts
-from fairlead.model.nodes import Claim, Labels, StorageClass, SchedulingContext, Volume
+from fairlead.model.nodes import Claim, Labels, SchedulingContext, StorageClass, Volume
 
 BOUND = "pv.kubernetes.io/bind-completed"
 CHOSEN_NODE = "volume.kubernetes.io/selected-node"

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import NamedTuple
 
+from fairlead.core.fitting.label_selectors import selects
 from fairlead.core.fitting.matching import show_expression
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.core.fitting.label_selectors import selects
-from fairlead.model.nodes import Claim, Labels, Node, StorageClass, SchedulingContext, Term, Volume
+from fairlead.model.nodes import Claim, Labels, Node, SchedulingContext, StorageClass, Term, Volume
 
 
 class VolumeIndex:

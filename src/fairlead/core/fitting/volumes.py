@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.fitting.volume_binding import check_waiting, reaches, wait
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.matching import show_expression
+from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reasons import Cause, NodeCheck, Reason
+from fairlead.core.fitting.volume_binding import check_waiting, reaches, wait
 from fairlead.model.nodes import Claim, Node, SchedulingContext, Volume
 
 ONE_POD = "ReadWriteOncePod"

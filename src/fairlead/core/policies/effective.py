@@ -61,7 +61,8 @@ def describe(policies: Sequence[Policy], scope: str, used: Callable[[str], Used]
         rules={path: rule for path, rule in rules if rule},
         switches={name: EffectiveValue.of(said) for name, said in merging.merge_switches(policies).items()},
         limit_factor={
-            name: EffectiveValue(float(said.value), said.source) for name, said in merging.merge_limit_factors(policies).items()
+            name: EffectiveValue(float(said.value), said.source)
+            for name, said in merging.merge_limit_factors(policies).items()
         },
         defaults=[item for item in defaults if item.requirements],
         quotas=[{"scope": place, **quota, "used": used(place)} for place, quota in quotas if quota],

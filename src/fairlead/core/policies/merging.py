@@ -96,7 +96,9 @@ def _covers(allowed: Sequence[str], name: str) -> bool:
     return any(name == known or name.startswith(known.removesuffix("/") + "/") for known in allowed)
 
 
-def _tighten(bounds: dict[type, SourcedValue], value: Any, source: Source, *, tighter: Callable[[Any, Any], bool]) -> None:
+def _tighten(
+    bounds: dict[type, SourcedValue], value: Any, source: Source, *, tighter: Callable[[Any, Any], bool]
+) -> None:
     # Bounds of different kinds, a share and an amount of GPU memory, stand beside each other.
     old = bounds.get(type(value))
     if value is not None and (old is None or tighter(value, old.value)):

@@ -1,4 +1,4 @@
-/** What clusters have, what is free of it, and who holds the rest. */
+/** The capacity page: total, free and used resources of clusters. */
 import { Stack, Text } from "@mantine/core";
 import { type Capacity, useCapacity } from "../../api/capacities";
 import { Loading } from "../../shell/Loading";
@@ -11,24 +11,17 @@ import { type Choices, useChoices } from "./choices";
 export default function CapacityPage() {
   const choices = useChoices();
   const all = useCapacity();
-  // With a project, its cluster is looked at, and the compute resources that it can choose.
+  // With a project, the page shows its cluster and the compute resources available to it.
   const own = useCapacity(choices.project ?? undefined);
   if (all.error && !all.data) {
     return (
-      <ProblemPage
-        error={all.error}
-        title="What is free cannot be shown"
-        onRetry={() => void all.refetch()}
-      />
+      <ProblemPage error={all.error} title="Could not load capacity" onRetry={() => void all.refetch()} />
     );
   }
   if (!all.data) return <Loading />;
   const isOwn = choices.project !== null && !own.error && !own.isPlaceholderData;
   return (
-    <Page
-      title="Capacity"
-      about="What each cluster has, what is free of it, and who holds the rest. It is read anew every few seconds."
-    >
+    <Page title="Capacity" about="Total, free and used capacity per cluster. Refreshes every few seconds.">
       {choices.project !== null && <ProblemAlert error={own.error} onRetry={() => void own.refetch()} />}
       {all.data.length === 0 ? (
         <NoCluster />
@@ -41,13 +34,13 @@ export default function CapacityPage() {
 
 interface Props {
   capacities: Capacity[];
-  /** That of the project, where one is chosen. */
+  /** The capacity of the selected project. */
   own: Capacity | undefined;
   choices: Choices;
 }
 
 function View({ capacities, own, choices }: Props) {
-  const name = own?.cluster ?? choices.cluster ?? startOf(capacities);
+  const name = own?.cluster ?? choices.cluster ?? defaultCluster(capacities);
   const chosen = capacities.find((one) => one.cluster === name);
   return (
     <Stack gap="md">
@@ -61,15 +54,15 @@ function View({ capacities, own, choices }: Props) {
         />
       ) : (
         <Card>
-          <Text size="sm">There is no cluster {name}, or you do not see it.</Text>
+          <Text size="sm">Cluster {name} does not exist, or you have no access.</Text>
         </Card>
       )}
     </Stack>
   );
 }
 
-/** The first one that can be looked at. */
-function startOf(capacities: Capacity[]): string {
+/** The first reachable cluster. */
+function defaultCluster(capacities: Capacity[]): string {
   return (capacities.find((one) => one.reachable) ?? capacities[0]!).cluster;
 }
 
@@ -77,9 +70,9 @@ function NoCluster() {
   return (
     <Card>
       <Stack align="center" gap={6} py="xl" ta="center">
-        <Text fw={550}>No cluster is connected</Text>
+        <Text fw={550}>No clusters available</Text>
         <Text size="sm" c="dimmed" maw={440}>
-          Or you see none: an administrator adds clusters in the organization, and gives roles at them.
+          Ask an administrator for access.
         </Text>
       </Stack>
     </Card>

@@ -1,4 +1,4 @@
-/** The clusters that there are, each with the little that tells which one to look at; where there is one, nothing. */
+/** Cards to select a cluster, with a summary of each. Hidden if there is only one. */
 import { Badge, Group, Text, UnstyledButton } from "@mantine/core";
 import type { Capacity } from "../../api/capacities";
 import classes from "./Capacity.module.css";
@@ -29,7 +29,7 @@ export function ClusterPicker({ capacities, value, choices }: Props) {
             <ClusterBadges capacity={one} />
           </Group>
           <Text size="xs" c="dimmed" className="number" lineClamp={2}>
-            {one.total ? tellPool(one.total) : one.error}
+            {one.total ? describePool(one.total) : one.error}
           </Text>
         </UnstyledButton>
       ))}
@@ -46,19 +46,22 @@ export function ClusterBadges({ capacity }: { capacity: Capacity }) {
   );
 }
 
-/** "12 nodes, 1 of them closed", and what is free of the scarcest kind. */
-function tellPool(total: NonNullable<Capacity["total"]>): string {
+/** "12 nodes (1 cordoned or not ready) · 3 of 96 GPUs free". */
+function describePool(total: NonNullable<Capacity["total"]>): string {
   const [first] = listResources(total.capacity);
-  const free = first ? ` · ${tellFree(first, total)}` : "";
-  return `${tellNodes(total)}${free}`;
+  const free = first ? ` · ${describeFree(first, total)}` : "";
+  return `${describeNodes(total)}${free}`;
 }
 
-function tellFree({ name, title }: { name: string; title: string }, total: NonNullable<Capacity["total"]>) {
-  const [free, has] = [total.free[name]!, total.capacity[name]!].map((amount) => showAmount(name, amount));
-  return `${free} of ${has} ${title === "GPUs" ? "GPUs" : "cores"} free`;
+function describeFree(
+  { name, title }: { name: string; title: string },
+  pool: NonNullable<Capacity["total"]>,
+) {
+  const [free, total] = [pool.free[name]!, pool.capacity[name]!].map((amount) => showAmount(name, amount));
+  return `${free} of ${total} ${title === "GPUs" ? "GPUs" : "cores"} free`;
 }
 
-export function tellNodes({ nodes, unavailable }: { nodes: number; unavailable: number }): string {
+export function describeNodes({ nodes, unavailable }: { nodes: number; unavailable: number }): string {
   const count = `${nodes.toLocaleString("en")} ${nodes === 1 ? "node" : "nodes"}`;
-  return unavailable > 0 ? `${count}, ${unavailable.toLocaleString("en")} of them closed` : count;
+  return unavailable > 0 ? `${count} (${unavailable.toLocaleString("en")} cordoned or not ready)` : count;
 }

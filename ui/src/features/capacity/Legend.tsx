@@ -2,7 +2,6 @@ import { Text } from "@mantine/core";
 import classes from "./NodeMap.module.css";
 import { STEP_NAMES } from "./shares";
 
-/** What the colors of the map say. */
 export function Legend() {
   return (
     <div className={classes.legend}>
@@ -17,11 +16,11 @@ export function Legend() {
       ))}
       <Text size="xs" component="span" className={classes.key}>
         <span className={classes.sample} data-unavailable />
-        closed
+        cordoned or not ready
       </Text>
       <Text size="xs" component="span" className={classes.key}>
         <span className={classes.sample} data-none />
-        has none
+        no GPUs
       </Text>
     </div>
   );

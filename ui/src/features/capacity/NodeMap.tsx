@@ -1,14 +1,14 @@
-/** A cell for each node, colored by how much of it is in use. The arrow keys go from cell to cell, Enter chooses. */
+/** A heat map with a cell for each node, colored by usage. Arrow keys move between cells, Enter selects. */
 import { Text } from "@mantine/core";
 import { type MouseEvent, memo, type SyntheticEvent, useMemo, useState } from "react";
 import type { ClusterNode } from "../../api/capacities";
 import { round, showBytes } from "../../format/amounts";
-import { moveFocus } from "./moving";
+import { moveFocus } from "./keyboard";
 import classes from "./NodeMap.module.css";
-import { type By, measure, shareOf, showOf, showShort, stepOf, tellNode } from "./shares";
+import { type By, describeNode, measure, shareOf, showCell, showOf, stepOf } from "./shares";
 
-/** More cells than these are small, and without words in them. */
-const MANY = 300;
+/** Maps with more nodes have small cells without text. */
+const SMALL_CELLS_ABOVE = 300;
 
 interface Props {
   nodes: ClusterNode[];
@@ -18,15 +18,15 @@ interface Props {
 }
 
 export function NodeMap({ nodes, by, chosen, onChoose }: Props) {
-  const groups = useMemo(() => sortOut(nodes, by), [nodes, by]);
-  const [pointed, setPointed] = useState<string | null>(null);
+  const groups = useMemo(() => groupNodes(nodes, by), [nodes, by]);
+  const [hovered, setHovered] = useState<string | null>(null);
   const [focused, setFocused] = useState<string | null>(null);
-  const known = useMemo(() => new Map(nodes.map((node) => [node.name, node])), [nodes]);
+  const nodesByName = useMemo(() => new Map(nodes.map((node) => [node.name, node])), [nodes]);
   if (nodes.length === 0) return null;
-  // Exactly one cell is reached by Tab, even where the one that had the focus is gone.
+  // Tab reaches exactly one cell, even if the focused one was removed.
   const current =
-    [focused, chosen].find((name) => name !== null && known.has(name)) ?? groups[0]!.nodes[0]!.name;
-  const told = known.get(pointed ?? focused ?? chosen ?? "");
+    [focused, chosen].find((name) => name !== null && nodesByName.has(name)) ?? groups[0]!.nodes[0]!.name;
+  const described = nodesByName.get(hovered ?? focused ?? chosen ?? "");
   return (
     <>
       <div
@@ -34,13 +34,13 @@ export function NodeMap({ nodes, by, chosen, onChoose }: Props) {
         aria-label="Nodes"
         tabIndex={-1}
         className={classes.map}
-        data-small={nodes.length > MANY || undefined}
+        data-small={nodes.length > SMALL_CELLS_ABOVE || undefined}
         onKeyDown={moveFocus}
         onClick={(event: MouseEvent) => choose(event, onChoose)}
         onFocus={(event) => setFocused(nameOf(event))}
         onBlur={() => setFocused(null)}
-        onMouseOver={(event) => setPointed(nameOf(event))}
-        onMouseLeave={() => setPointed(null)}
+        onMouseOver={(event) => setHovered(nameOf(event))}
+        onMouseLeave={() => setHovered(null)}
       >
         {groups.map((group) => (
           <Group
@@ -52,13 +52,13 @@ export function NodeMap({ nodes, by, chosen, onChoose }: Props) {
           />
         ))}
       </div>
-      {/* A screen reader is told the same by the names of the cells. */}
+      {/* Screen readers get the same text from the names of the cells. */}
       <Text size="sm" className="number" aria-hidden mih="1.4em">
-        {told ? (
-          tellNode(told, by)
+        {described ? (
+          describeNode(described, by)
         ) : (
           <Text span size="sm" c="dimmed">
-            Point at a node to see how much of it is in use; choose it to see who holds what.
+            Hover for usage, click for details.
           </Text>
         )}
       </Text>
@@ -75,22 +75,22 @@ interface NodeGroup {
 interface GroupProps {
   group: NodeGroup;
   by: By;
-  /** Those of this group alone: the others need not be drawn anew. */
+  /** Null if the selected node is in another group, so that this group is not rendered again. */
   chosen: string | null;
   current: string | null;
 }
 
 const Group = memo(function Group({ group, by, chosen, current }: GroupProps) {
-  const told = useMemo(() => tellGroup(group.nodes, by), [group, by]);
+  const description = useMemo(() => describeGroup(group.nodes, by), [group, by]);
   return (
-    // biome-ignore lint/a11y/useSemanticElements: a fieldset is no group of options
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be a group of options
     <div role="group" aria-label={group.title}>
       <Text size="xs" mb={4} className="number">
         <Text span size="xs" fw={600}>
           {group.title}
         </Text>{" "}
         <Text span size="xs" c="dimmed">
-          {told}
+          {description}
         </Text>
       </Text>
       <div className={classes.cells}>
@@ -115,10 +115,10 @@ interface CellProps {
   isCurrent: boolean;
 }
 
-/** There may be thousands: only those are drawn anew that have changed. */
+/** Memoized, because there may be thousands of cells. */
 const Cell = memo(function Cell({ node, by, isChosen, isCurrent }: CellProps) {
-  const found = measure([node], by);
-  const share = shareOf(found);
+  const usage = measure([node], by);
+  const share = shareOf(usage);
   return (
     <button
       type="button"
@@ -129,31 +129,31 @@ const Cell = memo(function Cell({ node, by, isChosen, isCurrent }: CellProps) {
       data-none={share === null || undefined}
       data-unavailable={node.unavailable || undefined}
       aria-selected={isChosen}
-      aria-label={tellNode(node, by, found)}
+      aria-label={describeNode(node, by, usage)}
       tabIndex={isCurrent ? 0 : -1}
     >
-      <span>{showShort(found, by)}</span>
+      <span>{showCell(usage, by)}</span>
     </button>
   );
 });
 
-/** The nodes by group and by type of GPU; those that have none of what is looked at, and those of no group, last. */
-function sortOut(nodes: ClusterNode[], by: By): NodeGroup[] {
-  const found = new Map<string, ClusterNode[]>();
+/** Nodes by group and GPU type. Nodes without a group, and then nodes without the resource, come last. */
+function groupNodes(nodes: ClusterNode[], by: By): NodeGroup[] {
+  const groups = new Map<string, ClusterNode[]>();
   for (const node of nodes) {
     const title = [node.group, node.gpu_type].filter(Boolean).join(" · ");
-    const group = found.get(title);
+    const group = groups.get(title);
     if (group) group.push(node);
-    else found.set(title, [node]);
+    else groups.set(title, [node]);
   }
-  const other = found.size === 1 ? "All nodes" : "Other nodes";
-  return [...found]
+  const other = groups.size === 1 ? "All nodes" : "Other nodes";
+  return [...groups]
     .map(([title, group]) => ({
       title,
       nodes: group,
-      isLast: measure(group, by).has === 0 ? 2 : title ? 0 : 1,
+      rank: measure(group, by).total === 0 ? 2 : title ? 0 : 1,
     }))
-    .sort((one, next) => one.isLast - next.isLast || one.title.localeCompare(next.title))
+    .sort((one, next) => one.rank - next.rank || one.title.localeCompare(next.title))
     .map(({ title, nodes: members }) => ({
       title: title || other,
       nodes: members,
@@ -162,17 +162,17 @@ function sortOut(nodes: ClusterNode[], by: By): NodeGroup[] {
 }
 
 /** "12 nodes, 3 of 96 GPUs free, at most 2 on one node". */
-function tellGroup(nodes: ClusterNode[], by: By): string {
-  const { has, free } = measure(nodes, by);
+function describeGroup(nodes: ClusterNode[], by: By): string {
+  const { total, free } = measure(nodes, by);
   const count = `${nodes.length.toLocaleString("en")} ${nodes.length === 1 ? "node" : "nodes"}`;
-  const left = has > 0 ? `, ${showOf(free, has, by)} free` : "";
-  return `${count}${left}${free > 0 && nodes.length > 1 ? tellMost(nodes, by) : ""}`;
+  const left = total > 0 ? `, ${showOf(free, total, by)} free` : "";
+  return `${count}${left}${free > 0 && nodes.length > 1 ? describeLargest(nodes, by) : ""}`;
 }
 
-/** A pod is on one node: what is free in all of them may be too little on each. */
-function tellMost(nodes: ClusterNode[], by: By): string {
-  const open = nodes.filter((node) => !node.unavailable).map((node) => measure([node], by).free);
-  const most = open.reduce((largest, free) => Math.max(largest, free), 0);
+/** A pod runs on one node, so the free sum of a group can be too small on each node. */
+function describeLargest(nodes: ClusterNode[], by: By): string {
+  const available = nodes.filter((node) => !node.unavailable).map((node) => measure([node], by).free);
+  const most = available.reduce((largest, free) => Math.max(largest, free), 0);
   return `, at most ${by === "memory" ? showBytes(most) : round(most)} on one node`;
 }
 

@@ -1,4 +1,4 @@
-/** One node: what it has and what is free of it, who holds the rest, and how it is labeled. */
+/** The details of a node: resources, workloads, taints and labels. */
 import { Anchor, Badge, CloseButton, Group, Stack, Table, Text } from "@mantine/core";
 import { Link } from "wouter";
 import type { ClusterNode } from "../../api/capacities";
@@ -7,13 +7,13 @@ import { splitScope } from "../../api/scopes";
 import { shortId, shortName } from "../../format/runs";
 import { runAddress } from "../../shell/addresses";
 import { Card } from "../../shell/Page";
+import { showAllocation } from "./allocations";
 import classes from "./Capacity.module.css";
-import { tellHeld } from "./holding";
 import { listResources, showAmount } from "./shares";
 
 interface Props {
   node: ClusterNode | undefined;
-  /** The one that was chosen; it may be gone by now. */
+  /** The selected node, which may no longer exist. */
   name: string | null;
   runs: Record<string, Run>;
   onClose?: () => void;
@@ -24,7 +24,7 @@ export function NodePanel({ node, name, runs, onClose }: Props) {
     return (
       <Card>
         <Text size="sm" c="dimmed">
-          {name === null ? "Choose a node to see who holds what there." : `There is no node ${name} here.`}
+          {name === null ? "Select a node to see its workloads." : `Node ${name} was not found.`}
         </Text>
       </Card>
     );
@@ -38,28 +38,28 @@ export function NodePanel({ node, name, runs, onClose }: Props) {
       <Amounts node={node} />
       <Stack gap={4}>
         <Text size="sm" fw={600}>
-          Who holds what
+          Running workloads
         </Text>
-        <Held node={node} runs={runs} />
+        <Workloads node={node} runs={runs} />
       </Stack>
-      <Words title="Taints" words={node.taints} />
-      <Words
+      <ItemList title="Taints" items={node.taints} />
+      <ItemList
         title="Labels"
-        words={Object.entries(node.labels).map(([key, value]) => (value ? `${key}=${value}` : key))}
+        items={Object.entries(node.labels).map(([key, value]) => (value ? `${key}=${value}` : key))}
       />
     </Card>
   );
 }
 
 function Badges({ node }: { node: ClusterNode }) {
-  const known = [node.group, node.gpu_type].filter(Boolean);
-  if (known.length === 0 && !node.unavailable) return null;
+  const labels = [node.group, node.gpu_type].filter(Boolean);
+  if (labels.length === 0 && !node.unavailable) return null;
   return (
     <Group gap={6}>
-      {node.unavailable && <Badge color="orange">{node.unschedulable ? "cordoned" : "not well"}</Badge>}
-      {known.map((word) => (
-        <Badge key={word} color="gray">
-          {word}
+      {node.unavailable && <Badge color="orange">{node.unschedulable ? "cordoned" : "not ready"}</Badge>}
+      {labels.map((label) => (
+        <Badge key={label} color="gray">
+          {label}
         </Badge>
       ))}
     </Group>
@@ -73,7 +73,7 @@ function Amounts({ node }: { node: ClusterNode }) {
         <Table.Tr>
           <Table.Th>Resource</Table.Th>
           <Table.Th ta="right">Free</Table.Th>
-          <Table.Th ta="right">Of</Table.Th>
+          <Table.Th ta="right">Total</Table.Th>
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody>
@@ -93,7 +93,7 @@ function Amounts({ node }: { node: ClusterNode }) {
   );
 }
 
-function Held({ node, runs }: { node: ClusterNode; runs: Record<string, Run> }) {
+function Workloads({ node, runs }: { node: ClusterNode; runs: Record<string, Run> }) {
   const ids = [...new Set(node.runs)];
   return (
     <>
@@ -106,7 +106,7 @@ function Held({ node, runs }: { node: ClusterNode; runs: Record<string, Run> }) 
               </Anchor>
               {runs[id] && (
                 <Text size="xs" c="dimmed">
-                  {splitScope(runs[id].scope).name} · {tellHeld(runs[id])}
+                  {splitScope(runs[id].scope).name} · {showAllocation(runs[id])}
                 </Text>
               )}
             </li>
@@ -115,29 +115,28 @@ function Held({ node, runs }: { node: ClusterNode; runs: Record<string, Run> }) 
       )}
       {ids.length + node.others === 0 && (
         <Text size="sm" c="dimmed">
-          Nothing runs here.
+          No workloads.
         </Text>
       )}
       {node.others > 0 && (
         <Text size="sm" c="dimmed">
-          {node.others} {node.others === 1 ? "pod that is" : "pods that are"} not Fairlead's or that you do
-          not see.
+          {node.others} other {node.others === 1 ? "pod" : "pods"}
         </Text>
       )}
     </>
   );
 }
 
-function Words({ title, words }: { title: string; words: string[] }) {
-  if (words.length === 0) return null;
+function ItemList({ title, items }: { title: string; items: string[] }) {
+  if (items.length === 0) return null;
   return (
     <Stack gap={4}>
       <Text size="sm" fw={600}>
         {title}
       </Text>
       <ul className={classes.labels} aria-label={title}>
-        {words.map((word) => (
-          <li key={word}>{word}</li>
+        {items.map((item) => (
+          <li key={item}>{item}</li>
         ))}
       </ul>
     </Stack>

@@ -1,4 +1,4 @@
-/** The nodes of a cluster as a map, and beside it the one that is chosen. */
+/** The nodes of a cluster as a heat map, next to the details of the selected node. */
 import { Group, SegmentedControl, Text, TextInput } from "@mantine/core";
 import { IconSearch } from "@tabler/icons-react";
 import { useEffect, useMemo, useRef, useState } from "react";
@@ -12,10 +12,10 @@ import { NodeMap } from "./NodeMap";
 import { NodePanel } from "./NodePanel";
 import { type By, measure, VIEWS } from "./shares";
 
-/** Fewer are found by looking. */
-const MANY = 30;
-/** Of a part that shows less than this, nobody sees that it is there. */
-const MARGIN = 160;
+/** Smaller clusters have no search field. */
+const SEARCH_THRESHOLD = 30;
+/** The panel is scrolled into view if fewer of its pixels are visible. */
+const MIN_VISIBLE_PX = 160;
 
 interface Props {
   nodes: ClusterNode[];
@@ -24,12 +24,12 @@ interface Props {
 }
 
 export function Nodes({ nodes, runs, choices }: Props) {
-  const [wanted, setWanted] = useState("");
-  const by = choices.by ?? usualView(nodes);
-  const shown = useMemo(() => nodes.filter((node) => node.name.includes(wanted.trim())), [nodes, wanted]);
-  // Where there is one alone, there is nothing to choose.
+  const [search, setSearch] = useState("");
+  const by = choices.by ?? defaultView(nodes);
+  const shown = useMemo(() => nodes.filter((node) => node.name.includes(search.trim())), [nodes, search]);
+  // A single node is always selected.
   const name = choices.node ?? (nodes.length === 1 ? nodes[0]!.name : null);
-  const panel = useShown(choices.node);
+  const panel = useScrollIntoView(choices.node);
   return (
     <Columns
       side={
@@ -45,23 +45,23 @@ export function Nodes({ nodes, runs, choices }: Props) {
     >
       <Card
         title="Nodes"
-        about="The share of each that is in use: what runs and other pods have requested."
+        about="Share of each node that pods request."
         actions={
           <Group gap="xs">
-            {nodes.length > MANY && (
+            {nodes.length > SEARCH_THRESHOLD && (
               <TextInput
                 size="xs"
                 w={160}
-                aria-label="Find a node"
-                placeholder="Find a node"
+                aria-label="Search nodes"
+                placeholder="Search nodes"
                 leftSection={<IconSearch size={14} />}
-                value={wanted}
-                onChange={(event) => setWanted(event.currentTarget.value)}
+                value={search}
+                onChange={(event) => setSearch(event.currentTarget.value)}
               />
             )}
             <SegmentedControl
               size="xs"
-              aria-label="In use of"
+              aria-label="Resource"
               data={VIEWS}
               value={by}
               onChange={(next) => choices.choose({ by: next })}
@@ -77,7 +77,7 @@ export function Nodes({ nodes, runs, choices }: Props) {
         />
         {shown.length === 0 && (
           <Text size="sm" c="dimmed">
-            {nodes.length === 0 ? "The cluster has no nodes now." : "No node has that in its name."}
+            {nodes.length === 0 ? "The cluster has no nodes." : "No matching nodes."}
           </Text>
         )}
         <Legend />
@@ -86,20 +86,20 @@ export function Nodes({ nodes, runs, choices }: Props) {
   );
 }
 
-/** Brings a part of the page into sight when something new is chosen for it: on a phone it is below the map. */
-function useShown(chosen: string | null) {
-  const part = useRef<HTMLDivElement>(null);
+/** Scrolls the panel into view after a new selection. On a phone it is below the map. */
+function useScrollIntoView(chosen: string | null) {
+  const panel = useRef<HTMLDivElement>(null);
   const before = useRef(chosen);
   useEffect(() => {
     const isNew = chosen !== null && chosen !== before.current;
     before.current = chosen;
-    const top = part.current?.getBoundingClientRect().top ?? 0;
-    if (isNew && (top < 0 || top > window.innerHeight - MARGIN)) part.current?.scrollIntoView();
+    const top = panel.current?.getBoundingClientRect().top ?? 0;
+    if (isNew && (top < 0 || top > window.innerHeight - MIN_VISIBLE_PX)) panel.current?.scrollIntoView();
   }, [chosen]);
-  return part;
+  return panel;
 }
 
-/** GPUs where there are any: they are what is scarce. */
-function usualView(nodes: ClusterNode[]): By {
-  return measure(nodes, "gpu").has > 0 ? "gpu" : "memory";
+/** GPUs if there are any, because they are the scarcest resource. */
+function defaultView(nodes: ClusterNode[]): By {
+  return measure(nodes, "gpu").total > 0 ? "gpu" : "memory";
 }

@@ -1,4 +1,4 @@
-/** How many more of each compute resource fit on a cluster now, and why none does. */
+/** How many more runs of each compute resource fit on a cluster now, or why none fits. */
 import { Anchor, Select, Table, Text } from "@mantine/core";
 import { Link } from "wouter";
 import type { Offer } from "../../api/capacities";
@@ -23,13 +23,13 @@ export function Offers({ offers, choices }: Props) {
   return (
     <Card
       title="What fits now"
-      about="How many more runs get a place at this moment that ask for a compute resource and nothing else."
+      about="How many more runs of each compute resource could start now."
       actions={
         <Select
           size="xs"
           w={220}
-          aria-label="For project"
-          placeholder="For every project"
+          aria-label="Project"
+          placeholder="All projects"
           searchable
           clearable
           data={projects.sort()}
@@ -45,8 +45,8 @@ export function Offers({ offers, choices }: Props) {
       ) : (
         <Text size="sm" c="dimmed">
           {choices.project
-            ? `No compute resource reaches project ${choices.project}.`
-            : "No compute resource is offered here."}
+            ? `No compute resources are available in project ${choices.project}.`
+            : "No compute resources are available."}
         </Text>
       )}
     </Card>
@@ -61,9 +61,9 @@ function OfferTable({ offers }: { offers: Offer[] }) {
           <Table.Tr>
             <Table.Th>Compute resource</Table.Th>
             <Table.Th>Fits now</Table.Th>
-            <Table.Th>Why none</Table.Th>
+            <Table.Th>Reason</Table.Th>
             <Table.Th>Scope</Table.Th>
-            <Table.Th>Types of workload</Table.Th>
+            <Table.Th>Workload types</Table.Th>
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
@@ -81,7 +81,7 @@ function OfferTable({ offers }: { offers: Offer[] }) {
               <Table.Td>
                 <ScopeLink scope={offer.scope} />
               </Table.Td>
-              <Table.Td>{offer.workload_types?.map(capitalize).join(", ") ?? "Every type"}</Table.Td>
+              <Table.Td>{offer.workload_types?.map(capitalize).join(", ") ?? "All"}</Table.Td>
             </Table.Tr>
           ))}
         </Table.Tbody>
@@ -90,7 +90,6 @@ function OfferTable({ offers }: { offers: Offer[] }) {
   );
 }
 
-/** "training" as everywhere in the page. */
 function capitalize(type: string): string {
   return type.charAt(0).toUpperCase() + type.slice(1);
 }

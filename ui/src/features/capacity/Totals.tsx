@@ -1,9 +1,9 @@
-/** What a cluster has of each resource, what is free of it, and the most of it that one node has left. */
+/** The capacity, the free amount and the largest free block of each resource of a cluster. */
 import { Anchor, Group, Progress, Text } from "@mantine/core";
 import type { Pool } from "../../api/capacities";
 import { numberOf } from "../../format/amounts";
 import classes from "./Capacity.module.css";
-import { listResources, showAmount, showSlot } from "./shares";
+import { listResources, showAmount, showBlock } from "./shares";
 
 interface Props {
   total: Pool;
@@ -28,10 +28,10 @@ interface TotalProps {
 }
 
 function Total({ pool, resource, title, onChoose }: TotalProps) {
-  const has = pool.capacity[resource]!;
+  const capacity = pool.capacity[resource]!;
   const used = numberOf(pool.requested[resource] ?? "0");
-  const share = numberOf(has) > 0 ? Math.min(100, (used / numberOf(has)) * 100) : 0;
-  const words = `${showAmount(resource, pool.free[resource] ?? "0")} of ${showAmount(resource, has)} free`;
+  const share = numberOf(capacity) > 0 ? Math.min(100, (used / numberOf(capacity)) * 100) : 0;
+  const text = `${showAmount(resource, pool.free[resource] ?? "0")} of ${showAmount(resource, capacity)} free`;
   const largest = pool.largest[resource];
   return (
     <div>
@@ -40,7 +40,7 @@ function Total({ pool, resource, title, onChoose }: TotalProps) {
           {title}
         </Text>
         <Text size="sm" className="number">
-          {words}
+          {text}
         </Text>
       </Group>
       <Progress.Root size={8} radius="xl">
@@ -52,19 +52,19 @@ function Total({ pool, resource, title, onChoose }: TotalProps) {
           aria-valuemax={100}
           aria-valuenow={Math.round(share)}
           aria-label={`${title} requested`}
-          aria-valuetext={`${showAmount(resource, pool.requested[resource] ?? "0")} requested, ${words}`}
+          aria-valuetext={`${showAmount(resource, pool.requested[resource] ?? "0")} requested, ${text}`}
         />
       </Progress.Root>
       <Text size="xs" c="dimmed" mt={4} component="div">
         {largest && numberOf(largest.amount) > 0 ? (
           <>
-            The largest free slot: {showSlot(resource, title, largest.amount)} on{" "}
+            Largest free block: {showBlock(resource, title, largest.amount)} on{" "}
             <Anchor component="button" type="button" fz="inherit" onClick={() => onChoose(largest.node)}>
               {largest.node}
             </Anchor>
           </>
         ) : (
-          "No node has any of it left"
+          "None free on any node"
         )}
       </Text>
     </div>

@@ -1,4 +1,4 @@
-/** What somebody looks at on the page: all of it is in the address, so that it can be shared. */
+/** The selection on the capacity page. It is stored in the URL, so that it can be shared. */
 import { useSearchParams } from "wouter";
 import { type By, VIEWS } from "./shares";
 
@@ -7,7 +7,7 @@ export interface Choices {
   project: string | null;
   node: string | null;
   by: By | null;
-  /** What is null is no longer chosen; what is left out stays. */
+  /** Sets some parameters. Null removes one, and omitted ones stay. */
   choose: (next: Partial<Record<"cluster" | "project" | "node" | "by", string | null>>) => void;
 }
 

@@ -1,34 +1,34 @@
-/** The runs that have a place somewhere, and what each of them holds. */
+/** The runs that are scheduled to nodes. */
 import { useQuery } from "@tanstack/react-query";
 import { loadPage } from "../../api/lists";
 import type { Run } from "../../api/runs";
 
 const RUNS = "/api/v1/runs";
-const EVERY_MS = 5_000;
+const REFETCH_MS = 5_000;
 const PAGE_SIZE = 500;
-/** Whoever looks for more finds them in the table of runs. */
-const MOST_PAGES = 4;
-export const MOST_HOLDERS = MOST_PAGES * PAGE_SIZE;
+/** The table of runs shows all of them. */
+const MAX_PAGES = 4;
+export const MAX_RUNS = MAX_PAGES * PAGE_SIZE;
 
-/** By id. */
-export function useHolders() {
+/** The newest scheduled runs, by id. */
+export function useScheduledRuns() {
   return useQuery({
-    // Not the key of the lists: these are no pages.
-    queryKey: [`${RUNS}/holding`],
-    queryFn: loadHolders,
-    refetchInterval: EVERY_MS,
+    // A key of its own, because queries with the key of a list contain pages.
+    queryKey: [`${RUNS}/scheduled`],
+    queryFn: loadScheduledRuns,
+    refetchInterval: REFETCH_MS,
   });
 }
 
-async function loadHolders(): Promise<Record<string, Run>> {
-  const found: Record<string, Run> = {};
+async function loadScheduledRuns(): Promise<Record<string, Run>> {
+  const runs: Record<string, Run> = {};
   let cursor: string | null = "";
-  for (let page = 0; page < MOST_PAGES && cursor !== null; page++) {
-    const asked = new URLSearchParams({ active: "true", state: "!queued", limit: String(PAGE_SIZE) });
-    if (cursor) asked.set("cursor", cursor);
-    const answer: Awaited<ReturnType<typeof loadPage<typeof RUNS>>> = await loadPage(RUNS, asked);
-    for (const run of answer.items) found[run.id] = run;
-    cursor = answer.next_cursor;
+  for (let page = 0; page < MAX_PAGES && cursor !== null; page++) {
+    const query = new URLSearchParams({ active: "true", state: "!queued", limit: String(PAGE_SIZE) });
+    if (cursor) query.set("cursor", cursor);
+    const loaded: Awaited<ReturnType<typeof loadPage<typeof RUNS>>> = await loadPage(RUNS, query);
+    for (const run of loaded.items) runs[run.id] = run;
+    cursor = loaded.next_cursor;
   }
-  return found;
+  return runs;
 }

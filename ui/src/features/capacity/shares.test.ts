@@ -2,17 +2,17 @@ import { describe, expect, it } from "vitest";
 import type { ClusterNode } from "../../api/capacities";
 import {
   type By,
+  describeNode,
   listResources,
   measure,
   STEP_NAMES,
   STEPS,
   shareOf,
   showAmount,
+  showBlock,
+  showCell,
   showOf,
-  showShort,
-  showSlot,
   stepOf,
-  tellNode,
 } from "./shares";
 
 const GIB = 1024 ** 3;
@@ -31,14 +31,14 @@ describe("measure", () => {
     ["gpu", 6, 5],
     ["memory", 32 * GIB, 24 * GIB],
     ["cpu", 8, 7.5],
-  ])("adds up %s", (by, has, free) => {
-    expect(measure([NODE], by)).toEqual({ has, free });
-    expect(measure([NODE, NODE], by)).toEqual({ has: 2 * has, free: 2 * free });
+  ])("adds up %s", (by, total, free) => {
+    expect(measure([NODE], by)).toEqual({ total, free });
+    expect(measure([NODE, NODE], by)).toEqual({ total: 2 * total, free: 2 * free });
   });
 
-  it("has nothing free if more is requested than there is", () => {
+  it("has nothing free if the requests exceed the capacity", () => {
     expect(measure([makeNode({ capacity: { cpu: "1" }, requested: { cpu: "2" } })], "cpu")).toEqual({
-      has: 1,
+      total: 1,
       free: 0,
     });
   });
@@ -46,23 +46,23 @@ describe("measure", () => {
   it.each(["amd.com/gpu", "gpu.intel.com/i915", "habana.ai/gaudi", "vendor.example/gpu"])(
     "counts %s as a GPU",
     (name) => {
-      expect(measure([makeNode({ capacity: { [name]: "2" } })], "gpu").has).toBe(2);
+      expect(measure([makeNode({ capacity: { [name]: "2" } })], "gpu").total).toBe(2);
     },
   );
 
   it.each(["vendor.example/nic", "gpu", "nvidia.com/other"])("does not count %s as a GPU", (name) => {
-    expect(measure([makeNode({ capacity: { [name]: "2" } })], "gpu").has).toBe(0);
+    expect(measure([makeNode({ capacity: { [name]: "2" } })], "gpu").total).toBe(0);
   });
 });
 
 describe("shares", () => {
   it.each([
-    [{ has: 0, free: 0 }, null],
-    [{ has: 4, free: 4 }, 0],
-    [{ has: 4, free: 1 }, 0.75],
-    [{ has: 4, free: 0 }, 1],
-  ])("of %j are %j", (found, share) => {
-    expect(shareOf(found)).toBe(share);
+    [{ total: 0, free: 0 }, null],
+    [{ total: 4, free: 4 }, 0],
+    [{ total: 4, free: 1 }, 0.75],
+    [{ total: 4, free: 0 }, 1],
+  ])("of %j are %j", (usage, share) => {
+    expect(shareOf(usage)).toBe(share);
   });
 
   it.each([
@@ -84,14 +84,14 @@ describe("shares", () => {
   });
 });
 
-describe("words", () => {
+describe("texts", () => {
   it.each<[number, number, By, string]>([
     [3, 8, "gpu", "3 of 8 GPUs"],
     [1, 1, "gpu", "1 of 1 GPU"],
     [0.5, 1, "cpu", "0.5 of 1 core"],
-    [10 * GIB, 32 * GIB, "memory", "10 GiB of 32 GiB of memory"],
-  ])("of %d of %d by %s are %j", (amount, has, by, text) => {
-    expect(showOf(amount, has, by)).toBe(text);
+    [10 * GIB, 32 * GIB, "memory", "10 GiB of 32 GiB memory"],
+  ])("of %d of %d by %s are %j", (amount, total, by, text) => {
+    expect(showOf(amount, total, by)).toBe(text);
   });
 
   it.each<[number, number, By, string]>([
@@ -100,14 +100,15 @@ describe("words", () => {
     [100, 75, "cpu", "25%"],
     [1000, 999, "cpu", "<1%"],
     [100, 100, "memory", "0%"],
-  ])("in a cell, with %d of which %d free by %s, are %j", (has, free, by, text) => {
-    expect(showShort({ has, free }, by)).toBe(text);
+  ])("of a cell with a total of %d and %d free by %s are %j", (total, free, by, text) => {
+    expect(showCell({ total, free }, by)).toBe(text);
   });
 
-  it("of a node say what is in use, what is free, and whether it is closed", () => {
-    expect(tellNode(NODE, "gpu")).toBe("n1: 1/6 in use, 5 of 6 GPUs free");
-    expect(tellNode(makeNode({}), "gpu")).toMatch(/^n1: – no GPUs$/);
-    expect(tellNode({ ...NODE, unavailable: true }, "cpu")).toMatch(/free, closed/);
+  it("of a node contain used and free amounts, and whether it is available", () => {
+    expect(describeNode(NODE, "gpu")).toBe("n1: 1/6 in use, 5 of 6 GPUs free");
+    expect(describeNode(makeNode({}), "gpu")).toMatch(/^n1: – no GPUs$/);
+    expect(describeNode({ ...NODE, unavailable: true }, "cpu")).toMatch(/free, not ready$/);
+    expect(describeNode({ ...NODE, unavailable: true, unschedulable: true }, "cpu")).toMatch(/, cordoned$/);
   });
 
   it.each([
@@ -117,15 +118,15 @@ describe("words", () => {
     ["nvidia.com/gpu", "GPUs", "1", "1 GPU"],
     ["memory", "Memory", "12Gi", "12 GiB"],
     ["vendor.example/nic", "vendor.example/nic", "2", "2 vendor.example/nic"],
-  ])("of a slot of %s called %s with %s are %j", (resource, title, amount, text) => {
-    expect(showSlot(resource, title, amount)).toBe(text);
+  ])("of a free block of %s with the title %s and the amount %s are %j", (resource, title, amount, text) => {
+    expect(showBlock(resource, title, amount)).toBe(text);
   });
 
   it.each([
     ["memory", "1536Mi", "1.5 GiB"],
     ["ephemeral-storage", "10Gi", "10 GiB"],
     ["cpu", "1500m", "1.5"],
-  ])("of the amount of %s %s are %j", (resource, amount, text) => {
+  ])("of %s with the amount %s are %j", (resource, amount, text) => {
     expect(showAmount(resource, amount)).toBe(text);
   });
 });

@@ -1,4 +1,4 @@
-/** How much of a node, a group of nodes or a cluster is in use: as a share, and in words. */
+/** The usage of nodes as a share and as text. */
 import type { ClusterNode } from "../../api/capacities";
 import { numberOf, round, showBytes } from "../../format/amounts";
 
@@ -11,79 +11,80 @@ export const VIEWS: { value: By; label: string }[] = [
   { value: "cpu", label: "CPU" },
 ];
 
-/** Up to which share a color reaches; the first one is for nothing at all. */
+/** The upper bound of each color. The first color is for unused nodes. */
 export const STEPS = [0, 0.25, 0.5, 0.75, 0.95, 1];
-export const STEP_NAMES = ["0%", "to 25%", "to 50%", "to 75%", "to 95%", "over 95%"];
+export const STEP_NAMES = ["0%", "up to 25%", "up to 50%", "up to 75%", "up to 95%", "over 95%"];
 
 const TITLES: Amounts = { cpu: "CPU", memory: "Memory", "ephemeral-storage": "Disk" };
 const SIZES = ["memory", "ephemeral-storage"];
-/** GPUs and parts of them, of whichever make. */
+/** GPUs and GPU partitions of all vendors. */
 const GPU = /\/gpu$|^(nvidia\.com\/(gpu|mig-)|amd\.com\/gpu|gpu\.intel\.com\/|habana\.ai\/gaudi)/;
-export interface Measure {
-  has: number;
+
+export interface Usage {
+  total: number;
   free: number;
 }
 
-/** What nodes have together of GPUs, memory or cores. */
-export function measure(nodes: Pick<ClusterNode, "capacity" | "requested">[], by: By): Measure {
+/** The sum of GPUs, memory or cores of some nodes. */
+export function measure(nodes: Pick<ClusterNode, "capacity" | "requested">[], by: By): Usage {
   const sum = (of: (node: Pick<ClusterNode, "capacity" | "requested">) => Amounts) =>
-    nodes.reduce((total, node) => total + amountOf(of(node), by), 0);
-  const has = sum((node) => node.capacity);
-  // Of what is free only round numbers are told: 192Mi in use of 23.5Gi are lost in it.
-  return { has, free: Math.max(has - sum((node) => node.requested), 0) };
+    nodes.reduce((amount, node) => amount + amountOf(of(node), by), 0);
+  const total = sum((node) => node.capacity);
+  // The API rounds free amounts, so that a request of 192Mi of 23.5Gi would be lost in them.
+  return { total, free: Math.max(total - sum((node) => node.requested), 0) };
 }
 
-/** 0 to 1; nothing where there is none of it. */
-export function shareOf({ has, free }: Measure): number | null {
-  return has > 0 ? (has - free) / has : null;
+/** The used share, 0 to 1. Null if the nodes do not have the resource. */
+export function shareOf({ total, free }: Usage): number | null {
+  return total > 0 ? (total - free) / total : null;
 }
 
-/** Which of the steps a share is in. */
+/** The index of the color of a share. */
 export function stepOf(share: number): number {
   return STEPS.findIndex((most) => share <= most);
 }
 
-/** "3 of 8 GPUs", "10 GiB of 32 GiB of memory". */
-export function showOf(amount: number, has: number, by: By): string {
-  if (by === "memory") return `${showBytes(amount)} of ${showBytes(has)} of memory`;
+/** "3 of 8 GPUs", "10 GiB of 32 GiB memory". */
+export function showOf(amount: number, total: number, by: By): string {
+  if (by === "memory") return `${showBytes(amount)} of ${showBytes(total)} memory`;
   const noun = by === "gpu" ? "GPU" : "core";
-  return `${round(amount)} of ${round(has)} ${has === 1 ? noun : `${noun}s`}`;
+  return `${round(amount)} of ${round(total)} ${total === 1 ? noun : `${noun}s`}`;
 }
 
-/** What stands in the small space of a cell. */
-export function showShort(found: Measure, by: By): string {
-  const share = shareOf(found);
+/** The short text of a cell. */
+export function showCell(usage: Usage, by: By): string {
+  const share = shareOf(usage);
   if (share === null) return "–";
-  if (by === "gpu") return `${round(found.has - found.free)}/${round(found.has)}`;
+  if (by === "gpu") return `${round(usage.total - usage.free)}/${round(usage.total)}`;
   return share > 0 && share < 0.01 ? "<1%" : `${Math.round(share * 100)}%`;
 }
 
-/** All that is told of a node in one line. */
-export function tellNode(node: ClusterNode, by: By, found = measure([node], by)): string {
-  const closed = node.unavailable ? ", closed: it takes nothing new" : "";
-  if (found.has === 0) return `${node.name}: – no ${by === "gpu" ? "GPUs" : by}${closed}`;
-  return `${node.name}: ${showShort(found, by)} in use, ${showOf(found.free, found.has, by)} free${closed}`;
+/** A summary of a node in one line. */
+export function describeNode(node: ClusterNode, by: By, usage = measure([node], by)): string {
+  const status = node.unavailable ? (node.unschedulable ? ", cordoned" : ", not ready") : "";
+  if (usage.total === 0) return `${node.name}: – no ${by === "gpu" ? "GPUs" : by}${status}`;
+  return `${node.name}: ${showCell(usage, by)} in use, ${showOf(usage.free, usage.total, by)} free${status}`;
 }
 
-/** The resources that are told of, GPUs first, then other devices. Places for pods are seldom what is scarce. */
+/** The resources to show, GPUs first. The pod limit is left out, because it is rarely reached. */
 export function listResources(capacity: Amounts): { name: string; title: string }[] {
-  const there = Object.keys(capacity).filter((name) => name in TITLES || numberOf(capacity[name]!) > 0);
-  const gpus = there.filter((name) => GPU.test(name));
-  const rest = there.filter((name) => name !== "pods" && !(name in TITLES) && !gpus.includes(name));
-  const usual = Object.keys(TITLES).filter((name) => there.includes(name));
-  return [...gpus, ...usual, ...rest].map((name) => ({
+  const names = Object.keys(capacity).filter((name) => name in TITLES || numberOf(capacity[name]!) > 0);
+  const gpus = names.filter((name) => GPU.test(name));
+  const rest = names.filter((name) => name !== "pods" && !(name in TITLES) && !gpus.includes(name));
+  const common = Object.keys(TITLES).filter((name) => names.includes(name));
+  return [...gpus, ...common, ...rest].map((name) => ({
     name,
     title: TITLES[name] ?? (gpus.length === 1 && name === gpus[0] ? "GPUs" : name),
   }));
 }
 
-/** An amount of a resource, without saying of which. */
+/** An amount without the name of the resource. */
 export function showAmount(resource: string, amount: string): string {
   return SIZES.includes(resource) ? showBytes(numberOf(amount)) : round(numberOf(amount));
 }
 
 /** "4 GPUs", "2 cores", "12 GiB". */
-export function showSlot(resource: string, title: string, amount: string): string {
+export function showBlock(resource: string, title: string, amount: string): string {
   const number = showAmount(resource, amount);
   if (SIZES.includes(resource)) return number;
   const noun = resource === "cpu" ? "core" : title === "GPUs" ? "GPU" : title;

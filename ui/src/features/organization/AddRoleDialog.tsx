@@ -21,7 +21,7 @@ export function AddRoleDialog({ record, onClose }: { record: Scope; onClose: () 
   const subject = `${draft.kind}:${draft.name.trim()}`;
   return (
     <FormDialog
-      title={`Add a role at ${titleOf(record)}`}
+      title={`Add role in ${titleOf(record)}`}
       submitLabel="Add role"
       fields={["subject", "role"]}
       change={adding}
@@ -29,7 +29,7 @@ export function AddRoleDialog({ record, onClose }: { record: Scope; onClose: () 
       onSubmit={() =>
         adding.mutate(
           { subject, role: draft.role, scope: record.scope },
-          withNotice(`${subject} is ${draft.role} at ${record.scope}`, onClose),
+          withNotice(`Added role ${draft.role} for ${subject} in ${record.scope}`, onClose),
         )
       }
     >
@@ -44,19 +44,17 @@ function Fields({ draft, onChange }: { draft: Draft; onChange: (draft: Draft) =>
   return (
     <>
       <SegmentedControl
-        aria-label="Who gets the role"
+        aria-label="Assign to"
         data={[
-          { value: "user", label: "A user" },
-          { value: "group", label: "A group" },
+          { value: "user", label: "User" },
+          { value: "group", label: "Group" },
         ]}
         value={draft.kind}
         onChange={(kind) => onChange({ ...draft, kind })}
       />
       <TextField
-        label={isGroup ? "Name of the group" : "Name of the user"}
-        description={
-          isGroup ? "As the issuer of sign-ins calls it" : "As they sign in, such as ada@example.org"
-        }
+        label={isGroup ? "Group name" : "User name"}
+        description={isGroup ? "As named by the identity provider" : "Sign-in name, e.g. ada@example.org"}
         required
         data-autofocus
         value={draft.name}
@@ -65,14 +63,14 @@ function Fields({ draft, onChange }: { draft: Draft; onChange: (draft: Draft) =>
       />
       <Radio.Group
         label="Role"
-        description="It holds here and everywhere below"
+        description="Applies here and everywhere below"
         value={draft.role}
         onChange={(role) => onChange({ ...draft, role: role as RoleName })}
         error={finding("role")}
       >
         <Stack gap="xs" mt="xs">
-          {ROLES.map(({ role, title, may }) => (
-            <Radio key={role} value={role} label={title} description={may} />
+          {ROLES.map(({ role, title, description }) => (
+            <Radio key={role} value={role} label={title} description={description} />
           ))}
         </Stack>
       </Radio.Group>

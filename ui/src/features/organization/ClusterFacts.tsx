@@ -1,4 +1,4 @@
-/** What a cluster can do, said or left at what is usual. */
+/** The configuration of a cluster, including defaults. */
 import type { Scope } from "../../api/scopes";
 import { Card } from "../../shell/Page";
 import { NONE } from "../../table/columns";
@@ -10,7 +10,7 @@ export function ClusterFacts({ record }: { record: Scope }) {
   const types = cluster.gpu_types.map((row) => `${row.key} (${row.value})`).join("; ");
   const facts = [
     ["Executor", labelOf(EXECUTORS, cluster.executor)],
-    ...(cluster.executor === "kubernetes" ? ofKubernetes(record) : []),
+    ...(cluster.executor === "kubernetes" ? kubernetesFacts(record) : []),
     ["GPU resource", cluster.gpu_resource],
     ["GPU sharing", labelOf(SHARING, cluster.gpu_sharing)],
     ["GPU types", types],
@@ -19,7 +19,7 @@ export function ClusterFacts({ record }: { record: Scope }) {
     ["Python image", cluster.python_image],
   ];
   return (
-    <Card title="What it can do" order={3}>
+    <Card title="Configuration" order={3}>
       <dl className={classes.facts}>
         {facts.map(([title, value]) => (
           <div key={title} style={{ display: "contents" }}>
@@ -32,17 +32,17 @@ export function ClusterFacts({ record }: { record: Scope }) {
   );
 }
 
-/** What is said of a cluster of Kubernetes alone. */
-function ofKubernetes(record: Scope) {
+/** Settings of Kubernetes clusters only. */
+function kubernetesFacts(record: Scope) {
   const cluster = readCluster(record);
   const { storage_classes, runtime_classes } = record.details as Record<string, string[] | undefined>;
   return [
     ["Connection", labelOf(CONNECTIONS, cluster.connection)],
-    ["Namespaces", `${cluster.namespace}${cluster.create_namespaces ? "" : ", made by hand"}`],
-    ["Address of the server", cluster.server_url],
+    ["Namespaces", `${cluster.namespace}${cluster.create_namespaces ? "" : ", created manually"}`],
+    ["Server URL", cluster.server_url],
     ["Queueing", labelOf(QUEUEING, cluster.queueing)],
     ...(cluster.queueing === "kueue" ? [["Kueue queue", cluster.kueue_queue]] : []),
-    ["Nodes", cluster.autoscaled ? "more may appear" : "as they are"],
+    ["Nodes", cluster.autoscaled ? "autoscaled" : "fixed"],
     ["Storage classes", storage_classes?.join(", ") ?? "any"],
     ["Runtime classes", runtime_classes?.join(", ") ?? "any"],
   ];

@@ -1,4 +1,4 @@
-/** What a cluster says beside its name and parent. */
+/** The form fields of a cluster besides its name and parent. */
 import { Select, Switch } from "@mantine/core";
 import { useState } from "react";
 import { isProblem } from "../../api/problems";
@@ -39,33 +39,37 @@ export const CLUSTER_FIELDS = [
 
 const TEXTS = {
   namespace: {
-    label: "Namespace of a project",
-    description: "With {project} in it, once: ai-{project}",
+    label: "Project namespaces",
+    description: "Must contain {project} once, e.g. ai-{project}",
   },
   server_url: {
-    label: "Address of the server",
-    description: "Where pods reach this server; empty where they cannot",
+    label: "Server URL",
+    description: "URL of this server for pods. Leave empty if unreachable.",
   },
-  kai_queue: { label: "KAI queue", description: "The queue of pods that go to KAI" },
-  kueue_queue: { label: "Kueue queue", description: "The local queue of jobs, in their namespace" },
-  gpu_resource: { label: "GPU resource", description: "The resource that a whole device is" },
+  kai_queue: { label: "KAI queue", description: "Queue for pods scheduled by KAI" },
+  kueue_queue: { label: "Kueue queue", description: "Local queue in each project namespace" },
+  gpu_resource: { label: "GPU resource", description: "Extended resource of a whole GPU" },
   gpu_product_label: {
     label: "GPU product label",
-    description: "The label of nodes that carries the product",
+    description: "Node label with the GPU product",
   },
-  python_image: { label: "Python image", description: "The image of Python functions that name none" },
+  python_image: { label: "Python image", description: "Default image for Python functions" },
 };
 
 const CHOICES = {
-  executor: { label: "Executor", description: "What executes its runs", data: EXECUTORS },
-  connection: { label: "Connection", description: "How this server reaches it", data: CONNECTIONS },
-  queueing: { label: "Queueing", description: "Who decides when a run goes on", data: QUEUEING },
+  executor: { label: "Executor", description: "Where runs execute", data: EXECUTORS },
+  connection: {
+    label: "Connection",
+    description: "How the server connects to the cluster",
+    data: CONNECTIONS,
+  },
+  queueing: { label: "Queueing", description: "Scheduler that starts queued runs", data: QUEUEING },
   gpu_sharing: { label: "GPU sharing", data: SHARING },
 };
 
 const FLAGS = {
-  create_namespaces: { label: "Make namespaces", description: "Those of projects that are missing" },
-  autoscaled: { label: "Autoscaled", description: "Nodes may appear: nothing is refused for want of one" },
+  create_namespaces: { label: "Create missing project namespaces" },
+  autoscaled: { label: "Autoscaled", description: "Do not reject runs for missing nodes" },
 };
 
 interface EditProps {
@@ -75,7 +79,7 @@ interface EditProps {
 }
 
 export function EditClusterDialog({ record, onClose, onDone }: EditProps) {
-  // What the form began with: others may change the cluster meanwhile, and saving must then be refused.
+  // The state when the dialog was opened. If someone else saves a change meanwhile, saving must fail.
   const [read, setRead] = useState(record);
   const [cluster, setCluster] = useState(() => readCluster(record));
   const editing = useEditScope(read, (after) => {
@@ -130,7 +134,7 @@ export function ClusterFields({ draft, onChange }: FieldsProps) {
     <TextField
       {...TEXTS[name]}
       value={draft[name]}
-      onChange={(typed) => change({ [name]: typed })}
+      onChange={(value) => change({ [name]: value })}
       path={name}
     />
   );
@@ -172,8 +176,8 @@ export function ClusterFields({ draft, onChange }: FieldsProps) {
       <Pairs
         title="GPU types"
         noun="GPU type"
-        description="Names that users write, each with the products that suit, as the nodes are labeled"
-        columns={["Type, such as A100", "Products, with commas"]}
+        description="Names for users, mapped to GPU products of node labels"
+        columns={["Type, e.g. A100", "Products, comma-separated"]}
         rows={draft.gpu_types}
         onChange={(gpu_types) => change({ gpu_types })}
         path="gpu_types"

@@ -26,7 +26,7 @@ export function NewScopeDialog({ kind: { kind, about }, parent, onClose, onDone 
   });
   return (
     <FormDialog
-      title={`New ${kind} below ${titleOf(parent)}`}
+      title={`New ${kind} in ${titleOf(parent)}`}
       submitLabel={`Create ${kind}`}
       fields={["name", ...(isCluster ? CLUSTER_FIELDS : [])]}
       change={creating}

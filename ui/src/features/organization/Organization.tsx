@@ -1,4 +1,4 @@
-/** The organization: the tree, and the place in it that the address names. */
+/** The organization page: the tree, and the scope that the URL selects. */
 import { Paper, Text } from "@mantine/core";
 import { useSearchParams } from "wouter";
 import { type Scope, useScopes } from "../../api/scopes";
@@ -16,13 +16,13 @@ export default function Organization() {
     return (
       <ProblemPage
         error={scopes.error}
-        title="The organization cannot be shown"
+        title="Could not load the organization"
         onRetry={() => void scopes.refetch()}
       />
     );
   }
   if (!scopes.data) return <Loading />;
-  // A "+" that somebody typed is read as a space, which no name has.
+  // A "+" in a URL typed by hand is decoded as a space, but names do not contain spaces.
   const scope = params.get("scope")?.replaceAll(" ", "+") ?? topOf(scopes.data);
   return <View scopes={scopes.data} scope={scope} onChoose={(next) => setParams({ scope: next })} />;
 }
@@ -38,11 +38,11 @@ function View({ scopes, scope, onChoose }: Props) {
   return (
     <Page
       title="Organization"
-      about="Places, who may do what there, and what they may hold. What is set at a place reaches everything below it."
+      about="Clusters, departments and projects, with their roles and quotas. Settings apply to everything below."
     >
       <div className={classes.columns}>
         <Paper withBorder className={classes.tree}>
-          <SearchableTree label="Places" scopes={scopes} marked={scope} onChoose={onChoose} />
+          <SearchableTree label="Scopes" scopes={scopes} marked={scope} onChoose={onChoose} />
         </Paper>
         {record ? (
           <ScopePanel key={record.id} record={record} scopes={scopes} onChoose={onChoose} />
@@ -50,8 +50,8 @@ function View({ scopes, scope, onChoose }: Props) {
           <Card>
             <Text size="sm">
               {scopes.length > 0
-                ? `There is no ${scope}, or you do not see it.`
-                : "You have no role yet, so you see no place. Ask an administrator for one."}
+                ? `${scope} does not exist, or you have no access.`
+                : "You have no roles yet. Ask an administrator for access."}
             </Text>
           </Card>
         )}

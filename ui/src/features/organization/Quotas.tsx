@@ -1,4 +1,4 @@
-/** What runs hold at a place, of what they may hold together. */
+/** The quotas of a scope and their usage. */
 import { Anchor, Group, Progress, Stack, Text } from "@mantine/core";
 import { Link } from "wouter";
 import type { Schemas } from "../../api/client";
@@ -26,7 +26,7 @@ export function Quotas({ record, onChoose }: Props) {
       order={3}
       actions={
         <Anchor component={Link} href={policyAddress(record.scope)} fz="sm">
-          {may("editor", record.scope) ? "Change in the policy" : "See the policy"}
+          {may("editor", record.scope) ? "Edit policy" : "View policy"}
         </Anchor>
       }
     >
@@ -50,16 +50,16 @@ function QuotasView({ record, policy, onChoose }: ViewProps) {
     <>
       {own && <Bars quota={own} />}
       <Text size="sm" c="dimmed">
-        {tellRest(record, policy.used, own)}
+        {describeRest(record, policy.used, own)}
       </Text>
       {above.map((quota) => (
         <Stack key={quota.scope} gap="xs" mt={4}>
           <Text size="sm" component="div">
-            Of{" "}
+            Quota of{" "}
             <Anchor component="button" type="button" fz="sm" onClick={() => onChoose(quota.scope)}>
               {quota.scope}
             </Anchor>
-            , shared by all below it
+            , shared by everything below
           </Text>
           <Bars quota={quota} />
         </Stack>
@@ -68,14 +68,14 @@ function QuotasView({ record, policy, onChoose }: ViewProps) {
   );
 }
 
-/** What is in use where no quota of this place says how much. */
-function tellRest(record: Scope, used: Schemas["Used"], own: Quota | undefined): string {
+/** The usage of resources without a quota in this scope. */
+function describeRest(record: Scope, used: Schemas["Used"], own: Quota | undefined): string {
   const rest = RESOURCES.map(({ key }) => key).filter((key) => own?.[key] === undefined);
-  const words = showUsed(used, rest);
+  const text = showUsed(used, rest);
   const where = record.kind === "project" ? "here" : "here and below";
-  if (!own) return `No quota is set here. In use ${where}: ${words || "nothing"}.`;
-  const counted = `Runs ${where} that have a place count.`;
-  return words ? `${counted} In use without a quota: ${words}.` : counted;
+  if (!own) return `No quota set. In use ${where}: ${text || "nothing"}.`;
+  const counted = `Includes scheduled runs ${where}.`;
+  return text ? `${counted} In use without a quota: ${text}.` : counted;
 }
 
 function Bars({ quota }: { quota: Quota }) {
@@ -98,18 +98,18 @@ function Bars({ quota }: { quota: Quota }) {
   );
 }
 
-const LOOKS: Record<Share["level"], { color: string; words: string; text?: string }> = {
-  free: { color: "var(--mantine-primary-color-filled)", words: "" },
+const STYLES: Record<Share["level"], { color: string; label: string; textColor?: string }> = {
+  free: { color: "var(--mantine-primary-color-filled)", label: "" },
   near: {
     color: "orange.6",
-    words: "nearly full",
-    text: "light-dark(#a63c00, var(--mantine-color-orange-4))",
+    label: "nearly full",
+    textColor: "light-dark(#a63c00, var(--mantine-color-orange-4))",
   },
-  full: { color: "orange.6", words: "full", text: "light-dark(#a63c00, var(--mantine-color-orange-4))" },
+  full: { color: "orange.6", label: "full", textColor: "light-dark(#a63c00, var(--mantine-color-orange-4))" },
   over: {
     color: "red.7",
-    words: "over the quota",
-    text: "light-dark(var(--mantine-color-red-9), var(--mantine-color-red-4))",
+    label: "over quota",
+    textColor: "light-dark(var(--mantine-color-red-9), var(--mantine-color-red-4))",
   },
 };
 
@@ -123,7 +123,7 @@ interface BarProps {
 
 function Bar({ resource, title, used, most, scope }: BarProps) {
   const { share, level } = shareOf(used, most);
-  const look = LOOKS[level];
+  const style = STYLES[level];
   const numbers = `${showAmount(resource, used, most)} of ${showQuota(resource, most)}`;
   return (
     <div>
@@ -131,9 +131,9 @@ function Bar({ resource, title, used, most, scope }: BarProps) {
         <Text size="sm">{title}</Text>
         <Text size="sm" className="number" ta="right">
           {numbers}
-          {look.words && (
-            <Text span size="sm" fw={550} c={look.text}>
-              , {look.words}
+          {style.label && (
+            <Text span size="sm" fw={550} c={style.textColor}>
+              , {style.label}
             </Text>
           )}
         </Text>
@@ -141,14 +141,14 @@ function Bar({ resource, title, used, most, scope }: BarProps) {
       <Progress.Root size={8} radius="xl">
         <Progress.Section
           value={Math.min(100, share * 100)}
-          color={look.color}
+          color={style.color}
           withAria={false}
           role="meter"
           aria-valuemin={0}
           aria-valuemax={100}
           aria-valuenow={Math.min(100, Math.round(share * 100))}
           aria-label={`${title} of ${scope}`}
-          aria-valuetext={`${numbers}${look.words && `, ${look.words}`}`}
+          aria-valuetext={`${numbers}${style.label && `, ${style.label}`}`}
         />
       </Progress.Root>
     </div>

@@ -1,4 +1,4 @@
-/** Who may do what at a place: roles that are given there, and those that reach it from above. */
+/** The roles of a scope, including inherited ones. */
 import { ActionIcon, Anchor, Group, Table, Text, Tooltip, VisuallyHidden } from "@mantine/core";
 import { IconPlus, IconTrash, IconUser, IconUsersGroup } from "@tabler/icons-react";
 import { useState } from "react";
@@ -43,7 +43,7 @@ export function Roles(props: Props) {
         <RoleList {...props} />
       ) : (
         <Text size="sm" c="dimmed">
-          Who has which role here is shown to its administrators.
+          Only administrators can see the roles of this scope.
         </Text>
       )}
       {isAdding && <AddRoleDialog record={props.record} onClose={() => setAdding(false)} />}
@@ -64,12 +64,12 @@ function RoleList({ record, scopes, onChoose }: Props) {
       )}
       {!roles.data.some((grant) => grant.scope === record.scope) && (
         <Text size="sm" c="dimmed">
-          Nobody has a role at this place itself.
+          No roles assigned here directly.
         </Text>
       )}
       {record.parent && !may("admin", record.parent) && (
         <Text size="sm" c="dimmed">
-          Roles that reach it from above are shown to the administrators there.
+          Inherited roles are visible to administrators of the parent scope.
         </Text>
       )}
       {removed && <RemoveDialog grant={removed} record={record} onClose={() => setRemoved(null)} />}
@@ -90,10 +90,10 @@ function RoleTable({ roles, scope, onChoose, onRemove }: TableProps) {
       <Table fz="sm" aria-label="Roles">
         <Table.Thead>
           <Table.Tr>
-            <Table.Th>Who</Table.Th>
+            <Table.Th>User or group</Table.Th>
             <Table.Th>Role</Table.Th>
-            <Table.Th>From</Table.Th>
-            <Table.Th visibleFrom="lg">Given</Table.Th>
+            <Table.Th>Source</Table.Th>
+            <Table.Th visibleFrom="lg">Granted</Table.Th>
             <Table.Th w={44}>
               <VisuallyHidden>Remove</VisuallyHidden>
             </Table.Th>
@@ -106,7 +106,7 @@ function RoleTable({ roles, scope, onChoose, onRemove }: TableProps) {
                 <Subject subject={grant.subject} />
               </Table.Td>
               <Table.Td>
-                <Tooltip label={ROLES.find((one) => one.role === grant.role)?.may}>
+                <Tooltip label={ROLES.find((one) => one.role === grant.role)?.description}>
                   <span>{ROLES.find((one) => one.role === grant.role)?.title ?? grant.role}</span>
                 </Tooltip>
               </Table.Td>
@@ -168,20 +168,21 @@ function RemoveDialog({ grant, record, onClose }: RemoveProps) {
   const removing = useRemoveRole();
   return (
     <ConfirmDialog
-      title="Remove this role?"
+      title="Remove role?"
       submitLabel="Remove"
       change={removing}
       onClose={onClose}
       onConfirm={() =>
         removing.mutate(
           grant,
-          withNotice(`${grant.subject} is no longer ${grant.role} at ${grant.scope}`, onClose),
+          withNotice(`Removed role ${grant.role} of ${grant.subject} in ${grant.scope}`, onClose),
         )
       }
     >
-      <b>{grant.subject}</b> will no longer be {grant.role} at {titleOf(record)} and below it, unless another
-      role says so.
-      {grant.subject === `user:${me.data?.user}` && " That is you: you may lose what you see here."}
+      <b>{grant.subject}</b> loses the role {grant.role} in {titleOf(record)} and everything below, unless
+      another role grants it.
+      {grant.subject === `user:${me.data?.user}` &&
+        " This is your own role. You may lose access to this page."}
     </ConfirmDialog>
   );
 }

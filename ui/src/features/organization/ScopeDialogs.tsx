@@ -1,4 +1,4 @@
-/** Renames, moves or deletes a place. */
+/** Dialogs to rename, move and delete a scope. */
 import { Input, Paper, Text } from "@mantine/core";
 import { useState } from "react";
 import { useMay } from "../../api/currentUser";
@@ -9,7 +9,7 @@ import { TextField } from "../../forms/TextField";
 import { SearchableTree } from "../../scopes/SearchableTree";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
 import { notify } from "../../shell/notices";
-import { mayStandBelow } from "./kinds";
+import { isAllowedBelow } from "./kinds";
 import { useDeleteScope, useEditScope } from "./requests";
 
 interface Props {
@@ -22,7 +22,7 @@ interface Props {
 export function RenameDialog({ record, onClose, onDone }: Props) {
   const [name, setName] = useState(record.name);
   const editing = useEditScope(record, (after) => {
-    notify(`${record.name} is called ${after?.name} now`);
+    notify(`Renamed ${record.name} to ${after?.name}`);
     onDone(after);
   });
   return (
@@ -34,11 +34,7 @@ export function RenameDialog({ record, onClose, onDone }: Props) {
       onClose={onClose}
       onSubmit={() => editing.mutate({ change: { name: name.trim() } })}
     >
-      <NameInput
-        value={name}
-        onChange={setName}
-        description="Everything in it and below it follows. Scripts that use the old name do not."
-      />
+      <NameInput value={name} onChange={setName} description="Update scripts that use the old name." />
     </FormDialog>
   );
 }
@@ -47,10 +43,10 @@ export function MoveDialog({ record, scopes, onClose, onDone }: Props) {
   const [parent, setParent] = useState<string | null>(record.parent);
   const may = useMay();
   const editing = useEditScope(record, (after) => {
-    notify(`Moved ${record.name} below ${after?.parent}`);
+    notify(`Moved ${record.name} to ${after?.parent}`);
     onDone(after);
   });
-  const parents = scopes.filter((other) => mayStandBelow(record.kind, other.kind));
+  const parents = scopes.filter((other) => isAllowedBelow(record.kind, other.kind));
   return (
     <FormDialog
       title={`Move ${record.name}`}
@@ -62,8 +58,7 @@ export function MoveDialog({ record, scopes, onClose, onDone }: Props) {
       onSubmit={() => editing.mutate({ change: { parent: parent ?? undefined } })}
     >
       <Text size="sm">
-        Everything below it moves along. It leaves the policies, quotas and compute resources of where it is
-        now, and gets those of its new place.
+        Everything below moves too. The policies, quotas and compute resources of the new parent apply.
       </Text>
       <ParentField>
         <SearchableTree
@@ -91,9 +86,8 @@ export function DeleteDialog({ record, onClose, onDone }: Props) {
       onClose={onClose}
       onConfirm={() => deleting.mutate()}
     >
-      The {record.kind} <b>{record.name}</b> goes for good
-      {record.kind === "project" && ", and its finished runs with it"}. Only one in which nothing lives can be
-      deleted.
+      The {record.kind} <b>{record.name}</b> will be deleted permanently
+      {record.kind === "project" && ", with its ended runs"}. It must be empty.
     </ConfirmDialog>
   );
 }

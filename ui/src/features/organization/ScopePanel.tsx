@@ -1,4 +1,4 @@
-/** One place: what it is, what can be done with it, its quotas and its roles. */
+/** The details of a scope: actions, configuration, quotas and roles. */
 import { Anchor, Badge, Button, Group, Menu, Stack, Text, Title } from "@mantine/core";
 import {
   IconArrowMoveRight,
@@ -79,19 +79,19 @@ function Head({ record, onChoose, onAsk }: HeadProps) {
           <Text size="sm" c="dimmed" component="div">
             {record.parent ? (
               <>
-                below{" "}
+                In{" "}
                 <Anchor component="button" type="button" fz="sm" onClick={() => onChoose(record.parent!)}>
                   {record.parent}
                 </Anchor>
                 {" · "}
               </>
             ) : (
-              "everything stands below it · "
+              "Top level · "
             )}
-            made by {record.created_by} <Time at={record.created_at} />
+            created by {record.created_by} <Time at={record.created_at} />
             {record.revision > 1 && (
               <>
-                {" · "}changed by {record.updated_by} <Time at={record.updated_at} />
+                {" · "}updated by {record.updated_by} <Time at={record.updated_at} />
               </>
             )}
           </Text>
@@ -130,7 +130,7 @@ function Actions({ record, onAsk }: { record: Scope; onAsk: (action: Action) => 
   );
 }
 
-/** A button where one kind may stand below the place, a menu where several may. */
+/** A button if only one kind of scope is allowed below, otherwise a menu. */
 function NewButton({ record, onAsk }: { record: Scope; onAsk: (action: Kind) => void }) {
   const [first, ...others] = kindsBelow(record.kind);
   if (!first) return null;
@@ -146,7 +146,7 @@ function NewButton({ record, onAsk }: { record: Scope; onAsk: (action: Kind) => 
     <Menu position="bottom-end" width={280} withInitialFocusPlaceholder={false}>
       <Menu.Target>
         <Button size="xs" leftSection={icon} rightSection={<IconChevronDown size={14} />}>
-          New below it
+          Add
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
@@ -163,16 +163,16 @@ function NewButton({ record, onAsk }: { record: Scope; onAsk: (action: Kind) => 
   );
 }
 
-/** What else there is about a place, on other pages. */
+/** Links to other pages about the scope. */
 function Links({ record }: { record: Scope }) {
   const may = useMay();
-  const here = `?scope=${encodeURIComponent(record.scope)}`;
+  const filter = `?scope=${encodeURIComponent(record.scope)}`;
   const links = [
-    { title: "Compute resources", href: `/compute-resources${here}` },
-    { title: "Templates", href: `/templates${here}` },
+    { title: "Compute resources", href: `/compute-resources${filter}` },
+    { title: "Templates", href: `/templates${filter}` },
     { title: "Policy", href: policyAddress(record.scope) },
     ...(record.kind === "project" ? [{ title: "Secrets", href: secretsAddress(record.name) }] : []),
-    ...(may("admin", record.scope) ? [{ title: "Audit", href: `/audit${here}` }] : []),
+    ...(may("admin", record.scope) ? [{ title: "Audit", href: `/audit${filter}` }] : []),
   ];
   return (
     <Group gap="md" component="nav" className={classes.links} aria-label={`More about ${titleOf(record)}`}>

@@ -24,13 +24,13 @@ function read(details: object) {
 }
 
 describe("writeCluster", () => {
-  it("keeps a cluster as it was read", () => {
+  it("returns the details that were read", () => {
     expect(writeCluster(read(DETAILS))).toEqual(DETAILS);
     const { server_url: _, ...details } = DETAILS;
     expect(writeCluster(read(details))).toEqual({ ...DETAILS, server_url: null });
   });
 
-  it("resets what only Kubernetes has on the machine of the server", () => {
+  it("resets the settings of Kubernetes for the local executor", () => {
     expect(writeCluster({ ...read(DETAILS), executor: "local" })).toMatchObject({
       executor: "local",
       connection: "kubeconfig",

@@ -1,4 +1,4 @@
-/** What a cluster says beside its name and parent, as a form has it. */
+/** Converts the details of a cluster to form values and back. */
 import type { Scope } from "../../api/scopes";
 import type { ScopeBody } from "./requests";
 
@@ -7,12 +7,12 @@ export interface ClusterDraft {
   connection: "kubeconfig" | "in_cluster";
   namespace: string;
   create_namespaces: boolean;
-  /** Empty where pods do not reach the server. */
+  /** Empty if pods cannot reach the server. */
   server_url: string;
   gpu_resource: string;
   gpu_sharing: "none" | "kai" | "hami";
   gpu_product_label: string;
-  /** A type, and its products with commas between them. */
+  /** The type, and its products separated by commas. */
   gpu_types: { key: string; value: string }[];
   queueing: "none" | "kueue" | "kai";
   kai_queue: string;
@@ -21,8 +21,8 @@ export interface ClusterDraft {
   python_image: string;
 }
 
-/** What only Kubernetes has, where nothing is said. */
-const OF_KUBERNETES = {
+/** Defaults of settings that only Kubernetes clusters have. */
+const KUBERNETES_DEFAULTS = {
   connection: "kubeconfig",
   namespace: "{project}",
   create_namespaces: true,
@@ -32,9 +32,8 @@ const OF_KUBERNETES = {
   autoscaled: false,
 } as const;
 
-/** What holds where nothing is said. */
-const USUAL: ClusterDraft = {
-  ...OF_KUBERNETES,
+const DEFAULTS: ClusterDraft = {
+  ...KUBERNETES_DEFAULTS,
   executor: "kubernetes",
   gpu_resource: "nvidia.com/gpu",
   gpu_sharing: "none",
@@ -46,34 +45,34 @@ const USUAL: ClusterDraft = {
 
 export const EXECUTORS = [
   { value: "kubernetes", label: "Kubernetes" },
-  { value: "local", label: "The machine of the server" },
+  { value: "local", label: "Local (server machine)" },
 ];
 
 export const CONNECTIONS = [
-  { value: "kubeconfig", label: "With a kubeconfig" },
-  { value: "in_cluster", label: "From within: the server runs in it" },
+  { value: "kubeconfig", label: "Kubeconfig" },
+  { value: "in_cluster", label: "In-cluster service account" },
 ];
 
 export const QUEUEING = [
   { value: "none", label: "None" },
   { value: "kueue", label: "Kueue" },
-  { value: "kai", label: "The KAI scheduler" },
+  { value: "kai", label: "KAI scheduler" },
 ];
 
 export const SHARING = [
-  { value: "none", label: "Whole devices only" },
-  { value: "kai", label: "Shares of memory, through the KAI scheduler" },
-  { value: "hami", label: "Shares of memory, through HAMi" },
+  { value: "none", label: "Whole GPUs only" },
+  { value: "kai", label: "GPU memory shares with KAI scheduler" },
+  { value: "hami", label: "GPU memory shares with HAMi" },
 ];
 
 export function readCluster(record?: Scope): ClusterDraft {
-  const { gpu_types, ...said } = (record?.details ?? {}) as Partial<Omit<ClusterDraft, "gpu_types">> & {
+  const { gpu_types, ...details } = (record?.details ?? {}) as Partial<Omit<ClusterDraft, "gpu_types">> & {
     gpu_types?: Record<string, string[]>;
   };
   const types = Object.entries(gpu_types ?? {});
   return {
-    ...USUAL,
-    ...said,
+    ...DEFAULTS,
+    ...details,
     gpu_types: types.map(([key, products]) => ({ key, value: products.join(", ") })),
   };
 }
@@ -83,7 +82,7 @@ export function writeCluster(draft: ClusterDraft): ScopeBody {
   const isLocal = draft.executor === "local";
   return {
     ...draft,
-    ...(isLocal ? { ...OF_KUBERNETES, storage_classes: null, runtime_classes: null } : {}),
+    ...(isLocal ? { ...KUBERNETES_DEFAULTS, storage_classes: null, runtime_classes: null } : {}),
     server_url: isLocal ? null : draft.server_url.trim() || null,
     gpu_types: Object.fromEntries(types.map((row) => [row.key.trim(), splitWords(row.value)])),
   };

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Scope } from "../../api/scopes";
-import { kindsBelow, mayStandBelow, titleOf } from "./kinds";
+import { isAllowedBelow, kindsBelow, titleOf } from "./kinds";
 import { replaceScope } from "./requests";
 import { splitSubject } from "./roles";
 
@@ -9,18 +9,18 @@ it.each([
   ["cluster", ["department", "project"]],
   ["department", ["project"]],
   ["project", []],
-])("offers below a %s the kinds %j", (kind, kinds) => {
+])("allows below a %s the kinds %j", (kind, kinds) => {
   expect(kindsBelow(kind).map((below) => below.kind)).toEqual(kinds);
 });
 
-it("puts no place below itself or below a lower kind", () => {
-  expect([mayStandBelow("department", "department"), mayStandBelow("cluster", "project")]).toEqual([
+it("allows no kind below itself or below a lower kind", () => {
+  expect([isAllowedBelow("department", "department"), isAllowedBelow("cluster", "project")]).toEqual([
     false,
     false,
   ]);
 });
 
-it("calls the platform Platform, and others by their names", () => {
+it("shows the platform as Platform, and others by name", () => {
   expect(titleOf({ kind: "platform", name: "platform" } as Scope)).toBe("Platform");
   expect(titleOf({ kind: "project", name: "forest" } as Scope)).toBe("forest");
 });
@@ -32,7 +32,7 @@ it.each([
   expect(splitSubject(subject)).toEqual(parts);
 });
 
-it("replaces a place that was renamed, with the parent of what is below it", () => {
+it("replaces a renamed scope, and the parent of its children", () => {
   const record = (id: string, scope: string, parent: string | null) => ({ id, scope, parent }) as Scope;
   const before = record("2", "department/old", "platform");
   const after = record("2", "department/new", "platform");

@@ -59,7 +59,7 @@ describe("showUsed", () => {
     expect(showUsed(used, resources)).toBe(text);
   });
 
-  it("leaves out what is not used", () => {
+  it("leaves out unused resources", () => {
     expect(showUsed({ gpu: 0, cpu: "1", mem: "0", runs: 0 }, ["gpu", "cpu", "mem", "runs"])).toBe("1 core");
   });
 });

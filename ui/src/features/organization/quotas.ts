@@ -1,4 +1,4 @@
-/** What is used of a quota: as a share, and in words. */
+/** The usage of a quota as a share and as text. */
 import type { Schemas } from "../../api/client";
 import { numberOf, round } from "../../format/amounts";
 import { BYTES, splitAmount, unitsFor } from "../../forms/quantities";
@@ -13,10 +13,10 @@ export const RESOURCES: { key: Resource; title: string }[] = [
   { key: "runs", title: "Runs" },
 ];
 
-const NEAR = 0.8;
+const NEARLY_FULL = 0.8;
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
 
-/** What is used, as people read it. Memory is told in the family of units that the quota is in. */
+/** A used amount. Memory is shown in decimal or binary units, like the quota. */
 export function showAmount(resource: Resource, amount: string | number, like?: string | number): string {
   if (resource !== "mem") return round(numberOf(amount));
   const isDecimal = like !== undefined && !/i$|^[0-9.]+$/.test(String(like));
@@ -26,7 +26,7 @@ export function showAmount(resource: Resource, amount: string | number, like?: s
   return `${round(bytes / step ** power)} ${labelOf(suffixes[power]!)}`;
 }
 
-/** A quota, in the unit in which it was written. */
+/** A quota in its original unit. */
 export function showQuota(resource: Resource, quota: string | number): string {
   if (resource !== "mem") return round(numberOf(quota));
   const { number, unit } = splitAmount(quota, "");
@@ -34,7 +34,7 @@ export function showQuota(resource: Resource, quota: string | number): string {
 }
 
 export interface Share {
-  /** 0 to 1, and more where it is over. */
+  /** 0 to 1, or more if the quota is exceeded. */
   share: number;
   level: "free" | "near" | "full" | "over";
 }
@@ -42,14 +42,14 @@ export interface Share {
 export function shareOf(used: string | number, quota: string | number): Share {
   const [amount, most] = [numberOf(used), numberOf(quota)];
   const share = most > 0 ? amount / most : amount > 0 ? 2 : 1;
-  const level = share > 1 ? "over" : share === 1 ? "full" : share >= NEAR ? "near" : "free";
+  const level = share > 1 ? "over" : share === 1 ? "full" : share >= NEARLY_FULL ? "near" : "free";
   return { share, level };
 }
 
 /** "6 GPUs, 26 cores and 4 runs", or nothing. */
 export function showUsed(used: Used, resources: Resource[]): string {
-  const held = resources.filter((resource) => numberOf(used[resource]) > 0);
-  const parts = held.map((resource) => nameOf(resource, showAmount(resource, used[resource])));
+  const inUse = resources.filter((resource) => numberOf(used[resource]) > 0);
+  const parts = inUse.map((resource) => nameOf(resource, showAmount(resource, used[resource])));
   return new Intl.ListFormat("en-GB").format(parts);
 }
 

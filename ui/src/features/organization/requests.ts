@@ -1,4 +1,4 @@
-/** What is asked of the server about places and roles. */
+/** API requests about scopes and roles. */
 import { flushSync } from "react-dom";
 import { useChange } from "../../api/changes";
 import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
@@ -7,7 +7,7 @@ import { ancestorsOf, type Scope } from "../../api/scopes";
 import type { Kind } from "./kinds";
 
 export type Grant = Schemas["GrantRecord"];
-/** What a form sends of a place; of a cluster more than its name and parent. */
+/** The request body of a scope. Clusters have more fields than name and parent. */
 export type ScopeBody = { name?: string; parent?: string } & Partial<Schemas["Cluster"]>;
 
 const BASES = {
@@ -16,12 +16,12 @@ const BASES = {
   project: "/api/v1/projects",
 } as const;
 
-/** The addresses of one kind. Those of the three are the same but for their beginning. */
+/** The path of a kind. The types assume clusters, because the paths of all kinds have the same shape. */
 function at<Rest extends string>(kind: string, rest: Rest): `/api/v1/clusters${Rest}` {
   return `${BASES[kind as Kind]}${rest}` as `/api/v1/clusters${Rest}`;
 }
 
-/** `onDone` shows the place that is there now: after a deletion, nothing. */
+/** Called with the new record, or with undefined after a deletion. */
 type Done = (after: Scope | undefined) => void;
 
 export function useCreateScope(kind: Kind, onDone: Done) {
@@ -32,7 +32,7 @@ export function useCreateScope(kind: Kind, onDone: Done) {
   );
 }
 
-/** `over` is what somebody else saved meanwhile, where one's own is to replace it. */
+/** `over` is the revision of another user that the change overwrites. */
 export function useEditScope(read: Scope, onDone: Done) {
   return useTreeChange<{ change: ScopeBody; over?: Scope }>(
     ({ change, over = read }) =>
@@ -59,7 +59,6 @@ export function useDeleteScope(read: Scope, onDone: Done) {
   );
 }
 
-/** Only as it was read. */
 function condition(read: Scope) {
   return { path: { name: read.name }, header: ifMatch(read) };
 }
@@ -74,12 +73,12 @@ function useTreeChange<Input>(
       { queryKey: ["/api/v1/scopes", {}, "all"] },
       (scopes) => scopes && replaceScope(scopes, before, after),
     );
-    // A renamed or deleted place must be out of sight before all is read again: its old address is gone.
+    // Unmount the old scope before the queries are refetched, because its old path returns 404.
     flushSync(() => onDone(after));
   });
 }
 
-/** The places with one of them made, changed or gone; what stands below it follows. */
+/** The list after a scope was created, changed or deleted. Children of a renamed scope get the new parent. */
 export function replaceScope(scopes: Scope[], before: Scope | null, after: Scope | undefined): Scope[] {
   const others = scopes
     .filter((record) => record.id !== before?.id)
@@ -89,12 +88,12 @@ export function replaceScope(scopes: Scope[], before: Scope | null, after: Scope
   return after ? [...others, after] : others;
 }
 
-/** The roles that hold at a scope, the nearest first. Told are those at scopes that one governs. */
+/** The roles that apply to a scope, nearest first. The server only lists roles of scopes that the user administers. */
 export function useRoles(scopes: Scope[], scope: string) {
-  const reach = [scope, ...ancestorsOf(scopes, scope)];
-  const found = useAll("/api/v1/roles", { scope: reach.join(",") });
-  const roles = found.data?.toSorted((one, other) => reach.indexOf(one.scope) - reach.indexOf(other.scope));
-  return { ...found, data: roles };
+  const path = [scope, ...ancestorsOf(scopes, scope)];
+  const result = useAll("/api/v1/roles", { scope: path.join(",") });
+  const roles = result.data?.toSorted((one, other) => path.indexOf(one.scope) - path.indexOf(other.scope));
+  return { ...result, data: roles };
 }
 
 export function useAddRole() {

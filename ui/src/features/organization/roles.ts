@@ -1,18 +1,26 @@
-/** What each role may do, in a sentence. */
+/** The roles with their permissions. */
 export const ROLES = [
-  { role: "viewer", title: "Viewer", may: "Sees everything here and below, and previews runs." },
-  { role: "member", title: "Member", may: "Sees everything, submits runs, sets secrets and makes volumes." },
+  { role: "viewer", title: "Viewer", description: "Can view everything here and below, and preview runs." },
+  {
+    role: "member",
+    title: "Member",
+    description: "Can view everything, submit runs, set secrets and create volumes.",
+  },
   {
     role: "editor",
     title: "Editor",
-    may: "Sees everything, offers compute resources and templates, and writes policies.",
+    description: "Can view everything, and edit compute resources, templates and policies.",
   },
-  { role: "admin", title: "Admin", may: "May do all of that, and governs places, roles and the audit." },
+  {
+    role: "admin",
+    title: "Admin",
+    description: "Can do everything, including managing scopes and roles and viewing the audit log.",
+  },
 ] as const;
 
 export type RoleName = (typeof ROLES)[number]["role"];
 
-/** "user:ada" is a user called ada. */
+/** Splits "user:ada" into kind and name. */
 export function splitSubject(subject: string): { kind: string; name: string } {
   const at = subject.indexOf(":");
   return { kind: subject.slice(0, at), name: subject.slice(at + 1) };

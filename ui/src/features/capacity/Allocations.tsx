@@ -1,4 +1,4 @@
-/** Who holds what of a cluster: its runs that have a place, those that hold the most first. */
+/** The runs on a cluster and their resources, largest first. */
 import { Anchor, Button, Group, Table, Text } from "@mantine/core";
 import { Fragment, useMemo, useState } from "react";
 import { Link } from "wouter";
@@ -12,60 +12,64 @@ import { Loading } from "../../shell/Loading";
 import { Card } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
 import { NONE } from "../../table/columns";
+import { type Allocation, listAllocations } from "./allocations";
 import type { Choices } from "./choices";
-import { type Holder, listHolders } from "./holding";
-import { MOST_HOLDERS, type useHolders } from "./requests";
+import { MAX_RUNS, type useScheduledRuns } from "./requests";
 
-const FIRST = 50;
+const INITIAL_ROWS = 50;
 
 interface Props {
   nodes: ClusterNode[];
-  holders: ReturnType<typeof useHolders>;
+  runs: ReturnType<typeof useScheduledRuns>;
   choices: Choices;
 }
 
-export function Holders({ nodes, holders, choices }: Props) {
-  const [isLong, setLong] = useState(false);
-  const found = useMemo(() => listHolders(nodes, holders.data ?? {}), [nodes, holders.data]);
-  // Of what was not read, the nodes know the ids alone.
-  const isCut = Object.keys(holders.data ?? {}).length >= MOST_HOLDERS;
+export function Allocations({ nodes, runs, choices }: Props) {
+  const [isExpanded, setExpanded] = useState(false);
+  const allocations = useMemo(() => listAllocations(nodes, runs.data ?? {}), [nodes, runs.data]);
+  // Only the newest runs are loaded. Of the others, only the ids are known.
+  const isTruncated = Object.keys(runs.data ?? {}).length >= MAX_RUNS;
   const others = nodes.reduce((sum, node) => sum + node.others, 0);
   return (
-    <Card title="Who holds what" about="The runs that have a place, with what is set aside for each.">
-      <ProblemAlert error={holders.error} onRetry={() => void holders.refetch()} />
-      {holders.isPending && <Loading />}
-      {holders.data && found.length === 0 && (
+    <Card title="Allocations" about="Runs holding resources.">
+      <ProblemAlert error={runs.error} onRetry={() => void runs.refetch()} />
+      {runs.isPending && <Loading />}
+      {runs.data && allocations.length === 0 && (
         <Text size="sm" c="dimmed">
-          No run that you see holds anything here.
+          No visible runs on this cluster.
         </Text>
       )}
-      {found.length > 0 && <HolderTable holders={isLong ? found : found.slice(0, FIRST)} choices={choices} />}
-      {found.length > FIRST && !isLong && (
+      {allocations.length > 0 && (
+        <AllocationTable
+          allocations={isExpanded ? allocations : allocations.slice(0, INITIAL_ROWS)}
+          choices={choices}
+        />
+      )}
+      {allocations.length > INITIAL_ROWS && !isExpanded && (
         <Group>
-          <Button size="xs" variant="default" onClick={() => setLong(true)}>
-            Show all {found.length.toLocaleString("en")} runs
+          <Button size="xs" variant="default" onClick={() => setExpanded(true)}>
+            Show all {allocations.length.toLocaleString("en")} runs
           </Button>
         </Group>
       )}
-      {isCut && (
+      {isTruncated && (
         <Text size="sm" c="dimmed">
-          Of the runs that you see, the newest {MOST_HOLDERS.toLocaleString("en")} with a place are looked at.{" "}
+          Only the newest {MAX_RUNS.toLocaleString("en")} runs are included.{" "}
           <Anchor component={Link} href="/runs?active=true" fz="inherit" underline="always">
-            All that are live
+            All active runs
           </Anchor>
         </Text>
       )}
       {others > 0 && (
         <Text size="sm" c="dimmed">
-          {others.toLocaleString("en")} {others === 1 ? "pod" : "pods"} more hold something: not Fairlead's,
-          or not for you to see.
+          {others.toLocaleString("en")} other {others === 1 ? "pod" : "pods"}
         </Text>
       )}
     </Card>
   );
 }
 
-function HolderTable({ holders, choices }: { holders: Holder[]; choices: Choices }) {
+function AllocationTable({ allocations, choices }: { allocations: Allocation[]; choices: Choices }) {
   return (
     <Table.ScrollContainer minWidth={760} type="native">
       <Table fz="sm">
@@ -83,7 +87,7 @@ function HolderTable({ holders, choices }: { holders: Holder[]; choices: Choices
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody className="number">
-          {holders.map(({ run, nodes }) => (
+          {allocations.map(({ run, nodes }) => (
             <Table.Tr key={run.id}>
               <Table.Td>
                 <RunLink run={run} />

@@ -1,4 +1,4 @@
-/** Going from cell to cell of a map with the arrow keys. */
+/** Keyboard navigation in the heat map. */
 import type { KeyboardEvent } from "react";
 
 export function moveFocus(event: KeyboardEvent<HTMLElement>): void {
@@ -16,12 +16,12 @@ function findNext(key: string, cells: HTMLElement[], at: number): HTMLElement | 
   if (key === "ArrowLeft") return cells[at - 1];
   if (key === "Home") return cells[0];
   if (key === "End") return cells.at(-1);
-  if (key === "ArrowDown") return findBeside(cells.slice(at));
-  if (key === "ArrowUp") return findBeside(cells.slice(0, at + 1).reverse());
+  if (key === "ArrowDown") return findVertical(cells.slice(at));
+  if (key === "ArrowUp") return findVertical(cells.slice(0, at + 1).reverse());
 }
 
-/** The cell above or below the first one: of the next line, the nearest. How many are in a line, the width decides. */
-function findBeside([from, ...others]: HTMLElement[]): HTMLElement | undefined {
+/** The nearest cell in the next row. Compares positions, because the number of cells per row depends on the width. */
+function findVertical([from, ...others]: HTMLElement[]): HTMLElement | undefined {
   const { top, left } = from!.getBoundingClientRect();
   let line: number | undefined;
   let best: HTMLElement | undefined;

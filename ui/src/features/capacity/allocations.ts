@@ -1,20 +1,20 @@
-/** What runs hold, and where. */
+/** The resources and nodes of runs. */
 import type { ClusterNode } from "../../api/capacities";
 import type { Run } from "../../api/runs";
 import { round, showBytes } from "../../format/amounts";
 
-export interface Holder {
+export interface Allocation {
   run: Run;
   nodes: string[];
 }
 
-/** The runs on some nodes: those with the most GPUs first, then those with the most memory. */
-export function listHolders(nodes: ClusterNode[], runs: Record<string, Run>): Holder[] {
-  const places = new Map<string, string[]>();
+/** The runs on some nodes, sorted by GPUs, then by memory, largest first. */
+export function listAllocations(nodes: ClusterNode[], runs: Record<string, Run>): Allocation[] {
+  const nodesByRun = new Map<string, string[]>();
   for (const node of nodes) {
-    for (const id of new Set(node.runs)) places.set(id, [...(places.get(id) ?? []), node.name]);
+    for (const id of new Set(node.runs)) nodesByRun.set(id, [...(nodesByRun.get(id) ?? []), node.name]);
   }
-  return [...places]
+  return [...nodesByRun]
     .filter(([id]) => runs[id])
     .map(([id, names]) => ({ run: runs[id]!, nodes: names }))
     .sort(
@@ -27,7 +27,7 @@ export function listHolders(nodes: ClusterNode[], runs: Record<string, Run>): Ho
 }
 
 /** "2 GPUs, 4 cores, 16 GiB". */
-export function tellHeld({ gpus, cpu_millicores, mem_bytes }: Run): string {
+export function showAllocation({ gpus, cpu_millicores, mem_bytes }: Run): string {
   const cores = round(cpu_millicores / 1000);
   return [
     gpus > 0 && `${gpus} ${gpus === 1 ? "GPU" : "GPUs"}`,
