@@ -1,4 +1,4 @@
-"""What seed 004 numbers, in a browser: renaming, editing, copying, deleting; and what was before."""
+"""Actions on compute resources: rename, edit, copy, delete and archive, and the list of revisions."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -9,7 +9,6 @@ from tests.ui.tables import group, open_table, row, select
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server with a compute resource."""
     resources = {"cpu": 3, "mem": {"requests": "64Gi", "limits": "unlimited"}, "gpu": 1}
     module_site.make_resource("beta", requirements={"resources": resources})
     return module_site
@@ -18,19 +17,19 @@ def site(module_site: Site) -> Site:
 # Editing
 
 
-def test_rename_edits_the_name_and_the_description(page: Page, site: Site) -> None:
+def test_rename_edits_name_and_description(page: Page, site: Site) -> None:
     site.make_resource("old-name")
     open_table(page)
     select(page, "old-name").get_by_role("button", name="Rename").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("textbox", name="Name").fill("new-name")
-    dialog.get_by_role("textbox", name="Description").fill("said anew")
+    dialog.get_by_role("textbox", name="Description").fill("new text")
     dialog.get_by_role("button", name="Save").click()
-    expect(row(page, "new-name")).to_contain_text("said anew")
+    expect(row(page, "new-name")).to_contain_text("new text")
     expect(row(page, "old-name")).to_have_count(0)
 
 
-def test_copy_and_edit_makes_another_one(page: Page, site: Site) -> None:
+def test_copy_creates_another_compute_resource(page: Page, site: Site) -> None:
     open_table(page)
     select(page, "beta").get_by_role("button", name="Copy & edit").click()
     name = page.get_by_role("textbox", name="Name", exact=True)
@@ -42,7 +41,7 @@ def test_copy_and_edit_makes_another_one(page: Page, site: Site) -> None:
     expect(row(page, "beta")).to_contain_text("64 GiB")
 
 
-def test_revisions_show_what_changed(page: Page, site: Site) -> None:
+def test_revisions_show_changes(page: Page, site: Site) -> None:
     site.make_resource("history")
     site.api("PATCH", "/compute-resources/history", {"description": "second"})
     site.api("PATCH", "/compute-resources/history", {"requirements": {"resources": {"cpu": 3}}})
@@ -57,7 +56,7 @@ def test_revisions_show_what_changed(page: Page, site: Site) -> None:
 # Deleting
 
 
-def test_delete_is_refused_with_the_list_of_what_uses_it(page: Page, site: Site) -> None:
+def test_delete_is_rejected_with_the_list_of_users(page: Page, site: Site) -> None:
     site.make_resource("needed")
     site.api("POST", "/templates", {"name": "finetune", "requirements": {"profile": "needed"}})
     open_table(page)
@@ -69,7 +68,7 @@ def test_delete_is_refused_with_the_list_of_what_uses_it(page: Page, site: Site)
     expect(row(page, "needed")).to_be_visible()
 
 
-def test_archive_hides_it_and_restore_shows_it_again(page: Page, site: Site) -> None:
+def test_archive_hides_and_restore_shows_a_compute_resource(page: Page, site: Site) -> None:
     site.make_resource("resting")
     open_table(page)
     select(page, "resting").get_by_role("button", name="Archive").click()

@@ -1,4 +1,4 @@
-"""What seed 004 numbers, in a browser: the table and how it is looked at, and adding step by step."""
+"""The compute resources page: the table, its filters and columns, and the form for a new compute resource."""
 
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -12,7 +12,7 @@ from tests.ui.tables import group, open_table, row
 
 TABLE = "Compute resources"
 COLUMNS = (
-    *("Compute resource", "Description", "FitChecks now", "GPU devices per pod", "GPU memory per device"),
+    *("Compute resource", "Description", "Fits now", "GPU devices per pod", "GPU memory per device"),
     *("CPU memory request", "CPU memory limit", "CPU compute request", "CPU compute limit"),
     *("Scope", "Workloads", "Templates", "Created by", "Creation time", "Cluster", "Revision", "Last updated"),
 )
@@ -20,7 +20,7 @@ COLUMNS = (
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server with a few compute resources, on two places."""
+    """A server with compute resources of two scopes."""
     module_site.make_department("vision")
     module_site.make_project("forest", "department/vision")
     for name, gpu, mem in (("alpha", 0, "4Gi"), ("beta", 1, "64Gi"), ("gamma", 2, "128Gi")):
@@ -33,20 +33,18 @@ def site(module_site: Site) -> Site:
 
 
 def rows_of(page: Page) -> list[str]:
-    """The names in the table, in their order."""
     links = page.get_by_role("region", name=TABLE).locator("tbody tr td[data-first] a")
     return links.all_inner_texts()
 
 
-def asked(page: Page) -> dict[str, list[str]]:
-    """What the address says."""
+def query_of(page: Page) -> dict[str, list[str]]:
     return parse_qs(urlsplit(page.url).query)
 
 
 # The table
 
 
-def test_the_table_has_every_column_of_the_seed(page: Page, site: Site) -> None:
+def test_table_has_all_required_columns(page: Page, site: Site) -> None:
     open_table(page)
     heads = page.get_by_role("columnheader").all_inner_texts()
     assert tuple(head.strip() for head in heads if head.strip() != "Select") == COLUMNS
@@ -55,7 +53,7 @@ def test_the_table_has_every_column_of_the_seed(page: Page, site: Site) -> None:
     assert cells[4:12] == ["1", "100%", "64 GiB", "Unlimited", "3", "–", "platform", "0"]
 
 
-def test_a_table_is_filtered_searched_and_sorted(page: Page, site: Site) -> None:
+def test_table_can_be_filtered_searched_and_sorted(page: Page, site: Site) -> None:
     open_table(page)
     page.get_by_role("button", name="Add filter").click()
     page.get_by_role("combobox", name="Column", exact=True).click()
@@ -64,7 +62,7 @@ def test_a_table_is_filtered_searched_and_sorted(page: Page, site: Site) -> None
     page.get_by_role("button", name="Apply").click()
     expect(page.get_by_role("status").filter(has_text="2 compute resources")).to_be_visible()
     assert rows_of(page) == ["beta", "gamma"]
-    assert asked(page) == {"mem_request": [">=64Gi"]}
+    assert query_of(page) == {"mem_request": [">=64Gi"]}
     page.get_by_role("button", name="Remove the filter CPU memory request at least 64Gi").click()
     expect(page.get_by_role("link", name="wood", exact=True)).to_be_visible()
 
@@ -85,7 +83,7 @@ def test_a_table_is_filtered_searched_and_sorted(page: Page, site: Site) -> None
     expect(page.locator("tbody tr td[data-first]").first).to_have_text("gamma")
 
 
-def test_a_value_that_is_none_is_refused_with_the_reason(page: Page, site: Site) -> None:
+def test_invalid_filter_value_shows_the_reason(page: Page, site: Site) -> None:
     page.goto("/compute-resources?mem_request=>=lots")
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("'lots'")
@@ -94,7 +92,7 @@ def test_a_value_that_is_none_is_refused_with_the_reason(page: Page, site: Site)
     expect(page.get_by_role("link", name="alpha", exact=True)).to_be_visible()
 
 
-def test_columns_are_chosen_and_remembered_and_a_view_can_be_shared(page: Page, site: Site, browsing: Browsing) -> None:
+def test_columns_are_remembered_and_shared_by_url(page: Page, site: Site, browsing: Browsing) -> None:
     open_table(page, "?search=a&sort=-name")
     page.get_by_role("button", name="Columns").click()
     page.get_by_role("checkbox", name="Description").uncheck()
@@ -116,7 +114,7 @@ def test_columns_are_chosen_and_remembered_and_a_view_can_be_shared(page: Page, 
     expect(heads.filter(has_text="Description")).to_have_count(1)
 
 
-def test_the_scope_opens_the_tree_with_the_place_marked(page: Page, site: Site) -> None:
+def test_scope_opens_the_tree_with_the_scope_selected(page: Page, site: Site) -> None:
     open_table(page)
     row(page, "wood").get_by_role("button", name="project/forest").click()
     tree = page.get_by_role("dialog").get_by_role("tree")
@@ -128,7 +126,7 @@ def test_the_scope_opens_the_tree_with_the_place_marked(page: Page, site: Site) 
     ]
 
 
-def test_workloads_opens_the_list_with_type_and_status(page: Page, site: Site) -> None:
+def test_workloads_are_listed_with_type_and_status(page: Page, site: Site) -> None:
     site.make_resource("busy", requirements={"resources": {"cpu": 64, "mem": "1Gi"}})
     run = {"function": {"name": "train", "kind": "container", "image": "train"}, "profile": "busy"}
     site.api("POST", "/clusters", {"name": "away"})
@@ -154,7 +152,7 @@ def fill_basics(page: Page, name: str) -> None:
     page.get_by_role("textbox", name="Description").fill("made by hand")
 
 
-def test_a_compute_resource_is_added_step_by_step(page: Page, site: Site) -> None:
+def test_compute_resource_is_created_with_the_form(page: Page, site: Site) -> None:
     open_table(page)
     fill_basics(page, "by-hand")
     page.get_by_role("textbox", name="GPU devices per pod").fill("2")
@@ -166,19 +164,19 @@ def test_a_compute_resource_is_added_step_by_step(page: Page, site: Site) -> Non
     memory.get_by_role("combobox").select_option(label="GB")
     memory.get_by_text("Limit", exact=True).last.click()
     memory.get_by_role("textbox", name="At most").fill("20")
-    meaning = page.get_by_role("complementary", name="Summary")
-    expect(meaning).to_contain_text("2 whole GPUs")
-    expect(meaning).to_contain_text("Over 20G the pod is killed")
+    summary = page.get_by_role("complementary", name="Summary")
+    expect(summary).to_contain_text("2 whole GPUs")
+    expect(summary).to_contain_text("Over 20G the pod is killed")
     page.get_by_role("button", name="More settings").click()
-    page.get_by_role("radiogroup", name="Shared memory").get_by_text("As much as the memory").click()
+    page.get_by_role("radiogroup", name="Shared memory").get_by_text("Same as memory").click()
     page.get_by_role("button", name="Add extended resource").click()
     page.get_by_role("textbox", name="extended resource 1: resource").fill("vendor.example/nic")
     page.get_by_role("textbox", name="extended resource 1: quantity").fill("2")
     page.get_by_role("button", name="Create compute resource").click()
     expect(row(page, "by-hand")).to_be_visible()
-    made = site.api("GET", "/compute-resources/by-hand")
-    assert (made["scope"], made["description"]) == ("project/forest", "made by hand")
-    assert made["requirements"] == {
+    created = site.api("GET", "/compute-resources/by-hand")
+    assert (created["scope"], created["description"]) == ("project/forest", "made by hand")
+    assert created["requirements"] == {
         "resources": {
             "cpu": {"requests": "1500m", "limits": "unlimited"},
             "mem": {"requests": "16G", "limits": "20G"},
@@ -189,13 +187,13 @@ def test_a_compute_resource_is_added_step_by_step(page: Page, site: Site) -> Non
     }
 
 
-def test_a_part_of_one_gpu_is_requested_with_a_limit_only_if_the_switch_allows_it(page: Page, site: Site) -> None:
+def test_gpu_memory_limit_requires_the_policy_switch(page: Page, site: Site) -> None:
     page.goto("/new/compute-resource")
     parts = page.get_by_role("radiogroup", name="GPU memory per device")
-    for count, offered in (("2", 0), ("1", 1)):
+    for count, visible in (("2", 0), ("1", 1)):
         page.get_by_role("textbox", name="GPU devices per pod").fill(count)
-        expect(parts).to_have_count(offered)
-    parts.get_by_text("Part of it").click()
+        expect(parts).to_have_count(visible)
+    parts.get_by_text("Fraction").click()
     page.get_by_role("combobox", name="Memory format").click()
     page.get_by_role("option", name="MIG").click()
     page.get_by_role("textbox", name="MIG profile").fill("1g.5gb")
@@ -208,24 +206,24 @@ def test_a_part_of_one_gpu_is_requested_with_a_limit_only_if_the_switch_allows_i
         site.api("PUT", platform, {"switches": {"gpu_memory_limits": allowed}}, If_Match="*")
         page.goto("/new/compute-resource")
         page.get_by_role("textbox", name="GPU devices per pod").fill("1")
-        parts.get_by_text("Part of it").click()
+        parts.get_by_text("Fraction").click()
         page.get_by_role("textbox", name="GPU memory request").fill("50")
         expect(limit).to_have_count(int(allowed))
     limit.check(force=True)
-    page.get_by_role("textbox", name="GPU memory: at most").fill("80")
-    meaning = page.get_by_role("complementary", name="Summary")
-    expect(meaning).to_contain_text("80%")
-    expect(meaning.get_by_role("img", name="Risk").first).to_be_visible()
+    page.get_by_role("textbox", name="Maximum GPU memory").fill("80")
+    summary = page.get_by_role("complementary", name="Summary")
+    expect(summary).to_contain_text("80%")
+    expect(summary.get_by_role("img", name="Risk").first).to_be_visible()
     page.get_by_role("textbox", name="Name", exact=True).fill("half")
     page.get_by_role("button", name="Create compute resource").click()
     expect(row(page, "half")).to_contain_text("50% to 80%")
     memory = {"request": "50%", "limit": "80%"}
-    kept = site.api("GET", "/compute-resources/half")["requirements"]["resources"]["gpu"]
-    assert kept == {"devices": 1, "memory": memory}
-    site.api("DELETE", platform)  # which is everybody's
+    gpu = site.api("GET", "/compute-resources/half")["requirements"]["resources"]["gpu"]
+    assert gpu == {"devices": 1, "memory": memory}
+    site.api("DELETE", platform)  # other tests share the platform policy
 
 
-def test_every_violation_stands_at_its_field_while_one_types(page: Page, site: Site) -> None:
+def test_violations_are_shown_at_their_fields_while_typing(page: Page, site: Site) -> None:
     page.goto("/new/compute-resource")
     memory = group(page, "CPU memory per pod")
     memory.get_by_role("textbox", name="Request").fill("8")

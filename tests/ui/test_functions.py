@@ -1,4 +1,4 @@
-"""Functions: written in the page and run by their names, shown with their code and their runs."""
+"""The functions pages: the table, the form, and the code and runs of a function."""
 
 import re
 from typing import Any
@@ -22,24 +22,24 @@ def row(page: Page, name: str) -> Locator:
     return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
 
 
-def keep(site: Site, name: str, **content: Any) -> dict[str, Any]:
-    """A function of the project `default`: a piece of Python, unless it is something else."""
-    said = content or {"text": SQUARE, "handler": "main"}
-    made: dict[str, Any] = site.api("PUT", f"/projects/default/functions/{name}", said)
-    return made
+def make_function(site: Site, name: str, **content: Any) -> dict[str, Any]:
+    """Create a function in the project `default`: Python code, unless other content is given."""
+    body = content or {"text": SQUARE, "handler": "main"}
+    function: dict[str, Any] = site.api("PUT", f"/projects/default/functions/{name}", body)
+    return function
 
 
-def run(site: Site, name: str, **asked: Any) -> dict[str, Any]:
-    """A run of a function, to its end."""
-    return wait(site, submit_like(site, {"function": name, **asked}), "completed")
+def run(site: Site, name: str, **request: Any) -> dict[str, Any]:
+    """Run a function to its end."""
+    return wait(site, submit_like(site, {"function": name, **request}), "completed")
 
 
 def send(page: Page, site: Site, source: str, *entries: Entry) -> str:
-    """Send code to the project; its digest."""
+    """Upload code to the project and return its digest."""
     packed = Packed(pack(list(entries)), source)
     headers = {"Authorization": f"Bearer {site.token}", "Content-Type": "application/gzip"}
-    sent = page.request.put(f"/api/v1/projects/default/code/{packed.digest}", data=packed.archive, headers=headers)
-    assert sent.ok, sent.text()
+    response = page.request.put(f"/api/v1/projects/default/code/{packed.digest}", data=packed.archive, headers=headers)
+    assert response.ok, response.text()
     return packed.digest
 
 
@@ -53,7 +53,7 @@ def save(dialog: Locator) -> None:
     dialog.get_by_role("button", name=re.compile("^(Create function|Save)$")).click()
 
 
-def test_a_python_function_is_written_with_the_keyboard_and_runs(page: Page, site: Site) -> None:
+def test_python_function_is_created_with_the_keyboard_and_runs(page: Page, site: Site) -> None:
     open_functions(page)
     page.get_by_role("button", name="New function").press("Enter")
     dialog = page.get_by_role("dialog", name="New function")
@@ -61,7 +61,7 @@ def test_a_python_function_is_written_with_the_keyboard_and_runs(page: Page, sit
     page.keyboard.type("square")
     code = dialog.get_by_role("textbox", name="Code")
     code.fill(SQUARE)
-    code.press("Tab")  # no trap: the keyboard goes on
+    code.press("Tab")  # Tab leaves the code editor
     expect(dialog.get_by_role("textbox", name="File name")).to_be_focused()
     expect(dialog.get_by_role("textbox", name="File name")).to_have_value("main.py")
     page.keyboard.press("Tab")
@@ -78,8 +78,8 @@ def test_a_python_function_is_written_with_the_keyboard_and_runs(page: Page, sit
     assert site.api("GET", f"/runs/{done['id']}/result")["result"]["value"] == 49
 
 
-def test_the_table_tells_what_each_is_and_leads_to_its_runs(page: Page, site: Site) -> None:
-    keep(site, "table-shell", command="bash -c 'echo hi; true'")
+def test_table_shows_definitions_and_links_to_runs(page: Page, site: Site) -> None:
+    make_function(site, "table-shell", command="bash -c 'echo hi; true'")
     run(site, "table-shell")
     open_functions(page, "?search=table-")
     for text in ("Command", "bash -c 'echo hi; true'", "project/default", "just now"):
@@ -89,7 +89,7 @@ def test_the_table_tells_what_each_is_and_leads_to_its_runs(page: Page, site: Si
     expect(page.get_by_role("link", name=re.compile("^table-shell "))).to_have_count(1)
 
 
-def test_a_container_is_written_too(page: Page, site: Site) -> None:
+def test_container_function_is_created(page: Page, site: Site) -> None:
     dialog = open_dialog(page)
     dialog.get_by_role("textbox", name="Name", exact=True).fill("written-container")
     dialog.get_by_text("Container", exact=True).click()
@@ -102,12 +102,12 @@ def test_a_container_is_written_too(page: Page, site: Site) -> None:
     page.get_by_role("tab", name="About").click()
     expect(page.get_by_role("row", name="Port 80", exact=True)).to_be_visible()
     check_accessibility(page)
-    kept = site.api("GET", "/projects/default/functions/written-container")["content"]
-    said = {"image": "hub.example.org/a:1", "args": ["--port", "80"], "port": 80, "pull_policy": "Always"}
-    assert kept == {"kind": "container"} | said
+    content = site.api("GET", "/projects/default/functions/written-container")["content"]
+    expected = {"image": "hub.example.org/a:1", "args": ["--port", "80"], "port": 80, "pull_policy": "Always"}
+    assert content == {"kind": "container"} | expected
 
 
-def test_what_is_refused_stands_at_its_field(page: Page, site: Site) -> None:
+def test_errors_are_shown_at_their_fields(page: Page, site: Site) -> None:
     dialog = open_dialog(page)
     name, code = (dialog.get_by_role("textbox", name=label, exact=True) for label in ("Name", "Code"))
     source = dialog.get_by_role("textbox", name="File name")
@@ -135,9 +135,9 @@ def test_what_is_refused_stands_at_its_field(page: Page, site: Site) -> None:
     expect(dialog.get_by_role("textbox", name="Image")).to_have_accessible_description(re.compile("Is missing"))
 
 
-def test_a_name_that_is_taken_is_told_and_nothing_is_replaced(page: Page, site: Site, mishaps: Mishaps) -> None:
+def test_existing_name_is_reported_and_not_replaced(page: Page, site: Site, mishaps: Mishaps) -> None:
     mishaps.expect("status of 428")
-    before = keep(site, "taken")
+    before = make_function(site, "taken")
     dialog = open_dialog(page)
     dialog.get_by_role("textbox", name="Name", exact=True).fill("taken")
     dialog.get_by_role("textbox", name="Code").fill("print('mine')")
@@ -148,20 +148,20 @@ def test_a_name_that_is_taken_is_told_and_nothing_is_replaced(page: Page, site: 
     expect(page.get_by_role("heading", name="taken")).to_be_visible()
 
 
-def test_what_was_typed_is_not_lost_by_a_slip(page: Page, site: Site) -> None:
+def test_unsaved_text_is_kept_after_escape(page: Page, site: Site) -> None:
     dialog = open_dialog(page)
     dialog.get_by_role("textbox", name="Code").fill("print('typed')")
     page.keyboard.press("Escape")
-    asked = page.get_by_role("dialog", name="Leave without saving?")
-    asked.get_by_role("button", name="Cancel").click()
+    confirm = page.get_by_role("dialog", name="Leave without saving?")
+    confirm.get_by_role("button", name="Cancel").click()
     expect(dialog.get_by_role("textbox", name="Code")).to_have_value("print('typed')")
     dialog.get_by_role("button", name="Cancel").click()
-    asked.get_by_role("button", name="Leave").click()
+    confirm.get_by_role("button", name="Leave").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_code_is_edited_and_what_the_form_does_not_show_stays(page: Page, site: Site) -> None:
-    keep(site, "edited", text=SQUARE, handler="main", source="squares.py", port=8080, pull_secrets=["HUB"])
+def test_edit_keeps_values_without_a_field(page: Page, site: Site) -> None:
+    make_function(site, "edited", text=SQUARE, handler="main", source="squares.py", port=8080, pull_secrets=["HUB"])
     open_functions(page, "?search=edited")
     page.get_by_role("checkbox", name="Select edited").check()
     page.get_by_role("toolbar", name="Actions for edited").get_by_role("button", name="Edit").click()
@@ -184,10 +184,10 @@ def test_code_is_edited_and_what_the_form_does_not_show_stays(page: Page, site: 
     expect(page.get_by_role("region", name="Text of squares.py")).to_contain_text("x ** 3")
 
 
-def test_code_of_several_files_is_shown_file_by_file_and_kept_by_the_form(page: Page, site: Site) -> None:
+def test_code_with_several_files_is_shown_and_kept_on_edit(page: Page, site: Site) -> None:
     modules = [Entry("model/net.py", b"WIDTH = 64\n"), Entry("model/train.py", b"import net\n")]
     digest = send(page, site, "model", *modules, Entry("w.pkl", b"\x80"))
-    keep(site, "several", source="model", handler="train:main", code=digest)
+    make_function(site, "several", source="model", handler="train:main", code=digest)
     page.goto("/functions/default/several")
     files = page.get_by_role("navigation", name="Files").get_by_role("button")
     expect(files).to_have_text(["model/net.py", "model/train.py", "w.pkl"])
@@ -207,30 +207,30 @@ def test_code_of_several_files_is_shown_file_by_file_and_kept_by_the_form(page: 
     dialog.get_by_role("textbox", name="Handler").fill("train:begin")
     save(dialog)
     expect(dialog).to_have_count(0)
-    kept = site.api("GET", "/projects/default/functions/several")["content"]
-    assert kept == {"kind": "python", "source": "model", "handler": "train:begin", "code": digest}
+    content = site.api("GET", "/projects/default/functions/several")["content"]
+    assert content == {"kind": "python", "source": "model", "handler": "train:begin", "code": digest}
 
 
-def test_whoever_saves_second_sees_both_versions(page: Page, site: Site) -> None:
-    kept = keep(site, "contested", command="echo first")
+def test_second_save_shows_both_versions(page: Page, site: Site) -> None:
+    function = make_function(site, "contested", command="echo first")
     page.goto("/functions/default/contested")
     page.get_by_role("button", name="Edit").click()
     dialog = page.get_by_role("dialog", name="Edit contested")
     dialog.get_by_role("textbox", name="Command").fill("echo mine")
     theirs = {"command": "echo theirs"}
-    site.api("PUT", "/projects/default/functions/contested", theirs, If_Match=f'"1-{kept["id"][-8:]}"')
+    site.api("PUT", "/projects/default/functions/contested", theirs, If_Match=f'"1-{function["id"][-8:]}"')
     save(dialog)
-    conflict = page.get_by_role("dialog", name="Somebody else saved it first")
+    conflict = page.get_by_role("dialog", name="Someone else saved changes")
     expect(conflict.get_by_role("row", name="command")).to_contain_text("echo mine")
     expect(conflict.get_by_role("row", name="command")).to_contain_text("theirs")
-    conflict.get_by_role("button", name="Save yours over it").click()
+    conflict.get_by_role("button", name="Overwrite").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert site.api("GET", "/projects/default/functions/contested")["content"]["command"] == ["echo", "mine"]
 
 
-def test_the_runs_of_a_function_are_listed_and_each_is_run_again(page: Page, site: Site) -> None:
-    keep(site, "repeated")
-    keep(site, "repeated-not", command="true")
+def test_runs_of_a_function_are_listed_and_can_be_repeated(page: Page, site: Site) -> None:
+    make_function(site, "repeated")
+    make_function(site, "repeated-not", command="true")
     done, _ = run(site, "repeated", inputs={"x": 2}), run(site, "repeated-not")
     page.goto("/functions/default/repeated")
     page.get_by_role("tab", name="Runs").click()
@@ -248,9 +248,9 @@ def test_the_runs_of_a_function_are_listed_and_each_is_run_again(page: Page, sit
     expect(page).to_have_url(f"{site.url}/new/run?from={done['id']}")
 
 
-def test_a_function_is_deleted_and_its_runs_stay(page: Page, site: Site, mishaps: Mishaps) -> None:
+def test_deleting_a_function_keeps_its_runs(page: Page, site: Site, mishaps: Mishaps) -> None:
     mishaps.expect("status of 404")
-    keep(site, "doomed", command="true")
+    make_function(site, "doomed", command="true")
     done = run(site, "doomed")
     page.goto("/functions/default/doomed")
     page.get_by_role("button", name="Delete").click()
@@ -268,27 +268,27 @@ def test_a_function_is_deleted_and_its_runs_stay(page: Page, site: Site, mishaps
 
 def test_markup_in_code_is_shown_and_not_executed(page: Page, site: Site) -> None:
     markup = 'print("<img src=x onerror=window.broken=true>")  # <script>window.broken = true</script>\n'
-    keep(site, "markup", text=markup, source="shown.py")
+    make_function(site, "markup", text=markup, source="shown.py")
     page.goto("/functions/default/markup")
     expect(page.get_by_role("region", name="Text of shown.py")).to_have_text(markup.strip())
     assert page.evaluate("window.broken") is None
 
 
-def test_whoever_may_only_look_sees_code_and_no_deeds(browsing: Browsing, site: Site) -> None:
-    keep(site, "looked-at")
+def test_viewer_sees_code_without_actions(browsing: Browsing, site: Site) -> None:
+    make_function(site, "looked-at")
     page = browsing.open(site, token=site.make_token("vera-of-functions", viewer="project/default"))
     open_functions(page)
     expect(page.get_by_role("checkbox")).to_have_count(0)
     expect(page.get_by_role("button", name="New function")).to_have_count(0)
     page.get_by_role("link", name="looked-at", exact=True).click()
     expect(page.get_by_role("region", name="Text of main.py")).to_contain_text("Square it")
-    for permission in ("Edit", "Delete"):
-        expect(page.get_by_role("button", name=permission)).to_have_count(0)
+    for action in ("Edit", "Delete"):
+        expect(page.get_by_role("button", name=action)).to_have_count(0)
     expect(page.get_by_role("link", name="Run", exact=True)).to_have_count(0)
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(browsing: Browsing, site: Site) -> None:
-    keep(site, "narrow", text=f"print('{'x' * 300}')\n")
+    make_function(site, "narrow", text=f"print('{'x' * 300}')\n")
     page = browsing.open(site, size=PHONE)
     open_functions(page, "?search=narrow")
     page.get_by_role("button", name="New function").click()

@@ -1,4 +1,4 @@
-"""Policies: written, changed and deleted in a browser; what holds at a scope, and what a draft would refuse."""
+"""The policies pages: editing and deleting a policy, its effective rules and the impact of a draft."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ from fairlead.model import fields
 from tests.ui.browsing import Browsing, check_accessibility
 from tests.ui.sites import Site
 
-WHOLE: dict[str, Any] = {
+FULL_POLICY: dict[str, Any] = {
     "defaults": {
         "resources": {"cpu": "1", "gpu": {"devices": 1, "memory": {"limit": "50%"}}},
         "node_selector": {"pool": "gpu"},
@@ -30,14 +30,14 @@ WHOLE: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server of this module alone: its tests count what policies apply to."""
+    """A server for this module only: its tests count the objects that a policy applies to."""
     return module_site
 
 
-def make_policy(site: Site, department: str, said: dict[str, Any]) -> str:
-    """A department with a policy; the address of both."""
+def make_policy(site: Site, department: str, policy: dict[str, Any]) -> str:
+    """Create a department with a policy. Returns the path of the policy in the API and the web UI."""
     site.make_department(department)
-    site.api("PUT", f"/policies/department/{department}", said)
+    site.api("PUT", f"/policies/department/{department}", policy)
     return f"/policies/department/{department}"
 
 
@@ -53,7 +53,7 @@ def effective(page: Page) -> Locator:
     return page.get_by_role("region", name="Effective rules")
 
 
-def test_a_policy_is_written_where_the_tree_says_and_holds(page: Page, site: Site) -> None:
+def test_policy_is_created_for_a_scope_and_applies(page: Page, site: Site) -> None:
     site.make_department("vision")
     site.make_resource("large", scope="department/vision", requirements={"resources": {"cpu": 2, "mem": "64Gi"}})
     page.goto("/policies")
@@ -70,8 +70,8 @@ def test_a_policy_is_written_where_the_tree_says_and_holds(page: Page, site: Sit
     page.keyboard.type("CPU memory request")
     page.get_by_role("option", name="resources.mem.requests").click()
     rule(page, 1, "at most").fill("32Gi")
-    refused = page.get_by_role("list", name="New rejections").get_by_role("listitem")
-    expect(refused).to_have_text(re.compile(r"large.*new.*is 64Gi.*allows at most 32Gi", re.DOTALL))
+    rejected = page.get_by_role("list", name="New rejections").get_by_role("listitem")
+    expect(rejected).to_have_text(re.compile(r"large.*new.*is 64Gi.*allows at most 32Gi", re.DOTALL))
     expect(page.get_by_text("Checked 1 compute resource, 0 templates and 0 recent runs.")).to_be_visible()
     expect(effective(page)).not_to_contain_text("32 GiB")
     save(page)
@@ -85,7 +85,7 @@ def test_a_policy_is_written_where_the_tree_says_and_holds(page: Page, site: Sit
     expect(rule(page, 1, "at most")).to_have_value("32Gi")
 
 
-def test_what_is_wrong_is_told_at_its_field_and_nothing_is_kept(page: Page, site: Site) -> None:
+def test_errors_are_shown_at_their_fields_and_nothing_is_saved(page: Page, site: Site) -> None:
     address = make_policy(site, "wrong", {"rules": {"resources.gpu": {"max": 2}}})
     page.goto(address)
     rule(page, 1, "at most").fill("<b>lots</b>")
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_told_at_its_field_and_nothing_is_kept(page: Page, site
     assert site.api("GET", address)["revision"] == 1
 
 
-def test_who_saves_second_sees_both_versions_and_chooses(page: Page, site: Site) -> None:
+def test_second_save_shows_both_versions(page: Page, site: Site) -> None:
     address = make_policy(site, "shared", {"quota": {"runs": 5}})
     runs = page.get_by_role("region", name="Quota").get_by_label("Runs")
     dialog = page.get_by_role("dialog")
@@ -116,18 +116,18 @@ def test_who_saves_second_sees_both_versions_and_chooses(page: Page, site: Site)
     site.api("PUT", address, {"quota": {"runs": 7}}, If_Match="*")
     save(page)
     expect(dialog.get_by_role("row", name="quota.runs")).to_have_text(re.compile("7.*6"))
-    dialog.get_by_role("button", name="Take theirs").click()
+    dialog.get_by_role("button", name="Discard mine").click()
     expect(runs).to_have_value("7")
     runs.fill("8")
     site.api("DELETE", address)
     save(page)
-    expect(dialog.get_by_role("heading", name="Somebody else deleted it")).to_be_visible()
-    dialog.get_by_role("button", name="Save yours again").click()
+    expect(dialog.get_by_role("heading", name="Someone else deleted it")).to_be_visible()
+    dialog.get_by_role("button", name="Create again").click()
     expect(page.get_by_text("revision 1, saved by")).to_be_visible()
     assert site.api("GET", address)["content"] == {"quota": {"runs": 8}}
 
 
-def test_files_and_viewers_make_it_read_only(page: Page, site: Site, browsing: Browsing) -> None:
+def test_policy_is_read_only_for_viewers_and_if_managed_by_files(page: Page, site: Site, browsing: Browsing) -> None:
     site.make_department("filed")
     document = {"kind": "Policy", "scope": "department/filed", "switches": {"allow_root": False}}
     site.api("POST", "/apply", {"documents": [document], "manager": "git"})
@@ -145,7 +145,7 @@ def test_files_and_viewers_make_it_read_only(page: Page, site: Site, browsing: B
     expect(effective(page)).to_contain_text("Runs may not mount existing volumes or config maps, set here")
 
 
-def test_a_policy_is_deleted_by_keyboard_alone(page: Page, site: Site) -> None:
+def test_policy_is_deleted_with_the_keyboard(page: Page, site: Site) -> None:
     make_policy(site, "gone", {"quota": {"runs": 5}})
     page.goto("/policies")
     page.get_by_role("link", name="department/gone").press("Enter")
@@ -156,7 +156,7 @@ def test_a_policy_is_deleted_by_keyboard_alone(page: Page, site: Site) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.type("4")
-    page.keyboard.press("Enter")  # as in any form
+    page.keyboard.press("Enter")  # submits the form
     expect(effective(page)).to_contain_text("Replicas at most 4, set here")
     page.get_by_role("button", name="Remove rule 1").press("Enter")
     expect(add).to_be_focused()
@@ -170,9 +170,9 @@ def test_a_policy_is_deleted_by_keyboard_alone(page: Page, site: Site) -> None:
     expect(page.get_by_role("link", name="department/gone")).to_have_count(0)
 
 
-def test_everybody_can_read_what_is_wrong(browsing: Browsing, site: Site) -> None:
+def test_page_with_errors_is_accessible(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, scheme="dark")
-    page.goto(make_policy(site, "seen", WHOLE))
+    page.goto(make_policy(site, "seen", FULL_POLICY))
     rule(page, 1, "at most").fill("many")
     expect(page.get_by_text("1 error")).to_be_visible()
     check_accessibility(page)

@@ -1,4 +1,4 @@
-"""Schedules: kept by the form of a run, listed with their times, paused, changed and deleted."""
+"""The schedules page: creating a schedule with the run form, and pausing, editing, running and deleting it."""
 
 import re
 from typing import Any
@@ -17,20 +17,19 @@ def open_schedules(page: Page, query: str = "") -> None:
     expect(page.get_by_role("status").filter(has_text=re.compile(r"^\d+ schedules?$"))).to_be_visible()
 
 
-def keep(site: Site, name: str, cron: str = "0 6 29 2 *", **asked: Any) -> dict[str, Any]:
-    """A schedule of the project `default`, which does not come due meanwhile."""
-    request = {"function": {"name": "nothing", **TRUE}, "schedule": {"cron": cron, "name": name}, **asked}
-    made: dict[str, Any] = site.api("POST", "/projects/default/schedules", request)
-    return made
+def make_schedule(site: Site, name: str, cron: str = "0 6 29 2 *", **request: Any) -> dict[str, Any]:
+    """Create a schedule in the project `default` that does not come due during the test."""
+    body = {"function": {"name": "nothing", **TRUE}, "schedule": {"cron": cron, "name": name}, **request}
+    schedule: dict[str, Any] = site.api("POST", "/projects/default/schedules", body)
+    return schedule
 
 
 def read(site: Site, name: str) -> dict[str, Any]:
-    """A schedule as the server keeps it."""
-    kept: dict[str, Any] = site.api("GET", f"/projects/default/schedules/{name}")
-    return kept
+    schedule: dict[str, Any] = site.api("GET", f"/projects/default/schedules/{name}")
+    return schedule
 
 
-def test_a_schedule_is_kept_by_the_form_of_a_run(page: Page, site: Site) -> None:
+def test_schedule_is_created_with_the_run_form(page: Page, site: Site) -> None:
     site.api("PUT", "/projects/default/functions/nothing", TRUE)
     page.goto("/new/run?project=default&function=nothing")
     page.get_by_role("textbox", name="Schedule").fill("every day")
@@ -38,17 +37,17 @@ def test_a_schedule_is_kept_by_the_form_of_a_run(page: Page, site: Site) -> None
     page.get_by_role("textbox", name="Schedule").fill("0 6 * * *")
     page.get_by_role("textbox", name="Time zone").fill("Europe/Rome")
     page.get_by_role("textbox", name="Priority").fill("3")
-    page.get_by_role("button", name="Keep schedule").click()
+    page.get_by_role("button", name="Create schedule").click()
     expect(page).to_have_url(f"{site.url}/schedules")
     expect(row(page, "nothing")).to_contain_text("0 6 * * *")
-    kept = read(site, "nothing")
-    assert (kept["cron"], kept["timezone"], kept["request"]["priority"]) == ("0 6 * * *", "Europe/Rome", 3)
-    assert kept["request"]["function"] == {"name": "nothing"}
+    schedule = read(site, "nothing")
+    assert (schedule["cron"], schedule["timezone"], schedule["request"]["priority"]) == ("0 6 * * *", "Europe/Rome", 3)
+    assert schedule["request"]["function"] == {"name": "nothing"}
     check_accessibility(page)
 
 
-def test_a_schedule_is_paused_resumed_changed_run_and_deleted(page: Page, site: Site) -> None:
-    keep(site, "nightly")
+def test_schedule_is_paused_resumed_edited_run_and_deleted(page: Page, site: Site) -> None:
+    make_schedule(site, "nightly")
     open_schedules(page)
     row(page, "nightly").get_by_role("checkbox").check()
     page.get_by_role("button", name="Pause").click()
@@ -77,8 +76,8 @@ def test_a_schedule_is_paused_resumed_changed_run_and_deleted(page: Page, site: 
     expect(row(page, "nightly")).to_be_hidden()
 
 
-def test_the_runs_of_a_schedule_are_a_click_away(page: Page, site: Site) -> None:
-    keep(site, "weekly")
+def test_schedule_links_to_its_runs(page: Page, site: Site) -> None:
+    make_schedule(site, "weekly")
     run = site.api("POST", "/projects/default/schedules/weekly/run")
     open_schedules(page)
     page.get_by_role("link", name="weekly", exact=True).click()
@@ -86,14 +85,15 @@ def test_the_runs_of_a_schedule_are_a_click_away(page: Page, site: Site) -> None
     expect(page.get_by_role("row").filter(has_text=run["id"][-8:])).to_be_visible()
 
 
-def test_what_others_changed_meanwhile_is_told_and_what_time_did_is_no_matter(page: Page, site: Site) -> None:
-    keep(site, "shared")
+def test_edit_conflicts_with_other_users_but_not_with_the_scheduler(page: Page, site: Site) -> None:
+    make_schedule(site, "shared")
     open_schedules(page)
     row(page, "shared").get_by_role("checkbox").check()
     page.get_by_role("button", name="Edit schedule").click()
     dialog = page.get_by_role("dialog", name="Edit schedule shared")
-    for permission in ("pause", "resume"):  # as when it came due, it is as before but for its revision
-        site.api("POST", f"/projects/default/schedules/shared/{permission}")
+    # Changes only the revision, as the scheduler does when the schedule comes due.
+    for action in ("pause", "resume"):
+        site.api("POST", f"/projects/default/schedules/shared/{action}")
     dialog.get_by_role("textbox", name="Schedule", exact=True).fill("30 7 29 2 *")
     dialog.get_by_role("button", name="Save").click()
     expect(dialog).to_be_hidden()
@@ -104,5 +104,5 @@ def test_what_others_changed_meanwhile_is_told_and_what_time_did_is_no_matter(pa
     dialog.get_by_role("textbox", name="Schedule", exact=True).fill("45 7 29 2 *")
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_text("is at revision 5 now, and you read 4")).to_be_visible()
-    kept = read(site, "shared")
-    assert (kept["cron"], kept["timezone"]) == ("30 7 29 2 *", "Europe/Rome")
+    schedule = read(site, "shared")
+    assert (schedule["cron"], schedule["timezone"]) == ("30 7 29 2 *", "Europe/Rome")

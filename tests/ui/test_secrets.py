@@ -1,4 +1,4 @@
-"""Secrets: set, replaced and deleted, and never shown."""
+"""The secrets page: secrets are added, replaced and deleted, and their values are never shown."""
 
 import re
 
@@ -11,7 +11,7 @@ from tests.ui.sites import Site
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server of this module alone: its tests count the secrets of a project."""
+    """A server for this module only: its tests count the secrets of a project."""
     return module_site
 
 
@@ -24,14 +24,14 @@ def row(page: Page, name: str) -> Locator:
     return page.get_by_role("row").filter(has=page.get_by_role("cell", name=name, exact=True))
 
 
-def ask(page: Page, name: str, permission: str) -> Locator:
-    """The dialog of something that can be done with a secret."""
+def open_action(page: Page, name: str, action: str) -> Locator:
+    """Select a secret and open the dialog of an action."""
     page.get_by_label(f"Select {name}", exact=True).check()
-    page.get_by_role("toolbar", name=f"Actions for {name}").get_by_role("button", name=permission).click()
+    page.get_by_role("toolbar", name=f"Actions for {name}").get_by_role("button", name=action).click()
     return page.get_by_role("dialog")
 
 
-def test_a_secret_is_set_with_the_keyboard_and_replaced_and_its_value_never_shown(page: Page, site: Site) -> None:
+def test_secret_is_added_and_replaced_without_showing_its_value(page: Page, site: Site) -> None:
     open_secrets(page)
     page.get_by_role("button", name="Add secret").press("Enter")
     dialog = page.get_by_role("dialog")
@@ -46,15 +46,15 @@ def test_a_secret_is_set_with_the_keyboard_and_replaced_and_its_value_never_show
     page.keyboard.type("not for your eyes")
     page.keyboard.press("Tab")
     expect(dialog.get_by_role("switch", name="Show value")).to_be_focused()
-    with page.expect_request("**/secrets/DEPLOY_KEY") as sent:
+    with page.expect_request("**/secrets/DEPLOY_KEY") as request:
         dialog.get_by_role("button", name="Add secret").press("Enter")
-    assert sent.value.post_data_json == {"value": "-----BEGIN\nnot for your eyes"}
+    assert request.value.post_data_json == {"value": "-----BEGIN\nnot for your eyes"}
     expect(row(page, "DEPLOY_KEY")).to_be_visible()
     expect(dialog).to_have_count(0)
     assert page.locator("textarea").count() == 0
     assert "not for your eyes" not in page.content()
 
-    dialog = ask(page, "DEPLOY_KEY", "Replace value")
+    dialog = open_action(page, "DEPLOY_KEY", "Replace value")
     expect(value).to_have_value("")
     value.fill("another")
     dialog.get_by_role("button", name="Replace value").click()
@@ -62,7 +62,7 @@ def test_a_secret_is_set_with_the_keyboard_and_replaced_and_its_value_never_show
     expect(row(page, "DEPLOY_KEY").get_by_role("cell", name="2", exact=True)).to_be_visible()
 
 
-def test_a_wrong_name_is_told_at_its_field_and_one_that_is_there_too(page: Page, site: Site) -> None:
+def test_invalid_and_existing_names_are_reported_at_the_field(page: Page, site: Site) -> None:
     site.api("PUT", "/projects/default/secrets/TAKEN", {"value": "old"})
     open_secrets(page)
     page.get_by_role("button", name="Add secret").click()
@@ -78,25 +78,25 @@ def test_a_wrong_name_is_told_at_its_field_and_one_that_is_there_too(page: Page,
     check_accessibility(page)
 
 
-def test_what_names_a_secret_is_told_before_it_is_deleted(page: Page, site: Site) -> None:
+def test_delete_lists_what_uses_the_secret(page: Page, site: Site) -> None:
     for name in ("NAMED", "UNNAMED"):
         site.api("PUT", "/projects/default/secrets/" + name, {"value": "x"})
     site.api("POST", "/templates", {"name": "downloading", "requirements": {"secrets": ["NAMED"]}})
     mounted = [{"volume_type": "secret", "name": "key", "mount_path": "/key", "spec": {"name": "NAMED"}}]
     site.make_resource("with-key", scope="cluster/local", requirements={"volumes": mounted})
     open_secrets(page)
-    dialog = ask(page, "NAMED", "Delete")
-    named = dialog.get_by_role("list", name="Used by").get_by_role("listitem")
-    expect(named).to_have_text(["template downloading in platform", "compute resource with-key in cluster/local"])
+    dialog = open_action(page, "NAMED", "Delete")
+    users = dialog.get_by_role("list", name="Used by").get_by_role("listitem")
+    expect(users).to_have_text(["template downloading in platform", "compute resource with-key in cluster/local"])
     dialog.get_by_role("button", name="Cancel").click()
     page.get_by_label("Select NAMED", exact=True).uncheck()
-    dialog = ask(page, "UNNAMED", "Delete")
+    dialog = open_action(page, "UNNAMED", "Delete")
     expect(dialog.get_by_text("Not used by anything you can see.")).to_be_visible()
     dialog.get_by_role("button", name="Delete").click()
     expect(row(page, "UNNAMED")).to_have_count(0)
 
 
-def test_the_project_is_in_the_address_and_remembered(page: Page, site: Site) -> None:
+def test_project_is_in_the_url_and_remembered(page: Page, site: Site) -> None:
     site.make_project("quiet")
     site.make_project("zoo+1.2")
     eve = site.make_token("<b>eve</b>", member="project/zoo+1.2")
@@ -115,7 +115,7 @@ def test_the_project_is_in_the_address_and_remembered(page: Page, site: Site) ->
     expect(page.get_by_text("quiet has no secrets yet")).to_be_visible()
 
 
-def test_a_viewer_sees_names_alone(browsing: Browsing, site: Site) -> None:
+def test_viewer_sees_names_without_actions(browsing: Browsing, site: Site) -> None:
     site.api("PUT", "/projects/default/secrets/SEEN", {"value": "x"})
     page = browsing.open(site, token=site.make_token("vera-of-secrets", viewer="project/default"), scheme="dark")
     open_secrets(page)

@@ -1,4 +1,4 @@
-"""Templates: what compute resources can, with a compute resource that they begin with."""
+"""The templates page: the table, the form and the page of a template."""
 
 import re
 
@@ -12,7 +12,7 @@ MARKUP = "<b>bold</b><img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server with a compute resource and templates that name it, or not."""
+    """A server with a compute resource, a template that references it, and one that does not."""
     module_site.make_resource("l40")
     envs = {"HF_HUB_OFFLINE": "1"}
     resources = {"cpu": 4, "mem": "16Gi"}
@@ -32,7 +32,7 @@ def row(page: Page, name: str) -> Locator:
     return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
 
 
-def test_the_table_shows_what_templates_say_and_leads_to_their_compute_resource(page: Page, site: Site) -> None:
+def test_table_shows_contents_and_links_to_the_compute_resource(page: Page, site: Site) -> None:
     open_templates(page, "?search=bold")
     expect(row(page, "plain")).to_contain_text(MARKUP)
     assert row(page, "plain").get_by_role("cell").all_inner_texts()[3:7] == ["–", "–", "16 GiB", "4"]
@@ -46,7 +46,7 @@ def test_the_table_shows_what_templates_say_and_leads_to_their_compute_resource(
     expect(page.get_by_role("heading", name="l40")).to_be_visible()
 
 
-def test_a_template_is_made_with_the_keyboard_and_edited(page: Page, site: Site) -> None:
+def test_template_is_created_with_the_keyboard_and_edited(page: Page, site: Site) -> None:
     open_templates(page)
     page.get_by_role("link", name="New template").press("Enter")
     page.get_by_role("textbox", name="Name", exact=True).fill("nightly")
@@ -64,7 +64,7 @@ def test_a_template_is_made_with_the_keyboard_and_edited(page: Page, site: Site)
     assert site.api("GET", "/templates/nightly")["compute_resource"] == "l40"
 
 
-def test_what_is_wrong_stands_at_its_field_and_a_taken_name_is_refused(page: Page, site: Site) -> None:
+def test_errors_are_shown_at_their_fields_and_duplicate_names_rejected(page: Page, site: Site) -> None:
     page.goto("/templates/plain/copy")
     name = page.get_by_role("textbox", name="Name", exact=True)
     expect(name).to_have_value("plain-copy")
@@ -78,7 +78,7 @@ def test_what_is_wrong_stands_at_its_field_and_a_taken_name_is_refused(page: Pag
     expect(page.get_by_role("alert")).to_contain_text("There is already a template finetune.")
 
 
-def test_the_page_of_one_shows_what_it_says_and_who_uses_it(page: Page, site: Site) -> None:
+def test_page_shows_specification_workloads_and_revisions(page: Page, site: Site) -> None:
     page.goto("/templates/finetune")
     expect(page.get_by_role("row").filter(has_text="profile")).to_contain_text("l40")
     page.get_by_role("tab", name="Workloads").click()
