@@ -1,4 +1,4 @@
-"""Runs for the tests of the web page: submitted past it, waited for, and looked at in a browser."""
+"""Helpers for browser tests: submit runs with the API, wait for them, and open their page."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.sites import Site
 
-# What Chromium says of a server that is gone, or whose answer is lost.
+# Console messages of Chromium if the server is unreachable or the response is lost.
 NO_ANSWER = r"net::ERR_(CONNECTION_\w+|SOCKET_NOT_CONNECTED|EMPTY_RESPONSE|FAILED|INCOMPLETE_CHUNKED)"
 WAIT_SECONDS = 50
 HIDE = """isHidden => {
@@ -19,20 +19,20 @@ HIDE = """isHidden => {
 Run = dict[str, Any]
 
 
-def submit(site: Site, name: str, script: str = "true", *, token: str | None = None, **asked: Any) -> Run:
-    """A run of a shell script."""
+def submit(site: Site, name: str, script: str = "true", *, token: str | None = None, **request: Any) -> Run:
+    """Submit a run of a shell script."""
     function = {"name": name, "command": ["bash", "-c", script]}
-    return submit_like(site, {"function": function, "resources": {"mem": "64Mi"}, **asked}, token=token)
+    return submit_like(site, {"function": function, "resources": {"mem": "64Mi"}, **request}, token=token)
 
 
-def submit_like(site: Site, asked: Run, *, project: str = "default", token: str | None = None) -> Run:
-    """A run of anything."""
-    made: Run = site.api("POST", f"/projects/{project}/runs", asked, token=token)
-    return made
+def submit_like(site: Site, request: Run, *, project: str = "default", token: str | None = None) -> Run:
+    """Submit a run."""
+    run: Run = site.api("POST", f"/projects/{project}/runs", request, token=token)
+    return run
 
 
 def wait(site: Site, run: Run, state: str) -> Run:
-    """The run, once it is that far."""
+    """Wait until the run has a state and return it."""
     while run["state"] != state:
         assert run["active"], f"never {state}: {run['state']}, {run['message']}"
         run = _look_again(site, run)
@@ -40,25 +40,25 @@ def wait(site: Site, run: Run, state: str) -> Run:
 
 
 def wait_for_end(site: Site, run: Run) -> Run:
-    """The run, once it has ended, however it did."""
+    """Wait until the run has ended and return it."""
     while run["active"]:
         run = _look_again(site, run)
     return run
 
 
-def finish(site: Site, name: str, script: str = "true", state: str = "completed", **asked: Any) -> Run:
-    """A run of a shell script, to its end."""
-    return wait(site, submit(site, name, script, **asked), state)
+def finish(site: Site, name: str, script: str = "true", state: str = "completed", **request: Any) -> Run:
+    """Submit a run of a shell script and wait for its end."""
+    return wait(site, submit(site, name, script, **request), state)
 
 
 def stop(site: Site, *runs: Run) -> None:
-    """Stop runs, without waiting for it."""
+    """Request that runs stop, without waiting."""
     for run in runs:
         site.api("POST", f"/runs/{run['id']}/stop")
 
 
 def name_of(run: Run) -> str:
-    """How the page calls a run."""
+    """The short name of a run on the page."""
     return f"{run['function']} {run['id'][-8:]}"
 
 
@@ -69,17 +69,17 @@ def open_run(page: Page, run: Run, part: str = "") -> None:
 
 
 def hide(page: Page) -> None:
-    """Let a page think that nobody looks at it."""
+    """Make a page believe that its tab is hidden."""
     page.evaluate(HIDE, True)
 
 
 def show(page: Page) -> None:
-    """Let it think that somebody does again."""
+    """Make a page believe that its tab is visible again."""
     page.evaluate(HIDE, False)
 
 
 def _look_again(site: Site, run: Run) -> Run:
-    """The run, once something of it has changed."""
+    """Wait for the next change of the run and return it."""
     tag = f'"{run["revision"]}-{run["id"][-8:]}"'
     changed: Run | None = site.api("GET", f"/runs/{run['id']}?wait={WAIT_SECONDS}", If_None_Match=tag)
     assert changed, f"nothing has changed for {WAIT_SECONDS} seconds: {run['state']}, {run['message']}"

@@ -1,4 +1,4 @@
-"""A run that is tried more than once: its tries on its page, each with its log and its usage."""
+"""Attempts of a run on its page, each with its log and usage."""
 
 import re
 
@@ -8,10 +8,10 @@ from tests.ui.browsing import check_accessibility
 from tests.ui.running import submit, wait_for_end
 from tests.ui.sites import Site
 
-FAILS_ONCE = 'echo "this is try $FAIRLEAD_ATTEMPT"; [ "$FAIRLEAD_ATTEMPT" = 2 ]'
+FAILS_ONCE = 'echo "this is attempt $FAIRLEAD_ATTEMPT"; [ "$FAIRLEAD_ATTEMPT" = 2 ]'
 
 
-def test_each_try_of_a_run_has_its_log_and_the_reason_of_its_end(page: Page, site: Site) -> None:
+def test_each_attempt_has_its_log_and_outcome(page: Page, site: Site) -> None:
     run = wait_for_end(site, submit(site, "stubborn", FAILS_ONCE, retries=1))
     assert (run["state"], run["attempt"]) == ("completed", 2)
     page.goto(f"/runs/{run['id']}")
@@ -24,17 +24,17 @@ def test_each_try_of_a_run_has_its_log_and_the_reason_of_its_end(page: Page, sit
     page.get_by_role("link", name="Log of attempt 1").click()
     expect(page).to_have_url(f"{site.url}/runs/{run['id']}/logs?attempt=1")
     log = page.get_by_role("region", name="Log")
-    expect(log.get_by_text("this is try 1", exact=True)).to_be_visible()
-    expect(log.get_by_text("this is try 2", exact=True)).to_be_hidden()
+    expect(log.get_by_text("this is attempt 1", exact=True)).to_be_visible()
+    expect(log.get_by_text("this is attempt 2", exact=True)).to_be_hidden()
     page.get_by_role("combobox", name="Attempt").select_option("All attempts")
-    expect(log.get_by_text("this is try 1", exact=True)).to_be_visible()
-    expect(log.get_by_text("this is try 2", exact=True)).to_be_visible()
+    expect(log.get_by_text("this is attempt 1", exact=True)).to_be_visible()
+    expect(log.get_by_text("this is attempt 2", exact=True)).to_be_visible()
 
     page.goto(f"/runs/{run['id']}/usage?attempt=1")
     expect(page.get_by_role("combobox", name="Attempt")).to_have_value("1")
 
 
-def test_while_it_waits_for_the_next_try_the_page_says_so(page: Page, site: Site) -> None:
+def test_the_page_shows_that_a_run_waits_for_its_next_attempt(page: Page, site: Site) -> None:
     run = submit(site, "slow", "exit 7", retries=3)
     page.goto(f"/runs/{run['id']}")
     expect(page.get_by_role("main")).to_contain_text(re.compile("attempt 1 failed", re.IGNORECASE), timeout=60_000)

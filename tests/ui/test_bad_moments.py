@@ -174,19 +174,19 @@ def edit_both(page: Page, site: Site, name: str) -> None:
 
 def test_a_conflict_shows_both_versions_and_one_can_win(page: Page, site: Site) -> None:
     edit_both(page, site, "contested")
-    dialog = page.get_by_role("dialog", name="Somebody else saved it first")
+    dialog = page.get_by_role("dialog", name="Someone else saved changes")
     line = dialog.get_by_role("row").filter(has_text="description")
     expect(line.get_by_role("cell").nth(1)).to_have_text("theirs")
     expect(line.get_by_role("cell").nth(2)).to_have_text("mine")
     expect(dialog.get_by_role("row").filter(has_text="resources.cpu.requests")).to_contain_text("7")
-    dialog.get_by_role("button", name="Save yours over it").click()
+    dialog.get_by_role("button", name="Overwrite").click()
     expect(row(page, "contested")).to_contain_text("mine")
     assert site.api("GET", "/compute-resources/contested")["requirements"]["resources"]["cpu"]["requests"] == "2"
 
 
 def test_a_conflict_can_end_with_the_other_version(page: Page, site: Site) -> None:
     edit_both(page, site, "yielded")
-    page.get_by_role("dialog").get_by_role("button", name="Take theirs").click()
+    page.get_by_role("dialog").get_by_role("button", name="Discard mine").click()
     expect(page.get_by_role("textbox", name="Description")).to_have_value("theirs")
     page.get_by_role("textbox", name="Description").fill("both")
     page.get_by_role("button", name="Save").click()

@@ -1,4 +1,4 @@
-"""The form of a run in a browser: what would run beside it, suggestions, what it begins with, and what it copies."""
+"""The run form in a browser: preview, suggestions, initial values, and copied snippets."""
 
 import json
 import os
@@ -24,7 +24,7 @@ CLIPBOARD = ["clipboard-read", "clipboard-write"]
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server with a function, compute resources for two types of workload, a template, a policy and a secret."""
+    """A server with a function, compute resources for two workload types, a template, a policy and a secret."""
     module_site.make_department("vision")
     module_site.make_project("forest", "department/vision")
     module_site.make_project("meadow")
@@ -48,7 +48,7 @@ def site(module_site: Site) -> Site:
 
 def open_form(page: Page, query: str = "?project=forest&function=train") -> None:
     page.goto(f"/new/run{query}")
-    expect(verdict(page)).to_have_text("FitChecks now")
+    expect(verdict(page)).to_have_text("Starts now")
 
 
 def verdict(page: Page) -> Locator:
@@ -65,12 +65,12 @@ def amount(page: Page, title: str) -> Locator:
 
 
 def value(page: Page, path: str) -> Locator:
-    """What the preview says of a path."""
+    """The setting of a path in the preview."""
     return page.get_by_role("complementary", name="Preview").get_by_role("listitem").filter(has_text=path)
 
 
 def submit(page: Page, site: Site) -> Any:
-    """Submit the form; the run that it made."""
+    """Submit the form and return the run."""
     page.get_by_role("button", name="Submit run").click()
     page.wait_for_url("**/runs/*")
     return site.api("GET", f"/runs/{page.url.rpartition('/')[2]}")
@@ -81,95 +81,94 @@ def request_of(site: Site, run: Any) -> Any:
 
 
 def settings_of(site: Site, run: Any) -> dict[str, Any]:
-    return {said["path"]: said for said in site.api("GET", f"/runs/{run['id']}/explain")["settings"]}
+    return {setting["path"]: setting for setting in site.api("GET", f"/runs/{run['id']}/explain")["settings"]}
 
 
 @pytest.mark.smoke
-def test_what_the_compute_resource_says_is_shown_over_what_is_typed(page: Page, site: Site) -> None:
+def test_fields_show_values_locked_by_the_compute_resource(page: Page, site: Site) -> None:
     open_form(page)
     memory = page.get_by_role("group", name="CPU memory per pod", exact=True)
     amount(page, "CPU memory per pod").fill("2")
     expect(value(page, "resources.mem.requests")).to_contain_text("2Gi")
     page.get_by_role("combobox", name="Compute resource").click()
     option = page.get_by_role("option", name="small")
-    for part in ("100m CPU, 96Mi memory", "For tests", "fits now:"):
+    for part in ("100m CPU, 96 MiB memory", "For tests", "fits now:"):
         expect(option).to_contain_text(part)
     expect(page.get_by_role("option", name="answers")).to_have_count(0)  # only for inference
     option.click()
-    expect(memory).to_contain_text("96Mi, set by the compute resource small: it wins over 2Gi that is typed here")
-    expect(memory).to_contain_text("128Mi, set by the compute resource small")
+    expect(memory).to_contain_text("Locked to 96Mi by small (you entered 2Gi)")
+    expect(memory).to_contain_text("Locked to 128Mi by small")
     expect(value(page, "resources.mem.requests").locator("del")).to_have_text("2Gi")
-    expect(page.get_by_role("group", name="CPU compute per pod", exact=True)).to_contain_text("100m, set by")
+    expect(page.get_by_role("group", name="CPU compute per pod", exact=True)).to_contain_text("Locked to 100m by small")
     page.get_by_label("Inputs").fill("epochs: 5")
     run = submit(page, site)
     assert settings_of(site, run)["resources.mem.requests"]["value"] == "96Mi"
-    # What was asked for is kept, and says nothing of limits.
-    asked = request_of(site, run)
-    assert asked == {
-        "function": asked["function"],
+    # The request is stored unchanged, without limits.
+    request = request_of(site, run)
+    assert request == {
+        "function": request["function"],
         "profile": "small",
         "resources": {"mem": {"requests": "2Gi"}},
         "inputs": {"epochs": 5},
     }
 
 
-def test_a_suggestion_is_taken_by_one_click(page: Page, site: Site) -> None:
+def test_a_suggestion_is_applied_with_one_click(page: Page, site: Site) -> None:
     open_form(page)
     amount(page, "CPU compute per pod").fill("4000")
     page.get_by_label("Inputs").fill("epochs: 2  # quick")
-    expect(verdict(page)).to_have_text("Never fits")
+    expect(verdict(page)).to_have_text("Can't run here")
     expect(page.get_by_role("group", name="CPU compute per pod", exact=True)).to_contain_text("Asks for 4000 CPU")
-    way = page.get_by_role("button", name="Apply: ask for").first
-    way.click()
-    expect(verdict(page)).to_have_text("FitChecks now")
+    page.get_by_role("button", name="Apply: ask for").first.click()
+    expect(verdict(page)).to_have_text("Starts now")
     expect(amount(page, "CPU compute per pod")).not_to_have_value("4000")
     expect(page.get_by_label("Inputs")).to_have_value("epochs: 2  # quick")
     run = submit(page, site)
     assert float(request_of(site, run)["resources"]["cpu"]["requests"]) <= (os.cpu_count() or 1)
 
 
-def test_a_run_begins_with_a_template(page: Page, site: Site) -> None:
+def test_a_run_starts_from_a_template(page: Page, site: Site) -> None:
     open_form(page)
     choose(page, "Start from a template", "tuning")
-    expect(page.get_by_text("small, from the template tuning")).to_be_visible()
+    expect(page.get_by_text("small from template tuning")).to_be_visible()
     expect(value(page, "envs.MODE")).to_contain_text("template tuning")
     run = submit(page, site)
     assert run["compute_resource"] == "small"
     assert request_of(site, run)["template"] == "tuning"
 
 
-def test_an_earlier_run_is_asked_for_again_with_what_the_form_does_not_show(page: Page, site: Site) -> None:
-    asked = {
+def test_run_again_keeps_values_that_the_form_does_not_show(page: Page, site: Site) -> None:
+    request = {
         "function": {"name": "sh", "command": ["bash", "-c", "echo $MODE $0", "it's"]},
         "resources": {"mem": {"requests": "64Mi"}},
         "envs": [{"name": "MODE", "value": "one"}],
         "args": ["a b", "c"],
         "deadline": 5400,
     }
-    before = site.api("POST", "/projects/meadow/runs", asked)
-    page.goto(f"/new/run?from={before['id']}&mem=128Mi")
+    earlier = site.api("POST", "/projects/meadow/runs", request)
+    page.goto(f"/new/run?from={earlier['id']}&mem=128Mi")
     expect(page.get_by_role("heading", name="Run sh again")).to_be_visible()
-    short = before["id"][-8:]
+    short = earlier["id"][-8:]
     expect(page.get_by_role("link", name=short)).to_be_visible()
     expect(page.get_by_role("combobox", name="Project")).to_have_value("meadow")
-    expect(page.get_by_role("combobox", name="Function")).to_have_value(f"sh, as in run {short}")
+    expect(page.get_by_role("combobox", name="Function")).to_have_value(f"sh (from run {short})")
     expect(amount(page, "CPU memory per pod")).to_have_value("128")
-    expect(verdict(page)).to_have_text("FitChecks now")
+    expect(verdict(page)).to_have_text("Starts now")
     page.get_by_role("button", name="Copy as").click()
     expect(page.get_by_role("menuitem", name="Python")).to_be_enabled()
     command = page.get_by_role("menuitem", name="Command line")
     expect(command).to_be_disabled()
-    expect(command).to_contain_text("A command names a function that is kept")
+    expect(command).to_contain_text("Only saved functions can run from the command line")
     page.keyboard.press("Escape")
     again = submit(page, site)
     memory = {"requests": "128Mi", "limits": "128Mi"}
-    assert request_of(site, again) == {**asked, "resources": {"mem": memory}}
+    assert request_of(site, again) == {**request, "resources": {"mem": memory}}
 
 
-def test_a_function_and_a_compute_resource_are_made_on_the_way(page: Page, site: Site) -> None:
+def test_a_function_and_a_compute_resource_are_created_in_dialogs(page: Page, site: Site) -> None:
     open_form(page)
     amount(page, "CPU compute per pod").fill("50")
-    page.get_by_label("UnitOfWork of the request of CPU compute per pod").select_option("m")
+    page.get_by_label("Unit of CPU compute per pod request").select_option("m")
     page.get_by_role("button", name="New function").click()
     dialog = page.get_by_role("dialog", name="New function")
     dialog.get_by_label("Name", exact=True).fill("count")
@@ -183,7 +182,7 @@ def test_a_function_and_a_compute_resource_are_made_on_the_way(page: Page, site:
     check_accessibility(page)
     amount_of = dialog.get_by_role("group", name="CPU memory per pod", exact=True)
     amount_of.get_by_label("Request", exact=True).fill("64")
-    amount_of.get_by_label("UnitOfWork of the request of CPU memory per pod").select_option("Mi")
+    amount_of.get_by_label("Unit of CPU memory per pod request").select_option("Mi")
     dialog.get_by_role("button", name="Create compute resource").click()
     expect(page.get_by_role("combobox", name="Compute resource")).to_have_value("tiny")
     expect(page.get_by_role("button", name="New compute resource")).to_be_focused()
@@ -194,17 +193,17 @@ def test_a_function_and_a_compute_resource_are_made_on_the_way(page: Page, site:
     assert request_of(site, run)["resources"] == {"cpu": {"requests": "50m"}}
 
 
-def test_every_violation_stands_at_its_field(page: Page, site: Site) -> None:
+def test_every_violation_is_shown_at_its_field(page: Page, site: Site) -> None:
     open_form(page, "?project=forest")
     page.get_by_role("button", name="Submit run").click()
     missing = page.get_by_role("combobox", name="Function")
-    expect(missing).to_have_accessible_description("Choose what to run.")
+    expect(missing).to_have_accessible_description("Select a function.")
     expect(missing).to_be_focused()
     choose(page, "Function", "train")
     amount(page, "CPU memory per pod").fill("plenty")
     page.get_by_label("Deadline").fill("3h")
     page.get_by_label("Inputs").fill("[1, 2]")
-    expect(page.get_by_label("Inputs")).to_have_accessible_description(re.compile("Must be names with values"))
+    expect(page.get_by_label("Inputs")).to_have_accessible_description(re.compile("Enter names and values"))
     page.get_by_label("Inputs").fill("epochs: 1")
     expect(amount(page, "CPU memory per pod")).to_have_attribute("aria-invalid", "true")
     expect(page.get_by_role("group", name="CPU memory per pod", exact=True)).to_contain_text("is no amount")
@@ -228,12 +227,12 @@ def copied(page: Page, title: str) -> str:
 
 
 def fill_everything(page: Page) -> dict[str, Any]:
-    """Ask for something of each sort; what that is as a request."""
+    """Fill in one field of each kind and return the resulting request."""
     choose(page, "Compute resource", "small")
     page.get_by_label("Inputs").fill("epochs: 4\nnote: it's $HOME")
     page.get_by_label("Deadline").fill("90m")
     page.get_by_role("button", name="More settings").click()
-    page.get_by_text("As much as the memory", exact=True).click()
+    page.get_by_text("Same as memory", exact=True).click()
     page.get_by_role("button", name="Add variable").click()
     page.get_by_label("variable 1: name").fill("GREETING")
     page.get_by_label("variable 1: value").fill('"hi" $USER')
@@ -251,44 +250,46 @@ def fill_everything(page: Page) -> dict[str, Any]:
     }
 
 
-def test_what_is_copied_asks_for_the_same_when_it_is_pasted(browsing: Browsing, site: Site, tmp_path: Path) -> None:
+def test_copied_snippets_submit_the_same_request(browsing: Browsing, site: Site, tmp_path: Path) -> None:
     site.api("PUT", "/projects/meadow/functions/train", {"kind": "python", "text": NOTED, "handler": "main"})
     page = browsing.open(site, permissions=CLIPBOARD)
     open_form(page, "?project=meadow&function=train")
     site.api("PUT", "/projects/meadow/secrets/HF_TOKEN", {"value": "secret"})
     page.reload()
-    expect(verdict(page)).to_have_text("FitChecks now")
-    wanted = fill_everything(page)
-    expect(verdict(page)).to_have_text("FitChecks now")
+    expect(verdict(page)).to_have_text("Starts now")
+    request = fill_everything(page)
+    expect(verdict(page)).to_have_text("Starts now")
     check_accessibility(page)
     texts = {title: copied(page, title) for title in ("Python", "Command line", "YAML", "curl")}
-    assert yaml.safe_load(texts["YAML"]) == wanted
+    assert yaml.safe_load(texts["YAML"]) == request
     commands = {
         "Python": [sys.executable, "-c", texts["Python"]],
         "Command line": ["bash", "-euc", texts["Command line"].rstrip() + " --detach"],
         "curl": ["bash", "-euc", texts["curl"]],
     }
-    asked = [paste(site, command, tmp_path) for command in commands.values()]
-    kept = {**wanted, "action": "job", "function": asked[0]["function"], "deadline": 5400}
-    assert asked == [kept] * 3
+    submitted = [paste(site, command, tmp_path) for command in commands.values()]
+    expected = {**request, "action": "job", "function": submitted[0]["function"], "deadline": 5400}
+    assert submitted == [expected] * 3
 
 
 def paste(site: Site, command: list[str], folder: Path) -> Any:
-    """Run what was copied; what the run that it made asked for."""
+    """Run a copied snippet and return the request of the run that it submitted."""
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "FAIRLEAD_URL": site.url,
         "FAIRLEAD_TOKEN": site.token,
     }
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    said = done.stdout.strip()
-    run = json.loads(said)["id"] if said.startswith("{") else said
+    result = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    output = result.stdout.strip()
+    run = json.loads(output)["id"] if output.startswith("{") else output
     return {"action": "job", **site.api("GET", f"/runs/{run}/request")}
 
 
-def test_a_run_is_asked_for_with_the_keyboard_alone(page: Page, site: Site) -> None:
+def test_a_run_is_submitted_with_the_keyboard(page: Page, site: Site) -> None:
     open_form(page, "?project=forest")
     page.get_by_role("combobox", name="Function").focus()
     page.keyboard.type("tra")
@@ -312,21 +313,21 @@ def test_a_run_is_asked_for_with_the_keyboard_alone(page: Page, site: Site) -> N
     assert (run["function"], run["compute_resource"]) == ("train", "small")
 
 
-def test_the_form_offers_what_a_member_and_a_viewer_may_do(browsing: Browsing, site: Site) -> None:
+def test_the_form_respects_the_roles_of_members_and_viewers(browsing: Browsing, site: Site) -> None:
     member = browsing.open(site, token=site.make_token("max", member="project/forest"))
     open_form(member, "?function=train")
     expect(member.get_by_role("combobox", name="Project")).to_have_value("forest")
     expect(member.get_by_role("button", name="New compute resource")).to_have_count(0)
     viewer = browsing.open(site, token=site.make_token("vera", viewer="project/forest"))
     viewer.goto("/new/run")
-    expect(viewer.get_by_text("You are a member of no project yet")).to_be_visible()
+    expect(viewer.get_by_text("You're not in a project yet.")).to_be_visible()
 
 
-def test_a_phone_shows_it_all_without_scrolling_sideways(browsing: Browsing, site: Site) -> None:
+def test_the_form_fits_a_phone_without_scrolling_sideways(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, size=PHONE)
     open_form(page)
     choose(page, "Compute resource", "small")
     amount(page, "CPU memory per pod").fill("2")
-    expect(page.get_by_text("it wins over 2Gi")).to_be_visible()
+    expect(page.get_by_text("you entered 2Gi")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
-    expect(page.get_by_text("FitChecks now", exact=True).last).to_be_visible()
+    expect(page.get_by_text("Starts now", exact=True).last).to_be_visible()

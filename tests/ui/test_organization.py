@@ -16,9 +16,9 @@ def open_place(page: Page, scope: str) -> Locator:
     return panel
 
 
-def ask(page: Page, permission: str) -> Locator:
+def ask(page: Page, action: str) -> Locator:
     """The dialog of something that can be done with the place."""
-    page.get_by_role("toolbar").get_by_role("button", name=permission, exact=True).click()
+    page.get_by_role("toolbar").get_by_role("button", name=action, exact=True).click()
     return page.get_by_role("dialog")
 
 
@@ -120,7 +120,7 @@ def test_a_cluster_that_somebody_else_saved_first_is_shown_both_ways(page: Page,
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_role("row", name="gpu_resource")).to_contain_text("amd.com/gpu")
     expect(dialog.get_by_role("row", name="python_image")).to_contain_text("python:3.13")
-    dialog.get_by_role("button", name="Save yours over it").click()
+    dialog.get_by_role("button", name="Overwrite").click()
     expect(panel).to_contain_text("A100 (NVIDIA-A100-SXM4-80GB, NVIDIA-A100-PCIE-40GB)")
     assert site.api("GET", "/clusters/gpus")["details"].keys() == {"gpu_resource", "gpu_types"}
 

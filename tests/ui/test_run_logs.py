@@ -1,4 +1,4 @@
-"""Logs of a run: as they come, long, odd, searched, and through the end and the return of the server."""
+"""The log of a run: following, searching, long and unusual output, and server restarts."""
 
 import re
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from tests.ui.running import NO_ANSWER, finish, hide, open_run, show, stop, subm
 from tests.ui.sites import Site
 
 LONG = 50_000
-MOST_DRAWN = 120
-# At most for some minutes: a run outlives the test that fails before it opens the gate.
+MAX_ROWS = 120
+# Ends after some minutes, because a failed test never opens the gate.
 COUNT = """
 i=0
 while [ ! -e "{gate}" ] && [ $i -lt 9999 ]; do i=$((i+1)); echo "number $i"; sleep 0.01; done
@@ -25,7 +25,7 @@ echo "the last is $i"
 
 @pytest.fixture
 def gate() -> Iterator[Path]:
-    """A file whose coming ends a run, where every user can see it."""
+    """A file, readable by all users, whose creation ends a run."""
     with open_folder(0o755) as folder:
         yield folder / "open"
         (folder / "open").touch()
@@ -47,28 +47,28 @@ def phase(page: Page) -> Locator:
 
 
 def read_all(page: Page) -> list[str]:
-    """Every line, by scrolling through all of them."""
-    found: list[str] = page.evaluate(
+    """Read all lines by scrolling through them."""
+    texts: list[str] = page.evaluate(
         """async () => {
-            const frame = document.querySelector('[role=log]'), found = new Map();
+            const frame = document.querySelector('[role=log]'), texts = new Map();
             const rest = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
             for (let top = 0; top <= frame.scrollHeight; top += frame.clientHeight / 2) {
                 frame.scrollTop = top;
                 await rest();
                 for (const line of frame.querySelectorAll('[data-index]'))
-                    found.set(Number(line.dataset.index), line.lastElementChild.textContent);
+                    texts.set(Number(line.dataset.index), line.lastElementChild.textContent);
             }
-            return [...found.entries()].sort(([one], [other]) => one - other).map(([, text]) => text);
+            return [...texts.entries()].sort(([one], [other]) => one - other).map(([, text]) => text);
         }"""
     )
-    return found
+    return texts
 
 
-def test_lines_come_by_themselves_and_the_view_stays_at_the_end(page: Page, site: Site, gate: Path) -> None:
+def test_the_view_follows_new_lines(page: Page, site: Site, gate: Path) -> None:
     log = open_logs(page, submit(site, "follows", COUNT.format(gate=gate)))
     expect(phase(page)).to_have_text("Live")
     expect(log).to_contain_text("number 100")
-    # Whoever scrolls up stays there, while more comes; until they want to follow again.
+    # Scrolling up stops following until the user resumes it.
     log.hover()
     page.mouse.wheel(0, -100_000)
     follow = page.get_by_role("button", name="Follow")
@@ -84,7 +84,7 @@ def test_lines_come_by_themselves_and_the_view_stays_at_the_end(page: Page, site
     expect(phase(page)).to_have_text("Complete")
 
 
-def test_what_went_to_stderr_is_marked_and_can_be_shown_alone(page: Page, site: Site) -> None:
+def test_stderr_is_marked_and_can_be_filtered(page: Page, site: Site) -> None:
     run = finish(site, "streams", "echo fine; sleep 0.3; echo careful >&2; sleep 0.3; echo again")
     open_logs(page, run)
     expect(lines(page)).to_have_count(3)
@@ -99,7 +99,7 @@ def test_what_went_to_stderr_is_marked_and_can_be_shown_alone(page: Page, site: 
     expect(lines(page)).to_have_text([re.compile("fine"), re.compile("again")])
 
 
-def test_a_log_is_searched_with_the_keyboard(page: Page, site: Site) -> None:
+def test_the_log_is_searched_with_the_keyboard(page: Page, site: Site) -> None:
     run = finish(site, "searched", "for i in $(seq 1 3000); do echo step $i; done; echo Step aside")
     open_logs(page, run)
     expect(lines(page).last).to_contain_text("Step aside")
@@ -107,7 +107,7 @@ def test_a_log_is_searched_with_the_keyboard(page: Page, site: Site) -> None:
     search = page.get_by_role("searchbox", name="Search the log")
     expect(search).to_be_focused()
     search.fill("STEP 100")
-    hits = page.get_by_role("status", name="Lines that match")
+    hits = page.get_by_role("status", name="Matching lines")
     expect(hits).to_have_text("11 lines")
     search.press("Shift+Enter")
     expect(hits).to_have_text("11 of 11")
@@ -120,16 +120,16 @@ def test_a_log_is_searched_with_the_keyboard(page: Page, site: Site) -> None:
     expect(page.locator("[data-current]")).to_have_text(re.compile("step 1000$"))
     page.get_by_role("button", name="Previous match").click()
     expect(hits).to_have_text("1 of 11")
-    page.get_by_role("checkbox", name="Only lines that match").check()
+    page.get_by_role("checkbox", name="Only matching lines").check()
     expect(lines(page)).to_have_count(11)
     search.fill("nowhere")
-    expect(page.get_by_text("No line has “nowhere” in it.")).to_be_visible()
+    expect(page.get_by_text("No lines match “nowhere”.")).to_be_visible()
     search.press("Escape")
     expect(page.get_by_text("3,001 lines")).to_be_visible()
 
 
-def test_the_whole_log_is_downloaded_as_it_was_written(page: Page, site: Site) -> None:
-    run = finish(site, "kept", r"printf 'one\ntwo\n\377\n'")
+def test_the_download_contains_the_log_byte_for_byte(page: Page, site: Site) -> None:
+    run = finish(site, "bytes", r"printf 'one\ntwo\n\377\n'")
     open_logs(page, run)
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
@@ -149,25 +149,25 @@ printf 'without an end'
     expect(text.nth(0)).to_have_text("alarm plain")
     expect(text.nth(0).locator("[data-color]")).to_have_text("alarm")
     expect(text.nth(1)).to_have_text('<img src=x onerror="window.broken = true">')
-    expect(text.nth(2)).to_contain_text(re.compile(r"^x+ … \d+,\d+ more characters are in the download$"))
+    expect(text.nth(2)).to_contain_text(re.compile(r"^x+ … \d+,\d+ more characters in the download$"))
     expect(text.nth(3)).to_have_text("without an end")
     assert page.evaluate("window.broken") is None
-    page.get_by_role("checkbox", name="Wrap").check()
-    page.get_by_role("checkbox", name="Times").check()
+    page.get_by_role("checkbox", name="Wrap lines").check()
+    page.get_by_role("checkbox", name="Timestamps").check()
     expect(lines(page).last.locator("time")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d\.\d{3}$"))
 
 
-def test_fifty_thousand_lines_are_scrolled_through(page: Page, site: Site) -> None:
+def test_fifty_thousand_lines_can_be_scrolled(page: Page, site: Site) -> None:
     run = finish(site, "long", f"seq -f 'line %.0f' 1 {LONG}")
     log = open_logs(page, run)
     expect(page.get_by_text("50,000 lines")).to_be_visible()
     expect(lines(page).last).to_have_text(re.compile(f"line {LONG}$"))
-    assert lines(page).count() < MOST_DRAWN
-    # How smoothly is measured by `make bench-ui`.
+    assert lines(page).count() < MAX_ROWS
+    # `make bench-ui` measures the frame rate.
     for part in (0.25, 0.75, 0.5):
         log.evaluate("(frame, part) => frame.scrollTo(0, (frame.scrollHeight - frame.clientHeight) * part)", part)
         expect(lines(page).filter(has_text=re.compile(f"line {part * LONG:.0f}$"))).to_be_in_viewport()
-        assert lines(page).count() < MOST_DRAWN
+        assert lines(page).count() < MAX_ROWS
     log.press("Home")
     expect(lines(page).first).to_have_text(re.compile("line 1$"))
     expect(lines(page).first).to_be_in_viewport()
@@ -176,19 +176,19 @@ def test_fifty_thousand_lines_are_scrolled_through(page: Page, site: Site) -> No
     expect(lines(page).last).to_be_in_viewport()
 
 
-def test_a_run_that_has_not_started_says_that_its_log_will_come(page: Page, site: Site) -> None:
+def test_the_log_of_a_waiting_run_explains_that_it_is_empty(page: Page, site: Site) -> None:
     site.api("POST", "/clusters", {"name": "elsewhere"})
     site.make_project("unreached", "cluster/elsewhere")
     body = {"function": {"name": "patient", "image": "hub.example.org/a:1"}, "resources": {"mem": "64Mi"}}
     run = submit_like(site, body, project="unreached")
     open_logs(page, run)
-    expect(page.get_by_text("It has not started yet. What it writes will appear here.")).to_be_visible()
-    expect(phase(page)).to_have_text("Waiting for its start")
+    expect(page.get_by_text("Not started yet. Output will appear here.")).to_be_visible()
+    expect(phase(page)).to_have_text("Waiting to start")
     stop(site, run)
-    expect(page.get_by_text("It never started, and wrote nothing.")).to_be_visible()
+    expect(page.get_by_text("The run never started.")).to_be_visible()
 
 
-def test_a_log_that_is_followed_survives_the_server_without_loss_or_repetition(
+def test_following_resumes_after_a_server_restart_without_gaps_or_duplicates(
     browsing: Browsing, own_site: Site, mishaps: Mishaps, gate: Path
 ) -> None:
     mishaps.expect(NO_ANSWER)
@@ -209,7 +209,7 @@ def test_a_log_that_is_followed_survives_the_server_without_loss_or_repetition(
     assert last == f"the last is {len(numbers)}"
 
 
-def test_a_tab_that_nobody_looks_at_takes_no_connection(page: Page, site: Site, gate: Path) -> None:
+def test_a_hidden_tab_closes_its_connection(page: Page, site: Site, gate: Path) -> None:
     log = open_logs(page, submit(site, "hidden", COUNT.format(gate=gate)))
     expect(log).to_contain_text("number 20")
     hide(page)

@@ -1,4 +1,4 @@
-"""A run's page: what happened and why, what came of it, what it used, and what can be done about it."""
+"""The page of a run: timeline, reasons, result, usage and actions."""
 
 import re
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ from tests.ui.browsing import PHONE, Browsing, Mishaps, check_accessibility
 from tests.ui.running import finish, name_of, open_run, stop, submit, wait
 from tests.ui.sites import Site
 
-PARTS = ["Overview", "Logs", "Usage", "Values", "Manifests", "Events", "Files"]
-# It keeps 150 MB for a second: the supervisor looks ten times in that.
+PARTS = ["Overview", "Logs", "Usage", "Configuration", "Manifests", "Events", "Files"]
+# Holds 150 MB for a second, in which the supervisor takes ten samples.
 HUNGRY = """
 import time
 
 
 def main():
-    kept = b"x" * 150_000_000
+    data = b"x" * 150_000_000
     time.sleep(1)
-    return len(kept)
+    return len(data)
 """
 BROKEN = """
 def main(path="data.csv"):
@@ -44,7 +44,7 @@ def main(epochs=3):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Site]:
-    """A server that thinks its machine is small, so that runs wait for each other."""
+    """A server with a small configured capacity, so that runs wait for each other."""
     machine = Machine(tmp_path_factory.mktemp("site"), launcher)
     opened = Site(machine, {"FAIRLEAD_CAPACITY": "cpu=4,mem=8Gi"})
     yield opened
@@ -52,21 +52,21 @@ def site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterat
 
 
 @pytest.fixture(autouse=True)
-def _nothing_goes_on(site: Site) -> Iterator[None]:
-    """No run is left in the way of the next test."""
+def _stop_runs(site: Site) -> Iterator[None]:
+    """Stop all runs after each test."""
     yield
     stop(site, *site.api("GET", "/runs?active=true")["items"])
     until(lambda: not site.api("GET", "/nodes")[0]["runs"])
 
 
-def python(site: Site, folder: Path, text: str, handler: str | None = None, **asked: Any) -> dict[str, Any]:
+def python(site: Site, folder: Path, text: str, handler: str | None = None, **request: Any) -> dict[str, Any]:
     """Submit a run of a Python file, or of a function in it."""
     file = folder / "main.py"
     file.write_text(text)
     project = Project(ApiClient(site.url, site.token), "default")
     function = project.function("python", source=str(file), handler=handler)
-    found: dict[str, Any] = site.api("GET", f"/runs/{function.run(**asked).id}")
-    return found
+    run: dict[str, Any] = site.api("GET", f"/runs/{function.run(**request).id}")
+    return run
 
 
 def card(page: Page, title: str) -> Locator:
@@ -77,13 +77,13 @@ def state_of(page: Page) -> Locator:
     return page.get_by_role("main").get_by_role("status").first
 
 
-def test_a_run_that_is_over_tells_what_happened_and_what_it_was(page: Page, site: Site) -> None:
+def test_the_page_of_an_ended_run_has_a_timeline_and_facts(page: Page, site: Site) -> None:
     site.make_resource("page-small", requirements={"resources": {"cpu": 1, "mem": {"requests": "64Mi"}}})
     run = finish(site, "over", "echo done; sleep 1", profile="page-small")
     open_run(page, run)
     expect(state_of(page)).to_have_text("Completed")
     expect(page.get_by_role("main")).to_contain_text("Training of over in default on page-small")
-    steps = card(page, "What happened").get_by_role("listitem")
+    steps = card(page, "Timeline").get_by_role("listitem")
     expect(steps).to_have_text([re.compile(state) for state in ("Queued", "Pending", "Running", "Completed")])
     expect(steps.nth(2)).to_contain_text(re.compile(r"for .* s"))
     expect(steps.last).to_have_attribute("aria-current", "step")
@@ -91,13 +91,13 @@ def test_a_run_that_is_over_tells_what_happened_and_what_it_was(page: Page, site
     expect(facts).to_contain_text(run["id"])
     expect(facts).to_contain_text("page-small, revision 1")
     expect(facts.get_by_role("row", name="Exit code")).to_contain_text("0")
-    expect(page.get_by_role("table", name="Attempts")).to_be_hidden()  # of one there is nothing more to say
-    expect(page.get_by_role("table", name="Asked for and used")).to_contain_text("64 MiB")
+    expect(page.get_by_role("table", name="Attempts")).to_be_hidden()  # hidden for a single attempt
+    expect(page.get_by_role("table", name="Resources")).to_contain_text("64 MiB")
     page.get_by_role("link", name="page-small").first.click()
     expect(page.get_by_role("heading", name="page-small")).to_be_visible()
 
 
-def test_what_a_function_returned_can_be_read_and_copied(page: Page, site: Site, tmp_path: Path) -> None:
+def test_the_result_of_a_function_is_shown_and_copied(page: Page, site: Site, tmp_path: Path) -> None:
     run = wait(site, python(site, tmp_path, RETURNS, "main", inputs={"epochs": 8}), "completed")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     open_run(page, run)
@@ -107,24 +107,24 @@ def test_what_a_function_returned_can_be_read_and_copied(page: Page, site: Site,
     expect(result.get_by_role("button", name="Copied")).to_be_visible()
     assert '"loss": 0.25' in page.evaluate("navigator.clipboard.readText()")
     with page.expect_download() as download:
-        card(page, "Run").get_by_role("link", name=re.compile("tar.gz")).click()
+        card(page, "Run").get_by_role("link", name="Download code").click()
     assert download.value.suggested_filename == f"{run['id']}.tar.gz"
 
 
-def test_a_run_that_waits_says_why_and_a_suggestion_is_one_click(page: Page, site: Site) -> None:
+def test_a_waiting_run_shows_the_reason_and_applies_a_suggestion(page: Page, site: Site) -> None:
     holder = wait(site, submit(site, "holder", "sleep 600", resources={"cpu": 3}), "running")
     waiting = submit(site, "waiter", "echo in", resources={"cpu": 2})
     open_run(page, waiting)
     expect(state_of(page)).to_have_text("Queued")
-    why = card(page, "Why it waits")
-    expect(why).to_contain_text("It is the next in line.")
+    why = card(page, "Why it's waiting")
+    expect(why).to_contain_text("Next in the queue.")
     fit = card(page, "Fit")
     expect(fit).to_contain_text(f"Asks for 2 CPU; 1 of 4 are free on {fit_node(site)}")
     expect(fit).to_contain_text(f"holder-{holder['id']}")
     check_accessibility(page)
     fit.get_by_role("button", name="Apply: ask for 1 CPU instead of 2").click()
     expect(page).not_to_have_url(re.compile(waiting["id"]))
-    expect(page.get_by_text("takes its place")).to_be_visible()
+    expect(page.get_by_text("Replaced by waiter")).to_be_visible()
     expect(state_of(page)).to_have_text("Completed")
     open_run(page, waiting)
     expect(state_of(page)).to_have_text("Stopped")
@@ -148,25 +148,23 @@ def test_a_run_is_stopped_from_its_page_with_the_keyboard(page: Page, site: Site
     expect(card(page, "Run").get_by_role("row", name="Stopped by")).to_be_visible()
 
 
-def test_a_failure_shows_its_traceback_and_the_end_of_the_log(page: Page, site: Site, tmp_path: Path) -> None:
+def test_a_failure_shows_the_traceback_and_the_last_log_lines(page: Page, site: Site, tmp_path: Path) -> None:
     run = wait(site, python(site, tmp_path, BROKEN, "main"), "failed")
     open_run(page, run)
     failure = card(page, "Why it failed")
     expect(failure).to_contain_text("ExitCode")
-    expect(failure).to_contain_text("Its exit code is 1.")
+    expect(failure).to_contain_text("Exit code: 1.")
     expect(failure.get_by_role("region", name="Traceback")).to_contain_text("in load")
     expect(failure.get_by_role("region", name="Traceback")).to_contain_text("LookupError: there is no data.csv")
-    expect(failure.get_by_role("region", name="The end of its log")).to_contain_text("reading data.csv")
+    expect(failure.get_by_role("region", name="Last log lines")).to_contain_text("reading data.csv")
     check_accessibility(page)
-    failure.get_by_role("link", name="All of the log").click()
+    failure.get_by_role("link", name="Full log").click()
     expect(page.get_by_role("log")).to_contain_text("reading data.csv")
     page.go_back()
     expect(failure).to_be_visible()
 
 
-def test_a_run_out_of_memory_is_run_again_on_a_compute_resource_that_gives_enough(
-    page: Page, site: Site, tmp_path: Path
-) -> None:
+def test_an_out_of_memory_run_is_retried_on_a_larger_compute_resource(page: Page, site: Site, tmp_path: Path) -> None:
     for name, mem in (("tight", "64Mi"), ("roomy", "512Mi"), ("vast", "1Gi")):
         resources = {"mem": {"requests": "32Mi", "limits": mem}}
         site.make_resource(name, requirements={"resources": resources})
@@ -176,16 +174,16 @@ def test_a_run_out_of_memory_is_run_again_on_a_compute_resource_that_gives_enoug
     page.get_by_role("checkbox", name=f"Select {name_of(run)}").check()
     toolbar = page.get_by_role("toolbar", name=f"Actions for {name_of(run)}")
     expect(toolbar.get_by_role("link", name="Run again")).to_have_attribute("href", again)
-    expect(toolbar.get_by_role("link", name="Rerun with more memory")).to_have_attribute("href", f"{again}&mem=128Mi")
+    expect(toolbar.get_by_role("link", name="Retry with more memory")).to_have_attribute("href", f"{again}&mem=128Mi")
     check_accessibility(page)
     open_run(page, run)
     failure = card(page, "Why it failed")
     expect(failure).to_contain_text("OOMKilled")
-    expect(failure).to_contain_text(re.compile(r"Peak [\d.]+ MiB of a limit of 64 MiB \(\d{3,}%\)\."))
-    failure.get_by_role("link", name="Rerun with 128Mi memory").click()
+    expect(failure).to_contain_text(re.compile(r"Peak [\d.]+ MiB of 64 MiB \(\d{3,}% of limit\)"))
+    failure.get_by_role("link", name="Retry with 128 MiB").click()
     expect(page).to_have_url(re.compile(rf"/new/run\?from={run['id']}&mem=128Mi$"))
     expect(page.get_by_role("combobox", name="Compute resource")).to_have_value("roomy")
-    expect(page.get_by_text("tight gave it too little memory: roomy is chosen, which gives 128Mi")).to_be_visible()
+    expect(page.get_by_text("tight has too little memory. Selected roomy, which has at least 128 MiB.")).to_be_visible()
     page.get_by_role("button", name="Submit run").click()
     expect(page).to_have_url(re.compile(r"/runs/\w+$"))
     expect(state_of(page)).to_have_text("Completed")
@@ -193,16 +191,16 @@ def test_a_run_out_of_memory_is_run_again_on_a_compute_resource_that_gives_enoug
     expect(page.get_by_role("main")).to_contain_text("on roomy")
 
 
-def test_values_have_sources_and_manifests_are_yaml(page: Page, site: Site) -> None:
+def test_settings_have_sources_and_manifests_are_yaml(page: Page, site: Site) -> None:
     site.make_resource("page-wins", requirements={"resources": {"mem": {"requests": "96Mi"}}})
     run = finish(site, "planned", profile="page-wins", resources={"mem": "64Mi"})
     open_run(page, run)
-    page.get_by_role("tab", name="Values").click()
+    page.get_by_role("tab", name="Configuration").click()
     value = page.get_by_role("listitem").filter(has_text="resources.mem.requests").first
     expect(value).to_contain_text("96Mi")
     expect(value).to_contain_text("compute resource page-wins")
     expect(value.get_by_role("deletion")).to_have_text("64Mi")
-    expect(card(page, "Worth knowing")).to_contain_text("page-wins wins and sets 96Mi")
+    expect(card(page, "Warnings")).to_contain_text("page-wins wins and sets 96Mi")
     page.get_by_role("tab", name="Manifests").click()
     expect(page.get_by_label("Manifests as YAML")).to_contain_text("kind: Job")
     page.get_by_role("tab", name="Events").click()
@@ -211,7 +209,7 @@ def test_values_have_sources_and_manifests_are_yaml(page: Page, site: Site) -> N
     expect(rows.last).to_contain_text("Completed")
 
 
-def test_files_that_a_run_left_are_listed_and_downloaded(page: Page, site: Site) -> None:
+def test_output_files_are_listed_and_downloaded(page: Page, site: Site) -> None:
     script = 'mkdir "$FAIRLEAD_OUTPUT/a b"; echo hello > "$FAIRLEAD_OUTPUT/a b/ä#?.txt"; echo 1 > $FAIRLEAD_OUTPUT/one'
     open_run(page, finish(site, "leaves", script), "files")
     table = page.get_by_role("table", name="Files")
@@ -223,23 +221,23 @@ def test_files_that_a_run_left_are_listed_and_downloaded(page: Page, site: Site)
     assert download.value.path().read_text() == "hello\n"
 
 
-def test_usage_is_drawn_against_request_and_limit_and_read_with_the_keyboard(page: Page, site: Site) -> None:
+def test_usage_charts_show_request_and_limit_and_work_with_the_keyboard(page: Page, site: Site) -> None:
     run = submit(site, "used", "sleep 600", resources={"mem": {"requests": "64Mi", "limits": "256Mi"}, "cpu": "100m"})
     open_run(page, run, "usage")
-    expect(page.get_by_text(re.compile(r"Peak [\d.]+ MiB of a limit of 256 MiB \(\d+%\)\."))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"Peak [\d.]+ MiB of 256 MiB \(\d+% of limit\)"))).to_be_visible()
     chart = page.get_by_role("slider", name="Memory over time")
     expect(chart.locator("text", has_text="request")).to_be_visible()
     expect(chart.locator("text", has_text="limit")).to_be_visible()
     chart.press("Home")
     expect(chart).to_have_attribute("aria-valuenow", "0")
     expect(chart).to_have_attribute("aria-valuetext", re.compile(r"(bytes|B) (after .* s|at the start)$"))
-    # Without anybody's doing, more is measured.
+    # New samples appear without interaction.
     expect(chart).to_have_attribute("aria-valuemax", re.compile(r"^([3-9]|\d\d)$"))
-    card(page, "Memory").get_by_text("As a table").click()
-    expect(page.get_by_role("table", name="Memory over time, as a table").get_by_role("row").nth(2)).to_be_visible()
+    card(page, "Memory").get_by_text("Show as table").click()
+    expect(page.get_by_role("table", name="Memory over time (table)").get_by_role("row").nth(2)).to_be_visible()
 
 
-def test_each_part_has_an_address_and_the_keyboard_goes_from_tab_to_tab(page: Page, site: Site) -> None:
+def test_each_tab_has_an_address_and_works_with_the_keyboard(page: Page, site: Site) -> None:
     run = finish(site, "tabs")
     open_run(page, run)
     tabs = page.get_by_role("tab")
@@ -260,7 +258,7 @@ def test_each_part_has_an_address_and_the_keyboard_goes_from_tab_to_tab(page: Pa
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
 
 
-def test_a_run_that_never_was_is_told_and_leads_to_those_that_are(page: Page, site: Site, mishaps: Mishaps) -> None:
+def test_an_unknown_run_shows_an_error_with_a_link_to_all_runs(page: Page, site: Site, mishaps: Mishaps) -> None:
     mishaps.expect("status of 404")
     page.goto("/runs/01a1e0f4bb597d25aa8c1f0c3d5e7f90/logs")
     expect(page.get_by_role("alert")).to_contain_text("There is no run '01a1e0f4bb597d25aa8c1f0c3d5e7f90'")
@@ -268,24 +266,24 @@ def test_a_run_that_never_was_is_told_and_leads_to_those_that_are(page: Page, si
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
 
 
-def test_a_run_that_is_deleted_while_its_page_is_open_stays_readable(page: Page, site: Site, mishaps: Mishaps) -> None:
+def test_the_page_of_a_run_stays_readable_after_its_deletion(page: Page, site: Site, mishaps: Mishaps) -> None:
     mishaps.expect("status of 404")
     run = finish(site, "forgotten", "echo remember; exit 4", "failed")
     open_run(page, run)
     expect(card(page, "Why it failed")).to_contain_text("remember")
     site.api("DELETE", f"/runs/{run['id']}")
-    gone = page.get_by_role("alert").filter(has_text="This run was deleted")
-    expect(gone).to_be_visible()
-    expect(card(page, "Why it failed")).to_contain_text("Its exit code is 4.")
+    alert = page.get_by_role("alert").filter(has_text="This run was deleted")
+    expect(alert).to_be_visible()
+    expect(card(page, "Why it failed")).to_contain_text("Exit code: 4.")
     expect(page.get_by_role("button", name="Delete")).to_have_count(0)
     page.get_by_role("tab", name="Files").click()
-    expect(gone).to_be_visible()
+    expect(alert).to_be_visible()
     expect(page.get_by_role("alert").filter(has_text="There is no run")).to_be_visible()
-    gone.get_by_role("link", name="All runs").click()
+    alert.get_by_role("link", name="All runs").click()
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
 
 
-def test_whoever_may_only_look_is_offered_no_suggestion(browsing: Browsing, site: Site) -> None:
+def test_viewers_cannot_apply_suggestions(browsing: Browsing, site: Site) -> None:
     wait(site, submit(site, "keeper", "sleep 600", resources={"cpu": 3}), "running")
     waiting = submit(site, "watched", resources={"cpu": 2})
     page = browsing.open(site, token=site.make_token("looker", viewer="project/default"))
@@ -294,7 +292,7 @@ def test_whoever_may_only_look_is_offered_no_suggestion(browsing: Browsing, site
     expect(page.get_by_role("button", name=re.compile("^Apply"))).to_have_count(0)
 
 
-def test_on_a_phone_nothing_is_cut_off(browsing: Browsing, site: Site) -> None:
+def test_the_page_fits_a_phone(browsing: Browsing, site: Site) -> None:
     run = finish(site, "narrow", "echo " + "wide " * 100)
     page = browsing.open(site, size=PHONE)
     open_run(page, run)

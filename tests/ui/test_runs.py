@@ -1,4 +1,4 @@
-"""The table of runs: what it shows as they change, what is done to them there, and what an address shares."""
+"""The table of runs: live updates, actions, and views shared by their address."""
 
 import re
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ from tests.ui.running import finish, hide, name_of, show, stop, submit, submit_l
 from tests.ui.sites import Site
 
 MANY = 10_000
-MANY_LIVE = 1100  # six pages
+MANY_ACTIVE = 1100  # six pages
 PAGE_SIZE = 200
-MOST_DRAWN = 100
-MOST_HEADS = 10  # the beginning of the list, once a second at most
+MAX_ROWS = 100
+MAX_HEADS = 10  # the first page of the list, at most once per second
 LISTED = "/api/v1/runs?"
 
 
@@ -37,7 +37,7 @@ def cell(page: Page, run: dict[str, Any], column: str) -> Locator:
 
 
 def select(page: Page, run: dict[str, Any]) -> Locator:
-    """The toolbar of a run."""
+    """Select a run and return its toolbar."""
     page.get_by_role("checkbox", name=f"Select {name_of(run)}").check()
     return page.get_by_role("toolbar", name=f"Actions for {name_of(run)}")
 
@@ -46,11 +46,11 @@ def status(page: Page) -> Locator:
     return page.get_by_role("status").filter(has_text="runs")
 
 
-def test_a_row_says_what_a_run_is_how_far_and_what_it_asked_for(page: Page, site: Site) -> None:
+def test_a_row_shows_the_state_and_the_resources_of_a_run(page: Page, site: Site) -> None:
     resources = {"cpu": "250m", "mem": {"requests": "64Mi", "limits": "1536Mi"}}
-    run = finish(site, "told", "exit 3", "failed", resources=resources)
-    open_runs(page, "?function==told")
-    shown = {
+    run = finish(site, "shown", "exit 3", "failed", resources=resources)
+    open_runs(page, "?function==shown")
+    texts = {
         "State": "Failed",
         "Reason": "ExitCode",
         "Project": "project/default",
@@ -60,9 +60,9 @@ def test_a_row_says_what_a_run_is_how_far_and_what_it_asked_for(page: Page, site
         "CPU": "0.25",
         "Memory": "64 MiB",
         "Created by": run["created_by"],
-        "Creation time": "just now",
+        "Created": "just now",
     }
-    for column, text in shown.items():
+    for column, text in texts.items():
         expect(cell(page, run, column)).to_have_text(text)
     expect(cell(page, run, "Duration")).to_have_text(re.compile(r"\d\.\d s$"))
     row(page, run).get_by_role("link").first.click()
@@ -72,7 +72,7 @@ def test_a_row_says_what_a_run_is_how_far_and_what_it_asked_for(page: Page, site
 def test_a_shared_address_opens_the_same_view_in_another_browser(page: Page, site: Site, browsing: Browsing) -> None:
     bad, good = finish(site, "shared-bad", "exit 1", "failed"), finish(site, "shared-good")
     open_runs(page)
-    page.get_by_role("navigation", name="Usual views").get_by_role("link", name="Failed").click()
+    page.get_by_role("navigation", name="Quick filters").get_by_role("link", name="Failed").click()
     expect(page).to_have_url(f"{site.url}/runs?state=failed")
     page.get_by_role("textbox", name="Search").fill("shared")
     page.get_by_role("button", name="Reason").click()
@@ -88,32 +88,32 @@ def test_a_shared_address_opens_the_same_view_in_another_browser(page: Page, sit
     expect(other.get_by_role("list", name="Filters").get_by_role("listitem")).to_have_text("State is failed")
     expect(other.get_by_role("columnheader", name="Reason")).to_have_attribute("aria-sort", "ascending")
     expect(cell(other, bad, "Message")).to_contain_text("1")
-    failed = other.get_by_role("navigation", name="Usual views").get_by_role("link", name="Failed")
+    failed = other.get_by_role("navigation", name="Quick filters").get_by_role("link", name="Failed")
     expect(failed).to_have_attribute("aria-current", "true")
 
 
-def test_the_usual_views_set_one_filter_and_leave_the_others(page: Page, site: Site) -> None:
+def test_quick_filters_keep_other_filters(page: Page, site: Site) -> None:
     token = site.make_token("mia", member="project/default")
-    mine, hers = finish(site, "usual-mine"), finish(site, "usual-hers", token=token)
-    alive = wait(site, submit(site, "usual-alive", "sleep 600"), "running")
-    usual = page.get_by_role("navigation", name="Usual views")
-    open_runs(page, "?search=usual-")
+    mine, hers = finish(site, "quick-mine"), finish(site, "quick-hers", token=token)
+    active = wait(site, submit(site, "quick-active", "sleep 600"), "running")
+    quick = page.get_by_role("navigation", name="Quick filters")
+    open_runs(page, "?search=quick-")
     expect(page.get_by_role("status").filter(has_text="3 runs")).to_be_visible()
-    usual.get_by_role("link", name="Mine").click()
+    quick.get_by_role("link", name="Mine").click()
     expect(row(page, hers)).to_have_count(0)
     expect(row(page, mine)).to_be_visible()
-    usual.get_by_role("link", name="Live").click()
+    quick.get_by_role("link", name="Active").click()
     expect(row(page, mine)).to_have_count(0)
-    expect(row(page, alive)).to_be_visible()
-    expect(page).to_have_url(f"{site.url}/runs?search=usual-&active=true")
-    expect(page.get_by_role("list", name="Filters")).to_have_text("Live yes")
-    usual.get_by_role("link", name="All").click()
+    expect(row(page, active)).to_be_visible()
+    expect(page).to_have_url(f"{site.url}/runs?search=quick-&active=true")
+    expect(page.get_by_role("list", name="Filters")).to_have_text("Active yes")
+    quick.get_by_role("link", name="All").click()
     expect(page.get_by_role("status").filter(has_text="3 runs")).to_be_visible()
-    stop(site, alive)
+    stop(site, active)
 
 
 @pytest.mark.smoke
-def test_rows_come_and_change_by_themselves(page: Page, site: Site) -> None:
+def test_rows_appear_and_change_live(page: Page, site: Site) -> None:
     before = finish(site, "alive-before")
     open_runs(page, "?search=alive-")
     expect(row(page, before)).to_be_visible()
@@ -129,7 +129,7 @@ def test_rows_come_and_change_by_themselves(page: Page, site: Site) -> None:
     expect(row(page, before)).to_be_visible()
 
 
-def test_a_run_is_stopped_and_forgotten_with_the_keyboard(page: Page, site: Site) -> None:
+def test_a_run_is_stopped_and_deleted_with_the_keyboard(page: Page, site: Site) -> None:
     run = wait(site, submit(site, "by-keys", "sleep 600"), "running")
     open_runs(page, "?search=by-keys")
     page.get_by_role("checkbox", name="Select by-keys").press("Space")
@@ -137,12 +137,12 @@ def test_a_run_is_stopped_and_forgotten_with_the_keyboard(page: Page, site: Site
     expect(toolbar.get_by_role("button", name="Delete")).to_have_count(0)
     toolbar.get_by_role("button", name="Stop").press("Enter")
     dialog = page.get_by_role("dialog", name="Stop by-keys")
-    expect(dialog).to_contain_text("killed if that takes too long")
+    expect(dialog).to_contain_text("then is killed")
     expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
     check_accessibility(page)
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page.get_by_text(f"Asked by-keys {run['id'][-8:]} to stop")).to_be_visible()
+    expect(page.get_by_text(f"Stopping by-keys {run['id'][-8:]}")).to_be_visible()
     expect(cell(page, run, "State")).to_have_text("Stopped")
     expect(toolbar.get_by_role("button", name="Stop")).to_have_count(0)
     toolbar.get_by_role("button", name="Delete").press("Enter")
@@ -151,7 +151,7 @@ def test_a_run_is_stopped_and_forgotten_with_the_keyboard(page: Page, site: Site
     expect(page.get_by_text(f"Deleted by-keys {run['id'][-8:]}")).to_be_visible()
 
 
-def test_whoever_may_only_look_is_offered_no_deeds(browsing: Browsing, site: Site) -> None:
+def test_viewers_get_no_actions(browsing: Browsing, site: Site) -> None:
     run = finish(site, "only-seen")
     page = browsing.open(site, token=site.make_token("vera-of-runs", viewer="project/default"))
     open_runs(page, "?search=only-seen")
@@ -160,18 +160,18 @@ def test_whoever_may_only_look_is_offered_no_deeds(browsing: Browsing, site: Sit
     expect(page.get_by_role("link", name="New run")).to_have_count(0)
 
 
-def test_members_of_another_project_are_told_who_stops_it(browsing: Browsing, site: Site) -> None:
+def test_members_of_another_project_cannot_stop_a_run(browsing: Browsing, site: Site) -> None:
     site.make_project("elsewhere")
     run = finish(site, "not-theirs")
     token = site.make_token("olga-of-runs", viewer="project/default", member="project/elsewhere")
     page = browsing.open(site, token=token)
     open_runs(page, "?search=not-theirs")
     toolbar = select(page, run)
-    expect(toolbar).to_contain_text("Only members of project/default stop runs there")
+    expect(toolbar).to_contain_text("Only members of project/default can stop this run")
     expect(page.get_by_role("link", name="New run")).to_be_visible()
 
 
-def test_where_nothing_ran_it_is_told_how_to_begin(browsing: Browsing, site: Site) -> None:
+def test_the_empty_table_explains_how_to_start_a_run(browsing: Browsing, site: Site) -> None:
     site.make_project("unused")
     page = browsing.open(site, token=site.make_token("nora", member="project/unused"))
     page.goto("/")
@@ -185,41 +185,41 @@ def test_where_nothing_ran_it_is_told_how_to_begin(browsing: Browsing, site: Sit
 
 @pytest.fixture(scope="module")
 def long_site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Site]:
-    """A server with ten thousand runs. The oldest of them wait for a cluster that nobody reaches."""
+    """A server with 10,000 runs. The oldest wait for an unreachable cluster."""
     site = Site(Machine(tmp_path_factory.mktemp("long"), launcher))
     site.api("POST", "/clusters", {"name": "elsewhere"})
     site.make_project("unreached", "cluster/elsewhere")
-    asked = {"function": {"name": "patient", "image": "hub.example.org/a:1"}, "resources": {"mem": "64Mi"}}
-    began = datetime.fromisoformat(submit_like(site, asked, project="unreached")["created_at"])
+    request = {"function": {"name": "patient", "image": "hub.example.org/a:1"}, "resources": {"mem": "64Mi"}}
+    newest = datetime.fromisoformat(submit_like(site, request, project="unreached")["created_at"])
 
     def multiply(name: str, first: int, count: int) -> None:
         site.multiply(
             RunRecord,
             count,
             function=lambda number: f"{name}-{first + number:05}",
-            created_at=lambda number: began - timedelta(seconds=first + number),
+            created_at=lambda number: newest - timedelta(seconds=first + number),
         )
 
-    multiply("live", MANY - MANY_LIVE - 1, MANY_LIVE)
+    multiply("active", MANY - MANY_ACTIVE - 1, MANY_ACTIVE)
     finish(site, "ended")
-    multiply("ended", 0, MANY - MANY_LIVE - 2)
+    multiply("ended", 0, MANY - MANY_ACTIVE - 2)
     yield site
     site.close()
 
 
-def test_ten_thousand_runs_are_scrolled_through_and_searched(long_site: Site, browsing: Browsing) -> None:
+def test_ten_thousand_runs_can_be_scrolled_and_searched(long_site: Site, browsing: Browsing) -> None:
     page = browsing.open(long_site)
-    asked = note_lists(page)
+    urls = record_lists(page)
     open_runs(page)
     expect(status(page)).to_have_text("200 of 10,000 runs, scroll for more")
     scroll_to_end(page)
     expect(status(page)).to_have_text("10,000 runs")
-    expect(page.get_by_role("link", name=re.compile("^live-09999 "))).to_be_visible()
-    assert page.get_by_role("row").count() < MOST_DRAWN
-    assert len(asked) < MANY / PAGE_SIZE + MOST_HEADS
+    expect(page.get_by_role("link", name=re.compile("^active-09999 "))).to_be_visible()
+    assert page.get_by_role("row").count() < MAX_ROWS
+    assert len(urls) < MANY / PAGE_SIZE + MAX_HEADS
 
-    # What comes meanwhile is shown without reading all of them again, and what goes is gone.
-    asked.clear()
+    # New and deleted runs are updated without loading all pages again.
+    urls.clear()
     run = finish(long_site, "newcomer")
     expect(status(page)).to_have_text("10,001 runs")
     page.get_by_role("region", name="Runs").evaluate("frame => frame.scrollTo(0, 0)")
@@ -227,62 +227,62 @@ def test_ten_thousand_runs_are_scrolled_through_and_searched(long_site: Site, br
     long_site.api("DELETE", f"/runs/{run['id']}")
     expect(status(page)).to_have_text("10,000 runs")
     expect(row(page, run)).to_have_count(0)
-    assert len(asked) < MOST_HEADS, asked
+    assert len(urls) < MAX_HEADS, urls
 
     page.get_by_role("textbox", name="Search").fill("ended-04711")
     expect(page.get_by_role("status").filter(has_text=re.compile("^1 run$"))).to_be_visible()
     expect(page.get_by_role("link", name=re.compile("^ended-04711 "))).to_be_visible()
 
 
-def test_a_long_list_of_live_runs_changes_without_being_read_again(long_site: Site, browsing: Browsing) -> None:
+def test_a_long_list_of_active_runs_is_updated_without_reloading(long_site: Site, browsing: Browsing) -> None:
     page = browsing.open(long_site)
-    asked = note_lists(page)
-    open_runs(page, "?active=true&search=live-")
+    urls = record_lists(page)
+    open_runs(page, "?active=true&search=active-")
     expect(status(page)).to_have_text("200 of 1,100 runs, scroll for more")
     scroll_to_end(page)
     expect(status(page)).to_have_text("1,100 runs")
-    last = page.get_by_role("link", name=re.compile("^live-09999 "))
+    last = page.get_by_role("link", name=re.compile("^active-09999 "))
     expect(last).to_be_visible()
-    asked.clear()
+    urls.clear()
     stop_last(page, long_site)
     expect(last).to_have_count(0)
     expect(status(page)).to_have_text("1,099 runs")
-    assert len(asked) < MANY_LIVE / PAGE_SIZE, asked
+    assert len(urls) < MANY_ACTIVE / PAGE_SIZE, urls
 
-    # Whoever looks away and back sees what changed meanwhile, of which only the beginning is read.
-    asked.clear()
+    # A tab that was hidden shows the changes, and loads only the first page again.
+    urls.clear()
     hide(page)
     with page.expect_response(re.compile(re.escape(LISTED))):
         show(page)
     stop_last(page, long_site)
-    expect(page.get_by_role("link", name=re.compile("^live-09998 "))).to_have_count(0)
+    expect(page.get_by_role("link", name=re.compile("^active-09998 "))).to_have_count(0)
     expect(status(page)).to_have_text("1,098 runs")
-    assert len(asked) < MANY_LIVE / PAGE_SIZE, asked
+    assert len(urls) < MANY_ACTIVE / PAGE_SIZE, urls
 
 
-def test_on_a_phone_a_long_table_is_not_drawn_as_a_whole(long_site: Site, browsing: Browsing) -> None:
+def test_a_phone_renders_only_visible_rows(long_site: Site, browsing: Browsing) -> None:
     page = browsing.open(long_site, size=PHONE)
     open_runs(page)
     expect(status(page)).to_contain_text("200 of 10,000 runs")
-    assert page.get_by_role("row").count() < MOST_DRAWN
+    assert page.get_by_role("row").count() < MAX_ROWS
 
 
-def note_lists(page: Page) -> list[str]:
-    """The addresses of the lists of runs that a page reads from now on."""
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if LISTED in request.url else None)
-    return asked
+def record_lists(page: Page) -> list[str]:
+    """Record the addresses of all lists of runs that a page loads from now on."""
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url) if LISTED in request.url else None)
+    return urls
 
 
 def stop_last(page: Page, site: Site) -> None:
-    """Stop the run in the last row, past the page."""
+    """Stop the run in the last row with the API."""
     href = page.locator("tbody tr td[data-first] a").last.get_attribute("href")
     assert href is not None
     site.api("POST", f"{href}/stop")
 
 
 def scroll_to_end(page: Page) -> None:
-    """Scroll until no more rows come."""
+    """Scroll until all rows are loaded."""
     page.get_by_role("region", name="Runs").evaluate(
         """frame => new Promise(done => {
             const status = document.querySelector('main [role=status].number');

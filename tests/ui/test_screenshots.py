@@ -149,14 +149,14 @@ def look_at_runs(page: Page, site: Site) -> None:
     good, bad = run_to_its_end(site), run_to_its_end(site, inputs={"epochs": 30, "step": 10})
     shown = {
         "run-completed": (f"/runs/{good}", "0.3333"),
-        "run": (f"/runs/{bad}", "Rerun with more memory"),
+        "run": (f"/runs/{bad}", "Retry with more memory"),
         "run-logs": (f"/runs/{bad}/logs", "batches are still in memory"),
         "run-usage": (f"/runs/{bad}/usage", "Peak"),
-        "run-values": (f"/runs/{bad}/values", "instead of"),
+        "run-values": (f"/runs/{bad}/configuration", "overrides"),
         "run-manifests": (f"/runs/{good}/manifests", "apiVersion"),
         "run-events": (f"/runs/{bad}/events", "OOMKilled"),
         "function": ("/functions/forest/train", "A training that keeps"),
-        "new-run-again": (f"/new/run?from={bad}", "as in run"),
+        "new-run-again": (f"/new/run?from={bad}", "(from run"),
     }
     for name, (path, text) in shown.items():
         look_at_one(page, name, path, text)
@@ -166,7 +166,7 @@ def look_at_runs(page: Page, site: Site) -> None:
     page.get_by_role("option", name="small").click()
     memory = page.get_by_role("group", name="CPU memory per pod", exact=True)
     memory.get_by_label("Request", exact=True).fill("2")
-    expect(memory).to_contain_text("it wins over 2Gi")
+    expect(memory).to_contain_text("you entered 2Gi")
     settle(page)
     page.get_by_role("main").evaluate("element => { window.scrollTo(0, 0); element.scrollTo(0, 0); }")
     look_closely(page, "new-run")

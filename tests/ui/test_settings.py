@@ -40,12 +40,12 @@ def test_defaults_are_saved_and_another_editor_is_not_overwritten(page: Page, si
     site.api("PUT", "/settings", {"defaults": {"resources": {"mem": "7Gi"}}}, If_Match="*")
     memory.fill("3")
     save(page)
-    conflict = page.get_by_role("dialog", name="Somebody else saved it first")
+    conflict = page.get_by_role("dialog", name="Someone else saved changes")
     expect(conflict.get_by_role("row").filter(has_text="resources.mem.requests")).to_contain_text(
         re.compile("7Gi.*3Gi")
     )
     check_accessibility(page)
-    conflict.get_by_role("button", name="Take theirs").click()
+    conflict.get_by_role("button", name="Discard mine").click()
     expect(memory).to_have_value("7")
     expect(conflict).to_have_count(0)
 

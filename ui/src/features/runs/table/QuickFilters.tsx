@@ -13,7 +13,7 @@ export function QuickFilters() {
   const user = useMe().data?.user ?? "";
   const choices: Choice[] = [
     { title: "All" },
-    { title: "Active", filter: ["live", "true"] },
+    { title: "Active", filter: ["active", "true"] },
     { title: "Mine", filter: ["created_by", `=${user}`] },
     { title: "Failed", filter: ["state", "failed"] },
   ];
