@@ -2,7 +2,7 @@
 
 import re
 
-from fairlead.adapters.local.pod_to_spec import PASSED_ON
+from fairlead.adapters.local.pod_to_spec import INHERITED_VARIABLES
 from fairlead.model.states import State
 from fairlead.settings import CAPACITY
 from tests.docs.pages import ROOT
@@ -10,15 +10,15 @@ from tests.docs.pages import ROOT
 STATES = (ROOT / "docs" / "users" / "run-states.md").read_text("utf-8")
 LOCAL = (ROOT / "docs" / "admins" / "local-execution.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
-TELLING = (
-    *("core/lifecycle.py", "core/turns.py", "core/fitting/admission.py"),
-    *(f"controllers/{name}.py" for name in ("ledgers", "runs", "works")),
+REPORTING = (
+    *("core/lifecycle.py", "core/queue_order.py", "core/fitting/admission.py"),
+    *(f"controllers/{name}.py" for name in ("run_state", "runs", "launch_specs")),
     *(f"adapters/local/{name}.py" for name in ("executors", "outcomes", "sampling", "serve_state", "supervisor")),
     *(f"services/{name}.py" for name in ("runs", "submissions")),
-    "core/idleness.py",
+    "core/idle_culling.py",
 )
 REASON = re.compile(r'(?<!== )"((?:[A-Z]+[a-z]+)+)"')
-REASONS = sorted({reason for file in TELLING for reason in REASON.findall((SOURCES / file).read_text("utf-8"))})
+REASONS = sorted({reason for file in REPORTING for reason in REASON.findall((SOURCES / file).read_text("utf-8"))})
 ROWS = [line for line in STATES.splitlines() if line.startswith("| `")]
 
 
@@ -44,5 +44,5 @@ def test_every_state_is_in_the_table() -> None:
 
 
 def test_every_resource_and_variable_of_the_machine_is_documented() -> None:
-    missing = [word for word in (*CAPACITY, *PASSED_ON) if f"`{word}`" not in LOCAL]
+    missing = [word for word in (*CAPACITY, *INHERITED_VARIABLES) if f"`{word}`" not in LOCAL]
     assert not missing, "\n".join(missing)
