@@ -1,4 +1,4 @@
-"""A model that answers requests: the half-moons of the training example, as a formula."""
+"""A model that is served over HTTP: a formula for the two half-moons of the training example."""
 
 import math
 
@@ -6,7 +6,7 @@ WEIGHTS: dict[str, float] = {}
 
 
 def init(sharpness: float = 4.0) -> None:
-    """Load what every answer needs, once."""
+    """Load the model once, before the first request."""
     WEIGHTS["sharpness"] = sharpness
 
 

@@ -1,4 +1,4 @@
-"""A small training in pure Python: a neural network learns to tell two half-moons apart, by gradient descent."""
+"""Trains a small neural network in pure Python to classify the points of two half-moons."""
 
 import json
 import math
@@ -11,7 +11,7 @@ HIDDEN = 12
 
 
 def main(epochs: int = 40, rate: float = 0.003, checkpoints: str | None = None) -> dict[str, float]:
-    """Train; return how good the network is on unseen points. Checkpoints are kept where a folder is said."""
+    """Train the network and return its loss and accuracy. Write checkpoints if a folder is given."""
     chance = random.Random(7)
     points = [make_point(chance) for _ in range(2000)]
     known, unseen = points[:1500], points[1500:]
@@ -35,19 +35,19 @@ def main(epochs: int = 40, rate: float = 0.003, checkpoints: str | None = None) 
 
 
 def make_point(chance: random.Random) -> tuple[Point, float]:
-    """A point of one of two half-moons, and of which."""
+    """A random point and its class."""
     side, angle = chance.randrange(2), chance.uniform(0, math.pi)
     x, y = (math.cos(angle), math.sin(angle)) if side else (1 - math.cos(angle), 0.5 - math.sin(angle))
     return (x + chance.gauss(0, 0.15), y + chance.gauss(0, 0.15)), float(side)
 
 
 def predict(network: list[list[float]], point: Point) -> float:
-    """How sure the network is that a point is of the first half-moon."""
+    """The probability that a point belongs to class 1."""
     return sigmoid(sum(out * math.tanh(a * point[0] + b * point[1] + c) for a, b, c, out in network))
 
 
 def learn(network: list[list[float]], point: Point, side: float, rate: float) -> float:
-    """One step of gradient descent; how wrong the network was before it."""
+    """Take one step of gradient descent and return the loss before it."""
     active = [math.tanh(a * point[0] + b * point[1] + c) for a, b, c, _ in network]
     guess = sigmoid(sum(unit[3] * value for unit, value in zip(network, active, strict=True)))
     for unit, value in zip(network, active, strict=True):
@@ -59,7 +59,7 @@ def learn(network: list[list[float]], point: Point, side: float, rate: float) ->
 
 
 def sigmoid(value: float) -> float:
-    """Any number as a probability."""
+    """The logistic function."""
     return 1 / (1 + math.exp(-max(min(value, 60.0), -60.0)))
 
 
