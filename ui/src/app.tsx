@@ -5,7 +5,7 @@ import { setNonce } from "get-nonce";
 import { useEffect } from "react";
 import { connected } from "./api/connection";
 import { isProblem } from "./api/problems";
-import { Entrance } from "./features/sign-in/Entrance";
+import { AuthGate } from "./features/sign-in/AuthGate";
 import { Pages } from "./pages";
 import { ErrorBoundary } from "./shell/ErrorBoundary";
 import { Notices } from "./shell/Notices";
@@ -32,9 +32,9 @@ export function App() {
         <Refresher />
         <Notices />
         <ErrorBoundary>
-          <Entrance>
+          <AuthGate>
             <Pages />
-          </Entrance>
+          </AuthGate>
         </ErrorBoundary>
       </QueryClientProvider>
     </MantineProvider>

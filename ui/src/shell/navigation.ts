@@ -56,7 +56,7 @@ export const NAVIGATION: { title: string; destinations: Destination[] }[] = [
     title: "Platform",
     destinations: [
       { path: "/tokens", title: "Tokens", icon: IconKey },
-      { path: "/audit", title: "Audit", icon: IconHistory },
+      { path: "/audit", title: "Audit log", icon: IconHistory },
       { path: "/settings", title: "Settings", icon: IconSettings },
     ],
   },

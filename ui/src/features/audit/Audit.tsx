@@ -1,4 +1,4 @@
-/** The audit: who did what to what, when and from where. */
+/** The audit log page. */
 import { Button } from "@mantine/core";
 import { IconDownload } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
@@ -14,13 +14,8 @@ import { EntryDrawer } from "./EntryDrawer";
 export default function Audit() {
   const me = useMe();
   if (!me.data) return <Loading />;
-  if (me.data.roles.some((held) => held.role === "admin")) return <AuditTable />;
-  return (
-    <Page
-      title="Audit"
-      about="Administrators read what happened at the places that they govern. You govern none."
-    />
-  );
+  if (me.data.roles.some((grant) => grant.role === "admin")) return <AuditTable />;
+  return <Page title="Audit log" about="Only administrators can see the audit log." />;
 }
 
 function AuditTable() {
@@ -31,10 +26,10 @@ function AuditTable() {
   return (
     <>
       <TablePage
-        title="Audit"
-        about="Every change that somebody made at the places that you govern. Nobody can change or delete an entry."
+        title="Audit log"
+        about="Every change in the scopes you administer. Entries are permanent."
         nouns="entries"
-        emptyState={{ title: "Nothing happened yet", hint: "Every change leaves an entry here." }}
+        emptyState={{ title: "No entries yet", hint: "Every change creates an entry." }}
         columns={columns}
         view={view}
         list={list}
@@ -47,16 +42,16 @@ function AuditTable() {
   );
 }
 
-/** A plain link: however long the audit is, the browser writes it straight to the disk. */
+/** A plain link, so that the browser streams the file to the disk. */
 function ExportButton({ query }: { query: URLSearchParams }) {
-  const wanted = new URLSearchParams(query);
-  wanted.delete("sort");
+  const filters = new URLSearchParams(query);
+  filters.delete("sort");
   const today = new Date().toISOString().slice(0, 10);
   return (
     <Button
       component="a"
       variant="default"
-      href={`/api/v1/audit/export?${wanted}`}
+      href={`/api/v1/audit/export?${filters}`}
       download={`fairlead-audit-${today}.jsonl`}
       leftSection={<IconDownload size={16} stroke={1.6} />}
     >

@@ -1,4 +1,4 @@
-/** One entry of the audit: what was changed to what, and all that is known of it. */
+/** The details of an audit entry: changed values and all fields. */
 import { Anchor, Drawer, Stack, Text, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
@@ -27,10 +27,10 @@ export function EntryDrawer({ entry, onClose }: Props) {
       closeButtonProps={{ "aria-label": "Close" }}
     >
       <Stack>
-        <Text size="sm">{tell(entry)}</Text>
-        <section aria-label="What changed">
+        <Text size="sm">{describe(entry)}</Text>
+        <section aria-label="Changes">
           <Title order={2} mb="xs">
-            What changed
+            Changes
           </Title>
           <Differences differences={listDifferences(entry.before, entry.after)} />
         </section>
@@ -45,9 +45,9 @@ export function EntryDrawer({ entry, onClose }: Props) {
   );
 }
 
-function tell(entry: Entry): string {
-  const what = entry.before === null ? "made" : entry.after === null ? "removed" : "changed";
-  return `${entry.user} ${what} this ${showKind(entry.kind)} ${showAge(entry.at)}.`;
+function describe(entry: Entry): string {
+  const verb = entry.before === null ? "created" : entry.after === null ? "deleted" : "changed";
+  return `${entry.user} ${verb} this ${showKind(entry.kind)} ${showAge(entry.at)}.`;
 }
 
 function Fields({ entry, onClose }: Props) {
@@ -60,20 +60,20 @@ function Fields({ entry, onClose }: Props) {
     ["Kind", showKind(entry.kind)],
     ["Name", entry.name],
     ["Scope", entry.scope],
-    ["Object id", <Same key="object" entry={entry} column="object_id" onClose={onClose} />],
-    ["Place id", entry.scope_id],
-    ["Request id", <Same key="request" entry={entry} column="request_id" onClose={onClose} />],
+    ["Object id", <FilterLink key="object" entry={entry} column="object_id" onClose={onClose} />],
+    ["Scope id", entry.scope_id],
+    ["Request id", <FilterLink key="request" entry={entry} column="request_id" onClose={onClose} />],
     ["Entry id", entry.id],
   ];
   return <Facts facts={fields} />;
 }
 
-interface SameProps extends Props {
+interface FilterLinkProps extends Props {
   column: "object_id" | "request_id";
 }
 
-/** Leads to all entries with the same value. */
-function Same({ entry, column, onClose }: SameProps) {
+/** A link to all entries with the same value. */
+function FilterLink({ entry, column, onClose }: FilterLinkProps) {
   return (
     <Anchor
       component={Link}

@@ -7,7 +7,7 @@ it("lists every action once, with its kind", () => {
   expect(ALL_ACTIONS).toContain("compute_resource.archive");
 });
 
-it("has one color for what was created, another for what was deleted, and none for the rest", () => {
+it("has different colors for creation and deletion, and none for other actions", () => {
   const [created, deleted, edited] = ["run.create", "run.delete", "policy.edit"].map(colorOf);
   expect(created).toBeDefined();
   expect(deleted).toBeDefined();
@@ -15,6 +15,6 @@ it("has one color for what was created, another for what was deleted, and none f
   expect(edited).toBeUndefined();
 });
 
-it("shows a kind in words", () => {
+it("shows a kind without underscores", () => {
   expect(showKind("compute_resource")).toBe("compute resource");
 });

@@ -1,12 +1,12 @@
-/** What the audit knows to tell (docs/admins/audit.md), and how it looks. */
+/** The actions in the audit log (docs/admins/audit.md) and their colors. */
 const ASSET = ["create", "edit", "rename", "archive", "restore", "delete"];
-const PLACE = ["create", "edit", "rename", "move", "delete"];
+const SCOPE = ["create", "edit", "rename", "move", "delete"];
 
 const ACTIONS: Record<string, string[]> = {
   platform: ["create"],
-  cluster: PLACE,
-  department: PLACE,
-  project: PLACE,
+  cluster: SCOPE,
+  department: SCOPE,
+  project: SCOPE,
   compute_resource: ASSET,
   template: ASSET,
   policy: ["create", "edit", "delete"],
@@ -24,7 +24,7 @@ const ACTIONS: Record<string, string[]> = {
 export const KINDS = Object.keys(ACTIONS);
 export const ALL_ACTIONS = KINDS.flatMap((kind) => ACTIONS[kind]!.map((verb) => `${kind}.${verb}`));
 
-/** What makes something is green, what removes it red. */
+/** Green for creation, red for deletion. */
 export function colorOf(action: string): string | undefined {
   if (action.endsWith(".create"))
     return "light-dark(var(--mantine-color-teal-9), var(--mantine-color-teal-4))";

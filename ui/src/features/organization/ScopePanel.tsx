@@ -172,7 +172,7 @@ function Links({ record }: { record: Scope }) {
     { title: "Templates", href: `/templates${filter}` },
     { title: "Policy", href: policyAddress(record.scope) },
     ...(record.kind === "project" ? [{ title: "Secrets", href: secretsAddress(record.name) }] : []),
-    ...(may("admin", record.scope) ? [{ title: "Audit", href: `/audit${filter}` }] : []),
+    ...(may("admin", record.scope) ? [{ title: "Audit log", href: `/audit${filter}` }] : []),
   ];
   return (
     <Group gap="md" component="nav" className={classes.links} aria-label={`More about ${titleOf(record)}`}>

@@ -1,4 +1,4 @@
-/** The form of the platform's defaults, for administrators. */
+/** The form for the platform defaults. */
 import { Button, Group, Stack } from "@mantine/core";
 import { useState } from "react";
 import { useEffectivePolicy } from "../../api/policies";
@@ -12,39 +12,39 @@ import { notify } from "../../shell/notices";
 import { ProblemAlert } from "../../shell/Problem";
 import { loadSettings, type Settings, useSaveDefaults } from "./requests";
 
-/** What was read first stays what is edited, whatever others save meanwhile: saving must then be refused. */
-export function Defaults({ first }: { first: Settings }) {
-  const [read, setRead] = useState(first);
-  const [draft, setDraft] = useState(() => readDraft(first.defaults, "policy"));
+/** Edits the settings as they were when the form was opened. If someone else saves meanwhile, saving must fail. */
+export function Defaults({ initial }: { initial: Settings }) {
+  const [base, setBase] = useState(initial);
+  const [draft, setDraft] = useState(() => readDraft(initial.defaults, "policy"));
   const saving = useSaveDefaults();
-  const { written, mistakes } = tryWriting("defaults", () => writeDraft(draft));
+  const { body, errors } = tryWriting("defaults", () => writeDraft(draft));
   const isConflict = isProblem(saving.error, "changed");
-  const isDirty = JSON.stringify(draft) !== JSON.stringify(readDraft(read.defaults, "policy"));
-  const take = (settings: Settings) => {
-    setRead(settings);
+  const isDirty = JSON.stringify(draft) !== JSON.stringify(readDraft(base.defaults, "policy"));
+  const reset = (settings: Settings) => {
+    setBase(settings);
     setDraft(readDraft(settings.defaults, "policy"));
     saving.reset();
   };
   const save = (over: Settings) => {
-    if (!written) return;
+    if (!body) return;
     const done = {
       onSuccess: (saved: Settings) => {
-        notify("Saved the defaults");
-        take(saved);
+        notify("Saved defaults");
+        reset(saved);
       },
     };
-    saving.mutate({ read: over, defaults: written }, done);
+    saving.mutate({ base: over, defaults: body }, done);
   };
   return (
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        save(read);
+        save(base);
       }}
     >
       <UnsavedChangesGuard isDirty={isDirty} />
       <Stack>
-        <Findings findings={[...mistakes, ...violationsOf(saving.error)]}>
+        <Findings findings={[...errors, ...violationsOf(saving.error)]}>
           <Fields
             draft={draft}
             onChange={(next) => {
@@ -53,26 +53,26 @@ export function Defaults({ first }: { first: Settings }) {
             }}
           />
         </Findings>
-        {isConflict && written && (
+        {isConflict && body && (
           <ConflictDialog
             load={loadSettings}
-            baseRevision={read.revision}
+            baseRevision={base.revision}
             compare={(theirs) => ({
               theirs: writeDraft(readDraft(theirs.defaults, "policy")),
-              mine: written,
+              mine: body,
             })}
             onKeepEditing={saving.reset}
-            onTakeTheirs={take}
+            onTakeTheirs={reset}
             onSaveMine={(theirs) => {
-              setRead(theirs);
+              setBase(theirs);
               save(theirs);
             }}
           />
         )}
         {!isConflict && violationsOf(saving.error).length === 0 && <ProblemAlert error={saving.error} />}
         <Group justify="flex-end">
-          <Button variant="default" disabled={!isDirty} onClick={() => take(read)}>
-            Undo changes
+          <Button variant="default" disabled={!isDirty} onClick={() => reset(base)}>
+            Discard changes
           </Button>
           <Button type="submit" loading={saving.isPending} disabled={!isDirty || isConflict}>
             Save defaults

@@ -1,4 +1,4 @@
-/** One switch of the platform's policy, where administrators look for it. Everything else of the policy stays. */
+/** Edits the switch for GPU memory limits in the platform policy. The rest of the policy stays unchanged. */
 import { Anchor, Stack, Switch, Text } from "@mantine/core";
 import { useState } from "react";
 import { Link } from "wouter";
@@ -17,18 +17,18 @@ export function GpuMemoryLimits() {
   const mayEdit = useMay()("editor", PLATFORM);
   const read = policy.data ?? null;
   const switches = (read?.content.switches ?? {}) as { gpu_memory_limits?: boolean };
-  const isKept = read?.managed_by != null;
-  // What was asked for, until it is known what became of it.
-  const [wanted, setWanted] = useState<boolean | null>(null);
-  const save = (isWanted: boolean) => {
-    if (wanted !== null) return;
-    setWanted(isWanted);
-    const content = { ...read?.content, switches: { ...switches, gpu_memory_limits: isWanted } };
+  const isManaged = read?.managed_by != null;
+  // The new value while it is being saved.
+  const [pending, setPending] = useState<boolean | null>(null);
+  const save = (isOn: boolean) => {
+    if (pending !== null) return;
+    setPending(isOn);
+    const content = { ...read?.content, switches: { ...switches, gpu_memory_limits: isOn } };
     saving.mutate(
       { scope: PLATFORM, original: read, force: false, content },
       {
-        onSuccess: () => notify(`GPU memory limits are ${isWanted ? "on" : "off"} now`),
-        onSettled: () => void policy.refetch().then(() => setWanted(null)),
+        onSuccess: () => notify(`GPU memory limits are ${isOn ? "on" : "off"}`),
+        onSettled: () => void policy.refetch().then(() => setPending(null)),
       },
     );
   };
@@ -36,27 +36,22 @@ export function GpuMemoryLimits() {
     <Stack gap="sm">
       <Switch
         label="GPU memory limits"
-        description="Lets compute resources, templates and runs set a GPU memory limit above the request: a pod may use more of a shared GPU while it is free. Turned off, asking for that is refused."
-        checked={wanted ?? switches.gpu_memory_limits === true}
-        disabled={!mayEdit || isKept || !policy.isSuccess}
+        description="Allow GPU memory limits above the request. When off, such requests are rejected."
+        checked={pending ?? switches.gpu_memory_limits === true}
+        disabled={!mayEdit || isManaged || !policy.isSuccess}
         onChange={(event) => save(event.currentTarget.checked)}
       />
-      {isKept && (
+      {isManaged && (
         <Text size="sm" c="dimmed">
-          The policy is managed by {read.managed_by}: change it there.
+          Managed by {read.managed_by}. Edit it there.
         </Text>
       )}
       <Text size="xs" c="dimmed">
-        It is a switch of the platform's <PolicyLink />. Clusters, departments and projects can forbid it for
-        themselves.
+        Part of the platform <PolicyLink />. Clusters, departments and projects can turn it off.
       </Text>
       <ProblemAlert
         error={saving.error ?? policy.error}
-        title={
-          isProblem(saving.error, "changed")
-            ? "Somebody else changed the policy meanwhile. This is what it says now: try again"
-            : undefined
-        }
+        title={isProblem(saving.error, "changed") ? "Someone else changed the policy. Try again." : undefined}
       />
     </Stack>
   );

@@ -6,20 +6,20 @@ import type { Server, Settings } from "./requests";
 
 const DATABASES: Record<string, string> = { sqlite: "SQLite", postgresql: "PostgreSQL" };
 const AUTH: Record<string, string> = {
-  local: "Only this machine",
-  tokens: "Whoever has a token",
-  oidc: "Whoever the issuer knows, or has a token",
+  local: "This machine only",
+  tokens: "Token",
+  oidc: "Identity provider or token",
 };
 
-/** What the server was started with. The page only shows it. */
+/** The startup configuration of the server, read-only. */
 export function ServerFacts({ settings }: { settings: Settings }) {
   const server = settings.server as unknown as Server;
   const facts: [string, ReactNode][] = [
     ["Version", server.version],
-    ["Address", server.url],
-    ["Lets in", AUTH[server.auth] ?? server.auth],
+    ["URL", server.url],
+    ["Access", AUTH[server.auth] ?? server.auth],
     ["Database", DATABASES[server.database] ?? server.database],
-    ["Issuer", server.oidc_issuer ?? "none"],
+    ["Identity provider", server.oidc_issuer ?? "none"],
   ];
   if (server.folder !== undefined) facts.push(["Watched folder", <Folder key="folder" of={server.folder} />]);
   return <Facts facts={facts} />;

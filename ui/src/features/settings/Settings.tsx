@@ -1,4 +1,4 @@
-/** The settings: what holds for the whole platform, what the server was started with, and how the page looks. */
+/** The settings page: platform defaults, startup configuration of the server, and appearance. */
 import { useMay, useMe } from "../../api/currentUser";
 import { Leaves } from "../../format/Leaves";
 import { Loading } from "../../shell/Loading";
@@ -12,7 +12,7 @@ import { ServerFacts } from "./ServerFacts";
 
 export default function SettingsPage() {
   const me = useMe();
-  // Whoever has a role anywhere may read what holds for all.
+  // Any role in any scope allows reading the platform settings.
   const mayRead = (me.data?.roles.length ?? 0) > 0;
   const settings = useSettings(mayRead);
   const isAdmin = useMay()("admin", "platform");
@@ -23,31 +23,26 @@ export default function SettingsPage() {
           <GpuMemoryLimits />
         </Card>
       )}
-      <Card title="Appearance" about="Remembered by this browser.">
+      <Card title="Appearance" about="Stored in this browser.">
         <Appearance />
       </Card>
       {settings.data && (
-        <Card title="This server" about="What it was started with.">
+        <Card title="This server" about="Startup configuration.">
           <ServerFacts settings={settings.data} />
         </Card>
       )}
     </>
   );
   return (
-    <Page title="Settings" about={introduce(mayRead, isAdmin)}>
+    <Page title="Settings" about={describe(mayRead, isAdmin)}>
       {!mayRead && side}
       {mayRead && (
         <Columns side={side}>
-          <Card
-            title="Defaults of the platform"
-            about="What a run gets where neither it, its template, its compute resource nor a policy says anything."
-          >
+          <Card title="Platform defaults" about="Used when nothing else sets a value.">
             <ProblemAlert error={settings.error} onRetry={() => void settings.refetch()} />
             {settings.isPending && <Loading />}
-            {settings.data && isAdmin && <Defaults first={settings.data} />}
-            {settings.data && !isAdmin && (
-              <Leaves of={settings.data.defaults} emptyText="No defaults are set." />
-            )}
+            {settings.data && isAdmin && <Defaults initial={settings.data} />}
+            {settings.data && !isAdmin && <Leaves of={settings.data.defaults} emptyText="No defaults set." />}
           </Card>
         </Columns>
       )}
@@ -55,8 +50,8 @@ export default function SettingsPage() {
   );
 }
 
-function introduce(mayRead: boolean, isAdmin: boolean): string {
-  if (!mayRead) return "You have no role yet: what holds for the platform is shown to those who have one.";
-  const about = "What holds for the whole platform.";
-  return isAdmin ? about : `${about} Its administrators change it; you can read it.`;
+function describe(mayRead: boolean, isAdmin: boolean): string {
+  if (!mayRead) return "You need a role to see the platform settings.";
+  const about = "Platform-wide settings.";
+  return isAdmin ? about : `${about} Only administrators can change them.`;
 }

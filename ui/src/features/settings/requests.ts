@@ -1,10 +1,10 @@
-/** What is asked of the server about the settings of the platform. */
+/** API requests about the platform settings. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../api/changes";
 import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
 
 export type Settings = Schemas["SettingsView"];
-/** What the server was started with. */
+/** The startup configuration of the server. */
 export interface Server {
   version: string;
   url: string;
@@ -25,12 +25,12 @@ export function useSettings(mayRead: boolean) {
   return useQuery({ queryKey: [SETTINGS], queryFn: loadSettings, enabled: mayRead });
 }
 
-/** Saves the defaults, only as they were read; where nothing was ever saved, that is revision 0. */
+/** Saves the defaults. Fails if they changed since `base`, which has revision 0 if nothing was ever saved. */
 export function useSaveDefaults() {
-  return useChange(({ read, defaults }: { read: Settings; defaults: Record<string, unknown> }) =>
+  return useChange(({ base, defaults }: { base: Settings; defaults: Record<string, unknown> }) =>
     unwrap(
       client.PUT(SETTINGS, {
-        params: { header: ifMatch(read) },
+        params: { header: ifMatch(base) },
         body: { defaults } as Schemas["PlatformSettings"],
       }),
     ),

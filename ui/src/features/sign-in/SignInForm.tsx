@@ -1,24 +1,24 @@
-/** With a token, or at the identity provider where the server knows one. */
+/** Sign-in with a token, or with the identity provider if one is configured. */
 import { Button, Code, Divider, PasswordInput, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { ProblemAlert } from "../../shell/Problem";
-import { useWays } from "./requests";
+import { useSignInMethods } from "./requests";
 
 export function SignInForm({ onSignIn }: { onSignIn: (token: string) => Promise<void> }) {
   const [token, setToken] = useState("");
-  const ways = useWays();
+  const methods = useSignInMethods();
   const signing = useMutation({ mutationFn: onSignIn, gcTime: 0 });
   return (
     <Stack>
-      {ways.data?.oidc && (
+      {methods.data?.oidc && (
         <>
           <Button
             component="a"
-            href={`${ways.data.oidc.url}?next=${encodeURIComponent(whereToGo())}`}
+            href={`${methods.data.oidc.url}?next=${encodeURIComponent(returnAddress())}`}
             fullWidth
           >
-            Sign in with {new URL(ways.data.oidc.issuer).host}
+            Sign in with {new URL(methods.data.oidc.issuer).host}
           </Button>
           <Divider label="or" />
         </>
@@ -36,31 +36,30 @@ export function SignInForm({ onSignIn }: { onSignIn: (token: string) => Promise<
             onChange={(event) => setToken(event.currentTarget.value)}
             autoComplete="off"
             data-autofocus
-            visibilityToggleButtonProps={{ "aria-label": "Show the token", tabIndex: 0 }}
+            visibilityToggleButtonProps={{ "aria-label": "Show token", tabIndex: 0 }}
           />
           <ProblemAlert error={signing.error} />
           <Button
             type="submit"
             loading={signing.isPending}
             disabled={!token.trim()}
-            variant={ways.data?.oidc ? "default" : "filled"}
+            variant={methods.data?.oidc ? "default" : "filled"}
           >
             Sign in
           </Button>
         </Stack>
       </form>
       <Text size="xs" c="dimmed">
-        {ways.data?.link
-          ? "On this machine, the link that "
-          : "An administrator makes tokens with the page Tokens. On the server's machine, "}
-        <Code>fairlead up</Code>{" "}
-        {ways.data?.link ? "prints signs you in without one." : "shows one when it starts."}
+        {methods.data?.link
+          ? "Running locally? Use the sign-in link printed by "
+          : "Ask an administrator for a token. On the server machine, use the token printed by "}
+        <Code>fairlead up</Code>.
       </Text>
     </Stack>
   );
 }
 
-function whereToGo(): string {
+function returnAddress(): string {
   const { pathname, search } = window.location;
   return pathname === "/sign-in" ? "/" : pathname + search;
 }

@@ -1,13 +1,13 @@
-/** What is asked of the server about signing in and out: the session is a cookie that no script can read. */
+/** API requests to sign in and out. The session is an HttpOnly cookie, which scripts cannot read. */
 import { useQuery } from "@tanstack/react-query";
 import { client, unwrap } from "../../api/client";
 import { isProblem } from "../../api/problems";
 import { markSignedIn } from "../../api/sessions";
 
-/** How one can sign in here. That does not change while the page is open. */
-export function useWays() {
+/** The sign-in methods of the server. They do not change while the page is open. */
+export function useSignInMethods() {
   return useQuery({
-    queryKey: ["ways"],
+    queryKey: ["sign-in methods"],
     queryFn: () => unwrap(client.GET("/api/v1/sessions")),
     staleTime: Number.POSITIVE_INFINITY,
   });
@@ -22,7 +22,7 @@ export async function signOut(): Promise<void> {
   try {
     await client.DELETE("/api/v1/sessions");
   } catch (error) {
-    // Who is out already is out.
+    // The session has already ended.
     if (!isProblem(error, "unauthenticated")) throw error;
   }
   window.location.assign("/sign-in");

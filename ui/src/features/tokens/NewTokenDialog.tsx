@@ -1,4 +1,4 @@
-/** Asks what a token is for, makes it, and shows its text once. */
+/** Creates a token and shows its text once. */
 import { Modal, Select } from "@mantine/core";
 import { useState } from "react";
 import { useMe } from "../../api/currentUser";
@@ -6,23 +6,23 @@ import { FormDialog } from "../../forms/FormDialog";
 import { useFinding } from "../../forms/findings";
 import { TextField } from "../../forms/TextField";
 import { useRestoreFocus } from "../../shell/focus";
-import { MadeToken } from "./MadeToken";
+import { CreatedToken } from "./CreatedToken";
 import { type TokenRequest, useCreateToken } from "./requests";
 
-const OWN = "own";
+const CUSTOM = "custom";
 const NEVER = "never";
-const LIVES = [
+const LIFETIMES = [
   { value: "1d", label: "1 day" },
   { value: "30d", label: "30 days" },
   { value: "90d", label: "90 days" },
   { value: NEVER, label: "Never" },
-  { value: OWN, label: "Other" },
+  { value: CUSTOM, label: "Other" },
 ];
 
 interface Draft {
   name: string;
-  life: string;
-  own: string;
+  lifetime: string;
+  custom: string;
   user: string;
 }
 
@@ -33,21 +33,21 @@ interface Props {
 
 export function NewTokenDialog({ mayChooseUser, onClose }: Props) {
   const creating = useCreateToken();
-  const [draft, setDraft] = useState<Draft>({ name: "", life: "30d", own: "", user: "" });
-  const made = creating.data;
+  const [draft, setDraft] = useState<Draft>({ name: "", lifetime: "30d", custom: "", user: "" });
+  const created = creating.data;
   useRestoreFocus();
-  if (made) {
+  if (created) {
     return (
       <Modal
         opened
         onClose={onClose}
-        title={`The token ${made.name}`}
-        // A click beside it must not lose what is shown once.
+        title={`Token ${created.name}`}
+        // An accidental click or key must not lose the token, which is shown only once.
         closeOnClickOutside={false}
         closeOnEscape={false}
         transitionProps={{ duration: 0 }}
       >
-        <MadeToken token={made} onClose={onClose} />
+        <CreatedToken token={created} onClose={onClose} />
       </Modal>
     );
   }
@@ -69,10 +69,10 @@ export function NewTokenDialog({ mayChooseUser, onClose }: Props) {
   );
 }
 
-function writeToken({ name, life, own, user }: Draft): TokenRequest {
+function writeToken({ name, lifetime, custom, user }: Draft): TokenRequest {
   return {
     name: name.trim(),
-    expires_in: life === OWN ? own.trim() : life === NEVER ? null : life,
+    expires_in: lifetime === CUSTOM ? custom.trim() : lifetime === NEVER ? null : lifetime,
     user: user.trim() || null,
   };
 }
@@ -86,13 +86,13 @@ interface FieldsProps {
 function Fields({ draft, change, mayChooseUser }: FieldsProps) {
   const me = useMe();
   const finding = useFinding();
-  const isOwn = draft.life === OWN;
+  const isCustom = draft.lifetime === CUSTOM;
   return (
     <>
       <TextField
         label="Name"
-        description="What it is for, so that you know it again"
-        placeholder="such as laptop or nightly training"
+        description="A label to recognize it by"
+        placeholder="e.g. laptop or nightly training"
         data-autofocus
         value={draft.name}
         onChange={(name) => change({ name })}
@@ -100,26 +100,26 @@ function Fields({ draft, change, mayChooseUser }: FieldsProps) {
       />
       <Select
         label="Expires in"
-        data={LIVES}
-        value={draft.life}
-        onChange={(life) => change({ life: life ?? draft.life })}
+        data={LIFETIMES}
+        value={draft.lifetime}
+        onChange={(lifetime) => change({ lifetime: lifetime ?? draft.lifetime })}
         allowDeselect={false}
-        error={isOwn ? undefined : finding("expires_in")}
+        error={isCustom ? undefined : finding("expires_in")}
       />
-      {isOwn && (
+      {isCustom && (
         <TextField
-          label="How long it lasts"
-          placeholder="such as 12h or 1d12h"
-          value={draft.own}
-          onChange={(own) => change({ own })}
+          label="Duration"
+          placeholder="e.g. 12h or 1d12h"
+          value={draft.custom}
+          onChange={(custom) => change({ custom })}
           path="expires_in"
         />
       )}
       {mayChooseUser && (
         <TextField
           label="User"
-          description="Whose name and roles it has"
-          placeholder={me.data && `${me.data.user}, you`}
+          description="User whose roles the token has"
+          placeholder={me.data && `${me.data.user} (you)`}
           value={draft.user}
           onChange={(user) => change({ user })}
           path="user"

@@ -23,8 +23,7 @@ export function RevokeDialog({ token, onClose, onRevoked }: Props) {
     >
       <Stack gap="sm">
         <Text size="sm">
-          From now on it lets nobody in. Whatever uses the token <b>{token.name}</b> of {token.user} is
-          refused at its next request.
+          Requests with the token <b>{token.name}</b> of {token.user} will be rejected from now on.
         </Text>
         {warning && (
           <Alert color="orange" role="note">
@@ -36,20 +35,20 @@ export function RevokeDialog({ token, onClose, onRevoked }: Props) {
   );
 }
 
-/** What revoking it does to whoever revokes it, as far as can be told. */
+/** A warning if the user may lose their own access. Scripts cannot read which session the page uses. */
 function useWarning(token: Token): string | null {
   const me = useMe();
   const isMine = token.user === me.data?.user;
   const sessions = useSessions(isMine ? token.user : undefined);
   if (token.purpose === "local") {
-    return "The commands on the server's machine use it. A new one is made when the server starts again.";
+    return "Commands on the server machine use this token. The next server start creates a new one.";
   }
   if (sessions.data?.some((session) => session.created_with === token.id)) {
-    return "It also ends every session that was opened with it, perhaps the one that you use now.";
+    return "All sessions opened with this token end too, possibly your current one.";
   }
   if (!isMine || token.purpose !== "session") return null;
   const isOnly = sessions.data?.length === 1 && sessions.data[0]!.id === token.id;
   return isOnly
-    ? "This is the session that you use now: you will be signed out."
-    : "This may be the session that you use now: you would be signed out.";
+    ? "This is your current session. You will be signed out."
+    : "This may be your current session. You may be signed out.";
 }

@@ -1,4 +1,4 @@
-/** Tokens: what lets programs and browsers in, for whom, and until when. */
+/** The tokens page. */
 import { Button } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
@@ -12,11 +12,11 @@ import { NewTokenDialog } from "./NewTokenDialog";
 import { RevokeDialog } from "./RevokeDialog";
 import { TOKENS } from "./requests";
 
-const WORDS = {
+const TEXTS = {
   title: "Tokens",
   emptyState: {
     title: "No tokens yet",
-    hint: "A token lets a program or a terminal in under your name, with the roles that you have.",
+    hint: "Programs and terminals use tokens to act with your roles.",
   },
   nouns: "tokens",
 };
@@ -32,11 +32,11 @@ export default function Tokens() {
   return (
     <>
       <TablePage
-        {...WORDS}
+        {...TEXTS}
         about={
           isAdmin
-            ? "What lets programs and browsers in. You see those of everybody."
-            : "What lets programs and browsers in under your name."
+            ? "API tokens and browser sessions. As an administrator you see everyone's."
+            : "Your API tokens and browser sessions."
         }
         columns={COLUMNS}
         view={view}

@@ -5,9 +5,9 @@ import { CREATED_AT, CREATED_BY } from "../../table/stamps";
 import type { Token } from "./requests";
 
 const PURPOSES: Record<string, string> = {
-  api: "Programs",
+  api: "API",
   session: "Browser session",
-  local: "Server's machine",
+  local: "Server machine",
 };
 
 export function isExpired(token: Token): boolean {

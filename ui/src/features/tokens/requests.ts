@@ -1,4 +1,4 @@
-/** What is asked of the server about tokens. */
+/** API requests about tokens. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../api/changes";
 import { client, type Schemas, unwrap } from "../../api/client";
@@ -10,7 +10,7 @@ export type TokenRequest = Schemas["TokenRequest"];
 export const TOKENS = "/api/v1/tokens";
 
 export function useCreateToken() {
-  return useChange((asked: TokenRequest) => unwrap(client.POST(TOKENS, { body: asked })));
+  return useChange((token: TokenRequest) => unwrap(client.POST(TOKENS, { body: token })));
 }
 
 export function useRevoke() {
@@ -19,19 +19,19 @@ export function useRevoke() {
   );
 }
 
-/** The sessions of somebody that still let in. One of them is this page's; which one, no script can know. */
+/** The active sessions of a user. One of them may be the session of this page, but scripts cannot read which one. */
 export function useSessions(user: string | undefined) {
   return useQuery({
     queryKey: [TOKENS, "sessions", user],
     queryFn: async () => {
       const now = new Date().toISOString();
-      const asked = new URLSearchParams({
+      const query = new URLSearchParams({
         purpose: "session",
         user: user!,
         expires_at: `>${now}`,
         limit: "100",
       });
-      return (await loadPage(TOKENS, asked)).items;
+      return (await loadPage(TOKENS, query)).items;
     },
     enabled: user !== undefined,
   });

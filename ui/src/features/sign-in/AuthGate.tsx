@@ -1,4 +1,4 @@
-/** Lets in whoever is signed in; asks everybody else. A session that ends keeps what is on the page. */
+/** Shows the page to signed-in users, otherwise the sign-in form. When a session ends, the page keeps its input. */
 import { Modal } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
@@ -11,33 +11,33 @@ import { signIn } from "./requests";
 import { SignInForm } from "./SignInForm";
 import { SignInPage } from "./SignInPage";
 
-export function Entrance({ children }: { children: ReactNode }) {
+export function AuthGate({ children }: { children: ReactNode }) {
   const me = useMe();
   const queries = useQueryClient();
   const isExpired = expired.use();
-  const [wasIn, setWasIn] = useState(false);
-  if (me.data && !wasIn) setWasIn(true);
+  const [wasSignedIn, setSignedIn] = useState(false);
+  if (me.data && !wasSignedIn) setSignedIn(true);
 
-  const enter = async (token: string) => {
+  const submit = async (token: string) => {
     const before = me.data?.user;
     await signIn(token);
     const { data: now } = await me.refetch();
-    // What the one before saw and typed is not for the next.
+    // Another user must not see the data and input of the previous one.
     if (before && now && now.user !== before) window.location.assign("/");
     else await queries.invalidateQueries();
   };
 
-  if (wasIn) {
+  if (wasSignedIn) {
     return (
       <>
         {children}
         <Modal opened={isExpired} onClose={() => {}} withCloseButton={false} title="Your session has ended">
-          <SignInForm onSignIn={enter} />
+          <SignInForm onSignIn={submit} />
         </Modal>
       </>
     );
   }
-  if (isProblem(me.error) && me.error.problem.status === 401) return <SignInPage onSignIn={enter} />;
+  if (isProblem(me.error) && me.error.problem.status === 401) return <SignInPage onSignIn={submit} />;
   if (me.error) return <ProblemPage error={me.error} onRetry={() => void me.refetch()} />;
   return <Loading />;
 }

@@ -6,26 +6,26 @@ import type { Token } from "./requests";
 
 const COPIED = "Copied";
 
-/** The text of a token, this once. */
-export function MadeToken({ token, onClose }: { token: Token; onClose: () => void }) {
+/** Shows the text of a new token, which the server does not return again. */
+export function CreatedToken({ token, onClose }: { token: Token; onClose: () => void }) {
   const field = useRef<HTMLTextAreaElement>(null);
-  const [told, setTold] = useState("");
+  const [status, setStatus] = useState("");
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(token.token ?? "");
-      setTold(COPIED);
+      setStatus(COPIED);
     } catch {
-      // Without TLS, or where the user said no, pages may not write there. The focus selects the text.
+      // Browsers block the clipboard without TLS or permission. Focusing the field selects the text.
       field.current?.focus();
-      setTold("This page may not copy here. The text is selected: press Ctrl+C.");
+      setStatus("The browser blocks copying. The text is selected. Press Ctrl+C.");
     }
   };
-  const CopyIcon = told === COPIED ? IconCheck : IconCopy;
+  const CopyIcon = status === COPIED ? IconCheck : IconCopy;
   return (
     <Stack>
       <Text size="sm">
-        Copy it now: it is not shown again. Whoever has it is {token.user}
-        {token.expires_at ? ` until ${showTime(token.expires_at)}.` : ", until it is revoked."}
+        Copy it now. It will not be shown again. It grants access as {token.user}
+        {token.expires_at ? ` until ${showTime(token.expires_at)}.` : " until it is revoked."}
       </Text>
       <Textarea
         ref={field}
@@ -45,7 +45,7 @@ export function MadeToken({ token, onClose }: { token: Token; onClose: () => voi
       />
       <Group justify="space-between" wrap="nowrap">
         <Text size="sm" c="dimmed" role="status">
-          {told}
+          {status}
         </Text>
         <Group gap="xs" wrap="nowrap">
           <Button variant="default" onClick={onClose}>
