@@ -32,7 +32,7 @@ export function Notices() {
           icon={<IconPlugConnectedX size={18} />}
           title="The server is not responding"
         >
-          Retrying. The data shown may be outdated. Your input is kept.
+          Retrying. The data shown may be outdated. Your input is not lost.
         </Alert>
       )}
     </>

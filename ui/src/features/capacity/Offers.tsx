@@ -22,7 +22,7 @@ export function Offers({ offers, choices }: Props) {
     .map((record) => record.name);
   return (
     <Card
-      title="What fits now"
+      title="Compute resources"
       about="How many more runs of each compute resource could start now."
       actions={
         <Select

@@ -35,7 +35,7 @@ export function LimitFactors({ draft, change }: Props) {
           inputMode="decimal"
           rightSection="× request"
           rightSectionWidth={84}
-          rightSectionProps={{ style: { fontSize: "0.8rem", color: "var(--quiet)" } }}
+          rightSectionProps={{ style: { fontSize: "0.8rem", color: "var(--muted)" } }}
           value={draft.limit_factor[name]}
           onChange={(text) => change({ limit_factor: { ...draft.limit_factor, [name]: text } })}
           path={`limit_factor.${name}`}
