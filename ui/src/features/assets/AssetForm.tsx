@@ -50,7 +50,7 @@ export function AssetForm({
   isSaving,
   error,
 }: Props) {
-  const { written: body, mistakes } = tryWriting("requirements", () => writeAsset(draft, { hasTypes }));
+  const { body, errors } = tryWriting("requirements", () => writeAsset(draft, { hasTypes }));
   const [debounced] = useDebouncedValue(body && JSON.stringify(body), DEBOUNCE_MS);
   const check = useCheck(kind, debounced ? withPlaceholderName(JSON.parse(debounced)) : null);
   const policy = useEffectivePolicy(draft.scope);
@@ -59,7 +59,7 @@ export function AssetForm({
   const saveViolations = violationsOf(error).filter(
     ({ path }) => !liveViolations.some((other) => other.path === path),
   );
-  const findings = [...mistakes, ...liveViolations, ...saveViolations];
+  const findings = [...errors, ...liveViolations, ...saveViolations];
   const [initialDraft] = useState(draft);
   return (
     <form

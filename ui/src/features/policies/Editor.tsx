@@ -175,8 +175,6 @@ function useLatestImpact(scope: string, draft: string | null) {
 function tryWrite(draft: PolicyDraft, original?: Tree): { content: Tree | null; mistakes: Finding[] } {
   const mistakes = findMistakes(draft);
   if (mistakes.length > 0) return { content: null, mistakes };
-  const { written: content, mistakes: yamlErrors } = tryWriting("defaults", () =>
-    writePolicy(draft, original),
-  );
+  const { body: content, errors: yamlErrors } = tryWriting("defaults", () => writePolicy(draft, original));
   return { content, mistakes: yamlErrors };
 }

@@ -207,16 +207,16 @@ describe("an affinity", () => {
   it("that is neither YAML nor JSON is reported at its path, every time", () => {
     const draft = { ...readDraft(), affinity: "{" };
     for (const _ of [1, 2]) {
-      const { written, mistakes } = tryWriting("requirements", () => writeDraft(draft));
-      expect(written).toBeNull();
-      expect(mistakes).toMatchObject([{ path: "requirements.affinity", rule: "yaml" }]);
+      const { body, errors } = tryWriting("requirements", () => writeDraft(draft));
+      expect(body).toBeNull();
+      expect(errors).toMatchObject([{ path: "requirements.affinity", rule: "yaml" }]);
     }
   });
 
-  it("that is valid produces no mistakes", () => {
+  it("that is valid produces no errors", () => {
     expect(tryWriting("requirements", () => writeDraft(readDraft({ profile: "a" })))).toEqual({
-      written: { profile: "a" },
-      mistakes: [],
+      body: { profile: "a" },
+      errors: [],
     });
   });
 });

@@ -93,12 +93,12 @@ export function writeDraft(draft: RequirementsDraft): Tree {
 }
 
 /** Returns the request body or the errors in the draft. `path` is the path of the requirements in the body. */
-export function tryWriting<Written>(path: string, write: () => Written) {
+export function tryWriting<Body>(path: string, write: () => Body) {
   try {
-    return { written: write(), mistakes: [] };
+    return { body: write(), errors: [] };
   } catch (error) {
     const message = `invalid YAML or JSON: ${(error as Error).message}`;
-    return { written: null, mistakes: [{ path: `${path}.affinity`, rule: "yaml", message }] };
+    return { body: null, errors: [{ path: `${path}.affinity`, rule: "yaml", message }] };
   }
 }
 

@@ -25,22 +25,22 @@ export function NewComputeResource({ project, onClose, onCreated }: Props) {
   const change = (part: Partial<AssetDraft>) => setDraft({ ...draft, ...part });
   const creating = useCreate(COMPUTE_RESOURCES);
   const policy = useEffectivePolicy(draft.scope);
-  const { written, mistakes } = tryWriting("requirements", () => writeAsset(draft, { hasTypes: true }));
+  const { body, errors } = tryWriting("requirements", () => writeAsset(draft, { hasTypes: true }));
   return (
     <FormDialog
       title="New compute resource"
       submitLabel="Create compute resource"
       size="xl"
       fields={["name", "description", "scope", "requirements"]}
-      findings={mistakes}
+      findings={errors}
       change={creating}
       isIncomplete={draft.scope === ""}
       onClose={onClose}
       onSubmit={() => {
-        if (written)
+        if (body)
           creating.mutate(
-            written,
-            withNotice(`Created ${written.name}`, () => onCreated(written.name)),
+            body,
+            withNotice(`Created ${body.name}`, () => onCreated(body.name)),
           );
       }}
     >

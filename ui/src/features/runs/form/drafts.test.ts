@@ -4,7 +4,7 @@ import { merge, nameOf, type RunDraft, readRun, tryWritingRun, updateDraft } fro
 
 /** Changes a draft and converts it to a request. */
 function writeWith(change: Partial<RunDraft>, request?: Request): Request | null {
-  return tryWritingRun({ ...readRun(request), ...change }).written;
+  return tryWritingRun({ ...readRun(request), ...change }).request;
 }
 
 describe("round trips", () => {
@@ -31,11 +31,11 @@ describe("round trips", () => {
     ["requirements", { profile: "small", resources: { mem: { requests: "64Mi" } }, envs: { A: 1 } }],
     ["what no field shows", { unheard_of: [1], on_oom: { grow: 2, odd: 1 } }],
   ])("keep %s", (_, request) => {
-    expect(tryWritingRun(readRun(request))).toEqual({ written: request, mistakes: [] });
+    expect(tryWritingRun(readRun(request))).toEqual({ request, errors: [] });
   });
 
   it("do not keep the token of a plan, which belongs to one preview", () => {
-    expect(tryWritingRun(readRun({ function: "train", plan_token: "abc" })).written).toEqual({
+    expect(tryWritingRun(readRun({ function: "train", plan_token: "abc" })).request).toEqual({
       function: "train",
     });
   });
@@ -130,12 +130,12 @@ describe("tryWritingRun", () => {
     expect(writeWith({ action: "job" })).toEqual({});
   });
 
-  it("reports all mistakes at their fields, and writes nothing", () => {
+  it("reports all errors at their fields, and writes nothing", () => {
     const draft = { ...readRun({ function: "train" }), inputs: "- 1" };
     draft.requirements.affinity = "{";
-    const { written, mistakes } = tryWritingRun(draft);
-    expect(written).toBeNull();
-    expect(mistakes.map(({ path, rule }) => [path, rule])).toEqual([
+    const { request, errors } = tryWritingRun(draft);
+    expect(request).toBeNull();
+    expect(errors.map(({ path, rule }) => [path, rule])).toEqual([
       ["affinity", "yaml"],
       ["inputs", "yaml"],
     ]);

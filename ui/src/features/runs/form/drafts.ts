@@ -70,14 +70,14 @@ export function readRun(request: Request = {}): RunDraft {
 /** Returns the request, or the errors in the draft. */
 export function tryWritingRun(draft: RunDraft) {
   const inputs = parseInputs(draft.inputs);
-  const { written, mistakes } = tryWriting("", () => writeDraft(draft.requirements));
-  const allMistakes = [
-    ...mistakes.map((mistake) => ({ ...mistake, path: "affinity" })),
+  const { body: requirements, errors } = tryWriting("", () => writeDraft(draft.requirements));
+  const allErrors = [
+    ...errors.map((error) => ({ ...error, path: "affinity" })),
     ...(inputs.error ? [{ path: "inputs", rule: "yaml", message: inputs.error }] : []),
   ];
-  if (!written || allMistakes.length > 0) return { written: null, mistakes: allMistakes };
+  if (!requirements || allErrors.length > 0) return { request: null, errors: allErrors };
   const fields = keepUntouched(draft.read, writeRunFields(readRun(draft.read)), writeRunFields(draft));
-  return { written: { ...fields, ...written } as Request, mistakes: [] };
+  return { request: { ...fields, ...requirements } as Request, errors: [] };
 }
 
 /** Updates the draft to a changed request. Unchanged values keep the text that was typed. */

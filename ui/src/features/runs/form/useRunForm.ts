@@ -26,11 +26,11 @@ export function useRunForm(initialValues: InitialValues) {
   const scheduling = useSchedule();
   const mutation = isScheduled ? scheduling : submission;
 
-  const { written, mistakes } = tryWritingRun(draft);
+  const { request, errors } = tryWritingRun(draft);
   const name = nameOf(draft);
   const preview = usePreviewState(
     project,
-    written && (name ? written : { ...written, function: PLACEHOLDER }),
+    request && (name ? request : { ...request, function: PLACEHOLDER }),
   );
   const rejected = violationsOf(mutation.error).filter(
     ({ path, rule }) => !preview.violations.some((other) => other.path === path && other.rule === rule),
@@ -48,18 +48,18 @@ export function useRunForm(initialValues: InitialValues) {
     if (mutation.error) mutation.reset();
   };
   const applySuggestion = (suggestion: Suggestion) => {
-    if (!written) return;
-    change(updateDraft(draft, written, merge(written, suggestion.change)));
+    if (!request) return;
+    change(updateDraft(draft, request, merge(request, suggestion.change)));
     if (suggestion.project) move(suggestion.project);
     notify(`Applied: ${suggestion.message}`);
   };
   const submit = () => {
-    if (!written || !name) {
+    if (!request || !name) {
       setFailedSubmits(failedSubmits + 1);
       return;
     }
     rememberProject(project);
-    const body = { project, request: written };
+    const body = { project, request };
     if (isScheduled) {
       scheduling.mutate(body, {
         onSuccess: (schedule) => {
@@ -83,9 +83,9 @@ export function useRunForm(initialValues: InitialValues) {
     move,
     name,
     /** The request to submit. Null while the draft is incomplete or invalid. */
-    request: name ? written : null,
+    request: name ? request : null,
     preview,
-    findings: [...mistakes, ...preview.violations, ...rejected, ...missing],
+    findings: [...errors, ...preview.violations, ...rejected, ...missing],
     applySuggestion,
     submit,
     isScheduled,

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { Lines, type Stream } from "./lines";
 import { type LogFilter, Selection } from "./selection";
 
-function makeLines(...written: [Stream, string][]): Lines {
+function makeLines(...entries: [Stream, string][]): Lines {
   const lines = new Lines();
-  for (const [stream, text] of written) lines.add({ at: "", stream, cursor: 0, text });
+  for (const [stream, text] of entries) lines.add({ at: "", stream, cursor: 0, text });
   return lines;
 }
 
