@@ -156,7 +156,7 @@ def look_at_runs(page: Page, site: Site) -> None:
         "run-manifests": (f"/runs/{good}/manifests", "apiVersion"),
         "run-events": (f"/runs/{bad}/events", "OOMKilled"),
         "function": ("/functions/forest/train", "A training that keeps"),
-        "new-run-again": (f"/new/run?from={bad}", "(from run"),
+        "new-run-again": (f"/new/run?from={bad}", "Copied from run"),
     }
     for name, (path, text) in shown.items():
         look_at_one(page, name, path, text)
