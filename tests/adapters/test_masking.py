@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.adapters.masking import MASK, SHORTEST, Masker
+from fairlead.adapters.masking import MASK, MIN_LENGTH, Masker
 
 # Few letters, so that what is written is often a secret or the beginning of one; none of the mask's own.
 LETTERS = st.sampled_from("abcé")
-SECRETS = st.lists(st.text(LETTERS, min_size=SHORTEST, max_size=8), min_size=1, max_size=3)
+SECRETS = st.lists(st.text(LETTERS, min_size=MIN_LENGTH, max_size=8), min_size=1, max_size=3)
 
 
 def feed(masker: Masker, chunks: list[bytes]) -> bytes:
@@ -53,7 +53,7 @@ def test_it_does_not_matter_how_the_bytes_are_cut(said: tuple[list[str], list[by
 MIXED = st.lists(st.sampled_from([b"x", b"y", b"xyxy", b"\xff", b"\xc3", b"\n", b"*"]), max_size=30).map(b"".join)
 
 
-@given(chunked(MIXED), st.lists(st.text("xy", min_size=SHORTEST, max_size=6), max_size=2))
+@given(chunked(MIXED), st.lists(st.text("xy", min_size=MIN_LENGTH, max_size=6), max_size=2))
 def test_nothing_is_lost_but_secrets(chunks: list[bytes], secrets: list[str]) -> None:
     data = b"".join(chunks)
     spans: list[list[int]] = []

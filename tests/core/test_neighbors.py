@@ -33,7 +33,7 @@ def make_term(selector: Any = WEB, key: str = ZONE, **said: Any) -> dict[str, An
     return {"topologyKey": key, "labelSelector": selector, **said}
 
 
-def make_grid(pods: Pods, namespaces: Mapping[str, Mapping[str, str]] | None = None, *, tainted: str = "") -> NodeTable:
+def make_node_table(pods: Pods, namespaces: Mapping[str, Mapping[str, str]] | None = None, *, tainted: str = "") -> NodeTable:
     """The four nodes with some pods. One of them may be tainted."""
     nodes = [
         Node(
@@ -66,13 +66,13 @@ def find_causes(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Cau
 
 
 def test_nothing_is_prepared_where_no_pod_minds_another() -> None:
-    assert pod_affinity.prepare(make_pod_request(), make_grid({"node-1": [make_pod()]})) is None
+    assert pod_affinity.prepare(make_pod_request(), make_node_table({"node-1": [make_pod()]})) is None
     about_others = make_pod(repels=(make_term(),))
-    assert pod_affinity.prepare(make_pod_request(), make_grid({"node-1": [about_others]})) is None
+    assert pod_affinity.prepare(make_pod_request(), make_node_table({"node-1": [about_others]})) is None
 
 
 def test_it_goes_where_the_pods_are_that_it_must_be_near_to() -> None:
-    found = find_all(make_pod_request(pod_affinity=(make_term(),)), make_grid({"node-1": [make_pod()]}))
+    found = find_all(make_pod_request(pod_affinity=(make_term(),)), make_node_table({"node-1": [make_pod()]}))
     assert {name: [(each.message, each.lasts) for each in reasons] for name, reasons in found.items()} == {
         "node-3": [(f"must be near pods with app=web (same {ZONE}); there are none in b", False)],
         "node-4": [(f"must be near pods with app=web (same {ZONE}); node-4 has no such label", True)],
@@ -81,23 +81,23 @@ def test_it_goes_where_the_pods_are_that_it_must_be_near_to() -> None:
 
 def test_one_pod_must_be_what_all_terms_want() -> None:
     pod_request = make_pod_request(pod_affinity=(make_term(), make_term({"matchLabels": {"app": "db"}}, HOST)))
-    assert set(find_all(pod_request, make_grid({"node-1": [make_pod("web"), make_pod("db")]}))) == set(ZONES)
+    assert set(find_all(pod_request, make_node_table({"node-1": [make_pod("web"), make_pod("db")]}))) == set(ZONES)
 
 
 def test_the_first_of_pods_that_want_each_other_goes_anywhere_with_the_label() -> None:
     pod_request = make_pod_request("web", pod_affinity=(make_term(),))
-    assert find_causes(pod_request, make_grid({})) == {"node-4": [Cause.NEAR]}
-    assert set(find_all(pod_request, make_grid({"node-3": [make_pod()]}))) == {"node-1", "node-2", "node-4"}
-    assert set(find_all(make_pod_request("job", pod_affinity=(make_term(),)), make_grid({}))) == set(ZONES)
+    assert find_causes(pod_request, make_node_table({})) == {"node-4": [Cause.NEAR]}
+    assert set(find_all(pod_request, make_node_table({"node-3": [make_pod()]}))) == {"node-1", "node-2", "node-4"}
+    assert set(find_all(make_pod_request("job", pod_affinity=(make_term(),)), make_node_table({}))) == set(ZONES)
 
 
 def test_a_pod_where_the_label_is_missing_is_near_to_none() -> None:
-    table = make_grid({"node-4": [make_pod()]})
+    table = make_node_table({"node-4": [make_pod()]})
     assert find_causes(make_pod_request("web", pod_affinity=(make_term(),)), table) == {"node-4": [Cause.NEAR]}
 
 
 def test_it_stays_away_from_where_the_pods_are_that_it_must_be_far_from() -> None:
-    table = make_grid({"node-1": [make_pod()], "node-3": [make_pod(), make_pod()], "node-4": [make_pod()]})
+    table = make_node_table({"node-1": [make_pod()], "node-3": [make_pod(), make_pod()], "node-4": [make_pod()]})
     found = find_all(make_pod_request(pod_anti_affinity=(make_term(),)), table)
     away = f"must not be near pods with app=web (same {ZONE})"
     assert {name: [each.message for each in reasons] for name, reasons in found.items()} == {
@@ -131,7 +131,7 @@ def test_a_term_looks_in_the_namespaces_that_it_names_and_selects(said: dict[str
     found = {
         name
         for name in (*namespaces, "unknown")
-        if find_all(pod_request, make_grid({"node-3": [make_pod(namespace=name)]}, namespaces))
+        if find_all(pod_request, make_node_table({"node-3": [make_pod(namespace=name)]}, namespaces))
     }
     assert found == looks_in
 
@@ -152,7 +152,7 @@ def test_a_pod_that_is_there_keeps_off_those_of_the_namespaces_that_it_means(
     said: dict[str, Any], is_repelled: bool
 ) -> None:
     term = make_term({"matchLabels": {"app": "job"}}, **said)
-    table = make_grid({"node-1": [make_pod(namespace="shop", repels=(term,))]}, {"lab": {"team": "a"}})
+    table = make_node_table({"node-1": [make_pod(namespace="shop", repels=(term,))]}, {"lab": {"team": "a"}})
     expected = {"node-1": [Cause.REPELLED], "node-2": [Cause.REPELLED]} if is_repelled else {}
     assert find_causes(make_pod_request(), table) == expected
 
@@ -160,13 +160,13 @@ def test_a_pod_that_is_there_keeps_off_those_of_the_namespaces_that_it_means(
 def test_a_pod_that_names_other_namespaces_bears_those_of_its_own() -> None:
     of_jobs = {"matchLabels": {"app": "job"}}
     for term, is_repelled in ((make_term(of_jobs), True), (make_term(of_jobs, namespaces=["bank"]), False)):
-        assert bool(find_all(make_pod_request(), make_grid({"node-3": [make_pod(repels=(term,))]}))) is is_repelled
+        assert bool(find_all(make_pod_request(), make_node_table({"node-3": [make_pod(repels=(term,))]}))) is is_repelled
 
 
 def test_who_keeps_it_off_is_named_to_those_who_may_know() -> None:
     term = make_term({"matchLabels": {"app": "job"}})
     pods = [make_pod(name="train-42", project="vision", repels=(term,)), make_pod(repels=(term,))]
-    table = make_grid({"node-3": pods})
+    table = make_node_table({"node-3": pods})
     [reason] = find_all(make_pod_request(), table)["node-3"]
     assert reason.message == f"train-42 on node-3 bears no such pod near it (same {ZONE}), nor does 1 more"
     [reason] = find_all(make_pod_request(), table.visible_to(lambda project: project != "vision"))["node-3"]
@@ -177,7 +177,7 @@ def test_who_keeps_it_off_is_named_to_those_who_may_know() -> None:
 def test_every_reason_is_told_in_the_order_in_which_they_are_looked_at() -> None:
     repels = make_pod("db", repels=(make_term({"matchLabels": {"app": "job"}}),))
     pod_request = make_pod_request(pod_affinity=(make_term({"matchLabels": {"app": "cache"}}),), pod_anti_affinity=(make_term(),))
-    assert find_causes(pod_request, make_grid({"node-3": [make_pod(), repels]}))["node-3"] == [
+    assert find_causes(pod_request, make_node_table({"node-3": [make_pod(), repels]}))["node-3"] == [
         Cause.NEAR,
         Cause.FAR,
         Cause.REPELLED,
@@ -194,7 +194,7 @@ def test_a_pods_own_labels_are_merged_into_its_terms_as_the_server_does() -> Non
     old, new = (
         Holding("", None, {}, namespace="lab", labels={"app": "web", "version": version}) for version in ("1", "2")
     )
-    table = make_grid({"node-1": [old], "node-3": [new]})
+    table = make_node_table({"node-1": [old], "node-3": [new]})
     assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(matchLabelKeys=["version"]),)), table)) == {"node-3"}
     assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(mismatchLabelKeys=["version"]),)), table)) == {"node-1", "node-2"}
 
@@ -217,7 +217,7 @@ def test_a_pods_own_labels_are_merged_into_its_terms_as_the_server_does() -> Non
 )
 def test_a_selector_means_what_it_means_to_kubernetes(selector: dict[str, Any] | None, holds: bool) -> None:
     assert selects(selector, {"app": "web"}) is holds
-    table = make_grid({"node-1": [make_pod()]})
+    table = make_node_table({"node-1": [make_pod()]})
     assert bool(find_all(make_pod_request(pod_anti_affinity=(make_term(selector),)), table)) is holds
 
 
@@ -227,7 +227,7 @@ def make_spread(selector: Any = WEB, **said: Any) -> dict[str, Any]:
 
 
 def test_a_place_does_not_get_many_more_pods_than_the_least_has() -> None:
-    table = make_grid({"node-1": [make_pod()], "node-2": [make_pod()], "node-3": [make_pod()]})
+    table = make_node_table({"node-1": [make_pod()], "node-2": [make_pod()], "node-3": [make_pod()]})
     found = find_all(make_pod_request("web", topology_spread=(make_spread(),)), table)
     assert {name: [(each.message, each.lasts) for each in reasons] for name, reasons in found.items()} == {
         name: [(f"spreads pods with app=web over {ZONE}, at most 1 apart; a would have 3, and the least has 1", False)]
@@ -257,18 +257,18 @@ def test_a_place_does_not_get_many_more_pods_than_the_least_has() -> None:
     ],
 )
 def test_which_pods_are_counted(pods: Pods, rule: dict[str, Any], kept_off: set[str]) -> None:
-    assert set(find_all(make_pod_request(topology_spread=(rule,)), make_grid(pods))) == kept_off | {"node-4"}
+    assert set(find_all(make_pod_request(topology_spread=(rule,)), make_node_table(pods))) == kept_off | {"node-4"}
 
 
 def test_where_there_should_be_more_places_the_least_of_them_has_none() -> None:
-    table = make_grid({"node-1": [make_pod()], "node-3": [make_pod()]})
+    table = make_node_table({"node-1": [make_pod()], "node-3": [make_pod()]})
     assert set(find_all(make_pod_request("web", topology_spread=(make_spread(minDomains=2),)), table)) == {"node-4"}
     found = find_all(make_pod_request("web", topology_spread=(make_spread(minDomains=3),)), table)
     assert found["node-3"][0].message.endswith("b would have 2, and there are 2 of the 3 places that it asks for")
 
 
 def test_nodes_that_the_pod_may_not_be_on_are_in_no_place_where_the_rule_says_so() -> None:
-    table = make_grid({"node-1": [make_pod()]}, tainted="node-3")
+    table = make_node_table({"node-1": [make_pod()]}, tainted="node-3")
     for said, kept_off in (
         ({}, {"node-1", "node-2", "node-4"}),
         ({"nodeTaintsPolicy": "Ignore"}, {"node-1", "node-2", "node-4"}),
@@ -286,7 +286,7 @@ def test_nodes_that_the_pod_may_not_be_on_are_in_no_place_where_the_rule_says_so
 
 def test_a_node_that_lacks_one_of_the_labels_counts_for_none_of_the_rules() -> None:
     by_host = {**make_spread(), "topologyKey": HOST}
-    table = make_grid({"node-1": [make_pod()], "node-3": [make_pod()], "node-4": [make_pod()]})
+    table = make_node_table({"node-1": [make_pod()], "node-3": [make_pod()], "node-4": [make_pod()]})
     alone = find_causes(make_pod_request("web", topology_spread=(by_host,)), table)
     assert alone == {name: [Cause.SPREAD] for name in ("node-1", "node-3", "node-4")}
     both = find_causes(make_pod_request("web", topology_spread=(by_host, make_spread())), table)

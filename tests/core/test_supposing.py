@@ -13,7 +13,7 @@ from tests.making import make_cluster
 A100, L4 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-L4"
 
 
-def make_grid() -> NodeTable:
+def make_node_table() -> NodeTable:
     """Two nodes of a pool with A100s, one of another with L4s, and one without GPUs."""
     product = "nvidia.com/gpu.product"
     return NodeTable(
@@ -60,7 +60,7 @@ def test_how_many_and_like_which_node_is_one_word(text: str, known: tuple[str, .
 
 
 def test_nodes_that_are_added_are_like_another_but_empty_well_and_called_something_else() -> None:
-    table = make_grid()
+    table = make_node_table()
     supposed = simulate(table, ["2xa100-1"])
     assert supposed.added == (AddedNodes("a100-1", ("a100-1+1", "a100-1+2")),)
     new = supposed.table.nodes[-1]
@@ -71,7 +71,7 @@ def test_nodes_that_are_added_are_like_another_but_empty_well_and_called_somethi
 
 
 def test_the_cluster_itself_stays_as_it_is() -> None:
-    table = make_grid()
+    table = make_node_table()
     supposed = simulate(table, ["l4-1"], ["plain"])
     assert sorted(table.names) == ["a100-1", "a100-2", "l4-1", "plain"]
     assert sorted(supposed.table.names) == ["a100-1", "a100-2", "l4-1", "l4-1+1"]
@@ -79,7 +79,7 @@ def test_the_cluster_itself_stays_as_it_is() -> None:
 
 
 def test_nothing_supposed_is_the_cluster_as_it_is() -> None:
-    table = make_grid()
+    table = make_node_table()
     assert simulate(table).table is table
     assert simulate(table).sentences == []
 
@@ -87,7 +87,7 @@ def test_nothing_supposed_is_the_cluster_as_it_is() -> None:
 @pytest.mark.parametrize(("like", "first"), [("train", "a100-1"), (A100, "a100-1"), (L4, "l4-1"), ("A100", "a100-1")])
 def test_a_group_or_a_type_of_gpu_stands_for_its_first_node(like: str, first: str) -> None:
     cluster = make_cluster(gpu_types={"A100": [A100], "H100": ["none-has-it"]})
-    assert simulate(make_grid(), [like], cluster=cluster).added[0].like == first
+    assert simulate(make_node_table(), [like], cluster=cluster).added[0].like == first
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_group_or_a_type_of_gpu_stands_for_its_first_node(like: str, first: st
     ],
 )
 def test_what_is_left_out_takes_its_pods_with_it(without: list[str], gone: tuple[str, ...], pods: int) -> None:
-    supposed = simulate(make_grid(), without=without)
+    supposed = simulate(make_node_table(), without=without)
     assert (supposed.left_out, supposed.pods_left_out) == (gone, pods)
     assert not set(gone) & set(supposed.table.names)
 
@@ -111,7 +111,7 @@ def test_a_node_goes_before_a_group_of_its_name() -> None:
 
 
 def test_a_node_can_be_replaced_by_others_like_it() -> None:
-    supposed = simulate(make_grid(), ["2xl4-1"], ["l4-1"])
+    supposed = simulate(make_node_table(), ["2xl4-1"], ["l4-1"])
     assert sorted(supposed.table.names) == ["a100-1", "a100-2", "l4-1+1", "l4-1+2", "plain"]
 
 
@@ -122,25 +122,25 @@ def test_no_name_is_given_twice() -> None:
 
 
 def test_more_nodes_make_room() -> None:
-    table, pod_request = make_grid(), make_pod_request(gpu=2, selector={"pool": "train"})
+    table, pod_request = make_node_table(), make_pod_request(gpu=2, selector={"pool": "train"})
     assert evaluation.evaluate(pod_request, table).verdict == "later"
     assert evaluation.evaluate(pod_request, simulate(table, ["a100-2"]).table).verdict == "now"
     assert evaluation.evaluate(pod_request, simulate(table, without=["train"]).table).verdict == "never"
 
 
 def test_what_is_supposed_is_told() -> None:
-    supposed = simulate(make_grid(), ["a100-1", "6xl4-1"], ["train", "plain"])
+    supposed = simulate(make_node_table(), ["a100-1", "6xl4-1"], ["train", "plain"])
     assert supposed.sentences == [
         "1 empty node like a100-1: a100-1+1",
         "6 empty nodes like l4-1: l4-1+1, l4-1+2, l4-1+3 and 3 more",
         "without 3 nodes: a100-1, a100-2 and plain; 3 pods there are not placed anew",
     ]
-    assert simulate(make_grid(), without=["plain"]).sentences == ["without 1 node: plain, empty"]
+    assert simulate(make_node_table(), without=["plain"]).sentences == ["without 1 node: plain, empty"]
 
 
 def test_every_mistake_is_told_with_its_place_and_the_suggestion() -> None:
     with pytest.raises(RequestRejected) as caught:
-        simulate(make_grid(), ["2xa100-3", "0xl4-1", f"{MOST_ADDED + 1}xplain"], ["trian", "zzz"])
+        simulate(make_node_table(), ["2xa100-3", "0xl4-1", f"{MOST_ADDED + 1}xplain"], ["trian", "zzz"])
     nothing = "there is no node, node group or GPU type"
     assert mistakes_of(caught) == [
         ("add_nodes.0", f"{nothing} 'a100-3'", "did you mean a100-2 or a100-1?"),

@@ -77,7 +77,7 @@ class Stage:
     def open(self, run_id: str, token: str = "") -> str:
         """The address that lets a browser in; below its host."""
         url: str = self.site.make(f"/runs/{run_id}/open", None, token=token or self.site.token)["url"]
-        assert url.startswith(f"http://{self.host(run_id)}/.fairlead/enter?word=")
+        assert url.startswith(f"http://{self.host(run_id)}/.fairlead/enter?code=")
         return url.removeprefix(f"http://{self.host(run_id)}")
 
     def enter(self, run_id: str, token: str = "") -> str:

@@ -69,10 +69,10 @@ def test_a_parameter_that_means_nothing_is_refused_everywhere(
 @pytest.mark.parametrize(
     ("asked", "path", "hint"),
     [
-        ("logs?cursor=none", "cursor", "write a whole number in digits"),
+        ("logs?cursor=none", "cursor", "write an integer"),
         ("logs?follow=maybe", "follow", "write true or false"),
         ("logs?format=xml", "format", "write 'json' or 'raw'"),
-        ("logs?cursor=-1", "cursor", "/api/v1/openapi.json says what it may be"),
+        ("logs?cursor=-1", "cursor", "see the parameters in /api/v1/openapi.json"),
         ("usage?=1", "''", "known: attempt"),
     ],
 )

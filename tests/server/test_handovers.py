@@ -57,7 +57,7 @@ def test_a_run_fetches_its_code_and_hands_over_its_files(run: tuple[Site, str, s
     site, run_id, token = run
     code = site.ask("GET", f"/runs/{run_id}/code", token=token)
     assert (code.status_code, code.content, code.headers["content-type"]) == (200, CODE, "application/gzip")
-    size = 3 * request_bodies.IN_MEMORY + 5
+    size = 3 * request_bodies.SPOOL_BYTES + 5
     for path, content in (("output/a%20b/%C3%A9%3F", b"x" * size), ("result.json", b'{"kind": "json", "value": 1}')):
         answer = upload_file(site, run_id, path, content, token)
         assert told(answer)["size"] == len(content)

@@ -122,7 +122,7 @@ def test_a_browser_lands_where_it_wanted_to_be(browser: Browser, landing: str) -
     expected = quote(landing or "/", safe="/?&=-#%")
     query = f"?next={quote(landing, safe='')}"
     assert browser.sign_in(query).headers["location"] == expected
-    by_link = browser.site.ask("GET", f"/login{query}&word={browser.site.invite()}", token=None, headers=HTML)
+    by_link = browser.site.ask("GET", f"/login{query}&code={browser.site.invite()}", token=None, headers=HTML)
     assert (by_link.status_code, by_link.headers["location"]) == (303, expected)
 
 
@@ -134,10 +134,10 @@ def test_a_browser_is_never_sent_elsewhere(browser: Browser, landing: str) -> No
     planted = kept.rpartition(".")[0] + "." + quote(landing, safe="")  # by who can write cookies of this site
     assert "next is " in sentence_of(browser.come(back, planted))
     word = browser.site.invite()
-    by_link = f"/login{query}&word={word}"
+    by_link = f"/login{query}&code={word}"
     assert "next is " in sentence_of(browser.site.ask("GET", by_link, token=None, headers=HTML))
     problem_of(browser.site.ask("GET", by_link, token=None), 400)
-    assert browser.site.ask("GET", f"/login?word={word}", token=None).status_code == 303  # it was not used up
+    assert browser.site.ask("GET", f"/login?code={word}", token=None).status_code == 303  # it was not used up
 
 
 def test_an_answer_to_another_sign_in_is_refused(browser: Browser) -> None:
@@ -230,7 +230,7 @@ def test_a_failed_sign_in_is_in_the_log_and_no_secret_is(browser: Browser, log: 
     answer = browser.come(back, kept)
     session = cookies_in(answer)[COOKIE].value
     browser.come(back, kept)
-    browser.site.ask("GET", "/login?word=fl_PLANTED", token=None, headers=HTML)
+    browser.site.ask("GET", "/login?code=fl_PLANTED", token=None, headers=HTML)
     reasons = [line["reason"] for line in log if line["event"] == "sign-in failed"]
     assert len(reasons) == 2
     for planted in (*kept.split(".")[:3], session, "c0de", "fl_PLANTED", SECRET, "Pl4nted"):
@@ -239,9 +239,9 @@ def test_a_failed_sign_in_is_in_the_log_and_no_secret_is(browser: Browser, log: 
 
 def test_a_link_that_is_used_up_leads_a_browser_to_our_own_page(browser: Browser) -> None:
     for word in ("", "nothing", "fl_" + "x" * 43):
-        answer = browser.site.ask("GET", f"/login?word={word}", token=None, headers=HTML)
+        answer = browser.site.ask("GET", f"/login?code={word}", token=None, headers=HTML)
         assert "sign in with a token" in sentence_of(answer)
-        problem_of(browser.site.ask("GET", f"/login?word={word}", token=None, headers={"Accept": "*/*"}), 401)
+        problem_of(browser.site.ask("GET", f"/login?code={word}", token=None, headers={"Accept": "*/*"}), 401)
 
 
 def test_a_site_without_an_issuer_says_so(site: Site) -> None:

@@ -51,7 +51,7 @@ def test_a_mistake_of_the_server_is_a_problem_that_tells_nothing(
         assert answer.headers.get(name) == value, name
     (failed,) = (line for line in log if line["log_level"] == "error")
     assert failed["request_id"] == "mistake-1"
-    (answered,) = (line for line in log if line["event"] == "answered")
+    (answered,) = (line for line in log if line["event"] == "request")
     assert (answered["status"], answered["request_id"]) == (500, "mistake-1")
 
 
@@ -70,7 +70,7 @@ def test_the_request_id_of_the_caller_is_in_answers_problems_log_and_audit(
 def test_a_line_of_the_log_says_who_asked_what_and_how_it_went(site: Site, log: list[MutableMapping[str, Any]]) -> None:
     site.ask("GET", "/compute-resources/nothing?", headers={"X-Request-ID": "line"})
     (line,) = (line for line in log if line.get("request_id") == "line")
-    expected = {"method": "GET", "path": f"{API}/compute-resources/nothing", "status": 404, "event": "answered"}
+    expected = {"method": "GET", "path": f"{API}/compute-resources/nothing", "status": 404, "event": "request"}
     assert {name: line[name] for name in expected} == expected
     assert line["milliseconds"] > 0
     assert line["address"]
@@ -133,14 +133,14 @@ def test_no_token_secret_or_word_is_told_anywhere(
     planted["session"] = cookie_in(signed).value
     look(signed, shows=planted["session"])
     planted["link"] = site.invite()
-    followed = site.ask("GET", f"/login?word={planted['link']}", token=None)
+    followed = site.ask("GET", f"/login?code={planted['link']}", token=None)
     planted["second session"] = cookie_in(followed).value
     look(followed, shows=planted["second session"])
-    look(site.ask("GET", f"/login?word={planted['link']}", token=None))
+    look(site.ask("GET", f"/login?code={planted['link']}", token=None))
     look(site.ask("GET", f"/login?wrod={planted['link']}", token=None))
     keyed = {"Idempotency-Key": planted["key"] + "-link"}
     linked = site.ask("POST", "/sessions/link", {"next": "/a"}, token=planted["token"], headers=keyed)
-    planted["made link"] = linked.json()["url"].partition("word=")[2].partition("&")[0]
+    planted["made link"] = linked.json()["url"].partition("code=")[2].partition("&")[0]
     look(linked, shows=planted["made link"])
     look(site.ask("POST", "/sessions/link", {"next": "/a"}, token=planted["token"], headers=keyed))
     look(site.ask("POST", "/sessions/link", {}, token=planted["made link"]))

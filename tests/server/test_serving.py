@@ -113,7 +113,7 @@ def test_events_come_one_by_one_and_who_goes_away_ends_the_request(
         assert not program.left.is_set()
         assert stage.site.app.state.metrics.idle_seconds == 0.0
     assert program.left.wait(PATIENCE)
-    wait_until(lambda: stage.site.app.state.metrics.waiting == 0)
+    wait_until(lambda: stage.site.app.state.metrics.in_flight == 0)
 
 
 @pytest.mark.parametrize("status", [204, 205, 301, 304, 404, 418, 500])
@@ -188,7 +188,7 @@ def test_a_request_is_logged_without_its_query_and_counted_under_one_name(
     stage.ask("DELETE", run_id, "/secret-free?token=hush")
     wait_until(lambda: any(line.get("run") == run_id for line in log))
     line = next(line for line in log if line.get("run") == run_id)
-    assert (line["event"], line["path"], line["status"]) == ("answered", f"/served/{run_id}/secret-free", 200)
+    assert (line["event"], line["path"], line["status"]) == ("request", f"/served/{run_id}/secret-free", 200)
     assert "hush" not in json.dumps(log, default=str)
     assert f"{counted} 1.0" in stage.client.get("/metrics").text
 
@@ -225,7 +225,7 @@ def test_what_serves_nothing_has_no_url(stage: Stage, endpoint: Endpoint, route:
     method, path = route.split()
     job = stage.site.make("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
     assert (
-        "is a job, and serves nothing" in problem_of(stage.site.ask(method, f"/runs/{job['id']}{path}"), 409)["detail"]
+        "is a job and has no URL" in problem_of(stage.site.ask(method, f"/runs/{job['id']}{path}"), 409)["detail"]
     )
     ended = stage.serve(endpoint, state="stopped", active=False, message="stopped by ann")
     assert "is stopped: stopped by ann" in problem_of(stage.site.ask(method, f"/runs/{ended}{path}"), 409)["detail"]

@@ -94,7 +94,7 @@ def test_where_runs_have_no_hosts_one_is_told_what_to_set(sqlite_store: Database
         run_id = stage.serve(endpoint)
         told = stage.site.get(f"/runs/{run_id}/url")
         assert (told["browser"], told["ready"]) == (False, True)
-        assert told["message"] == "answers; browsers cannot open it: this server has no hosts for runs"
+        assert told["message"] == "answers; browsers cannot open it: served_host is not set on this server"
         problem = problem_of(stage.site.ask("POST", f"/runs/{run_id}/open"), 409)
         assert "set served_host" in problem["hint"]
         answer = stage.client.get("/", headers={"Host": f"{run_id}.localhost"})
@@ -172,26 +172,26 @@ def test_a_word_is_good_for_a_minute_and_a_ticket_for_twelve_hours(
         run_id = stage.serve(endpoint)
         path = stage.open(run_id)
         later(seconds=61)
-        assert "is too old" in problem_of(stage.browse(run_id, path), 401)["detail"]
+        assert "has expired" in problem_of(stage.browse(run_id, path), 401)["detail"]
         ticket = stage.enter(run_id)
         later(hours=11, minutes=59)
         assert stage.browse(run_id, ticket=ticket).status_code == 200
         later(minutes=2)
-        assert "is too old" in problem_of(stage.browse(run_id, ticket=ticket), 401)["detail"]
+        assert "has expired" in problem_of(stage.browse(run_id, ticket=ticket), 401)["detail"]
 
 
 def test_words_and_tickets_are_not_taken_for_each_other_or_for_anything_else(stage: Stage, endpoint: Endpoint) -> None:
     run_id, other = stage.serve(endpoint), stage.serve(endpoint)
-    word = stage.open(run_id).partition("word=")[2]
+    word = stage.open(run_id).partition("code=")[2]
     ticket = stage.enter(run_id)
     for wrong in (word, "", "x", "x.y", stage.site.token, ticket[:-2], "é"):
         assert stage.browse(run_id, headers={"Cookie": f"{COOKIE}={wrong}".encode()}).status_code == 401
-    for wrong in (ticket, "", "x.y", stage.site.token, stage.open(other).partition("word=")[2]):
-        assert stage.browse(run_id, f"/.fairlead/enter?word={wrong}").status_code == 401
+    for wrong in (ticket, "", "x.y", stage.site.token, stage.open(other).partition("code=")[2]):
+        assert stage.browse(run_id, f"/.fairlead/enter?code={wrong}").status_code == 401
     problem_of(stage.site.ask("GET", "/me", token=ticket), 401)
     problem_of(stage.site.ask("GET", "/me", token=word), 401)
     assert stage.browse(other, ticket=ticket).status_code == 401
-    assert stage.browse(run_id, f"/.fairlead/enter?word={word}").status_code == 303
+    assert stage.browse(run_id, f"/.fairlead/enter?code={word}").status_code == 303
 
 
 @pytest.mark.parametrize("path", ["/.fairlead/", "/.fairlead/x", "/%2efairlead/enter/", "/.fairlead/enter/.."])
@@ -216,7 +216,7 @@ def test_a_word_is_in_no_log(stage: Stage, endpoint: Endpoint, log: Lines) -> No
     path = stage.open(run_id)
     stage.browse(run_id, path)
     stage.browse(run_id, path)
-    assert path.partition("word=")[2] not in str(log)
+    assert path.partition("code=")[2] not in str(log)
 
 
 # Who may

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from fairlead.model.observations import Endpoint
-from fairlead.server.proxy.headers import make_answer_headers
+from fairlead.server.proxy.headers import make_response_headers
 from fairlead.server.proxy.targets import Target
 from tests.server.sites import COOKIE
 from tests.server.stages import Stage
@@ -189,11 +189,11 @@ def test_where_a_run_sends_its_caller_is_below_its_address(stage: Stage, endpoin
 ])  # fmt: skip
 def test_a_host_is_the_same_however_it_is_written(host: str, said: str) -> None:
     target = Target("r", b"/deep/say", b"", host, "/served/r")
-    headers = make_answer_headers([(b"Location", said.encode())], target, Endpoint("http://localhost"))
+    headers = make_response_headers([(b"Location", said.encode())], target, Endpoint("http://localhost"))
     assert dict(headers)[b"location"] == b"/served/r/api"
 
 
 def test_what_leads_to_no_host_is_passed_on() -> None:
     target = Target("r", b"/", b"", "fairlead.example", "/served/r")
-    headers = make_answer_headers([(b"Location", b"mailto:ada@example.com")], target, Endpoint("http://localhost"))
+    headers = make_response_headers([(b"Location", b"mailto:ada@example.com")], target, Endpoint("http://localhost"))
     assert dict(headers)[b"location"] == b"mailto:ada@example.com"

@@ -67,7 +67,7 @@ def test_the_run_hears_that_the_caller_ended_it(stage: Stage, program: Program, 
         opened.close(4002, "enough")
     assert program.left.wait(PATIENCE)
     assert program.asked[-1] == {"closed": 4002}
-    wait_until(lambda: stage.site.app.state.metrics.waiting == 0)
+    wait_until(lambda: stage.site.app.state.metrics.in_flight == 0)
 
 
 def test_the_run_hears_that_the_caller_is_gone(stage: Stage, program: Program, endpoint: Endpoint) -> None:
@@ -130,7 +130,7 @@ def test_who_may_not_go_on_is_told(hasty_stage: Stage, endpoint: Endpoint) -> No
 
         with pytest.raises(WebSocketDisconnect) as found:
             go_on()
-    assert closed(found) == (1008, "this may not be used any more")
+    assert closed(found) == (1008, "access was revoked")
 
 
 # Runs that misbehave

@@ -40,12 +40,12 @@ def test_a_cookie_of_a_server_with_https_goes_there_alone(sqlite_store: Any) -> 
 
 def test_a_sign_in_link_works_once(site: Site) -> None:
     word = site.invite()
-    first = site.ask("GET", f"/login?word={word}", token=None)
+    first = site.ask("GET", f"/login?code={word}", token=None)
     assert (first.status_code, first.headers["location"]) == (303, "/")
     session = cookie_in(first).value
     assert site.get("/me", token=None, headers={"Cookie": f"{COOKIE}={session}"})["user"] == "ann"
     for again in (word, "", "nothing"):
-        answer = site.ask("GET", f"/login?word={again}", token=None)
+        answer = site.ask("GET", f"/login?code={again}", token=None)
         problem_of(answer, 401)
         assert "set-cookie" not in answer.headers
 
@@ -53,12 +53,12 @@ def test_a_sign_in_link_works_once(site: Site) -> None:
 def test_the_word_of_a_link_is_no_token(site: Site) -> None:
     word = site.invite()
     problem_of(site.ask("GET", "/me", token=word), 401)
-    assert site.ask("GET", f"/login?word={word}", token=None).status_code == 303
+    assert site.ask("GET", f"/login?code={word}", token=None).status_code == 303
 
 
 def test_two_who_follow_a_link_at_once_are_one(site: Site) -> None:
     word = site.invite()
-    answers = [site.ask("GET", f"/login?word={word}", token=None) for _ in range(2)]
+    answers = [site.ask("GET", f"/login?code={word}", token=None) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [303, 401]
 
 
@@ -125,7 +125,7 @@ def test_a_link_is_made_with_a_token_and_signs_in_once(site: Site) -> None:
     made = told(answer)
     assert (answer.status_code, sorted(made)) == (201, ["expires_at", "url"])
     assert answer.headers["cache-control"] == "no-store"
-    assert made["url"].startswith(f"{URL}/login?word=fl_")
+    assert made["url"].startswith(f"{URL}/login?code=fl_")
     left = datetime.fromisoformat(made["expires_at"]) - datetime.now(UTC)
     assert timedelta(minutes=14) < left <= timedelta(minutes=15)
     assert site.ask("HEAD", made["url"].removeprefix(URL), token=None).status_code == 204  # it is not used up
@@ -137,13 +137,13 @@ def test_a_link_is_made_with_a_token_and_signs_in_once(site: Site) -> None:
 
 
 def test_a_link_needs_no_body(site: Site) -> None:
-    assert site.make("/sessions/link", None)["url"].startswith(f"{URL}/login?word=fl_")
+    assert site.make("/sessions/link", None)["url"].startswith(f"{URL}/login?code=fl_")
 
 
 @pytest.mark.parametrize("url", ["https://fairlead.test", "https://fairlead.test/"])
 def test_a_link_leads_to_the_public_address(sqlite_store: Any, url: str) -> None:
     with open_site(sqlite_store, url=url) as site:
-        assert site.make("/sessions/link", {})["url"].startswith("https://fairlead.test/login?word=fl_")
+        assert site.make("/sessions/link", {})["url"].startswith("https://fairlead.test/login?code=fl_")
 
 
 @pytest.mark.parametrize(

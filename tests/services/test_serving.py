@@ -62,7 +62,7 @@ class Scene:
 
     def word(self, run: RunRecord, call: Call | None = None) -> str:
         """A word that lets in."""
-        return self.serving.open(call or self.world.root, run.id, HOSTS).url.partition("word=")[2]
+        return self.serving.open(call or self.world.root, run.id, HOSTS).url.partition("code=")[2]
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def scene(store: Store, monkeypatch: pytest.MonkeyPatch) -> Scene:
 def test_a_word_lets_in_once(scene: Scene) -> None:
     run = scene.serve()
     word = scene.word(run)
-    ticket = scene.serving.enter(Call(), run.id, word)
+    ticket = scene.serving.redeem_code(Call(), run.id, word)
     assert scene.serving.admit(Call(), run.id, ticket.text).endpoint == REACH
-    with pytest.raises(Unauthenticated, match="was used already"):
-        scene.serving.enter(Call(), run.id, word)
+    with pytest.raises(Unauthenticated, match="has already been used"):
+        scene.serving.redeem_code(Call(), run.id, word)
 
 
 @pytest.mark.every_store
@@ -91,7 +91,7 @@ def test_of_many_who_come_with_one_word_at_once_one_is_let_in(scene: Scene) -> N
     def enter(serving: Serving) -> None:
         start.wait()
         try:
-            serving.enter(Call(), run.id, word)
+            serving.redeem_code(Call(), run.id, word)
             ends.append("in")
         except Unauthenticated as error:
             ends.append(str(error))
@@ -101,15 +101,15 @@ def test_of_many_who_come_with_one_word_at_once_one_is_let_in(scene: Scene) -> N
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(ends) == ["in", *["what lets this browser in was used already"] * 3]
+    assert sorted(ends) == ["in", *["this link has already been used"] * 3]
 
 
 def test_words_that_were_used_are_forgotten_once_they_are_too_old_to_matter(scene: Scene) -> None:
     run = scene.serve()
     for _ in range(3):
-        scene.serving.enter(Call(), run.id, scene.word(run))
+        scene.serving.redeem_code(Call(), run.id, scene.word(run))
     scene.world.clock.pass_by(days=3)
-    scene.serving.enter(Call(), run.id, scene.word(run))
+    scene.serving.redeem_code(Call(), run.id, scene.word(run))
     with scene.world.store.reading() as tx:
         assert tx.count(AnswerRecord) == 1
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_entered_uses_no_word_up(scene: Scene) -> None:
     word = scene.word(run)
     scene.world.services.runs.stop(scene.world.root, run.id)
     with pytest.raises(Conflict):
-        scene.serving.enter(Call(), run.id, word)
+        scene.serving.redeem_code(Call(), run.id, word)
     with scene.world.store.reading() as tx:
         assert tx.count(AnswerRecord) == 0
 
@@ -154,7 +154,7 @@ def test_a_ticket_lasts_no_longer_than_what_a_provider_said_of_its_user(scene: S
     run, now = scene.serve(), scene.world.clock()
     for until, most in ((now + timedelta(minutes=10), 10 * 60), (None, 12 * 3600)):
         call = Call(principal=Principal("root", until=until))
-        ticket = scene.serving.enter(Call(), run.id, scene.word(run, call))
+        ticket = scene.serving.redeem_code(Call(), run.id, scene.word(run, call))
         assert most - 1 < ticket.lasts.total_seconds() <= most
 
 

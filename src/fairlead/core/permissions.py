@@ -20,8 +20,8 @@ class Permissions:
         """Whether a role of the caller at the scope, or at a scope that contains it, includes the permission."""
         return any(
             permission in ROLE_PERMISSIONS[role]
-            for place in self.tree.path(scope)
-            for role in self.roles.get(scope_above, ())
+            for ancestor in self.tree.path(scope)
+            for role in self.roles.get(ancestor, ())
         )
 
     def sees(self, scope: str) -> bool:
@@ -33,7 +33,7 @@ class Permissions:
         """The visible scopes: those with a role, all inside them and all that contain them. None means all."""
         if PLATFORM in self.roles:
             return None
-        return frozenset(place for scope in self.roles for place in (*self.tree.path(scope), *self.tree.below(scope)))
+        return frozenset(related for scope in self.roles for related in (*self.tree.path(scope), *self.tree.below(scope)))
 
     def reach(self, permission: Permission) -> frozenset[str] | None:
         """The scopes at which the caller has the permission. None means all."""
@@ -42,7 +42,7 @@ class Permissions:
         ]
         if PLATFORM in granted:
             return None
-        return frozenset(place for scope in granted for place in (scope, *self.tree.below(scope)))
+        return frozenset(inner for scope in granted for inner in (scope, *self.tree.below(scope)))
 
 
 def permissions_of(user: str, groups: Iterable[str], grants: Iterable[tuple[str, str, str]], tree: Tree) -> Permissions:

@@ -1,4 +1,4 @@
-"""What only we know of answers: the parts that are plain JSON inside the program, described for those who read them."""
+"""OpenAPI schemas of response fields that are plain dictionaries in the code."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,31 +10,29 @@ TEXT: Schema = {"type": "string"}
 
 
 def refer(model: str) -> Schema:
-    """A reference to a schema of the document."""
     return {"$ref": REFERENCE.format(model=model)}
 
 
-def many(schema: Schema) -> Schema:
-    """A list of things of one schema."""
+def array_of(schema: Schema) -> Schema:
     return {"type": "array", "items": schema}
 
 
-def _object(about: str, always: Mapping[str, Schema], /, **sometimes: Schema) -> Schema:
+def _object(description: str, required: Mapping[str, Schema], /, **optional: Schema) -> Schema:
     return {
-        "description": about,
+        "description": description,
         "type": "object",
-        "required": list(always),
-        "properties": {**always, **sometimes},
+        "required": list(required),
+        "properties": {**required, **optional},
     }
 
 
 _SOURCE: Schema = {"anyOf": [refer("Source"), {"type": "null"}]}
-_QUANTITY: Schema = {**TEXT, "description": "an amount in its canonical form, such as 64Gi"}
+_QUANTITY: Schema = {**TEXT, "description": "An amount in canonical form, such as 64Gi"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 
 COMPONENTS: Mapping[str, Schema] = {
     "Problem": _object(
-        "What went wrong (RFC 9457). `code` never changes; `detail` is for people.",
+        "An error (RFC 9457). Programs use `code`, which never changes; `detail` is for people.",
         {
             "type": TEXT,
             "title": TEXT,
@@ -43,34 +41,34 @@ COMPONENTS: Mapping[str, Schema] = {
             "detail": TEXT,
             "request_id": TEXT,
         },
-        hint={**TEXT, "description": "what to do about it"},
-        violations=many(refer("Finding")),
-        used_by=many(refer("UsedBy")),
+        hint={**TEXT, "description": "How to fix it"},
+        violations=array_of(refer("Finding")),
+        used_by=array_of(refer("UsedBy")),
         retry_after_seconds={"type": "integer"},
     ),
     "UsedBy": _object(
-        "What is in the way: a run, a template, a policy, a place.",
+        "An object that prevents a deletion: a run, a template, a policy or a scope.",
         {"kind": TEXT, "name": TEXT, "scope": TEXT},
-        state={**TEXT, "description": "of a run"},
+        state={**TEXT, "description": "State of a run"},
     ),
     "Finding": _object(
-        "A violation or a warning: where, which rule, what was found, what to do, and whose rule it is.",
+        "A violation or a warning: its path, rule, message, hint and the source of the rule.",
         {"path": TEXT, "rule": TEXT, "message": TEXT, "hint": {"type": ["string", "null"]}, "source": _SOURCE},
         requested={**refer("EffectiveValue"), "description": "of a warning: what was asked for and lost"},
         location={**TEXT, "description": "the document in which it was found"},
     ),
     "Setting": _object(
-        "One resolved value: who set it, whom it overrode, with whose values it was combined, and how it came about.",
-        {"path": TEXT, "value": {}, "source": refer("Source"), "overridden": many(refer("EffectiveValue"))},
-        combined=many(refer("EffectiveValue")),
+        "A resolved value: its source, the values that it overrode or was combined with, and the reason.",
+        {"path": TEXT, "value": {}, "source": refer("Source"), "overridden": array_of(refer("EffectiveValue"))},
+        combined=array_of(refer("EffectiveValue")),
         reason=TEXT,
     ),
     "EffectiveRule": _object(
         "What holds at a path: the bounds that are said, each with its source.",
         {},
-        min=many(refer("EffectiveValue")),
-        max=many(refer("EffectiveValue")),
-        options=many(refer("EffectiveValue")),
+        min=array_of(refer("EffectiveValue")),
+        max=array_of(refer("EffectiveValue")),
+        options=array_of(refer("EffectiveValue")),
         required=refer("EffectiveValue"),
         locked=refer("EffectiveValue"),
     ),
@@ -82,33 +80,33 @@ COMPONENTS: Mapping[str, Schema] = {
         mem=_QUANTITY,
         runs=_COUNT,
     ),
-    "RoleAtScope": _object("What somebody is at a scope.", {"role": refer("Role"), "scope": TEXT}),
+    "RoleAtScope": _object("A role in a scope.", {"role": refer("Role"), "scope": TEXT}),
 }
-# The fields of answers that are plain JSON inside.
+# Fields of responses that are plain dictionaries in the code.
 FIELDS: Mapping[str, Mapping[str, Schema]] = {
-    "Findings": {"violations": many(refer("Finding")), "warnings": many(refer("Finding"))},
-    "RejectedItem": {"violations": many(refer("Finding"))},
+    "Findings": {"violations": array_of(refer("Finding")), "warnings": array_of(refer("Finding"))},
+    "RejectedItem": {"violations": array_of(refer("Finding"))},
     "PlanView": {
-        "settings": many(refer("Setting")),
-        "warnings": many(refer("Finding")),
-        "violations": many(refer("Finding")),
+        "settings": array_of(refer("Setting")),
+        "warnings": array_of(refer("Finding")),
+        "violations": array_of(refer("Finding")),
         "fit": refer("Fit"),
     },
-    "FitReport": {"violations": many(refer("Finding"))},
-    "Me": {"roles": many(refer("RoleAtScope"))},
+    "FitReport": {"violations": array_of(refer("Finding"))},
+    "Me": {"roles": array_of(refer("RoleAtScope"))},
     "EffectivePolicy": {
         "rules": {"type": "object", "additionalProperties": refer("EffectiveRule")},
-        "quotas": many(refer("EffectiveQuota")),
+        "quotas": array_of(refer("EffectiveQuota")),
     },
 }
-# What is left out where there is nothing to say. All other fields of answers are always there.
-LEFT_OUT: Mapping[str, tuple[str, ...]] = {"PlanView": ("token",)}
+# Fields that may be missing. All other fields of responses are always present.
+OPTIONAL: Mapping[str, tuple[str, ...]] = {"PlanView": ("token",)}
 
 
-def complete(schemas: dict[str, Schema]) -> None:
-    """Say of the schemas of answers what the program's own types do not."""
+def add_json_fields(schemas: dict[str, Schema]) -> None:
+    """Complete the schemas of responses with the fields in `FIELDS`, and with which fields are required."""
     for name, schema in schemas.items():
         properties = schema.get("properties", {})
         properties |= FIELDS.get(name, {})
         if properties:
-            schema["required"] = [field for field in properties if field not in LEFT_OUT.get(name, ())]
+            schema["required"] = [field for field in properties if field not in OPTIONAL.get(name, ())]

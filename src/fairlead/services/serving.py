@@ -1,9 +1,9 @@
-"""Who may speak to what a run serves: programs with a token, browsers with a ticket at the host of that run alone.
+"""Access to runs that serve HTTP: programs use a token, browsers a session cookie at the host of the run.
 
-A browser is let in with a word: the run, who opens it and until when, sealed. Nothing of a word is kept before it is
-used. Then its digest is, in the store and for longer than the word is good: whichever server it is brought to, also one
-that was started anew, a word lets in once. A ticket is sealed in the same way and kept nowhere. It ends after twelve
-hours, with the token or session that opened it, and as soon as its user may not do this any more: every request asks.
+A browser signs in with a one-time code: encrypted claims with the run, the user and an expiry. A new code is not stored.
+When it is redeemed, its digest is stored for longer than the code is valid, so that no server accepts it a second time,
+even after a restart. The session cookie has encrypted claims, too, and is not stored. It expires after twelve hours or
+with the token or session that opened the run. Permissions are checked on each request.
 """
 
 import contextlib
@@ -29,50 +29,50 @@ from fairlead.services.calls import Call, digest_of
 from fairlead.services.executions import Executions, find_run
 from fairlead.services.unit_of_work import REMEMBERED, UnitOfWork, UnitOfWorkFactory
 
-WORD, TICKET = "run-word", "run-ticket"  # what values are sealed for
-WORD_LASTS, TICKET_LASTS = timedelta(seconds=60), timedelta(hours=12)
+CODE_PURPOSE, SESSION_PURPOSE = "run-code", "run-session"  # encryption contexts: one is not valid as the other
+CODE_LIFETIME, SESSION_LIFETIME = timedelta(seconds=60), timedelta(hours=12)
 USE_RECORDED_EVERY = timedelta(minutes=1)
-LONGEST_TICKET = 3800  # browsers drop cookies of more than 4096 bytes, name and attributes with them
-ANSWERING = (State.RUNNING, State.DEGRADED)
-AGAIN_SECONDS = 2
+MAX_COOKIE_LENGTH = 3800  # browsers drop cookies of more than 4096 bytes including name and attributes
+SERVING_STATES = (State.RUNNING, State.DEGRADED)
+RETRY_SECONDS = 2
 RUN_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
-NOBODY = Principal("nobody", via="entrance")
-NOTER = Call(principal=Principal("fairlead", via="serving"), trusted=True)
-NO_HOSTS = "browsers cannot open it: this server has no hosts for runs"
-SET_HOST = "set served_host to a name below which every name leads to this server, such as apps.example.com"
+ANONYMOUS = Principal("nobody", via="entrance")
+SYSTEM_CALL = Call(principal=Principal("fairlead", via="serving"), trusted=True)
+NO_HOSTS = "browsers cannot open it: served_host is not set on this server"
+SET_HOST = "set served_host to a domain with a wildcard DNS record for this server, such as apps.example.com"
 
 
-def _is_news(run: RunRecord, now: datetime) -> bool:
-    """Whether that a run is used is to be noted again; also where that was noted by a clock that was ahead."""
+def _must_record_use(run: RunRecord, now: datetime) -> bool:
+    """Whether the last recorded use is too old, or in the future because a clock was ahead."""
     return run.last_used_at is None or not timedelta(0) <= now - run.last_used_at < USE_RECORDED_EVERY
 
 
 @dataclass(frozen=True)
 class ServedHosts:
-    """Where runs are reached: by programs below the server's own address, by browsers at a host of each run."""
+    """URLs of runs: below the URL of the server for programs, on a host of their own for browsers."""
 
     url: str
-    domain: str | None = None  # below which each run has its host
+    domain: str | None = None  # parent domain of the hosts of runs
 
     @classmethod
     def of(cls, url: str, served_host: str | None = None) -> "ServedHosts":
-        """The hosts of a server at an address. On this machine, every name below localhost leads to itself."""
-        here = is_loopback(urlsplit(url).hostname or "")
-        return cls(url.rstrip("/"), served_host or ("localhost" if here else None))
+        """The hosts of a server. A local server uses localhost, whose subdomains always resolve to this machine."""
+        is_local = is_loopback(urlsplit(url).hostname or "")
+        return cls(url.rstrip("/"), served_host or ("localhost" if is_local else None))
 
     def url_of(self, run_id: str) -> str:
-        """Where programs reach a run."""
+        """The URL of a run for programs."""
         return f"{self.url}/served/{run_id}/"
 
     def origin_of(self, run_id: str) -> str | None:
-        """Where browsers reach a run: an origin that it shares with nobody; None where there is none."""
+        """The origin of a run for browsers, or None without a domain. No other run shares it."""
         if self.domain is None:
             return None
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{run_id}.{self.domain}" + (f":{parts.port}" if parts.port else "")
 
     def find_run(self, host: str) -> str | None:
-        """The run whose host a request names, however that is written."""
+        """The run of a Host header, or None."""
         name = re.sub(r":[0-9]*$", "", host.strip().lower()).removesuffix(".")
         run_id, _, domain = name.partition(".")
         return run_id if self.domain is not None and domain == self.domain and RUN_ID.fullmatch(run_id) else None
@@ -80,7 +80,7 @@ class ServedHosts:
 
 @dataclass(frozen=True)
 class ServedUrl:
-    """Where programs reach a run, whether browsers can open it as well, and whether it answers."""
+    """URL of a run for programs, whether browsers can open it, and whether it is ready."""
 
     url: str
     browser: bool
@@ -90,60 +90,60 @@ class ServedUrl:
 
 @dataclass(frozen=True)
 class OpenedUrl:
-    """An address that lets a browser in at a run, once."""
+    """A URL that signs a browser in to a run, once."""
 
     url: str = field(repr=False)
     expires_at: datetime
 
 
 @dataclass(frozen=True)
-class Admitted:
-    """How to speak to a run, and how it is, for when it does not answer."""
+class ProxyAccess:
+    """The endpoint of a run, and a description of its state for error messages."""
 
     endpoint: Endpoint = field(repr=False)
-    told: str
+    state: str
 
 
 @dataclass(frozen=True)
 class SessionCookie:
-    """What a browser that was let in keeps, and for how long."""
+    """The value of the session cookie of a browser, and its lifetime."""
 
-    text: str = field(repr=False)
-    lasts: timedelta
+    value: str = field(repr=False)
+    lifetime: timedelta
 
 
 @dataclass(frozen=True)
 class Claims:
-    """What is sealed in words and tickets. Groups are told where no token is kept that has them."""
+    """Claims in one-time codes and session cookies. Groups are included only if no stored token has them."""
 
     run_id: str
     user: str
     groups: tuple[str, ...]
     token_id: str | None
     until: datetime
-    ends: datetime | None = None  # what an identity provider said of its user
+    ends: datetime | None = None  # when the identity provider's statement about the user expires
 
 
 class Serving:
-    """The use cases of runs that serve something."""
+    """The use cases of runs that serve HTTP."""
 
     def __init__(self, units: UnitOfWorkFactory, executions: Executions, keyring: Keyring) -> None:
         self.units, self.executions, self.keyring = units, executions, keyring
 
     def describe_url(self, call: Call, run_id: str, hosts: ServedHosts) -> ServedUrl:
-        """Where a run is reached, and whether it answers now."""
+        """The URL of a run, and whether it is ready."""
         with self.units.reading(call) as unit:
             run = find_served(unit, run_id)
         ready, message = True, run.message
         try:
-            self._reach(call, run)
+            self._find_endpoint(call, run)
         except Unavailable as error:
             ready, message = False, str(error)
         browser = hosts.domain is not None
         return ServedUrl(hosts.url_of(run_id), browser, ready, message if browser else f"{message}; {NO_HOSTS}")
 
     def open(self, call: Call, run_id: str, hosts: ServedHosts) -> OpenedUrl:
-        """An address that lets a browser in as the caller, once and within a minute."""
+        """A URL that signs a browser in as the caller, once and within a minute."""
         with self.units.reading(call) as unit:
             run = find_served(unit, run_id)
             origin = hosts.origin_of(run.id)
@@ -151,106 +151,106 @@ class Serving:
                 raise Conflict(NO_HOSTS, SET_HOST)
             token = None if call.bearer is None else unit.tx.get(TokenRecord, digest=digest_of(call.bearer))
             groups, token_id = (unit.principal.groups, None) if token is None else ((), token.id)
-            until = unit.now + WORD_LASTS
-            passed = Claims(run.id, unit.principal.user, groups, token_id, until, unit.principal.until)
-        word = self._seal(passed, WORD)
-        if len(word) > LONGEST_TICKET:
+            until = unit.now + CODE_LIFETIME
+            claims = Claims(run.id, unit.principal.user, groups, token_id, until, unit.principal.until)
+        code = self._encrypt(claims, CODE_PURPOSE)
+        if len(code) > MAX_COOKIE_LENGTH:
             message = f"{unit.principal.user} is in {len(unit.principal.groups)} groups, more than a cookie can hold"
-            raise Conflict(message, "open it with a session of the web page, or with a token of this server")
-        return OpenedUrl(f"{origin}/.fairlead/enter?word={word}", passed.until)
+            raise Conflict(message, "open it from the web UI, or with a token of this server")
+        return OpenedUrl(f"{origin}/.fairlead/enter?code={code}", claims.until)
 
-    def enter(self, call: Call, run_id: str, word: str) -> SessionCookie:
-        """A ticket for a browser that comes with a word. No word is taken twice."""
-        passed, digest = self._read(word, WORD, run_id)
-        with self.units.recording(replace(call, principal=NOBODY, key=None)) as nobody:
-            unit, token = _let_in(nobody, passed)
+    def redeem_code(self, call: Call, run_id: str, code: str) -> SessionCookie:
+        """Exchange a one-time code for a session cookie. A code is accepted once."""
+        claims, digest = self._decrypt(code, CODE_PURPOSE, run_id)
+        with self.units.recording(replace(call, principal=ANONYMOUS, key=None)) as anonymous:
+            unit, token = _authenticate(anonymous, claims)
             run = find_served(unit, run_id)
-            _use_up(unit, digest)
+            _mark_redeemed(unit, digest)
             unit.audit("run.open", run, run.id, run.scope)
-            ends = passed.ends if token is None else token.expires_at
-            lasts = TICKET_LASTS if ends is None else min(TICKET_LASTS, ends - unit.now)
-            return SessionCookie(self._seal(replace(passed, until=unit.now + lasts), TICKET), lasts)
+            ends = claims.ends if token is None else token.expires_at
+            lifetime = SESSION_LIFETIME if ends is None else min(SESSION_LIFETIME, ends - unit.now)
+            return SessionCookie(self._encrypt(replace(claims, until=unit.now + lifetime), SESSION_PURPOSE), lifetime)
 
-    def admit(self, call: Call, run_id: str, ticket: str | None = None) -> Admitted:
-        """How to speak to a run: for the bearer of a token, or of a ticket. That it is used is noted."""
-        with self.units.reading(call if ticket is None else replace(call, principal=NOBODY)) as unit:
-            if ticket is not None:
-                unit, _ = _let_in(unit, self._read(ticket, TICKET, run_id)[0])
+    def admit(self, call: Call, run_id: str, cookie: str | None = None) -> ProxyAccess:
+        """Check access to a run with a token or a session cookie, record its use, and return its endpoint."""
+        with self.units.reading(call if cookie is None else replace(call, principal=ANONYMOUS)) as unit:
+            if cookie is not None:
+                unit, _ = _authenticate(unit, self._decrypt(cookie, SESSION_PURPOSE, run_id)[0])
             run = find_served(unit, run_id)
-        if _is_news(run, unit.now):
-            self._note_use(run.id)
-        return Admitted(self._reach(replace(call, principal=unit.principal), run), f"{run.state}: {run.message}")
+        if _must_record_use(run, unit.now):
+            self._record_use(run.id)
+        return ProxyAccess(self._find_endpoint(replace(call, principal=unit.principal), run), f"{run.state}: {run.message}")
 
-    def _reach(self, call: Call, run: RunRecord) -> Endpoint:
-        """How to speak to a run. Raise `Unavailable` where it is not that far."""
+    def _find_endpoint(self, call: Call, run: RunRecord) -> Endpoint:
+        """The endpoint of a run. Raises `Unavailable` if it is not ready."""
         hint = "try again in a moment"
-        if run.state not in ANSWERING:
-            raise Unavailable(f"run {run.id} is {run.state} ({run.reason}): {run.message}", hint, AGAIN_SECONDS)
+        if run.state not in SERVING_STATES:
+            raise Unavailable(f"run {run.id} is {run.state} ({run.reason}): {run.message}", hint, RETRY_SECONDS)
         executor, _ = self.executions.find_executor(call, run.id)
         try:
             if executor is None:
-                raise NotFound("nobody executes it here")
+                raise NotFound("its executor is not connected")
             return executor.find_endpoint(execution_of(run.id, run.attempt))
         except (NotFound, Unavailable) as error:
-            message = f"run {run.id} does not answer now: {error}; it is {run.state}: {run.message}"
-            raise Unavailable(message, error.hint or hint, AGAIN_SECONDS) from error
+            message = f"run {run.id} is not reachable: {error}; state {run.state}: {run.message}"
+            raise Unavailable(message, error.hint or hint, RETRY_SECONDS) from error
 
-    def _note_use(self, run_id: str) -> None:
-        """Keep that a run is used. Nobody waits for that to succeed: the next request tries again."""
-        with contextlib.suppress(FairleadError), self.units.recording(NOTER) as unit:
+    def _record_use(self, run_id: str) -> None:
+        """Record that a run is used. Failures are ignored: the next request tries again."""
+        with contextlib.suppress(FairleadError), self.units.recording(SYSTEM_CALL) as unit:
             run = unit.tx.get(RunRecord, id=run_id)
-            if run is not None and run.active and _is_news(run, unit.now):
+            if run is not None and run.active and _must_record_use(run, unit.now):
                 unit.tx.save(replace(run, last_used_at=unit.now, revision=run.revision + 1))
 
-    def _seal(self, passed: Claims, purpose: str) -> str:
-        return format_sealed(self.keyring.seal(msgspec.json.encode(passed), purpose))
+    def _encrypt(self, claims: Claims, purpose: str) -> str:
+        return format_sealed(self.keyring.seal(msgspec.json.encode(claims), purpose))
 
-    def _read(self, text: str, purpose: str, run_id: str) -> tuple[Claims, str]:
-        """What was sealed for a run, and its digest: of what was sealed, which can be written in several ways."""
+    def _decrypt(self, text: str, purpose: str, run_id: str) -> tuple[Claims, str]:
+        """The claims for a run, and the digest of their ciphertext, which has several text encodings."""
         try:
             sealed = parse_sealed(text)
-            passed = msgspec.json.decode(self.keyring.open(sealed, purpose), type=Claims)
+            claims = msgspec.json.decode(self.keyring.open(sealed, purpose), type=Claims)
         except (ValueError, Unavailable):
-            raise _unknown("is none that this server made") from None
-        if passed.run_id != run_id:
-            raise _unknown("is for another run")
-        return passed, hashlib.sha256(sealed.content).hexdigest()
+            raise _invalid("this link or session is not valid") from None
+        if claims.run_id != run_id:
+            raise _invalid("this link or session is for another run")
+        return claims, hashlib.sha256(sealed.content).hexdigest()
 
 
 def find_served(unit: UnitOfWork, run_id: str) -> RunRecord:
-    """A run that the caller may speak to. Raise `Conflict` where it has no URL, or not any more."""
+    """A run that the caller may access. Raises `Conflict` if it is a job or has ended."""
     run = find_run(unit, run_id)
     if run.action == "job":
-        raise Conflict(f"run {run_id} is a job, and serves nothing", "submit it with action serve or workspace")
+        raise Conflict(f"run {run_id} is a job and has no URL", "submit it with action serve or workspace")
     if run.action == "workspace":
-        unit.require(Permission.RUN, run.scope, f"run {run_id}")  # what is typed there is executed
+        unit.require(Permission.RUN, run.scope, f"run {run_id}")  # a workspace executes code that is entered in it
     if not run.active or run.state == State.STOPPING:
         raise Conflict(f"run {run_id} is {run.state}: {run.message}", "submit it again")
     return run
 
 
-def _let_in(nobody: UnitOfWork, passed: Claims) -> tuple[UnitOfWork, TokenRecord | None]:
-    """The use case as one of whoever a word or ticket is for, and the token with which that ends."""
-    token = None if passed.token_id is None else nobody.tx.get(TokenRecord, id=passed.token_id)
-    if passed.until <= nobody.now:
-        raise _unknown("is too old")
-    if passed.token_id is not None and (token is None or (token.expires_at or passed.until) <= nobody.now):
-        raise _unknown("was opened with a session or token that has ended")
-    groups = passed.groups if token is None else tuple(token.groups)
-    principal = Principal(passed.user, groups, "entrance" if token is None else f"{token.purpose}:{token.name}")
-    permissions = nobody.organization.permissions_of(principal)
-    return replace(nobody, principal=principal, permissions=permissions), token
+def _authenticate(unit: UnitOfWork, claims: Claims) -> tuple[UnitOfWork, TokenRecord | None]:
+    """The unit of work as the user of the claims, and the token with which their access ends."""
+    token = None if claims.token_id is None else unit.tx.get(TokenRecord, id=claims.token_id)
+    if claims.until <= unit.now:
+        raise _invalid("this link or session has expired")
+    if claims.token_id is not None and (token is None or (token.expires_at or claims.until) <= unit.now):
+        raise _invalid("the token or session that opened this run has expired")
+    groups = claims.groups if token is None else tuple(token.groups)
+    principal = Principal(claims.user, groups, "entrance" if token is None else f"{token.purpose}:{token.name}")
+    permissions = unit.organization.permissions_of(principal)
+    return replace(unit, principal=principal, permissions=permissions), token
 
 
-def _use_up(unit: UnitOfWork, digest: str) -> None:
-    """Keep that a word was used. Of two that come at once, to whichever servers, the later finds its place taken."""
+def _mark_redeemed(unit: UnitOfWork, digest: str) -> None:
+    """Store that a one-time code was redeemed. If two servers do so at once, the second gets a conflict."""
     unit.tx.remove_all(AnswerRecord, Condition("created_at", "<", unit.now - REMEMBERED))
     used = AnswerRecord(id=digest, user=unit.principal.user, digest="", answer=None, created_at=unit.now)
     try:
         unit.tx.add(used)
     except Conflict:
-        raise _unknown("was used already") from None
+        raise _invalid("this link has already been used") from None
 
 
-def _unknown(why: str) -> Unauthenticated:
-    return Unauthenticated(f"what lets this browser in {why}", "open the run again, from its page or a terminal")
+def _invalid(message: str) -> Unauthenticated:
+    return Unauthenticated(message, "open the run again from its page or the CLI")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.adapters.kubernetes.log_buffers import SECOND, Spool
-from fairlead.adapters.logfiles import LARGEST_RECORD, read_pieces
+from fairlead.adapters.log_files import MAX_RECORD_BYTES, read_records
 
 NOW = 1_700_000_000 * SECOND
 
@@ -30,7 +30,7 @@ def open_spool(tmp_path: Path) -> Iterator[Open]:
 
 def read(folder: Path) -> str:
     """The log as it is shown; what the platform says stands in brackets."""
-    pieces = read_pieces(folder / "r1.log", 0, 1 << 40)
+    pieces = read_records(folder / "r1.log", 0, 1 << 40)
     return "".join(f"[{it.data.decode()}]" if it.stream == "platform" else it.data.decode() for it in pieces)
 
 
@@ -98,7 +98,7 @@ def test_what_is_half_written_is_written_anew(open_spool: Open, tmp_path: Path) 
 
 def test_a_line_that_is_kept_in_parts_is_one_line(open_spool: Open) -> None:
     spool = open_spool()
-    spool.add("a", NOW, b"x" * 2 * LARGEST_RECORD + b"yz\n")
+    spool.add("a", NOW, b"x" * 2 * MAX_RECORD_BYTES + b"yz\n")
     spool.add("a", NOW, b"short\n")
     assert spool.mark_of("a") == open_spool().mark_of("a") == (NOW // SECOND, 2)
 

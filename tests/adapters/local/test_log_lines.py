@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairlead.adapters.local import log_lines
 from fairlead.adapters.local.log_lines import MAX_LINE, WAIT_SECONDS, LineBuffer
-from fairlead.adapters.logfiles import LogWriter, read_pieces
+from fairlead.adapters.log_files import LogWriter, read_records
 from fairlead.adapters.masking import Masker
 
 
@@ -47,7 +47,7 @@ def open_lines(folder: Path, *secrets: str) -> Iterator[LineBuffer]:
 
 def kept(folder: Path) -> list[bytes]:
     """What is in the log."""
-    return [piece.data for piece in read_pieces(folder / "log", 0, 1 << 40)]
+    return [piece.data for piece in read_records(folder / "log", 0, 1 << 40)]
 
 
 def test_a_line_in_many_pieces_is_kept_as_one(tmp_path: Path, clock: Clock) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.local.outcomes import ProcessExit, build_outcome, read_result_file
-from fairlead.adapters.logfiles import LogWriter
+from fairlead.adapters.log_files import LogWriter
 from fairlead.adapters.masking import Masker
 from fairlead.core.outcomes import LARGEST_LEFT
 

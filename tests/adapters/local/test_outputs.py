@@ -98,7 +98,7 @@ def test_a_folder_that_is_not_there_or_is_a_link_has_no_files(output: Path, tmp_
 
 
 def test_of_very_many_files_the_first_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outputs, "MOST_FILES", 5)
+    monkeypatch.setattr(outputs, "MAX_FILES", 5)
     for number in range(9):
         (tmp_path / f"f{number}").touch()
     assert [file.path for file in list_outputs(tmp_path)] == ["f0", "f1", "f2", "f3", "f4"]

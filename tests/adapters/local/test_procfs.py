@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.adapters.local import orphans, procfs
-from fairlead.adapters.local.procfs import PAGE, TICKS, Process
+from fairlead.adapters.local.procfs import PAGE_SIZE, CLOCK_TICKS, Process
 
 RUN = f"measured-{os.getpid()}"  # of this worker alone: others run the same tests at the same time
 
@@ -55,8 +55,8 @@ def test_memory_and_time_are_measured(child: int) -> None:
 def test_what_processes_share_counts_once_where_it_matters(child: int) -> None:
     tree = procfs.list_tree("/proc", child)
     together = procfs.measure_memory("/proc", tree)
-    assert procfs.measure_memory("/proc", tree, bound=together) == together
-    shared = procfs.measure_memory("/proc", tree, bound=together - 1)
+    assert procfs.measure_memory("/proc", tree, limit=together) == together
+    shared = procfs.measure_memory("/proc", tree, limit=together - 1)
     assert 0 < shared < together
 
 
@@ -73,7 +73,7 @@ def make_proc(folder: Path, *processes: tuple[int, int, str]) -> str:
     for pid, parent, name in processes:
         (folder / str(pid)).mkdir()
         rest = ["0"] * 30
-        rest[0], rest[9], rest[10], rest[19] = "0", str(TICKS), str(2 * TICKS), "5"
+        rest[0], rest[9], rest[10], rest[19] = "0", str(CLOCK_TICKS), str(2 * CLOCK_TICKS), "5"
         (folder / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} {' '.join(rest)}\n")
     (folder / "self").mkdir()
     (folder / "meminfo").touch()
@@ -82,7 +82,7 @@ def make_proc(folder: Path, *processes: tuple[int, int, str]) -> str:
 
 @pytest.mark.parametrize("name", ["python", "a b", "a) S 1 2", "(x)", "x\ny"])
 def test_a_program_may_be_called_anything(tmp_path: Path, name: str) -> None:
-    assert procfs.list_tree(make_proc(tmp_path, (7, 3, name)), 7) == [Process(7, 3, 3.0, 5 * PAGE)]
+    assert procfs.list_tree(make_proc(tmp_path, (7, 3, name)), 7) == [Process(7, 3, 3.0, 5 * PAGE_SIZE)]
 
 
 def test_only_what_is_below_counts(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_another_process_of_the_run_takes_the_place_of_the_one_before(home: Path
         assert find(home) == SOCKET
     with opened(home):
         assert find(home) == SOCKET
-    readiness_probe.clear(make_spec(home), home.parent)
+    readiness_probe.remove_socket(make_spec(home), home.parent)
     assert (os.listdir(home), os.listdir(home.parent)) == ([], ["home"])
 
 

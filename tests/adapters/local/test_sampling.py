@@ -19,7 +19,7 @@ def look(folder: Path, monkeypatch: pytest.MonkeyPatch, *measured: int) -> tuple
     spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", "/", identity, memory=LIMIT)
     amounts = iter(measured)
     monkeypatch.setattr(procfs, "measure_memory", lambda *_: next(amounts))
-    return ProcessSampler(folder, spec, RunProcess(os.getpid(), {}, -1, isolated=False)).look()
+    return ProcessSampler(folder, spec, RunProcess(os.getpid(), {}, -1, isolated=False)).check()
 
 
 def test_a_run_over_its_memory_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,11 +21,11 @@ class Trial:
     def look(self, seconds: float = 0.0) -> bool:
         """Look after a while."""
         self.now += seconds
-        return self.served.look(self.now)
+        return self.served.probe(self.now)
 
     def end(self, reason: str = "ExitCode", message: str = "exited with code 1") -> float:
         """End its process; the seconds until it is started again."""
-        self.served.end(reason, message, self.now)
+        self.served.record_exit(reason, message, self.now)
         assert self.served.restart_at is not None
         return self.served.restart_at - self.now
 
@@ -34,7 +34,7 @@ class Trial:
         assert self.served.restart_at is not None
         self.now = self.served.restart_at
         assert self.served.is_restart_due(self.now)
-        self.served.begin(self.now)
+        self.served.record_restart(self.now)
 
     @property
     def told(self) -> tuple[str, str]:

@@ -116,14 +116,14 @@ PARTS: Mapping[str, SearchStrategy[Any]] = {
     "node_terms": few(st.sampled_from(NODE_TERMS)),
     "node_name": st.sampled_from(["node-0", "node-1", "gone"]),
     "ports": few(st.sampled_from(PORTS)),
-    "near": few(POD_TERMS),
-    "far": few(POD_TERMS),
+    "pod_affinity": few(POD_TERMS),
+    "pod_anti_affinity": few(POD_TERMS),
     "claims": few(st.sampled_from([*CLAIMS, *CLAIMS, "gone"])),
-    "share": st.sampled_from(SHARES),
-    "spread": few(SPREADS),
+    "gpu_share": st.sampled_from(SHARES),
+    "topology_spread": few(SPREADS),
 }
 CHOSEN = st.lists(st.sampled_from(sorted(PARTS)), max_size=3, unique=True)
-PLAIN_ASKS = st.builds(
+PLAIN_POD_REQUESTS = st.builds(
     PodRequest,
     amounts=amounts(3).map(lambda found: {**found, PODS: NANOS}),
     tolerations=some(TOLERATIONS, 2),
@@ -133,9 +133,9 @@ PLAIN_ASKS = st.builds(
 
 
 @st.composite
-def asks(draw: st.DrawFn, most: int = 3) -> PodRequest:
+def pod_requests(draw: st.DrawFn, most: int = 3) -> PodRequest:
     """Pods that ask for anything, though each for a few things only; up to so many of a kind."""
-    plain = draw(PLAIN_ASKS)
+    plain = draw(PLAIN_POD_REQUESTS)
     return replace(plain, count=draw(st.integers(1, most)), **{part: draw(PARTS[part]) for part in draw(CHOSEN)})
 
 
@@ -244,6 +244,6 @@ STORAGE = st.builds(
 SURROUNDINGS = st.just(SchedulingContext(NAMESPACES)) | STORAGE  # namespaces, and storage where somebody has looked
 
 
-def grids(most: int = 5) -> SearchStrategy[NodeTable]:
+def node_tables(most: int = 5) -> SearchStrategy[NodeTable]:
     """Whole clusters."""
     return st.builds(NodeTable, clusters(most), SURROUNDINGS)

@@ -15,7 +15,7 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Node, SchedulingContext
 from tests.core.nodes import make_holding, make_node
-from tests.core.properties.clusters import EMPTY, SURROUNDINGS, ZONE, asks, clusters, grids, name_node, nodes
+from tests.core.properties.clusters import EMPTY, SURROUNDINGS, ZONE, pod_requests, clusters, node_tables, name_node, nodes
 
 RANKS = {NOW: 0, LATER: 1, NEVER: 2}
 
@@ -58,7 +58,7 @@ def at_best(node: Node) -> Node:
     return replace(node, holdings=(), taints=taints, unschedulable=False, devices=devices)
 
 
-@given(asks(), grids(), EMPTY)
+@given(pod_requests(), node_tables(), EMPTY)
 def test_a_node_more_never_makes_a_verdict_worse(pod_request: PodRequest, table: NodeTable, node: Node) -> None:
     """A node, and not the pods on it: those may bear no other near them. Of spreading, see below."""
     pod_request = replace(pod_request, topology_spread=())
@@ -84,7 +84,7 @@ def test_a_node_more_can_keep_off_what_is_to_be_spread() -> None:
     ]
 
 
-@given(asks(), grids(), st.data())
+@given(pod_requests(), node_tables(), st.data())
 def test_asking_for_less_never_makes_a_verdict_worse(
     pod_request: PodRequest, table: NodeTable, data: st.DataObject
 ) -> None:
@@ -102,7 +102,7 @@ def test_asking_for_less_never_makes_a_verdict_worse(
     assert rank(less, table) <= rank(pod_request, table)
 
 
-@given(asks(), grids())
+@given(pod_requests(), node_tables())
 def test_a_node_takes_a_pod_exactly_where_there_is_no_reason_against_it(
     pod_request: PodRequest, table: NodeTable
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_node_takes_a_pod_exactly_where_there_is_no_reason_against_it(
     }
 
 
-@given(asks(), grids())
+@given(pod_requests(), node_tables())
 def test_a_node_could_take_a_pod_exactly_where_no_reason_against_it_lasts(
     pod_request: PodRequest, table: NodeTable
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_node_could_take_a_pod_exactly_where_no_reason_against_it_lasts(
     assert set(node_filter.feasible) <= set(node_filter.feasible_when_empty)
 
 
-@given(asks(), grids())
+@given(pod_requests(), node_tables())
 def test_what_could_take_a_pod_takes_it_where_nothing_runs_and_all_is_well(
     pod_request: PodRequest, table: NodeTable
 ) -> None:
@@ -134,7 +134,7 @@ def test_what_could_take_a_pod_takes_it_where_nothing_runs_and_all_is_well(
     )
 
 
-@given(asks(), grids(), st.randoms())
+@given(pod_requests(), node_tables(), st.randoms())
 def test_the_order_of_nodes_does_not_matter(pod_request: PodRequest, table: NodeTable, random: Random) -> None:
     shuffled = list(table)
     random.shuffle(shuffled)
@@ -142,7 +142,7 @@ def test_the_order_of_nodes_does_not_matter(pod_request: PodRequest, table: Node
     assert evaluation.evaluate(pod_request, other).verdict == evaluation.evaluate(pod_request, table).verdict
 
 
-@given(asks(), clusters(4), SURROUNDINGS, st.data())
+@given(pod_requests(), clusters(4), SURROUNDINGS, st.data())
 def test_a_grid_that_changed_answers_as_one_made_anew(
     pod_request: PodRequest, there: list[Node], around: SchedulingContext, data: st.DataObject
 ) -> None:
@@ -166,7 +166,7 @@ def test_a_grid_that_changed_answers_as_one_made_anew(
         assert {name: column[at] for name, column in table.free.items() if name in node.left} == dict(node.left)
 
 
-@given(asks(), grids(4), st.lists(st.deferred(lambda: changes()), min_size=1, max_size=8))
+@given(pod_requests(), node_tables(4), st.lists(st.deferred(lambda: changes()), min_size=1, max_size=8))
 def test_a_copy_stays_as_it_was_and_so_does_what_it_was_made_of(
     pod_request: PodRequest, table: NodeTable, later: list[Change]
 ) -> None:
@@ -181,7 +181,7 @@ def test_a_copy_stays_as_it_was_and_so_does_what_it_was_made_of(
     assert answers(pod_request, table) == after
 
 
-@given(asks(6), grids(4))
+@given(pod_requests(6), node_tables(4))
 def test_there_is_room_for_as_many_as_find_a_place_one_after_the_other(
     pod_request: PodRequest, table: NodeTable
 ) -> None:
@@ -203,7 +203,7 @@ def schedule_all(pod_request: PodRequest, table: NodeTable, first: str) -> int:
     return placed
 
 
-@given(asks(6), grids(4))
+@given(pod_requests(6), node_tables(4))
 def test_a_verdict_and_its_numbers_agree(pod_request: PodRequest, table: NodeTable) -> None:
     fit, node_filter = evaluation.evaluate(pod_request, table), NodeFilter(pod_request, table)
     assert sum(fit.counts.values()) == len(table)
@@ -218,7 +218,7 @@ def test_a_verdict_and_its_numbers_agree(pod_request: PodRequest, table: NodeTab
     assert all(violation.hint for violation in refused)
 
 
-@given(asks(), grids())
+@given(pod_requests(), node_tables())
 def test_where_nodes_may_appear_nothing_is_never(pod_request: PodRequest, table: NodeTable) -> None:
     expected = evaluation.evaluate(pod_request, table).verdict
     assert evaluation.evaluate(pod_request, table, autoscaled=True).verdict == (
@@ -226,7 +226,7 @@ def test_where_nodes_may_appear_nothing_is_never(pod_request: PodRequest, table:
     )
 
 
-@given(asks(), grids())
+@given(pod_requests(), node_tables())
 def test_who_may_see_whose_runs_is_no_matter_for_a_verdict_and_no_hidden_name_is_told(
     pod_request: PodRequest, table: NodeTable
 ) -> None:

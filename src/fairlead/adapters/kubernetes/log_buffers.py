@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from fairlead.adapters.logfiles import LARGEST_RECORD, LogWriter, read_pieces
+from fairlead.adapters.log_files import MAX_RECORD_BYTES, LogWriter, read_records
 from fairlead.adapters.masking import MASK, Masker
 from fairlead.run_tokens import PREFIX
 
@@ -35,7 +35,7 @@ class Spool:
         self._pod = _read_first(file)
         end = 0
         with contextlib.suppress(ValueError):  # something else wrote there
-            for piece in read_pieces(file, 0, ALL):
+            for piece in read_records(file, 0, ALL):
                 self._remember(piece.stream, piece.data, piece.nanoseconds)
                 end = piece.end
         if file.exists():
@@ -75,7 +75,7 @@ class Spool:
             if (found := POD.fullmatch(data)) is not None:
                 self._pod = found[1].decode()
             return
-        if len(data) == LARGEST_RECORD and not data.endswith(b"\n"):
+        if len(data) == MAX_RECORD_BYTES and not data.endswith(b"\n"):
             return  # the line goes on in the next record
         second, count = self._marks.get(self._pod, (0, 0))
         if nanoseconds // SECOND > second:

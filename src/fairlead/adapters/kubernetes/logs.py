@@ -18,7 +18,7 @@ import structlog
 from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
 from fairlead.adapters.kubernetes.objects import Pod
 from fairlead.adapters.kubernetes.log_buffers import SECOND, Spool, first_pod_file
-from fairlead.adapters.logpages import read_page
+from fairlead.adapters.log_pages import read_page
 from fairlead.errors import Conflict, FairleadError, Unavailable
 from fairlead.model.observations import LogPage
 from fairlead.ports import Clock, Store

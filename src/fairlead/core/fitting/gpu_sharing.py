@@ -75,7 +75,7 @@ def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     if share is not None:
         find = _check_groups if share.by == "kai" else _check_devices
         return lambda node: _yield(find(share, node))
-    if count and table.recall("devices", lambda: any(node.devices for node in table.nodes)):
+    if count and table.cached("devices", lambda: any(node.devices for node in table.nodes)):
         return lambda node: _yield(_check_whole(count, node))
     return None
 

@@ -1,4 +1,4 @@
-"""How somebody goes on to speak to a run: now and then they are let in anew, which also tells that it is used."""
+"""Renews access during long requests: permissions are checked again, and the run is marked as used."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -9,16 +9,16 @@ from fairlead.errors import FairleadError, Unavailable
 
 
 class AccessRenewal:
-    """One exchange with a run. `admit` lets its caller in once more, or raises."""
+    """Access to a run during one request or WebSocket. `admit` checks permissions again, or raises."""
 
-    def __init__(self, admit: Callable[[], Awaitable[object]], every_seconds: float) -> None:
-        self._admit, self._every = admit, every_seconds
+    def __init__(self, admit: Callable[[], Awaitable[object]], interval_seconds: float) -> None:
+        self._admit, self._interval = admit, interval_seconds
         self._renewed_at = time.monotonic()
-        self.refused: FairleadError | None = None
+        self.error: FairleadError | None = None
 
-    def go_on(self, tasks: TaskGroup) -> None:
-        """Note that something was sent, either way. Whoever is not let in any more is broken off."""
-        if time.monotonic() - self._renewed_at >= self._every:
+    def on_activity(self, tasks: TaskGroup) -> None:
+        """Call it whenever data is sent. Renews access if it is due, and cancels `tasks` if access was revoked."""
+        if time.monotonic() - self._renewed_at >= self._interval:
             self._renewed_at = time.monotonic()
             tasks.start_soon(self._renew, tasks)
 
@@ -26,7 +26,7 @@ class AccessRenewal:
         try:
             await self._admit()
         except Unavailable:
-            return  # that a run or a database does not answer says nothing of rights
+            return  # an unavailable run or database does not mean that access was revoked
         except FairleadError as error:
-            self.refused = error
+            self.error = error
             tasks.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""How a browser is let in at the host of a run: by a word in an address, then by a cookie that only goes there."""
+"""Browser sign-in at the host of a run: a one-time code in the URL is exchanged for a session cookie."""
 
 import html
 from urllib.parse import parse_qs
@@ -15,51 +15,51 @@ from fairlead.server.request_context import SAFE_METHODS
 from fairlead.server.web_ui import accepts
 from fairlead.services.serving import ServedHosts, SessionCookie
 
-OURS = "/.fairlead/"  # what begins like this at the host of a run is never passed on to it
-ENTER = f"{OURS}enter"
+RESERVED_PATH = "/.fairlead/"  # never forwarded to the run
+SIGN_IN_PATH = f"{RESERVED_PATH}enter"
 COOKIE = "fairlead_entrance"
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title} · Fairlead</title></head>
-<body><h1>{title}</h1><p>{said}</p><p><a href="{url}">The run at Fairlead</a></p></body></html>
+<body><h1>{title}</h1><p>{text}</p><p><a href="{url}">Open the run in Fairlead</a></p></body></html>
 """
 
 
-def read_ticket(scope: Scope, hosts: ServedHosts) -> str:
-    """The ticket of a browser. Raise `Unauthenticated` where it has none."""
-    wanted = f"{_cookie_name(hosts)}="
-    found = next((cookie for cookie in read_cookies(scope) if cookie.startswith(wanted)), None)
-    if found is None:
-        message = "nobody has let this browser in here, or not within the last twelve hours"
-        raise Unauthenticated(message, "open the run from its page at Fairlead, or with `fairlead open`")
-    return found.removeprefix(wanted)
+def read_session_cookie(scope: Scope, hosts: ServedHosts) -> str:
+    """The session cookie of a browser. Raises `Unauthenticated` if it is missing."""
+    prefix = f"{_cookie_name(hosts)}="
+    cookie_pair = next((cookie for cookie in read_cookies(scope) if cookie.startswith(prefix)), None)
+    if cookie_pair is None:
+        message = "this browser is not signed in to the run, or its session of twelve hours has expired"
+        raise Unauthenticated(message, "open the run from its page in Fairlead, or with `fairlead open`")
+    return cookie_pair.removeprefix(prefix)
 
 
-def read_word(scope: Scope) -> str:
-    """The word with which a browser comes."""
-    said: str = scope["query_string"].decode("latin-1")
-    return parse_qs(said).get("word", [""])[0]
+def read_one_time_code(scope: Scope) -> str:
+    """The one-time code in the URL of a request; empty if there is none."""
+    query: str = scope["query_string"].decode("latin-1")
+    return parse_qs(query).get("code", [""])[0]
 
 
-def let_in(ticket: SessionCookie, hosts: ServedHosts) -> Response:
-    """Give a browser its ticket, and send it to the beginning."""
-    answer = RedirectResponse("/", 303)
-    # Lax: a strict cookie is not sent by a browser that comes from Fairlead's own page.
-    answer.set_cookie(
+def start_session(cookie: SessionCookie, hosts: ServedHosts) -> Response:
+    """Set the session cookie and redirect to the start page of the run."""
+    response = RedirectResponse("/", 303)
+    # Lax, because browsers do not send a strict cookie when a link on the page of Fairlead is followed.
+    response.set_cookie(
         _cookie_name(hosts),
-        ticket.text,
-        max_age=int(ticket.lasts.total_seconds()),
+        cookie.value,
+        max_age=int(cookie.lifetime.total_seconds()),
         path="/",
         httponly=True,
         samesite="lax",
         secure=_is_secure(hosts),
     )
-    return answer
+    return response
 
 
-def refuse_foreign(scope: Scope, target: Target, hosts: ServedHosts) -> None:
-    """Raise where a browser was made to ask by a page of another origin, such as that of another run.
+def reject_cross_site(scope: Scope, target: Target, hosts: ServedHosts) -> None:
+    """Raise `Problem` for a request from a page of another origin, for example of another run (CSRF protection).
 
-    It sends its cookie by itself, and names below one domain are one site to it. To come here by a link is no harm.
+    SameSite cookies do not prevent this: all hosts of runs belong to the same site. Following a link is allowed.
     """
     origin, site = find_header(scope, b"origin"), find_header(scope, b"sec-fetch-site")
     scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
@@ -68,28 +68,30 @@ def refuse_foreign(scope: Scope, target: Target, hosts: ServedHosts) -> None:
     by_link = (find_header(scope, b"sec-fetch-mode"), find_header(scope, b"sec-fetch-dest")) == ("navigate", "document")
     foreign_site = site in ("same-site", "cross-site") and not (by_link and safe)
     if foreign_site or (origin is not None and origin.lower() not in own) or (not safe and not (site or origin)):
-        message = "the request comes from the page of another site, and its cookie does not count"
-        raise Problem(403, "foreign_site", message, "ask from a page of the run itself, or with a token below /served")
+        message = "cross-site request: the session cookie is not accepted from other sites"
+        raise Problem(
+            403, "foreign_site", message, "send it from a page of the run, or use a token and the path below /served"
+        )
 
 
 def explain(error: FairleadError, scope: Scope, target: Target, hosts: ServedHosts) -> Response:
-    """What went wrong: to a browser that has a run open a page, to all others a problem."""
+    """The response for an error: a page for a browser that opens a run, problem+json for other clients."""
     problem = render_known(error, scope["request_id"])
-    by_person = target.is_own_host and scope["type"] == "http" and scope["method"] == "GET"
-    if not by_person or not accepts(find_header(scope, b"accept") or "", "text/html"):
+    is_browser = target.is_own_host and scope["type"] == "http" and scope["method"] == "GET"
+    if not is_browser or not accepts(find_header(scope, b"accept") or "", "text/html"):
         return problem
-    said = ". ".join(part[:1].upper() + part[1:] for part in (str(error), error.hint or "") if part)
-    title = "Not now" if isinstance(error, Unavailable) else "Not here"
+    text = ". ".join(part[:1].upper() + part[1:] for part in (str(error), error.hint or "") if part)
+    title = "Not available" if isinstance(error, Unavailable) else "Cannot open the run"
     url = f"{hosts.url}/runs/{target.run_id}"
-    page = PAGE.format(title=title, said=html.escape(f"{said}."), url=html.escape(url))
-    answer = HTMLResponse(page, problem.status_code)
+    page = PAGE.format(title=title, text=html.escape(f"{text}."), url=html.escape(url))
+    response = HTMLResponse(page, problem.status_code)
     if isinstance(error, Unavailable):
-        answer.headers["Retry-After"] = answer.headers["Refresh"] = str(error.retry_after_seconds)
-    return answer
+        response.headers["Retry-After"] = response.headers["Refresh"] = str(error.retry_after_seconds)
+    return response
 
 
 def _cookie_name(hosts: ServedHosts) -> str:
-    """With TLS a name that browsers take from this very host alone: pages of other runs set cookies for them all."""
+    """The `__Host-` prefix, which needs TLS, keeps pages of other runs from setting this cookie for all hosts."""
     return f"__Host-{COOKIE}" if _is_secure(hosts) else COOKIE
 
 

@@ -1,4 +1,4 @@
-"""Connections to runs: so many to each at most, kept for a moment in case they are needed again."""
+"""Connection pool for runs: a limited number of HTTP/1.1 connections per run, reused while idle."""
 
 import asyncio
 import contextlib
@@ -12,57 +12,58 @@ from fairlead.model.observations import Endpoint
 from fairlead.server.proxy import streams
 from fairlead.server.proxy.streams import Stream
 
-MOST = 128  # to one run at once, of requests and WebSockets together
-WAIT_SECONDS = 10.0  # for one of those to be free
+MAX_PER_RUN = 128  # requests and WebSockets together
+WAIT_SECONDS = 10.0  # for a free connection
 CONNECT_SECONDS = 10.0
-# Servers close what nobody uses, few of them within two seconds: later, a request might meet a closed door.
+# Most servers close idle connections after two seconds or more. A longer time here would risk requests on connections
+# that are just being closed.
 IDLE_SECONDS = 1.0
-LARGEST_HEAD = 128 * 1024
+MAX_HEAD_BYTES = 128 * 1024
 
 
 class UpstreamError(Exception):
-    """A run ended a connection in the middle, or said something that is no HTTP."""
+    """A run closed a connection early or sent invalid HTTP."""
 
 
 class RunConnection:
-    """One connection to a run, in the words of HTTP/1.1."""
+    """An HTTP/1.1 connection to a run."""
 
-    def __init__(self, line: Stream) -> None:
-        self.line = line
-        self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
-        self.uses = 0
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self.requests = 0
 
     async def send(self, event: h11.Event) -> None:
-        """Send part of a request, as soon as the run takes it. Raise OSError where it does not any more."""
+        """Send part of a request, with backpressure. Raises OSError if the connection is lost."""
         if data := self.http.send(event):
-            await self.line.write(data)
+            await self.stream.write(data)
 
     async def read(self) -> bytes:
-        """Bytes that the run sent; none at the end."""
+        """Received bytes; empty at the end of the stream."""
         try:
-            return await self.line.read()
+            return await self.stream.read()
         except OSError as error:
             raise UpstreamError(str(error) or type(error).__name__) from error
 
     async def receive(self) -> h11.Event:
-        """The next part of an answer."""
+        """The next event of a response."""
         while True:
             try:
                 event = self.http.next_event()
                 if event is h11.NEED_DATA:
                     data = await self.read()
                     if not data and self.http.their_state is h11.SEND_RESPONSE:
-                        raise UpstreamError("it closed the connection without an answer")
+                        raise UpstreamError("the run closed the connection without a response")
                     self.http.receive_data(data)
                 elif isinstance(event, h11.Event):
                     return event
                 else:
-                    raise UpstreamError("it speaks another protocol all of a sudden")
+                    raise UpstreamError("the run switched to another protocol")
             except h11.RemoteProtocolError as error:
                 raise UpstreamError(str(error)) from error
 
     async def receive_head(self) -> h11.Response | h11.InformationalResponse:
-        """How an answer begins. What comes before it, such as early hints, is left out."""
+        """The head of a response. Other informational responses than 101, such as early hints, are skipped."""
         while True:
             event = await self.receive()
             if isinstance(event, h11.Response):
@@ -70,8 +71,8 @@ class RunConnection:
             if isinstance(event, h11.InformationalResponse) and event.status_code == 101:
                 return event
 
-    def begin_anew(self) -> bool:
-        """Whether it can take another request, which is then prepared for."""
+    def reset(self) -> bool:
+        """Prepare the connection for another request. Returns False if it cannot be reused."""
         if self.http.our_state is not h11.DONE or self.http.their_state is not h11.DONE or self.http.trailing_data[0]:
             return False
         self.http.start_next_cycle()
@@ -79,96 +80,96 @@ class RunConnection:
 
 
 @dataclass
-class _Pool:
+class _RunPool:
     """The connections to one run."""
 
-    free: asyncio.Semaphore
+    slots: asyncio.Semaphore
     users: int = 0
     idle: list[tuple[RunConnection, Endpoint, asyncio.TimerHandle]] = field(default_factory=list)
 
 
 class ConnectionPool:
-    """The connections to all runs, of one event loop."""
+    """The connections to all runs. Belongs to one event loop."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self.most = most
-        self._pools: dict[str, _Pool] = {}
+    def __init__(self, max_per_run: int = MAX_PER_RUN) -> None:
+        self.max_per_run = max_per_run
+        self._pools: dict[str, _RunPool] = {}
 
     @contextlib.asynccontextmanager
     async def to(self, run_id: str, endpoint: Endpoint, *, fresh: bool = False) -> AsyncIterator[RunConnection]:
-        """A connection to a run for one exchange: one that is there already, unless a fresh one is asked for.
+        """A connection to a run for one request: an idle one, or a new one if `fresh`.
 
-        Raise `Unavailable` where the run does not take it, or has too many.
+        Raises `Unavailable` if the run does not accept it or has too many connections.
         """
-        pool = self._pools.setdefault(run_id, _Pool(asyncio.Semaphore(self.most)))
+        pool = self._pools.setdefault(run_id, _RunPool(asyncio.Semaphore(self.max_per_run)))
         pool.users += 1
         try:
-            async with self._place(pool, run_id):
-                found = None if fresh else self._take(pool, endpoint)
-                connection = found or await connect(run_id, endpoint)
-                connection.uses += 1
+            async with self._slot(pool, run_id):
+                idle = None if fresh else self._take(pool, endpoint)
+                connection = idle or await connect(run_id, endpoint)
+                connection.requests += 1
                 try:
                     yield connection
                 finally:
-                    self._leave(run_id, pool, connection, endpoint)
+                    self._release(run_id, pool, connection, endpoint)
         finally:
             pool.users -= 1
-            self._forget(run_id, pool)
+            self._drop_if_unused(run_id, pool)
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close idle connections."""
         for pool in self._pools.values():
             for connection, _, timer in pool.idle:
                 timer.cancel()
-                connection.line.close()
+                connection.stream.close()
             pool.idle.clear()
 
     @contextlib.asynccontextmanager
-    async def _place(self, pool: _Pool, run_id: str) -> AsyncIterator[None]:
+    async def _slot(self, pool: _RunPool, run_id: str) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                await pool.free.acquire()
+                await pool.slots.acquire()
         except TimeoutError:
-            message = f"run {run_id} has {self.most} requests underway, and ends none of them"
-            raise Unavailable(message, "ask again later, or give it more replicas") from None
+            message = f"run {run_id} already has {self.max_per_run} requests in progress"
+            raise Unavailable(message, "try again later, or increase its replicas") from None
         try:
             yield
         finally:
-            pool.free.release()
+            pool.slots.release()
 
-    def _take(self, pool: _Pool, endpoint: Endpoint) -> RunConnection | None:
+    def _take(self, pool: _RunPool, endpoint: Endpoint) -> RunConnection | None:
         while pool.idle:
-            connection, of, timer = pool.idle.pop()
+            connection, idle_endpoint, timer = pool.idle.pop()
             timer.cancel()
-            if (of.url, of.socket) == (endpoint.url, endpoint.socket) and not connection.line.is_gone:
+            is_same = (idle_endpoint.url, idle_endpoint.socket) == (endpoint.url, endpoint.socket)
+            if is_same and not connection.stream.is_gone:
                 return connection
-            connection.line.close()
+            connection.stream.close()
         return None
 
-    def _leave(self, run_id: str, pool: _Pool, connection: RunConnection, endpoint: Endpoint) -> None:
-        if not connection.begin_anew():
-            connection.line.close()
+    def _release(self, run_id: str, pool: _RunPool, connection: RunConnection, endpoint: Endpoint) -> None:
+        if not connection.reset():
+            connection.stream.close()
             return
 
         def expire() -> None:
-            pool.idle.remove(kept)
-            connection.line.close()
-            self._forget(run_id, pool)
+            pool.idle.remove(entry)
+            connection.stream.close()
+            self._drop_if_unused(run_id, pool)
 
-        kept = (connection, endpoint, asyncio.get_running_loop().call_later(IDLE_SECONDS, expire))
-        pool.idle.append(kept)
+        entry = (connection, endpoint, asyncio.get_running_loop().call_later(IDLE_SECONDS, expire))
+        pool.idle.append(entry)
 
-    def _forget(self, run_id: str, pool: _Pool) -> None:
-        """Keep nothing of a run that nobody speaks to."""
+    def _drop_if_unused(self, run_id: str, pool: _RunPool) -> None:
         if not pool.users and not pool.idle and self._pools.get(run_id) is pool:
             del self._pools[run_id]
 
 
 async def connect(run_id: str, endpoint: Endpoint) -> RunConnection:
-    """A new connection to a run."""
+    """Open a new connection to a run. Raises `Unavailable` if that fails."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             return RunConnection(await streams.connect(endpoint))
-    except (OSError, TimeoutError) as error:  # a certificate that is not believed is an OSError, too
-        why = str(error) or type(error).__name__
-        raise Unavailable(f"run {run_id} takes no connection: {why}", "try again in a moment", 2) from error
+    except (OSError, TimeoutError) as error:  # including an untrusted certificate
+        reason = str(error) or type(error).__name__
+        raise Unavailable(f"cannot connect to run {run_id}: {reason}", "try again in a moment", 2) from error

@@ -1,4 +1,4 @@
-"""A request to a run and its answer, streamed both ways at once, for as long as both sides want."""
+"""HTTP proxy: streams a request to a run and its response back, in both directions at once."""
 
 import math
 from collections.abc import Callable
@@ -15,54 +15,67 @@ from fairlead.model.observations import Endpoint
 from fairlead.server.problem_details import Problem
 from fairlead.server.proxy.access_renewal import AccessRenewal
 from fairlead.server.proxy.connections import ConnectionPool, RunConnection, UpstreamError
-from fairlead.server.proxy.headers import UNSENDABLE, Headers, make_answer_headers, make_request_headers
+from fairlead.server.proxy.headers import UNSENDABLE, Headers, make_response_headers, make_request_headers
 from fairlead.server.proxy.link_rewriting import PrefixRemover
-from fairlead.server.proxy.targets import Target, write_target
+from fairlead.server.proxy.targets import Target, format_target
 
-RENEWED_EVERY_SECONDS = 60.0
-PATIENCE_SECONDS = 60.0  # with a run that takes nothing, or does not begin to answer
-LOOK_SECONDS = 1.0
+RENEWAL_INTERVAL_SECONDS = 60.0
+RESPONSE_TIMEOUT_SECONDS = 60.0  # for a run that accepts no data or does not start to respond
+SHUTDOWN_CHECK_SECONDS = 1.0
 REPEATABLE = ("GET", "HEAD", "OPTIONS")
-REFUSED = ("CONNECT", "TRACE")
-FRAMING = {b"content-length", b"transfer-encoding"}  # with which a request says that it has a body
-LARGEST_STATUS = 599
+NOT_PROXIED = ("CONNECT", "TRACE")
+FRAMING = {b"content-length", b"transfer-encoding"}  # present if a request has a body
+MAX_STATUS = 599
 BODILESS = (204, 304)
-UNBUFFERED = (b"x-accel-buffering", b"no")  # or whoever stands between would hold events back until there are more
+UNBUFFERED = (b"x-accel-buffering", b"no")  # keeps proxies from buffering server-sent events
 
 log = structlog.get_logger()
 
 
 @dataclass
 class ProxyConfig:
-    """What every exchange with a run uses. `is_ending`: whether the server is about to."""
+    """Configuration and connection pool of the proxy."""
 
     connections: ConnectionPool = field(default_factory=ConnectionPool)
     is_shutting_down: Callable[[], bool] = lambda: False
-    response_timeout_seconds: float = PATIENCE_SECONDS
-    renewal_interval_seconds: float = RENEWED_EVERY_SECONDS
+    response_timeout_seconds: float = RESPONSE_TIMEOUT_SECONDS
+    renewal_interval_seconds: float = RENEWAL_INTERVAL_SECONDS
 
 
-async def exchange(
-    proxy_config: ProxyConfig, target: Target, endpoint: Endpoint, use: AccessRenewal, *, scope: Scope, receive: Receive, send: Send
+async def proxy_http(
+    proxy_config: ProxyConfig,
+    target: Target,
+    endpoint: Endpoint,
+    access: AccessRenewal,
+    *,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
 ) -> None:
-    """Ask a run, and pass on what it answers. Raise `Problem` where it does not; once it has begun, break off."""
+    """Forward a request to a run and its response to the client.
+
+    Raises `Problem` if the run does not respond. After the response has started, an error closes the connection.
+    """
     request = make_request(scope, target, endpoint)
-    repeatable = scope["method"] in REPEATABLE and not FRAMING & {name for name, _ in request.headers}
+    is_repeatable = scope["method"] in REPEATABLE and not FRAMING & {name for name, _ in request.headers}
     for fresh in (False, True):
         async with proxy_config.connections.to(target.run_id, endpoint, fresh=fresh) as connection:
             try:
-                await _Exchange(proxy_config, connection, use, receive, send).run(request, target, endpoint)
+                await _HttpExchange(proxy_config, connection, access, receive, send).run(request, target, endpoint)
                 return
             except UpstreamError as error:
-                # What lay idle may have been closed at the very moment at which it was used.
-                if fresh or not repeatable or connection.uses == 1:
-                    raise broke_off(target.run_id, error) from error
+                # The run may have closed an idle connection at the moment it was reused: try once with a new one.
+                if fresh or not is_repeatable or connection.requests == 1:
+                    raise upstream_failed(target.run_id, error) from error
 
 
 def make_request(scope: Scope, target: Target, endpoint: Endpoint) -> h11.Request:
-    """The head of a request as a run is sent it. How long its body is, is said anew: two words for it are one trick."""
-    if scope["method"] in REFUSED:
-        raise Problem(405, "method", f"{scope['method']} is not done here", "use another method")
+    """The head of the request to a run.
+
+    Its framing headers are written from scratch: conflicting ones would allow request smuggling.
+    """
+    if scope["method"] in NOT_PROXIED:
+        raise Problem(405, "method", f"method {scope['method']} is not allowed here", "use another method")
     headers = make_request_headers(scope, target, endpoint)
     if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
         headers.append((b"transfer-encoding", b"chunked"))
@@ -73,126 +86,132 @@ def make_request(scope: Scope, target: Target, endpoint: Endpoint) -> h11.Reques
 
 
 def write_request(method: str, headers: Headers, target: Target, endpoint: Endpoint) -> h11.Request:
-    """The head of a request. Raise `Problem` where it is none."""
-    asked = write_target(target, urlsplit(endpoint.url).path.rstrip("/"))
+    """The head of a request. Raises `Problem` if it would be invalid."""
+    request_target = format_target(target, urlsplit(endpoint.url).path.rstrip("/"))
     try:
-        return h11.Request(method=method, headers=headers, target=asked)
+        return h11.Request(method=method, headers=headers, target=request_target)
     except h11.LocalProtocolError as error:
-        raise Problem(400, "address", f"the request cannot be passed on: {error}", "mend it") from error
+        raise Problem(400, "address", f"the request cannot be forwarded: {error}", "fix the request") from error
 
 
-def broke_off(run_id: str, error: Exception) -> Problem:
-    """That a run ended an exchange before it had answered."""
-    return Problem(502, "bad_gateway", f"run {run_id} broke off: {error}", "see its log, and whether it still runs")
+def upstream_failed(run_id: str, error: Exception) -> Problem:
+    return Problem(
+        502, "bad_gateway", f"no valid response from run {run_id}: {error}", "check the state and the log of the run"
+    )
 
 
-def not_answered(run_id: str, seconds: float) -> Problem:
-    """That a run is silent."""
-    message = f"run {run_id} did not begin to answer within {seconds:g} seconds"
-    return Problem(504, "gateway_timeout", message, "see its log, or let it answer piece by piece")
+def response_timed_out(run_id: str, seconds: float) -> Problem:
+    """The error for a run that does not start to respond in time."""
+    message = f"run {run_id} did not start to respond within {seconds:g} seconds"
+    return Problem(504, "gateway_timeout", message, "check the log of the run, or stream the response")
 
 
-class _Exchange:
-    """One exchange on one connection: the request goes there while the answer comes back."""
+class _HttpExchange:
+    """One request on one connection. The response may start before the request is complete."""
 
     def __init__(
-        self, proxy_config: ProxyConfig, connection: RunConnection, use: AccessRenewal, receive: Receive, send: Send
+        self, proxy_config: ProxyConfig, connection: RunConnection, access: AccessRenewal, receive: Receive, send: Send
     ) -> None:
-        self.proxy_config, self.connection, self.use, self.receive, self.send = proxy_config, connection, use, receive, send
-        self.waiting = anyio.CancelScope()  # until the answer begins
-        self.is_answering = False
+        self.proxy_config, self.connection, self.access = proxy_config, connection, access
+        self.receive, self.send = receive, send
+        self.waiting = anyio.CancelScope()  # until the response starts
+        self.has_response = False
 
     async def run(self, request: h11.Request, target: Target, endpoint: Endpoint) -> None:
-        """Ask and answer. Raise as long as nothing was answered; a caller who goes away ends it."""
-        failed: Exception | None = None
+        """Send the request and forward the response. Raises only before the response has started."""
+        failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._ask, request, tasks)
+            tasks.start_soon(self._send_request, request, tasks)
             try:
-                await self._answer(target, endpoint, tasks)
-            except (UpstreamError, Problem) as error:  # from within the group it would come as one of several
-                failed = error
+                await self._forward_response(target, endpoint, tasks)
+            except (UpstreamError, Problem) as error:
+                failure = error  # raised inside the task group, it would become an exception group
             tasks.cancel_scope.cancel()
-        failed = failed or self.use.refused
-        if failed is not None and not self.is_answering:
-            raise failed
-        if failed is not None:  # all that can be done is to end the caller's connection
-            log.info("an answer was broken off", run=target.run_id, problem=str(failed))
+        failure = failure or self.access.error
+        if failure is not None and not self.has_response:
+            raise failure
+        if failure is not None:  # the only way to signal the error now is to close the connection
+            log.info("response interrupted", run=target.run_id, problem=str(failure))
 
-    async def _ask(self, request: h11.Request, tasks: TaskGroup) -> None:
+    async def _send_request(self, request: h11.Request, tasks: TaskGroup) -> None:
         try:
             await self._send(request)
-            goes_on = bool(FRAMING & {name for name, _ in request.headers})
-            while goes_on:
+            more_body = bool(FRAMING & {name for name, _ in request.headers})
+            while more_body:
                 message = await self.receive()
                 if message["type"] == "http.disconnect":
                     tasks.cancel_scope.cancel()
                     return
-                goes_on = message.get("more_body", False)
+                more_body = message.get("more_body", False)
                 if message.get("body"):
                     await self._send(h11.Data(data=message["body"]))
-                    self.use.go_on(tasks)
+                    self.access.on_activity(tasks)
             await self._send(h11.EndOfMessage())
         except (OSError, h11.LocalProtocolError):
-            pass  # it takes no more: what it answers says why, or that there is no answer
-        self._wait_no_longer_than(self.proxy_config.response_timeout_seconds)
-        await self._watch(tasks)
+            pass  # the run stopped reading; its response says why
+        self._set_timeout(self.proxy_config.response_timeout_seconds)
+        await self._wait_for_disconnect(tasks)
 
     async def _send(self, event: h11.Event) -> None:
-        self._wait_no_longer_than(self.proxy_config.response_timeout_seconds)
+        self._set_timeout(self.proxy_config.response_timeout_seconds)
         await self.connection.send(event)
-        self._wait_no_longer_than(math.inf)  # now it is the caller who has something to send
+        self._set_timeout(math.inf)  # the client may take its time to send the rest
 
-    def _wait_no_longer_than(self, seconds: float) -> None:
+    def _set_timeout(self, seconds: float) -> None:
         self.waiting.deadline = anyio.current_time() + seconds
 
-    async def _watch(self, tasks: TaskGroup) -> None:
-        """End it all when the caller goes away, or the server does while something streams."""
-        while not (self.is_answering and self.proxy_config.is_shutting_down()):
-            with anyio.move_on_after(LOOK_SECONDS):
+    async def _wait_for_disconnect(self, tasks: TaskGroup) -> None:
+        """Cancel when the client disconnects, or when the server shuts down during a response."""
+        while not (self.has_response and self.proxy_config.is_shutting_down()):
+            with anyio.move_on_after(SHUTDOWN_CHECK_SECONDS):
                 if (await self.receive())["type"] == "http.disconnect":
                     break
         tasks.cancel_scope.cancel()
 
-    async def _answer(self, target: Target, endpoint: Endpoint, tasks: TaskGroup) -> None:
+    async def _forward_response(self, target: Target, endpoint: Endpoint, tasks: TaskGroup) -> None:
         head: h11.Response | h11.InformationalResponse | None = None
         with self.waiting:
             head = await self.connection.receive_head()
         if head is None:
-            raise not_answered(target.run_id, self.proxy_config.response_timeout_seconds)
+            raise response_timed_out(target.run_id, self.proxy_config.response_timeout_seconds)
         if isinstance(head, h11.InformationalResponse):
-            raise UpstreamError("it changes to another protocol, which nobody asked for")
-        headers = read_answer_headers(head, target, endpoint)
-        undo = find_undo(headers, endpoint)
-        chunked = any(name == b"transfer-encoding" for name, _ in head.headers)  # which has the last word
-        if undo is not None or chunked or head.status_code in BODILESS:
+            raise UpstreamError("unexpected switch to another protocol")
+        headers = read_response_headers(head, target, endpoint)
+        prefix_remover = find_prefix_remover(headers, endpoint)
+        chunked = any(name == b"transfer-encoding" for name, _ in head.headers)  # which overrides Content-Length
+        if prefix_remover is not None or chunked or head.status_code in BODILESS:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
-        self.is_answering = True
+        self.has_response = True
         await self.send({"type": "http.response.start", "status": head.status_code, "headers": headers})
         while isinstance(event := await self.connection.receive(), h11.Data):
-            await self._pass_on(bytes(event.data) if undo is None else undo.feed(bytes(event.data)))
-            self.use.go_on(tasks)
-        await self._pass_on(b"" if undo is None else undo.finish(), more_body=False)
+            await self._send_body(
+                bytes(event.data) if prefix_remover is None else prefix_remover.feed(bytes(event.data))
+            )
+            self.access.on_activity(tasks)
+        await self._send_body(b"" if prefix_remover is None else prefix_remover.finish(), more_body=False)
 
-    async def _pass_on(self, body: bytes, *, more_body: bool = True) -> None:
+    async def _send_body(self, body: bytes, *, more_body: bool = True) -> None:
         if body or not more_body:
             await self.send({"type": "http.response.body", "body": body, "more_body": more_body})
 
 
-def read_answer_headers(head: h11.Response | h11.InformationalResponse, target: Target, endpoint: Endpoint) -> Headers:
-    """The headers of an answer, as they are sent on. Raise `BrokenOff` where they cannot be."""
-    if head.status_code > LARGEST_STATUS:
-        raise UpstreamError(f"it answers with the status {head.status_code}, which means nothing")
-    headers = make_answer_headers(head.headers, target, endpoint)
+def read_response_headers(
+    head: h11.Response | h11.InformationalResponse, target: Target, endpoint: Endpoint
+) -> Headers:
+    """Headers of the response to the client. Raises `UpstreamError` if the run sent invalid ones."""
+    if head.status_code > MAX_STATUS:
+        raise UpstreamError(f"invalid status {head.status_code}")
+    headers = make_response_headers(head.headers, target, endpoint)
     for name, value in headers:
         if UNSENDABLE.search(value):
-            raise UpstreamError(f"its header {name.decode('latin-1')} has control characters")
+            raise UpstreamError(f"control characters in the header {name.decode('latin-1')}")
     if any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers):
         headers.append(UNBUFFERED)
     return headers
 
 
-def find_undo(headers: Headers, endpoint: Endpoint) -> PrefixRemover | None:
-    """What mends the links of an answer that somebody on the way has changed; None where nobody has."""
+def find_prefix_remover(headers: Headers, endpoint: Endpoint) -> PrefixRemover | None:
+    """Removes prefixes that the API server of a cluster added to links; None if it does not rewrite this response."""
     kinds = [value.lower() for name, value in headers if name == b"content-type"]
     is_page = any(kind.startswith(b"text/html") for kind in kinds)
     encoded = any(name == b"content-encoding" for name, _ in headers)

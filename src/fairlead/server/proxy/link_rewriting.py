@@ -1,21 +1,21 @@
-"""Takes off again what a proxy on the way puts before the links of a page, while the page streams."""
+"""Removes the path prefix that the Kubernetes API server adds to the links of proxied HTML pages."""
 
 
 class PrefixRemover:
-    """Removes a prefix wherever it stands in what it is fed, also where that is cut in the middle of one."""
+    """Removes all occurrences of a prefix from a stream of chunks, also if one is split between two chunks."""
 
     def __init__(self, prefix: bytes) -> None:
-        self._prefix, self._left = prefix, b""
+        self._prefix, self._pending = prefix, b""
 
-    def feed(self, piece: bytes) -> bytes:
-        """A piece without the prefix, as far as that can be told; nothing is held back that cannot be part of one."""
-        text = (self._left + piece).replace(self._prefix, b"")
+    def feed(self, chunk: bytes) -> bytes:
+        """The chunk without the prefix. An end that may be the start of a prefix is kept for the next call."""
+        text = (self._pending + chunk).replace(self._prefix, b"")
         longest = min(len(self._prefix) - 1, len(text))
-        held = next((size for size in range(longest, 0, -1) if text.endswith(self._prefix[:size])), 0)
-        self._left = text[len(text) - held :]
-        return text[: len(text) - held]
+        kept = next((size for size in range(longest, 0, -1) if text.endswith(self._prefix[:size])), 0)
+        self._pending = text[len(text) - kept :]
+        return text[: len(text) - kept]
 
     def finish(self) -> bytes:
-        """What was held back."""
-        left, self._left = self._left, b""
-        return left
+        """The rest, at the end of the stream."""
+        rest, self._pending = self._pending, b""
+        return rest

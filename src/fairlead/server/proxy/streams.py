@@ -1,7 +1,7 @@
-"""Lines to runs: plain sockets, and streams where TLS is spoken.
+"""Byte streams to runs: plain sockets, and asyncio streams for TLS.
 
-A stream that fails to write drops what has arrived. On a socket it is read all the same: a run that refuses a large
-upload early and hangs up is heard.
+An asyncio stream discards received data when a write fails. A plain socket does not: if a run rejects a large upload
+early and closes the connection, its response can still be read.
 """
 
 import asyncio
@@ -12,43 +12,41 @@ from urllib.parse import urlsplit
 
 from fairlead.model.observations import Endpoint
 
-AT_ONCE = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 
 
 class Stream(Protocol):
-    """A line to a run. Reading and writing raise OSError where it is cut."""
+    """A connection to a run. Reading and writing raise OSError if it is lost."""
 
     async def read(self) -> bytes:
-        """Bytes that have arrived; none at the end."""
+        """Received bytes; empty at the end of the stream."""
 
     async def write(self, data: bytes) -> None:
-        """Send bytes, as fast as they are taken."""
+        """Send bytes, with backpressure."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether the other side has hung up, or has said something that nobody asked for."""
+        """Whether an idle connection was closed by the other side, or has unexpected data."""
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
 
 
-class SocketStream:
-    """A plain socket."""
+class SocketStream(Stream):
+    """A stream over a plain socket."""
 
-    def __init__(self, opened: socket.socket) -> None:
-        self._socket, self._loop = opened, asyncio.get_running_loop()
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket, self._loop = connected, asyncio.get_running_loop()
 
     async def read(self) -> bytes:
-        """Bytes that have arrived."""
-        return await self._loop.sock_recv(self._socket, AT_ONCE)
+        return await self._loop.sock_recv(self._socket, CHUNK_BYTES)
 
     async def write(self, data: bytes) -> None:
-        """Send bytes."""
         await self._loop.sock_sendall(self._socket, data)
 
     @property
     def is_gone(self) -> bool:
-        """Whether there is something to read: nobody waits for anything on an idle line."""
+        """Whether there is data or an error: an idle connection has nothing to read."""
         try:
             self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
@@ -58,63 +56,61 @@ class SocketStream:
         return True
 
     def close(self) -> None:
-        """Hang up."""
         self._socket.close()
 
 
-class TlsStream:
-    """A stream, encrypted."""
+class TlsStream(Stream):
+    """A stream over TLS."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
     async def read(self) -> bytes:
-        """Bytes that have arrived."""
-        return await self._reader.read(AT_ONCE)
+        return await self._reader.read(CHUNK_BYTES)
 
     async def write(self, data: bytes) -> None:
-        """Send bytes."""
         self._writer.write(data)
         await self._writer.drain()
 
     @property
     def is_gone(self) -> bool:
-        """Whether the other side has hung up."""
         return self._reader.at_eof() or self._writer.is_closing()
 
     def close(self) -> None:
-        """Hang up, and wait for nobody to take what is left to be sent."""
+        # Without abort, close waits until the other side has received all buffered data.
         if self._writer.transport.get_write_buffer_size():
             self._writer.transport.abort()
         self._writer.close()
 
 
 async def connect(endpoint: Endpoint) -> Stream:
-    """A line to a run. Raise OSError where nobody takes the call."""
+    """Connect to a run. Raises OSError if the connection fails."""
     parts = urlsplit(endpoint.url)
     host, port = parts.hostname or "", parts.port or {"https": 443}.get(parts.scheme, 80)
     if parts.scheme == "https":
-        opening = asyncio.open_connection(host, port, ssl=endpoint.verify or True, server_hostname=endpoint.server_name)
-        return TlsStream(*await opening)
+        connection = asyncio.open_connection(
+            host, port, ssl=endpoint.verify or True, server_hostname=endpoint.server_name
+        )
+        return TlsStream(*await connection)
     if endpoint.socket is not None:
-        return SocketStream(await _call(socket.AF_UNIX, endpoint.socket))
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    for family, _, _, _, address in found[:-1]:
+        return SocketStream(await _connect_socket(socket.AF_UNIX, endpoint.socket))
+    addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for family, _, _, _, address in addresses[:-1]:
         with contextlib.suppress(OSError):
-            return SocketStream(await _call(family, address))
-    return SocketStream(await _call(found[-1][0], found[-1][4]))
+            return SocketStream(await _connect_socket(family, address))
+    return SocketStream(await _connect_socket(addresses[-1][0], addresses[-1][4]))
 
 
-async def _call(family: int, address: object) -> socket.socket:
-    opened = socket.socket(family, socket.SOCK_STREAM)
+async def _connect_socket(family: int, address: object) -> socket.socket:
+    connected = socket.socket(family, socket.SOCK_STREAM)
     try:
-        opened.setblocking(False)
+        connected.setblocking(False)
         if family != socket.AF_UNIX:
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # A machine that is gone says nothing: without this, a silent stream to it would last for ever.
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        await asyncio.get_running_loop().sock_connect(opened, address)  # type: ignore[arg-type]
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # Without keepalive, an idle connection to a machine that disappeared would stay open forever.
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        await asyncio.get_running_loop().sock_connect(connected, address)  # type: ignore[arg-type]
     except BaseException:
-        opened.close()
+        connected.close()
         raise
-    return opened
+    return connected

@@ -1,4 +1,4 @@
-"""Which run a request is for: by the host of its own that it names, or by a path below the server's own."""
+"""Finds the run that a request is for, by its Host header or by a path below /served."""
 
 import re
 from dataclasses import dataclass
@@ -15,25 +15,25 @@ PRINTABLE = bytes(range(0x21, 0x7F))
 
 @dataclass(frozen=True)
 class Target:
-    """A run, and what it is asked for. `prefix`: what stands before that in the address; nothing at its own host."""
+    """A run and the path requested from it. `prefix` is the path of the run on this server; empty on its own host."""
 
     run_id: str
-    path: bytes  # as it was written, and so passed on
+    path: bytes  # percent-encoded, as received
     query: bytes
-    host: str  # as it was written
+    host: str  # as in the Host header
     prefix: str = ""
 
     @property
     def is_own_host(self) -> bool:
-        """Whether the address is one of the run alone, in which a browser has it open."""
+        """Whether the request uses the host of the run, as browsers do."""
         return not self.prefix
 
 
 def find_target(scope: Scope, hosts: ServedHosts) -> Target | None:
-    """The run that a request is for; None where it is for the server itself."""
-    named = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+    """The run that a request is for, or None if it is for the server itself."""
+    host_headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
     path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
-    for host in named:
+    for host in host_headers:
         if (run_id := hosts.find_run(host)) is not None:
             return Target(run_id, path, query, host)
     if not path.startswith(SERVED):
@@ -41,18 +41,18 @@ def find_target(scope: Scope, hosts: ServedHosts) -> Target | None:
     run_id, _, rest = path.removeprefix(SERVED).decode("latin-1").partition("/")
     if not RUN_ID.fullmatch(run_id):
         return None
-    inner = b"/" + rest.encode("latin-1")
-    return Target(run_id, inner, query, named[0] if named else "", f"{SERVED.decode()}{run_id}")
+    run_path = b"/" + rest.encode("latin-1")
+    return Target(run_id, run_path, query, host_headers[0] if host_headers else "", f"{SERVED.decode()}{run_id}")
 
 
-def write_target(target: Target, above: str) -> bytes:
-    """What a run is asked for, below the path under which it is reached.
+def format_target(target: Target, base_path: str) -> bytes:
+    """The request target below the base path of a run.
 
-    Raise where it leaves that path: on the way to a cluster's API server others may stand who resolve dots.
+    Rejects dot segments: a proxy before the API server of a cluster could resolve them and leave the base path.
     """
     parts = re.split(rb"[/\\]", unquote_to_bytes(target.path))
     if b".." in parts or b"." in parts:
-        message = "the address has . or .. in its path"
-        raise Problem(400, "address", message, "write the path that it stands for")
-    asked = above.encode() + target.path + (b"?" + target.query if target.query else b"")
-    return quote_from_bytes(asked, safe=PRINTABLE).encode("ascii")
+        message = "the URL path contains . or .."
+        raise Problem(400, "address", message, "use the resolved path")
+    request_target = base_path.encode() + target.path + (b"?" + target.query if target.query else b"")
+    return quote_from_bytes(request_target, safe=PRINTABLE).encode("ascii")
