@@ -42,7 +42,7 @@ from fairlead.model.records import ScopeRecord
 from fairlead.model.scopes import PLATFORM
 from fairlead.ports import Keyring, Principal, Store
 from fairlead.server.applications import create_application
-from fairlead.server.proxy.websockets import LARGEST_MESSAGE
+from fairlead.server.proxy.websockets import MAX_MESSAGE_BYTES
 from fairlead.server.run_events import RunEvents
 from fairlead.services.config_files import FOLDER, Apply
 from fairlead.services.calls import Call
@@ -153,7 +153,7 @@ def up(settings: Settings) -> int:
         configuration = uvicorn.Config(
             server.app,
             ws="wsproto",
-            ws_max_size=LARGEST_MESSAGE,
+            ws_max_size=MAX_MESSAGE_BYTES,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=5,
@@ -314,7 +314,7 @@ def _greet(settings: Settings, server: Server, url: str) -> None:
     shown = f"{server.token}  (also in {file})" if sys.stdout.isatty() else str(file)
     lines = [f"Fairlead {fairlead.__version__} serves at {url}", f"  token    {shown}"]
     if server.link_word is not None:
-        lines.append(f"  sign in  {url}/login?word={server.link_word}  (works once, within 15 minutes)")
+        lines.append(f"  sign in  {url}/login?code={server.link_word}  (works once, within 15 minutes)")
     if server.executor is not None:
         lines.append(f"  runs     {describe_isolation(server.executor.machine, is_root=server.executor.is_root)}")
     lines.append(f'  try      curl -H "Authorization: Bearer $(cat {file})" {url}/api/v1/me')

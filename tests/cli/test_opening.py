@@ -43,7 +43,7 @@ def test_a_browser_is_opened_and_signed_in(terminal: Terminal, server: Running, 
 
 def test_the_address_alone_is_printed(terminal: Terminal, server: Running, opened: list[str]) -> None:
     printed = terminal.say("open", "/policies", "--print")
-    assert printed.startswith(f"{server.url}/login?word=fl_")
+    assert printed.startswith(f"{server.url}/login?code=fl_")
     assert printed.count("\n") == 1
     assert follow(server, printed) == ("/policies", "session:browser")
     assert opened == []

@@ -40,7 +40,7 @@ VOLATILE = (
     (r"(?m)^[0-9a-f]{32}(?=  )", RUN_ID),  # in a table, whose columns stay in line
     (rf"\b(?!{RUN_ID})[0-9a-f]{{32}}\b", "01a1dde4816c"),
     (r"\bfl_[\w-]{43}(?![\w-])", "fl_4U8tnZO"),
-    (r"\bword=[0-9a-f]{16}\.[\w-]+", "word=5e318f8c.AbxDYNRi"),
+    (r"\bword=[0-9a-f]{16}\.[\w-]+", "code=5e318f8c.AbxDYNRi"),
     (r"(?<=\.localhost):\d+", ":8470"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-11-15T08:30:00Z"),
     (r"(?m)(?<=  )\d+[sm]$", "3s"),  # the age at the end of a table's row

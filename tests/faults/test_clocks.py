@@ -168,17 +168,17 @@ def test_a_workspace_is_not_stopped_because_the_clock_was_set_ahead(platform: Pl
 def test_what_a_run_uses_is_looked_at_also_after_a_clock_was_set_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(sampling, "FIRST_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(sampling, "DISK_SHARE", 0)
     (home := tmp_path / "home").mkdir()
     identity = UserMapping(os.getuid(), os.getgid(), [])
     spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", str(home), identity, disk=50_000)
     sampler = ProcessSampler(tmp_path, spec, RunProcess(os.getpid(), {}, -1, isolated=False))
     now = time.time()
-    assert sampler.look() is None
+    assert sampler.check() is None
     (home / "much").write_bytes(bytes(100_000))
     monkeypatch.setattr(time, "time", lambda: now - HOURS.total_seconds())
-    exceeded = sampler.look()
+    exceeded = sampler.check()
     assert exceeded is not None
     assert exceeded[0] == "Evicted"
 

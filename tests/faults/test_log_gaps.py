@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.logfiles import HEADER, LogWriter, read_pieces
+from fairlead.adapters.log_files import HEADER, LogWriter, read_records
 
 KEPT = b"kept\n"
 LATER = b"after it\n"
@@ -26,7 +26,7 @@ def room_for(size: int) -> Iterator[None]:
 
 def read(file: Path) -> list[tuple[str, bytes]]:
     """What a log says."""
-    return [(piece.stream, piece.data) for piece in read_pieces(file, 0, 1 << 20)]
+    return [(piece.stream, piece.data) for piece in read_records(file, 0, 1 << 20)]
 
 
 @pytest.mark.parametrize("more", [0, 1, HEADER.size, HEADER.size + 3], ids=lambda more: f"{more} bytes of room")

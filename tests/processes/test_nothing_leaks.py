@@ -143,13 +143,13 @@ def _sign_in(server: Running, provider: Provider, ledger: Ledger) -> None:
 def _trust_this_machine(machine: Machine, database: tuple[str, ...], ledger: Ledger) -> None:
     """A server of this machine alone: the sign-in link and sessions."""
     server = machine.up(*database, variables=DEBUG)
-    word = ledger.note("word", server.link.partition("word=")[2])
+    word = ledger.note("word", server.link.partition("code=")[2])
     with server.anybody() as browser:
         browser.event_hooks = {"response": [ledger.listen]}
-        assert browser.get(f"/login?word={word}").status_code == 303
+        assert browser.get(f"/login?code={word}").status_code == 303
         ledger.forgive()  # the cookie
         session = ledger.note("session", browser.cookies["fairlead_session"])
-        for path in (f"/login?word={word}", f"/login?word={word}&word={word}", f"/login?other={word}", "/login"):
+        for path in (f"/login?code={word}", f"/login?code={word}&code={word}", f"/login?other={word}", "/login"):
             browser.get(path)
         browser.post("/api/v1/sessions", json={"token": word})
         for path in ("me", "tokens", "audit", "settings"):
@@ -205,7 +205,7 @@ def _exercise(client: httpx2.Client, ledger: Ledger) -> None:
     assert client.put(f"/{SECRET}/PLANTED_{number}", json={"value": value}, headers=ours).status_code == 200
     linked = client.post("/sessions/link", json={}, headers=ours)
     ledger.forgive()  # the one answer that shows it
-    word = ledger.note(f"word {number}", linked.json()["url"].partition("word=")[2])
+    word = ledger.note(f"word {number}", linked.json()["url"].partition("code=")[2])
     assert client.post("/sessions/link", json={}, headers={"Authorization": f"Bearer {word}"}).status_code == 401
     assert client.get("/me", headers={"Authorization": f"Bearer {token}x"}).status_code == 401
     assert client.get("/me", headers={"Authorization": f"Basic {token}"}).status_code == 401

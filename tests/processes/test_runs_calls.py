@@ -91,7 +91,7 @@ def test_what_serves_nothing_is_not_called(platform: Platform) -> None:
     until(lambda: str(job.state) == "running")
     asking: list[Callable[[], object]] = [lambda: job.url, job.call, job.open]
     for ask in asking:
-        with pytest.raises(Conflict, match="is a job, and serves nothing"):
+        with pytest.raises(Conflict, match="is a job and has no URL"):
             ask()
     job.stop()
     end(job)
@@ -103,7 +103,7 @@ def test_the_terminal_says_where_a_run_answers(platform: Platform, run: Run, mac
     assert f"url: {run.url}\n" in machine.fairlead("runs", "show", run.id, variables=here).out
     printed = machine.fairlead("open", run.id[-8:], "--print", variables=here)
     assert printed.out.startswith(f"http://{run.id}.localhost:"), printed
-    assert "/.fairlead/enter?word=" in printed.out
+    assert "/.fairlead/enter?code=" in printed.out
     gone = machine.fairlead("open", "policies", variables=here)
     assert "there is no run 'policies'" in gone.err
     assert "fairlead open /policies" in gone.err

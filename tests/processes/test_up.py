@@ -31,7 +31,7 @@ def test_it_says_where_it_serves_where_the_token_is_and_how_to_sign_in(server: R
     told = server.process.told[0]
     assert f"serves at {server.url}\n" in told
     assert f"token    {server.data / 'token'}\n" in told
-    assert f"sign in  {server.url}/login?word=" in told
+    assert f"sign in  {server.url}/login?code=" in told
     assert f'curl -H "Authorization: Bearer $(cat {server.data / "token"})" {server.url}/api/v1/me' in told
     assert server.token not in told
     assert json.loads((server.data / "server.json").read_text("utf-8")) == {

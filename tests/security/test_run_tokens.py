@@ -78,7 +78,7 @@ def test_nobody_is_let_in_by_it_in_any_other_way(common_site: Site, runs: dict[s
         problem_of(common_site.ask(method, path, token=None, headers=cookie), 401)
     problem_of(common_site.ask("POST", "/sessions", {"token": token}, token=None), 401)
     problem_of(common_site.ask("POST", "/sessions/link", {}, token=token), 401)
-    problem_of(common_site.ask("GET", f"/login?word={token}", token=None), 401, 404, 410)
+    problem_of(common_site.ask("GET", f"/login?code={token}", token=None), 401, 404, 410)
     problem_of(common_site.ask("POST", "/tokens", {"name": "mine"}, token=token), 401)
     for spelled in (token.upper(), f" {token}x", token.removeprefix("fl_run."), token.replace("fl_run.", "fl_")):
         problem_of(common_site.ask("GET", f"/runs/{run}/code", token=spelled), 401)

@@ -1,4 +1,4 @@
-"""Real browsers on real servers. What a test asks for: a `page` that is signed in, and the `site` that it is of."""
+"""Fixtures for real browsers and real servers: a signed-in `page`, and its `site`."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 from tests.processes.machines import Launcher, Machine
 from tests.ui import chromium
-from tests.ui.browsing import ARGUMENTS, PATIENCE, Browsing, Mishaps, keep_evidence
+from tests.ui.browsing import ARGUMENTS, TIMEOUT_MS, BrowserErrors, Browsing, save_failure_screenshot
 from tests.ui.sites import Site
 
 FAILED = pytest.StashKey[bool]()
@@ -18,14 +18,14 @@ FAILED = pytest.StashKey[bool]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember with a test that it failed, so that its page can be kept."""
+    """Record that a test failed, so that its page can be saved."""
     report = yield
     if report.when == "call":
         item.stash[FAILED] = report.failed
     return report
 
 
-# Of the package, not of the session: as long as Playwright runs, nothing else in this process can use asyncio.
+# Package scope instead of session scope, because nothing else in this process can use asyncio while Playwright runs.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Chromium, for all tests of this worker."""
@@ -33,9 +33,9 @@ def browser() -> Iterator[Browser]:
         path = chromium.find()
     except chromium.Missing as missing:
         pytest.fail(str(missing), pytrace=False)
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
-        # Chromium's sandbox does not work as root.
+        # The sandbox of Chromium does not work as root.
         started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, chromium_sandbox=os.geteuid() != 0)
         yield started
         started.close()
@@ -43,7 +43,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Site]:
-    """A server that the tests of this worker share: each uses names of its own."""
+    """A server shared by all tests of this worker, so each test uses unique names."""
     opened = Site(Machine(tmp_path_factory.mktemp("site"), launcher))
     yield opened
     opened.close()
@@ -51,7 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterat
 
 @pytest.fixture(scope="module")
 def module_site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Site]:
-    """A server that the tests of a module share, for a module that counts or changes what all tests see."""
+    """A server shared by the tests of a module, for modules that count or change global state."""
     opened = Site(Machine(tmp_path_factory.mktemp("site"), launcher))
     yield opened
     opened.close()
@@ -59,35 +59,35 @@ def module_site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) ->
 
 @pytest.fixture
 def own_site(tmp_path: Path, launcher: Launcher) -> Iterator[Site]:
-    """A server of one test alone: with nothing on it, or to be stopped."""
+    """A server for a single test that needs an empty platform or stops the server."""
     opened = Site(Machine(tmp_path, launcher))
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def mishaps() -> Iterator[Mishaps]:
-    """What may go wrong in the browsers of a test: `mishaps.expect("status of 404")`. All else fails it."""
-    noted = Mishaps()
-    yield noted
-    noted.check()
+def browser_errors() -> Iterator[BrowserErrors]:
+    """Expected browser errors: `browser_errors.expect("status of 404")`. Any other error fails the test."""
+    errors = BrowserErrors()
+    yield errors
+    errors.check()
 
 
 @pytest.fixture
-def browsing(browser: Browser, mishaps: Mishaps, request: pytest.FixtureRequest) -> Iterator[Browsing]:
-    """Opens more pages: of others, of nobody, dark, on a phone."""
-    if "own_site" in request.fixturenames:  # a browser goes before its server does
+def browsing(browser: Browser, browser_errors: BrowserErrors, request: pytest.FixtureRequest) -> Iterator[Browsing]:
+    """Opens more pages: for other users, without a session, in dark mode or on a phone."""
+    if "own_site" in request.fixturenames:  # requested first, so that browsers close before their server
         request.getfixturevalue("own_site")
-    opened = Browsing(browser, mishaps)
+    opened = Browsing(browser, browser_errors)
     yield opened
     if request.node.stash.get(FAILED, False):
         for number, page in enumerate(opened.pages):
-            with contextlib.suppress(Error):  # a page that does not answer is what failed
-                print("the page as it was:", keep_evidence(page, f"{request.node.name}-{number}"))
+            with contextlib.suppress(Error):  # the page itself may be unresponsive
+                print("screenshot of the page:", save_failure_screenshot(page, f"{request.node.name}-{number}"))
     opened.close()
 
 
 @pytest.fixture
 def page(browsing: Browsing, site: Site) -> Page:
-    """An empty page in a browser of its own, signed in as the administrator of the site."""
+    """An empty page in a separate browser context, signed in as the administrator of the site."""
     return browsing.open(site)

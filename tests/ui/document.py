@@ -1,4 +1,4 @@
-"""The OpenAPI document that the types of the web page are made from. As a program: writes it anew."""
+"""The OpenAPI document for the types of the web UI. As a program: updates ui/openapi.json."""
 
 import json
 from typing import cast
@@ -11,17 +11,17 @@ FILE = ROOT / "ui" / "openapi.json"
 
 
 def render() -> str:
-    """The document of the server as it is, as text. To describe itself, an application needs no services."""
+    """The OpenAPI document of the current server. Generating it needs no services."""
     app = create_application(cast(Services, None), check_ready=lambda: None, make_id=str)
     return json.dumps(app.openapi(), indent=1) + "\n"
 
 
 def main() -> None:
-    """Say whether it changed."""
+    """Update the file and print whether it changed."""
     text = render()
     changed = text != FILE.read_text("utf-8")
     FILE.write_text(text, "utf-8")
-    print(f"ui/openapi.json{': written anew' if changed else ' is as it was'}")
+    print(f"ui/openapi.json: {'updated' if changed else 'unchanged'}")
 
 
 if __name__ == "__main__":

@@ -5,16 +5,16 @@ from urllib.parse import quote
 
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.ui.browsing import Browsing, Mishaps
+from tests.ui.browsing import BrowserErrors, Browsing
 from tests.ui.running import NO_ANSWER, finish, stop, submit
 from tests.ui.sites import Site
 from tests.ui.tables import open_table, row
 
 
 def test_a_server_that_is_gone_is_told_and_found_again_and_nothing_typed_is_lost(
-    browsing: Browsing, own_site: Site, mishaps: Mishaps
+    browsing: Browsing, own_site: Site, browser_errors: BrowserErrors
 ) -> None:
-    mishaps.expect(NO_ANSWER)
+    browser_errors.expect(NO_ANSWER)
     run = finish(own_site, "before")
     table, form, again = (browsing.open(own_site) for _ in range(3))
     open_table(table)
@@ -49,9 +49,9 @@ def gone(page: Page) -> Locator:
 
 
 def test_what_was_typed_stays_when_the_run_that_it_began_with_is_deleted(
-    page: Page, site: Site, mishaps: Mishaps
+    page: Page, site: Site, browser_errors: BrowserErrors
 ) -> None:
-    mishaps.expect("status of 404")
+    browser_errors.expect("status of 404")
     run = finish(site, "forgotten")
     page.goto(f"/new/run?from={run['id']}")
     page.get_by_label("Deadline").fill("45m")
@@ -151,9 +151,9 @@ def test_markup_in_a_text_is_shown_and_not_executed(page: Page, site: Site) -> N
 
 
 def test_markup_in_an_address_is_shown_and_not_executed(
-    page: Page, site: Site, mishaps: Mishaps, browsing: Browsing
+    page: Page, site: Site, browser_errors: BrowserErrors, browsing: Browsing
 ) -> None:
-    mishaps.expect("status of 404")
+    browser_errors.expect("status of 404")
     page.goto("/compute-resources/%3Cimg%20src=x%20onerror=window.broken=true%3E")
     expect(page.get_by_role("alert")).to_contain_text("<img src=x")
     nobody = browsing.open(site, token=None)
@@ -210,8 +210,8 @@ def test_on_a_slow_network_something_stands_there_and_the_last_question_wins(pag
     expect(row(page, "slow-one")).to_be_visible()
 
 
-def test_a_thing_that_was_deleted_meanwhile_is_told(page: Page, site: Site, mishaps: Mishaps) -> None:
-    mishaps.expect("status of 404")
+def test_a_thing_that_was_deleted_meanwhile_is_told(page: Page, site: Site, browser_errors: BrowserErrors) -> None:
+    browser_errors.expect("status of 404")
     site.make_resource("vanishing")
     page.goto("/compute-resources/vanishing/edit")
     page.get_by_role("textbox", name="Description").fill("too late")
@@ -242,16 +242,18 @@ def test_an_address_with_odd_filters_is_answered_and_not_a_white_page(page: Page
     expect(row(page, "odd")).to_be_visible()
 
 
-def test_a_part_that_cannot_be_loaded_says_so(page: Page, site: Site, mishaps: Mishaps) -> None:
-    mishaps.expect("status of 404|dynamically imported module|error occurred")
+def test_a_part_that_cannot_be_loaded_says_so(page: Page, site: Site, browser_errors: BrowserErrors) -> None:
+    browser_errors.expect("status of 404|dynamically imported module|error occurred")
     open_table(page)
     page.route("**/assets/**", lambda route: route.fulfill(status=404))
     page.get_by_role("link", name="Audit").click()
     expect(page.get_by_role("alert")).to_contain_text("There is a new version")
 
 
-def test_a_server_that_cannot_say_who_one_is_is_asked_again(page: Page, site: Site, mishaps: Mishaps) -> None:
-    mishaps.expect("status of 503")
+def test_a_server_that_cannot_say_who_one_is_is_asked_again(
+    page: Page, site: Site, browser_errors: BrowserErrors
+) -> None:
+    browser_errors.expect("status of 503")
     page.route("**/api/v1/me", lambda route: route.fulfill(status=503, body="<h1>busy</h1>"))
     page.goto("/compute-resources")
     expect(page.get_by_role("alert")).to_contain_text("status 503")
@@ -260,8 +262,10 @@ def test_a_server_that_cannot_say_who_one_is_is_asked_again(page: Page, site: Si
     expect(page.get_by_role("heading", name="Compute resources")).to_be_visible()
 
 
-def test_a_double_click_does_it_once_and_a_lost_answer_does_too(page: Page, site: Site, mishaps: Mishaps) -> None:
-    mishaps.expect(NO_ANSWER)
+def test_a_double_click_does_it_once_and_a_lost_answer_does_too(
+    page: Page, site: Site, browser_errors: BrowserErrors
+) -> None:
+    browser_errors.expect(NO_ANSWER)
     page.goto("/new/compute-resource")
     page.get_by_role("textbox", name="Name", exact=True).fill("only-once")
     sent: list[str] = []

@@ -129,8 +129,10 @@ def test_the_page_of_a_compute_resource_tells_what_fits_on_each_cluster(page: Pa
     expect(card(page, "Cluster local")).to_be_visible()
 
 
-def test_the_table_of_compute_resources_does_not_wait_for_what_fits(page: Page, site: Site, mishaps: Any) -> None:
-    mishaps.expect("status of 503")
+def test_the_table_of_compute_resources_does_not_wait_for_what_fits(
+    page: Page, site: Site, browser_errors: Any
+) -> None:
+    browser_errors.expect("status of 503")
     page.route("**/api/v1/capacity*", lambda route: route.fulfill(status=503))
     open_table(page)
     expect(row(page, "one-core").get_by_role("cell").nth(3)).to_have_text("–")

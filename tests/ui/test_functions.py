@@ -6,7 +6,7 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 from fairlead.packing import Entry, Packed, pack
-from tests.ui.browsing import PHONE, Browsing, Mishaps, check_accessibility
+from tests.ui.browsing import PHONE, BrowserErrors, Browsing, check_accessibility
 from tests.ui.running import submit_like, wait
 from tests.ui.sites import Site
 
@@ -135,8 +135,8 @@ def test_errors_are_shown_at_their_fields(page: Page, site: Site) -> None:
     expect(dialog.get_by_role("textbox", name="Image")).to_have_accessible_description(re.compile("Is missing"))
 
 
-def test_existing_name_is_reported_and_not_replaced(page: Page, site: Site, mishaps: Mishaps) -> None:
-    mishaps.expect("status of 428")
+def test_existing_name_is_reported_and_not_replaced(page: Page, site: Site, browser_errors: BrowserErrors) -> None:
+    browser_errors.expect("status of 428")
     before = make_function(site, "taken")
     dialog = open_dialog(page)
     dialog.get_by_role("textbox", name="Name", exact=True).fill("taken")
@@ -248,8 +248,8 @@ def test_runs_of_a_function_are_listed_and_can_be_repeated(page: Page, site: Sit
     expect(page).to_have_url(f"{site.url}/new/run?from={done['id']}")
 
 
-def test_deleting_a_function_keeps_its_runs(page: Page, site: Site, mishaps: Mishaps) -> None:
-    mishaps.expect("status of 404")
+def test_deleting_a_function_keeps_its_runs(page: Page, site: Site, browser_errors: BrowserErrors) -> None:
+    browser_errors.expect("status of 404")
     make_function(site, "doomed", command="true")
     done = run(site, "doomed")
     page.goto("/functions/default/doomed")

@@ -159,7 +159,7 @@ def test_a_viewer_sees_what_is_used_of_quotas_and_no_buttons(browsing: Browsing,
     train = {"name": "train", "source": "train.py"}
     for _ in range(2):
         resources = {"gpu": 2, "cpu": "1500m", "mem": "8Gi"}
-        site.give_place(site.api("POST", "/projects/queued/runs", {"function": train, "resources": resources})["id"])
+        site.mark_running(site.api("POST", "/projects/queued/runs", {"function": train, "resources": resources})["id"])
     site.api("PUT", "/policies/cluster/main", {"quota": {"gpu": 3}})
     page = browsing.open(site, token=site.make_token("vera-of-organization", viewer="project/queued"), scheme="dark")
     panel = open_place(page, "department/busy")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.processes.execution import open_folder
-from tests.ui.browsing import Browsing, Mishaps
+from tests.ui.browsing import BrowserErrors, Browsing
 from tests.ui.running import NO_ANSWER, finish, hide, open_run, show, stop, submit, submit_like, wait
 from tests.ui.sites import Site
 
@@ -189,9 +189,9 @@ def test_the_log_of_a_waiting_run_explains_that_it_is_empty(page: Page, site: Si
 
 
 def test_following_resumes_after_a_server_restart_without_gaps_or_duplicates(
-    browsing: Browsing, own_site: Site, mishaps: Mishaps, gate: Path
+    browsing: Browsing, own_site: Site, browser_errors: BrowserErrors, gate: Path
 ) -> None:
-    mishaps.expect(NO_ANSWER)
+    browser_errors.expect(NO_ANSWER)
     run = submit(own_site, "survivor", COUNT.format(gate=gate))
     page = browsing.open(own_site)
     log = open_logs(page, run)

@@ -12,7 +12,7 @@ from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.projects import Project
 from tests.processes.execution import until
 from tests.processes.machines import Launcher, Machine
-from tests.ui.browsing import PHONE, Browsing, Mishaps, check_accessibility
+from tests.ui.browsing import PHONE, BrowserErrors, Browsing, check_accessibility
 from tests.ui.running import finish, name_of, open_run, stop, submit, wait
 from tests.ui.sites import Site
 
@@ -258,16 +258,20 @@ def test_each_tab_has_an_address_and_works_with_the_keyboard(page: Page, site: S
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
 
 
-def test_an_unknown_run_shows_an_error_with_a_link_to_all_runs(page: Page, site: Site, mishaps: Mishaps) -> None:
-    mishaps.expect("status of 404")
+def test_an_unknown_run_shows_an_error_with_a_link_to_all_runs(
+    page: Page, site: Site, browser_errors: BrowserErrors
+) -> None:
+    browser_errors.expect("status of 404")
     page.goto("/runs/01a1e0f4bb597d25aa8c1f0c3d5e7f90/logs")
     expect(page.get_by_role("alert")).to_contain_text("There is no run '01a1e0f4bb597d25aa8c1f0c3d5e7f90'")
     page.get_by_role("link", name="All runs").click()
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
 
 
-def test_the_page_of_a_run_stays_readable_after_its_deletion(page: Page, site: Site, mishaps: Mishaps) -> None:
-    mishaps.expect("status of 404")
+def test_the_page_of_a_run_stays_readable_after_its_deletion(
+    page: Page, site: Site, browser_errors: BrowserErrors
+) -> None:
+    browser_errors.expect("status of 404")
     run = finish(site, "forgotten", "echo remember; exit 4", "failed")
     open_run(page, run)
     expect(card(page, "Why it failed")).to_contain_text("remember")

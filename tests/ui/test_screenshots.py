@@ -230,8 +230,8 @@ def test_pages_with_a_thousand_rows(browsing: Browsing, own_site: Site, scheme: 
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_pages_that_cannot_be_shown(browsing: Browsing, own_site: Site, scheme: Scheme, mishaps: Any) -> None:
-    mishaps.expect("status of 503")
+def test_pages_that_cannot_be_shown(browsing: Browsing, own_site: Site, scheme: Scheme, browser_errors: Any) -> None:
+    browser_errors.expect("status of 503")
     page = browsing.open(own_site, scheme=scheme)
     problem = {"status": 503, "code": "unavailable", "detail": "the database does not answer", "hint": "try again"}
 

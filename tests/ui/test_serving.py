@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.browsing import Mishaps
+from tests.ui.browsing import BrowserErrors
 from tests.ui.running import Run, stop, submit_like, wait
 from tests.ui.sites import Site
 
@@ -79,10 +79,10 @@ def host_of(site: Site, run: Run) -> str:
 
 
 def test_a_run_is_opened_at_its_own_host_and_works_there(
-    page: Page, site: Site, runs: list[Run], mishaps: Mishaps
+    page: Page, site: Site, runs: list[Run], browser_errors: BrowserErrors
 ) -> None:
     host = host_of(site, runs[0])
-    mishaps.expect(f"request to another host: GET http://{host}/")
+    browser_errors.expect(f"request to another host: GET http://{host}/")
     enter(page, runs[0])
     expect(page).to_have_title("Of the run")
     expect(page).to_have_url(f"http://{host}/")
@@ -98,14 +98,14 @@ def test_a_run_is_opened_at_its_own_host_and_works_there(
 
 
 def test_a_page_of_a_run_cannot_use_the_readers_session(
-    page: Page, site: Site, runs: list[Run], mishaps: Mishaps
+    page: Page, site: Site, runs: list[Run], browser_errors: BrowserErrors
 ) -> None:
-    mishaps.expect("request to another host")
+    browser_errors.expect("request to another host")
     enter(page, runs[1])
     expect(page).to_have_title("Of the run")
     enter(page, runs[0])
     expect(page.locator("#said")).to_have_text("hello back")
-    mishaps.expect("console: .*(CORS policy|status of 40[13]|Failed to load|WebSocket connection)")
+    browser_errors.expect("console: .*(CORS policy|status of 40[13]|Failed to load|WebSocket connection)")
     tried = page.evaluate(TRY, [site.url, host_of(site, runs[1])])
     assert tried == {
         "read": "refused",
@@ -118,11 +118,13 @@ def test_a_page_of_a_run_cannot_use_the_readers_session(
     assert "stolen" not in [place["name"] for place in site.api("GET", "/projects")["items"]]
 
 
-def test_who_was_not_let_in_is_told_where_to_go(page: Page, site: Site, runs: list[Run], mishaps: Mishaps) -> None:
-    mishaps.expect("request to another host")
-    mishaps.expect("status of 401")
+def test_who_was_not_let_in_is_told_where_to_go(
+    page: Page, site: Site, runs: list[Run], browser_errors: BrowserErrors
+) -> None:
+    browser_errors.expect("request to another host")
+    browser_errors.expect("status of 401")
     page.goto(f"http://{host_of(site, runs[0])}/")
-    expect(page.get_by_role("heading", name="Not here")).to_be_visible()
-    expect(page.get_by_role("link", name="The run at Fairlead")).to_have_attribute(
+    expect(page.get_by_role("heading", name="Cannot open the run")).to_be_visible()
+    expect(page.get_by_role("link", name="Open the run in Fairlead")).to_have_attribute(
         "href", f"{site.url}/runs/{runs[0]['id']}"
     )

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.processes import providers
 from tests.processes.machines import Launcher, Machine
-from tests.ui.browsing import Browsing, Mishaps, check_accessibility
+from tests.ui.browsing import BrowserErrors, Browsing, check_accessibility
 from tests.ui.sites import Site
 
 
@@ -29,12 +29,12 @@ def test_whoever_is_not_signed_in_is_asked_for_a_token(browsing: Browsing, site:
     assert page.evaluate("document.cookie") == ""
 
 
-def test_styles_scripts_and_hosts_that_are_not_ours_are_refused(page: Page, mishaps: Mishaps) -> None:
+def test_styles_scripts_and_hosts_that_are_not_ours_are_refused(page: Page, browser_errors: BrowserErrors) -> None:
     page.goto("/")
     for directive in ("style-src", "script-src", "img-src", "connect-src"):
-        mishaps.expect(f"violates the following Content Security Policy directive.*{directive}")
-    mishaps.expect("Refused to connect because it violates the document's Content Security Policy")
-    mishaps.expect("request to another host: GET https://elsewhere.example/picture")  # which nobody answers
+        browser_errors.expect(f"violates the following Content Security Policy directive.*{directive}")
+    browser_errors.expect("Refused to connect because it violates the document's Content Security Policy")
+    browser_errors.expect("request to another host: GET https://elsewhere.example/picture")  # which nobody answers
     page.evaluate("""() => {
         const add = (tag, fields) => document.body.append(Object.assign(document.createElement(tag), fields));
         add("style", {textContent: "a { top: 0 }"});
@@ -46,11 +46,11 @@ def test_styles_scripts_and_hosts_that_are_not_ours_are_refused(page: Page, mish
 
 
 def test_a_browser_signs_in_at_an_identity_provider_and_lands_where_it_wanted(
-    browsing: Browsing, tmp_path: Path, launcher: Launcher, mishaps: Mishaps
+    browsing: Browsing, tmp_path: Path, launcher: Launcher, browser_errors: BrowserErrors
 ) -> None:
     with providers.running() as provider:
         provider.desk.said = {"sub": "grace", "groups": ["platform-admins"]}
-        mishaps.expect(f"request to another host: GET {provider.issuer}/")
+        browser_errors.expect(f"request to another host: GET {provider.issuer}/")
         site = Site(Machine(tmp_path, launcher), provider.sign_in)
         page = browsing.open(site, token=None)
         page.goto("/templates?search=fine")

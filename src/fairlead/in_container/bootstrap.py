@@ -26,7 +26,7 @@ PATH = list(sys.path)
 LOADED: dict[str, Any] = {}  # of Python's own modules
 LARGEST_VALUE = 256 * 1024
 LARGEST_TRACEBACK = 64 * 1024
-LARGEST_MESSAGE = 8 * 1024
+MAX_MESSAGE_BYTES = 8 * 1024
 LONGEST_HOME = 16  # with which the address of a kernel's socket is short enough
 LIBRARY = os.path.dirname(os.__file__)
 LEADING_HERE = (__file__, "<frozen ", os.path.join(LIBRARY, "runpy.py"), os.path.join(LIBRARY, "asyncio", ""))
@@ -347,7 +347,7 @@ def tell(error: BaseException, lines: list[str]) -> str:
 
 def write_error(kind: str, message: str, trace: str) -> None:
     """Write down why the function failed: the beginning of what was said, the end of how it came to that."""
-    message, tail = message[:LARGEST_MESSAGE], trace.encode(errors="replace")[-LARGEST_TRACEBACK:]
+    message, tail = message[:MAX_MESSAGE_BYTES], trace.encode(errors="replace")[-LARGEST_TRACEBACK:]
     told = {"type": kind, "message": message, "traceback": tail.decode(errors="ignore")}
     try:
         write(os.path.join(HOME, "error.json"), json.dumps(told, ensure_ascii=False).encode(errors="replace"))
@@ -382,7 +382,7 @@ def respond(handler: Callable[..., Any], inputs: dict[str, Any]) -> tuple[int, b
         lines = list_trace(error)
         sys.stderr.write("".join(lines))
         status, told = 500, f"{type(error).__name__}: {tell(error, lines)}"
-    return status, json.dumps({"error": told[:LARGEST_MESSAGE]}).encode(errors="replace")
+    return status, json.dumps({"error": told[:MAX_MESSAGE_BYTES]}).encode(errors="replace")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, NoReturn
 
 TERMINATION = "/dev/termination-log"
-LARGEST_MESSAGE = 4000  # of the 4096 bytes that Kubernetes keeps
+MAX_MESSAGE_BYTES = 4000  # of the 4096 bytes that Kubernetes keeps
 LARGEST_LEFT = 512 * 1024
 LARGEST_FILE = 64 * 1024 * 1024
 LARGEST_OUTPUT = 256 * 1024 * 1024
@@ -190,7 +190,7 @@ class Pod:
         file = str(result.get("path"))
         if result.get("kind") == "file" and file in lost:
             raise Lost(f"{returned}, which get back as a file, and {lost[file]}")
-        if len(encode({**told, "result": result})) <= LARGEST_MESSAGE:
+        if len(encode({**told, "result": result})) <= MAX_MESSAGE_BYTES:
             return {"result": result}
         if not self.server:
             raise Lost(f"{returned}, and {self.most}")
@@ -203,12 +203,12 @@ class Pod:
     @property
     def most(self) -> str:
         """How much gets back without the server, and what to do about the rest."""
-        return f"{ALONE}: at most {LARGEST_MESSAGE} bytes get back without it; {SUGGESTION}"
+        return f"{ALONE}: at most {MAX_MESSAGE_BYTES} bytes get back without it; {SUGGESTION}"
 
     def hand_over_error(self, error: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
         """Hand over how the function failed; what to tell of it: as much as there is room for."""
         known = {name: str(error.get(name, "")) for name in ("type", "message", "traceback")}
-        over = len(encode({**told, "error": known})) - LARGEST_MESSAGE
+        over = len(encode({**told, "error": known})) - MAX_MESSAGE_BYTES
         if over <= 0:
             return {"error": known}
         handed = {}
@@ -219,7 +219,7 @@ class Pod:
         except Lost as lost:
             sys.stderr.write(f"only part of the error was handed over: {lost}\n")
         for name in ("traceback", "message", "type"):  # the end of how it came to that, the beginning of what was said
-            over = len(encode({**told, **handed, "error": known})) - LARGEST_MESSAGE
+            over = len(encode({**told, **handed, "error": known})) - MAX_MESSAGE_BYTES
             if over > 0:
                 text = known[name].encode(errors="replace")
                 known[name] = (text[over:] if name == "traceback" else text[:-over]).decode(errors="ignore")

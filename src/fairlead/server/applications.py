@@ -1,4 +1,4 @@
-"""The application: gates, routes, failures and the description of all of it, over services that it is given."""
+"""Creates the FastAPI application: routes, middleware, error handlers and OpenAPI document."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -41,7 +41,7 @@ from fairlead.server.run_events import RunEvents
 from fairlead.services.serving import ServedHosts
 
 ROUTERS: tuple[APIRouter, ...] = (
-    runs.router,  # first, because they are asked for most
+    runs.router,  # first, because they get most requests
     fit.router,
     executions.router,
     serving.router,
@@ -83,18 +83,19 @@ def create_application(
     served_host: str | None = None,
     proxy_config: ProxyConfig | None = None,
 ) -> FastAPI:
-    """The HTTP door to services. `background` runs beside it; reads that are local wait for no other machine.
+    """Create the application that serves `services` over HTTP.
 
-    `page` is the folder of the web page; a stream of events lasts `stream_seconds`. Below `served_host` each run that
-    serves something has a host of its own, and `means` are what it is spoken to with.
+    `background` runs while the application does. `reads_are_local`: the database is on this machine, so quick reads run
+    on the event loop. `page` is the folder of the web UI. An event stream lasts `stream_seconds`. Runs that serve HTTP
+    get a host of their own below `served_host`.
     """
 
     metrics, proxy_config = Metrics(), proxy_config or ProxyConfig()
 
     @asynccontextmanager
-    async def live(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with background():
-            metrics.last_at = time.monotonic()  # nobody could ask before
+            metrics.last_at = time.monotonic()  # the server accepts no requests before
             yield
             proxy_config.connections.close()
 
@@ -105,9 +106,9 @@ def create_application(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=live,
+        lifespan=lifespan,
     )
-    # The routes themselves, not their routers: a request is matched in one flat list.
+    # One flat list of routes is faster to match than nested routers.
     app.router.routes += [route for router in ROUTERS for route in router.routes]
     app.state.services, app.state.check_ready, app.state.url = services, check_ready, url
     app.state.reads_are_local, app.state.stream_seconds = reads_are_local, stream_seconds
@@ -118,9 +119,11 @@ def create_application(
     app.state.hosts = hosts = ServedHosts.of(url, served_host)
     web_ui.install(app, page)
     app.state.routes = [route for route in app.routes if isinstance(route, APIRoute)]
-    app.openapi = lambda: openapi.describe(app, app.state.routes)  # type: ignore[method-assign]
+    app.openapi = lambda: openapi.build_openapi(app, app.state.routes)  # type: ignore[method-assign]
     problem_details.install(app)
     app.add_middleware(Middleware, metrics=metrics, make_id=make_id)
     proxy_config.is_shutting_down = lambda: bool(app.state.is_shutting_down())
-    app.add_middleware(Proxy, services=services, hosts=hosts, proxy_config=proxy_config, metrics=metrics, make_id=make_id)
+    app.add_middleware(
+        Proxy, services=services, hosts=hosts, proxy_config=proxy_config, metrics=metrics, make_id=make_id
+    )
     return app

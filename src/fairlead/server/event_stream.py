@@ -1,4 +1,4 @@
-"""What changes, as server-sent events: each run as it is now, until the stream has lasted long enough."""
+"""Streams changes of runs as server-sent events."""
 
 import asyncio
 import time
@@ -7,63 +7,71 @@ from collections.abc import AsyncIterator
 from fairlead.errors import FairleadError
 from fairlead.model.records import RunRecord
 from fairlead.server.request_context import RequestContext
-from fairlead.server.run_events import RunEvents, wait
+from fairlead.server.run_events import RunEvents, wait_for_change
 from fairlead.server.streaming import write_event
 from fairlead.services.run_feed import RunChanges
 
-POLL_SECONDS = 2.0  # another server may have changed something, and nobody here heard of it
-GATHER_SECONDS = 0.1  # what changes within a moment is told together
-BEAT_SECONDS = 15.0
-NOTICE_SECONDS = 0.5  # until it is seen that the server ends, which waits for its streams
+POLL_SECONDS = 2.0  # changes made by other servers are found by polling
+GATHER_SECONDS = 0.1  # changes within this time are sent together
+HEARTBEAT_SECONDS = 15.0
+SHUTDOWN_CHECK_SECONDS = 0.5  # a server that shuts down waits for its streams to end
 
 
-async def feed(context: RequestContext, scope: str | None, begun: RunChanges, seconds: float) -> AsyncIterator[bytes]:
-    """What changes from now on, as the caller sees it."""
+async def stream_run_changes(
+    context: RequestContext, scope: str | None, start: RunChanges, seconds: float
+) -> AsyncIterator[bytes]:
+    """Events for the runs that change from now on and that the caller may view, for `seconds` at most."""
     run_events: RunEvents = context.request.app.state.run_events
-    feeds, told = context.services.run_feed, _Told()
-    with run_events.subscribe() as heard:
+    feed, sent = context.services.run_feed, _SentEvents()
+    with run_events.subscribe() as subscription:
         yield write_event("ready", {})
-        until, looked_at, at, spoke_at = time.monotonic() + seconds, time.monotonic(), begun.at, time.monotonic()
+        until, polled_at, changed_since, sent_at = (
+            time.monotonic() + seconds,
+            time.monotonic(),
+            start.at,
+            time.monotonic(),
+        )
         while (left := until - time.monotonic()) > 0 and not context.request.app.state.is_shutting_down():
-            await wait(heard, min(left, NOTICE_SECONDS))
+            await wait_for_change(subscription, min(left, SHUTDOWN_CHECK_SECONDS))
             await asyncio.sleep(GATHER_SECONDS)
-            news: list[bytes] = []
+            events: list[bytes] = []
             try:
-                if run_ids := heard.take():
-                    news += told.tell(await context.run_in_thread(feeds.load, scope, run_ids))
-                if time.monotonic() - looked_at >= POLL_SECONDS:
-                    seen: RunChanges = await context.run_in_thread(feeds.look, scope, at)
-                    at, looked_at = seen.at, time.monotonic()
-                    news += told.describe_all(seen)
-            except FairleadError as error:  # the answer has begun: what goes wrong now is told in it
+                if run_ids := subscription.take():
+                    events += sent.add_runs(await context.run_in_thread(feed.load, scope, run_ids))
+                if time.monotonic() - polled_at >= POLL_SECONDS:
+                    changes: RunChanges = await context.run_in_thread(feed.look, scope, changed_since)
+                    changed_since, polled_at = changes.at, time.monotonic()
+                    events += sent.add_changes(changes)
+            except FairleadError as error:  # the response has started, so errors are sent as an event
                 yield write_event("error", {"code": error.code, "detail": str(error)})
                 return
-            if not news and time.monotonic() - spoke_at >= BEAT_SECONDS:
-                news = [b": still there\n\n"]  # or whoever stands between would think that nobody is
-            if news:
-                spoke_at = time.monotonic()
-                yield b"".join(news)
+            if not events and time.monotonic() - sent_at >= HEARTBEAT_SECONDS:
+                events = [b": heartbeat\n\n"]  # keeps proxies from closing an idle connection
+            if events:
+                sent_at = time.monotonic()
+                yield b"".join(events)
 
 
-class _Told:
-    """What was told already, so that nothing is told twice."""
+class _SentEvents:
+    """Remembers the events of a stream, so that none is sent twice."""
 
     def __init__(self) -> None:
         self._revisions: dict[str, int] = {}
-        self._gone: set[str] = set()
+        self._deleted: set[str] = set()
 
-    def tell(self, runs: list[RunRecord]) -> list[bytes]:
-        """The runs that are other than they were told."""
-        news = [run for run in runs if self._revisions.get(run.id, 0) < run.revision]
-        self._revisions |= {run.id: run.revision for run in news}
-        return [write_event("run", run) for run in news]
+    def add_runs(self, runs: list[RunRecord]) -> list[bytes]:
+        """Events for runs with a new revision."""
+        changed = [run for run in runs if self._revisions.get(run.id, 0) < run.revision]
+        self._revisions |= {run.id: run.revision for run in changed}
+        return [write_event("run", run) for run in changed]
 
-    def describe_all(self, seen: RunChanges) -> list[bytes]:
-        """The same, and what is gone. What a look no longer finds will not be found by the next one either."""
-        if seen.many:
+    def add_changes(self, changes: RunChanges) -> list[bytes]:
+        """Events for the changed and the deleted runs of a poll."""
+        if changes.many:
             return [write_event("many", {})]
-        news = self.tell(seen.runs)
-        self._revisions = {run.id: self._revisions[run.id] for run in seen.runs}
-        fresh = [run_id for run_id in seen.gone if run_id not in self._gone]
-        self._gone = set(seen.gone)
-        return [*news, *(write_event("gone", {"id": run_id}) for run_id in fresh)]
+        events = self.add_runs(changes.runs)
+        # Runs that this poll did not return are not returned by later polls either: forget them.
+        self._revisions = {run.id: self._revisions[run.id] for run in changes.runs}
+        deleted = [run_id for run_id in changes.gone if run_id not in self._deleted]
+        self._deleted = set(changes.gone)
+        return [*events, *(write_event("gone", {"id": run_id}) for run_id in deleted)]

@@ -1,4 +1,4 @@
-"""What an address may ask of a list, and of any other route: known names alone."""
+"""Query parameters of lists: search, sorting, filters and pagination. Unknown parameters are rejected."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,102 +13,105 @@ from fairlead.model.parsing import collect, nearest, printable, show
 from fairlead.model.plans import Violation
 from fairlead.services.pages import Listing
 
-LONGEST_VALUE = 1000
-MOST_ASKED = 50
-WORDS = ("search", "sort", "cursor", "limit", "total")
+MAX_VALUE_LENGTH = 1000
+MAX_PARAMETERS = 50
+RESERVED = ("search", "sort", "cursor", "limit", "total")
 HELP = {
-    "text": "part of the text; `=text` for all of it, `!text` for anything else",
-    "word": "the value, or several with commas; `!value` for any other, `none` for nothing",
-    "number": "the value, also with `>`, `>=`, `<`, `<=` or `!` before it; `none` for nothing",
-    "moment": "a time, also with `>`, `>=`, `<` or `<=` before it",
-    "flag": "true, false or any",
+    "text": "Part of the text; `=text` for an exact match, `!text` to exclude it",
+    "word": "The value, or several separated by commas; `!value` to exclude it, `none` if not set",
+    "number": "The value, optionally after `>`, `>=`, `<`, `<=` or `!`; `none` if not set",
+    "moment": "A time, optionally after `>`, `>=`, `<` or `<=`",
+    "flag": "`true`, `false` or `any`",
 }
 
 
 class ListParams:
-    """A dependency that reads what an address asks of a list of a kind of record."""
+    """Dependency that reads the query parameters of a list of records."""
 
-    def __init__(self, kind: type, *, hidden: tuple[str, ...] = (), words: tuple[str, ...] = WORDS) -> None:
+    def __init__(self, kind: type, *, hidden: tuple[str, ...] = (), names: tuple[str, ...] = RESERVED) -> None:
         self.columns = {name: column for name, column in COLUMNS[kind].items() if name not in hidden}
-        self.names = {*words, *self.columns}
+        self.names = {*names, *self.columns}
 
     async def __call__(self, request: Request) -> Listing:
-        """What is asked. Raises with everything that is wrong."""
-        asked = request.query_params.multi_items()
-        said = {name: value for name, value in asked if name in WORDS}
-        filters = tuple((name, value) for name, value in asked if name in self.columns)
-        violations = [*_check(asked, said), *_found(parse_conditions, self.columns, filters)]
-        if "sort" in said:
-            violations += _found(parse_sort, self.columns, said["sort"])
+        """Parse the parameters. Raises `RequestRejected` with all violations."""
+        parameters = request.query_params.multi_items()
+        options = {name: value for name, value in parameters if name in RESERVED}
+        filters = tuple((name, value) for name, value in parameters if name in self.columns)
+        violations = [*_check(parameters, options), *_find_violations(parse_conditions, self.columns, filters)]
+        if "sort" in options:
+            violations += _find_violations(parse_sort, self.columns, options["sort"])
         if violations:
             raise RequestRejected(violations)
         return Listing(
             filters=filters,
-            search=said.get("search", ""),
-            sort=said.get("sort"),
-            cursor=said.get("cursor"),
-            limit=int(said.get("limit", 50)),
-            total=said.get("total") == "true",
+            search=options.get("search", ""),
+            sort=options.get("sort"),
+            cursor=options.get("cursor"),
+            limit=int(options.get("limit", 50)),
+            total=options.get("total") == "true",
         )
 
     @property
     def parameters(self) -> list[dict[str, Any]]:
-        """How the parameters are described to programs."""
+        """The parameters for the OpenAPI document."""
         sorts = sorted(self.columns)
-        text = {"type": "string", "maxLength": LONGEST_VALUE}
-        known: list[tuple[str, str, dict[str, Any]]] = [
-            ("search", "part of what stands in the columns with text", text),
+        text = {"type": "string", "maxLength": MAX_VALUE_LENGTH}
+        described: list[tuple[str, str, dict[str, Any]]] = [
+            ("search", "Text to search for in all text columns", text),
             (
                 "sort",
-                "the column to sort by, with `-` before it downwards",
+                "Column to sort by; `-` before it for descending order",
                 {"enum": [*sorts, *(f"-{n}" for n in sorts)]},
             ),
-            ("cursor", "`next_cursor` of the page before", text),
-            ("limit", "how many at most", {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "default": 50}),
-            ("total", "whether to count all that match", {"type": "boolean", "default": False}),
+            ("cursor", "`next_cursor` of the previous page", text),
+            (
+                "limit",
+                "Maximum number of items",
+                {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "default": 50},
+            ),
+            ("total", "Count all matching items", {"type": "boolean", "default": False}),
             *((name, HELP[column.kind], text) for name, column in self.columns.items()),
         ]
         return [
-            {"name": name, "in": "query", "required": False, "description": about, "schema": schema}
-            for name, about, schema in known
+            {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
+            for name, description, schema in described
             if name in self.names
         ]
 
 
-def refuse_unknown(request: Request, known: set[str]) -> None:
-    """A parameter that means nothing here is a mistake, not something to ignore."""
+def reject_unknown(request: Request, known: set[str]) -> None:
+    """Raise `RequestRejected` if the query has parameters that the route does not know."""
     unknown = dict.fromkeys(name for name in request.query_params if name not in known)
     if unknown:
         raise RequestRejected(
             Violation(printable(name), "unknown_parameter", f"unknown parameter {show(name)}", nearest(name, known))
-            for name in list(unknown)[:MOST_ASKED]
+            for name in list(unknown)[:MAX_PARAMETERS]
         )
 
 
-def _found(parse: Callable[..., Any], *given: Any) -> tuple[Violation, ...]:
-    """What a reader finds wrong."""
+def _find_violations(parse: Callable[..., Any], *args: Any) -> tuple[Violation, ...]:
     try:
-        parse(*given)
+        parse(*args)
     except RequestRejected as error:
         return error.violations
     return ()
 
 
-def _check(asked: list[tuple[str, str]], said: dict[str, str]) -> Iterator[Violation]:
-    for name, value in asked:
-        if len(value) > LONGEST_VALUE:
-            message = f"has {len(value)} characters, at most {LONGEST_VALUE} are allowed"
+def _check(parameters: list[tuple[str, str]], options: dict[str, str]) -> Iterator[Violation]:
+    for name, value in parameters:
+        if len(value) > MAX_VALUE_LENGTH:
+            message = f"has {len(value)} characters, at most {MAX_VALUE_LENGTH} are allowed"
             yield Violation(name, "too_long", message, "shorten it")
-    if len(asked) > MOST_ASKED:
-        message = f"has {len(asked)} parameters, at most {MOST_ASKED} are allowed"
-        yield Violation("", "too_long", message, "ask for less at once")
+    if len(parameters) > MAX_PARAMETERS:
+        message = f"has {len(parameters)} parameters, at most {MAX_PARAMETERS} are allowed"
+        yield Violation("", "too_long", message, "use fewer parameters")
         return
-    names = [name for name, _ in asked if name in WORDS]
+    names = [name for name, _ in parameters if name in RESERVED]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-        yield Violation(name, "duplicate", "is there twice", "keep one")
-    if "limit" in said:
-        found = collect("limit", lambda value: parse_whole(value, least=1, most=MOST_LISTED), said["limit"])
-        yield from (Violation(*mistake) for mistake in found)
-    if said.get("total") not in (None, "true", "false"):
-        message = f"must be true or false, found {show(said['total'])}"
+        yield Violation(name, "duplicate", "is given twice", "remove one of them")
+    if "limit" in options:
+        violations = collect("limit", lambda value: parse_whole(value, least=1, most=MOST_LISTED), options["limit"])
+        yield from (Violation(*violation) for violation in violations)
+    if options.get("total") not in (None, "true", "false"):
+        message = f"must be true or false, found {show(options['total'])}"
         yield Violation("total", "type", message, "write true or false")

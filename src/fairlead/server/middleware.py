@@ -1,4 +1,4 @@
-"""What every request passes: an id, limits on its size and form, headers of safety, a line in the log, a measure."""
+"""ASGI middleware: request ids, size limits, security headers, access log and metrics."""
 
 import contextlib
 import re
@@ -17,15 +17,15 @@ from fairlead.server.problem_details import render, render_unknown
 from fairlead.server.routing import API
 from fairlead.services.run_uploads import LARGEST_FILE, TO_A_VOLUME
 
-LARGEST_BODY = 1024 * 1024
-LARGEST_DOCUMENTS = 8 * 1024 * 1024
-LARGEST_CODE = 16 * 1024 * 1024
-LONGEST_ADDRESS = 16 * 1024
+MAX_BODY_BYTES = 1024 * 1024
+MAX_DOCUMENTS_BYTES = 8 * 1024 * 1024
+MAX_CODE_BYTES = 16 * 1024 * 1024
+MAX_URL_LENGTH = 16 * 1024
 CODE = re.compile(rf"{API}/projects/[^/]+/code/[^/]+")
 UPLOADS = re.compile(rf"{API}/runs/[^/]+/uploads/.+", re.DOTALL)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-# What every answer has, unless it brings its own.
+# Added to every response that does not set them itself.
 HEADERS = [
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 @dataclass
 class AccessLog:
-    """What is noted of a request when it has been answered."""
+    """An entry of the access log."""
 
     request_id: str
     method: str
@@ -47,177 +47,171 @@ class AccessLog:
     address: str
     route: str = "none"
     status: int = 500
-    run_id: str | None = None  # of one that a run answered
+    run_id: str | None = None  # of a request that was proxied to a run
 
 
 class Metrics:
-    """What is counted of requests, for Prometheus. Labels are routes, never names that people gave."""
+    """Request metrics for Prometheus. Labels are routes, never names chosen by users."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         labels = ["method", "route", "status"]
-        self.requests = Counter("fairlead_requests", "Requests that were answered", labels, registry=self.registry)
+        self.requests = Counter("fairlead_requests", "Completed requests", labels, registry=self.registry)
         self.seconds = Histogram(
-            "fairlead_request_seconds", "How long requests took", ["method", "route"], registry=self.registry
+            "fairlead_request_seconds", "Duration of requests", ["method", "route"], registry=self.registry
         )
-        self.underway = Gauge("fairlead_requests_underway", "Requests that wait for an answer", registry=self.registry)
-        self.waiting = 0
+        self.in_flight_gauge = Gauge("fairlead_requests_underway", "Requests in flight", registry=self.registry)
+        self.in_flight = 0
         self.last_at = time.monotonic()
 
     @property
     def idle_seconds(self) -> float:
-        """For how long nobody has asked anything."""
-        return 0.0 if self.waiting else time.monotonic() - self.last_at
+        """Seconds since the last request; 0 while one is in flight."""
+        return 0.0 if self.in_flight else time.monotonic() - self.last_at
 
     @contextlib.contextmanager
-    def noting(self, noted: AccessLog) -> Iterator[AccessLog]:
-        """Count a request while it waits, and say in the log how it was answered."""
+    def record(self, entry: AccessLog) -> Iterator[AccessLog]:
+        """Count a request while it is in flight, then write its entry to the access log."""
         started = time.perf_counter()
-        self.underway.inc()
-        self.waiting += 1
+        self.in_flight_gauge.inc()
+        self.in_flight += 1
         try:
-            yield noted
+            yield entry
         finally:
-            self.underway.dec()
-            self.waiting -= 1
+            self.in_flight_gauge.dec()
+            self.in_flight -= 1
             self.last_at = time.monotonic()
-            self._note(noted, time.perf_counter() - started)
+            self._log(entry, time.perf_counter() - started)
 
-    def _note(self, noted: AccessLog, seconds: float) -> None:
-        method = noted.method if noted.method in METHODS else "other"
-        self.requests.labels(method, noted.route, noted.status).inc()
-        self.seconds.labels(method, noted.route).observe(seconds)
-        # The path alone: a query may hold the word of a sign-in link.
+    def _log(self, entry: AccessLog, seconds: float) -> None:
+        method = entry.method if entry.method in METHODS else "other"
+        self.requests.labels(method, entry.route, entry.status).inc()
+        self.seconds.labels(method, entry.route).observe(seconds)
+        # Without the query, which may contain the one-time code of a sign-in link.
         log.info(
-            "answered",
-            request_id=noted.request_id,
+            "request",
+            request_id=entry.request_id,
             method=method,
-            path=noted.path[:500],
-            status=noted.status,
+            path=entry.path[:500],
+            status=entry.status,
             milliseconds=round(seconds * 1000, 1),
-            address=noted.address,
-            **({} if noted.run_id is None else {"run": noted.run_id}),
+            address=entry.address,
+            **({} if entry.run_id is None else {"run": entry.run_id}),
         )
 
 
-class BodyTooLarge(Exception):  # never seen outside: it ends the reading of a body
-    """A body has more bytes than are taken."""
+class BodyTooLarge(Exception):
+    """Raised inside the application to stop reading a body; the middleware turns it into a 413 response."""
 
 
 class Middleware:
-    """The outermost part of the application."""
+    """Wraps the application: limits, request id, security headers, access log, and unexpected errors."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, make_id: MakeId) -> None:
         self.app, self.metrics, self.make_id = app, metrics, make_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or turn it away."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        asked = scope["method"]
-        if asked == "HEAD":
-            scope = {
-                **scope,
-                "method": "GET",
-                "asked": "HEAD",
-            }  # the same answer, of which the server then leaves the body out
+        method = scope["method"]
+        if method == "HEAD":  # handled as GET, and the body is dropped below
+            scope = {**scope, "method": "GET", "original_method": "HEAD"}
         scope["request_id"] = read_request_id(scope) or self.make_id()
-        noted = AccessLog(scope["request_id"], asked, scope["path"], read_address(scope))
+        entry = AccessLog(scope["request_id"], method, scope["path"], client_address(scope))
 
-        async def send_marked(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                noted.status = message["status"]
-                message["headers"] = mark(message["headers"], scope["request_id"])
-            if asked == "HEAD" and message["type"] == "http.response.body":
+                entry.status = message["status"]
+                message["headers"] = add_headers(message["headers"], scope["request_id"])
+            if method == "HEAD" and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             await send(message)
 
-        with self.metrics.noting(noted):
+        with self.metrics.record(entry):
             try:
-                turned_away = _look_at(scope)
-                if turned_away is not None:
-                    await turned_away(scope, receive, send_marked)
+                rejection = _reject_early(scope)
+                if rejection is not None:
+                    await rejection(scope, receive, send_with_headers)
                     return
-                await self._let_through(scope, receive, send_marked)
+                await self._forward(scope, receive, send_with_headers)
             finally:
-                noted.route = getattr(scope.get("route"), "path", "none")
+                entry.route = getattr(scope.get("route"), "path", "none")
 
-    async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
-        most, seen, answered = _largest(scope), 0, False
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
+        limit, received, responded = _body_limit(scope), 0, False
 
-        async def receive_some() -> Message:
-            nonlocal seen
+        async def receive_limited() -> Message:
+            nonlocal received
             message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > most:
+            received += len(message.get("body", b""))
+            if received > limit:
                 raise BodyTooLarge
             return message
 
-        async def send_noted(message: Message) -> None:
-            nonlocal answered
-            answered = True
+        async def send_tracked(message: Message) -> None:
+            nonlocal responded
+            responded = True
             await send(message)
 
         try:
-            await self.app(scope, receive_some, send_noted)
+            await self.app(scope, receive_limited, send_tracked)
         except BodyTooLarge:
-            if not answered:
-                await _too_large(scope, most)(scope, receive, send)
+            if not responded:
+                await _too_large(scope, limit)(scope, receive, send)
         except Exception as error:
-            answer = render_unknown(scope["request_id"], scope["path"], error)
-            if not answered:
-                await answer(scope, receive, send)
+            response = render_unknown(scope["request_id"], scope["path"], error)
+            if not responded:
+                await response(scope, receive, send)
 
 
-def mark(headers: Any, request_id: str) -> list[tuple[bytes, bytes]]:
-    """The headers of an answer, with its id and with those of safety that it does not bring itself."""
-    brought = {name.lower() for name, _ in headers}
-    own = [pair for pair in HEADERS if pair[0] not in brought]
-    return [*headers, (b"x-request-id", request_id.encode()), *own]
+def add_headers(headers: Any, request_id: str) -> list[tuple[bytes, bytes]]:
+    """Response headers with the request id and the security headers that are not set yet."""
+    names = {name.lower() for name, _ in headers}
+    missing = [pair for pair in HEADERS if pair[0] not in names]
+    return [*headers, (b"x-request-id", request_id.encode()), *missing]
 
 
-def read_address(scope: Scope) -> str:
-    """Where a request comes from."""
+def client_address(scope: Scope) -> str:
     return str((scope.get("client") or ("",))[0])
 
 
 def read_request_id(scope: Scope) -> str | None:
-    """The id that the caller gave, where it is fit for logs."""
-    given = dict(scope["headers"]).get(b"x-request-id", b"")
-    return given.decode() if REQUEST_ID.fullmatch(given) else None
+    """The X-Request-ID header, or None if it is missing or unsafe for logs."""
+    value = dict(scope["headers"]).get(b"x-request-id", b"")
+    return value.decode() if REQUEST_ID.fullmatch(value) else None
 
 
 def is_head(request: Request) -> bool:
-    """Whether only the headers of an answer are asked for."""
-    return request.scope.get("asked") == "HEAD"
+    """Whether the client sent HEAD, which the application sees as GET."""
+    return request.scope.get("original_method") == "HEAD"
 
 
-def _look_at(scope: Scope) -> Response | None:
-    """What is wrong with a request that nobody needs to read further."""
+def _reject_early(scope: Scope) -> Response | None:
+    """An error response for a request whose URL or Content-Length is not acceptable."""
     headers: dict[bytes, Any] = dict(scope["headers"])
-    if len(scope.get("raw_path", b"")) + len(scope["query_string"]) > LONGEST_ADDRESS:
-        detail = f"the address has more than {LONGEST_ADDRESS} characters"
+    if len(scope.get("raw_path", b"")) + len(scope["query_string"]) > MAX_URL_LENGTH:
+        detail = f"the URL has more than {MAX_URL_LENGTH} characters"
         return render(400, "address", detail, scope["request_id"], hint="shorten it")
     if "\0" in scope["path"] or b"%00" in scope["query_string"]:
-        return render(400, "address", "the address has the character NUL", scope["request_id"], hint="take it out")
+        return render(400, "address", "the URL contains a NUL character", scope["request_id"], hint="remove it")
     length = headers.get(b"content-length", b"0")
-    if length.isdigit() and (len(length) > 18 or int(length) > _largest(scope)):
-        return _too_large(scope, _largest(scope))
+    if length.isdigit() and (len(length) > 18 or int(length) > _body_limit(scope)):
+        return _too_large(scope, _body_limit(scope))
     return None
 
 
-def _largest(scope: Scope) -> int:
+def _body_limit(scope: Scope) -> int:
     if scope["path"] == f"{API}/apply":
-        return LARGEST_DOCUMENTS
+        return MAX_DOCUMENTS_BYTES
     if UPLOADS.fullmatch(scope["path"]):
         return LARGEST_FILE
-    return LARGEST_CODE if CODE.fullmatch(scope["path"]) else LARGEST_BODY
+    return MAX_CODE_BYTES if CODE.fullmatch(scope["path"]) else MAX_BODY_BYTES
 
 
-def _too_large(scope: Scope, most: int) -> Response:
-    detail = f"the body has more than {most:,} bytes"
-    hint = TO_A_VOLUME if UPLOADS.fullmatch(scope["path"]) else "send less: keep data out of requests"
-    answer = render(413, "too_large", detail, scope["request_id"], hint=hint)
-    answer.headers["Connection"] = "close"
-    return answer
+def _too_large(scope: Scope, limit: int) -> Response:
+    detail = f"the body has more than {limit:,} bytes"
+    hint = TO_A_VOLUME if UPLOADS.fullmatch(scope["path"]) else "send less data: large data does not belong in requests"
+    response = render(413, "too_large", detail, scope["request_id"], hint=hint)
+    response.headers["Connection"] = "close"
+    return response

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI knows of the routes, and what only our own readers of requests know."""
+"""The OpenAPI document: that of FastAPI, completed with request bodies, list parameters and descriptions."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,87 +12,86 @@ from pydantic.json_schema import models_json_schema
 import fairlead
 from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import BytesBody, JsonBody
-from fairlead.server.routing import BYTES, calls_of
-from fairlead.server.schemas import COMPONENTS, REFERENCE, complete, refer
+from fairlead.server.routing import BYTES, dependants_of
+from fairlead.server.schemas import COMPONENTS, REFERENCE, add_json_fields, refer
 
 CONDITIONAL = ("archive_", "restore_", "stop_")
-REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in", "open_")  # done twice, they do no more than once
-PUBLIC = ("list_sign_in_methods",)  # who asks it has no token yet
-UNCONDITIONAL = ("put_code", "upload_run_file")  # what never changes, or has one author: nobody can be too late
+REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in", "open_")  # safe to repeat, so they need no key
+PUBLIC = ("list_sign_in_methods",)  # called before the client has a token
+UNCONDITIONAL = ("put_code", "upload_run_file")  # content that never changes, or has a single writer
 PARAMETERS = {
-    "name": "its name; of compute resources and templates also the id",
-    "project": "the name of the project",
-    "cluster": "the name of a cluster; left out, all that you see",
-    "kind": "what kind of scope it is",
-    "run_id": "the id of the run",
-    "wait": "how many seconds to wait for the run to be another than the ETag in If-None-Match says",
-    "cursor": "where to go on: the cursor of what was read before, or 0 for the beginning; left out, where the attempt "
-    "begins",
-    "attempt": "which try of the run, from 1 on; left out, the last that was given a place",
-    "follow": "whether to stream what comes, until the run ends",
-    "format": "entries as JSON, or the bytes themselves",
-    "stream": "of which stream; left out, of both",
-    "path": "the path of the file, as the list of files has it; what a run hands over as output has output/ before it",
-    "digest": "sha256: and the digest of the archive",
-    "role_id": "the id of the role",
-    "token_id": "the id of the token",
-    "force": "whether to change what is managed by files, until they are applied again",
-    "old": "the number of the older revision",
-    "new": "the number of the newer revision",
+    "name": "Name of the object; compute resources and templates also accept the id",
+    "project": "Name of the project",
+    "cluster": "Name of a cluster; by default all clusters that you can view",
+    "kind": "Kind of scope",
+    "run_id": "Id of the run",
+    "wait": "Seconds to wait for a revision other than the ETag in If-None-Match",
+    "cursor": "Cursor of the previous page, or 0 for the beginning; by default the beginning of the attempt",
+    "attempt": "Number of the attempt, starting at 1; by default the last attempt that was started",
+    "follow": "Stream new entries until the run ends",
+    "format": "Entries as JSON, or the raw bytes",
+    "stream": "Return only this stream; by default both",
+    "path": "Path of the file as in the list of files; uploads of output files start with output/",
+    "digest": "`sha256:` followed by the digest of the archive",
+    "role_id": "Id of the role",
+    "token_id": "Id of the token",
+    "force": "Change an object that is managed by files, until the files are applied again",
+    "old": "Number of the older revision",
+    "new": "Number of the newer revision",
 }
 HEADERS = {
     "if_match": {
         "name": "If-Match",
         "in": "header",
         "required": False,
-        "description": "the ETag that you read: the change is refused where somebody else was faster",
+        "description": "The ETag that you read; the request fails with 412 if the object has changed since",
         "schema": {"type": "string", "pattern": r'^(\*|"[0-9]{1,9}(-[0-9a-z]{1,12})?")$'},
     },
     "idempotency_key": {
         "name": "Idempotency-Key",
         "in": "header",
         "required": False,
-        "description": "a word of yours: the same request with the same word is done once, and answered the same",
+        "description": "A unique value; a request with the same value is executed once and gets the same response",
         "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     },
 }
 
 
-def describe(app: FastAPI, routes: list[APIRoute]) -> dict[str, Any]:
-    """The document, worked out once."""
+def build_openapi(app: FastAPI, routes: list[APIRoute]) -> dict[str, Any]:
+    """Build the OpenAPI document of an application, once."""
     if app.openapi_schema is None:
         document = get_openapi(
             title="Fairlead",
             version=fairlead.__version__,
-            summary="Gives every AI run the compute it asked for, and says where each value came from.",
+            summary="Gives every AI run the compute it requested, and shows where each value came from.",
             routes=app.routes,
         )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         schemas.pop("HTTPValidationError", None)
         schemas.pop("ValidationError", None)
-        complete(schemas)
-        schemas |= {**COMPONENTS, **_models(routes)}
+        add_json_fields(schemas)
+        schemas |= {**COMPONENTS, **_body_schemas(routes)}
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"token": []}]
         for route in routes:
             for method in route.methods or ():
                 if route.include_in_schema:
-                    _complete(document["paths"][route.path_format][method.lower()], route, method)
+                    _complete_operation(document["paths"][route.path_format][method.lower()], route, method)
         app.openapi_schema = document
     return app.openapi_schema
 
 
-def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
+def _complete_operation(operation: dict[str, Any], route: APIRoute, method: str) -> None:
     parameters = operation.setdefault("parameters", [])
     for parameter in parameters:
         parameter.setdefault("description", PARAMETERS[parameter["name"]])
-    for reader in _readers(route):
-        if isinstance(reader, ListParams):
-            parameters += reader.parameters
+    for dependency in _dependencies(route):
+        if isinstance(dependency, ListParams):
+            parameters += dependency.parameters
         else:
-            operation["requestBody"] = _body(reader)
-    changes = method in ("PATCH", "PUT", "DELETE") or route.name.startswith(CONDITIONAL)
-    if changes and route.name not in UNCONDITIONAL:
+            operation["requestBody"] = _describe_body(dependency)
+    is_change = method in ("PATCH", "PUT", "DELETE") or route.name.startswith(CONDITIONAL)
+    if is_change and route.name not in UNCONDITIONAL:
         parameters.append(HEADERS["if_match"])
     if method == "POST" and not route.name.startswith(REPEATABLE):
         parameters.append(HEADERS["idempotency_key"])
@@ -102,35 +101,35 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         operation["security"] = []
 
 
-def _body(reader: JsonBody | BytesBody) -> dict[str, Any]:
-    if isinstance(reader, BytesBody):
-        return {"required": True, "content": {kind: {"schema": BYTES} for kind in reader.kinds}}
-    return {"required": reader.required, "content": {"application/json": {"schema": refer(_name(reader))}}}
+def _describe_body(body: JsonBody | BytesBody) -> dict[str, Any]:
+    if isinstance(body, BytesBody):
+        return {"required": True, "content": {media_type: {"schema": BYTES} for media_type in body.media_types}}
+    return {"required": body.required, "content": {"application/json": {"schema": refer(_schema_name(body))}}}
 
 
-def _models(routes: list[APIRoute]) -> dict[str, Any]:
-    """The schemas of bodies; a change has the fields of its model, none of them required."""
-    readers = [reader for route in routes for reader in _readers(route) if isinstance(reader, JsonBody)]
-    models: list[type[BaseModel]] = list(dict.fromkeys(reader.model for reader in readers))
-    _, made = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
-    schemas: dict[str, Any] = made.get("$defs", {})
-    for reader in readers:
-        if reader.partial:
-            whole = schemas[reader.model.__name__]
-            some = {key: value for key, value in whole.items() if key != "required"}
-            schemas[_name(reader)] = {**some, "title": _name(reader)}
-    whole_too = {_name(reader) for reader in readers}
-    for reader in readers:
-        if reader.model.__name__ not in whole_too:
-            schemas.pop(reader.model.__name__, None)
+def _body_schemas(routes: list[APIRoute]) -> dict[str, Any]:
+    """Schemas of request bodies. A partial body has the fields of its model, all of them optional."""
+    bodies = [body for route in routes for body in _dependencies(route) if isinstance(body, JsonBody)]
+    models: list[type[BaseModel]] = list(dict.fromkeys(body.model for body in bodies))
+    _, generated = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
+    schemas: dict[str, Any] = generated.get("$defs", {})
+    for body in bodies:
+        if body.partial:
+            complete_schema = schemas[body.model.__name__]
+            partial_schema = {key: value for key, value in complete_schema.items() if key != "required"}
+            schemas[_schema_name(body)] = {**partial_schema, "title": _schema_name(body)}
+    names = {_schema_name(body) for body in bodies}
+    for body in bodies:
+        if body.model.__name__ not in names:
+            schemas.pop(body.model.__name__, None)
     return schemas
 
 
-def _name(reader: JsonBody) -> str:
-    return f"{reader.model.__name__}{'Change' if reader.partial else ''}"
+def _schema_name(body: JsonBody) -> str:
+    return f"{body.model.__name__}{'Change' if body.partial else ''}"
 
 
-def _readers(route: APIRoute) -> Iterator[JsonBody | BytesBody | ListParams]:
-    for part in calls_of(route.dependant):
-        if isinstance(part.call, JsonBody | BytesBody | ListParams):
-            yield part.call
+def _dependencies(route: APIRoute) -> Iterator[JsonBody | BytesBody | ListParams]:
+    for dependant in dependants_of(route.dependant):
+        if isinstance(dependant.call, JsonBody | BytesBody | ListParams):
+            yield dependant.call

@@ -1,4 +1,4 @@
-"""Every failure as problem+json: what it is, in words, for programs, and what to do about it."""
+"""Error responses as Problem Details (RFC 9457, application/problem+json)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ from fairlead.model.plans import Violation
 
 log = structlog.get_logger()
 
-MOST_TOLD = 100
+MAX_VIOLATIONS = 100
 PROBLEM = "application/problem+json"
 STATUSES: Mapping[type[FairleadError], int] = {
     Unreadable: 400,
@@ -41,26 +41,26 @@ STATUSES: Mapping[type[FairleadError], int] = {
     Unavailable: 503,
 }
 TITLES = {
-    400: "The request cannot be read",
-    401: "Nobody knows who asks",
+    400: "Bad request",
+    401: "Not authenticated",
     403: "Not allowed",
     404: "Not found",
-    405: "Not done here",
+    405: "Method not allowed",
     409: "Conflict",
-    412: "Changed in the meantime",
-    413: "Too large",
-    415: "Not in a form that is read here",
-    422: "The request breaks rules",
-    428: "The revision is missing",
-    500: "A mistake of the server",
-    502: "The run broke off",
-    503: "Not now",
-    504: "The run does not answer",
+    412: "Precondition failed",
+    413: "Content too large",
+    415: "Unsupported media type",
+    422: "Invalid request",
+    428: "Precondition required",
+    500: "Internal server error",
+    502: "Bad gateway",
+    503: "Service unavailable",
+    504: "Gateway timeout",
 }
 
 
 class Problem(FairleadError):
-    """A failure that only a door knows: of the request's form, not of what it asks."""
+    """An HTTP error of the server itself, with a status and a code of its own."""
 
     def __init__(self, status: int, code: str, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint)
@@ -68,41 +68,41 @@ class Problem(FairleadError):
 
 
 def install(app: FastAPI) -> None:
-    """Answer every failure of an application."""
-    app.add_exception_handler(FairleadError, _answer_known)
-    app.add_exception_handler(HTTPException, _answer_http)
-    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    """Install the exception handlers of an application."""
+    app.add_exception_handler(FairleadError, _handle_known)
+    app.add_exception_handler(HTTPException, _handle_http)
+    app.add_exception_handler(RequestValidationError, _handle_invalid)
 
 
-def render(status: int, code: str, detail: str, request_id: str, **more: Any) -> Response:
-    """A problem as a response."""
-    told = {name: value for name, value in more.items() if value is not None}
+def render(status: int, code: str, detail: str, request_id: str, **extra: Any) -> Response:
+    """An error response. Members that are None are left out."""
+    members = {name: value for name, value in extra.items() if value is not None}
     headers = {"Cache-Control": "no-store"}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if "retry_after_seconds" in told:
-        headers["Retry-After"] = str(told["retry_after_seconds"])
+    if "retry_after_seconds" in members:
+        headers["Retry-After"] = str(members["retry_after_seconds"])
     body = {
         "type": f"urn:fairlead:problem:{code}",
-        "title": TITLES.get(status, "Not possible"),
+        "title": TITLES.get(status, "Error"),
         "status": status,
         "code": code,
         "detail": detail,
-        **told,
+        **members,
         "request_id": request_id,
     }
     return Response(msgspec.json.encode(body), status, headers, media_type=PROBLEM)
 
 
 def render_known(error: FairleadError, request_id: str) -> Response:
-    """An error of ours as a response."""
+    """The response for an expected error."""
     status = error.status if isinstance(error, Problem) else STATUSES.get(type(error), 500)
     violations, detail = None, ""
     if isinstance(error, RequestRejected):
-        violations = [found_data(found) for found in error.violations[:MOST_TOLD]]
+        violations = [found_data(violation) for violation in error.violations[:MAX_VIOLATIONS]]
         count = len(error.violations)
-        more = f"; the first {MOST_TOLD} are told" if count > MOST_TOLD else ""
-        detail = f"{count} rule{' is' if count == 1 else 's are'} broken{more}"
+        shown = f" (showing the first {MAX_VIOLATIONS})" if count > MAX_VIOLATIONS else ""
+        detail = f"{count} error{'' if count == 1 else 's'}{shown}"
     return render(
         status,
         error.code,
@@ -115,64 +115,63 @@ def render_known(error: FairleadError, request_id: str) -> Response:
     )
 
 
-async def _answer_known(request: Request, error: Exception) -> Response:
+async def _handle_known(request: Request, error: Exception) -> Response:
     assert isinstance(error, FairleadError)
     return render_known(error, _request_id(request))
 
 
-async def _answer_http(request: Request, error: Exception) -> Response:
+async def _handle_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        return render(404, "not_found", f"there is nothing at {request.url.path[:200]}", _request_id(request))
+        return render(404, "not_found", f"no such path: {request.url.path[:200]}", _request_id(request))
     if error.status_code == 405:
         allowed = ", ".join(sorted(_methods_at(request)))
-        answer = render(
-            405, "method", f"{request.method} is not done here", _request_id(request), hint=f"use {allowed}"
+        response = render(
+            405, "method", f"method {request.method} is not allowed here", _request_id(request), hint=f"use {allowed}"
         )
-        answer.headers["Allow"] = allowed
-        return answer
+        response.headers["Allow"] = allowed
+        return response
     return render(error.status_code, "http", str(error.detail), _request_id(request))
 
 
-async def _answer_invalid(request: Request, error: Exception) -> Response:
-    """What FastAPI itself finds wrong, with parameters in an address, in our words."""
+async def _handle_invalid(request: Request, error: Exception) -> Response:
+    """Turn errors that FastAPI finds in parameters into violations."""
     assert isinstance(error, RequestValidationError)
     violations = [
         Violation(
-            ".".join(map(str, found["loc"][1:])),
-            "required" if found["type"] == "missing" else "type",
-            f"{found['msg'][:1].lower()}{found['msg'][1:]}, found {show(found.get('input'))}",
-            _suggest(found),
+            ".".join(map(str, error_item["loc"][1:])),
+            "required" if error_item["type"] == "missing" else "type",
+            f"{error_item['msg'][:1].lower()}{error_item['msg'][1:]}, found {show(error_item.get('input'))}",
+            _suggest(error_item),
         )
-        for found in error.errors()
+        for error_item in error.errors()
     ]
-    return await _answer_known(request, RequestRejected(violations))
+    return await _handle_known(request, RequestRejected(violations))
 
 
-def _suggest(found: Mapping[str, Any]) -> str:
-    """What to write in place of a parameter that FastAPI does not understand."""
-    match found["type"]:
+def _suggest(error_item: Mapping[str, Any]) -> str:
+    match error_item["type"]:
         case "missing":
-            return f"say {found['loc'][-1]}"
+            return f"add {error_item['loc'][-1]}"
         case "bool_parsing":
             return "write true or false"
         case "literal_error":
-            return f"write {found['ctx']['expected']}"
+            return f"write {error_item['ctx']['expected']}"
         case kind if kind.startswith("int_"):
-            return "write a whole number in digits"
+            return "write an integer"
         case _:
-            return "/api/v1/openapi.json says what it may be"
+            return "see the parameters in /api/v1/openapi.json"
 
 
 def render_unknown(request_id: str, path: str, error: Exception) -> Response:
-    """The answer to what nobody thought of; the log has the rest."""
-    log.error("failed", request_id=request_id, path=path[:500], exc_info=error)
-    detail = "something went wrong on the server; its log has the details under the request id"
+    """The response for an unexpected exception, which is logged with its traceback."""
+    log.error("request failed", request_id=request_id, path=path[:500], exc_info=error)
+    detail = "internal error: see the log of the server for this request id"
     return render(500, "internal", detail, request_id)
 
 
 def _methods_at(request: Request) -> set[str]:
-    """Every method that some route of the same path has: a router answers for the first one alone."""
+    """The methods of all routes of a path. Starlette knows only those of the first matching route."""
     matching = [route for route in request.app.routes if route.path_regex.match(request.url.path)]
     return {method for route in matching for method in route.methods or ()}
 

@@ -1,4 +1,4 @@
-"""Who waits for runs to change is told when they do."""
+"""Event bus of run changes inside the server."""
 
 import asyncio
 import contextlib
@@ -6,57 +6,59 @@ from collections.abc import Iterator
 
 
 class Subscription(asyncio.Event):
-    """Set with each change; with the runs that changed since they were last taken."""
+    """Collects the ids of changed runs until they are taken. The event is set by each change."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._runs: set[str] = set()
+        self._run_ids: set[str] = set()
 
-    def hear(self, run_id: str) -> None:
-        """Note that a run changed."""
-        self._runs.add(run_id)
+    def notify(self, run_id: str) -> None:
+        """Add a changed run. Call it on the event loop."""
+        self._run_ids.add(run_id)
         self.set()
 
     def take(self) -> list[str]:
-        """The runs that changed since this was asked before."""
-        taken, self._runs = sorted(self._runs), set()
+        """Ids of the runs that changed since the last call."""
+        taken, self._run_ids = sorted(self._run_ids), set()
         return taken
 
 
 class RunEvents:
-    """Passes on, from whichever thread, that something changed about a run."""
+    """Notifies subscribers when a run changes. `publish` may be called from any thread."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str | None, list[Subscription]] = {}
+        self._subscriptions: dict[str | None, list[Subscription]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def tell(self, run_id: str) -> None:
-        """Wake all that wait for a run, or for any."""
-        if not self._waiting.keys().isdisjoint((run_id, None)) and self._loop and not self._loop.is_closed():
-            with contextlib.suppress(RuntimeError):  # it has closed since: nobody waits any more
-                self._loop.call_soon_threadsafe(self._wake, run_id)
+    def publish(self, run_id: str) -> None:
+        """Notify the subscribers of a run and those of all runs."""
+        if not self._subscriptions.keys().isdisjoint((run_id, None)) and self._loop and not self._loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile, so there are no subscribers
+                self._loop.call_soon_threadsafe(self._notify, run_id)
 
     @contextlib.contextmanager
     def subscribe(self, run_id: str | None = None) -> Iterator[Subscription]:
-        """What is set with each change of a run, or of any, from now on: what is read after this is never out of date
-        unnoticed."""
+        """Subscribe to the changes of one run, or of all runs.
+
+        Subscribe before reading a run: then no change after the read is missed.
+        """
         self._loop = asyncio.get_running_loop()
-        heard = Subscription()
-        self._waiting.setdefault(run_id, []).append(heard)
+        subscription = Subscription()
+        self._subscriptions.setdefault(run_id, []).append(subscription)
         try:
-            yield heard
+            yield subscription
         finally:
-            self._waiting[run_id].remove(heard)
-            if not self._waiting[run_id]:
-                del self._waiting[run_id]
+            self._subscriptions[run_id].remove(subscription)
+            if not self._subscriptions[run_id]:
+                del self._subscriptions[run_id]
 
-    def _wake(self, run_id: str) -> None:
-        for heard in (*self._waiting.get(run_id, ()), *self._waiting.get(None, ())):
-            heard.hear(run_id)
+    def _notify(self, run_id: str) -> None:
+        for subscription in (*self._subscriptions.get(run_id, ()), *self._subscriptions.get(None, ())):
+            subscription.notify(run_id)
 
 
-async def wait(heard: asyncio.Event, seconds: float) -> None:
-    """Until the event is set, or so many seconds have passed."""
+async def wait_for_change(subscription: asyncio.Event, seconds: float) -> None:
+    """Wait until the event is set, at most for `seconds`, and clear it."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(heard.wait(), seconds)
-    heard.clear()
+        await asyncio.wait_for(subscription.wait(), seconds)
+    subscription.clear()

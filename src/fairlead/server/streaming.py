@@ -1,4 +1,4 @@
-"""Streams: logs as JSON, as the bytes themselves, or as events that come while the run runs; and events as such."""
+"""Streaming responses: logs as server-sent events or raw bytes."""
 
 import asyncio
 import base64
@@ -13,50 +13,54 @@ from fairlead.model.observations import LogEntry, LogPage
 from fairlead.server.request_context import RequestContext
 from fairlead.services.calls import Call
 
-AT_ONCE = 256 * 1024
+PAGE_BYTES = 256 * 1024
 POLL_SECONDS = 0.1
-BEAT_SECONDS = 15.0
+HEARTBEAT_SECONDS = 15.0
 
-Read = Callable[[Call, int | None, int], LogPage]  # part of a log, from a cursor on, up to so many bytes
+ReadPage = Callable[[Call, int | None, int], LogPage]  # arguments: call, cursor, maximum number of bytes
 
 
-def show_entry(entry: LogEntry) -> dict[str, Any]:
-    """An entry as JSON: its text, or its bytes in base64 where they are none."""
-    shown: dict[str, Any] = {"at": entry.at, "stream": entry.stream, "cursor": entry.end}
+def entry_to_json(entry: LogEntry) -> dict[str, Any]:
+    """A log entry as JSON: `text`, or `base64` if the bytes are not valid UTF-8."""
+    data: dict[str, Any] = {"at": entry.at, "stream": entry.stream, "cursor": entry.end}
     try:
-        return shown | {"text": entry.data.decode("utf-8")}
+        return data | {"text": entry.data.decode("utf-8")}
     except UnicodeDecodeError:
-        return shown | {"base64": base64.b64encode(entry.data).decode("ascii")}
+        return data | {"base64": base64.b64encode(entry.data).decode("ascii")}
 
 
-async def follow(context: RequestContext, read: Read, cursor: int | None, stream: str | None) -> AsyncIterator[bytes]:
-    """Every entry from a cursor on as a server-sent event, until the log is complete and all of it was sent."""
+async def follow(
+    context: RequestContext, read: ReadPage, cursor: int | None, stream: str | None
+) -> AsyncIterator[bytes]:
+    """Log entries from a cursor on as server-sent events, until the log is complete."""
     silent = 0.0
     while not context.request.app.state.is_shutting_down():
         try:
-            page: LogPage = await context.run_in_thread(read, cursor, AT_ONCE)
-        except FairleadError as error:  # the answer has begun: what goes wrong now is told in it
+            page: LogPage = await context.run_in_thread(read, cursor, PAGE_BYTES)
+        except FairleadError as error:  # the response has started, so errors are sent as an event
             yield write_event("error", {"code": error.code, "detail": str(error)}, cursor)
             return
         for entry in page.entries:
             if stream in (None, entry.stream):
-                yield write_event("log", show_entry(entry), entry.end)
+                yield write_event("log", entry_to_json(entry), entry.end)
         cursor = page.cursor
         if page.complete:
             yield write_event("end", {}, cursor)
             return
         silent = 0.0 if page.entries else silent + POLL_SECONDS
-        if silent >= BEAT_SECONDS:
+        if silent >= HEARTBEAT_SECONDS:
             silent = 0.0
-            yield b": still there\n\n"  # or whoever stands between would think that nobody is
+            yield b": heartbeat\n\n"  # keeps proxies from closing an idle connection
         if not page.entries:
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def read_raw(context: RequestContext, read: Read, cursor: int | None, stream: str | None) -> AsyncIterator[bytes]:
-    """What the run wrote so far, byte by byte."""
+async def read_raw(
+    context: RequestContext, read: ReadPage, cursor: int | None, stream: str | None
+) -> AsyncIterator[bytes]:
+    """The raw bytes of a log from a cursor on, as far as it is written."""
     while True:
-        page: LogPage = await context.run_in_thread(read, cursor, AT_ONCE)
+        page: LogPage = await context.run_in_thread(read, cursor, PAGE_BYTES)
         for entry in page.entries:
             if stream is None or entry.stream == stream:
                 yield entry.data
@@ -66,11 +70,11 @@ async def read_raw(context: RequestContext, read: Read, cursor: int | None, stre
 
 
 def write_event(name: str, data: Any, cursor: int | None = None) -> bytes:
-    """A server-sent event; who comes back with its cursor goes on after it."""
-    told = b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
-    return told if cursor is None else b"id: %d\n%s" % (cursor, told)
+    """Encode a server-sent event. The cursor is its id, with which a client resumes after it."""
+    event = b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
+    return event if cursor is None else b"id: %d\n%s" % (cursor, event)
 
 
 def send_events(events: AsyncIterator[bytes]) -> StreamingResponse:
-    """Events as an answer, which no proxy is to hold back until there are more."""
+    """A response of server-sent events that proxies do not buffer."""
     return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

@@ -1,4 +1,4 @@
-"""The web page: its files as they were built, read once at the start, and every address that is the page's own."""
+"""The web UI: serves its built files, which are read once at startup, and its client-side routes."""
 
 import hashlib
 import re
@@ -13,7 +13,7 @@ from starlette.routing import request_response
 
 from fairlead.server.request_context import etag_matches
 
-# Without a charset, text is latin-1 to some. What is built has nothing else in it.
+# Without a charset, some clients read text as Latin-1. The build produces no other types.
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -32,33 +32,33 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-# The name of an asset has a digest of what is in it: under one name there is never anything else.
-FOR_EVER = "public, max-age=31536000, immutable"
-ASK_AGAIN = "no-cache"
-# Below these, what is not there is a problem to everybody.
+# The names of assets contain a digest of their content, so they never change.
+CACHE_FOREVER = "public, max-age=31536000, immutable"
+REVALIDATE = "no-cache"
+# Missing paths below these get a 404 response, not the page.
 RESERVED = ("api", "assets", "healthz", "login", "metrics", "readyz", "served")
 NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Fairlead</title></head>
-<body><h1>Fairlead</h1><p>The server runs. Its web page was not built in this checkout:
-<code>make ui</code> builds it, and a server that is started after that shows it.</p>
+<body><h1>Fairlead</h1><p>The server is running, but the web UI is not built in this checkout.
+Run <code>make ui</code> and restart the server.</p>
 <p>The API is described at <a href="/api/v1/openapi.json">/api/v1/openapi.json</a>.</p></body></html>
 """
 
 
 @dataclass(frozen=True)
 class StaticFile:
-    """A file of the page, as it is and, where that was made, compressed."""
+    """A file of the web UI, also gzip-compressed if the build did that."""
 
     path: str
     content: bytes
     compressed: bytes | None
     digest: str
 
-    def answer(self, request: Request) -> Response:
-        """The file in the form that the caller takes, or only that it is still the same."""
+    def respond(self, request: Request) -> Response:
+        """The file, compressed if the client accepts it; 304 if the client has it."""
         compressed = self.compressed if accepts(request.headers.get("accept-encoding", ""), "gzip", "*") else None
         tag = f'"{self.digest}{"-gzip" if compressed else ""}"'
-        headers = {"ETag": tag, "Cache-Control": FOR_EVER if self.path.startswith("assets/") else ASK_AGAIN}
+        headers = {"ETag": tag, "Cache-Control": CACHE_FOREVER if self.path.startswith("assets/") else REVALIDATE}
         if self.compressed is not None:
             headers["Vary"] = "Accept-Encoding"
         if etag_matches(request.headers.get("if-none-match", ""), tag):
@@ -70,52 +70,52 @@ class StaticFile:
 
 
 class WebUi:
-    """What there is of the page. Nothing that is not a file in its folder at the start is ever served."""
+    """Serves the files that were in a folder at startup, and nothing else."""
 
     def __init__(self, folder: Path | None) -> None:
         self.files = {} if folder is None else load_files(folder)
         index = self.files.pop("index.html", None)
         self.parts = None if index is None else index.content.split(NONCE)
 
-    async def show(self, _request: Request) -> Response:
-        """The page, with a word of its own for the styles that its scripts add."""
+    async def serve_index(self, _request: Request) -> Response:
+        """The page, with a fresh nonce for the styles that its scripts add."""
         if self.parts is None:
             return HTMLResponse(NOT_BUILT)
         nonce = secrets.token_urlsafe(16)
-        headers = {"Cache-Control": ASK_AGAIN, "Content-Security-Policy": POLICY.format(nonce=nonce)}
+        headers = {"Cache-Control": REVALIDATE, "Content-Security-Policy": POLICY.format(nonce=nonce)}
         return HTMLResponse(nonce.encode().join(self.parts), headers=headers)
 
-    async def show_file(self, request: Request) -> Response:
-        """A file of the page."""
+    async def serve_file(self, request: Request) -> Response:
+        """The file at the path of a request."""
         file = self.files.get(request.scope["path"].removeprefix("/"))
         if file is None:
             raise HTTPException(404)
-        return file.answer(request)
+        return file.respond(request)
 
-    async def show_any(self, request: Request) -> Response:
-        """What no route has: a file beside the page, or an address that the page itself understands."""
+    async def serve_fallback(self, request: Request) -> Response:
+        """A path without a route: a file, or the page for its client-side routes."""
         path = request.scope["path"].removeprefix("/")
         first = path.partition("/")[0]
         if request.method == "GET" and first and first not in RESERVED:
             if path in self.files:
-                return await self.show_file(request)
+                return await self.serve_file(request)
             if accepts(request.headers.get("accept", ""), "text/html"):
-                return await self.show(request)
+                return await self.serve_index(request)
         raise HTTPException(404)
 
 
 def install(app: FastAPI, folder: Path | None) -> None:
-    """Serve the page of a folder: at `/`, its assets, and wherever a browser looks for what no route has."""
-    pages = WebUi(folder)
+    """Serve the web UI of a folder at `/`, its assets, and every other path without a route."""
+    web_ui = WebUi(folder)
     router = APIRouter(include_in_schema=False)
-    router.add_api_route("/", pages.show, methods=["GET"])
-    router.add_api_route("/assets/{name:path}", pages.show_file, methods=["GET"])
+    router.add_api_route("/", web_ui.serve_index, methods=["GET"])
+    router.add_api_route("/assets/{name:path}", web_ui.serve_file, methods=["GET"])
     app.router.routes += router.routes
-    app.router.default = request_response(pages.show_any)
+    app.router.default = request_response(web_ui.serve_fallback)
 
 
 def load_files(folder: Path) -> dict[str, StaticFile]:
-    """Every file of a folder by its path in it; empty where there is no such folder."""
+    """The files of a folder by relative path; empty if the folder does not exist."""
     contents = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     return {
         path: StaticFile(path, content, contents.get(f"{path}.gz"), hashlib.sha256(content).hexdigest()[:32])
@@ -125,7 +125,7 @@ def load_files(folder: Path) -> dict[str, StaticFile]:
 
 
 def accepts(header: str, *kinds: str) -> bool:
-    """Whether a header such as `Accept` takes the first of some kinds that it names: a weight of 0 refuses."""
+    """Whether an Accept or Accept-Encoding header accepts the first of `kinds` that it names (weight above 0)."""
     weights = dict(re.findall(r"([^\s,;]+)\s*(?:;[^,]*?\bq=([\d.]+))?[^,]*", header.lower()))
-    named = [kind for kind in kinds if kind in weights]
-    return bool(named) and not re.fullmatch(r"0(\.0*)?", weights[named[0]])
+    listed = [kind for kind in kinds if kind in weights]
+    return bool(listed) and not re.fullmatch(r"0(\.0*)?", weights[listed[0]])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.adapters.local.specs import ERRORS, LOCK, LOG, OUTCOME, STATE, USAGE, read_json, write_json
-from fairlead.adapters.logpages import read_page
+from fairlead.adapters.log_pages import read_page
 from fairlead.errors import NotFound
 from fairlead.model.observations import LogPage, Observation, Phase
 

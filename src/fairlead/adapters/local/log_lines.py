@@ -1,26 +1,26 @@
-"""What one stream of a run writes, masked, and kept line by line where that does not keep anybody waiting.
+"""Buffers the output of a run and writes masked, complete lines to its log.
 
 Standard library only.
 """
 
 import time
 
-from fairlead.adapters.logfiles import LogWriter
+from fairlead.adapters.log_files import LogWriter
 from fairlead.adapters.masking import Masker
 
 MAX_LINE = 1 << 16
-WAIT_SECONDS = 0.1  # how long the beginning of a line waits for its end: programs write a line in many pieces
+WAIT_SECONDS = 0.1  # how long a partial line waits for its end: programs write a line in several pieces
 
 
 class LineBuffer:
-    """One stream on its way into the log."""
+    """The buffer of one output stream."""
 
     def __init__(self, stream: str, masker: Masker, log: LogWriter) -> None:
         self.stream, self.masker, self.log = stream, masker, log
         self.pending, self.since = b"", 0.0
 
     def feed(self, data: bytes) -> None:
-        """Take what was written; keep the lines that are whole."""
+        """Add output; write complete lines to the log."""
         self.since = self.since if self.pending else time.monotonic()
         self.pending += self.masker.feed(data)
         if len(self.pending) >= MAX_LINE:
@@ -29,12 +29,12 @@ class LineBuffer:
             self._write(self.pending.rfind(b"\n") + 1)
 
     def flush_stale(self) -> None:
-        """Keep the beginning of a line that has waited for long enough."""
+        """Write a partial line that has waited long enough."""
         if self.pending and time.monotonic() - self.since > WAIT_SECONDS:
             self._write(len(self.pending))
 
     def finish(self) -> None:
-        """Keep everything: nothing more comes."""
+        """Write all remaining output."""
         self.pending += self.masker.finish()
         self._write(len(self.pending))
 

@@ -1,6 +1,6 @@
-"""A run's own view of the machine: its volumes under their paths, its own processes, its own user id. Linux only.
+"""Creates the Linux namespaces of a run: mounts for its volumes, its own processes and its own user id.
 
-Standard library only. Everything is made in a namespace and is gone with it: nothing of the machine is changed.
+Standard library only. The changes exist only inside the namespaces and disappear with them.
 """
 
 import contextlib
@@ -13,58 +13,50 @@ from pathlib import Path
 from fairlead.adapters.local.specs import Mount, Spec, UserMapping
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
-    1,
-    2,
-    4,
-    8,
-    32,
-    4096,
-    16384,
-    1 << 18,
-)
-KEPT = {os.ST_NOSUID: MS_NOSUID, os.ST_NODEV: MS_NODEV, os.ST_NOEXEC: MS_NOEXEC}
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
+LOCKED_FLAGS = {os.ST_NOSUID: MS_NOSUID, os.ST_NODEV: MS_NODEV, os.ST_NOEXEC: MS_NOEXEC}
 MNT_DETACH = 2
-PR_CAPBSET_DROP, CAP_LAST_CAP = 24, 63
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-SHARED = 0o2770  # as the volume itself: the group, which folders pass on, is that of the project
+PR_CAPBSET_DROP, CAP_LAST_CAP = 24, 63  # the highest number a capability can have; kernels know fewer
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+SHARED = 0o2770  # as the volume itself: setgid, so that new files belong to the group of the project
 PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 38, 1, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def prctl(option: int, value: int) -> None:
-    """Change something about this process."""
+    """Call prctl."""
     _check(_libc.prctl(option, value, 0, 0, 0), "prctl")
 
 
 def drop_capabilities() -> None:
-    """See to it that no program that this process becomes has any power of root, also where it is root inside."""
+    """Drop all capabilities from the bounding set, so that no program this process executes can get them."""
     for capability in range(CAP_LAST_CAP + 1):
-        _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails for those that the kernel does not know
+        _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails for capabilities that the kernel does not know
 
 
 def unshare(flags: int) -> None:
-    """Leave namespaces of this process for new ones."""
+    """Move this process to new namespaces."""
     _check(_libc.unshare(flags), "unshare")
 
 
 def map_ids(pid: int | str, identity: UserMapping) -> None:
-    """Say which ids of this machine the ids in a process's new user namespace stand for."""
+    """Write the uid and gid maps of a process in a new user namespace."""
     outer_uid = os.getuid() if identity.outer_uid is None else identity.outer_uid
     outer_gid = os.getgid() if identity.outer_gid is None else identity.outer_gid
     groups = {identity.gid: outer_gid, **dict(zip(identity.groups, identity.outer_groups, strict=False))}
     if identity.outer_uid is None:
-        _write(f"/proc/{pid}/setgroups", "deny")  # without it, nobody but root may map a group
+        _write(f"/proc/{pid}/setgroups", "deny")  # the kernel requires it for processes that are not root
     _write(f"/proc/{pid}/uid_map", f"{identity.uid} {outer_uid} 1\n")
     _write(f"/proc/{pid}/gid_map", "".join(f"{inner} {outer} 1\n" for inner, outer in groups.items()))
 
 
 def enter_root(spec: Spec, root: str, secrets: dict[str, str]) -> None:
-    """Make this process see the machine with the run's mounts in it, and without what is hidden from runs."""
+    """Replace the root of this process with one that contains the run's mounts and hides the data folder."""
     mount(None, "/", flags=MS_REC | MS_PRIVATE)
-    _View(spec, root, secrets).build()
-    # Not chroot: in a changed root the kernel makes no user namespace. The old root ends up below the new one.
+    _RootBuilder(spec, root, secrets).build()
+    # pivot_root, because after chroot the kernel refuses to create user namespaces. It stacks the old root on the new.
     os.chdir(root)
     _check(_libc.pivot_root(b".", b"."), "pivot_root")
     _check(_libc.umount2(b".", MNT_DETACH), "umount")
@@ -72,165 +64,165 @@ def enter_root(spec: Spec, root: str, secrets: dict[str, str]) -> None:
 
 
 def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, options: str = "") -> None:
-    """The system call, with its failure told."""
-    words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
-    _check(_libc.mount(words[0], words[1], words[2], flags, options.encode()), f"mount of {target}")
+    """Call mount. Raises OSError with the target in its message."""
+    arguments = [None if argument is None else os.fsencode(argument) for argument in (source, target, kind)]
+    _check(_libc.mount(*arguments, flags, options.encode()), f"mount of {target}")
 
 
-class _View:
-    """The machine as the run sees it, put together under a folder."""
+class _RootBuilder:
+    """Builds the root file system of a run in a folder."""
 
     def __init__(self, spec: Spec, root: str, secrets: dict[str, str]) -> None:
         self.spec, self.root, self.secrets = spec, root, secrets
-        self.own: set[str] = set()  # folders that exist in this view alone, and can be added to
-        self.mounted: list[str] = []
+        self.tmpfs_paths: set[str] = set()  # mounted as tmpfs by this class, so that entries can be added
+        self.mounted: list[str] = []  # targets of volume mounts
 
     def build(self) -> None:
-        self._open("/")
+        self._make_extensible("/")
         mount("proc", f"{self.root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
         for path in self.spec.hidden:
-            self._cover(path)
+            self._mount_tmpfs(path)
         for path in self.spec.revealed:
-            self._reveal(path)
-        for wanted in sorted(self.spec.mounts, key=lambda wanted: wanted.target):
+            self._expose(path)
+        for volume_mount in sorted(self.spec.mounts, key=lambda each: each.target):
             try:
-                self._mount(wanted)
+                self._mount(volume_mount)
             except OSError as error:
-                told = os.strerror(error.errno or 0).lower()
-                raise OSError(error.errno, f"cannot mount {wanted.target}: {told}") from error
+                reason = os.strerror(error.errno or 0).lower()
+                raise OSError(error.errno, f"cannot mount {volume_mount.target}: {reason}") from error
 
-    def _open(self, path: str) -> None:
-        """Put a folder of our own in a folder's place, with the same things in it, so that more can be put there."""
-        with os.scandir(path) as entries:
-            inside = sorted(entries, key=lambda entry: entry.name)
-        self._cover(path)
-        for entry in inside:
-            with contextlib.suppress(FileNotFoundError):  # it went away meanwhile
-                self._show(entry, os.path.join(self.root + path.rstrip("/"), entry.name))
+    def _make_extensible(self, path: str) -> None:
+        """Replace a folder with a tmpfs that has the same entries as bind mounts, so that entries can be added."""
+        with os.scandir(path) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
+        self._mount_tmpfs(path)
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                self._bind_entry(entry, os.path.join(self.root + path.rstrip("/"), entry.name))
 
-    def _show(self, entry: os.DirEntry[str], there: str) -> None:
+    def _bind_entry(self, entry: os.DirEntry[str], target: str) -> None:
         if entry.is_symlink():
-            os.symlink(os.readlink(entry.path), there)
+            os.symlink(os.readlink(entry.path), target)
         elif entry.is_dir(follow_symlinks=False):
-            os.mkdir(there)
+            os.mkdir(target)
             if entry.path != "/proc":
-                mount(entry.path, there, flags=MS_BIND | MS_REC)
+                mount(entry.path, target, flags=MS_BIND | MS_REC)
         else:
-            Path(there).touch()
-            mount(entry.path, there, flags=MS_BIND)
+            Path(target).touch()
+            mount(entry.path, target, flags=MS_BIND)
 
-    def _cover(self, path: str) -> None:
-        """An empty folder of our own in a folder's place."""
-        if path not in self.own and os.path.isdir(self.root + path):
+    def _mount_tmpfs(self, path: str) -> None:
+        """Hide a folder with an empty tmpfs."""
+        if path not in self.tmpfs_paths and os.path.isdir(self.root + path):
             mount("tmpfs", self.root + path.rstrip("/"), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
-            self.own.add(path)
+            self.tmpfs_paths.add(path)
 
-    def _reveal(self, path: str) -> None:
-        """Make sure that the run can get to a path, through folders that are closed to others."""
+    def _expose(self, path: str) -> None:
+        """Make a path reachable for the user of the run, even if a parent folder is closed to other users."""
         parts = Path(path).parts
         for count in range(1, len(parts)):
-            above = os.path.join(*parts[:count])
-            if above in self.own and above != "/":
+            parent = os.path.join(*parts[:count])
+            if parent in self.tmpfs_paths and parent != "/":
                 break
-            if not os.stat(above).st_mode & stat.S_IXOTH:
-                self._cover(above)
+            if not os.stat(parent).st_mode & stat.S_IXOTH:
+                self._mount_tmpfs(parent)
                 break
         else:
             return
         if os.path.isdir(path):
-            mount(path, self._make(path), flags=MS_BIND | MS_REC)
+            mount(path, self._make_mount_point(path), flags=MS_BIND | MS_REC)
         else:
-            self._make(os.path.dirname(path))
+            self._make_mount_point(os.path.dirname(path))
             Path(self.root + path).touch()
             mount(path, self.root + path, flags=MS_BIND)
 
-    def _mount(self, wanted: Mount) -> None:
-        there = self._make(wanted.target)
-        self.mounted.append(wanted.target)
-        if wanted.source is not None:
-            with _opened(wanted.source) as folder, self._below(folder, wanted.sub_path) as source:
-                mount(f"/proc/self/fd/{source}", there, flags=MS_BIND | MS_REC)
+    def _mount(self, volume_mount: Mount) -> None:
+        target = self._make_mount_point(volume_mount.target)
+        self.mounted.append(volume_mount.target)
+        if volume_mount.source is not None:
+            with _open_folder(volume_mount.source) as folder, self._subfolder(folder, volume_mount.sub_path) as source:
+                mount(f"/proc/self/fd/{source}", target, flags=MS_BIND | MS_REC)
         else:
-            most = [size for size in (wanted.size, self.spec.memory) if size is not None]
-            size = f",size={min(most)}" if most else ""
-            mount("tmpfs", there, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777{size}")
-            for name, secret in wanted.secrets.items():
-                self._write_secret(Path(there, name), self.secrets[secret])
-        if wanted.read_only or wanted.secrets:
-            _protect(there)
+            limits = [limit for limit in (volume_mount.size, self.spec.memory) if limit is not None]
+            size = f",size={min(limits)}" if limits else ""
+            mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777{size}")
+            for name, secret in volume_mount.secrets.items():
+                self._write_secret(Path(target, name), self.secrets[secret])
+        if volume_mount.read_only or volume_mount.secrets:
+            _remount_read_only(target)
 
     def _write_secret(self, file: Path, value: str) -> None:
         file.write_text(value, "utf-8")
-        self._give(os.open(file, os.O_RDONLY))
+        self._chown(os.open(file, os.O_RDONLY))
         file.chmod(0o400)
 
-    def _make(self, target: str) -> str:
-        """A folder to mount on. One that was not there comes to be in this view alone, or in the volume it is in."""
-        around = next((path for path in reversed(self.mounted) if target.startswith(f"{path}/")), None)
-        if around is not None:
-            with _opened(self.root + around) as folder, self._below(folder, target[len(around) + 1 :]) as made:
+    def _make_mount_point(self, target: str) -> str:
+        """Return a folder to mount on. A missing one is created in this root only, or in its volume."""
+        volume = next((path for path in reversed(self.mounted) if target.startswith(f"{path}/")), None)
+        if volume is not None:
+            with _open_folder(self.root + volume) as folder, self._subfolder(folder, target[len(volume) + 1 :]) as made:
                 return f"/proc/self/fd/{os.dup(made)}"
-        target = os.path.realpath(target)  # on the machine, whose links lead to the same in this view
-        self._make_own(target)
+        target = os.path.realpath(target)  # symbolic links of the machine point to the same paths in this root
+        self._make_folder(target)
         return self.root + target
 
-    def _make_own(self, target: str) -> None:
+    def _make_folder(self, target: str) -> None:
         if os.path.isdir(self.root + target):
             return
-        above = os.path.dirname(target)
-        self._make_own(above)
-        if os.stat(self.root + above).st_dev not in {os.stat(self.root + own).st_dev for own in self.own}:
-            self._open(above)
+        parent = os.path.dirname(target)
+        self._make_folder(parent)
+        if os.stat(self.root + parent).st_dev not in {os.stat(self.root + path).st_dev for path in self.tmpfs_paths}:
+            self._make_extensible(parent)
         os.mkdir(self.root + target)
 
     @contextlib.contextmanager
-    def _below(self, folder: int, path: str) -> Iterator[int]:
-        """A folder in a volume, made where it is not there. What runs put there may be a link: none is followed."""
-        here = os.dup(folder)
+    def _subfolder(self, folder: int, path: str) -> Iterator[int]:
+        """Open a folder in a volume, creating it if needed. Runs write there, so symbolic links are not followed."""
+        current = os.dup(folder)
         try:
             for part in Path(path).parts:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=here)
-                    self._give(os.open(part, FOLDER, dir_fd=here), SHARED)
-                below = os.open(part, FOLDER, dir_fd=here)
-                os.close(here)
-                here = below
-            yield here
+                    os.mkdir(part, dir_fd=current)
+                    self._chown(os.open(part, OPEN_FOLDER, dir_fd=current), SHARED)
+                child = os.open(part, OPEN_FOLDER, dir_fd=current)
+                os.close(current)
+                current = child
+            yield current
         finally:
-            os.close(here)
+            os.close(current)
 
-    def _give(self, opened: int, mode: int | None = None) -> None:
-        """Let the run own what was made for it, and others of its group too where a mode says so."""
+    def _chown(self, fd: int, mode: int | None = None) -> None:
+        """Give a new file to the user of the run, and with a mode, share it with the group of the project."""
         identity = self.spec.identity
         if identity.outer_uid is not None and identity.outer_gid is not None:
-            os.fchown(opened, identity.outer_uid, os.fstat(opened).st_gid if mode else identity.outer_gid)
+            os.fchown(fd, identity.outer_uid, os.fstat(fd).st_gid if mode else identity.outer_gid)
         if mode is not None:
-            os.fchmod(opened, mode)
-        os.close(opened)
+            os.fchmod(fd, mode)
+        os.close(fd)
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[int]:
-    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def _open_folder(path: str) -> Iterator[int]:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield opened
+        yield fd
     finally:
-        os.close(opened)
+        os.close(fd)
 
 
-def _protect(target: str) -> None:
-    """Make a mount read-only. What forbade more before must be said again, or the kernel refuses."""
-    before = os.statvfs(target).f_flag
-    kept = sum(flag for known, flag in KEPT.items() if before & known)
-    mount(None, target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+def _remount_read_only(target: str) -> None:
+    """Make a mount read-only. The kernel refuses a remount that drops flags which are set, so they are repeated."""
+    current = os.statvfs(target).f_flag
+    locked = sum(flag for known, flag in LOCKED_FLAGS.items() if current & known)
+    mount(None, target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | locked)
 
 
-def _check(result: int, doing: str) -> None:
+def _check(result: int, operation: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{doing}: {os.strerror(number).lower()}")
+        raise OSError(number, f"{operation}: {os.strerror(number).lower()}")
 
 
 def _write(file: str, text: str) -> None:
-    with open(file, "w", encoding="ascii") as opened:
-        opened.write(text)
+    with open(file, "w", encoding="ascii") as writer:
+        writer.write(text)

@@ -1,4 +1,4 @@
-"""Processes that a run left behind when its supervisor was killed."""
+"""Finds and kills the processes of a run whose supervisor was killed."""
 
 import contextlib
 import os
@@ -9,22 +9,22 @@ from fairlead.core.attempts import run_of
 
 
 def kill_processes_of(execution: str) -> None:
-    """End every process that was started by a run, known by the run's id in its environment.
+    """Kill every process of a run. They are found by the run's id in their environment.
 
-    Of its tries only one goes on at a time: the next one begins when all of this is over.
+    All attempts of a run share that id, but only one attempt is active at a time.
     """
-    mark = f"FAIRLEAD_RUN={run_of(execution)}".encode()
-    for pid in list_processes_of(mark):
+    variable = f"FAIRLEAD_RUN={run_of(execution)}".encode()
+    for pid in list_processes_of(variable):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 
 
-def list_processes_of(mark: bytes) -> list[int]:
-    """The processes with a variable in their environment, save this one."""
-    found = []
+def list_processes_of(variable: bytes) -> list[int]:
+    """List the processes, except this one, that have a variable in their environment."""
+    pids = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():
             with contextlib.suppress(OSError):
-                if mark in Path("/proc", name, "environ").read_bytes().split(b"\0"):
-                    found.append(int(name))
-    return found
+                if variable in Path("/proc", name, "environ").read_bytes().split(b"\0"):
+                    pids.append(int(name))
+    return pids

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.adapters.exits import describe_exit
-from fairlead.adapters.logfiles import read_pieces
+from fairlead.adapters.log_files import read_records
 from fairlead.adapters.masking import Masker
 from fairlead.core.outcomes import LARGEST_LEFT, parse_left, read_result
 
@@ -108,7 +108,7 @@ def _explain(code: int, error: dict[str, Any] | None, log: Path, log_offset: int
 def _last_line(log: Path, start: int) -> str:
     """Return the last line of stderr, or of stdout if stderr is empty."""
     tails: dict[str, deque[bytes]] = {"stdout": deque(maxlen=8), "stderr": deque(maxlen=8)}
-    for piece in read_pieces(log, start, 1 << 62):
+    for piece in read_records(log, start, 1 << 62):
         if piece.stream in tails:
             tails[piece.stream].append(piece.data[-TAIL_BYTES:])
     for stream in ("stderr", "stdout"):

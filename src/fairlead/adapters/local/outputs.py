@@ -1,4 +1,4 @@
-"""Files that a run left. Whatever it put there, nothing outside its output folder is ever read: no link is followed."""
+"""Lists and opens output files of runs. Symbolic links are not followed, so no file outside the folder is read."""
 
 import contextlib
 import os
@@ -11,64 +11,64 @@ from typing import BinaryIO
 
 from fairlead.model.observations import OutputFile
 
-MOST_FILES, DEEPEST = 10_000, 50
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe must not keep the reader waiting
+MAX_FILES, MAX_DEPTH = 10_000, 50
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # opening a named pipe must not block
 
 
 def list_outputs(folder: Path) -> list[OutputFile]:
-    """The plain files below a folder, by name."""
+    """List the regular files in a folder and its subfolders, sorted by path."""
     try:
-        opened = os.open(folder, FOLDER)
+        fd = os.open(folder, OPEN_FOLDER)
     except OSError:
         return []
     try:
-        found = islice(_walk(opened, "", DEEPEST), 10 * MOST_FILES)
-        return sorted(found, key=lambda file: file.path)[:MOST_FILES]
+        files = islice(_walk(fd, "", MAX_DEPTH), 10 * MAX_FILES)
+        return sorted(files, key=lambda file: file.path)[:MAX_FILES]
     finally:
-        os.close(opened)
+        os.close(fd)
 
 
 def open_output(folder: Path, path: str) -> BinaryIO:
-    """A plain file below a folder. Raise OSError where there is none."""
-    *above, name = path.split("/")
-    here = os.open(folder, FOLDER)
+    """Open a regular file in a folder. Raises OSError if it does not exist."""
+    *folders, name = path.split("/")
+    current = os.open(folder, OPEN_FOLDER)
     try:
-        for part in above:
-            below = os.open(_plain(part), FOLDER, dir_fd=here)
-            os.close(here)
-            here = below
-        opened = os.open(_plain(name), FILE, dir_fd=here)
+        for part in folders:
+            child = os.open(_check_name(part), OPEN_FOLDER, dir_fd=current)
+            os.close(current)
+            current = child
+        fd = os.open(_check_name(name), OPEN_FILE, dir_fd=current)
     finally:
-        os.close(here)
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
-        os.close(opened)
+        os.close(current)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
         raise FileNotFoundError(path)
-    return os.fdopen(opened, "rb")
+    return os.fdopen(fd, "rb")
 
 
-def _walk(folder: int, prefix: str, deepest: int) -> Iterator[OutputFile]:
-    with os.scandir(folder) as entries:
-        found = [entry for entry in entries if _is_text(entry.name)]
-    for entry in found:
-        with contextlib.suppress(OSError):  # the run may go on, and remove what it has just made
-            seen = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(seen.st_mode) and deepest > 0:
-                below = os.open(entry.name, FOLDER, dir_fd=folder)
+def _walk(folder: int, prefix: str, max_depth: int) -> Iterator[OutputFile]:
+    with os.scandir(folder) as scan:
+        entries = [entry for entry in scan if _is_utf8(entry.name)]
+    for entry in entries:
+        with contextlib.suppress(OSError):  # an active run may remove files meanwhile
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) and max_depth > 0:
+                child = os.open(entry.name, OPEN_FOLDER, dir_fd=folder)
                 try:
-                    yield from _walk(below, f"{prefix}{entry.name}/", deepest - 1)
+                    yield from _walk(child, f"{prefix}{entry.name}/", max_depth - 1)
                 finally:
-                    os.close(below)
-            elif stat.S_ISREG(seen.st_mode):
-                yield OutputFile(prefix + entry.name, seen.st_size, datetime.fromtimestamp(seen.st_mtime, UTC))
+                    os.close(child)
+            elif stat.S_ISREG(status.st_mode):
+                yield OutputFile(prefix + entry.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
 
-def _plain(name: str) -> str:
-    if name in ("", ".", "..") or "\0" in name or not _is_text(name):
+def _check_name(name: str) -> str:
+    if name in ("", ".", "..") or "\0" in name or not _is_utf8(name):
         raise FileNotFoundError(name)
     return name
 
 
-def _is_text(name: str) -> bool:
-    """Whether a name can be told. Names of files are any bytes."""
+def _is_utf8(name: str) -> bool:
+    """Whether a file name is valid UTF-8; file names can be any bytes, which Python reads as surrogates."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)

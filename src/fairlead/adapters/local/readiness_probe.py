@@ -1,7 +1,7 @@
-"""Whether what a run serves takes connections, and where. Standard library only.
+"""Checks whether a served run accepts connections, and at which address. Standard library only.
 
-What listens is to be the run itself: a socket of its user at its home, and no link to another one; or a port that its
-user listens on, and nobody else.
+Only the run itself counts: a socket of its user in its home, not a symbolic link to another one; or a port on which
+its user listens and no other user.
 """
 
 import contextlib
@@ -13,67 +13,68 @@ from pathlib import Path
 
 from fairlead.adapters.local.specs import SOCKET, Spec
 
-CONNECT_SECONDS = 0.05  # what listens on this machine takes a connection at once, or has too many waiting
-MINE = "/proc/self/fd"
-ASIDE = f".{SOCKET}"
-FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
-LISTENING = "0A"
-# How /proc tells the addresses at which a connection to one of this machine's own may end.
+CONNECT_SECONDS = 0.05  # a local listener accepts at once, or its backlog is full
+PROC_SELF_FD = "/proc/self/fd"
+STAGED_SOCKET = f".{SOCKET}"
+OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+TCP_LISTEN = "0A"
+# The local addresses, as /proc/net/tcp writes them, that accept a connection to each loopback address.
 ANY, ANY_6, MAPPED = "0" * 8, "0" * 32, "0000000000000000FFFF00000100007F"
-HOSTS = {
+LOOPBACK = {
     "127.0.0.1": (socket.AF_INET, {"0100007F", MAPPED, ANY, ANY_6}),
     "::1": (socket.AF_INET6, {"00000000000000000000000001000000", ANY_6}),
 }
 
 
 def find_address(spec: Spec, folder: Path) -> str | None:
-    """Where a run takes connections: the name of its socket, or a host with a port; None where it does not."""
+    """Return where a run accepts connections: the name of its socket, or host:port. None if it does not."""
     uid = os.getuid() if spec.identity.outer_uid is None else spec.identity.outer_uid
     if spec.port is not None:
         return _find_host(spec.port, uid)
-    with contextlib.suppress(OSError), _opened(folder, FOLDER) as here:
-        with contextlib.suppress(OSError), _opened(spec.home, FOLDER) as home:
-            if _is_good(home, uid):
-                # Out of the run's reach, where it cannot become a link any more before somebody follows it. It may be
-                # one by now: until it was looked at there, nobody finds it.
-                os.rename(SOCKET, ASIDE, src_dir_fd=home, dst_dir_fd=here)
-                if _is_good(here, uid, ASIDE):
-                    os.rename(ASIDE, SOCKET, src_dir_fd=here, dst_dir_fd=here)
-        if _is_good(here, uid):
+    with contextlib.suppress(OSError), _open(folder, OPEN_FOLDER) as run_folder:
+        with contextlib.suppress(OSError), _open(spec.home, OPEN_FOLDER) as home:
+            if _is_own_socket(home, uid):
+                # Move the socket to a folder that the run cannot write to, so that the run cannot replace it with a
+                # symbolic link. It may have done so just now, so check again before the socket gets its final name.
+                os.rename(SOCKET, STAGED_SOCKET, src_dir_fd=home, dst_dir_fd=run_folder)
+                if _is_own_socket(run_folder, uid, STAGED_SOCKET):
+                    os.rename(STAGED_SOCKET, SOCKET, src_dir_fd=run_folder, dst_dir_fd=run_folder)
+        if _is_own_socket(run_folder, uid):
             return SOCKET
     return None
 
 
-def clear(spec: Spec, folder: Path) -> None:
-    """Remove the socket of a process that ended."""
-    for place in (folder, spec.home):
-        with contextlib.suppress(OSError), _opened(place, FOLDER) as opened:
-            os.unlink(SOCKET, dir_fd=opened)
+def remove_socket(spec: Spec, folder: Path) -> None:
+    """Remove the socket of a process that has ended."""
+    for path in (folder, spec.home):
+        with contextlib.suppress(OSError), _open(path, OPEN_FOLDER) as fd:
+            os.unlink(SOCKET, dir_fd=fd)
 
 
 def describe_address(spec: Spec) -> str:
-    """Where a run is to listen, in words."""
+    """Describe the address on which a run should listen."""
     return f"port {spec.port} ($PORT)" if spec.port is not None else "its socket"
 
 
-def _is_good(folder: int, uid: int, name: str = SOCKET) -> bool:
-    """Whether the socket in a folder is one, of a user, that takes connections. What is looked at stays the same."""
-    with contextlib.suppress(OSError), _opened(name, os.O_PATH | os.O_NOFOLLOW, folder) as found:
-        seen = os.fstat(found)
-        return stat.S_ISSOCK(seen.st_mode) and seen.st_uid == uid and _connects(socket.AF_UNIX, f"{MINE}/{found}")
+def _is_own_socket(folder: int, uid: int, name: str = SOCKET) -> bool:
+    """Whether a file is a socket of the user that accepts connections. All checks use the same open file."""
+    with contextlib.suppress(OSError), _open(name, os.O_PATH | os.O_NOFOLLOW, folder) as fd:
+        status = os.fstat(fd)
+        is_socket = stat.S_ISSOCK(status.st_mode) and status.st_uid == uid
+        return is_socket and _accepts_connections(socket.AF_UNIX, f"{PROC_SELF_FD}/{fd}")
     return False
 
 
 def _find_host(port: int, uid: int) -> str | None:
-    for host, (family, addresses) in HOSTS.items():
-        if _connects(family, (host, port)):
-            found = {user for address, user in _list_listeners(port) if address in addresses}
-            if found <= {uid}:  # none where nothing can be told
+    for host, (family, addresses) in LOOPBACK.items():
+        if _accepts_connections(family, (host, port)):
+            users = {user for address, user in _list_listeners(port) if address in addresses}
+            if users <= {uid}:  # empty if /proc cannot be read
                 return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return None
 
 
-def _connects(family: int, address: str | tuple[str, int]) -> bool:
+def _accepts_connections(family: int, address: str | tuple[str, int]) -> bool:
     try:
         with socket.socket(family) as client:
             client.settimeout(CONNECT_SECONDS)
@@ -84,19 +85,19 @@ def _connects(family: int, address: str | tuple[str, int]) -> bool:
 
 
 def _list_listeners(port: int) -> Iterator[tuple[str, int]]:
-    """The addresses at which somebody listens on a port, each with the user."""
+    """List the addresses of the listeners on a port, with their user ids."""
     for file in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError), open(file, encoding="ascii") as lines:
             for line in lines:
                 words = line.split()
-                if words[3] == LISTENING and words[1].endswith(f":{port:04X}"):
+                if words[3] == TCP_LISTEN and words[1].endswith(f":{port:04X}"):
                     yield words[1].partition(":")[0], int(words[7])
 
 
 @contextlib.contextmanager
-def _opened(path: str | Path, flags: int, folder: int | None = None) -> Iterator[int]:
-    opened = os.open(path, flags, dir_fd=folder)
+def _open(path: str | Path, flags: int, folder: int | None = None) -> Iterator[int]:
+    fd = os.open(path, flags, dir_fd=folder)
     try:
-        yield opened
+        yield fd
     finally:
-        os.close(opened)
+        os.close(fd)

@@ -1,6 +1,6 @@
-"""What is known of a run that serves: whether it answers, how often it ended, and when it is started again.
+"""Tracks whether a served run is ready, how often it exited, and when it is restarted.
 
-Standard library only. Times are those of a clock that nobody sets.
+Standard library only. Times are from a monotonic clock.
 """
 
 from collections.abc import Callable
@@ -8,68 +8,68 @@ from collections.abc import Callable
 from fairlead.adapters.exits import describe_times
 
 FIRST_BACKOFF, MAX_BACKOFF = 1.0, 60.0
-BACKOFF_RESET_SECONDS = 60.0  # who has answered for so long begins anew with the first pause
-PROBE_SECONDS = 5.0  # how often is looked at what answers
-EAGER_SECONDS, SHARE = 0.1, 20  # what does not: at once, and the more seldom the longer that takes
+BACKOFF_RESET_SECONDS = 60.0  # a run that was ready for this long restarts with the first backoff
+PROBE_SECONDS = 5.0  # how often a ready run is probed
+FIRST_PROBE_SECONDS, SHARE = 0.1, 20  # a run that is not ready is probed less often the longer it takes
 FAILURE_THRESHOLD = 2
-OWN_REASONS = ("OOMKilled", "Evicted")  # for which it was ended; for all others it ended by itself
+ENFORCED_REASONS = ("OOMKilled", "Evicted")  # the supervisor killed it; otherwise it exited by itself
 
 
 class ServeState:
-    """A run that serves. `find` tells where it takes connections; None where it does not."""
+    """The state of a served run. `find_address` returns the address that accepts connections, or None."""
 
-    def __init__(self, find: Callable[[], str | None], place: str, now: float) -> None:
-        self.find, self.place = find, place
+    def __init__(self, find_address: Callable[[], str | None], address_text: str, now: float) -> None:
+        self.find_address, self.address_text = find_address, address_text
         self.phase, self.reason = "starting", ""
-        self.message = f"is being started: nothing listens on {place} yet"
+        self.message = f"starting: not accepting connections on {address_text} yet"
         self.address: str | None = None
-        self.ends = 0
+        self.exits = 0
         self.restart_at: float | None = None
-        self._pause = FIRST_BACKOFF
-        self._began, self._look_at, self._missed = now, now, 0
+        self._backoff = FIRST_BACKOFF
+        self._started, self._probe_at, self._failures = now, now, 0
         self._ready_since: float | None = None
 
-    def look(self, now: float) -> bool:
-        """Look whether it answers; whether there is something new to tell."""
-        if self.restart_at is not None or now < self._look_at:
+    def probe(self, now: float) -> bool:
+        """Probe the run if due; return whether its state changed."""
+        if self.restart_at is not None or now < self._probe_at:
             return False
-        if (found := self.find()) is not None:
-            new = self.phase != "running" or found != self.address
+        if (address := self.find_address()) is not None:
+            changed = self.phase != "running" or address != self.address
             self._ready_since = now if self._ready_since is None else self._ready_since
-            self._look_at, self._missed, self.address = now + PROBE_SECONDS, 0, found
-            self.phase, self.reason, self.message = "running", "Ready", "answers"
-            return new
+            self._probe_at, self._failures, self.address = now + PROBE_SECONDS, 0, address
+            self.phase, self.reason, self.message = "running", "Ready", "ready to serve requests"
+            return changed
         if self.phase != "running":
-            self._look_at = now + min(max((now - self._began) / SHARE, EAGER_SECONDS), PROBE_SECONDS)
+            self._probe_at = now + min(max((now - self._started) / SHARE, FIRST_PROBE_SECONDS), PROBE_SECONDS)
             return False
-        self._missed, self._look_at = self._missed + 1, now + PROBE_SECONDS
-        sure = self._missed >= FAILURE_THRESHOLD
-        moved = self.address is not None and (sure or ":" in self.address)
-        if moved:
-            self.address = None  # or whoever listens on that port by now would be sent what is not for them
-        if not sure:
-            return moved
+        self._failures, self._probe_at = self._failures + 1, now + PROBE_SECONDS
+        failed = self._failures >= FAILURE_THRESHOLD
+        address_lost = self.address is not None and (failed or ":" in self.address)
+        if address_lost:
+            self.address = None  # another program may listen on the port by now and must not get the run's requests
+        if not failed:
+            return address_lost
         self.phase, self.reason = "degraded", "NotReady"
-        self.message = f"its process runs, and nothing answers on {self.place} any more"
-        self._ready_since, self._began = None, now
+        self.message = f"running, but no longer accepting connections on {self.address_text}"
+        self._ready_since, self._started = None, now
         return True
 
-    def end(self, reason: str, message: str, now: float) -> None:
-        """Its process has ended: it is started again after a while, each time a longer one."""
+    def record_exit(self, reason: str, message: str, now: float) -> None:
+        """Record that the process exited, and schedule its restart with exponential backoff."""
         if self._ready_since is not None and now - self._ready_since >= BACKOFF_RESET_SECONDS:
-            self._pause = FIRST_BACKOFF
-        self.ends += 1
-        self.restart_at, self.address, self._ready_since = now + self._pause, None, None
-        self.phase, self.reason = "degraded", reason if reason in OWN_REASONS else "CrashLoopBackOff"
-        self._said = f"{message}; it has ended {describe_times(self.ends)}"
-        self.message = f"{self._said}, and is started again after {self._pause:g} s"
-        self._pause = min(2 * self._pause, MAX_BACKOFF)
+            self._backoff = FIRST_BACKOFF
+        self.exits += 1
+        self.restart_at, self.address, self._ready_since = now + self._backoff, None, None
+        self.phase, self.reason = "degraded", reason if reason in ENFORCED_REASONS else "CrashLoopBackOff"
+        self._exit_message = f"{message}; exited {describe_times(self.exits)}"
+        self.message = f"{self._exit_message}, restarting in {self._backoff:g} s"
+        self._backoff = min(2 * self._backoff, MAX_BACKOFF)
 
     def is_restart_due(self, now: float) -> bool:
-        """Whether it is to be started again."""
+        """Whether the process should be restarted now."""
         return self.restart_at is not None and now >= self.restart_at
 
-    def begin(self, now: float) -> None:
-        """It was started again."""
-        self.restart_at, self._began, self._look_at = None, now, now
-        self.message = f"{self._said}, and was started again: nothing listens on {self.place} yet"
+    def record_restart(self, now: float) -> None:
+        """Record that the process was restarted."""
+        self.restart_at, self._started, self._probe_at = None, now, now
+        self.message = f"{self._exit_message}, restarted: not accepting connections on {self.address_text} yet"

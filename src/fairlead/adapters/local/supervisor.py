@@ -22,7 +22,7 @@ from fairlead.adapters.local.outcomes import ProcessExit, build_outcome
 from fairlead.adapters.local.sampling import ProcessSampler
 from fairlead.adapters.local.serve_state import ServeState
 from fairlead.adapters.local.specs import LOCK, LOG, OUTCOME, STATE, Spec, write_json
-from fairlead.adapters.logfiles import LogWriter
+from fairlead.adapters.log_files import LogWriter
 from fairlead.adapters.masking import Masker
 
 CHUNK = 1 << 16

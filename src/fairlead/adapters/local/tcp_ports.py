@@ -1,4 +1,4 @@
-"""Ports of this machine: runs that listen on one must not be in each other's way."""
+"""Chooses TCP ports for runs so that no two runs use the same one."""
 
 import socket
 import zlib
@@ -8,35 +8,35 @@ from fairlead.adapters.local.specs import Spec
 from fairlead.errors import Unavailable
 from fairlead.model.observations import LaunchSpec
 
-# Below those that the kernel gives to whoever calls from here, so that none of them is in the way by chance.
+# Below the kernel's ephemeral ports, so that no outgoing connection takes one of them.
 FIRST_PORT, PORTS = 20_000, 10_000
 
 
-def choose_port(work: LaunchSpec, said: int | None, live: Collection[Spec]) -> int:
-    """The port that a run is to listen on: the one that it says, else a free one. Raise `Unavailable`."""
-    taken = {spec.port: spec for spec in live if spec.port is not None}
-    if said is not None:
-        if said not in taken and is_free(said):
-            return said
-        holder = taken.get(said)
-        mine = holder is not None and holder.project == work.project  # who others are is none of its business
-        by = f"run {holder.run_id}" if holder and mine else "another run" if holder else "another program"
-        raise Unavailable(f"port {said} of this machine is taken by {by}")
-    first = zlib.crc32(work.run_id.encode()) % PORTS
+def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Spec]) -> int:
+    """Return the requested port, or a free one. Raises `Unavailable` if it is taken."""
+    taken = {spec.port: spec for spec in active if spec.port is not None}
+    if requested is not None:
+        if requested not in taken and is_free(requested):
+            return requested
+        holder = taken.get(requested)
+        is_visible = holder is not None and holder.project == launch.project  # do not name runs of other projects
+        by = f"run {holder.run_id}" if holder and is_visible else "another run" if holder else "another program"
+        raise Unavailable(f"port {requested} of this machine is in use by {by}")
+    first = zlib.crc32(launch.run_id.encode()) % PORTS
     for number in range(PORTS):
         port = FIRST_PORT + (first + number) % PORTS
         if port not in taken and is_free(port):
             return port
-    raise Unavailable(f"all ports of this machine from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} are taken")
+    raise Unavailable(f"all ports of this machine from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} are in use")
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens on a port, at any address."""
+    """Whether no program listens on a port, on any address."""
     both = socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both else socket.AF_INET
     try:
         socket.create_server(("", port), family=family, dualstack_ipv6=both).close()
-    except PermissionError:  # of those that belong to root: that is for the run to find out
+    except PermissionError:  # a privileged port: the run will report the error itself
         return True
     except OSError:
         return False

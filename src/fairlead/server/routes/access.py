@@ -60,7 +60,7 @@ async def grant(context: Context, said: WrittenGrant) -> Response:
     return await context.respond(context.services.grants.create, said, status=201)
 
 
-@router.delete("/roles/{role_id}", name="revoke_role", **responses(status=204, writing=True, about="Taken away"))
+@router.delete("/roles/{role_id}", name="revoke_role", **responses(status=204, writing=True, description="Taken away"))
 async def revoke(context: Context, role_id: str) -> Response:
     """Take a role away."""
     return await context.respond(context.services.grants.delete, role_id)
@@ -78,7 +78,7 @@ async def create_token(context: Context, asked: WrittenToken) -> Response:
     return await context.respond(context.services.tokens.create, asked, status=201)
 
 
-@router.delete("/tokens/{token_id}", name="revoke_token", **responses(status=204, writing=True, about="Revoked"))
+@router.delete("/tokens/{token_id}", name="revoke_token", **responses(status=204, writing=True, description="Revoked"))
 async def revoke_token(context: Context, token_id: str) -> Response:
     """Revoke a token."""
     return await context.respond(context.services.tokens.delete, token_id)

@@ -56,12 +56,12 @@ def asset_routes(
     successor = Annotated[Successor, Depends(JsonBody(Successor, required=False))]
     page: Any = Page[kind]  # type: ignore[valid-type]
 
-    @router.get(path, name=f"list_{tag}", **responses(page, about="One page"))
+    @router.get(path, name=f"list_{tag}", **responses(page, description="One page"))
     async def show_all(context: Context, asked: listed) -> Response:
         """List those that you see, with `search`, `sort`, a filter for each column, and a cursor."""
         return await context.respond(pick(context.services).page, asked)
 
-    @router.post(path, name=f"create_{one}", **responses(kind, status=201, writing=True, about="Created"))
+    @router.post(path, name=f"create_{one}", **responses(kind, status=201, writing=True, description="Created"))
     async def create(context: Context, asset: whole) -> Response:
         """Create one."""
         return await context.respond(pick(context.services).create, asset, status=201)
@@ -81,7 +81,9 @@ def asset_routes(
         """Change the fields that are sent, each as a whole. A new name renames it; what uses it follows."""
         return await context.respond(pick(context.services).edit, name, change, force=force)
 
-    @router.delete(f"{path}/{{name}}", name=f"delete_{one}", **responses(status=204, writing=True, about="Deleted"))
+    @router.delete(
+        f"{path}/{{name}}", name=f"delete_{one}", **responses(status=204, writing=True, description="Deleted")
+    )
     async def delete(context: Context, name: str, force: bool = False) -> Response:
         """Delete one that nothing uses; otherwise `used_by` lists what does."""
         return await context.respond(pick(context.services).delete, name, force=force)

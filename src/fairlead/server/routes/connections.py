@@ -28,7 +28,7 @@ class Kubeconfig(Hidden):
 
 WrittenKubeconfig = Annotated[Kubeconfig, Depends(JsonBody(Kubeconfig))]
 _CREATED = {201: {"model": KubeconfigView, "description": "Created"}}
-_PUT = responses(KubeconfigView, writing=True, about="Changed")
+_PUT = responses(KubeconfigView, writing=True, description="Changed")
 
 
 @router.get(PATH, name="show_kubeconfig", **responses(KubeconfigView))
@@ -45,7 +45,7 @@ async def put(context: Context, name: str, said: WrittenKubeconfig) -> Response:
     return make_response(msgspec.json.encode(told), told, 201 if new else 200, context.request)
 
 
-@router.delete(PATH, name="delete_kubeconfig", **responses(status=204, writing=True, about="Deleted"))
+@router.delete(PATH, name="delete_kubeconfig", **responses(status=204, writing=True, description="Deleted"))
 async def delete(context: Context, name: str) -> Response:
     """Reach a cluster no more, on which nothing is executed."""
     return await context.respond(context.services.connections.delete, f"cluster/{name}")

@@ -34,7 +34,9 @@ async def watch(context: Context, project: str | None = None) -> Response:
     told, read lists anew. It ends after five minutes, and is asked for again.
     """
     scope = None if project is None else f"project/{project}"
-    begun = await context.run_in_thread(context.services.run_feed.begin, scope)  # what is wrong is told now, not in the middle
+    begun = await context.run_in_thread(
+        context.services.run_feed.begin, scope
+    )  # what is wrong is told now, not in the middle
     # Who only asks for the headers waits for no event.
     seconds: float = 0.0 if is_head(context.request) else context.request.app.state.stream_seconds
     return send_events(event_stream.feed(context, scope, begun, seconds))

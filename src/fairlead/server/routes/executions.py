@@ -20,9 +20,9 @@ from fairlead.server.request_context import Context, UserOrRunContext
 from fairlead.server.routing import BYTES, make_router, responses
 from fairlead.services.attempts import AttemptView
 from fairlead.services.calls import Call
-from fairlead.services.stored_code import StoredCode
 from fairlead.services.executions import NodeView, Outcome, Usage
 from fairlead.services.explanations import Why
+from fairlead.services.stored_code import StoredCode
 
 CHUNK = 256 * 1024
 LARGEST_CURSOR = 2**62

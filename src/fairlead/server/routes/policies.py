@@ -27,7 +27,7 @@ Listed = Annotated[Listing, Depends(ListParams(PolicyRecord))]
 SourcedValue = Annotated[dict[str, Any], Depends(JsonBody(Policy, partial=True))]
 
 
-@router.get("/policies", name="list_policies", **responses(Page[PolicyRecord], about="One page"))
+@router.get("/policies", name="list_policies", **responses(Page[PolicyRecord], description="One page"))
 async def list_policies(context: Context, asked: Listed) -> Response:
     """List what is said at the scopes that you see."""
     return await context.respond(context.services.policies.page, asked)
@@ -46,7 +46,7 @@ async def put(context: Context, kind: ScopeKind, name: str, said: SourcedValue, 
     return await context.respond(context.services.policies.put, scope, _parse(said, scope), force=force)
 
 
-@router.delete(PATH, name="delete_policy", **responses(status=204, writing=True, about="Deleted"))
+@router.delete(PATH, name="delete_policy", **responses(status=204, writing=True, description="Deleted"))
 async def delete(context: Context, kind: ScopeKind, name: str, force: bool = False) -> Response:
     """Say nothing more at a scope."""
     return await context.respond(context.services.policies.delete, _scope(kind, name), force=force)

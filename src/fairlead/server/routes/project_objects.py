@@ -27,7 +27,7 @@ WrittenVolume = Annotated[SharedVolume, Depends(JsonBody(SharedVolume))]
 
 def _put(model: type) -> dict[str, Any]:
     """What a route answers that makes something or changes it."""
-    said = responses(model, writing=True, about="Changed")
+    said = responses(model, writing=True, description="Changed")
     return said | {"responses": said["responses"] | {201: {"model": model, "description": "Created"}}}
 
 

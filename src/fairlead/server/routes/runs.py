@@ -105,7 +105,7 @@ async def change(context: Context, run_id: str, body: WrittenChange) -> Response
     return await context.respond(context.services.runs.change, run_id, dict(body.change), body.project, status=201)
 
 
-@router.delete("/runs/{run_id}", name="delete_run", **responses(status=204, writing=True, about="Deleted"))
+@router.delete("/runs/{run_id}", name="delete_run", **responses(status=204, writing=True, description="Deleted"))
 async def delete(context: Context, run_id: str) -> Response:
     """Forget a run that has ended."""
     return await context.respond(context.services.runs.delete, run_id)

@@ -32,12 +32,12 @@ def scope_routes(model: type[Scope]) -> APIRouter:
     whole = Annotated[Any, Depends(JsonBody(model))]
     some = Annotated[dict[str, Any], Depends(JsonBody(model, partial=True))]
 
-    @scopes.get(path, name=f"list_{tag}", **responses(Page[ScopeRecord], about="One page"))
+    @scopes.get(path, name=f"list_{tag}", **responses(Page[ScopeRecord], description="One page"))
     async def show_all(context: Context, asked: Listed) -> Response:
         """List those that you see."""
         return await context.respond(context.services.scopes.page, asked, kind)
 
-    @scopes.post(path, name=f"create_{kind}", **responses(ScopeRecord, status=201, writing=True, about="Created"))
+    @scopes.post(path, name=f"create_{kind}", **responses(ScopeRecord, status=201, writing=True, description="Created"))
     async def create(context: Context, place: whole) -> Response:
         """Create one below its parent."""
         return await context.respond(context.services.scopes.create, place, status=201)
@@ -52,7 +52,9 @@ def scope_routes(model: type[Scope]) -> APIRouter:
         """Change the fields that are sent: a new name renames it, a new parent moves it with all below it."""
         return await context.respond(context.services.scopes.edit, f"{kind}/{name}", change, force=force)
 
-    @scopes.delete(f"{path}/{{name}}", name=f"delete_{kind}", **responses(status=204, writing=True, about="Deleted"))
+    @scopes.delete(
+        f"{path}/{{name}}", name=f"delete_{kind}", **responses(status=204, writing=True, description="Deleted")
+    )
     async def delete(context: Context, name: str, force: bool = False) -> Response:
         """Delete one in which nothing lives; otherwise `used_by` lists what does."""
         return await context.respond(context.services.scopes.delete, f"{kind}/{name}", force=force)

@@ -152,14 +152,14 @@ async def list_sign_in_methods(context: PublicContext) -> Response:
     return make_response(msgspec.json.encode(ways), ways, 200, context.request)
 
 
-@router.post("/api/v1/sessions", name="sign_in", **responses(status=204, writing=True, about="Signed in"))
+@router.post("/api/v1/sessions", name="sign_in", **responses(status=204, writing=True, description="Signed in"))
 async def sign_in(context: PublicContext, said: WrittenSignIn) -> Response:
     """Sign a browser in with a token. The session is a cookie."""
     session: TokenView = await context.run_in_thread(context.services.tokens.sign_in, said.token)
     return _with_cookie(Response(status_code=204), session, context.request)
 
 
-@router.delete("/api/v1/sessions", name="sign_out", **responses(status=204, writing=True, about="Signed out"))
+@router.delete("/api/v1/sessions", name="sign_out", **responses(status=204, writing=True, description="Signed out"))
 async def sign_out(context: Context) -> Response:
     """End the session of this browser."""
     await context.run_in_thread(context.services.tokens.sign_out)
@@ -169,7 +169,9 @@ async def sign_out(context: Context) -> Response:
 
 
 @router.post(
-    "/api/v1/sessions/link", name="make_sign_in_link", **responses(SignInLink, status=201, writing=True, about="Made")
+    "/api/v1/sessions/link",
+    name="make_sign_in_link",
+    **responses(SignInLink, status=201, writing=True, description="Made"),
 )
 async def make_sign_in_link(context: Context, said: WrittenLink) -> Response:
     """Make a link that signs a browser in as you: once, within 15 minutes. Needs a token; a session makes none."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.adapters.logfiles import HEADER, LARGEST_RECORD, STREAMS, LogWriter, Piece, read_pieces
+from fairlead.adapters.log_files import HEADER, MAX_RECORD_BYTES, STREAMS, LogWriter, LogRecord, read_records
 
 Written = tuple[str, bytes, int]
 RECORDS = st.lists(
@@ -24,9 +24,9 @@ def write(file: Path, records: list[Written]) -> None:
     log.close()
 
 
-def read(file: Path, start: int = 0, most: int = ALL) -> list[Piece]:
+def read(file: Path, start: int = 0, most: int = ALL) -> list[LogRecord]:
     """The records from a cursor on."""
-    return list(read_pieces(file, start, most))
+    return list(read_records(file, start, most))
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_page_has_at_least_one_record_however_large_it_is(log: Path) -> None:
     assert read(log, 0, 0) == []
 
 
-@pytest.mark.parametrize("size", [LARGEST_RECORD, LARGEST_RECORD + 1, 3 * LARGEST_RECORD])
+@pytest.mark.parametrize("size", [MAX_RECORD_BYTES, MAX_RECORD_BYTES + 1, 3 * MAX_RECORD_BYTES])
 def test_what_is_written_at_once_may_be_large(log: Path, size: int) -> None:
     write(log, [("stderr", b"x" * size, 1), ("stdout", b"after", 2)])
     pieces = read(log)
@@ -108,7 +108,7 @@ def test_what_is_written_at_once_may_be_large(log: Path, size: int) -> None:
 
 
 def test_a_log_that_has_reached_its_largest_size_says_so_once(tmp_path: Path) -> None:
-    log = LogWriter(tmp_path / "log", largest=10)
+    log = LogWriter(tmp_path / "log", max_bytes=10)
     for data in (b"12345", b"12345", b"6", b"7"):
         log.write("stdout", data, 1)
     log.close()
@@ -119,7 +119,7 @@ def test_a_log_that_has_reached_its_largest_size_says_so_once(tmp_path: Path) ->
 
 def test_a_log_that_is_full_when_it_is_opened_again_stays_as_it_is(tmp_path: Path) -> None:
     for data in (b"12345678", b"12345678", b"9"):
-        log = LogWriter(tmp_path / "log", largest=40)
+        log = LogWriter(tmp_path / "log", max_bytes=40)
         log.write("stdout", data, 1)
         log.close()
     assert [piece.data for piece in read(tmp_path / "log")] == [b"12345678", b"12345678"]
