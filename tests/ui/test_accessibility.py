@@ -1,4 +1,4 @@
-"""Whoever uses keys or a phone reaches everything. What axe says of each page is asked where its picture is taken."""
+"""Pages work with the keyboard and on a phone. The screenshot tests run axe on each page."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -7,7 +7,7 @@ from tests.ui.browsing import PHONE, Browsing
 from tests.ui.sites import Site
 from tests.ui.tables import open_table, row
 
-# Each page that is not looked at on a phone elsewhere, by its heading.
+# Pages without other phone tests, by heading.
 PAGES = {
     "Compute resources": "/compute-resources",
     "New compute resource": "/new/compute-resource",
@@ -18,15 +18,15 @@ PAGES = {
     "Policy for platform": "/policies/platform/platform",
     "Secrets": "/secrets",
     "Tokens": "/tokens",
-    "Audit": "/audit",
+    "Audit log": "/audit",
     "Settings": "/settings",
-    "There is no such page": "/nowhere",
+    "Page not found": "/nowhere",
 }
 
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server with one of most things."""
+    """A server with one object of most kinds."""
     module_site.make_resource("shown", description="to be looked at")
     module_site.api("POST", "/templates", {"name": "begun", "requirements": {"profile": "shown"}})
     module_site.api("PUT", "/projects/default/secrets/HF_TOKEN", {"value": "hidden"})
@@ -35,18 +35,18 @@ def site(module_site: Site) -> Site:
 
 
 def settle(page: Page) -> None:
-    """Wait until a page has loaded what it shows."""
+    """Wait until a page has loaded its content."""
     expect(page.get_by_role("heading", level=1).first).to_be_visible()
     expect(page.locator('[aria-busy="true"]')).to_have_count(0)
     expect(page.get_by_role("status", name="Loading")).to_have_count(0)
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen(browsing: Browsing, site: Site) -> None:
+def test_no_page_is_wider_than_a_phone(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, size=PHONE)
     page.goto("/")
     settle(page)
     for heading, path in PAGES.items():
-        page.evaluate("path => history.pushState(null, '', path)", path)  # as a link does, without loading it all again
+        page.evaluate("path => history.pushState(null, '', path)", path)  # like a link, without a reload
         expect(page.get_by_role("heading", name=heading, level=1)).to_be_visible()
         settle(page)
         width = page.evaluate("document.documentElement.scrollWidth")
@@ -57,16 +57,16 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(browsing: Browsing, site: S
 
 
 def press_until(page: Page, key: str, role: str, name: str, limit: int = 60) -> None:
-    """Press a key until something has the focus."""
+    """Press a key until an element has the focus."""
     target = page.get_by_role(role, name=name, exact=True).first.element_handle()  # type: ignore[arg-type]
     for _ in range(limit):
         if target.evaluate("element => element === document.activeElement"):
             return
         page.keyboard.press(key)
-    raise AssertionError(f"{limit} times {key} do not reach the {role} {name}")
+    raise AssertionError(f"pressing {key} {limit} times does not reach the {role} {name}")
 
 
-def test_a_compute_resource_is_made_renamed_and_deleted_with_keys_alone(page: Page, site: Site) -> None:
+def test_a_compute_resource_is_created_renamed_and_deleted_with_the_keyboard(page: Page, site: Site) -> None:
     open_table(page)
     press_until(page, "Tab", "link", "New compute resource")
     page.keyboard.press("Enter")

@@ -1,4 +1,4 @@
-"""The audit: read, narrowed, opened and taken along."""
+"""The audit log: table, filters, details and export."""
 
 import json
 import re
@@ -15,10 +15,10 @@ def open_audit(page: Page, query: str = "") -> None:
 
 
 def rows(page: Page) -> Locator:
-    return page.get_by_role("region", name="Audit").locator("tbody").get_by_role("row")
+    return page.get_by_role("region", name="Audit log").locator("tbody").get_by_role("row")
 
 
-def test_entries_come_newest_first_and_are_filtered_and_searched(page: Page, site: Site) -> None:
+def test_entries_are_sorted_filtered_and_searched(page: Page, site: Site) -> None:
     for name in ("first", "second"):
         site.make_project(name)
     site.api("DELETE", "/projects/first")
@@ -38,16 +38,16 @@ def test_entries_come_newest_first_and_are_filtered_and_searched(page: Page, sit
     expect(page).to_have_url(re.compile(r"kind=project.*search=second.*sort=at"))
 
 
-def test_an_entry_shows_what_was_changed_to_what(page: Page, site: Site) -> None:
+def test_an_entry_shows_old_and_new_values(page: Page, site: Site) -> None:
     site.make_resource("before")
     site.api("PATCH", "/compute-resources/before", {"name": "after", "description": "<img src=x onerror=alert(1)>"})
     open_audit(page, "?search=after")
     opener = rows(page).nth(0).get_by_role("button").first
     opener.press("Enter")
     entry = page.get_by_role("dialog")
-    changed = entry.get_by_role("region", name="What changed").get_by_role("row")
-    expect(changed.filter(has_text="name").first).to_have_text(re.compile("name.*before.*after"))
-    expect(changed.filter(has_text="description")).to_contain_text("<img src=x onerror=alert(1)>")
+    changes = entry.get_by_role("region", name="Changes").get_by_role("row")
+    expect(changes.filter(has_text="name").first).to_have_text(re.compile("name.*before.*after"))
+    expect(changes.filter(has_text="description")).to_contain_text("<img src=x onerror=alert(1)>")
     expect(entry.get_by_role("region", name="All fields")).to_contain_text("Address127.0.0.1")
     check_accessibility(page)
     page.keyboard.press("Escape")
@@ -59,7 +59,7 @@ def test_an_entry_shows_what_was_changed_to_what(page: Page, site: Site) -> None
     expect(rows(page)).to_have_count(2)
 
 
-def test_what_the_filters_let_through_is_exported(page: Page, site: Site) -> None:
+def test_the_export_contains_filtered_entries(page: Page, site: Site) -> None:
     for name in ("kept", "left"):
         site.make_department(name)
     open_audit(page, "?kind=department&name=%3Dkept&sort=who&columns=at,who")
@@ -70,7 +70,7 @@ def test_what_the_filters_let_through_is_exported(page: Page, site: Site) -> Non
     assert [(entry["action"], entry["name"]) for entry in entries] == [("department.create", "kept")]
 
 
-def test_the_audit_is_for_those_who_govern(browsing: Browsing, site: Site) -> None:
+def test_only_administrators_see_the_audit_log(browsing: Browsing, site: Site) -> None:
     site.make_project("governed")
     page = browsing.open(site, token=site.make_token("olga", admin="project/governed", viewer="cluster/local"))
     open_audit(page)
@@ -78,5 +78,5 @@ def test_the_audit_is_for_those_who_govern(browsing: Browsing, site: Site) -> No
     expect(rows(page).filter(has_text="platform")).to_have_count(0)
     page = browsing.open(site, token=site.make_token("vera-of-audit", viewer="platform"))
     page.goto("/audit")
-    expect(page.get_by_text("You govern none.")).to_be_visible()
+    expect(page.get_by_text("Only administrators can see the audit log.")).to_be_visible()
     expect(page.get_by_role("link", name="Export")).to_have_count(0)

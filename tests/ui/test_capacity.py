@@ -1,4 +1,4 @@
-"""What clusters have and what is free of it, who holds the rest, and how many more of a compute resource fit now."""
+"""The capacity page: totals, nodes, compute resources that fit, and allocations."""
 
 import json
 import re
@@ -14,12 +14,12 @@ from tests.ui.sites import Site
 from tests.ui.tables import open_table, row
 
 MANY = 2000
-MOST_ELEMENTS = 12 * MANY  # a cell is a button with a word in it
+MOST_ELEMENTS = 12 * MANY  # a cell is a button with a text
 
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server with a compute resource of one core, one that fits nowhere, and a cluster that nobody reaches."""
+    """A server with a small compute resource, one that fits nowhere, and an unreachable cluster."""
     module_site.make_resource("one-core", requirements={"resources": {"cpu": 1, "mem": "64Mi"}})
     module_site.make_resource("vast", requirements={"resources": {"cpu": 4000}}, workload_types=["training"])
     module_site.api("POST", "/clusters", {"name": "edge", "executor": "kubernetes"})
@@ -29,18 +29,18 @@ def site(module_site: Site) -> Site:
 
 @pytest.fixture
 def node(site: Site) -> dict[str, Any]:
-    """The machine of the tests, as the server sees it."""
-    found: dict[str, Any] = site.api("GET", "/nodes")[0]
-    return found
+    """The node of the local machine."""
+    local: dict[str, Any] = site.api("GET", "/nodes")[0]
+    return local
 
 
 @pytest.fixture
 def run(site: Site, node: dict[str, Any]) -> Iterator[Run]:
-    """A run that holds every core of the machine, and as much memory as is asked for."""
+    """A run that uses every core of the machine."""
     resources = {"cpu": node["capacity"]["cpu"], "mem": "192Mi"}
-    made = submit(site, "hold", "sleep 300", resources=resources)
-    yield made
-    stop(site, made)
+    submitted = submit(site, "hold", "sleep 300", resources=resources)
+    yield submitted
+    stop(site, submitted)
 
 
 def card(page: Page, name: str) -> Locator:
@@ -48,49 +48,53 @@ def card(page: Page, name: str) -> Locator:
 
 
 def offer(page: Page, name: str) -> Locator:
-    """A line of what fits now."""
+    """The cells of a compute resource in the table."""
     return row(page, name).get_by_role("cell")
 
 
 def make_nodes(count: int) -> list[dict[str, Any]]:
-    """Nodes as the server tells of them: of two groups, one of them with GPUs, some cordoned."""
-    made = []
+    """Nodes in two groups, one of them with GPUs, and some of them cordoned."""
+    nodes = []
     for number in range(count):
         gpus = 8 if number % 2 else 0
-        has = {"cpu": "96", "memory": "768Gi", "ephemeral-storage": "1.8Ti", "pods": "110", "nvidia.com/gpu": str(gpus)}
-        free = has | {"cpu": str(number % 97), "memory": "96Gi", "nvidia.com/gpu": str(number % (gpus + 1))}
-        held = {"cpu": str(96 - number % 97), "memory": "672Gi", "nvidia.com/gpu": str(gpus - number % (gpus + 1))}
-        made.append(
+        capacity = {
+            "cpu": "96",
+            "memory": "768Gi",
+            "ephemeral-storage": "1.8Ti",
+            "pods": "110",
+            "nvidia.com/gpu": str(gpus),
+        }
+        free = capacity | {"cpu": str(number % 97), "memory": "96Gi", "nvidia.com/gpu": str(number % (gpus + 1))}
+        used = {"cpu": str(96 - number % 97), "memory": "672Gi", "nvidia.com/gpu": str(gpus - number % (gpus + 1))}
+        nodes.append(
             {"name": f"n-{number:04}", "cluster": "local", "runs": [], "others": number % 3, "taints": []}
-            | {"group": "train" if gpus else "general", "gpu_type": "A100" if gpus else "", "capacity": has}
-            | {"free": free, "requested": {name: held.get(name, "0") for name in has}, "labels": {"pool": "train"}}
+            | {"group": "train" if gpus else "general", "gpu_type": "A100" if gpus else "", "capacity": capacity}
+            | {"free": free, "requested": {name: used.get(name, "0") for name in capacity}, "labels": {"pool": "train"}}
             | {"unschedulable": number % 50 == 1, "unavailable": number % 50 == 1}
         )
-    return made
+    return nodes
 
 
-def pretend(page: Page, nodes: list[dict[str, Any]]) -> None:
-    """Let a page see other nodes of the cluster of this machine than there are."""
-    told = json.dumps(nodes)
+def fake_nodes(page: Page, nodes: list[dict[str, Any]]) -> None:
+    """Replace the nodes in responses to the page."""
+    body = json.dumps(nodes)
 
     def answer(route: Route) -> None:
-        route.fulfill(body=told, content_type="application/json")
+        route.fulfill(body=body, content_type="application/json")
 
     page.route("**/api/v1/nodes*", answer)
 
 
-def test_what_a_run_holds_is_told_of_its_node_with_a_link_to_it(
-    page: Page, site: Site, node: dict[str, Any], run: Run
-) -> None:
+def test_allocations_link_to_the_node_and_the_run(page: Page, site: Site, node: dict[str, Any], run: Run) -> None:
     page.goto("/capacity")
     cores = node["capacity"]["cpu"]
-    holders = card(page, "Who holds what")
-    held = holders.get_by_role("row").filter(has=page.get_by_role("link", name=name_of(run)))
-    expect(held).to_contain_text("192 MiB")
-    expect(held).to_contain_text("default")
-    cells = held.get_by_role("cell").all_inner_texts()
+    allocations = card(page, "Allocations")
+    allocation = allocations.get_by_role("row").filter(has=page.get_by_role("link", name=name_of(run)))
+    expect(allocation).to_contain_text("192 MiB")
+    expect(allocation).to_contain_text("default")
+    cells = allocation.get_by_role("cell").all_inner_texts()
     assert cells[2:6] == ["–", cores, "192 MiB", node["name"]]
-    held.get_by_role("button", name=node["name"]).click()
+    allocation.get_by_role("button", name=node["name"]).click()
     expect(page).to_have_url(re.compile(f"node={node['name']}"))
     panel = card(page, node["name"])
     expect(panel.get_by_role("row", name=re.compile("^CPU"))).to_have_text(f"CPU0{cores}")
@@ -100,7 +104,7 @@ def test_what_a_run_holds_is_told_of_its_node_with_a_link_to_it(
     expect(page).to_have_url(re.compile(f"/runs/{run['id']}"))
 
 
-def test_fewer_fit_while_a_run_holds_the_machine_and_it_is_told_why(
+def test_fewer_runs_fit_while_the_machine_is_busy_and_the_reason_is_shown(
     browsing: Browsing, site: Site, node: dict[str, Any]
 ) -> None:
     page = browsing.open(site)
@@ -110,87 +114,85 @@ def test_fewer_fit_while_a_run_holds_the_machine_and_it_is_told_why(
     expect(offer(page, "vast").nth(1)).to_have_text("none")
     expect(offer(page, "vast").nth(2)).to_contain_text("Asks for 4000 CPU; the largest of 1 node has")
     expect(offer(page, "vast").nth(4)).to_have_text("Training")
-    made = submit(site, "hold", "sleep 300", resources={"cpu": cores, "mem": "64Mi"})
+    busy = submit(site, "hold", "sleep 300", resources={"cpu": cores, "mem": "64Mi"})
     expect(offer(page, "one-core").nth(1)).to_have_text("none")
     expect(offer(page, "one-core").nth(2)).to_contain_text(f"0 of {cores} are free")
     open_table(page)
     cell = row(page, "one-core").get_by_text("none", exact=True)
     cell.hover()
     expect(page.get_by_role("tooltip")).to_contain_text(f"0 of {cores} are free")
-    stop(site, made)
+    stop(site, busy)
     page.goto("/capacity")
     expect(offer(page, "one-core").nth(1)).to_have_text(f"{cores} more")
 
 
-def test_the_page_of_a_compute_resource_tells_what_fits_on_each_cluster(page: Page, site: Site) -> None:
+def test_the_page_of_a_compute_resource_shows_the_fit_per_cluster(page: Page, site: Site) -> None:
     page.goto("/compute-resources/vast")
     expect(page.get_by_text("Fits now: unknown on edge; none on local: asks for 4000 CPU")).to_be_visible()
     page.get_by_role("link", name="local", exact=True).click()
     expect(card(page, "Cluster local")).to_be_visible()
 
 
-def test_the_table_of_compute_resources_does_not_wait_for_what_fits(
-    page: Page, site: Site, browser_errors: Any
-) -> None:
+def test_the_table_of_compute_resources_works_without_capacity(page: Page, site: Site, browser_errors: Any) -> None:
     browser_errors.expect("status of 503")
     page.route("**/api/v1/capacity*", lambda route: route.fulfill(status=503))
     open_table(page)
     expect(row(page, "one-core").get_by_role("cell").nth(3)).to_have_text("–")
 
 
-def test_a_cluster_that_is_not_reachable_says_its_trouble(page: Page, site: Site) -> None:
+def test_an_unreachable_cluster_shows_its_error(page: Page, site: Site) -> None:
     page.goto("/capacity")
     edge = card(page, "Clusters").get_by_role("button", name="edge")
     expect(edge).to_contain_text("not reachable")
     edge.click()
-    [told] = [each for each in site.api("GET", "/capacity") if each["cluster"] == "edge"]
-    expect(page.get_by_role("alert")).to_contain_text(told["error"][1:])
+    [capacity] = [each for each in site.api("GET", "/capacity") if each["cluster"] == "edge"]
+    expect(page.get_by_role("alert")).to_contain_text(capacity["error"][1:])
     expect(offer(page, "one-core").nth(1)).to_have_text("unknown")
     expect(page.get_by_role("listbox", name="Nodes")).to_have_count(0)
     check_accessibility(page)
 
 
-def test_a_project_has_the_cluster_and_the_compute_resources_that_it_can_choose(page: Page, site: Site) -> None:
+def test_a_project_selects_its_cluster_and_its_compute_resources(page: Page, site: Site) -> None:
     site.make_resource("by-the-sea", scope="project/shore", requirements={"resources": {"cpu": 1}})
     page.goto("/capacity?cluster=local")
     expect(offer(page, "one-core")).not_to_have_count(0)
     expect(row(page, "by-the-sea")).to_have_count(0)
-    page.get_by_role("combobox", name="For project").click()
+    page.get_by_role("combobox", name="Project").click()
     page.get_by_role("option", name="shore").click()
     expect(card(page, "Cluster edge")).to_be_visible()
     expect(offer(page, "by-the-sea").nth(1)).to_have_text("unknown")
     expect(page).to_have_url(re.compile(r"project=shore"))
 
 
-def test_a_shared_address_opens_the_same_choice(browsing: Browsing, site: Site) -> None:
+def test_a_shared_url_restores_the_selection(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, scheme="dark")
-    pretend(page, make_nodes(40))
+    fake_nodes(page, make_nodes(40))
     page.goto("/capacity?cluster=local&by=cpu&node=n-0007")
     expect(page.get_by_role("radio", name="CPU")).to_be_checked()
     chosen = page.get_by_role("option", name="n-0007: 93% in use, 7 of 96 cores free")
     expect(chosen).to_have_attribute("aria-selected", "true")
-    expect(card(page, "n-0007")).to_contain_text("1 pod that is not Fairlead's or that you do not see")
+    expect(card(page, "n-0007")).to_contain_text("1 other pod")
     check_accessibility(page)
     page.get_by_role("group", name="train · A100").get_by_role("option", name="n-0009").click()
-    page.get_by_role("radiogroup", name="In use of").get_by_text("Memory").click()
+    page.get_by_role("radiogroup", name="Resource").get_by_text("Memory").click()
     expect(page).to_have_url(re.compile(r"by=memory.*node=n-0009|node=n-0009.*by=memory"))
     page.reload()
     expect(card(page, "n-0009")).to_be_visible()
     page.get_by_role("button", name="Close n-0009").click()
-    expect(page.get_by_text("Choose a node to see who holds what there.")).to_be_visible()
+    expect(page.get_by_text("Select a node to see its workloads.")).to_be_visible()
     page.goto("/capacity?cluster=nowhere")
-    expect(page.get_by_text("There is no cluster nowhere, or you do not see it.")).to_be_visible()
+    expect(page.get_by_text("Cluster nowhere does not exist, or you have no access.")).to_be_visible()
 
 
-def test_two_thousand_nodes_are_a_map_that_keys_go_through(page: Page, site: Site) -> None:
-    pretend(page, make_nodes(MANY))
+def test_a_map_of_two_thousand_nodes_works_with_the_keyboard(page: Page, site: Site) -> None:
+    fake_nodes(page, make_nodes(MANY))
     page.goto("/capacity?cluster=local")
     cells = page.get_by_role("listbox", name="Nodes").locator("[data-name]")
     expect(cells).to_have_count(MANY)
     elements = page.evaluate("document.querySelectorAll('*').length")
     assert elements < MOST_ELEMENTS, elements
-    assert page.locator('[data-name][tabindex="0"]').count() == 1, "more than one cell is reached by Tab"
-    first = page.get_by_role("option", name="n-0001: 7/8 in use, 1 of 8 GPUs free, closed: it takes nothing new")
+    assert page.locator('[data-name][tabindex="0"]').count() == 1, "Tab reaches more than one cell"
+    first = page.get_by_role("option", name="n-0001: 7/8 in use, 1 of 8 GPUs free, cordoned")
     first.focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator('[data-name="n-0003"]')).to_be_focused()
@@ -206,32 +208,30 @@ def test_two_thousand_nodes_are_a_map_that_keys_go_through(page: Page, site: Sit
     expect(page.locator('[data-name="n-0003"]')).to_be_focused()
     page.keyboard.press("End")
     expect(page.get_by_role("option", name="n-1998: – no GPUs")).to_be_focused()
-    page.get_by_role("textbox", name="Find a node").fill("n-123")
+    page.get_by_role("textbox", name="Search nodes").fill("n-123")
     expect(cells).to_have_count(10)
-    page.get_by_role("textbox", name="Find a node").fill("elsewhere")
-    expect(page.get_by_text("No node has that in its name.")).to_be_visible()
+    page.get_by_role("textbox", name="Search nodes").fill("elsewhere")
+    expect(page.get_by_text("No matching nodes.")).to_be_visible()
 
 
-def test_whoever_sees_no_cluster_is_told_so(browsing: Browsing, site: Site) -> None:
+def test_users_without_a_cluster_see_a_message(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, token=site.make_token("stranger"))
     page.goto("/capacity")
-    expect(page.get_by_text("No cluster is connected")).to_be_visible()
+    expect(page.get_by_text("No clusters available")).to_be_visible()
 
 
-def test_pods_of_others_are_counted_and_not_named(
-    browsing: Browsing, site: Site, node: dict[str, Any], run: Run
-) -> None:
+def test_invisible_pods_are_only_counted(browsing: Browsing, site: Site, node: dict[str, Any], run: Run) -> None:
     site.make_project("meadow")
     page = browsing.open(site, token=site.make_token("mo", member="project/meadow", viewer="project/shore"))
     page.goto("/capacity?cluster=local")
-    expect(page.get_by_text("1 pod that is not Fairlead's or that you do not see.")).to_be_visible()
-    expect(page.get_by_text("No run that you see holds anything here.")).to_be_visible()
+    expect(page.get_by_text("1 other pod").first).to_be_visible()
+    expect(page.get_by_text("No visible runs on this cluster.")).to_be_visible()
     expect(page.get_by_role("link", name=name_of(run))).to_have_count(0)
 
 
-def test_on_a_phone_a_chosen_node_comes_into_sight(browsing: Browsing, site: Site) -> None:
+def test_a_selected_node_is_scrolled_into_view_on_a_phone(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, size=PHONE)
-    pretend(page, make_nodes(60))
+    fake_nodes(page, make_nodes(60))
     page.goto("/capacity?cluster=local")
     page.get_by_role("option", name="n-0001").click()
     expect(card(page, "n-0001")).to_be_in_viewport()

@@ -14,7 +14,7 @@ TABLE = "Compute resources"
 COLUMNS = (
     *("Compute resource", "Description", "Fits now", "GPU devices per pod", "GPU memory per device"),
     *("CPU memory request", "CPU memory limit", "CPU compute request", "CPU compute limit"),
-    *("Scope", "Workloads", "Templates", "Created by", "Creation time", "Cluster", "Revision", "Last updated"),
+    *("Scope", "Workloads", "Templates", "Created by", "Created", "Cluster", "Revision", "Last updated"),
 )
 
 
@@ -63,7 +63,7 @@ def test_table_can_be_filtered_searched_and_sorted(page: Page, site: Site) -> No
     expect(page.get_by_role("status").filter(has_text="2 compute resources")).to_be_visible()
     assert rows_of(page) == ["beta", "gamma"]
     assert query_of(page) == {"mem_request": [">=64Gi"]}
-    page.get_by_role("button", name="Remove the filter CPU memory request at least 64Gi").click()
+    page.get_by_role("button", name="Remove filter: CPU memory request at least 64Gi").click()
     expect(page.get_by_role("link", name="wood", exact=True)).to_be_visible()
 
     page.keyboard.press("/")
@@ -110,7 +110,7 @@ def test_columns_are_remembered_and_shared_by_url(page: Page, site: Site, browsi
     open_table(page)
     expect(heads.filter(has_text="Last used")).to_have_count(1)
     page.get_by_role("button", name="Columns").click()
-    page.get_by_role("button", name="Show the usual ones").click()
+    page.get_by_role("button", name="Reset to default").click()
     expect(heads.filter(has_text="Description")).to_have_count(1)
 
 
@@ -235,5 +235,5 @@ def test_violations_are_shown_at_their_fields_while_typing(page: Page, site: Sit
     page.get_by_role("textbox", name="Name", exact=True).fill("a b")
     page.get_by_role("button", name="Create compute resource").click()
     expect(page.get_by_role("textbox", name="Name", exact=True)).to_have_attribute("aria-invalid", "true")
-    expect(page.get_by_role("complementary", name="Summary")).to_contain_text("3 things are wrong")
+    expect(page.get_by_role("complementary", name="Summary")).to_contain_text("3 errors")
     check_accessibility(page)

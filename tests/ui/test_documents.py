@@ -1,4 +1,4 @@
-"""What the web page is built from is what the server serves, and Chromium is found or asked for."""
+"""The OpenAPI document of the web UI is current, and Chromium is found."""
 
 import json
 from pathlib import Path
@@ -8,19 +8,19 @@ import pytest
 from tests.ui import chromium, document
 
 
-def test_the_types_of_the_page_are_those_of_the_server() -> None:
+def test_the_openapi_document_is_current() -> None:
     same = json.loads(document.FILE.read_text("utf-8")) == json.loads(document.render())
-    assert same, "ui/openapi.json is not what the server says of itself: make golden"
+    assert same, "ui/openapi.json is outdated. Run make golden."
 
 
-def test_a_chromium_that_is_named_is_taken_or_refused(tmp_path: Path) -> None:
+def test_the_chromium_variable_must_be_an_executable(tmp_path: Path) -> None:
     program = tmp_path / "my-chromium"
     program.touch(0o755)
     assert chromium.find({"CHROMIUM": str(program)}) == str(program)
-    with pytest.raises(chromium.Missing, match="is no program"):
+    with pytest.raises(chromium.Missing, match="is not an executable"):
         chromium.find({"CHROMIUM": str(tmp_path / "nothing")})
 
 
-def test_without_chromium_one_is_told_how_to_get_it(tmp_path: Path) -> None:
+def test_a_missing_chromium_error_explains_the_installation(tmp_path: Path) -> None:
     with pytest.raises(chromium.Missing, match=r"apt install chromium.*make test CHROMIUM="):
         chromium.find({"PATH": str(tmp_path)})

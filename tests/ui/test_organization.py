@@ -1,4 +1,4 @@
-"""The organization: places made, renamed, moved and deleted; roles; what is used of quotas."""
+"""The organization page: scopes, roles and quotas."""
 
 import re
 
@@ -8,23 +8,23 @@ from tests.ui.browsing import Browsing, check_accessibility
 from tests.ui.sites import Site
 
 
-def open_place(page: Page, scope: str) -> Locator:
-    """The panel of a place."""
+def open_scope(page: Page, scope: str) -> Locator:
+    """Open a scope. Returns its panel."""
     page.goto(f"/organization?scope={scope}")
     panel = page.get_by_role("region", name=scope.rpartition("/")[2], exact=True)
     expect(panel).to_be_visible()
     return panel
 
 
-def ask(page: Page, action: str) -> Locator:
-    """The dialog of something that can be done with the place."""
+def open_dialog(page: Page, action: str) -> Locator:
+    """Open the dialog of an action of the scope."""
     page.get_by_role("toolbar").get_by_role("button", name=action, exact=True).click()
     return page.get_by_role("dialog")
 
 
-def test_a_place_is_made_renamed_and_deleted_once_nothing_lives_in_it(page: Page, site: Site) -> None:
-    open_place(page, "cluster/local")
-    page.get_by_role("button", name="New below it").click()
+def test_a_scope_is_created_renamed_and_deleted_when_empty(page: Page, site: Site) -> None:
+    open_scope(page, "cluster/local")
+    page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_role("menuitem", name="Department").click()
     name = page.get_by_role("dialog").get_by_role("textbox", name="Name")
     name.fill("far sight")
@@ -35,13 +35,13 @@ def test_a_place_is_made_renamed_and_deleted_once_nothing_lives_in_it(page: Page
     expect(page.get_by_role("heading", name="sight")).to_be_visible()
     expect(page.get_by_role("treeitem", name="sight", selected=True)).to_be_visible()
 
-    ask(page, "Rename").get_by_role("textbox", name="Name").fill("vision")
+    open_dialog(page, "Rename").get_by_role("textbox", name="Name").fill("vision")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("department%2Fvision"))
     expect(page.get_by_role("treeitem", name="vision")).to_be_visible()
 
     site.make_project("inside", "department/vision")
-    dialog = ask(page, "Delete")
+    dialog = open_dialog(page, "Delete")
     dialog.get_by_role("button", name="Delete").click()
     expect(dialog.get_by_role("alert")).to_contain_text("still has project inside")
     expect(dialog.get_by_role("list", name="Used by")).to_contain_text("project inside")
@@ -55,7 +55,7 @@ def test_a_project_is_moved_with_the_keyboard(page: Page, site: Site) -> None:
     site.make_department("old")
     site.make_department("new")
     site.make_project("moving", "department/old")
-    open_place(page, "department/old")
+    open_scope(page, "department/old")
     page.get_by_role("treeitem", name="old").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
@@ -77,38 +77,38 @@ def test_a_project_is_moved_with_the_keyboard(page: Page, site: Site) -> None:
     assert site.api("GET", "/projects/moving")["parent"] == "department/new"
 
 
-def test_roles_are_given_and_removed_and_say_where_they_come_from(page: Page, site: Site) -> None:
+def test_roles_are_added_and_removed_and_show_their_source(page: Page, site: Site) -> None:
     site.make_project("shared")
     site.api("POST", "/roles", {"subject": "group:leads", "role": "editor", "scope": "cluster/local"})
-    open_place(page, "project/shared")
+    open_scope(page, "project/shared")
     page.get_by_role("button", name="Add role").click()
     dialog = page.get_by_role("dialog")
-    user = dialog.get_by_role("textbox", name="Name of the user")
+    user = dialog.get_by_role("textbox", name="User name")
     user.fill(" ")
     dialog.get_by_role("button", name="Add role").click()
     expect(user).to_have_accessible_description(re.compile("neither a user nor a group"))
     user.fill("<img src=x onerror=alert(1)>")
     dialog.get_by_role("radio", name="Member").check()
-    expect(dialog.get_by_text("submits runs, sets secrets")).to_be_visible()
+    expect(dialog.get_by_text("submit runs, set secrets")).to_be_visible()
     dialog.get_by_role("button", name="Add role").click()
     roles = page.get_by_role("table", name="Roles")
-    given = roles.get_by_role("row").filter(has_text="<img src=x onerror=alert(1)>")
-    expect(given).to_contain_text(re.compile("Member.*here"))
+    added = roles.get_by_role("row").filter(has_text="<img src=x onerror=alert(1)>")
+    expect(added).to_contain_text(re.compile("Member.*here"))
     check_accessibility(page)
     inherited = roles.get_by_role("row").filter(has_text="leads")
     expect(inherited).to_contain_text("inherited from cluster/local")
     expect(inherited.get_by_role("button", name="Remove")).to_have_count(0)
 
-    given.get_by_role("button", name="Remove").click()
+    added.get_by_role("button", name="Remove").click()
     dialog.get_by_role("button", name="Remove").click()
-    expect(given).to_have_count(0)
+    expect(added).to_have_count(0)
     assert all(role["scope"] != "project/shared" for role in site.api("GET", "/roles")["items"])
 
 
-def test_a_cluster_that_somebody_else_saved_first_is_shown_both_ways(page: Page, site: Site) -> None:
+def test_conflicting_changes_of_a_cluster_are_shown_side_by_side(page: Page, site: Site) -> None:
     site.api("POST", "/clusters", {"name": "gpus"})
-    panel = open_place(page, "cluster/gpus")
-    dialog = ask(page, "Edit")
+    panel = open_scope(page, "cluster/gpus")
+    dialog = open_dialog(page, "Edit")
     dialog.get_by_role("textbox", name="GPU resource").fill("not a resource")
     dialog.get_by_role("button", name="Add GPU type").click()
     dialog.get_by_role("textbox", name="GPU type 1: Type").fill("A100")
@@ -125,9 +125,9 @@ def test_a_cluster_that_somebody_else_saved_first_is_shown_both_ways(page: Page,
     assert site.api("GET", "/clusters/gpus")["details"].keys() == {"gpu_resource", "gpu_types"}
 
 
-def test_a_place_with_a_plus_in_its_name_is_found_on_every_page(page: Page, site: Site) -> None:
+def test_a_name_with_a_plus_works_on_every_page(page: Page, site: Site) -> None:
     site.make_project("c+v")
-    panel = open_place(page, "project/c+v")
+    panel = open_scope(page, "project/c+v")
     panel.get_by_role("link", name="Policy", exact=True).click()
     expect(page.get_by_role("heading", name="Policy for project/c+v")).to_be_visible()
     page.get_by_role("textbox", name="Runs", exact=True).fill("3")
@@ -151,7 +151,7 @@ def test_a_place_with_a_plus_in_its_name_is_found_on_every_page(page: Page, site
     expect(page.get_by_role("row", name="HF_TOKEN")).to_be_visible()
 
 
-def test_a_viewer_sees_what_is_used_of_quotas_and_no_buttons(browsing: Browsing, site: Site) -> None:
+def test_a_viewer_sees_the_usage_of_quotas_and_no_buttons(browsing: Browsing, site: Site) -> None:
     site.api("POST", "/clusters", {"name": "main"})
     site.make_department("busy", "cluster/main")
     site.make_project("queued", "department/busy")
@@ -162,35 +162,35 @@ def test_a_viewer_sees_what_is_used_of_quotas_and_no_buttons(browsing: Browsing,
         site.mark_running(site.api("POST", "/projects/queued/runs", {"function": train, "resources": resources})["id"])
     site.api("PUT", "/policies/cluster/main", {"quota": {"gpu": 3}})
     page = browsing.open(site, token=site.make_token("vera-of-organization", viewer="project/queued"), scheme="dark")
-    panel = open_place(page, "department/busy")
+    panel = open_scope(page, "department/busy")
     bars = {
         "GPUs of department/busy": "4 of 4, full",
         "Memory of department/busy": "16 GiB of 20 GiB, nearly full",
         "Runs of department/busy": "2 of 10",
-        "GPUs of cluster/main": "4 of 3, over the quota",
+        "GPUs of cluster/main": "4 of 3, over quota",
     }
     for name, text in bars.items():
         expect(page.get_by_role("meter", name=name)).to_have_attribute("aria-valuetext", text)
     quotas = page.get_by_role("region", name="Quotas")
     expect(quotas).to_contain_text("In use without a quota: 3 cores.")
-    expect(quotas.get_by_role("link", name="See the policy")).to_have_attribute("href", "/policies/department/busy")
-    expect(panel.get_by_text("shown to its administrators")).to_be_visible()
+    expect(quotas.get_by_role("link", name="View policy")).to_have_attribute("href", "/policies/department/busy")
+    expect(panel.get_by_text("Only administrators can see the roles")).to_be_visible()
     expect(page.get_by_role("toolbar")).to_have_count(0)
     expect(panel.get_by_role("button")).to_have_text(["cluster/main", "cluster/main"])
     check_accessibility(page)
     page.get_by_role("treeitem", name="queued").click()
     expect(quotas).to_contain_text("In use here: 4 GPUs, 3 cores, 16 GiB of memory and 2 runs.")
     page.goto("/organization?scope=project/unseen")
-    expect(page.get_by_text("There is no project/unseen, or you do not see it.")).to_be_visible()
+    expect(page.get_by_text("project/unseen does not exist, or you have no access.")).to_be_visible()
 
 
-def test_what_only_kubernetes_has_is_asked_for_there_alone(page: Page, site: Site) -> None:
+def test_settings_of_kubernetes_are_hidden_for_the_local_executor(page: Page, site: Site) -> None:
     site.api("POST", "/clusters", {"name": "far", "storage_classes": ["fast"]})
-    panel = open_place(page, "cluster/far")
-    dialog = ask(page, "Edit")
-    namespace = dialog.get_by_role("textbox", name="Namespace of a project")
+    panel = open_scope(page, "cluster/far")
+    dialog = open_dialog(page, "Edit")
+    namespace = dialog.get_by_role("textbox", name="Project namespaces")
     namespace.fill("everybody")
-    dialog.get_by_role("textbox", name="Address of the server").fill("https://fairlead.example.org")
+    dialog.get_by_role("textbox", name="Server URL").fill("https://fairlead.example.org")
     dialog.get_by_role("switch", name="Autoscaled").click()
     dialog.get_by_role("combobox", name="Queueing").click()
     page.get_by_role("option", name="Kueue").click()
@@ -201,13 +201,13 @@ def test_what_only_kubernetes_has_is_asked_for_there_alone(page: Page, site: Sit
     namespace.fill("ai-{project}")
     dialog.get_by_role("button", name="Save").click()
     expect(panel).to_contain_text("ai-{project}")
-    said = {"namespace": "ai-{project}", "server_url": "https://fairlead.example.org", "autoscaled": True}
+    changed = {"namespace": "ai-{project}", "server_url": "https://fairlead.example.org", "autoscaled": True}
     queued = {"queueing": "kueue", "kueue_queue": "research"}
-    assert site.api("GET", "/clusters/far")["details"] == {**said, **queued, "storage_classes": ["fast"]}
+    assert site.api("GET", "/clusters/far")["details"] == {**changed, **queued, "storage_classes": ["fast"]}
 
-    dialog = ask(page, "Edit")
+    dialog = open_dialog(page, "Edit")
     dialog.get_by_role("combobox", name="Executor").click()
-    page.get_by_role("option", name="The machine of the server").click()
+    page.get_by_role("option", name="Local (server machine)").click()
     expect(namespace).to_have_count(0)
     dialog.get_by_role("button", name="Save").click()
     expect(panel).not_to_contain_text("ai-{project}")

@@ -255,7 +255,7 @@ def test_each_tab_has_an_address_and_works_with_the_keyboard(page: Page, site: S
     page.go_back()
     expect(page.get_by_role("tab", name="Logs")).to_have_attribute("aria-selected", "true")
     page.goto(f"/runs/{run['id']}/nonsense")
-    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
 
 
 def test_an_unknown_run_shows_an_error_with_a_link_to_all_runs(

@@ -1,7 +1,7 @@
-"""Pictures of every page as people meet it: with nothing, with one thing, with a thousand, and when it fails.
+"""Screenshots of every page: empty, with one object, with a thousand objects, and with an error.
 
-`make screenshots` takes all of them light and dark, and keeps them in docs/screenshots. The tests do so with one thing,
-and ask axe of each page; of the rest they take the light ones alone.
+`make screenshots` takes all of them in light and dark mode and saves them in docs/screenshots. The tests check pages
+with one object in both modes with axe, and the other pages in light mode only.
 """
 
 import os
@@ -52,7 +52,7 @@ A100: dict[str, Any] = {
 SMALL: dict[str, Any] = {
     "resources": {"cpu": {"requests": "250m", "limits": 1}, "mem": {"requests": "64Mi", "limits": "96Mi"}}
 }
-TRAINING = """\"\"\"A training that keeps everything that it ever saw.\"\"\"
+TRAINING = """\"\"\"A training with a memory leak.\"\"\"
 
 import sys
 import time
@@ -70,7 +70,7 @@ def main(epochs=3, step=1):
         time.sleep(0.1)
     return {"loss": round(1 / epochs, 4), "epochs": epochs}
 """
-ASKED: dict[str, Any] = {"function": "train", "profile": "small", "resources": {"mem": "2Gi"}}
+REQUEST: dict[str, Any] = {"function": "train", "profile": "small", "resources": {"mem": "2Gi"}}
 POLICY: dict[str, Any] = {
     "defaults": {"resources": {"cpu": 1, "mem": "2Gi"}},
     "limit_factor": {"mem": 1.1},
@@ -81,12 +81,16 @@ POLICY: dict[str, Any] = {
 
 
 def fill_with_one(site: Site) -> None:
-    """One of everything, as a small team has it."""
+    """Create one object of each kind."""
     site.make_department("vision")
     site.make_project("forest", "department/vision")
     site.make_resource("1xa100", description="one A100, for training", requirements=A100)
-    said = {"scope": "project/forest", "description": "fine-tuning as we do it", "requirements": {"profile": "1xa100"}}
-    site.api("POST", "/templates", {"name": "finetune", **said})
+    fields = {
+        "scope": "project/forest",
+        "description": "defaults for fine-tuning",
+        "requirements": {"profile": "1xa100"},
+    }
+    site.api("POST", "/templates", {"name": "finetune", **fields})
     site.api("PUT", "/policies/department/vision", POLICY)
     site.api("PUT", "/projects/default/secrets/HF_TOKEN", {"value": "hidden"})
     site.make_token("ada", editor="department/vision")
@@ -94,14 +98,14 @@ def fill_with_one(site: Site) -> None:
     site.api("PUT", "/projects/forest/functions/train", {"handler": "main", "text": TRAINING})
 
 
-def run_to_its_end(site: Site, **asked: Any) -> str:
-    """The id of a run that has ended."""
-    run_id: str = wait_for_end(site, submit_like(site, ASKED | asked, project="forest"))["id"]
+def run_to_completion(site: Site, **changes: Any) -> str:
+    """Wait for a new run to end. Returns its id."""
+    run_id: str = wait_for_end(site, submit_like(site, REQUEST | changes, project="forest"))["id"]
     return run_id
 
 
 def fill_with_many(site: Site) -> None:
-    """A thousand of everything."""
+    """Create a thousand objects of each kind."""
     fill_with_one(site)
     site.make_resources(MANY)
     named: Callable[[str], Callable[[int], str]] = lambda noun: lambda number: f"{noun}-{number:04}"  # noqa: E731
@@ -111,7 +115,7 @@ def fill_with_many(site: Site) -> None:
     site.multiply(AuditRecord, MANY)
     site.multiply(FunctionRecord, MANY, name=named("function"))
     for inputs in ({}, {"epochs": 30, "step": 10}):
-        run_to_its_end(site, inputs=inputs)
+        run_to_completion(site, inputs=inputs)
         ago = datetime.now(UTC)
         site.multiply(RunRecord, MANY // 2, created_at=lambda number, ago=ago: ago - timedelta(minutes=number))  # type: ignore[misc]
     scoped = {"kind": lambda _: "project", "parent": lambda _: "department/vision", "details": lambda _: {}}
@@ -119,7 +123,7 @@ def fill_with_many(site: Site) -> None:
     site.multiply(PolicyRecord, MANY, scope=named("project/project"))
 
 
-def look_at(page: Page, state: str, scheme: Scheme) -> None:
+def capture_all(page: Page, state: str, scheme: Scheme) -> None:
     for noun, path in PAGES.items():
         page.goto(path)
         settle(page)
@@ -127,15 +131,15 @@ def look_at(page: Page, state: str, scheme: Scheme) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_pages_with_nothing_on_them(browsing: Browsing, own_site: Site, scheme: Scheme) -> None:
+def test_empty_pages(browsing: Browsing, own_site: Site, scheme: Scheme) -> None:
     page = browsing.open(own_site, scheme=scheme)
-    look_at(page, "empty", scheme)
+    capture_all(page, "empty", scheme)
     page.goto("/compute-resources")
     expect(page.get_by_text("No compute resources yet")).to_be_visible()
 
 
-def look_closely(page: Page, name: str) -> None:
-    """A picture of a page in light and in dark, with what axe says of it. The two differ in their colors alone."""
+def capture_and_check(page: Page, name: str) -> None:
+    """Take screenshots in light and dark mode and run axe. Dark mode only differs in colors."""
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
@@ -144,9 +148,9 @@ def look_closely(page: Page, name: str) -> None:
         take_screenshot(page, f"{name}-{scheme}")
 
 
-def look_at_runs(page: Page, site: Site) -> None:
-    """What is there once something has run: its page, and the form of another one."""
-    good, bad = run_to_its_end(site), run_to_its_end(site, inputs={"epochs": 30, "step": 10})
+def capture_runs(page: Page, site: Site) -> None:
+    """Capture the pages of runs and the form for a new run."""
+    good, bad = run_to_completion(site), run_to_completion(site, inputs={"epochs": 30, "step": 10})
     shown = {
         "run-completed": (f"/runs/{good}", "0.3333"),
         "run": (f"/runs/{bad}", "Retry with more memory"),
@@ -155,12 +159,12 @@ def look_at_runs(page: Page, site: Site) -> None:
         "run-values": (f"/runs/{bad}/configuration", "overrides"),
         "run-manifests": (f"/runs/{good}/manifests", "apiVersion"),
         "run-events": (f"/runs/{bad}/events", "OOMKilled"),
-        "function": ("/functions/forest/train", "A training that keeps"),
+        "function": ("/functions/forest/train", "A training with a memory leak"),
         "new-run-again": (f"/new/run?from={bad}", "Copied from run"),
     }
     for name, (path, text) in shown.items():
-        look_at_one(page, name, path, text)
-    page.set_viewport_size({"width": LAPTOP[0], "height": 1180})  # all that the picture is about
+        capture_page(page, name, path, text)
+    page.set_viewport_size({"width": LAPTOP[0], "height": 1180})  # tall enough for the whole form
     page.goto("/new/run?project=forest&function=train")
     page.get_by_role("combobox", name="Compute resource").click()
     page.get_by_role("option", name="small").click()
@@ -169,15 +173,15 @@ def look_at_runs(page: Page, site: Site) -> None:
     expect(memory).to_contain_text("you entered 2Gi")
     settle(page)
     page.get_by_role("main").evaluate("element => { window.scrollTo(0, 0); element.scrollTo(0, 0); }")
-    look_closely(page, "new-run")
+    capture_and_check(page, "new-run")
 
 
-def look_at_one(page: Page, name: str, path: str, text: str | None = None) -> None:
+def capture_page(page: Page, name: str, path: str, text: str | None = None) -> None:
     page.goto(path)
     settle(page)
     if text is not None:
         expect(page.get_by_text(text).first).to_be_visible()
-    look_closely(page, name)
+    capture_and_check(page, name)
 
 
 MORE = {
@@ -186,42 +190,42 @@ MORE = {
     "new-compute-resource": ("/new/compute-resource", "left to whoever submits"),
     "template-form": ("/templates/finetune/edit", "Each pod gets 1 whole GPU"),
     "policy": ("/policies/department/vision", "No new rejections"),
-    "place": ("/organization?scope=department/vision", "0 of 8"),
-    "nowhere": ("/nowhere", "There is no such page"),
+    "scope": ("/organization?scope=department/vision", "0 of 8"),
+    "nowhere": ("/nowhere", "Page not found"),
 }
 
 
-def test_pages_with_one_thing(browsing: Browsing, own_site: Site) -> None:
+def test_pages_with_one_object(browsing: Browsing, own_site: Site) -> None:
     fill_with_one(own_site)
     page = browsing.open(own_site)
     for noun, path in PAGES.items():
-        look_at_one(page, f"{noun}-one", path)
+        capture_page(page, f"{noun}-one", path)
     for name, (path, text) in MORE.items():
-        look_at_one(page, name, path, text)
+        capture_page(page, name, path, text)
 
 
 def test_pages_of_runs(browsing: Browsing, own_site: Site) -> None:
     fill_with_one(own_site)
-    look_at_runs(browsing.open(own_site), own_site)
-    nobody = browsing.open(own_site, token=None)
-    nobody.goto("/")
-    expect(nobody.get_by_label("Token", exact=True)).to_be_visible()
-    look_closely(nobody, "sign-in")
+    capture_runs(browsing.open(own_site), own_site)
+    anonymous = browsing.open(own_site, token=None)
+    anonymous.goto("/")
+    expect(anonymous.get_by_label("Token", exact=True)).to_be_visible()
+    capture_and_check(anonymous, "sign-in")
     phone = browsing.open(own_site, size=PHONE)
-    look_at_one(phone, "phone", "/compute-resources/1xa100")
+    capture_page(phone, "phone", "/compute-resources/1xa100")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_pages_with_a_thousand_rows(browsing: Browsing, own_site: Site, scheme: Scheme) -> None:
     fill_with_many(own_site)
     page = browsing.open(own_site, scheme=scheme)
-    look_at(page, "many", scheme)
+    capture_all(page, "many", scheme)
     page.goto("/compute-resources")
     expect(page.get_by_role("status").filter(has_text="of 1,002 compute resources")).to_be_visible()
-    assert page.locator("tbody tr").count() < 100  # only what is in sight is drawn
-    whole = page.get_by_role("status").filter(has_text=re.compile("^1,002 compute resources$"))
+    assert page.locator("tbody tr").count() < 100  # only visible rows are rendered
+    all_loaded = page.get_by_role("status").filter(has_text=re.compile("^1,002 compute resources$"))
     for _ in range(300):
-        if whole.count() > 0:
+        if all_loaded.count() > 0:
             break
         page.get_by_role("region", name="Compute resources").evaluate("frame => frame.scrollTo(0, 1e6)")
         page.wait_for_timeout(100)
@@ -230,10 +234,10 @@ def test_pages_with_a_thousand_rows(browsing: Browsing, own_site: Site, scheme: 
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_pages_that_cannot_be_shown(browsing: Browsing, own_site: Site, scheme: Scheme, browser_errors: Any) -> None:
+def test_pages_that_fail_to_load(browsing: Browsing, own_site: Site, scheme: Scheme, browser_errors: Any) -> None:
     browser_errors.expect("status of 503")
     page = browsing.open(own_site, scheme=scheme)
-    problem = {"status": 503, "code": "unavailable", "detail": "the database does not answer", "hint": "try again"}
+    problem = {"status": 503, "code": "unavailable", "detail": "the database is not responding", "hint": "try again"}
 
     def refuse(route: Route) -> None:
         if route.request.url.endswith(("/me", "/sessions")):
@@ -244,5 +248,5 @@ def test_pages_that_cannot_be_shown(browsing: Browsing, own_site: Site, scheme: 
     page.route("**/api/v1/**", refuse)
     for noun, path in PAGES.items():
         page.goto(path)
-        expect(page.get_by_role("alert").first).to_contain_text("The database does not answer")
+        expect(page.get_by_role("alert").first).to_contain_text("The database is not responding")
         take_screenshot(page, f"{noun}-failed-{scheme}")

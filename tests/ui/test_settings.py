@@ -1,4 +1,4 @@
-"""Settings: the platform's defaults, the switch of GPU memory limits, the server, light and dark."""
+"""The settings page: platform defaults, GPU memory limits, server and appearance."""
 
 import re
 from typing import Any
@@ -12,12 +12,12 @@ from tests.ui.sites import Site
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server of this module alone: its tests change the settings of the platform."""
+    """A separate server, because the tests change the platform settings."""
     return module_site
 
 
 def open_settings(page: Page) -> Locator:
-    """Open the page; the request of memory among the defaults."""
+    """Open the page. Returns the field for the default memory request."""
     page.goto("/settings")
     return page.get_by_role("group", name="CPU memory per pod").get_by_role("textbox", name="Request")
 
@@ -26,17 +26,17 @@ def save(page: Page) -> None:
     page.get_by_role("button", name="Save defaults").click()
 
 
-def kept(site: Site) -> Any:
+def load_defaults(site: Site) -> Any:
     return site.api("GET", "/settings")["defaults"]
 
 
-def test_defaults_are_saved_and_another_editor_is_not_overwritten(page: Page, site: Site) -> None:
+def test_saving_defaults_does_not_overwrite_another_user(page: Page, site: Site) -> None:
     memory = open_settings(page)
     memory.press_sequentially("2")
     memory.press("Enter")
-    expect(page.get_by_text("Saved the defaults")).to_be_visible()
+    expect(page.get_by_text("Saved defaults")).to_be_visible()
     expect(page.get_by_role("button", name="Save defaults")).to_be_disabled()
-    assert kept(site)["resources"]["mem"]["requests"] == "2Gi"
+    assert load_defaults(site)["resources"]["mem"]["requests"] == "2Gi"
     site.api("PUT", "/settings", {"defaults": {"resources": {"mem": "7Gi"}}}, If_Match="*")
     memory.fill("3")
     save(page)
@@ -50,32 +50,32 @@ def test_defaults_are_saved_and_another_editor_is_not_overwritten(page: Page, si
     expect(conflict).to_have_count(0)
 
 
-def test_a_wrong_amount_is_told_at_its_field(page: Page) -> None:
+def test_an_invalid_amount_is_reported_at_its_field(page: Page) -> None:
     memory = open_settings(page)
     memory.fill("<b>much</b>")
     save(page)
     expect(memory).to_have_accessible_description(re.compile("'<b>much</b>Gi' is no amount"))
-    page.get_by_role("button", name="Undo changes").click()
+    page.get_by_role("button", name="Discard changes").click()
     expect(memory).not_to_have_value("<b>much</b>")
 
 
-def test_the_switch_changes_the_policy_and_nothing_else_of_it(page: Page, site: Site) -> None:
+def test_the_switch_changes_only_its_value_in_the_policy(page: Page, site: Site) -> None:
     policy = "/policies/platform/platform"
-    said = {"rules": {"resources.gpu": {"max": 2}}, "switches": {"allow_root": False}}
-    site.api("PUT", policy, said, If_Match="*")
+    content = {"rules": {"resources.gpu": {"max": 2}}, "switches": {"allow_root": False}}
+    site.api("PUT", policy, content, If_Match="*")
     open_settings(page)
     switch = page.get_by_role("switch", name="GPU memory limits")
     expect(switch).to_be_enabled()
     expect(switch).not_to_be_checked()
     switch.press("Space")
-    expect(page.get_by_text("GPU memory limits are on now")).to_be_visible()
+    expect(page.get_by_text("GPU memory limits are on")).to_be_visible()
     expect(switch).to_be_checked()
-    content = site.api("GET", policy)["content"]
-    assert content["switches"] == {"allow_root": False, "gpu_memory_limits": True}
-    assert content["rules"]["resources.gpu"]["max"] == 2
+    saved = site.api("GET", policy)["content"]
+    assert saved["switches"] == {"allow_root": False, "gpu_memory_limits": True}
+    assert saved["rules"]["resources.gpu"]["max"] == 2
 
 
-def test_others_read_what_is_set_and_change_nothing(browsing: Browsing, site: Site) -> None:
+def test_other_users_can_only_read_settings(browsing: Browsing, site: Site) -> None:
     site.make_project("forest")
     page = browsing.open(site, token=site.make_token("bob", viewer="project/forest"))
     page.goto("/settings")
@@ -87,7 +87,7 @@ def test_others_read_what_is_set_and_change_nothing(browsing: Browsing, site: Si
     check_accessibility(page)
 
 
-def test_the_page_stays_as_light_or_dark_as_chosen(page: Page) -> None:
+def test_the_appearance_is_remembered(page: Page) -> None:
     memory = open_settings(page)
     expect(memory).to_be_visible()
     page.get_by_role("radiogroup", name="Appearance").get_by_text("Dark").click()

@@ -1,4 +1,4 @@
-"""What surrounds every page: its title, and the way in."""
+"""The page title, sign-in and the Content-Security-Policy."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def test_the_page_has_a_title(page: Page) -> None:
 
 
 @pytest.mark.smoke
-def test_whoever_is_not_signed_in_is_asked_for_a_token(browsing: Browsing, site: Site) -> None:
+def test_anonymous_users_see_the_sign_in_form(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, token=None)
     page.goto("/")
     token = page.get_by_label("Token", exact=True)
@@ -29,12 +29,12 @@ def test_whoever_is_not_signed_in_is_asked_for_a_token(browsing: Browsing, site:
     assert page.evaluate("document.cookie") == ""
 
 
-def test_styles_scripts_and_hosts_that_are_not_ours_are_refused(page: Page, browser_errors: BrowserErrors) -> None:
+def test_the_content_security_policy_blocks_foreign_content(page: Page, browser_errors: BrowserErrors) -> None:
     page.goto("/")
     for directive in ("style-src", "script-src", "img-src", "connect-src"):
         browser_errors.expect(f"violates the following Content Security Policy directive.*{directive}")
     browser_errors.expect("Refused to connect because it violates the document's Content Security Policy")
-    browser_errors.expect("request to another host: GET https://elsewhere.example/picture")  # which nobody answers
+    browser_errors.expect("request to another host: GET https://elsewhere.example/picture")  # which does not exist
     page.evaluate("""() => {
         const add = (tag, fields) => document.body.append(Object.assign(document.createElement(tag), fields));
         add("style", {textContent: "a { top: 0 }"});
@@ -45,7 +45,7 @@ def test_styles_scripts_and_hosts_that_are_not_ours_are_refused(page: Page, brow
     assert page.evaluate("window.broken") is None
 
 
-def test_a_browser_signs_in_at_an_identity_provider_and_lands_where_it_wanted(
+def test_sign_in_with_an_identity_provider_returns_to_the_page(
     browsing: Browsing, tmp_path: Path, launcher: Launcher, browser_errors: BrowserErrors
 ) -> None:
     with providers.running() as provider:
@@ -63,5 +63,5 @@ def test_a_browser_signs_in_at_an_identity_provider_and_lands_where_it_wanted(
         refused.goto("/login/oidc")
         expect(refused.get_by_role("alert")).to_contain_text("signed nobody in: 'access_denied'")
         expect(refused.get_by_role("link", name="Sign in with")).to_be_visible()
-        browsing.close()  # a browser goes before its server does
+        browsing.close()  # close the browser before its server
         site.close()

@@ -1,4 +1,4 @@
-"""The styles of components come one by one, so that only those in use are shipped: none may be forgotten."""
+"""Styles are imported per component to ship only those in use, so none may be missing."""
 
 import re
 
@@ -18,5 +18,5 @@ def test_every_component_in_use_has_its_styles() -> None:
         for names in IMPORTED.findall(file.read_text("utf-8"))
         for name in re.findall(r"\w+", names)
     }
-    assert used & offered, "no component is found: is this test looking in the right place?"
+    assert used & offered, "no components found, the paths of this test may be outdated"
     assert sorted(used & offered - shipped) == []

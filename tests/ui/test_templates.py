@@ -84,4 +84,4 @@ def test_page_shows_specification_workloads_and_revisions(page: Page, site: Site
     page.get_by_role("tab", name="Workloads").click()
     expect(page.get_by_role("tabpanel")).to_contain_text("Not used by any active workload.")
     page.get_by_role("tab", name="Revisions").click()
-    expect(page.get_by_role("tabpanel")).to_contain_text("Nothing is different.")
+    expect(page.get_by_role("tabpanel")).to_contain_text("No differences.")

@@ -1,4 +1,4 @@
-"""Tokens: made, shown once, revoked."""
+"""The tokens page: create, show once, revoke."""
 
 import re
 
@@ -20,23 +20,23 @@ def row(page: Page, name: str) -> Locator:
 
 
 def revoke(page: Page, name: str) -> Locator:
-    """Ask to revoke the one token with a name; the dialog that asks back."""
+    """Click Revoke for a token. Returns the confirmation dialog."""
     page.get_by_label(f"Select {name}", exact=True).check()
     page.get_by_role("toolbar", name=f"Actions for {name}").get_by_role("button", name="Revoke").click()
     return page.get_by_role("dialog")
 
 
-def test_a_token_is_made_with_the_keyboard_and_its_text_is_shown_once(browsing: Browsing, site: Site) -> None:
+def test_a_token_is_created_with_the_keyboard_and_shown_once(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, permissions=["clipboard-read", "clipboard-write"])
     open_tokens(page)
     page.get_by_role("button", name="New token").press("Enter")
     expect(page.get_by_role("textbox", name="Name")).to_be_focused()
     page.keyboard.type("laptop of <b>ada</b>")
     page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog", name="The token laptop of <b>ada</b>")
-    expect(dialog.get_by_text("it is not shown again")).to_be_visible()
+    dialog = page.get_by_role("dialog", name="Token laptop of <b>ada</b>")
+    expect(dialog.get_by_text("It will not be shown again")).to_be_visible()
     expect(dialog.get_by_role("button", name="Copy")).to_be_focused()
-    page.keyboard.press("Escape")  # must not lose it
+    page.keyboard.press("Escape")  # must not close the dialog
     page.keyboard.press("Enter")
     expect(dialog.get_by_role("status")).to_have_text("Copied")
     text = dialog.get_by_label("Token", exact=True).input_value()
@@ -44,11 +44,11 @@ def test_a_token_is_made_with_the_keyboard_and_its_text_is_shown_once(browsing: 
     assert site.api("GET", "/me", token=text)["user"] == site.api("GET", "/me")["user"]
     check_accessibility(page)
     dialog.get_by_role("button", name="Done").click()
-    expect(row(page, "laptop of <b>ada</b>")).to_contain_text(re.compile("Programs.*in .* days"))
+    expect(row(page, "laptop of <b>ada</b>")).to_contain_text(re.compile("API.*in .* days"))
     assert text not in page.content()
 
 
-def test_a_token_of_somebody_else_is_made_and_a_wrong_time_is_told_at_its_field(page: Page, site: Site) -> None:
+def test_a_token_for_another_user_is_created_after_an_invalid_duration(page: Page, site: Site) -> None:
     open_tokens(page)
     page.get_by_role("button", name="New token").click()
     dialog = page.get_by_role("dialog")
@@ -56,18 +56,18 @@ def test_a_token_of_somebody_else_is_made_and_a_wrong_time_is_told_at_its_field(
     dialog.get_by_role("textbox", name="User").fill("bob")
     dialog.get_by_role("combobox", name="Expires in").click()
     page.get_by_role("option", name="Other").click()
-    lasts = dialog.get_by_role("textbox", name="How long it lasts")
-    lasts.fill("soon")
+    duration = dialog.get_by_role("textbox", name="Duration")
+    duration.fill("soon")
     dialog.get_by_role("button", name="Create token").click()
-    expect(lasts).to_have_accessible_description(re.compile("Is no duration: 'soon'"))
-    lasts.fill("12h")
+    expect(duration).to_have_accessible_description(re.compile("Is no duration: 'soon'"))
+    duration.fill("12h")
     dialog.get_by_role("button", name="Create token").click()
-    expect(dialog.get_by_text("Whoever has it is bob until")).to_be_visible()
+    expect(dialog.get_by_text("It grants access as bob until")).to_be_visible()
     dialog.get_by_role("button", name="Done").click()
     expect(row(page, "nightly")).to_contain_text("bob")
 
 
-def test_others_see_their_own_tokens_and_choose_no_user(browsing: Browsing, site: Site) -> None:
+def test_other_users_see_only_their_own_tokens(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, token=site.make_token("carol"))
     open_tokens(page, "?purpose=!session")
     expect(row(page, "token of carol")).to_be_visible()
@@ -77,7 +77,7 @@ def test_others_see_their_own_tokens_and_choose_no_user(browsing: Browsing, site
     expect(page.get_by_role("textbox", name="User")).to_have_count(0)
 
 
-def test_revoking_asks_first_and_warns_of_the_own_session(browsing: Browsing, site: Site) -> None:
+def test_revoking_warns_about_the_current_session(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, token=site.make_token("dora"))
     site.api("POST", "/tokens", {"name": "spare", "user": "dora"})
     open_tokens(page)
@@ -87,9 +87,9 @@ def test_revoking_asks_first_and_warns_of_the_own_session(browsing: Browsing, si
     expect(page.get_by_text("Revoked spare")).to_be_visible()
     expect(row(page, "spare")).to_have_count(0)
     dialog = revoke(page, "token of dora")
-    expect(dialog.get_by_role("note")).to_contain_text("every session that was opened with it")
+    expect(dialog.get_by_role("note")).to_contain_text("All sessions opened with this token end too")
     dialog.get_by_role("button", name="Cancel").click()
     dialog = revoke(page, "browser")
-    expect(dialog.get_by_role("note")).to_contain_text("the session that you use now: you will be signed out")
+    expect(dialog.get_by_role("note")).to_contain_text("This is your current session. You will be signed out.")
     dialog.get_by_role("button", name="Revoke").click()
     expect(page.get_by_role("dialog", name="Your session has ended")).to_be_visible()

@@ -1,4 +1,4 @@
-"""When things go wrong: the server is gone, the session is over, somebody else was faster, a name is no name."""
+"""Failures: an unreachable server, an expired session, conflicts and malicious input."""
 
 import re
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from tests.ui.sites import Site
 from tests.ui.tables import open_table, row
 
 
-def test_a_server_that_is_gone_is_told_and_found_again_and_nothing_typed_is_lost(
+def test_an_unreachable_server_is_reported_and_input_survives_its_restart(
     browsing: Browsing, own_site: Site, browser_errors: BrowserErrors
 ) -> None:
     browser_errors.expect(NO_ANSWER)
@@ -29,10 +29,10 @@ def test_a_server_that_is_gone_is_told_and_found_again_and_nothing_typed_is_lost
     create.click()
     again.get_by_label("Arguments").fill("--typed meanwhile")
     for page in (table, form, again):
-        expect(gone(page).first).to_be_visible()
+        expect(disconnected(page).first).to_be_visible()
     own_site.start()
     for page in (table, again):
-        expect(gone(page)).to_have_count(0)
+        expect(disconnected(page)).to_have_count(0)
     expect(table.get_by_text("No compute resources match")).to_be_visible()
     expect(name).to_have_value("patient")
     create.click()
@@ -40,59 +40,57 @@ def test_a_server_that_is_gone_is_told_and_found_again_and_nothing_typed_is_lost
     expect(again.get_by_label("Deadline")).to_have_value("45m")
     again.get_by_role("button", name="Submit run").click()
     again.wait_for_url("**/runs/*")
-    asked = own_site.api("GET", f"/runs/{again.url.rpartition('/')[2]}/request")
-    assert (asked["deadline"], asked["args"]) == (45 * 60, ["--typed", "meanwhile"])
+    request = own_site.api("GET", f"/runs/{again.url.rpartition('/')[2]}/request")
+    assert (request["deadline"], request["args"]) == (45 * 60, ["--typed", "meanwhile"])
 
 
-def gone(page: Page) -> Locator:
-    return page.get_by_role("alert").filter(has_text="The server does not answer")
+def disconnected(page: Page) -> Locator:
+    return page.get_by_role("alert").filter(has_text="The server is not responding")
 
 
-def test_what_was_typed_stays_when_the_run_that_it_began_with_is_deleted(
+def test_the_form_keeps_its_input_when_the_original_run_is_deleted(
     page: Page, site: Site, browser_errors: BrowserErrors
 ) -> None:
     browser_errors.expect("status of 404")
     run = finish(site, "forgotten")
     page.goto(f"/new/run?from={run['id']}")
     page.get_by_label("Deadline").fill("45m")
-    # It is asked for again, and is not there any more.
-    with page.expect_response(lambda answer: answer.url.endswith(f"/runs/{run['id']}") and answer.status == 404):
+    # The page requests the run again and gets a 404.
+    with page.expect_response(lambda response: response.url.endswith(f"/runs/{run['id']}") and response.status == 404):
         site.api("DELETE", f"/runs/{run['id']}")
     page.get_by_label("Arguments").fill("--typed after")
     expect(page.get_by_role("heading", name="Run forgotten again")).to_be_visible()
     expect(page.get_by_label("Deadline")).to_have_value("45m")
     page.get_by_role("button", name="Submit run").click()
     page.wait_for_url("**/runs/*")
-    asked = site.api("GET", f"/runs/{page.url.rpartition('/')[2]}/request")
-    assert (asked["deadline"], asked["args"]) == (45 * 60, ["--typed", "after"])
+    request = site.api("GET", f"/runs/{page.url.rpartition('/')[2]}/request")
+    assert (request["deadline"], request["args"]) == (45 * 60, ["--typed", "after"])
 
 
-WATCH = """([said, seconds]) => new Promise(done => {
-    const isThere = () => document.body.textContent.includes(said);
+WATCH = """([text, seconds]) => new Promise(done => {
+    const isShown = () => document.body.textContent.includes(text);
     const end = performance.now() + 1000 * seconds;
-    let wasThere = isThere();
+    let wasShown = isShown();
     const look = () => {
-        wasThere ||= isThere();
-        performance.now() < end ? requestAnimationFrame(look) : done(wasThere);
+        wasShown ||= isShown();
+        performance.now() < end ? requestAnimationFrame(look) : done(wasShown);
     };
     look();
 })"""
 
 
-def test_a_session_that_is_revoked_is_renewed_and_rows_change_by_themselves_again(
-    browsing: Browsing, site: Site
-) -> None:
+def test_live_updates_continue_after_a_revoked_session_is_renewed(browsing: Browsing, site: Site) -> None:
     token = site.make_token("rita", member="project/default")
     run = submit(site, "lasting", "sleep 600")
     page = browsing.open(site, token=token)
     page.goto("/runs?search=lasting")
     state = page.get_by_role("row").filter(has_text="lasting")
     expect(state).to_contain_text("Running")
-    [session] = [kept["id"] for kept in site.api("GET", "/tokens?user==rita&purpose=session")["items"]]
+    [session] = [token["id"] for token in site.api("GET", "/tokens?user==rita&purpose=session")["items"]]
     site.api("DELETE", f"/tokens/{session}")
     dialog = page.get_by_role("dialog", name="Your session has ended")
     expect(dialog).to_be_visible()
-    assert page.evaluate(WATCH, ["The server does not answer", 4]) is False
+    assert page.evaluate(WATCH, ["The server is not responding", 4]) is False
     dialog.get_by_label("Token", exact=True).fill(token)
     dialog.get_by_role("button", name="Sign in").click()
     expect(dialog).to_be_hidden()
@@ -100,7 +98,7 @@ def test_a_session_that_is_revoked_is_renewed_and_rows_change_by_themselves_agai
     expect(state).to_contain_text("Stopped")
 
 
-def test_a_session_that_ends_is_renewed_without_losing_what_was_typed(page: Page, site: Site) -> None:
+def test_an_expired_session_is_renewed_without_losing_input(page: Page, site: Site) -> None:
     page.goto("/new/compute-resource")
     name = page.get_by_role("textbox", name="Name", exact=True)
     name.fill("still-here")
@@ -128,7 +126,7 @@ def test_signing_out_ends_the_session(page: Page, site: Site) -> None:
     expect(page.get_by_label("Token", exact=True)).to_be_visible()
 
 
-def test_a_link_signs_in_once_and_says_so_when_it_is_used_up(browsing: Browsing, site: Site) -> None:
+def test_a_sign_in_link_works_once(browsing: Browsing, site: Site) -> None:
     page = browsing.open(site, token=None)
     page.goto(site.link)
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
@@ -156,23 +154,23 @@ def test_markup_in_an_address_is_shown_and_not_executed(
     browser_errors.expect("status of 404")
     page.goto("/compute-resources/%3Cimg%20src=x%20onerror=window.broken=true%3E")
     expect(page.get_by_role("alert")).to_contain_text("<img src=x")
-    nobody = browsing.open(site, token=None)
-    nobody.goto(f"/sign-in?failed={quote(MARKUP)}")
-    expect(nobody.get_by_text(MARKUP)).to_be_visible()
-    assert nobody.evaluate("window.broken") is page.evaluate("window.broken") is None
+    anonymous = browsing.open(site, token=None)
+    anonymous.goto(f"/sign-in?failed={quote(MARKUP)}")
+    expect(anonymous.get_by_text(MARKUP)).to_be_visible()
+    assert anonymous.evaluate("window.broken") is page.evaluate("window.broken") is None
 
 
 def edit_both(page: Page, site: Site, name: str) -> None:
-    """Somebody edits a compute resource in the browser while somebody else saves it."""
+    """Edit a compute resource in the browser while another user saves it."""
     site.make_resource(name, description="first")
     page.goto(f"/compute-resources/{name}/edit")
     page.get_by_role("textbox", name="Description").fill("mine")
-    said = {"description": "theirs", "requirements": {"resources": {"cpu": 7}}}
-    site.api("PATCH", f"/compute-resources/{name}", said)
+    change = {"description": "theirs", "requirements": {"resources": {"cpu": 7}}}
+    site.api("PATCH", f"/compute-resources/{name}", change)
     page.get_by_role("button", name="Save").click()
 
 
-def test_a_conflict_shows_both_versions_and_one_can_win(page: Page, site: Site) -> None:
+def test_a_conflict_shows_both_versions_and_can_be_overwritten(page: Page, site: Site) -> None:
     edit_both(page, site, "contested")
     dialog = page.get_by_role("dialog", name="Someone else saved changes")
     line = dialog.get_by_role("row").filter(has_text="description")
@@ -184,7 +182,7 @@ def test_a_conflict_shows_both_versions_and_one_can_win(page: Page, site: Site) 
     assert site.api("GET", "/compute-resources/contested")["requirements"]["resources"]["cpu"]["requests"] == "2"
 
 
-def test_a_conflict_can_end_with_the_other_version(page: Page, site: Site) -> None:
+def test_a_conflict_can_be_resolved_with_the_other_version(page: Page, site: Site) -> None:
     edit_both(page, site, "yielded")
     page.get_by_role("dialog").get_by_role("button", name="Discard mine").click()
     expect(page.get_by_role("textbox", name="Description")).to_have_value("theirs")
@@ -194,23 +192,25 @@ def test_a_conflict_can_end_with_the_other_version(page: Page, site: Site) -> No
     assert site.api("GET", "/compute-resources/yielded")["requirements"]["resources"]["cpu"]["requests"] == "7"
 
 
-def test_on_a_slow_network_something_stands_there_and_the_last_question_wins(page: Page, site: Site) -> None:
+def test_a_slow_network_shows_the_result_of_the_last_search(page: Page, site: Site) -> None:
     site.make_resource("slow-one", description="findme")
-    held: list[Route] = []
+    routes: list[Route] = []
     open_table(page)
-    page.route("**/api/v1/compute-resources?*", lambda route: held.append(route))
+    page.route("**/api/v1/compute-resources?*", lambda route: routes.append(route))
     search = page.get_by_role("textbox", name="Search")
     for text in ("find", "findme"):
         with page.expect_request(re.compile(rf"search={text}&")):
             search.fill(text)
     expect(page.get_by_role("region", name="Compute resources")).to_have_attribute("aria-busy", "true")
-    for route in reversed(held):  # the answer to the first question comes last
+    for route in reversed(routes):  # the first request is answered last
         route.continue_()
     expect(page.get_by_role("status").filter(has_text="1 compute resource")).to_be_visible()
     expect(row(page, "slow-one")).to_be_visible()
 
 
-def test_a_thing_that_was_deleted_meanwhile_is_told(page: Page, site: Site, browser_errors: BrowserErrors) -> None:
+def test_saving_a_deleted_compute_resource_shows_an_error(
+    page: Page, site: Site, browser_errors: BrowserErrors
+) -> None:
     browser_errors.expect("status of 404")
     site.make_resource("vanishing")
     page.goto("/compute-resources/vanishing/edit")
@@ -220,9 +220,9 @@ def test_a_thing_that_was_deleted_meanwhile_is_told(page: Page, site: Site, brow
     expect(page.get_by_role("alert")).to_contain_text("there is no compute resource", ignore_case=True)
 
 
-def test_whoever_may_only_look_is_offered_nothing_to_change(browsing: Browsing, site: Site) -> None:
+def test_viewers_see_no_buttons_to_change_anything(browsing: Browsing, site: Site) -> None:
     site.make_resource("looked-at")
-    token = site.make_token("vera-of-bad-moments", viewer="platform")
+    token = site.make_token("vera-of-failures", viewer="platform")
     page = browsing.open(site, token=token)
     open_table(page)
     expect(page.get_by_role("link", name="New compute resource")).to_have_count(0)
@@ -230,7 +230,7 @@ def test_whoever_may_only_look_is_offered_nothing_to_change(browsing: Browsing, 
     expect(page.get_by_role("button", name="Delete")).to_have_count(0)
 
 
-def test_an_address_with_odd_filters_is_answered_and_not_a_white_page(page: Page, site: Site) -> None:
+def test_invalid_filters_in_the_address_do_not_break_the_page(page: Page, site: Site) -> None:
     site.make_resource("odd")
     open_table(page, "?created_at=>2026-01-01&archived=!true")
     expect(row(page, "odd")).to_be_visible()
@@ -242,17 +242,15 @@ def test_an_address_with_odd_filters_is_answered_and_not_a_white_page(page: Page
     expect(row(page, "odd")).to_be_visible()
 
 
-def test_a_part_that_cannot_be_loaded_says_so(page: Page, site: Site, browser_errors: BrowserErrors) -> None:
+def test_a_chunk_that_fails_to_load_shows_a_message(page: Page, site: Site, browser_errors: BrowserErrors) -> None:
     browser_errors.expect("status of 404|dynamically imported module|error occurred")
     open_table(page)
     page.route("**/assets/**", lambda route: route.fulfill(status=404))
     page.get_by_role("link", name="Audit").click()
-    expect(page.get_by_role("alert")).to_contain_text("There is a new version")
+    expect(page.get_by_role("alert")).to_contain_text("New version available")
 
 
-def test_a_server_that_cannot_say_who_one_is_is_asked_again(
-    page: Page, site: Site, browser_errors: BrowserErrors
-) -> None:
+def test_loading_the_current_user_can_be_retried(page: Page, site: Site, browser_errors: BrowserErrors) -> None:
     browser_errors.expect("status of 503")
     page.route("**/api/v1/me", lambda route: route.fulfill(status=503, body="<h1>busy</h1>"))
     page.goto("/compute-resources")
@@ -262,7 +260,7 @@ def test_a_server_that_cannot_say_who_one_is_is_asked_again(
     expect(page.get_by_role("heading", name="Compute resources")).to_be_visible()
 
 
-def test_a_double_click_does_it_once_and_a_lost_answer_does_too(
+def test_a_double_click_and_a_lost_response_create_one_object(
     page: Page, site: Site, browser_errors: BrowserErrors
 ) -> None:
     browser_errors.expect(NO_ANSWER)
@@ -273,20 +271,20 @@ def test_a_double_click_does_it_once_and_a_lost_answer_does_too(
     page.route("**/api/v1/compute-resources", lambda route: (route.fetch(), route.abort()))
     create = page.get_by_role("button", name="Create compute resource")
     create.dblclick()
-    expect(gone(page).first).to_be_visible()
+    expect(disconnected(page).first).to_be_visible()
     assert len([url for url in sent if url.endswith("/compute-resources")]) == 1
     page.unroute("**/api/v1/compute-resources")
     create.click()
     expect(row(page, "only-once")).to_be_visible()
 
 
-def test_a_rename_does_not_overwrite_what_somebody_else_said_meanwhile(page: Page, site: Site) -> None:
+def test_a_rename_does_not_overwrite_changes_of_another_user(page: Page, site: Site) -> None:
     site.make_resource("guarded", description="first")
     open_table(page)
     page.get_by_label("Select guarded", exact=True).check()
     page.get_by_role("button", name="Rename").click()
-    site.api("PATCH", "/compute-resources/guarded", {"description": "by somebody else"})
+    site.api("PATCH", "/compute-resources/guarded", {"description": "by another user"})
     page.evaluate("window.dispatchEvent(new Event('visibilitychange'))")
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("revision 2")
-    assert site.api("GET", "/compute-resources/guarded")["description"] == "by somebody else"
+    assert site.api("GET", "/compute-resources/guarded")["description"] == "by another user"
