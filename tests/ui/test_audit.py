@@ -53,9 +53,9 @@ def test_an_entry_shows_old_and_new_values(page: Page, site: Site) -> None:
     page.keyboard.press("Escape")
     expect(opener).to_be_focused()
     page.keyboard.press("Enter")
-    entry.get_by_role("row", name="Object id").get_by_role("link").click()
+    entry.get_by_role("row", name="Object ID").get_by_role("link").click()
     expect(entry).to_have_count(0)
-    expect(page.get_by_role("list", name="Filters")).to_contain_text("Object id is")
+    expect(page.get_by_role("list", name="Filters")).to_contain_text("Object ID is")
     expect(rows(page)).to_have_count(2)
 
 

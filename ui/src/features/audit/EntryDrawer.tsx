@@ -60,10 +60,10 @@ function Fields({ entry, onClose }: Props) {
     ["Kind", showKind(entry.kind)],
     ["Name", entry.name],
     ["Scope", entry.scope],
-    ["Object id", <FilterLink key="object" entry={entry} column="object_id" onClose={onClose} />],
-    ["Scope id", entry.scope_id],
-    ["Request id", <FilterLink key="request" entry={entry} column="request_id" onClose={onClose} />],
-    ["Entry id", entry.id],
+    ["Object ID", <FilterLink key="object" entry={entry} column="object_id" onClose={onClose} />],
+    ["Scope ID", entry.scope_id],
+    ["Request ID", <FilterLink key="request" entry={entry} column="request_id" onClose={onClose} />],
+    ["Entry ID", entry.id],
   ];
   return <Facts facts={fields} />;
 }

@@ -60,14 +60,14 @@ export function listColumns(onOpen: (entry: Entry) => void): Column<Entry>[] {
     { key: "via", title: "Via", width: 180, isUnsorted: true, render: (entry) => entry.via },
     {
       key: "request_id",
-      title: "Request id",
+      title: "Request ID",
       width: 150,
       kind: "word",
       render: (entry) => entry.request_id,
     },
     {
       key: "object_id",
-      title: "Object id",
+      title: "Object ID",
       width: 150,
       kind: "word",
       isExtra: true,

@@ -45,7 +45,7 @@ export function Nodes({ nodes, runs, choices }: Props) {
     >
       <Card
         title="Nodes"
-        about="Share of each node that pods request."
+        about="Requested share of each node."
         actions={
           <Group gap="xs">
             {nodes.length > SEARCH_THRESHOLD && (
