@@ -25,7 +25,7 @@ from fairlead.adapters.database import migrating
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.identity.logins import OidcLogin
 from fairlead.adapters.identity.oidc import OidcAuthenticator
-from fairlead.adapters.kubernetes.executors import Keeping, open_executor
+from fairlead.adapters.kubernetes.executors import ExecutorConfig, open_executor
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import describe_isolation, find_machine
 from fairlead.adapters.local.pod_to_spec import find_runtime
@@ -88,12 +88,12 @@ def build_server(settings: Settings, url: str) -> Server:
         partial(load_secret_values, store, keyring),
         timedelta(minutes=settings.keep_objects_minutes),
     )
-    keeping = Keeping(store, settings.data / "clusters", now, secrets_of, keep_objects)
+    config = ExecutorConfig(store, settings.data / "clusters", now, secrets_of, keep_objects)
 
     def enqueue(run_id: str) -> None:
         controller.enqueue(run_id)
 
-    connect = partial(open_executor, keeping, enqueue)
+    connect = partial(open_executor, config, enqueue)
     given = {} if executor is None else {"local": executor}
     executors = ExecutorRegistry(given, store, keyring, connect if settings.execute else None)
     controller = RunController(

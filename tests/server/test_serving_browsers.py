@@ -238,7 +238,7 @@ def test_a_person_is_told_where_to_go_and_not_whether_there_is_such_a_run(stage:
     answers = [stage.browse(run_id, headers=HTML) for run_id in (stage.serve(endpoint), OTHER)]
     for answer in answers:
         assert (answer.status_code, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
-        assert "Nobody has let this browser in here" in answer.text
+        assert "This browser is not signed in to the run" in answer.text
         assert f'<a href="{stage.url}/runs/' in answer.text
         assert "default-src 'none'" in answer.headers["content-security-policy"]
 

@@ -23,7 +23,7 @@ class LaunchInputMissing(FairleadError):
 
 
 def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> LaunchSpec:
-    """Load the launch spec of the current attempt. Raises `LaunchInputMissing` if a part of it was deleted."""
+    """Load the launch spec of the current attempt. Raises `LaunchInputMissing` if a part is missing."""
     plan = tx.get(PlanRecord, id=run.id)
     if plan is None:
         raise LaunchInputMissing("PlanMissing", "the plan of the run was deleted")

@@ -140,7 +140,9 @@ class RunStateWriter:
             plan = tx.get(PlanRecord, id=run.id)
             previous = tx.find(AttemptRecord, Condition("run_id", "=", run.id)) if run.attempt > 1 else []
         memory = {attempt.number: attempt.mem_bytes for attempt in previous}
-        return ONCE if plan is None else AttemptHistory(RetryTerms.of(plan), [memory[number] for number in sorted(memory)])
+        return (
+            ONCE if plan is None else AttemptHistory(RetryTerms.of(plan), [memory[number] for number in sorted(memory)])
+        )
 
     def _reset_for_retry(self, run: RunRecord, failure: Failure) -> dict[str, Any]:
         """Fields of a run that is queued again: it belongs to no server and has not started."""

@@ -54,8 +54,8 @@ COMPONENTS: Mapping[str, Schema] = {
     "Finding": _object(
         "A violation or a warning: its path, rule, message, hint and the source of the rule.",
         {"path": TEXT, "rule": TEXT, "message": TEXT, "hint": {"type": ["string", "null"]}, "source": _SOURCE},
-        requested={**refer("EffectiveValue"), "description": "of a warning: what was asked for and lost"},
-        location={**TEXT, "description": "the document in which it was found"},
+        requested={**refer("EffectiveValue"), "description": "Of a warning: the requested value that was overridden"},
+        location={**TEXT, "description": "The document that contains it"},
     ),
     "Setting": _object(
         "A resolved value: its source, the values that it overrode or was combined with, and the reason.",
@@ -64,7 +64,7 @@ COMPONENTS: Mapping[str, Schema] = {
         reason=TEXT,
     ),
     "EffectiveRule": _object(
-        "What holds at a path: the bounds that are said, each with its source.",
+        "The effective rule of a path: its limits, each with its source.",
         {},
         min=array_of(refer("EffectiveValue")),
         max=array_of(refer("EffectiveValue")),
@@ -73,7 +73,7 @@ COMPONENTS: Mapping[str, Schema] = {
         locked=refer("EffectiveValue"),
     ),
     "EffectiveQuota": _object(
-        "The quota of one scope: the amounts that are said, and what of them is used.",
+        "The quota of a scope: its limits and their current usage.",
         {"scope": TEXT, "used": refer("Used")},
         gpu=_COUNT,
         cpu=_QUANTITY,

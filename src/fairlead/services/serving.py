@@ -1,9 +1,9 @@
 """Access to runs that serve HTTP: programs use a token, browsers a session cookie at the host of the run.
 
-A browser signs in with a one-time code: encrypted claims with the run, the user and an expiry. A new code is not stored.
-When it is redeemed, its digest is stored for longer than the code is valid, so that no server accepts it a second time,
-even after a restart. The session cookie has encrypted claims, too, and is not stored. It expires after twelve hours or
-with the token or session that opened the run. Permissions are checked on each request.
+A browser signs in with a one-time code: encrypted claims with the run, the user and an expiry. When a code is redeemed,
+its digest is stored for longer than the code is valid, so that no server accepts it a second time, even after restarts.
+The session cookie has encrypted claims, too, and is not stored. It expires after twelve hours or with the token or
+session that opened the run. Permissions are checked on each request.
 """
 
 import contextlib
@@ -179,7 +179,9 @@ class Serving:
             run = find_served(unit, run_id)
         if _must_record_use(run, unit.now):
             self._record_use(run.id)
-        return ProxyAccess(self._find_endpoint(replace(call, principal=unit.principal), run), f"{run.state}: {run.message}")
+        return ProxyAccess(
+            self._find_endpoint(replace(call, principal=unit.principal), run), f"{run.state}: {run.message}"
+        )
 
     def _find_endpoint(self, call: Call, run: RunRecord) -> Endpoint:
         """The endpoint of a run. Raises `Unavailable` if it is not ready."""

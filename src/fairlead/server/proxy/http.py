@@ -15,7 +15,7 @@ from fairlead.model.observations import Endpoint
 from fairlead.server.problem_details import Problem
 from fairlead.server.proxy.access_renewal import AccessRenewal
 from fairlead.server.proxy.connections import ConnectionPool, RunConnection, UpstreamError
-from fairlead.server.proxy.headers import UNSENDABLE, Headers, make_response_headers, make_request_headers
+from fairlead.server.proxy.headers import UNSENDABLE, Headers, make_request_headers, make_response_headers
 from fairlead.server.proxy.link_rewriting import PrefixRemover
 from fairlead.server.proxy.targets import Target, format_target
 

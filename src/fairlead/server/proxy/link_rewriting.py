@@ -8,7 +8,7 @@ class PrefixRemover:
         self._prefix, self._pending = prefix, b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """The chunk without the prefix. An end that may be the start of a prefix is kept for the next call."""
+        """The chunk without the prefix. Buffers an end that may be the start of a prefix."""
         text = (self._pending + chunk).replace(self._prefix, b"")
         longest = min(len(self._prefix) - 1, len(text))
         kept = next((size for size in range(longest, 0, -1) if text.endswith(self._prefix[:size])), 0)

@@ -20,9 +20,9 @@ from fairlead.server.proxy.connections import RunConnection, UpstreamError
 from fairlead.server.proxy.headers import drop_hop_by_hop, make_request_headers
 from fairlead.server.proxy.http import (
     ProxyConfig,
-    upstream_failed,
-    response_timed_out,
     read_response_headers,
+    response_timed_out,
+    upstream_failed,
     write_request,
 )
 from fairlead.server.proxy.targets import Target

@@ -1,4 +1,4 @@
-"""Who is who over HTTP: the caller, roles, tokens, the audit and the settings."""
+"""Routes for the current user, roles, tokens, the audit log and platform settings."""
 
 import itertools
 from collections.abc import Iterator
@@ -23,59 +23,59 @@ from fairlead.services.settings import SettingsView
 from fairlead.services.tokens import Me, TokenView
 
 router = make_router("access")
-GrantsListed = Annotated[Listing, Depends(ListParams(GrantRecord))]
-TokensListed = Annotated[Listing, Depends(ListParams(TokenRecord))]
-AuditExported = Annotated[Listing, Depends(ListParams(AuditRecord, words=("search",)))]
-AuditListed = Annotated[Listing, Depends(ListParams(AuditRecord))]
-WrittenGrant = Annotated[Grant, Depends(JsonBody(Grant))]
-WrittenToken = Annotated[TokenRequest, Depends(JsonBody(TokenRequest))]
+RoleListParams = Annotated[Listing, Depends(ListParams(GrantRecord))]
+TokenListParams = Annotated[Listing, Depends(ListParams(TokenRecord))]
+AuditExportParams = Annotated[Listing, Depends(ListParams(AuditRecord, names=("search",)))]
+AuditListParams = Annotated[Listing, Depends(ListParams(AuditRecord))]
+GrantBody = Annotated[Grant, Depends(JsonBody(Grant))]
+TokenBody = Annotated[TokenRequest, Depends(JsonBody(TokenRequest))]
 
 
-class PlatformSettings(Strict):
-    """What administrators set for the whole platform."""
+class SettingsRequest(Strict):
+    """Platform-wide settings."""
 
     EXAMPLE: ClassVar[Any] = {"defaults": {"resources": {"cpu": 1, "mem": "2Gi"}}}
 
     defaults: Defaults
 
 
-WrittenSettings = Annotated[PlatformSettings, Depends(JsonBody(PlatformSettings))]
+SettingsBody = Annotated[SettingsRequest, Depends(JsonBody(SettingsRequest))]
 
 
 @router.get("/me", name="show_me", **responses(Me))
 async def me(context: Context) -> Response:
-    """Say who you are, and what you are at which scope."""
+    """Show the current user with roles and scopes."""
     return await context.respond(context.services.tokens.me)
 
 
 @router.get("/roles", name="list_roles", **responses(Page[GrantRecord]))
-async def list_roles(context: Context, asked: GrantsListed) -> Response:
-    """List the roles at scopes that you govern."""
-    return await context.respond(context.services.grants.page, asked)
+async def list_roles(context: Context, params: RoleListParams) -> Response:
+    """List the roles in scopes that you administer."""
+    return await context.respond(context.services.grants.page, params)
 
 
 @router.post("/roles", name="grant_role", **responses(GrantRecord, status=201, writing=True))
-async def grant(context: Context, said: WrittenGrant) -> Response:
-    """Give a user or a group a role at a scope, and so at all below it."""
-    return await context.respond(context.services.grants.create, said, status=201)
+async def grant_role(context: Context, grant: GrantBody) -> Response:
+    """Grant a user or a group a role in a scope and everything below it."""
+    return await context.respond(context.services.grants.create, grant, status=201)
 
 
-@router.delete("/roles/{role_id}", name="revoke_role", **responses(status=204, writing=True, description="Taken away"))
+@router.delete("/roles/{role_id}", name="revoke_role", **responses(status=204, writing=True, description="Revoked"))
 async def revoke(context: Context, role_id: str) -> Response:
-    """Take a role away."""
+    """Revoke a role."""
     return await context.respond(context.services.grants.delete, role_id)
 
 
 @router.get("/tokens", name="list_tokens", **responses(Page[TokenView]))
-async def list_tokens(context: Context, asked: TokensListed) -> Response:
-    """List your tokens, without their text; administrators of the platform see everybody's."""
-    return await context.respond(context.services.tokens.page, asked)
+async def list_tokens(context: Context, params: TokenListParams) -> Response:
+    """List your tokens without their values. Platform administrators see all tokens."""
+    return await context.respond(context.services.tokens.page, params)
 
 
 @router.post("/tokens", name="create_token", **responses(TokenView, status=201, writing=True))
-async def create_token(context: Context, asked: WrittenToken) -> Response:
-    """Make a token. Its text is in this answer and nowhere else."""
-    return await context.respond(context.services.tokens.create, asked, status=201)
+async def create_token(context: Context, request: TokenBody) -> Response:
+    """Create a token. Only this response contains its value."""
+    return await context.respond(context.services.tokens.create, request, status=201)
 
 
 @router.delete("/tokens/{token_id}", name="revoke_token", **responses(status=204, writing=True, description="Revoked"))
@@ -85,9 +85,9 @@ async def revoke_token(context: Context, token_id: str) -> Response:
 
 
 @router.get("/audit", name="list_audit", **responses(Page[AuditRecord]))
-async def list_audit(context: Context, asked: AuditListed) -> Response:
-    """List who did what to what, the newest first, at scopes that you govern."""
-    return await context.respond(context.services.audits.page, asked)
+async def list_audit(context: Context, params: AuditListParams) -> Response:
+    """List the audit log of scopes that you administer, newest first."""
+    return await context.respond(context.services.audits.page, params)
 
 
 _LINES = {200: {"description": "JSON lines", "content": {"application/x-ndjson": {"schema": {"type": "string"}}}}}
@@ -100,10 +100,10 @@ _EXPORT = responses()
     response_class=StreamingResponse,
     **_EXPORT | {"responses": _EXPORT["responses"] | _LINES},
 )
-async def export_audit(context: Context, asked: AuditExported) -> Response:
-    """Export the audit as JSON lines, the oldest first."""
-    # The first page is read before the answer begins, so that a refusal is one.
-    entries = context.services.audits.export(context.call, asked)
+async def export_audit(context: Context, params: AuditExportParams) -> Response:
+    """Export the audit log as JSON lines, oldest first."""
+    # Errors must be found before the response starts, so the first page is read here.
+    entries = context.services.audits.export(context.call, params)
     first = await context.run_in_thread(lambda _call: next(entries))
 
     def lines() -> Iterator[bytes]:
@@ -115,11 +115,11 @@ async def export_audit(context: Context, asked: AuditExported) -> Response:
 
 @router.get("/settings", name="show_settings", **responses(SettingsView))
 async def show_settings(context: Context) -> Response:
-    """Show what is set for the whole platform, and what the server was started with."""
+    """Show the platform settings and the configuration of the server."""
     return await context.respond(context.services.settings.get)
 
 
 @router.put("/settings", name="put_settings", **responses(SettingsView, writing=True))
-async def put_settings(context: Context, said: WrittenSettings) -> Response:
-    """Set the platform's defaults: what holds where nobody says anything. Replacing them needs If-Match."""
-    return await context.respond(context.services.settings.put, said.defaults)
+async def put_settings(context: Context, settings: SettingsBody) -> Response:
+    """Set the platform defaults, used when nothing else sets a value. Replacing them requires If-Match."""
+    return await context.respond(context.services.settings.put, settings.defaults)

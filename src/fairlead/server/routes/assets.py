@@ -1,4 +1,4 @@
-"""The routes that compute resources and templates have in common."""
+"""Routes shared by compute resources and templates."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Number = Annotated[int, Query(ge=1, le=2**31 - 1)]
 
 
 class Successor(Strict):
-    """What is used where the archived one is named."""
+    """The replacement for an archived object."""
 
     EXAMPLE: ClassVar[Any] = {"successor": "a100-80gb"}
 
@@ -34,9 +34,9 @@ class Successor(Strict):
 
 @dataclass(frozen=True)
 class Findings:
-    """What keeps something from being used, what may surprise, and what a pod gets that uses it, in sentences.
+    """The violations and warnings of an object, and sentences that describe what each pod gets.
 
-    Sentences have paths of the requirements; so have violations and warnings, below `requirements`.
+    The paths of sentences are those of the requirements. Violations and warnings have them below `requirements`.
     """
 
     violations: list[dict[str, Any]]
@@ -47,81 +47,81 @@ class Findings:
 def asset_routes(
     path: str, tag: str, kind: type, model: type[Named], pick: Callable[[Services], Assets[Any]]
 ) -> APIRouter:
-    """List, show, create, check, edit, copy, archive, restore, delete, revisions and workloads of a kind of asset."""
+    """Create the routes of a kind of object that has revisions: compute resources or templates."""
     router, one = make_router(tag), tag.removesuffix("s")
-    listed = Annotated[Listing, Depends(ListParams(kind))]
-    runs_listed = Annotated[Listing, Depends(ListParams(RunRecord))]
-    whole = Annotated[Any, Depends(JsonBody(model))]
-    some = Annotated[dict[str, Any], Depends(JsonBody(model, partial=True))]
-    successor = Annotated[Successor, Depends(JsonBody(Successor, required=False))]
+    list_params = Annotated[Listing, Depends(ListParams(kind))]
+    run_list_params = Annotated[Listing, Depends(ListParams(RunRecord))]
+    body = Annotated[Any, Depends(JsonBody(model))]
+    change_body = Annotated[dict[str, Any], Depends(JsonBody(model, partial=True))]
+    archive_body = Annotated[Successor, Depends(JsonBody(Successor, required=False))]
     page: Any = Page[kind]  # type: ignore[valid-type]
 
-    @router.get(path, name=f"list_{tag}", **responses(page, description="One page"))
-    async def show_all(context: Context, asked: listed) -> Response:
-        """List those that you see, with `search`, `sort`, a filter for each column, and a cursor."""
-        return await context.respond(pick(context.services).page, asked)
+    @router.get(path, name=f"list_{tag}", **responses(page, description="A page"))
+    async def show_all(context: Context, params: list_params) -> Response:
+        """List the objects that you can view. Supports `search`, `sort`, filters by column and a cursor."""
+        return await context.respond(pick(context.services).page, params)
 
     @router.post(path, name=f"create_{one}", **responses(kind, status=201, writing=True, description="Created"))
-    async def create(context: Context, asset: whole) -> Response:
-        """Create one."""
+    async def create(context: Context, asset: body) -> Response:
+        """Create an object."""
         return await context.respond(pick(context.services).create, asset, status=201)
 
     @router.post(f"{path}/check", name=f"check_{one}", **responses(Findings, writing=True))
-    async def check(context: Context, asset: whole) -> Response:
-        """Say what would be wrong with one, what may surprise its users, and what they get. Nothing is kept."""
+    async def check(context: Context, asset: body) -> Response:
+        """Check an object without saving it: violations, warnings, and what each pod would get."""
         return await context.respond(lambda call: _sort(pick(context.services).check(call, asset)))
 
     @router.get(f"{path}/{{name}}", name=f"show_{one}", **responses(kind))
     async def show(context: Context, name: str) -> Response:
-        """Show one, by name or id."""
+        """Show an object by name or id."""
         return await context.respond(pick(context.services).get, name, quick=True)
 
     @router.patch(f"{path}/{{name}}", name=f"edit_{one}", **responses(kind, writing=True))
-    async def edit(context: Context, name: str, change: some, force: bool = False) -> Response:
-        """Change the fields that are sent, each as a whole. A new name renames it; what uses it follows."""
+    async def edit(context: Context, name: str, change: change_body, force: bool = False) -> Response:
+        """Replace the fields that are sent. A new name renames the object, and references to it are updated."""
         return await context.respond(pick(context.services).edit, name, change, force=force)
 
     @router.delete(
         f"{path}/{{name}}", name=f"delete_{one}", **responses(status=204, writing=True, description="Deleted")
     )
     async def delete(context: Context, name: str, force: bool = False) -> Response:
-        """Delete one that nothing uses; otherwise `used_by` lists what does."""
+        """Delete an object that is not in use; otherwise `used_by` lists what uses it."""
         return await context.respond(pick(context.services).delete, name, force=force)
 
     @router.post(f"{path}/{{name}}/copy", name=f"copy_{one}", **responses(kind, status=201, writing=True))
-    async def copy(context: Context, name: str, change: some) -> Response:
-        """Create one like it, with another name and whatever else is sent."""
+    async def copy(context: Context, name: str, change: change_body) -> Response:
+        """Create a copy with another name and the fields that are sent."""
         return await context.respond(pick(context.services).copy, name, change, status=201)
 
     @router.post(f"{path}/{{name}}/archive", name=f"archive_{one}", **responses(kind, writing=True))
-    async def archive(context: Context, name: str, to: successor, force: bool = False) -> Response:
-        """Hide one from those who choose. Where it is named, its successor is used, with a warning."""
-        return await context.respond(pick(context.services).archive, name, to.successor, force=force)
+    async def archive(context: Context, name: str, archived: archive_body, force: bool = False) -> Response:
+        """Archive an object. References to it use its successor, with a warning."""
+        return await context.respond(pick(context.services).archive, name, archived.successor, force=force)
 
     @router.post(f"{path}/{{name}}/restore", name=f"restore_{one}", **responses(kind, writing=True))
     async def restore(context: Context, name: str, force: bool = False) -> Response:
-        """Show an archived one again to those who choose."""
+        """Restore an archived object."""
         return await context.respond(pick(context.services).restore, name, force=force)
 
     @router.get(f"{path}/{{name}}/revisions", name=f"list_{one}_revisions", **responses(list[RevisionRecord]))
     async def revisions(context: Context, name: str) -> Response:
-        """Show what it was after each save, the newest first."""
+        """List the revisions of an object, newest first."""
         return await context.respond(pick(context.services).revisions, name)
 
     @router.get(f"{path}/{{name}}/diff", name=f"compare_{one}_revisions", **responses(list[Difference]))
     async def diff(context: Context, name: str, old: Number, new: Number) -> Response:
-        """Show every path that differs between two revisions."""
+        """List the differences between two revisions."""
         return await context.respond(pick(context.services).compare, name, old, new)
 
     @router.get(f"{path}/{{name}}/workloads", name=f"list_{one}_workloads", **responses(Page[RunRecord]))
-    async def workloads(context: Context, name: str, asked: runs_listed) -> Response:
-        """List the runs that use it: those that are not finished, unless `live` or `state` is asked for."""
-        return await context.respond(pick(context.services).workloads, name, asked)
+    async def workloads(context: Context, name: str, params: run_list_params) -> Response:
+        """List the runs that use an object: the active ones, unless you filter by `live` or `state`."""
+        return await context.respond(pick(context.services).workloads, name, params)
 
     return router
 
 
 def _sort(checked: Checked) -> Findings:
-    broken = [found_data(item) for item in checked.findings if isinstance(item, Violation)]
+    violations = [found_data(item) for item in checked.findings if isinstance(item, Violation)]
     warnings = [found_data(item) for item in checked.findings if not isinstance(item, Violation)]
-    return Findings(broken, warnings, list(checked.sentences))
+    return Findings(violations, warnings, list(checked.sentences))

@@ -1,4 +1,4 @@
-"""What is free, over HTTP."""
+"""Route for the capacity of clusters."""
 
 from fastapi import Response
 
@@ -11,8 +11,8 @@ router = make_router("runs")
 
 @router.get("/capacity", name="show_capacity", **responses(list[Capacity]))
 async def show(context: Context, project: str | None = None, cluster: str | None = None) -> Response:
-    """Show what each cluster that you see has and what is free, and how many more of each compute resource fit now.
+    """Show total and free capacity of each cluster that you can view, and how many runs of each compute resource fit.
 
-    With a project, that of its cluster, for the compute resources that it can choose.
+    With `project`, shows only its cluster and the compute resources that are available to it.
     """
     return await context.respond(context.services.capacity.show, project, cluster)

@@ -1,4 +1,4 @@
-"""Compute resources over HTTP."""
+"""Routes for compute resources."""
 
 from fastapi import Response
 
@@ -21,5 +21,5 @@ router = asset_routes(
     "/compute-resources/{name}/templates", name="list_compute_resource_templates", **responses(list[TemplateRecord])
 )
 async def templates(context: Context, name: str) -> Response:
-    """List the templates that name it."""
+    """List the templates that use a compute resource."""
     return await context.respond(context.services.compute_resources.templates, name)

@@ -1,4 +1,4 @@
-"""How clusters are reached, over HTTP: their kubeconfigs, and whether all is there for runs."""
+"""Routes for the connections to clusters: kubeconfigs and checks."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -18,7 +18,7 @@ PATH = "/clusters/{name}/kubeconfig"
 
 
 class Kubeconfig(Hidden):
-    """A kubeconfig, and which of its contexts is meant: left out, its current one. Only that is kept."""
+    """A kubeconfig and one of its contexts; by default the current context. Only that context is stored."""
 
     EXAMPLE: ClassVar[Any] = {"kubeconfig": "apiVersion: v1\nkind: Config\n...", "context": "main"}
 
@@ -26,32 +26,32 @@ class Kubeconfig(Hidden):
     context: str | None = None
 
 
-WrittenKubeconfig = Annotated[Kubeconfig, Depends(JsonBody(Kubeconfig))]
+KubeconfigBody = Annotated[Kubeconfig, Depends(JsonBody(Kubeconfig))]
 _CREATED = {201: {"model": KubeconfigView, "description": "Created"}}
-_PUT = responses(KubeconfigView, writing=True, description="Changed")
+_PUT = responses(KubeconfigView, writing=True, description="Replaced")
 
 
 @router.get(PATH, name="show_kubeconfig", **responses(KubeconfigView))
 async def show(context: Context, name: str) -> Response:
-    """Show where the kubeconfig of a cluster leads, and as whom. What is secret in it is never shown."""
+    """Show the server and the user of the kubeconfig of a cluster. Its secrets are never shown."""
     return await context.respond(context.services.connections.get, f"cluster/{name}")
 
 
 @router.put(PATH, name="put_kubeconfig", **_PUT | {"responses": _PUT["responses"] | _CREATED})
-async def put(context: Context, name: str, said: WrittenKubeconfig) -> Response:
-    """Reach a cluster by a kubeconfig, new or not. It must be whole: the server reads no files and runs no programs."""
+async def put(context: Context, name: str, body: KubeconfigBody) -> Response:
+    """Set the kubeconfig of a cluster. It must be self-contained: references to files and exec plugins are rejected."""
     use_case = context.services.connections.put
-    told, new = await context.run_in_thread(use_case, f"cluster/{name}", said.kubeconfig, said.context)
-    return make_response(msgspec.json.encode(told), told, 201 if new else 200, context.request)
+    view, is_new = await context.run_in_thread(use_case, f"cluster/{name}", body.kubeconfig, body.context)
+    return make_response(msgspec.json.encode(view), view, 201 if is_new else 200, context.request)
 
 
 @router.delete(PATH, name="delete_kubeconfig", **responses(status=204, writing=True, description="Deleted"))
 async def delete(context: Context, name: str) -> Response:
-    """Reach a cluster no more, on which nothing is executed."""
+    """Delete the kubeconfig of a cluster without active runs."""
     return await context.respond(context.services.connections.delete, f"cluster/{name}")
 
 
 @router.post("/clusters/{name}/check", name="check_cluster", **responses(list[Check], writing=True))
 async def check(context: ClusterContext, name: str) -> Response:
-    """Look whether all is there that runs need: permissions, storage, GPUs, the way back to the server."""
+    """Check what runs need in a cluster: permissions, storage, GPUs, and access from pods to this server."""
     return await context.respond(context.services.connections.check, f"cluster/{name}")

@@ -1,4 +1,4 @@
-"""What changes, over HTTP."""
+"""Route for the event stream of runs."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
 from fairlead.server.streaming import send_events
 
-# One server-sent event: a run as it is now, or that one is gone.
+# A server-sent event: a changed run, or the id of a deleted one.
 EVENT: dict[str, Any] = {
     "type": "object",
     "required": ["event", "data"],
@@ -28,15 +28,15 @@ router = make_router("runs")
 
 @router.get("/events", name="watch_events", **_STREAM)
 async def watch(context: Context, project: str | None = None) -> Response:
-    """Tell of runs as they change, as server-sent events: `run` with the run as it is now, `gone` with its id.
+    """Stream changes of runs as server-sent events: `run` with the changed run, `gone` with the id of a deleted one.
 
-    First comes `ready`: what is read after it is out of date only until the next event. `many`: more changed than is
-    told, read lists anew. It ends after five minutes, and is asked for again.
+    The first event is `ready`: no change after it is missed. `many` means that too much has changed: read the lists
+    again. The stream ends after five minutes; reconnect then.
     """
     scope = None if project is None else f"project/{project}"
-    begun = await context.run_in_thread(
+    start = await context.run_in_thread(
         context.services.run_feed.begin, scope
-    )  # what is wrong is told now, not in the middle
-    # Who only asks for the headers waits for no event.
+    )  # errors must be found before the stream starts
+    # A HEAD request must not wait for events.
     seconds: float = 0.0 if is_head(context.request) else context.request.app.state.stream_seconds
-    return send_events(event_stream.feed(context, scope, begun, seconds))
+    return send_events(event_stream.stream_run_changes(context, scope, start, seconds))

@@ -1,4 +1,4 @@
-"""What runs do and leave, over HTTP: logs, usage, files, results, history; and the code that they execute."""
+"""Routes for the execution of runs: logs, usage, attempts, events, results, files and code."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,44 +24,44 @@ from fairlead.services.executions import NodeView, Outcome, Usage
 from fairlead.services.explanations import Why
 from fairlead.services.stored_code import StoredCode
 
-CHUNK = 256 * 1024
-LARGEST_CURSOR = 2**62
-LARGEST_ATTEMPT = 2**31 - 1
+CHUNK_BYTES = 256 * 1024
+MAX_CURSOR = 2**62
+MAX_ATTEMPT = 2**31 - 1
 
-# One server-sent event: an entry of the log as `text` or `base64`, or its end.
+# A server-sent event: a log entry with `text` or `base64`, or the end of the log.
 EVENT: dict[str, Any] = {
     "type": "object",
     "required": ["id", "event", "data"],
     "properties": {
-        "id": {"type": "string", "description": "the cursor of what follows"},
+        "id": {"type": "string", "description": "Cursor of the next entry"},
         "event": {"enum": ["log", "end"]},
         "data": {"type": "string", "contentMediaType": "application/json"},
     },
 }
 
 router = make_router("runs")
-Cursor = Annotated[int | None, Query(ge=0, le=LARGEST_CURSOR)]
-Attempt = Annotated[int | None, Query(ge=1, le=LARGEST_ATTEMPT)]
+Cursor = Annotated[int | None, Query(ge=0, le=MAX_CURSOR)]
+Attempt = Annotated[int | None, Query(ge=1, le=MAX_ATTEMPT)]
 Archive = Annotated[bytes, Depends(RawBody("application/octet-stream", "application/gzip"))]
 
 
 @dataclass(frozen=True)
 class LogView:
-    """Part of a log. `cursor` asks for what follows, also of the next try; once `complete`, nothing will."""
+    """Part of a log. Send `cursor` to read on, also into the next attempt, until the log is `complete`."""
 
     entries: list[dict[str, Any]]
     cursor: int
     complete: bool
 
 
-def _answers(schemas: dict[str, Any], model: Any = None) -> dict[str, Any]:
-    """What a route answers that sends something else than JSON, by media type; and JSON, where it has a model."""
-    said = responses(model, conflicts=True) | ({} if model is not None else {"response_class": StreamingResponse})
-    said["responses"][200]["content"] = {kind: {"schema": schema} for kind, schema in schemas.items()}
-    return said
+def _binary_responses(schemas: dict[str, Any], model: Any = None) -> dict[str, Any]:
+    """Keyword arguments of a route with other responses than JSON, by media type, or with a model also JSON."""
+    options = responses(model, conflicts=True) | ({} if model is not None else {"response_class": StreamingResponse})
+    options["responses"][200]["content"] = {kind: {"schema": schema} for kind, schema in schemas.items()}
+    return options
 
 
-_LOG = _answers({"text/event-stream": EVENT, "application/octet-stream": BYTES}, LogView)
+_LOG = _binary_responses({"text/event-stream": EVENT, "application/octet-stream": BYTES}, LogView)
 
 
 @router.get("/runs/{run_id}/logs", name="read_run_logs", **_LOG)
@@ -74,80 +74,88 @@ async def read_logs(
     stream: Literal["stdout", "stderr"] | None = None,
     attempt: Attempt = None,
 ) -> Response:
-    """Read what a run wrote, from a cursor on. `follow=true` streams it as server-sent events until the run ends.
+    """Read the log of a run from a cursor on. `follow=true` streams server-sent events until the run ends.
 
-    Tries follow one another, with a line of the platform between them; of one that is said, its log alone.
+    The logs of all attempts follow one another, separated by a line of the platform. With `attempt`, only the log of
+    that attempt is returned.
     """
 
-    def read(call: Call, cursor: int | None, most: int) -> LogPage:
-        return context.services.executions.log(call, run_id, cursor, most, attempt)
+    def read(call: Call, cursor: int | None, limit: int) -> LogPage:
+        return context.services.executions.log(call, run_id, cursor, limit, attempt)
 
     if follow and format == "raw":
-        violation = Violation("format", "contradiction", "what is followed comes as events, found raw", "leave it out")
+        violation = Violation(
+            "format",
+            "contradiction",
+            "raw cannot be combined with follow, which returns events",
+            "remove format or follow",
+        )
         raise RequestRejected([violation])
     if follow:
         last = context.request.headers.get("last-event-id", "")
         cursor = int(last) if last.isdecimal() and last.isascii() and len(last) < 19 else cursor
-        await context.run_in_thread(read, cursor, 1)  # what is wrong is told now, not in the middle
+        await context.run_in_thread(read, cursor, 1)  # errors must be found before the stream starts
         if is_head(context.request):
             return Response(media_type="text/event-stream")
         return streaming.send_events(streaming.follow(context, read, cursor, stream))
-    page = await context.run_in_thread(read, cursor, streaming.AT_ONCE)
+    page = await context.run_in_thread(read, cursor, streaming.PAGE_BYTES)
     if format == "raw":
         body = streaming.read_raw(context, read, cursor, stream)
         return StreamingResponse(body, media_type="application/octet-stream")
-    entries = [streaming.show_entry(entry) for entry in page.entries if stream in (None, entry.stream)]
+    entries = [streaming.entry_to_json(entry) for entry in page.entries if stream in (None, entry.stream)]
     return await context.respond(lambda _call: LogView(entries, page.cursor, page.complete))
 
 
 @router.get("/runs/{run_id}/usage", name="show_run_usage", **responses(Usage, conflicts=True))
 async def usage(context: Context, run_id: str, attempt: Attempt = None) -> Response:
-    """Show what a run uses: the most of each resource, and samples over time."""
+    """Show the resource usage of a run: peaks, and samples over time."""
     return await context.respond(context.services.executions.usage, run_id, attempt)
 
 
 @router.get("/runs/{run_id}/attempts", name="list_run_attempts", **responses(list[AttemptView]))
 async def list_attempts(context: Context, run_id: str) -> Response:
-    """List the tries of a run, the first one first; the present one is the last."""
+    """List the attempts of a run, oldest first."""
     return await context.respond(context.services.executions.attempts, run_id)
 
 
 @router.get("/runs/{run_id}/events", name="list_run_events", **responses(list[EventRecord]))
 async def events(context: Context, run_id: str) -> Response:
-    """List what happened to a run, the oldest first."""
+    """List the events of a run, oldest first."""
     return await context.respond(context.services.executions.events, run_id)
 
 
 @router.get("/runs/{run_id}/why", name="explain_run_state", **responses(Why, conflicts=True))
 async def why(context: Context, run_id: str) -> Response:
-    """Say why a run is where it is, with the numbers of this moment."""
+    """Explain the state of a run with current numbers."""
     return await context.respond(context.services.explanations.why, run_id)
 
 
 @router.get("/runs/{run_id}/result", name="show_run_result", **responses(Outcome, conflicts=True))
 async def result(context: Context, run_id: str) -> Response:
-    """Show what came of a run that has ended: what it returned, or how it failed."""
+    """Show the result or the error of a run that has ended."""
     return await context.respond(context.services.executions.outcome, run_id)
 
 
 @router.get("/runs/{run_id}/files", name="list_run_files", **responses(list[OutputFile], conflicts=True))
 async def files(context: Context, run_id: str, attempt: Attempt = None) -> Response:
-    """List the files that a run left in its output folder."""
+    """List the output files of a run."""
     return await context.respond(context.services.executions.files, run_id, attempt)
 
 
-@router.get("/runs/{run_id}/files/{path:file}", name="read_run_file", **_answers({"application/octet-stream": BYTES}))
+@router.get(
+    "/runs/{run_id}/files/{path:file}", name="read_run_file", **_binary_responses({"application/octet-stream": BYTES})
+)
 async def read_file(context: Context, run_id: str, path: str, attempt: Attempt = None) -> Response:
-    """Download a file that a run left."""
+    """Download an output file of a run."""
     file = await context.run_in_thread(context.services.executions.open_file, run_id, path, attempt)
     name = quote(path.rpartition("/")[2], safe="")
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
     return StreamingResponse(_chunks(file), media_type="application/octet-stream", headers=headers)
 
 
-@router.get("/runs/{run_id}/code", name="read_run_code", **_answers({"application/gzip": BYTES}))
+@router.get("/runs/{run_id}/code", name="read_run_code", **_binary_responses({"application/gzip": BYTES}))
 async def read_code(context: UserOrRunContext, run_id: str) -> Response:
-    """Download the packed code that a run executes. The run itself may do so too."""
+    """Download the packed code of a run. The run itself may do so with its run token."""
     readers = context.services.run_uploads if is_run_token(context.call.bearer) else context.services.executions
     code = await context.run_in_thread(readers.code, run_id)
     headers = {"Content-Disposition": f"attachment; filename={run_id}.tar.gz"}
@@ -156,23 +164,23 @@ async def read_code(context: UserOrRunContext, run_id: str) -> Response:
 
 @router.get("/projects/{project}/code/{digest}", name="find_code", **responses(StoredCode))
 async def find_code(context: Context, project: str, digest: str) -> Response:
-    """Say whether code is kept already, so that it need not be sent again."""
+    """Check whether code is already stored, so that it need not be uploaded again."""
     return await context.respond(context.services.stored_code.find, f"project/{project}", digest, quick=True)
 
 
 @router.put("/projects/{project}/code/{digest}", name="put_code", **responses(StoredCode, writing=True))
 async def put_code(context: Context, project: str, digest: str, archive: Archive) -> Response:
-    """Keep the packed code of a function under its digest. The body is the archive itself."""
+    """Upload the packed code of a function under its digest. The body is the archive."""
     return await context.respond(context.services.stored_code.put, f"project/{project}", digest, archive)
 
 
 @router.get("/nodes", name="list_nodes", **responses(list[NodeView]))
 async def nodes(context: Context, cluster: str | None = None) -> Response:
-    """List where runs are executed, what is there and what is free: on every cluster that you see, or on one."""
+    """List the nodes of all clusters that you can view, or of one cluster, with total and free resources."""
     return await context.respond(context.services.executions.nodes, cluster)
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
     with file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(CHUNK_BYTES):
             yield chunk

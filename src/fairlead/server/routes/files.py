@@ -1,4 +1,4 @@
-"""Files over HTTP: apply documents, all together or not at all, and get them back."""
+"""Routes to apply and export configuration documents."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -18,7 +18,7 @@ router = make_router("files")
 
 
 class Documents(Strict):
-    """Documents to apply, and how."""
+    """Documents to apply, with options."""
 
     EXAMPLE: ClassVar[Any] = {"documents": [{"kind": "Project", "name": "forest"}], "dry_run": True}
 
@@ -29,21 +29,21 @@ class Documents(Strict):
     force: Flag = False
 
 
-WrittenDocuments = Annotated[Documents, Depends(JsonBody(Documents))]
+ApplyBody = Annotated[Documents, Depends(JsonBody(Documents))]
 
 
 @router.post("/apply", name="apply_documents", **responses(Applied, writing=True))
-async def apply(context: Context, said: WrittenDocuments) -> Response:
-    """Make everything as the documents say. What they made is managed by them from then on."""
-    if said.manager == FOLDER:
-        message = f"{FOLDER} is the manager of the watched folder alone"
+async def apply(context: Context, body: ApplyBody) -> Response:
+    """Apply documents, all of them or none. The objects are managed by these documents from then on."""
+    if body.manager == FOLDER:
+        message = f"{FOLDER} is reserved for the watched folder"
         raise RequestRejected([Violation("manager", "reserved", message, "choose another name")])
-    how = Apply(said.manager, said.prune, said.dry_run, said.force)
-    library = read_library(said.documents)
-    return await context.respond(context.services.config_files.apply, library, how)
+    options = Apply(body.manager, body.prune, body.dry_run, body.force)
+    library = read_library(body.documents)
+    return await context.respond(context.services.config_files.apply, library, options)
 
 
 @router.get("/export", name="export_documents", **responses(list[dict[str, Any]]))
 async def export(context: Context) -> Response:
-    """Get everything that you see as documents, in the order in which they can be applied."""
+    """Export all objects that you can view as documents, in the order in which they can be applied."""
     return await context.respond(context.services.config_files.export)

@@ -1,4 +1,4 @@
-"""Fit over HTTP: would it run, and what if there were other nodes."""
+"""Route for fit checks and what-if questions about nodes."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -13,36 +13,36 @@ from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
 
-MOST_SAID = 100
-LONGEST_NAME = 300
+MAX_NODES = 100
+MAX_NAME_LENGTH = 300
 
 router = make_router("runs")
-NodeName = Annotated[str, Field(max_length=LONGEST_NAME)]
+NodeName = Annotated[str, Field(max_length=MAX_NAME_LENGTH)]
 
 
 class FitRequest(Strict):
-    """A request in a project, and which nodes there are more or fewer: `2xNAME` is two like the node NAME."""
+    """A request in a project, with nodes to add or leave out: `2xNAME` adds two nodes like NAME."""
 
     EXAMPLE: ClassVar[Any] = {"project": "forest", "request": {"function": "train"}, "add_nodes": ["2xa100-node"]}
 
     project: Name
     request: RunRequest
-    add_nodes: Annotated[tuple[NodeName, ...], Field(max_length=MOST_SAID)] = ()
-    without: Annotated[tuple[NodeName, ...], Field(max_length=MOST_SAID)] = ()
+    add_nodes: Annotated[tuple[NodeName, ...], Field(max_length=MAX_NODES)] = ()
+    without: Annotated[tuple[NodeName, ...], Field(max_length=MAX_NODES)] = ()
     all_nodes: Flag = False
 
 
-WrittenFit = Annotated[FitRequest, Depends(JsonBody(FitRequest))]
+FitBody = Annotated[FitRequest, Depends(JsonBody(FitRequest))]
 
 
 @router.post("/fit", name="check_fit", **responses(FitReport, writing=True))
-async def fit(context: Context, said: WrittenFit) -> Response:
-    """Say whether a request would run now, later or never, and why not; also on other nodes than there are."""
+async def fit(context: Context, body: FitBody) -> Response:
+    """Check whether a request would start now, later or never, and why, also with other nodes than the current ones."""
     return await context.respond(
         context.services.fit_checks.judge,
-        said.project,
-        said.request,
-        said.add_nodes,
-        said.without,
-        all_nodes=said.all_nodes,
+        body.project,
+        body.request,
+        body.add_nodes,
+        body.without,
+        all_nodes=body.all_nodes,
     )

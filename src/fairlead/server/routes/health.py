@@ -1,4 +1,4 @@
-"""Whether the server lives, whether it can serve, and what it measures. Nobody needs to sign in for these."""
+"""Routes for liveness, readiness and metrics, without authentication."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,41 +12,41 @@ from fairlead.server.routing import make_router
 
 _UNREADY: dict[int | str, dict[str, Any]] = {
     503: {
-        "description": "Not now",
+        "description": "Not ready",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
 }
 _TEXT: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Prometheus' own format", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    200: {"description": "Prometheus text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }
 
 
 @dataclass(frozen=True)
 class Health:
-    """How the server is."""
+    """The status of the server."""
 
     status: str
     version: str
 
 
 def make_routes(prefix: str, *, described: bool = True) -> APIRouter:
-    """The routes of health: where programs look for them, and beside all others."""
+    """Create the health routes below a prefix: they exist at the root and below the API path."""
     router = make_router("health", prefix)
 
     @router.get("/healthz", name="show_health", include_in_schema=described)
     async def healthz() -> Health:
-        """Say that the process lives."""
+        """Liveness check."""
         return Health("alive", fairlead.__version__)
 
     @router.get("/readyz", name="show_readiness", include_in_schema=described, responses=_UNREADY)
     async def readyz(context: PublicContext) -> Health:
-        """Say that the database answers."""
+        """Readiness check: the database is reachable."""
         await context.run_in_thread(lambda _call: context.request.app.state.check_ready())
         return Health("ready", fairlead.__version__)
 
     @router.get("/metrics", name="show_metrics", include_in_schema=described, response_class=Response, responses=_TEXT)
     async def metrics(request: Request) -> Response:
-        """Show what Prometheus collects."""
+        """Metrics for Prometheus."""
         return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return router

@@ -1,4 +1,4 @@
-"""Policies over HTTP."""
+"""Routes for policies."""
 
 from typing import Annotated, Any, Literal
 
@@ -23,62 +23,62 @@ from fairlead.services.policies import PolicyImpact
 router = make_router("policies")
 PATH = "/policies/{kind}/{name}"
 ScopeKind = Literal["platform", "cluster", "department", "project"]
-Listed = Annotated[Listing, Depends(ListParams(PolicyRecord))]
-SourcedValue = Annotated[dict[str, Any], Depends(JsonBody(Policy, partial=True))]
+PolicyListParams = Annotated[Listing, Depends(ListParams(PolicyRecord))]
+PolicyBody = Annotated[dict[str, Any], Depends(JsonBody(Policy, partial=True))]
 
 
-@router.get("/policies", name="list_policies", **responses(Page[PolicyRecord], description="One page"))
-async def list_policies(context: Context, asked: Listed) -> Response:
-    """List what is said at the scopes that you see."""
-    return await context.respond(context.services.policies.page, asked)
+@router.get("/policies", name="list_policies", **responses(Page[PolicyRecord], description="A page"))
+async def list_policies(context: Context, params: PolicyListParams) -> Response:
+    """List the policies of scopes that you can view."""
+    return await context.respond(context.services.policies.page, params)
 
 
 @router.get(PATH, name="show_policy", **responses(PolicyRecord))
 async def show_policy(context: Context, kind: ScopeKind, name: str) -> Response:
-    """Show what is said at a scope. The platform's is at /policies/platform/platform."""
+    """Show the policy of a scope. That of the platform is at /policies/platform/platform."""
     return await context.respond(context.services.policies.get, _scope(kind, name))
 
 
 @router.put(PATH, name="put_policy", **responses(PolicyRecord, writing=True))
-async def put(context: Context, kind: ScopeKind, name: str, said: SourcedValue, force: bool = False) -> Response:
-    """Say all that is allowed at a scope. Replacing a policy needs If-Match."""
+async def put(context: Context, kind: ScopeKind, name: str, content: PolicyBody, force: bool = False) -> Response:
+    """Set the policy of a scope. Replacing a policy requires If-Match."""
     scope = _scope(kind, name)
-    return await context.respond(context.services.policies.put, scope, _parse(said, scope), force=force)
+    return await context.respond(context.services.policies.put, scope, _parse(content, scope), force=force)
 
 
 @router.delete(PATH, name="delete_policy", **responses(status=204, writing=True, description="Deleted"))
 async def delete(context: Context, kind: ScopeKind, name: str, force: bool = False) -> Response:
-    """Say nothing more at a scope."""
+    """Delete the policy of a scope."""
     return await context.respond(context.services.policies.delete, _scope(kind, name), force=force)
 
 
 @router.get(f"{PATH}/effective", name="show_effective_policy", **responses(EffectivePolicy))
 async def effective(context: Context, kind: ScopeKind, name: str) -> Response:
-    """Show what holds at a scope, each rule, switch and factor with the scope that it comes from."""
+    """Show the effective policy of a scope: each rule, switch and factor with the scope that sets it."""
     return await context.respond(context.services.policies.effective, _scope(kind, name))
 
 
 @router.post(f"{PATH}/validate", name="validate_policy", **responses(PolicyImpact, writing=True))
-async def validate(context: Context, kind: ScopeKind, name: str, said: SourcedValue) -> Response:
-    """Say which compute resources, templates and recent runs a draft would refuse. Nothing is kept."""
+async def validate(context: Context, kind: ScopeKind, name: str, content: PolicyBody) -> Response:
+    """Check which compute resources, templates and recent runs a draft would reject, without saving it."""
     scope = _scope(kind, name)
-    return await context.respond(context.services.policies.validate, scope, _parse(said, scope))
+    return await context.respond(context.services.policies.validate, scope, _parse(content, scope))
 
 
 def _scope(kind: str, name: str) -> str:
     if kind != PLATFORM:
         return f"{kind}/{name}"
     if name != PLATFORM:
-        raise NotFound(f"there is no platform {show(name)}", "the platform's policy is at /policies/platform/platform")
+        raise NotFound(f"platform {show(name)} does not exist", "use /policies/platform/platform")
     return PLATFORM
 
 
-def _parse(said: dict[str, Any], scope: str) -> Policy:
-    """The policy in a body, which may leave its scope to the address."""
-    if said.get("scope") not in (None, scope):
-        message = f"is {said['scope']!r}, and the address says {scope}"
+def _parse(content: dict[str, Any], scope: str) -> Policy:
+    """Parse the policy in a body. Its scope may be left out, because the URL has it."""
+    if content.get("scope") not in (None, scope):
+        message = f"{content['scope']!r} is not the scope in the URL, which is {scope}"
         raise RequestRejected([Violation("scope", "contradiction", message, "leave it out")])
     try:
-        return Policy.model_validate({**said, "scope": scope})
+        return Policy.model_validate({**content, "scope": scope})
     except ValidationError as error:
         raise RequestRejected(violations_of(error, Policy)) from error

@@ -1,4 +1,4 @@
-"""What a project holds, over HTTP: functions, secrets and volumes."""
+"""Routes for the functions, secrets and volumes of projects."""
 
 from typing import Annotated, Any
 
@@ -17,48 +17,48 @@ from fairlead.services.pages import Listing
 from fairlead.services.secrets import SecretName
 
 router = make_router("projects")
-FunctionsListed = Annotated[Listing, Depends(ListParams(FunctionRecord))]
-SecretsListed = Annotated[Listing, Depends(ListParams(SecretRecord, hidden=("scope",)))]
-VolumesListed = Annotated[Listing, Depends(ListParams(VolumeRecord, hidden=("scope",)))]
-FunctionWritten = Annotated[WrittenFunction, Depends(JsonBody(WrittenFunction))]
-WrittenSecret = Annotated[SecretValue, Depends(JsonBody(SecretValue))]
-WrittenVolume = Annotated[SharedVolume, Depends(JsonBody(SharedVolume))]
+FunctionListParams = Annotated[Listing, Depends(ListParams(FunctionRecord))]
+SecretListParams = Annotated[Listing, Depends(ListParams(SecretRecord, hidden=("scope",)))]
+VolumeListParams = Annotated[Listing, Depends(ListParams(VolumeRecord, hidden=("scope",)))]
+FunctionBody = Annotated[WrittenFunction, Depends(JsonBody(WrittenFunction))]
+SecretBody = Annotated[SecretValue, Depends(JsonBody(SecretValue))]
+VolumeBody = Annotated[SharedVolume, Depends(JsonBody(SharedVolume))]
 
 
 def _put(model: type) -> dict[str, Any]:
-    """What a route answers that makes something or changes it."""
-    said = responses(model, writing=True, description="Changed")
-    return said | {"responses": said["responses"] | {201: {"model": model, "description": "Created"}}}
+    """Keyword arguments of a route that creates or replaces an object."""
+    options = responses(model, writing=True, description="Replaced")
+    return options | {"responses": options["responses"] | {201: {"model": model, "description": "Created"}}}
 
 
 @router.get("/functions", name="list_functions", **responses(Page[FunctionRecord]))
-async def list_functions(context: Context, asked: FunctionsListed) -> Response:
-    """List the functions that you see."""
-    return await context.respond(context.services.functions.page, asked)
+async def list_functions(context: Context, params: FunctionListParams) -> Response:
+    """List the functions that you can view."""
+    return await context.respond(context.services.functions.page, params)
 
 
 @router.get("/projects/{project}/functions", name="list_project_functions", **responses(Page[FunctionRecord]))
-async def list_functions_of(context: Context, project: str, asked: FunctionsListed) -> Response:
+async def list_functions_of(context: Context, project: str, params: FunctionListParams) -> Response:
     """List the functions of a project."""
-    return await context.respond(context.services.functions.page, asked, f"project/{project}")
+    return await context.respond(context.services.functions.page, params, f"project/{project}")
 
 
 @router.get("/projects/{project}/functions/{name}", name="show_function", **responses(FunctionRecord))
 async def show_function(context: Context, project: str, name: str) -> Response:
-    """Show a function: as it was last written or run."""
+    """Show a function as it was last saved or run."""
     return await context.respond(context.services.functions.get, f"project/{project}", name)
 
 
 @router.put("/projects/{project}/functions/{name}", name="put_function", **_put(FunctionRecord))
-async def put_function(context: Context, project: str, name: str, function: FunctionWritten) -> Response:
-    """Keep a function, which runs then name. `text` is the code itself, in place of a digest of code that was sent."""
-    told, new = await context.run_in_thread(context.services.functions.put, f"project/{project}", name, function)
-    return make_response(msgspec.json.encode(told), told, 201 if new else 200, context.request)
+async def put_function(context: Context, project: str, name: str, function: FunctionBody) -> Response:
+    """Save a function for runs to reference by name. `text` is source code, instead of a digest of uploaded code."""
+    record, is_new = await context.run_in_thread(context.services.functions.put, f"project/{project}", name, function)
+    return make_response(msgspec.json.encode(record), record, 201 if is_new else 200, context.request)
 
 
 @router.delete("/projects/{project}/functions/{name}", name="delete_function", **responses(status=204, writing=True))
 async def delete_function(context: Context, project: str, name: str) -> Response:
-    """Delete a function. Runs of it stay."""
+    """Delete a function. Its runs stay."""
     return await context.respond(context.services.functions.delete, f"project/{project}", name)
 
 
@@ -69,16 +69,16 @@ async def show_code(context: Context, project: str, name: str) -> Response:
 
 
 @router.get("/projects/{project}/secrets", name="list_secrets", **responses(Page[SecretName]))
-async def list_secrets(context: Context, project: str, asked: SecretsListed) -> Response:
+async def list_secrets(context: Context, project: str, params: SecretListParams) -> Response:
     """List the names of a project's secrets. Their values are never shown."""
-    return await context.respond(context.services.secrets.page, f"project/{project}", asked)
+    return await context.respond(context.services.secrets.page, f"project/{project}", params)
 
 
 @router.put("/projects/{project}/secrets/{name}", name="put_secret", **_put(SecretName))
-async def put_secret(context: Context, project: str, name: str, secret: WrittenSecret) -> Response:
-    """Set a secret, new or not."""
-    told, new = await context.run_in_thread(context.services.secrets.put, f"project/{project}", name, secret.value)
-    return make_response(msgspec.json.encode(told), told, 201 if new else 200, context.request)
+async def put_secret(context: Context, project: str, name: str, secret: SecretBody) -> Response:
+    """Create or replace a secret."""
+    record, is_new = await context.run_in_thread(context.services.secrets.put, f"project/{project}", name, secret.value)
+    return make_response(msgspec.json.encode(record), record, 201 if is_new else 200, context.request)
 
 
 @router.delete("/projects/{project}/secrets/{name}", name="delete_secret", **responses(status=204, writing=True))
@@ -88,14 +88,14 @@ async def delete_secret(context: Context, project: str, name: str) -> Response:
 
 
 @router.get("/projects/{project}/volumes", name="list_volumes", **responses(Page[VolumeRecord]))
-async def list_volumes(context: Context, project: str, asked: VolumesListed) -> Response:
-    """List the volumes that a project's runs may share."""
-    return await context.respond(context.services.volumes.page, f"project/{project}", asked)
+async def list_volumes(context: Context, project: str, params: VolumeListParams) -> Response:
+    """List the shared volumes of a project."""
+    return await context.respond(context.services.volumes.page, f"project/{project}", params)
 
 
 @router.post("/projects/{project}/volumes", name="create_volume", **responses(VolumeRecord, status=201, writing=True))
-async def create_volume(context: Context, project: str, volume: WrittenVolume) -> Response:
-    """Create a volume that runs mount with `shared_volume` and its name as `claim_name`."""
+async def create_volume(context: Context, project: str, volume: VolumeBody) -> Response:
+    """Create a shared volume. Runs mount it with type `shared_volume` and its name as `claim_name`."""
     return await context.respond(context.services.volumes.create, f"project/{project}", volume, status=201)
 
 
@@ -107,5 +107,5 @@ async def show_volume(context: Context, project: str, name: str) -> Response:
 
 @router.delete("/projects/{project}/volumes/{name}", name="delete_volume", **responses(status=204, writing=True))
 async def delete_volume(context: Context, project: str, name: str) -> Response:
-    """Delete a volume that no unfinished run uses."""
+    """Delete a volume that no active run uses."""
     return await context.respond(context.services.volumes.delete, f"project/{project}", name)

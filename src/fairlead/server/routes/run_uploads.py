@@ -1,4 +1,4 @@
-"""What a run that is executed elsewhere hands over, over HTTP. It fetches its code where users read it."""
+"""Route for the files that runs on clusters upload."""
 
 from typing import IO, Annotated
 
@@ -10,10 +10,10 @@ from fairlead.server.routing import make_router, responses
 from fairlead.services.run_uploads import UploadedFile
 
 router = make_router("runs")
-Left = Annotated[IO[bytes], Depends(SpooledBody("application/octet-stream"))]
+UploadBody = Annotated[IO[bytes], Depends(SpooledBody("application/octet-stream"))]
 
 
 @router.put("/runs/{run_id}/uploads/{path:file}", name="upload_run_file", **responses(UploadedFile, writing=True))
-async def upload_file(context: RunContext, run_id: str, path: str, left: Left) -> Response:
-    """Keep what a run leaves: `result.json`, `error.json`, or a file of its output. Only the run itself may do so."""
-    return await context.respond(context.services.run_uploads.put, run_id, path, left)
+async def upload_file(context: RunContext, run_id: str, path: str, file: UploadBody) -> Response:
+    """Upload a file of a run: `result.json`, `error.json` or an output file. Only the run itself may do so."""
+    return await context.respond(context.services.run_uploads.put, run_id, path, file)

@@ -1,4 +1,4 @@
-"""Schedules over HTTP."""
+"""Routes for schedules."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -19,7 +19,7 @@ router = make_router("schedules")
 
 
 class ScheduleChange(Strict):
-    """What is different about a schedule."""
+    """The fields of a schedule to change."""
 
     EXAMPLE: ClassVar[Any] = {"cron": "0 7 * * *"}
 
@@ -29,64 +29,64 @@ class ScheduleChange(Strict):
     overlap: Overlap | None = None
 
 
-Listed = Annotated[Listing, Depends(ListParams(ScheduleRecord))]
-WrittenRequest = Annotated[RunRequest, Depends(JsonBody(RunRequest))]
-WrittenChange = Annotated[ScheduleChange, Depends(JsonBody(ScheduleChange))]
-ONE = "/projects/{project}/schedules/{name}"
+ScheduleListParams = Annotated[Listing, Depends(ListParams(ScheduleRecord))]
+RunRequestBody = Annotated[RunRequest, Depends(JsonBody(RunRequest))]
+ScheduleChangeBody = Annotated[ScheduleChange, Depends(JsonBody(ScheduleChange))]
+SCHEDULE_PATH = "/projects/{project}/schedules/{name}"
 
 
 @router.get("/schedules", name="list_schedules", **responses(Page[ScheduleRecord]))
-async def list_all(context: Context, asked: Listed) -> Response:
-    """List the schedules that you see."""
-    return await context.respond(context.services.schedules.page, asked)
+async def list_all(context: Context, params: ScheduleListParams) -> Response:
+    """List the schedules that you can view."""
+    return await context.respond(context.services.schedules.page, params)
 
 
 @router.get("/projects/{project}/schedules", name="list_project_schedules", **responses(Page[ScheduleRecord]))
-async def list_in_project(context: Context, project: str, asked: Listed) -> Response:
+async def list_in_project(context: Context, project: str, params: ScheduleListParams) -> Response:
     """List the schedules of a project."""
-    return await context.respond(context.services.schedules.page, asked, f"project/{project}")
+    return await context.respond(context.services.schedules.page, params, f"project/{project}")
 
 
 @router.post(
     "/projects/{project}/schedules", name="create_schedule", **responses(ScheduleRecord, status=201, writing=True)
 )
-async def create(context: Context, project: str, request: WrittenRequest) -> Response:
-    """Keep a request with a `schedule`, which is submitted as you at each of its times."""
+async def create(context: Context, project: str, request: RunRequestBody) -> Response:
+    """Create a schedule from a request with `schedule`. Its runs are submitted with your permissions."""
     return await context.respond(context.services.schedules.create, f"project/{project}", request, status=201)
 
 
-@router.get(ONE, name="show_schedule", **responses(ScheduleRecord))
+@router.get(SCHEDULE_PATH, name="show_schedule", **responses(ScheduleRecord))
 async def show(context: Context, project: str, name: str) -> Response:
-    """Show a schedule: its request, and when it is due next."""
+    """Show a schedule with its request and next time."""
     return await context.respond(context.services.schedules.get, f"project/{project}", name)
 
 
-@router.patch(ONE, name="change_schedule", **responses(ScheduleRecord, writing=True))
-async def change(context: Context, project: str, name: str, body: WrittenChange) -> Response:
-    """Change when it is due. From then on it is submitted as you."""
-    said = body.model_dump(exclude_unset=True)
-    return await context.respond(context.services.schedules.change, f"project/{project}", name, said)
+@router.patch(SCHEDULE_PATH, name="change_schedule", **responses(ScheduleRecord, writing=True))
+async def change(context: Context, project: str, name: str, body: ScheduleChangeBody) -> Response:
+    """Change the times of a schedule. Its runs are submitted with your permissions from then on."""
+    change_fields = body.model_dump(exclude_unset=True)
+    return await context.respond(context.services.schedules.change, f"project/{project}", name, change_fields)
 
 
-@router.delete(ONE, name="delete_schedule", **responses(status=204, writing=True))
+@router.delete(SCHEDULE_PATH, name="delete_schedule", **responses(status=204, writing=True))
 async def delete(context: Context, project: str, name: str) -> Response:
-    """Delete a schedule. Runs of it stay."""
+    """Delete a schedule. Its runs stay."""
     return await context.respond(context.services.schedules.delete, f"project/{project}", name)
 
 
-@router.post(f"{ONE}/pause", name="pause_schedule", **responses(ScheduleRecord, writing=True))
+@router.post(f"{SCHEDULE_PATH}/pause", name="pause_schedule", **responses(ScheduleRecord, writing=True))
 async def pause(context: Context, project: str, name: str) -> Response:
-    """Submit nothing until it is resumed."""
+    """Pause a schedule until it is resumed."""
     return await context.respond(context.services.schedules.pause, f"project/{project}", name)
 
 
-@router.post(f"{ONE}/resume", name="resume_schedule", **responses(ScheduleRecord, writing=True))
+@router.post(f"{SCHEDULE_PATH}/resume", name="resume_schedule", **responses(ScheduleRecord, writing=True))
 async def resume(context: Context, project: str, name: str) -> Response:
-    """Go on with the next time."""
+    """Resume a paused schedule with its next time."""
     return await context.respond(context.services.schedules.resume, f"project/{project}", name)
 
 
-@router.post(f"{ONE}/run", name="run_schedule", **responses(RunRecord, status=201, writing=True))
+@router.post(f"{SCHEDULE_PATH}/run", name="run_schedule", **responses(RunRecord, status=201, writing=True))
 async def run(context: Context, project: str, name: str) -> Response:
-    """Submit a run of it now, as you."""
+    """Submit a run of a schedule now, with your permissions."""
     return await context.respond(context.services.schedules.run, f"project/{project}", name, status=201)

@@ -1,4 +1,4 @@
-"""The organization tree over HTTP: all scopes, and clusters, departments and projects each under their own name."""
+"""Routes for scopes: clusters, departments and projects."""
 
 from typing import Annotated, Any
 
@@ -13,15 +13,15 @@ from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
 from fairlead.services.pages import Listing
 
-Listed = Annotated[Listing, Depends(ListParams(ScopeRecord))]
+ScopeListParams = Annotated[Listing, Depends(ListParams(ScopeRecord))]
 
 router = make_router("scopes")
 
 
 @router.get("/scopes", name="list_scopes", **responses(Page[ScopeRecord]))
-async def list_scopes(context: Context, asked: Listed) -> Response:
-    """List every place that you see; `parent` says where it stands."""
-    return await context.respond(context.services.scopes.page, asked)
+async def list_scopes(context: Context, params: ScopeListParams) -> Response:
+    """List all scopes that you can view, with their parents."""
+    return await context.respond(context.services.scopes.page, params)
 
 
 def scope_routes(model: type[Scope]) -> APIRouter:
@@ -29,34 +29,34 @@ def scope_routes(model: type[Scope]) -> APIRouter:
     kind = model.KIND
     path, tag = f"/{kind}s", f"{kind}s"
     scopes = make_router(tag)
-    whole = Annotated[Any, Depends(JsonBody(model))]
-    some = Annotated[dict[str, Any], Depends(JsonBody(model, partial=True))]
+    body = Annotated[Any, Depends(JsonBody(model))]
+    change_body = Annotated[dict[str, Any], Depends(JsonBody(model, partial=True))]
 
-    @scopes.get(path, name=f"list_{tag}", **responses(Page[ScopeRecord], description="One page"))
-    async def show_all(context: Context, asked: Listed) -> Response:
-        """List those that you see."""
-        return await context.respond(context.services.scopes.page, asked, kind)
+    @scopes.get(path, name=f"list_{tag}", **responses(Page[ScopeRecord], description="A page"))
+    async def show_all(context: Context, params: ScopeListParams) -> Response:
+        """List the scopes of this kind that you can view."""
+        return await context.respond(context.services.scopes.page, params, kind)
 
     @scopes.post(path, name=f"create_{kind}", **responses(ScopeRecord, status=201, writing=True, description="Created"))
-    async def create(context: Context, place: whole) -> Response:
-        """Create one below its parent."""
+    async def create(context: Context, place: body) -> Response:
+        """Create a scope below its parent."""
         return await context.respond(context.services.scopes.create, place, status=201)
 
     @scopes.get(f"{path}/{{name}}", name=f"show_{kind}", **responses(ScopeRecord))
     async def show(context: Context, name: str) -> Response:
-        """Show one."""
+        """Show a scope."""
         return await context.respond(context.services.scopes.get, f"{kind}/{name}")
 
     @scopes.patch(f"{path}/{{name}}", name=f"edit_{kind}", **responses(ScopeRecord, writing=True))
-    async def edit(context: Context, name: str, change: some, force: bool = False) -> Response:
-        """Change the fields that are sent: a new name renames it, a new parent moves it with all below it."""
+    async def edit(context: Context, name: str, change: change_body, force: bool = False) -> Response:
+        """Change the fields that are sent. A new name renames the scope; a new parent moves it and its children."""
         return await context.respond(context.services.scopes.edit, f"{kind}/{name}", change, force=force)
 
     @scopes.delete(
         f"{path}/{{name}}", name=f"delete_{kind}", **responses(status=204, writing=True, description="Deleted")
     )
     async def delete(context: Context, name: str, force: bool = False) -> Response:
-        """Delete one in which nothing lives; otherwise `used_by` lists what does."""
+        """Delete an empty scope; otherwise `used_by` lists its contents."""
         return await context.respond(context.services.scopes.delete, f"{kind}/{name}", force=force)
 
     return scopes

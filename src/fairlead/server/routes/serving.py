@@ -1,4 +1,4 @@
-"""Where what a run serves is reached, by programs and by browsers."""
+"""Routes for the URLs of runs that serve HTTP."""
 
 from fastapi import Response
 
@@ -11,11 +11,11 @@ router = make_router("runs")
 
 @router.get("/runs/{run_id}/url", name="show_run_url", **responses(ServedUrl, conflicts=True))
 async def url(context: Context, run_id: str) -> Response:
-    """Show where programs reach what a run serves, whether browsers can open it, and whether it answers."""
+    """Show the URL of a run for programs, whether browsers can open it, and whether it is ready."""
     return await context.respond(context.services.serving.describe_url, run_id, context.request.app.state.hosts)
 
 
 @router.post("/runs/{run_id}/open", name="open_run", **responses(OpenedUrl, writing=True))
 async def open_(context: Context, run_id: str) -> Response:
-    """Make an address that lets a browser in at a run as you: once, within a minute."""
+    """Create a URL that signs a browser in to a run as you, once and within a minute."""
     return await context.respond(context.services.serving.open, run_id, context.request.app.state.hosts)

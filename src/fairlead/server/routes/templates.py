@@ -1,4 +1,4 @@
-"""Templates over HTTP."""
+"""Routes for templates."""
 
 from fairlead.model.compute_resources import Template
 from fairlead.model.records import TemplateRecord

@@ -31,7 +31,7 @@ export function useSaveDefaults() {
     unwrap(
       client.PUT(SETTINGS, {
         params: { header: ifMatch(base) },
-        body: { defaults } as Schemas["PlatformSettings"],
+        body: { defaults } as Schemas["SettingsRequest"],
       }),
     ),
   );
