@@ -25,7 +25,7 @@ import psutil
 
 from bench.scheduling import measure_filters
 from fairlead import packing
-from fairlead.adapters.kubernetes.clients import Api, path_of
+from fairlead.adapters.kubernetes.clients import ApiClient, path_of
 from fairlead.adapters.kubernetes.objects import RELEASED
 from fairlead.adapters.kubernetes.starting import PLURALS
 from fairlead.core.kubernetes_rbac import render_access
@@ -49,7 +49,7 @@ CODE = "def main():\n    return 1\n"
 class Watcher:
     """Whoever notes when each Job of a run appeared, and when it was released."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ApiClient) -> None:
         self.api = api
         self.created: dict[str, float] = {}
         self.released: dict[str, float] = {}
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000, help="of the cluster on which a fit is measured")
     asked = parser.parse_args()
     with arranged() as (plane, platform, kubelet):
-        api = Api(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=plane.token))
+        api = ApiClient(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=plane.token))
         watcher, request = Watcher(api), _prepare(platform)
         measure_latency(platform, watcher, request)
         measure_rate(platform, watcher, api, request, asked.runs, asked.rounds)
@@ -119,7 +119,7 @@ def measure_latency(platform: Platform, watcher: Watcher, request: dict[str, Any
 
 
 def measure_rate(
-    platform: Platform, watcher: Watcher, api: Api, request: dict[str, Any], count: int, rounds: int
+    platform: Platform, watcher: Watcher, api: ApiClient, request: dict[str, Any], count: int, rounds: int
 ) -> None:
     """Runs in a second beside bare clients that create and release the same objects: a plain loop, and many at once."""
     manifests = _manifests_of(platform, request)
@@ -212,7 +212,7 @@ def _manifests_of(platform: Platform, request: dict[str, Any]) -> list[dict[str,
     return manifests
 
 
-def _create(api: Api, manifests: Sequence[dict[str, Any]], prefix: str, index: int) -> str:
+def _create(api: ApiClient, manifests: Sequence[dict[str, Any]], prefix: str, index: int) -> str:
     """What a bare client does: a suspended Job, what belongs to it, and its release."""
     name = f"{prefix}-{index}"
     main, *others = manifests

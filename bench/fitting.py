@@ -15,8 +15,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from fairlead.adapters.kubernetes.objects import NodeSeen, Pod
-from fairlead.adapters.kubernetes.views import View
+from fairlead.adapters.kubernetes.objects import ObservedNode, ObservedPod
+from fairlead.adapters.kubernetes.views import ClusterView
 from fairlead.core.fitting import evaluation
 from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.node_tables import NodeTable
@@ -234,18 +234,18 @@ def describe_growth(measured: dict[int, dict[str, float]]) -> None:
 
 def measure_update(size: int) -> None:
     """One pod that comes and goes: what is kept of the cluster is brought up to date, and looked at."""
-    view, nodes = View(lambda _run: None), make_cluster(size)
+    view, nodes = ClusterView(lambda _run: None), make_cluster(size)
     for number, node in enumerate(nodes):
-        view.hear_node(None, NodeSeen(node.name, number, replace(node, holdings=()), True, None))
+        view.on_node_change(None, ObservedNode(node.name, number, replace(node, holdings=()), True, None))
         for at, held in enumerate(node.holdings):
-            view.hear_pod(None, make_pod(f"{node.name}-{at}", node.name, held))
+            view.on_pod_change(None, make_pod(f"{node.name}-{at}", node.name, held))
     busy = make_pod("new", nodes[size // 2].name, nodes[0].holdings[0])
     table, changed = NodeTable(nodes), [replace(nodes[0], holdings=nodes[0].holdings[at:]) for at in (0, 1)]
 
     def hear(look: Callable[[], object]) -> None:
-        view.hear_pod(None, busy)
+        view.on_pod_change(None, busy)
         look()
-        view.hear_pod(busy, None)
+        view.on_pod_change(busy, None)
         look()
 
     def put() -> None:
@@ -262,12 +262,14 @@ def measure_update(size: int) -> None:
     took = dict(zip(cases, (seconds / 2 for seconds in measure(*cases.values())), strict=True))
     for name, seconds in took.items():
         print(f"  {name:50}{seconds * 1000:9.4f} ms")
-    _describe_goal(f"an update in under {GOAL_UPDATE_SECONDS * 1000} ms", next(iter(took.values())) < GOAL_UPDATE_SECONDS)
+    _describe_goal(
+        f"an update in under {GOAL_UPDATE_SECONDS * 1000} ms", next(iter(took.values())) < GOAL_UPDATE_SECONDS
+    )
 
 
-def make_pod(name: str, node: str, held: Holding) -> Pod:
+def make_pod(name: str, node: str, held: Holding) -> ObservedPod:
     """A pod of nobody's run, as the cluster tells of it."""
-    return Pod(name, 1, "forest", name, "", "", "", node, "Running", replace(held, run_id="", name=None))
+    return ObservedPod(name, 1, "forest", name, "", "", "", node, "Running", replace(held, run_id="", name=None))
 
 
 def measure_memory(size: int) -> None:

@@ -13,8 +13,8 @@ import uvicorn
 
 from fairlead.adapters import keyrings
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.adapters.kubernetes.clients import Api
-from fairlead.adapters.kubernetes.executors import Keeping, KubernetesExecutor
+from fairlead.adapters.kubernetes.clients import ApiClient
+from fairlead.adapters.kubernetes.executors import ExecutorConfig, KubernetesExecutor
 from fairlead.composing import build_services, make_id
 from fairlead.model.connections import Connection
 from fairlead.model.observations import LaunchSpec, Observation, Phase
@@ -70,13 +70,15 @@ class KubernetesBench:
         """Another one that has just begun to look, as after a crash of the server."""
         return self.open()
 
-    def open(self, **keeping: Any) -> KubernetesExecutor:
+    def open(self, **config: Any) -> KubernetesExecutor:
         """An executor of the cluster."""
         connection = Connection(self.plane.url, ca=Path(self.plane.authority).read_text(), token=self.plane.token)
-        keeping = {"objects": timedelta(hours=1), **keeping}
+        config = {"objects": timedelta(hours=1), **config}
         folder = self.folder / str(len(self.opened))
-        kept = Keeping(self.store, folder, lambda: datetime.now(UTC), lambda _run_id: (), platform=self.name, **keeping)
-        executor = KubernetesExecutor(Api(connection), self.cluster, kept, self.told.append)
+        kept = ExecutorConfig(
+            self.store, folder, lambda: datetime.now(UTC), lambda _run_id: (), platform=self.name, **config
+        )
+        executor = KubernetesExecutor(ApiClient(connection), self.cluster, kept, self.told.append)
         self.opened.append(executor)
         wait_until(lambda: executor.is_ready)
         return executor

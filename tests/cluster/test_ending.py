@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.adapters.kubernetes.sampling import Sampler
+from fairlead.adapters.kubernetes.sampling import PodMetricsSampler
 from fairlead.model.observations import Phase
 from fairlead.sdk.runs import Run
 from tests.cluster.benches import KubernetesBench, serving
@@ -212,7 +212,7 @@ def bench(
 def measure(bench: KubernetesBench, run_id: str, *, most: int = 0) -> None:
     """Let what a run uses be asked for often, until something is known, and so much memory was seen."""
     executor = bench.executor
-    sampler = Sampler(executor.api, executor.view, executor.sampler.folder, lambda: datetime.now(UTC), 0.1)
+    sampler = PodMetricsSampler(executor.api, executor.view, executor.sampler.folder, lambda: datetime.now(UTC), 0.1)
     thread = threading.Thread(target=sampler.live)
     thread.start()
     wait_until(lambda: len(executor.read_usage(run_id)) > 2, seconds=60)

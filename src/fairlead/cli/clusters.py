@@ -19,7 +19,7 @@ from fairlead.core.manifests import names
 from fairlead.core.scope_tree import Tree
 from fairlead.errors import FairleadError, Unreadable
 from fairlead.files import kubeconfigs, yamls
-from fairlead.files.kubeconfigs import Loaded
+from fairlead.files.kubeconfigs import LoadedKubeconfig
 from fairlead.model.scopes import Cluster
 from fairlead.sdk.api_client import ApiClient
 
@@ -191,7 +191,7 @@ def print_checks(checks: Sequence[dict[str, Any]]) -> None:
             print(f"{'':<7}  {'':<{width}}    -> {format_cell(check['hint'], now)}")
 
 
-def _load(kubeconfig: Path | None, context: str | None, as_json: bool) -> Loaded:
+def _load(kubeconfig: Path | None, context: str | None, as_json: bool) -> LoadedKubeconfig:
     """The kubeconfig, whole; and which one it is, for those who did not say so."""
     paths = kubeconfigs.find_paths(kubeconfig, os.environ.get("KUBECONFIG"), Path.home())
     loaded = kubeconfigs.load_kubeconfig(paths, context)
@@ -200,7 +200,7 @@ def _load(kubeconfig: Path | None, context: str | None, as_json: bool) -> Loaded
     return loaded
 
 
-def _send(server: ApiClient, name: str, loaded: Loaded) -> Any:
+def _send(server: ApiClient, name: str, loaded: LoadedKubeconfig) -> Any:
     return server.put(CLUSTERS.at(name, "kubeconfig"), {"kubeconfig": loaded.text, "context": loaded.context})
 
 

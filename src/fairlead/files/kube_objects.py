@@ -52,20 +52,20 @@ Key = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=317)]
 Labels = dict[Plain, Annotated[str, Field(pattern=PLAIN, max_length=63)]]
 Amounts = Annotated[dict[Plain, Annotated[Any, PlainValidator(_check_amount)]], AfterValidator(_check_whole)]
 Port = Annotated[int, Field(ge=0, le=LARGEST_PORT)]
-Natural = Annotated[int, Field(ge=1, le=LARGEST_PRIORITY)]
+PositiveInt = Annotated[int, Field(ge=1, le=LARGEST_PRIORITY)]
 Priority = Annotated[int, Field(ge=-LARGEST_PRIORITY, le=LARGEST_PRIORITY)]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
-OfLabels = Literal["In", "NotIn", "Exists", "DoesNotExist"]
-OfNodes = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+LabelOperator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+NodeOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
 
-class Part(BaseModel):
+class KubeModel(BaseModel):
     """What of a part of an object is read. What may be null may be left out; what is not named is not looked at."""
 
     model_config = ConfigDict(strict=True, extra="ignore", alias_generator=to_camel, defer_build=True)
 
 
-class Metadata(Part):
+class KubeMetadata(KubeModel):
     """What every object says of itself."""
 
     name: Name
@@ -77,38 +77,38 @@ class Metadata(Part):
     uid: Text | None = None
 
 
-class Object(Part):
+class KubeObject(KubeModel):
     """An object, as far as all kinds are alike."""
 
-    metadata: Metadata
+    metadata: KubeMetadata
 
 
-class Status(Part):
+class KubeStatus(KubeModel):
     """How an object is."""
 
     phase: Text | None = None
 
 
-class LabelRule(Part):
+class KubeLabelRequirement(KubeModel):
     """A condition on labels of pods."""
 
     key: Key
-    operator: OfLabels
+    operator: LabelOperator
     values: list[Text] | None = None
 
 
-class NodeRule(Part):
+class KubeNodeRequirement(KubeModel):
     """A condition on labels or fields of nodes."""
 
     key: Key
-    operator: OfNodes
+    operator: NodeOperator
     values: list[Text] | None = None
 
 
-Rule = TypeVar("Rule", LabelRule, NodeRule)
+Requirement = TypeVar("Requirement", KubeLabelRequirement, KubeNodeRequirement)
 
 
-def _check_values(said: Rule) -> Rule:
+def _check_values(said: Requirement) -> Requirement:
     """How many values an operator has: one to compare with, some to choose from, or none."""
     operator, values = said.operator, said.values or ()
     if operator in ("Exists", "DoesNotExist"):
@@ -123,75 +123,75 @@ def _check_values(said: Rule) -> Rule:
     return said
 
 
-LabelRules = list[Annotated[LabelRule, AfterValidator(_check_values)]]
-NodeRules = list[Annotated[NodeRule, AfterValidator(_check_values)]]
+KubeLabelRequirements = list[Annotated[KubeLabelRequirement, AfterValidator(_check_values)]]
+KubeNodeRequirements = list[Annotated[KubeNodeRequirement, AfterValidator(_check_values)]]
 
 
-class Selector(Part):
+class KubeLabelSelector(KubeModel):
     """Which pods are meant."""
 
     match_labels: dict[Plain, Text] = Field(default_factory=dict)
-    match_expressions: LabelRules | None = None
+    match_expressions: KubeLabelRequirements | None = None
 
 
-class NodeTerm(Part):
+class KubeNodeTerm(KubeModel):
     """Conditions that hold together."""
 
-    match_expressions: NodeRules | None = None
-    match_fields: NodeRules | None = None
+    match_expressions: KubeNodeRequirements | None = None
+    match_fields: KubeNodeRequirements | None = None
 
 
-class NodeTerms(Part):
+class KubeNodeTerms(KubeModel):
     """Terms of which one must hold."""
 
-    node_selector_terms: list[NodeTerm] | None = None
+    node_selector_terms: list[KubeNodeTerm] | None = None
 
 
-class PodTerm(Part):
+class KubePodTerm(KubeModel):
     """Pods to be near to, or far from."""
 
     topology_key: Key
-    label_selector: Selector | None = None
-    namespace_selector: Selector | None = None
+    label_selector: KubeLabelSelector | None = None
+    namespace_selector: KubeLabelSelector | None = None
     namespaces: list[Plain] | None = None
     match_label_keys: list[Plain] | None = None
     mismatch_label_keys: list[Plain] | None = None
 
 
-class PodTerms(Part):
+class KubePodTerms(KubeModel):
     """Terms that must all hold."""
 
-    required: list[PodTerm] | None = Field(None, alias=REQUIRED)
+    required: list[KubePodTerm] | None = Field(None, alias=REQUIRED)
 
 
-class NodeAffinity(Part):
+class KubeNodeAffinity(KubeModel):
     """Which nodes a pod must be on."""
 
-    required: NodeTerms | None = Field(None, alias=REQUIRED)
+    required: KubeNodeTerms | None = Field(None, alias=REQUIRED)
 
 
-class Affinity(Part):
+class KubeAffinity(KubeModel):
     """All that a pod says of where it must be."""
 
-    node_affinity: NodeAffinity | None = None
-    pod_affinity: PodTerms | None = None
-    pod_anti_affinity: PodTerms | None = None
+    node_affinity: KubeNodeAffinity | None = None
+    pod_affinity: KubePodTerms | None = None
+    pod_anti_affinity: KubePodTerms | None = None
 
 
-class Spread(Part):
+class KubeSpreadConstraint(KubeModel):
     """How pods are spread."""
 
     topology_key: Key
-    max_skew: Natural
-    min_domains: Natural | None = None
+    max_skew: PositiveInt
+    min_domains: PositiveInt | None = None
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = "DoNotSchedule"
-    label_selector: Selector | None = None
+    label_selector: KubeLabelSelector | None = None
     match_label_keys: list[Plain] | None = None
     node_affinity_policy: Literal["Honor", "Ignore"] | None = None
     node_taints_policy: Literal["Honor", "Ignore"] | None = None
 
 
-class Taint(Part):
+class KubeTaint(KubeModel):
     """What keeps pods off a node."""
 
     key: Key
@@ -199,34 +199,34 @@ class Taint(Part):
     effect: Effect
 
 
-class NodeSpec(Part):
+class KubeNodeSpec(KubeModel):
     """What a node is for."""
 
-    taints: list[Taint] | None = None
+    taints: list[KubeTaint] | None = None
     unschedulable: bool | None = None
 
 
-class NodeStatus(Part):
+class KubeNodeStatus(KubeModel):
     """What a node has."""
 
     allocatable: Amounts | None = None
 
 
-class Node(Object):
+class KubeNode(KubeObject):
     """A node."""
 
-    spec: NodeSpec | None = None
-    status: NodeStatus | None = None
+    spec: KubeNodeSpec | None = None
+    status: KubeNodeStatus | None = None
 
 
-class Resources(Part):
+class KubeResources(KubeModel):
     """What is asked for."""
 
     requests: Amounts | None = None
     limits: Amounts | None = None
 
 
-class ContainerPort(Part):
+class KubeContainerPort(KubeModel):
     """A port of a container."""
 
     container_port: Port | None = None
@@ -235,29 +235,29 @@ class ContainerPort(Part):
     protocol: Text | None = None
 
 
-class Container(Part):
+class KubeContainer(KubeModel):
     """One container of a pod."""
 
     name: Text = ""
-    resources: Resources | None = None
-    ports: list[ContainerPort] | None = None
+    resources: KubeResources | None = None
+    ports: list[KubeContainerPort] | None = None
     restart_policy: Text | None = None
 
 
-class Mounted(Part):
+class KubeClaimSource(KubeModel):
     """A claim that is mounted."""
 
     claim_name: Name
 
 
-class PodVolume(Part):
+class KubePodVolume(KubeModel):
     """A volume of a pod."""
 
     name: Name
-    persistent_volume_claim: Mounted | None = None
+    persistent_volume_claim: KubeClaimSource | None = None
 
 
-class Toleration(Part):
+class KubeToleration(KubeModel):
     """A taint that does not keep a pod off."""
 
     key: Text | None = None
@@ -266,63 +266,63 @@ class Toleration(Part):
     effect: Effect | Literal[""] | None = None
 
 
-class Gate(Part):
+class KubeSchedulingGate(KubeModel):
     """Who holds a pod back."""
 
     name: Text
 
 
-class PodSpec(Part):
+class KubePodSpec(KubeModel):
     """What a pod is made of."""
 
-    containers: Annotated[list[Container], Field(min_length=1)]
-    init_containers: list[Container] | None = None
-    resources: Resources | None = None
+    containers: Annotated[list[KubeContainer], Field(min_length=1)]
+    init_containers: list[KubeContainer] | None = None
+    resources: KubeResources | None = None
     overhead: Amounts | None = None
     node_name: Plain | None = None
     node_selector: dict[Plain, Text] | None = None
-    affinity: Affinity | None = None
-    tolerations: list[Toleration] | None = None
-    topology_spread_constraints: list[Spread] | None = None
-    volumes: list[PodVolume] | None = None
+    affinity: KubeAffinity | None = None
+    tolerations: list[KubeToleration] | None = None
+    topology_spread_constraints: list[KubeSpreadConstraint] | None = None
+    volumes: list[KubePodVolume] | None = None
     scheduler_name: Text | None = None
-    scheduling_gates: list[Gate] | None = None
+    scheduling_gates: list[KubeSchedulingGate] | None = None
     priority: Priority | None = None
     host_network: bool | None = None
 
 
-class ContainerStatus(Part):
+class KubeContainerStatus(KubeModel):
     """What a container has."""
 
     name: Text
-    resources: Resources | None = None
+    resources: KubeResources | None = None
     allocated_resources: Amounts | None = None
 
 
-class Condition(Part):
+class KubePodCondition(KubeModel):
     """What is said of a pod."""
 
     type: Text
     reason: Text | None = None
 
 
-class PodStatus(Part):
+class KubePodStatus(KubeModel):
     """How a pod is."""
 
     phase: Text | None = None
-    conditions: list[Condition] | None = None
-    container_statuses: list[ContainerStatus] | None = None
-    init_container_statuses: list[ContainerStatus] | None = None
+    conditions: list[KubePodCondition] | None = None
+    container_statuses: list[KubeContainerStatus] | None = None
+    init_container_statuses: list[KubeContainerStatus] | None = None
 
 
-class Pod(Object):
+class KubePod(KubeObject):
     """A pod."""
 
-    spec: PodSpec
-    status: PodStatus | None = None
+    spec: KubePodSpec
+    status: KubePodStatus | None = None
 
 
-class Storage(Part):
+class KubeStorageSpec(KubeModel):
     """What claims and volumes are compared by."""
 
     storage_class_name: Text | None = None
@@ -331,22 +331,22 @@ class Storage(Part):
     volume_attributes_class_name: Text | None = None
 
 
-class ClaimSpec(Storage):
+class KubeClaimSpec(KubeStorageSpec):
     """What a claim asks for."""
 
     volume_name: Text | None = None
-    resources: Resources | None = None
-    selector: Selector | None = None
+    resources: KubeResources | None = None
+    selector: KubeLabelSelector | None = None
 
 
-class Claim(Object):
+class KubeClaim(KubeObject):
     """A claim."""
 
-    spec: ClaimSpec | None = None
-    status: Status | None = None
+    spec: KubeClaimSpec | None = None
+    status: KubeStatus | None = None
 
 
-class Kept(Part):
+class KubeClaimReference(KubeModel):
     """The claim that a volume is kept for."""
 
     namespace: Text | None = None
@@ -354,43 +354,43 @@ class Kept(Part):
     uid: Text | None = None
 
 
-class KubeVolumeNodeAffinity(Part):
+class KubeVolumeNodeAffinity(KubeModel):
     """From where a volume is reached."""
 
-    required: NodeTerms | None = None
+    required: KubeNodeTerms | None = None
 
 
-class VolumeSpec(Storage):
+class KubeVolumeSpec(KubeStorageSpec):
     """What a volume is."""
 
     capacity: Amounts | None = None
-    claim_ref: Kept | None = None
+    claim_ref: KubeClaimReference | None = None
     node_affinity: KubeVolumeNodeAffinity | None = None
 
 
-class Volume(Object):
+class KubeVolume(KubeObject):
     """A volume."""
 
-    spec: VolumeSpec | None = None
-    status: Status | None = None
+    spec: KubeVolumeSpec | None = None
+    status: KubeStatus | None = None
 
 
-class Topology(Part):
+class KubeTopologyRequirement(KubeModel):
     """A label, and values of it."""
 
     key: Key
     values: list[Text]
 
 
-class TopologyTerm(Part):
+class KubeTopologyTerm(KubeModel):
     """Labels that hold together."""
 
-    match_label_expressions: list[Topology] | None = None
+    match_label_expressions: list[KubeTopologyRequirement] | None = None
 
 
-class StorageClass(Object):
+class KubeStorageClass(KubeObject):
     """How volumes are made."""
 
     provisioner: Text | None = None
     volume_binding_mode: Text | None = None
-    allowed_topologies: list[TopologyTerm] | None = None
+    allowed_topologies: list[KubeTopologyTerm] | None = None

@@ -6,17 +6,28 @@ from itertools import islice
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from fairlead.files.kube_objects import JSON, PLAIN, PRINTABLE, Claim, Node, Object, Part, Pod, StorageClass, Volume
+from fairlead.files.kube_objects import (
+    JSON,
+    PLAIN,
+    PRINTABLE,
+    KubeClaim,
+    KubeModel,
+    KubeNode,
+    KubeObject,
+    KubePod,
+    KubeStorageClass,
+    KubeVolume,
+)
 from fairlead.model.parsing import MOST_TOLD, nearest, printable, show
 from fairlead.model.plans import Violation
 
-KINDS: Mapping[str, type[Part]] = {
-    "Node": Node,
-    "Pod": Pod,
-    "PersistentVolumeClaim": Claim,
-    "PersistentVolume": Volume,
-    "StorageClass": StorageClass,
-    "Namespace": Object,
+KINDS: Mapping[str, type[KubeModel]] = {
+    "Node": KubeNode,
+    "Pod": KubePod,
+    "PersistentVolumeClaim": KubeClaim,
+    "PersistentVolume": KubeVolume,
+    "StorageClass": KubeStorageClass,
+    "Namespace": KubeObject,
 }
 # What is wrong, by what pydantic calls it.
 WORDS = {

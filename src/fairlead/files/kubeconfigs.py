@@ -19,7 +19,7 @@ ANOTHER = "name another one: --kubeconfig FILE"
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedKubeconfig:
     """One context of a kubeconfig, ready to be sent: whole, and with nothing beside it."""
 
     context: str
@@ -36,7 +36,7 @@ def find_paths(said: Path | None, variable: str | None, home: Path) -> list[Path
     return listed or [home / ".kube" / "config"]
 
 
-def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Loaded:
+def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> LoadedKubeconfig:
     """A context of the files that are there. Raise `RequestRejected` with what is wrong."""
     there = [path for path in paths if path.exists()] or paths[:1]
     chosen = kubeconfigs.choose(_merge([_load(path) for path in there]), context)
@@ -49,7 +49,7 @@ def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Loaded
     if violations:
         raise RequestRejected(violations)
     connection, text = kubeconfigs.connect(whole), yamls.format_documents([kubeconfigs.minify(whole)])
-    return Loaded(whole.context, tuple(there), connection, text)
+    return LoadedKubeconfig(whole.context, tuple(there), connection, text)
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import threading
 from typing import Any, cast
 
-from fairlead.adapters.kubernetes.clients import Api, Refused
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError
 from fairlead.model.observations import JSON
 
 SourcedValue = JSON | Exception
@@ -21,9 +21,9 @@ class ScriptedApi:
         self._lock = threading.Lock()
 
     @property
-    def api(self) -> Api:
+    def api(self) -> ApiClient:
         """As the code under test knows it."""
-        return cast(Api, self)
+        return cast(ApiClient, self)
 
     def get(self, path: str, **_params: Any) -> JSON:
         """An object; of several answers, the next one, and the last one for ever."""
@@ -31,7 +31,7 @@ class ScriptedApi:
         if isinstance(answer, list):
             answer = answer.pop(0) if len(answer) > 1 else answer[0]
         if answer is None:
-            answer = Refused(404, "NotFound", f"{path} not found")
+            answer = ApiError(404, "NotFound", f"{path} not found")
         if isinstance(answer, Exception):
             raise answer
         return cast(JSON, answer)

@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 from fairlead.adapters.kubernetes import objects
-from fairlead.adapters.kubernetes.objects import Main, NodeSeen, Pod, Warned
+from fairlead.adapters.kubernetes.objects import MainObject, ObservedNode, ObservedPod, WarningEvent
 
 JSON = dict[str, Any]
 PLATFORM, RUN, NAMESPACE = "home", "r1", "forest"
@@ -88,25 +88,25 @@ def terminated(code: int, reason: str = "Error", message: str = "", at: str = TH
     return {"exitCode": code, "reason": reason, "message": message, "startedAt": THEN, "finishedAt": at}
 
 
-def read_main(raw: JSON) -> Main:
+def read_main(raw: JSON) -> MainObject:
     """The same as it is kept."""
     found = objects.read_main(PLATFORM, raw)
     assert found is not None
     return found
 
 
-def read_pod(raw: JSON) -> Pod:
+def read_pod(raw: JSON) -> ObservedPod:
     """The same of a pod."""
     found = objects.read_pod(PLATFORM, raw)
     assert found is not None
     return found
 
 
-def read_node(raw: JSON) -> NodeSeen:
+def read_node(raw: JSON) -> ObservedNode:
     """The same of a node."""
     return objects.read_node(raw)
 
 
-def read_warning(raw: JSON) -> Warned:
+def read_warning(raw: JSON) -> WarningEvent:
     """The same of a warning."""
     return objects.read_warning(raw)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.kubernetes.clients import Refused
+from fairlead.adapters.kubernetes.clients import ApiError
 from fairlead.adapters.kubernetes.cluster_checks import check_cluster
 from fairlead.core.kubernetes_rbac import list_permissions
 from fairlead.errors import Unavailable
@@ -57,7 +57,7 @@ def test_of_a_cluster_that_has_everything_all_is_well() -> None:
     ("error", "told"),
     [
         (Unavailable("the cluster does not answer: refused"), "does not answer"),
-        (Refused(401, "Unauthorized", "Unauthorized"), "does not let the server in"),
+        (ApiError(401, "Unauthorized", "Unauthorized"), "does not let the server in"),
     ],
 )
 def test_where_nobody_answers_nothing_else_is_asked(error: Exception, told: str) -> None:
@@ -130,7 +130,7 @@ def test_all_that_is_missing_is_told_together_and_not_without_end() -> None:
 
 
 def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_told() -> None:
-    api = ScriptedApi({**WELL, STORAGE: Refused(403, "Forbidden", "no"), NODES: Unavailable("gone for a moment")})
+    api = ScriptedApi({**WELL, STORAGE: ApiError(403, "Forbidden", "no"), NODES: Unavailable("gone for a moment")})
     found = look(api)
     assert [found[name][0].state for name in ("storage", "gpus", "usage")] == ["warning", "problem", "ok"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fairlead.adapters.kubernetes import observing
-from fairlead.adapters.kubernetes.views import View
+from fairlead.adapters.kubernetes.views import ClusterView
 from fairlead.model.observations import Phase
 from tests.adapters.kubernetes.making import JSON, RUN, make_main, make_pod, read_main, read_pod, terminated
 from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, RUNNING, look, told
@@ -32,13 +32,13 @@ from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, R
 )
 def test_a_job_may_be_told_to_have_ended_before_its_pods_are(main: JSON, pods: list[JSON], lacks: bool) -> None:
     """Each kind is watched by itself, and what was missed of one may come sooner than of the other."""
-    view = View(lambda _run_id: None)
-    view.hear_main(None, read_main(main))
+    view = ClusterView(lambda _run_id: None)
+    view.on_main_change(None, read_main(main))
     for raw in pods:
-        view.hear_pod(None, read_pod(raw))
+        view.on_pod_change(None, read_pod(raw))
     found = view.of(RUN)
     assert found is not None
-    assert observing.lacks_pods(found) is lacks
+    assert observing.has_outdated_pods(found) is lacks
 
 
 def test_what_has_completed_has_its_result() -> None:

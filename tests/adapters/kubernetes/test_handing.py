@@ -1,14 +1,14 @@
 """What pods leave reaches the run, from the right pod, and nothing else does."""
 
-from fairlead.adapters.kubernetes.objects import Pod, read_main, read_pod
-from fairlead.adapters.kubernetes.observing import ObservationContext, observe, read_handed
-from fairlead.adapters.kubernetes.views import RunView, View
+from fairlead.adapters.kubernetes.objects import ObservedPod, read_main, read_pod
+from fairlead.adapters.kubernetes.observing import ObservationContext, observe, read_termination_message
+from fairlead.adapters.kubernetes.views import ClusterView, RunView
 from tests.adapters.kubernetes.making import OWNER, PLATFORM, RUN, condition, make_main, make_pod, terminated
 
 RESULT = '{"result": {"kind": "json", "value": %d}}'
 
 
-def read(raw: dict[str, object]) -> Pod:
+def read(raw: dict[str, object]) -> ObservedPod:
     """A pod as it is kept."""
     pod = read_pod(PLATFORM, raw)
     assert pod is not None
@@ -20,7 +20,7 @@ def test_of_pods_that_took_each_others_place_the_last_one_tells() -> None:
     second = make_pod("b", phase="Succeeded", terminated=terminated(0, message=RESULT % 2))
     second["metadata"]["creationTimestamp"] = "2026-11-15T08:40:00Z"
     pods = [read(second), read(first)]
-    assert read_handed(pods)["result"]["value"] == 2
+    assert read_termination_message(pods)["result"]["value"] == 2
     main = read_main(PLATFORM, make_main("Job", condition("Complete")))
     seen = observe(RunView(main, {pod.uid: pod for pod in pods}), ObservationContext())
     assert seen is not None
@@ -28,24 +28,24 @@ def test_of_pods_that_took_each_others_place_the_last_one_tells() -> None:
 
 
 def test_a_pod_that_only_has_the_labels_of_a_run_is_none_of_its() -> None:
-    view = View(lambda _run_id: None)
-    view.hear_main(None, read_main(PLATFORM, make_main()))
+    view = ClusterView(lambda _run_id: None)
+    view.on_main_change(None, read_main(PLATFORM, make_main()))
     mine, forged, elsewhere = make_pod("a"), make_pod("b"), make_pod("c")
     forged["metadata"]["ownerReferences"] = [{**OWNER, "uid": "another"}]
     elsewhere["metadata"]["namespace"] = "meadow"
     for raw in (mine, forged, elsewhere):
-        view.hear_pod(None, read(raw))
+        view.on_pod_change(None, read(raw))
     found = view.of(RUN)
     assert found is not None
     assert [pod.name for pod in found.pods.values()] == ["a"]
 
 
 def test_a_second_job_with_the_labels_of_a_run_does_not_take_its_place() -> None:
-    view = View(lambda _run_id: None)
+    view = ClusterView(lambda _run_id: None)
     main, forged = make_main(), make_main()
     forged["metadata"] |= {"uid": "another", "namespace": "meadow"}
-    view.hear_main(None, read_main(PLATFORM, main))
-    view.hear_main(None, read_main(PLATFORM, forged))
+    view.on_main_change(None, read_main(PLATFORM, main))
+    view.on_main_change(None, read_main(PLATFORM, forged))
     found = view.of(RUN)
     assert found is not None
     assert found.main is not None

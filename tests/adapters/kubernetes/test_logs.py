@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from fairlead.adapters.kubernetes import logs
-from fairlead.adapters.kubernetes.clients import Api, Refused
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError
 from fairlead.adapters.kubernetes.logs import Logs
-from fairlead.adapters.kubernetes.objects import Pod
+from fairlead.adapters.kubernetes.objects import ObservedPod
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.observations import LogPage
 from fairlead.model.records import RunRecord
@@ -74,7 +74,7 @@ def open_logs(kubelet: Kubelet, memory_store: MemoryStore, tmp_path: Path) -> It
     with contextlib.ExitStack() as opened:
 
         def open_them(folder: str = "own", *secrets: str) -> Logs:
-            made = Logs(cast(Api, kubelet), tmp_path / folder, memory_store, lambda _run_id: secrets, lambda: NOW)
+            made = Logs(cast(ApiClient, kubelet), tmp_path / folder, memory_store, lambda _run_id: secrets, lambda: NOW)
             opened.callback(made.close)
             return made
 
@@ -82,11 +82,11 @@ def open_logs(kubelet: Kubelet, memory_store: MemoryStore, tmp_path: Path) -> It
         kubelet.open.set()
 
 
-def running(name: str = "a", index: int = 0) -> Pod:
+def running(name: str = "a", index: int = 0) -> ObservedPod:
     return read_pod(make_pod(name, index=index, running={"startedAt": "2026-11-15T08:30:00Z"}))
 
 
-def over(name: str = "a", index: int = 0) -> Pod:
+def over(name: str = "a", index: int = 0) -> ObservedPod:
     return read_pod(make_pod(name, index=index, phase="Succeeded", terminated=terminated(0)))
 
 
@@ -94,7 +94,7 @@ def text_of(page: LogPage) -> str:
     return "".join(f"[{it.data.decode()}]" if it.stream == "platform" else it.data.decode() for it in page.entries)
 
 
-def read(logs: Logs, *pods: Pod, ended: bool = True) -> str:
+def read(logs: Logs, *pods: ObservedPod, ended: bool = True) -> str:
     return text_of(logs.read(RUN, pods, 0, 1 << 20, over=ended))
 
 
@@ -202,7 +202,7 @@ def test_a_log_without_a_line_can_be_saved_too(open_logs: Open) -> None:
 
 @pytest.mark.parametrize("status", [400, 404])
 def test_what_the_cluster_has_no_log_of_keeps_nobody_waiting(open_logs: Open, kubelet: Kubelet, status: int) -> None:
-    kubelet.refused = Refused(status, "NotFound", "pods not found")
+    kubelet.refused = ApiError(status, "NotFound", "pods not found")
     assert open_logs().save(RUN, [over()])
 
 
@@ -222,12 +222,16 @@ def test_what_is_forgotten_leaves_no_file(open_logs: Open, kubelet: Kubelet, tmp
     kubelet.lines["a"] = [(0.1, "one\n")]
     reading = open_logs()
     read(reading, over())
-    assert (reading.list_left(), reading.is_left(RUN)) == ([RUN], True)
+    assert (reading.list_local_logs(), reading.has_local_log(RUN)) == ([RUN], True)
     reading.forget(RUN)
-    assert (reading.list_left(), reading.is_left(RUN), list((tmp_path / "own").iterdir())) == ([], False, [])
+    assert (reading.list_local_logs(), reading.has_local_log(RUN), list((tmp_path / "own").iterdir())) == (
+        [],
+        False,
+        [],
+    )
 
 
-@pytest.mark.parametrize("refused", [Unavailable("not now"), Refused(403, "Forbidden", "no")], ids=str)
+@pytest.mark.parametrize("refused", [Unavailable("not now"), ApiError(403, "Forbidden", "no")], ids=str)
 def test_what_is_about_to_go_is_asked_for_again_where_it_cannot_be_followed_at_first(
     open_logs: Open, kubelet: Kubelet, refused: Exception
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.adapters.kubernetes import observing
 from fairlead.adapters.kubernetes.observing import ObservationContext
-from fairlead.adapters.kubernetes.views import View
+from fairlead.adapters.kubernetes.views import ClusterView
 from fairlead.model.observations import Observation, Phase
 from tests.adapters.kubernetes.making import (
     JSON,
@@ -28,23 +28,23 @@ LATER = "2026-11-15T09:00:00Z"
 LOW = "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 900Mi. "
 
 
-def look(main: JSON, *pods: JSON, warnings: tuple[JSON, ...] = (), **around: Any) -> Observation | None:
+def look(main: JSON, *pods: JSON, warnings: tuple[JSON, ...] = (), **context: Any) -> Observation | None:
     """What is seen of these objects, told one after the other."""
-    view = View(lambda _run_id: None)
-    view.hear_main(None, read_main(main))
+    view = ClusterView(lambda _run_id: None)
+    view.on_main_change(None, read_main(main))
     for raw in pods:
         before = (known := view.of(RUN)) and known.pods.get(raw["metadata"]["uid"])
         gone = raw["metadata"].get("gone", False)
-        view.hear_pod(before or None, None if gone else read_pod(raw))
+        view.on_pod_change(before or None, None if gone else read_pod(raw))
     for raw in warnings:
-        view.hear_warning(None, read_warning(raw))
+        view.on_warning_change(None, read_warning(raw))
     found = view.of(RUN)
     assert found is not None
-    return observing.observe(found, ObservationContext(view.warnings_about(found), **around))
+    return observing.observe(found, ObservationContext(view.warnings_about(found), **context))
 
 
-def told(main: JSON, *pods: JSON, **around: Any) -> tuple[Phase, str, str]:
-    seen = look(main, *pods, **around)
+def told(main: JSON, *pods: JSON, **context: Any) -> tuple[Phase, str, str]:
+    seen = look(main, *pods, **context)
     assert seen is not None
     return seen.phase, seen.reason, seen.message
 
@@ -216,7 +216,7 @@ def test_a_pod_that_may_not_be_made_is_told_without_the_name_that_it_did_not_get
 
 
 def test_a_node_that_is_lost_says_nothing_of_the_run() -> None:
-    seen = look(make_main(), make_pod(**RUNNING), describe_lost=lambda pod: f"{pod.node} does not answer")
+    seen = look(make_main(), make_pod(**RUNNING), describe_node_loss=lambda pod: f"{pod.node} does not answer")
     assert seen is not None
     assert (seen.phase, seen.reason) == (Phase.RUNNING, "NodeLost")
     words = "its node box does not answer: what has become of it is known once the node is back, or was removed"

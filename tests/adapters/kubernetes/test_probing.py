@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.kubernetes.clients import Refused
 from fairlead.adapters.kubernetes.callback_probe import check_callbacks
+from fairlead.adapters.kubernetes.clients import ApiError
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Check
 from fairlead.model.scopes import Cluster
@@ -87,7 +87,7 @@ def test_a_pod_that_fits_nowhere_says_why() -> None:
 
 
 def test_a_pod_that_may_not_be_made_is_told() -> None:
-    api = OnePod("forest", pod("Pending"), **{f"create {PODS}": Refused(403, "Forbidden", "exceeded quota")})
+    api = OnePod("forest", pod("Pending"), **{f"create {PODS}": ApiError(403, "Forbidden", "exceeded quota")})
     check = try_it(api)
     assert (check.state, "exceeded quota" in check.message, api.deleted) == ("problem", True, [])
 

@@ -4,10 +4,16 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.kubernetes.clients import Refused
-from fairlead.adapters.kubernetes.kueue import Queues, find_path, read_local, read_pool, read_workload
-from fairlead.adapters.kubernetes.kueue_messages import describe_held
-from fairlead.adapters.kubernetes.objects import Main
+from fairlead.adapters.kubernetes.clients import ApiError
+from fairlead.adapters.kubernetes.kueue import (
+    KueueQueues,
+    find_path,
+    read_cluster_queue,
+    read_local_queue,
+    read_workload,
+)
+from fairlead.adapters.kubernetes.kueue_messages import describe_queued
+from fairlead.adapters.kubernetes.objects import MainObject
 from fairlead.model.observations import Phase
 from fairlead.model.quantities import NANOS
 from fairlead.model.queues import Party, QuotaUsage
@@ -21,7 +27,7 @@ RESERVED, ADMITTED = condition("QuotaReserved"), condition("Admitted")
 PENDING = condition("QuotaReserved", "False", "Pending", "4 more needed")
 
 
-def make_job(name: str = "train-1", project: str = "forest") -> Main:
+def make_job(name: str = "train-1", project: str = "forest") -> MainObject:
     """A Job that is held in a queue."""
     main = make_main(suspend=True)
     labels = {**main["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "gpus", "fairlead.dev/project": project}
@@ -63,8 +69,8 @@ class Seen:
 
     def __init__(self, *workloads: JSON, local: JSON | None = None, pool: JSON | None = None) -> None:
         self.told: list[str] = []
-        self.jobs: dict[str, Main] = {}
-        self.queues = Queues(ScriptedApi().api, self.told.append, self.jobs.get)
+        self.jobs: dict[str, MainObject] = {}
+        self.queues = KueueQueues(ScriptedApi().api, self.told.append, self.jobs.get)
         self.workloads, self.locals, self.pools = self.queues.reflectors
         for reflector, objects in ((self.workloads, workloads), (self.locals, [local]), (self.pools, [pool])):
             for raw in objects:
@@ -74,7 +80,7 @@ class Seen:
 
     def tell(self) -> tuple[str, str]:
         """Why the Job of the tests is held."""
-        return describe_held(make_job(), self.queues.find(make_job()))
+        return describe_queued(make_job(), self.queues.find(make_job()))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +186,7 @@ def test_those_with_more_priority_then_those_who_waited_longer_are_before_it() -
     )
     for name in ("older", "urgent"):
         seen.jobs[f"uid-{name}"] = make_job(name)
-    standing = seen.queues.stand(make_job())
+    standing = seen.queues.queue_position(make_job())
     assert [party.name for party in standing.ahead] == ["urgent", "older"]
     assert (standing.waits, standing.says, standing.blind) == (True, "4 more needed", "")
 
@@ -195,7 +201,7 @@ def test_who_holds_the_quota_is_known_and_of_strangers_only_how_much() -> None:
         pool=make_pool(queueingStrategy="StrictFIFO", cohortName="all"),
     )
     seen.jobs["uid-ours"] = make_job("ours", "lake")
-    standing = seen.queues.stand(make_job())
+    standing = seen.queues.queue_position(make_job())
     assert standing.holders == (Party("ours", "lake", {GPU: 5 * NANOS}), Party(holds={GPU: 3 * NANOS}))
     assert standing.shares == (QuotaUsage(GPU, "large", 8 * NANOS, 8 * NANOS),)
     assert (standing.pool, standing.cohort, standing.strict) == ("ClusterQueue shared", "all", True)
@@ -229,11 +235,11 @@ def test_until_all_queues_were_seen_nobody_says_that_one_is_missing() -> None:
 
 def test_without_kueue_it_is_told_that_nobody_will_let_it_go() -> None:
     seen = Seen()
-    with pytest.raises(Refused, match="Kueue is not there") as refused:
+    with pytest.raises(ApiError, match="Kueue is not there") as refused:
         find_path(ScriptedApi().api, "workloads")
     seen.workloads.trouble = str(refused.value)
     assert seen.tell()[1] == "waits in queue gpus of Kueue, which is not on the cluster: somebody has to install it"
-    assert seen.queues.stand(make_job()).blind == "Kueue is not there"
+    assert seen.queues.queue_position(make_job()).blind == "Kueue is not there"
 
 
 def test_who_may_not_look_learns_why_and_nothing_breaks() -> None:
@@ -242,9 +248,9 @@ def test_who_may_not_look_learns_why_and_nothing_breaks() -> None:
         reflector.ready.clear()
         reflector.trouble = "workloads is forbidden"
     assert seen.tell() == ("Queued", "waits in queue gpus of the cluster")
-    assert seen.queues.stand(make_job()).blind == "workloads is forbidden"
-    with pytest.raises(Refused, match="no"):
-        find_path(ScriptedApi({"/apis/kueue.x-k8s.io": Refused(403, "Forbidden", "no")}).api, "workloads")
+    assert seen.queues.queue_position(make_job()).blind == "workloads is forbidden"
+    with pytest.raises(ApiError, match="no"):
+        find_path(ScriptedApi({"/apis/kueue.x-k8s.io": ApiError(403, "Forbidden", "no")}).api, "workloads")
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1"])
@@ -285,8 +291,11 @@ def test_one_that_was_made_anew_stays_when_the_old_one_is_told_to_be_gone() -> N
 def test_objects_that_say_little_are_read_too() -> None:
     meta = make_meta("bare")
     workload = read_workload({"metadata": meta, "spec": {}})
-    assert (workload.job, workload.queue, workload.priority, workload.is_waiting) == ("", "", 0, True)
-    assert (read_local({"metadata": meta, "spec": {}}).key, read_pool({"metadata": meta, "spec": {}}).quotas) == (
+    assert (workload.job, workload.queue, workload.priority, workload.is_pending) == ("", "", 0, True)
+    assert (
+        read_local_queue({"metadata": meta, "spec": {}}).key,
+        read_cluster_queue({"metadata": meta, "spec": {}}).quotas,
+    ) == (
         (NAMESPACE, "bare"),
         {},
     )

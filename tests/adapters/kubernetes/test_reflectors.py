@@ -10,14 +10,14 @@ from typing import Any, cast
 import pytest
 
 from fairlead.adapters.kubernetes import reflectors
-from fairlead.adapters.kubernetes.clients import Api, Refused
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON
 
 PATH = "/api/v1/pods"
 OVER = Unavailable("the script is over")
-GONE = Refused(410, "Expired", "too old resource version")
+GONE = ApiError(410, "Expired", "too old resource version")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Script:
         self.heard: list[str] = []
         self.ready: list[bool] = []  # whether all had been seen by then
         self.troubles: list[str] = []  # what is wrong, before each watch and whenever it is noted
-        self.reflector = Reflector(cast(Api, self), PATH, read, self.hear, labelSelector="fairlead.dev/run")
+        self.reflector = Reflector(cast(ApiClient, self), PATH, read, self.hear, labelSelector="fairlead.dev/run")
 
     def play(self) -> "Script":
         """Follow until the script is over."""
@@ -288,17 +288,19 @@ def test_a_watch_that_is_over_at_once_again_and_again_is_no_reason_to_hurry(
 
 
 def test_a_kind_that_is_not_there_yet_is_looked_for_before_each_list() -> None:
-    script = Script(("10", thing("a", 5)), [Refused(404, "NotFound", "no such kind")], ("20", thing("a", 15, "a2")), [])
-    paths: list[Refused | str] = [Refused(404, "NotFound", "not there yet"), PATH, PATH]
+    script = Script(
+        ("10", thing("a", 5)), [ApiError(404, "NotFound", "no such kind")], ("20", thing("a", 15, "a2")), []
+    )
+    paths: list[ApiError | str] = [ApiError(404, "NotFound", "not there yet"), PATH, PATH]
 
     def find() -> str:
         found = paths.pop(0)
-        if isinstance(found, Refused):
+        if isinstance(found, ApiError):
             raise found
         return found
 
     listed: list[bool] = []
-    script.reflector = Reflector(cast(Api, script), find, read, script.hear, labelSelector="fairlead.dev/run")
+    script.reflector = Reflector(cast(ApiClient, script), find, read, script.hear, labelSelector="fairlead.dev/run")
     script.reflector.on_list = lambda: listed.append(script.reflector.ready.is_set())
     script.play()
     assert script.asked[:4] == ["list", "watch 10", "list", "watch 20"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.kubernetes.executors import Keeping, KubernetesExecutor
+from fairlead.adapters.kubernetes.executors import ExecutorConfig, KubernetesExecutor
 from fairlead.adapters.kubernetes.reflectors import Reflector
-from fairlead.adapters.kubernetes.sampling import Sampler
+from fairlead.adapters.kubernetes.sampling import PodMetricsSampler
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Phase
 from fairlead.model.records import RunRecord
@@ -54,12 +54,12 @@ def executor(
     keep(memory_store, *make_places())
     with memory_store.recording() as tx:
         tx.add(make(RunRecord, RUN, scope="project/forest"))
-    for follower in (Reflector, Sampler):
+    for follower in (Reflector, PodMetricsSampler):
         monkeypatch.setattr(follower, "live", lambda _self: None)
-    keeping = Keeping(
+    config = ExecutorConfig(
         memory_store, tmp_path, lambda: LATER, lambda _run_id: (), objects=timedelta(0), platform=PLATFORM
     )
-    made = KubernetesExecutor(api.api, Cluster(name="main"), keeping, notified.append)
+    made = KubernetesExecutor(api.api, Cluster(name="main"), config, notified.append)
     for reflector in made._reflectors:
         reflector.ready.set()
     yield made
@@ -69,8 +69,8 @@ def executor(
 
 def show(executor: KubernetesExecutor, *conditions: dict[str, Any], **pod: Any) -> None:
     """Put the Job of the run and its pod into the view."""
-    executor.view.hear_main(None, read_main(make_main("Job", *conditions)))
-    executor.view.hear_pod(None, read_pod(make_pod(**pod)))
+    executor.view.on_main_change(None, read_main(make_main("Job", *conditions)))
+    executor.view.on_pod_change(None, read_pod(make_pod(**pod)))
 
 
 def test_a_removal_that_waits_for_the_log_is_repeated_until_the_cluster_accepts_it(
@@ -103,6 +103,6 @@ def test_a_removal_that_waits_for_the_log_is_repeated_until_the_cluster_accepts_
 def test_a_job_that_appears_after_its_run_has_ended_is_removed(executor: KubernetesExecutor, api: LoggingApi) -> None:
     assert executor.observe(RUN) is None
     executor.clean_up(RUN)
-    executor.view.hear_main(None, read_main(make_main("Job", released=False)))
+    executor.view.on_main_change(None, read_main(make_main("Job", released=False)))
     executor.clean_up(RUN)
     assert api.deleted == [JOB]

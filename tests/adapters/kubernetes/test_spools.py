@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.kubernetes.log_buffers import SECOND, Spool
+from fairlead.adapters.kubernetes.log_buffers import SECOND, LogBuffer
 from fairlead.adapters.log_files import MAX_RECORD_BYTES, read_records
 
 NOW = 1_700_000_000 * SECOND
 
 
-Open = Callable[..., Spool]
+Open = Callable[..., LogBuffer]
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def open_spool(tmp_path: Path) -> Iterator[Open]:
     """Opens the log of one run, again and again."""
     with contextlib.ExitStack() as opened:
 
-        def open_it(*secrets: str, many: bool = False) -> Spool:
-            spool = Spool(tmp_path / "r1.log", secrets, many=many)
+        def open_it(*secrets: str, many: bool = False) -> LogBuffer:
+            spool = LogBuffer(tmp_path / "r1.log", secrets, many=many)
             opened.callback(spool.close)
             return spool
 
@@ -36,12 +36,12 @@ def read(folder: Path) -> str:
 
 def test_a_mark_is_the_second_of_the_last_line_and_how_many_lines_it_has(open_spool: Open) -> None:
     spool = open_spool()
-    assert spool.mark_of("a") == (0, 0)
+    assert spool.read_position("a") == (0, 0)
     for moment in (NOW, NOW + 1, NOW + SECOND, NOW + SECOND + 1, NOW + SECOND + 2):
         spool.add("a", moment, b"line\n")
-    assert spool.mark_of("a") == (1_700_000_001, 3)
+    assert spool.read_position("a") == (1_700_000_001, 3)
     spool.add("a", NOW, b"late\n")  # two streams may be out of step by a little
-    assert spool.mark_of("a") == (1_700_000_001, 3)
+    assert spool.read_position("a") == (1_700_000_001, 3)
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -51,8 +51,8 @@ def test_another_one_on_the_same_file_knows_the_same_marks(open_spool: Open, man
         first.add(pod, moment, b"line\n")
     second = open_spool(many=many)
     for pod in ("a", "b", "c"):
-        assert second.mark_of(pod) == first.mark_of(pod)
-    assert (second.mark_of("a"), second.mark_of("c")) == ((NOW // SECOND, 2), (0, 0))
+        assert second.read_position(pod) == first.read_position(pod)
+    assert (second.read_position("a"), second.read_position("c")) == ((NOW // SECOND, 2), (0, 0))
 
 
 def test_whose_lines_they_are_is_said_only_where_there_are_several_pods(open_spool: Open, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_pod_that_takes_the_place_of_another_is_read_from_its_beginning_after_
 ) -> None:
     open_spool().add("old", NOW, b"before\n")
     again = open_spool()
-    assert (again.mark_of("old"), again.mark_of("new")) == ((NOW // SECOND, 1), (0, 0))
+    assert (again.read_position("old"), again.read_position("new")) == ((NOW // SECOND, 1), (0, 0))
     again.add("new", NOW, b"after\n")
     assert read(tmp_path) == "before\n[pod new:\n]after\n"
 
@@ -91,7 +91,7 @@ def test_what_is_half_written_is_written_anew(open_spool: Open, tmp_path: Path) 
     whole = file.read_bytes()
     file.write_bytes(whole + whole[:-2])
     again = open_spool()
-    assert again.mark_of("a") == (NOW // SECOND, 1)
+    assert again.read_position("a") == (NOW // SECOND, 1)
     again.add("a", NOW, b"next\n")
     assert read(tmp_path) == "whole\nnext\n"
 
@@ -100,7 +100,7 @@ def test_a_line_that_is_kept_in_parts_is_one_line(open_spool: Open) -> None:
     spool = open_spool()
     spool.add("a", NOW, b"x" * 2 * MAX_RECORD_BYTES + b"yz\n")
     spool.add("a", NOW, b"short\n")
-    assert spool.mark_of("a") == open_spool().mark_of("a") == (NOW // SECOND, 2)
+    assert spool.read_position("a") == open_spool().read_position("a") == (NOW // SECOND, 2)
 
 
 def test_what_comes_after_the_end_is_not_kept(open_spool: Open, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_what_comes_after_the_end_is_not_kept(open_spool: Open, tmp_path: Path) 
     spool.close()
     spool.add("a", NOW, b"after\n")
     assert read(tmp_path) == "before\n"
-    assert open_spool().mark_of("a") == (NOW // SECOND, 1)
+    assert open_spool().read_position("a") == (NOW // SECOND, 1)
 
 
 def test_secrets_are_masked(open_spool: Open, tmp_path: Path) -> None:

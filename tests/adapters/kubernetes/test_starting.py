@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter
 from fairlead.errors import StartFailed, Unavailable
 from fairlead.model.observations import JSON, LaunchSpec
@@ -39,14 +39,14 @@ class Kept:
     def get(self, path: str) -> JSON:
         self._ask("GET", path)
         if path not in self.objects:
-            raise Refused(404, "NotFound", f"{path} not found")
+            raise ApiError(404, "NotFound", f"{path} not found")
         return copy.deepcopy(self.objects[path])
 
     def create(self, path: str, body: JSON) -> JSON:
         where = f"{path}/{body['metadata']['name']}"
         self._ask("POST", where)
         if where in self.objects:
-            raise Refused(409, "AlreadyExists", f"{where} already exists")
+            raise ApiError(409, "AlreadyExists", f"{where} already exists")
         made = copy.deepcopy(body)
         made["metadata"] |= {"uid": f"uid-{len(self.objects)}"}
         self.objects[where] = made
@@ -91,7 +91,7 @@ def cluster(**fields: Any) -> Cluster:
 
 
 def start(kept: Kept, work: LaunchSpec, on: Cluster | None = None) -> list[JSON]:
-    starter = Starter(cast(Api, kept), on or cluster(), "home", timedelta(hours=1))
+    starter = Starter(cast(ApiClient, kept), on or cluster(), "home", timedelta(hours=1))
     return list(starter.start(work))
 
 
@@ -206,7 +206,7 @@ def test_what_an_older_main_object_owns_is_waited_for() -> None:
 
 def test_a_namespace_is_made_with_labels_and_looked_at_once() -> None:
     kept = Kept()
-    starter = Starter(cast(Api, kept), cluster(), "home", timedelta(hours=1))
+    starter = Starter(cast(ApiClient, kept), cluster(), "home", timedelta(hours=1))
     for run_id in ("r1", "r2"):
         list(starter.start(make_work(run_id, cluster=cluster())))
     labels = kept.objects["/api/v1/namespaces/forest"]["metadata"]["labels"]
@@ -229,7 +229,7 @@ def test_a_namespace_that_is_not_the_project_s_is_waited_for(
     path = "/api/v1/namespaces/forest"
     if labels is not None:
         kept.objects[path] = {"metadata": {"name": "forest", "labels": labels}}
-    starter = Starter(cast(Api, kept), on, "home", timedelta(hours=1))
+    starter = Starter(cast(ApiClient, kept), on, "home", timedelta(hours=1))
     with pytest.raises(Unavailable, match=told):
         list(starter.start(make_work("r1", cluster=on)))
     assert verbs(kept) == []
@@ -239,10 +239,10 @@ def test_a_namespace_that_is_not_the_project_s_is_waited_for(
 
 def test_a_namespace_that_was_removed_meanwhile_is_made_again() -> None:
     kept = Kept()
-    starter = Starter(cast(Api, kept), cluster(), "home", timedelta(hours=1))
+    starter = Starter(cast(ApiClient, kept), cluster(), "home", timedelta(hours=1))
     list(starter.start(make_work("r1", cluster=cluster())))
     kept.objects.clear()
-    kept.said["POST /apis/batch"] = Refused(404, "NotFound", 'namespaces "forest" not found')
+    kept.said["POST /apis/batch"] = ApiError(404, "NotFound", 'namespaces "forest" not found')
     with pytest.raises(Unavailable, match='the cluster says no: namespaces "forest" not found'):
         list(starter.start(make_work("r2", cluster=cluster())))
     list(starter.start(make_work("r2", cluster=cluster())))
@@ -292,7 +292,7 @@ def test_the_claim_of_a_volume_that_was_deleted_is_not_taken_for_the_new_one_of_
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_what_can_never_be_taken_is_unfit(status: int) -> None:
     kept = Kept()
-    kept.said["POST /apis/batch"] = Refused(status, "Invalid", "spec.template: invalid")
+    kept.said["POST /apis/batch"] = ApiError(status, "Invalid", "spec.template: invalid")
     with pytest.raises(StartFailed, match=r"the cluster refuses it: spec\.template: invalid"):
         start(kept, make_work("r1", cluster=cluster()))
 
@@ -300,7 +300,7 @@ def test_what_can_never_be_taken_is_unfit(status: int) -> None:
 @pytest.mark.parametrize(("status", "hint"), [(401, True), (403, True), (404, False), (409, False)])
 def test_what_an_administrator_can_mend_is_waited_for(status: int, hint: bool) -> None:
     kept = Kept()
-    kept.said["POST /apis/batch"] = Refused(status, "Forbidden", "exceeded quota: few")
+    kept.said["POST /apis/batch"] = ApiError(status, "Forbidden", "exceeded quota: few")
     with pytest.raises(Unavailable, match="the cluster says no: exceeded quota: few") as caught:
         start(kept, make_work("r1", cluster=cluster()))
     assert ("`fairlead clusters check main`" in str(caught.value)) is hint

@@ -1,6 +1,6 @@
 """Claims, volumes, classes and namespaces of a cluster, as far as it tells of them."""
 
-from fairlead.adapters.kubernetes.scheduling_context import Around
+from fairlead.adapters.kubernetes.scheduling_context import SchedulingContextWatcher
 from fairlead.model.observations import JSON
 from tests.adapters.kubernetes.apis import ScriptedApi
 
@@ -11,29 +11,29 @@ def make(name: str, uid: str, version: int, **more: JSON) -> JSON:
     return {"metadata": meta, **more}
 
 
-def watch(around: Around) -> None:
+def watch(context: SchedulingContextWatcher) -> None:
     """Let all kinds be seen once."""
-    for reflector in around.reflectors:
+    for reflector in context.reflectors:
         reflector.ready.set()
 
 
 def test_claims_count_once_all_of_storage_was_seen() -> None:
-    around = Around(ScriptedApi().api)
-    claims, *_ = around.reflectors
+    context = SchedulingContextWatcher(ScriptedApi().api)
+    claims, *_ = context.reflectors
     claims.put(make("data", "u1", 1, spec={"volumeName": "pv-1"}))
-    assert around.look().claims is None
-    watch(around)
-    assert [claim.volume for claim in (around.look().claims or {}).values()] == ["pv-1"]
+    assert context.current().claims is None
+    watch(context)
+    assert [claim.volume for claim in (context.current().claims or {}).values()] == ["pv-1"]
 
 
 def test_a_claim_that_was_made_anew_under_its_name_stays_when_the_old_one_is_told_to_be_gone() -> None:
-    around = Around(ScriptedApi().api)
-    watch(around)
-    claims, *_ = around.reflectors
+    context = SchedulingContextWatcher(ScriptedApi().api)
+    watch(context)
+    claims, *_ = context.reflectors
     for uid, version, volume in (("u1", 1, "pv-1"), ("u2", 2, "pv-2")):
         claims.put(make("data", uid, version, spec={"volumeName": volume}))
     old = claims._kept["u1"]
-    claims.heard(old, None)
-    assert [claim.volume for claim in (around.look().claims or {}).values()] == ["pv-2"]
-    claims.heard(claims._kept["u2"], None)
-    assert around.look().claims == {}
+    claims.on_change(old, None)
+    assert [claim.volume for claim in (context.current().claims or {}).values()] == ["pv-2"]
+    claims.on_change(claims._kept["u2"], None)
+    assert context.current().claims == {}

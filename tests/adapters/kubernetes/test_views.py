@@ -3,7 +3,7 @@
 import pytest
 
 from fairlead.adapters.kubernetes import views
-from fairlead.adapters.kubernetes.views import View
+from fairlead.adapters.kubernetes.views import ClusterView
 from fairlead.model.quantities import NANOS
 from tests.adapters.kubernetes.making import (
     JSON,
@@ -28,15 +28,15 @@ class Watched:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.left: list[str] = []
-        self.view = View(self.told.append)
-        self.view.on_leaving = lambda pod: self.left.append(pod.name)
+        self.view = ClusterView(self.told.append)
+        self.view.on_pod_deleting = lambda pod: self.left.append(pod.name)
         self.pods: dict[str, JSON] = {}
 
     def pod(self, raw: JSON, *, gone: bool = False) -> None:
         """A pod is new, changed or gone."""
         before = self.pods.get(raw["metadata"]["uid"])
         self.pods[raw["metadata"]["uid"]] = raw
-        self.view.hear_pod(None if before is None else read_pod(before), None if gone else read_pod(raw))
+        self.view.on_pod_change(None if before is None else read_pod(before), None if gone else read_pod(raw))
 
     def free(self, resource: str = "cpu", node: str = "box") -> float:
         """What is free of a resource on a node."""
@@ -48,7 +48,7 @@ class Watched:
 def watched() -> Watched:
     """A cluster with one node."""
     watched = Watched()
-    watched.view.hear_node(None, read_node(make_node()))
+    watched.view.on_node_change(None, read_node(make_node()))
     return watched
 
 
@@ -57,11 +57,11 @@ def test_a_run_is_there_as_long_as_any_of_its_objects_is(watched: Watched) -> No
     assert watched.view.of(RUN) is None
     watched.pod(pod)  # what tells of pods may be quicker
     assert (watched.view.runs(), watched.told) == ([RUN], [RUN])
-    watched.view.hear_main(None, main)
+    watched.view.on_main_change(None, main)
     found = watched.view.of(RUN)
     assert found is not None
     assert (found.main, [each.name for each in found.pods.values()]) == (main, ["train-1-a"])
-    watched.view.hear_main(main, None)
+    watched.view.on_main_change(main, None)
     assert watched.view.runs() == [RUN]
     watched.pod(pod, gone=True)
     assert (watched.view.runs(), watched.view.of(RUN), len(watched.told)) == ([], None, 4)
@@ -77,7 +77,7 @@ def test_what_is_asked_for_does_not_change_under_the_hands_of_whoever_asked(watc
 
 def test_a_node_is_free_of_what_pods_take_that_are_not_over(watched: Watched) -> None:
     ours, theirs = make_pod("a", limits={"cpu": "2"}, **RUNNING), make_pod("b", labels={}, limits={"cpu": "3"})
-    watched.view.hear_main(None, read_main(make_main()))
+    watched.view.on_main_change(None, read_main(make_main()))
     for raw in (ours, theirs, make_pod("c", node="", phase="Pending", limits={"cpu": "4"})):
         watched.pod(raw)
     assert (watched.free(), watched.free("pods")) == (3, 108)
@@ -96,15 +96,15 @@ def test_a_node_is_free_of_what_pods_take_that_are_not_over(watched: Watched) ->
 def test_a_pod_holds_its_place_by_the_name_of_its_run_once_that_is_known(watched: Watched) -> None:
     watched.pod(make_pod(**RUNNING))
     assert [holding.name for node in watched.view.nodes() for holding in node.holdings] == [None]
-    watched.view.hear_main(None, read_main(make_main()))
+    watched.view.on_main_change(None, read_main(make_main()))
     assert [holding.name for node in watched.view.nodes() for holding in node.holdings] == ["train-1"]
 
 
 def test_pods_on_a_node_that_is_not_known_yet_count_once_it_is(watched: Watched) -> None:
     watched.pod(make_pod(node="late", limits={"cpu": "2"}, **RUNNING))
-    watched.view.hear_node(None, read_node(make_node("late")))
+    watched.view.on_node_change(None, read_node(make_node("late")))
     assert watched.free(node="late") == 6
-    watched.view.hear_node(read_node(make_node("late")), None)
+    watched.view.on_node_change(read_node(make_node("late")), None)
     assert [node.name for node in watched.view.nodes()] == ["box"]
     assert watched.view.node("late") is None
 
@@ -114,16 +114,16 @@ def test_runs_hear_that_their_node_is_lost_and_back_and_nothing_else_of_it(watch
     watched.told.clear()
     states = [make_node(), make_node(room={"cpu": "9"}), make_node(ready="Unknown"), make_node(ready="False")]
     for before, after in zip(states, [*states[1:], make_node()], strict=True):
-        watched.view.hear_node(read_node(before), read_node(after))
+        watched.view.on_node_change(read_node(before), read_node(after))
     assert len(watched.told) == 2
-    watched.view.hear_node(read_node(make_node()), None)
+    watched.view.on_node_change(read_node(make_node()), None)
     assert len(watched.told) == 3
 
 
 def test_why_a_pod_had_to_leave_is_known_until_another_one_runs(watched: Watched) -> None:
     preempted = condition("DisruptionTarget", reason="PreemptionByScheduler")
     old = make_pod("old", preempted, **RUNNING)
-    watched.view.hear_main(None, read_main(make_main()))
+    watched.view.on_main_change(None, read_main(make_main()))
     for raw in (make_pod("old", **RUNNING), old):
         watched.pod(raw)
     watched.pod(old, gone=True)
@@ -157,17 +157,19 @@ def test_of_a_pod_that_is_about_to_go_is_told_once_and_only_while_it_runs(watche
 
 def test_the_last_warning_about_each_object_of_a_run_is_known(watched: Watched) -> None:
     main, pod = make_main(), make_pod(**RUNNING)
-    watched.view.hear_main(None, read_main(main))
+    watched.view.on_main_change(None, read_main(main))
     watched.pod(pod)
     watched.told.clear()
     other = {"metadata": {"uid": "o", "name": "other", "namespace": "forest"}}
     for about, message in ((main, "first"), (pod, "second"), (main, "third"), (other, "none of ours")):
-        watched.view.hear_warning(None, read_warning(make_warning(about, "FailedCreate", message)))
+        watched.view.on_warning_change(None, read_warning(make_warning(about, "FailedCreate", message)))
     found = watched.view.of(RUN)
     assert found is not None
     assert [warned.message for warned in watched.view.warnings_about(found)] == ["third", "second"]
     assert watched.told == [RUN] * 3
-    watched.view.hear_warning(read_warning(make_warning(main, "FailedCreate", "third")), None)  # it is old, not untrue
+    watched.view.on_warning_change(
+        read_warning(make_warning(main, "FailedCreate", "third")), None
+    )  # it is old, not untrue
     assert len(watched.view.warnings_about(found)) == 2
 
 
@@ -175,14 +177,14 @@ def test_warnings_are_not_kept_for_ever(watched: Watched, monkeypatch: pytest.Mo
     monkeypatch.setattr(views, "MOST_WARNINGS", 3)
     for number in range(10):
         about = {"metadata": {"uid": str(number), "name": str(number), "namespace": "x"}}
-        watched.view.hear_warning(None, read_warning(make_warning(about, "FailedCreate", "no")))
+        watched.view.on_warning_change(None, read_warning(make_warning(about, "FailedCreate", "no")))
     assert len(watched.view._warnings) == 3
 
 
 def test_a_node_that_was_made_anew_under_its_name_stays_when_the_old_one_is_told_to_be_gone(watched: Watched) -> None:
     old, new = make_node("late"), make_node("late", room={"cpu": "4"})
     new["metadata"]["uid"] = "another"
-    watched.view.hear_node(None, read_node(old))
-    watched.view.hear_node(None, read_node(new))
-    watched.view.hear_node(read_node(old), None)
+    watched.view.on_node_change(None, read_node(old))
+    watched.view.on_node_change(None, read_node(new))
+    watched.view.on_node_change(read_node(old), None)
     assert watched.free(node="late") == 4

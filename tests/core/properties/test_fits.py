@@ -15,7 +15,16 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Node, SchedulingContext
 from tests.core.nodes import make_holding, make_node
-from tests.core.properties.clusters import EMPTY, SURROUNDINGS, ZONE, pod_requests, clusters, node_tables, name_node, nodes
+from tests.core.properties.clusters import (
+    EMPTY,
+    SURROUNDINGS,
+    ZONE,
+    clusters,
+    name_node,
+    node_tables,
+    nodes,
+    pod_requests,
+)
 
 RANKS = {NOW: 0, LATER: 1, NEVER: 2}
 
@@ -144,14 +153,14 @@ def test_the_order_of_nodes_does_not_matter(pod_request: PodRequest, table: Node
 
 @given(pod_requests(), clusters(4), SURROUNDINGS, st.data())
 def test_a_grid_that_changed_answers_as_one_made_anew(
-    pod_request: PodRequest, there: list[Node], around: SchedulingContext, data: st.DataObject
+    pod_request: PodRequest, there: list[Node], context: SchedulingContext, data: st.DataObject
 ) -> None:
-    table = NodeTable(there, around)
+    table = NodeTable(there, context)
     answers(pod_request, table)  # what is remembered of it must not be in the way
     for change in data.draw(st.lists(changes(), max_size=8)):
         change(table)
         assert not data.draw(st.booleans()) or len(table) < 9  # looked at in between, or only at the end
-    assert answers(pod_request, table) == answers(pod_request, NodeTable(table, around))
+    assert answers(pod_request, table) == answers(pod_request, NodeTable(table, context))
     columns: list[Sized] = [
         table.nodes,
         table.names,

@@ -5,8 +5,8 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
 from fairlead.adapters.kubernetes.capabilities import find_object
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
 from fairlead.core.manifests.probes import PROBE_LABEL, REACHED, render_probe
 from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON, Check
@@ -24,7 +24,7 @@ LIMITS = (
 
 
 def check_callbacks(
-    api: Api,
+    api: ApiClient,
     cluster: Cluster,
     namespaces: Sequence[str],
     *,
@@ -45,13 +45,13 @@ def check_callbacks(
         return
     try:
         yield from _try(api, cluster, namespace, patience, sleep)
-    except Refused as refused:
+    except ApiError as refused:
         message = f"no pod could be made in {namespace} to try it: {refused}"
         yield Check(NAME, "problem", message, "mend what the cluster says; runs would be refused in the same way")
 
 
 def _try(
-    api: Api, cluster: Cluster, namespace: str, patience: float, sleep: Callable[[float], None]
+    api: ApiClient, cluster: Cluster, namespace: str, patience: float, sleep: Callable[[float], None]
 ) -> Iterator[Check]:
     name = f"fairlead-probe-{secrets.token_hex(4)}"
     path = path_of("v1", "pods", namespace)
@@ -67,16 +67,16 @@ def _try(
         yield _judge(pod, cluster, patience)
     finally:
         # Should this fail, the pod has ended by itself by then, and the next check removes it.
-        with contextlib.suppress(Refused, Unavailable):
+        with contextlib.suppress(ApiError, Unavailable):
             api.delete(f"{path}/{name}", uid=made["metadata"]["uid"])
 
 
-def _is_there(api: Api, namespace: str) -> bool:
+def _is_there(api: ApiClient, namespace: str) -> bool:
     found = find_object(api, path_of("v1", "namespaces", name=namespace))
     return found is not None and "deletionTimestamp" not in found["metadata"]
 
 
-def _sweep(api: Api, path: str) -> None:
+def _sweep(api: ApiClient, path: str) -> None:
     """Remove what a check left behind that was interrupted."""
     for pod in api.list(path, labelSelector=f"{PROBE_LABEL}=true")["items"]:
         if pod.get("status", {}).get("phase") in OVER:

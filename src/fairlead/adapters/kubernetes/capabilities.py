@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
-from fairlead.adapters.kubernetes.kueue import GROUP, read_local, read_pool
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
+from fairlead.adapters.kubernetes.kueue import GROUP, read_cluster_queue, read_local_queue
 from fairlead.model.observations import JSON, Check
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.scopes import Cluster
@@ -16,7 +16,7 @@ MIG = "nvidia.com/mig-"
 Groups = Mapping[str, str]  # the API groups of a cluster, with the version that it prefers
 
 
-def check_storage(api: Api, cluster: Cluster) -> Iterator[Check]:
+def check_storage(api: ApiClient, cluster: Cluster) -> Iterator[Check]:
     """Whether volumes can be made."""
     found = api.list(path_of("storage.k8s.io/v1", "storageclasses"))["items"]
     classes = {item["metadata"]["name"]: item["metadata"].get("annotations", {}) for item in found}
@@ -33,7 +33,7 @@ def check_storage(api: Api, cluster: Cluster) -> Iterator[Check]:
         yield Check("storage", "ok", f"storage classes {_list(classes)}; {usual[0]} is the default")
 
 
-def check_runtimes(api: Api, cluster: Cluster) -> Iterator[Check]:
+def check_runtimes(api: ApiClient, cluster: Cluster) -> Iterator[Check]:
     """Whether the runtimes are there that runs may name."""
     found = api.list(path_of("node.k8s.io/v1", "runtimeclasses"))["items"]
     there = [item["metadata"]["name"] for item in found]
@@ -41,7 +41,7 @@ def check_runtimes(api: Api, cluster: Cluster) -> Iterator[Check]:
     yield Check("runtime classes", "ok", _list(there) if there else "none beside the usual runtime")
 
 
-def check_gpus(api: Api, cluster: Cluster) -> Iterator[Check]:
+def check_gpus(api: ApiClient, cluster: Cluster) -> Iterator[Check]:
     """Which GPUs nodes offer, and whether runs can ask for their types and for parts of them."""
     nodes = api.list(path_of("v1", "nodes"))["items"]
     offers = [_devices_of(node) for node in nodes]
@@ -71,7 +71,7 @@ def check_gpus(api: Api, cluster: Cluster) -> Iterator[Check]:
             yield Check("gpu sharing", "problem", message, "install HAMi, and label the nodes with GPUs: gpu=on")
 
 
-def check_queues(api: Api, cluster: Cluster, namespaces: Sequence[str], groups: Groups) -> Iterator[Check]:
+def check_queues(api: ApiClient, cluster: Cluster, namespaces: Sequence[str], groups: Groups) -> Iterator[Check]:
     """Whether those are there who decide which run comes next."""
     for field in ("gpu_sharing", "queueing"):
         if getattr(cluster, field) == "kai":
@@ -89,11 +89,11 @@ def check_usage(groups: Groups) -> Iterator[Check]:
         yield Check("usage", "warning", message, "install metrics-server")
 
 
-def find_object(api: Api, path: str) -> JSON | None:
+def find_object(api: ApiClient, path: str) -> JSON | None:
     """An object; None where there is none."""
     try:
         return api.get(path)
-    except Refused as refused:
+    except ApiError as refused:
         if refused.status != 404:
             raise
         return None
@@ -123,7 +123,7 @@ def _check_types(cluster: Cluster, having: Sequence[JSON]) -> Iterator[Check]:
         yield Check("gpu types", "warning", message, "write the products as the label has them")
 
 
-def _check_kai(api: Api, cluster: Cluster, field: str, groups: Groups) -> Check:
+def _check_kai(api: ApiClient, cluster: Cluster, field: str, groups: Groups) -> Check:
     name = field.replace("_", " ")
     if "scheduling.run.ai" not in groups:
         return Check(name, "problem", f"{field} is kai, and KAI is not there", "install the KAI scheduler")
@@ -133,7 +133,7 @@ def _check_kai(api: Api, cluster: Cluster, field: str, groups: Groups) -> Check:
     return Check(name, "ok", f"KAI is there, with the queue {cluster.kai_queue}")
 
 
-def _check_kueue(api: Api, cluster: Cluster, namespaces: Sequence[str], groups: Groups) -> Iterator[Check]:
+def _check_kueue(api: ApiClient, cluster: Cluster, namespaces: Sequence[str], groups: Groups) -> Iterator[Check]:
     if GROUP not in groups:
         yield Check("queueing", "problem", "queueing is kueue, and Kueue is not there", "install Kueue")
         return
@@ -142,12 +142,12 @@ def _check_kueue(api: Api, cluster: Cluster, namespaces: Sequence[str], groups: 
     if without := [place for place, said in found.items() if said is None]:
         message = f"there is no LocalQueue {queue} in {_list(without)}: runs there wait"
         yield Check("queueing", "problem", message, "make one that leads to a ClusterQueue, or set kueue_queue")
-    there = {place: read_local(said) for place, said in found.items() if said is not None}
+    there = {place: read_local_queue(said) for place, said in found.items() if said is not None}
     if stopped := [place for place, local in there.items() if local.stopped]:
         message = f"LocalQueue {queue} is stopped in {_list(stopped)}: runs there wait"
         yield Check("queueing", "warning", message, "set its stopPolicy to None where that is not meant")
     troubled = False
-    for name in sorted({local.leads_to for local in there.values()}):
+    for name in sorted({local.cluster_queue for local in there.values()}):
         for check in _check_pool(name, find_object(api, path_of(version, "clusterqueues", name=name))):
             troubled = True
             yield check
@@ -157,7 +157,7 @@ def _check_kueue(api: Api, cluster: Cluster, namespaces: Sequence[str], groups: 
 
 def _check_pool(name: str, said: JSON | None) -> Iterator[Check]:
     """Whether a ClusterQueue that runs are led to lets them go."""
-    pool = None if said is None else read_pool(said)
+    pool = None if said is None else read_cluster_queue(said)
     if pool is None:
         message = f"there is no ClusterQueue {name}, which queues of projects lead to: runs there wait"
         yield Check("queueing", "problem", message, "make it, or let the LocalQueues lead to another")

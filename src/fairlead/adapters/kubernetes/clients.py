@@ -29,7 +29,7 @@ AT_ONCE = 500
 MERGE = "application/merge-patch+json"
 
 
-class Refused(FairleadError):
+class ApiError(FairleadError):
     """The API server has understood, and says no."""
 
     code = "refused"
@@ -46,7 +46,7 @@ def path_of(api_version: str, plural: str, namespace: str | None = None, name: s
     return f"{root}{within}/{plural}" + (f"/{name}" if name is not None else "")
 
 
-class Api:
+class ApiClient:
     """One API server. Threads may share it."""
 
     def __init__(self, connection: Connection) -> None:
@@ -95,7 +95,7 @@ class Api:
             body["preconditions"] = {"uid": uid}
         try:
             self._call("DELETE", path, content=msgspec.json.encode(body))
-        except Refused as refused:
+        except ApiError as refused:
             if refused.status not in (404, 409):
                 raise
 
@@ -226,7 +226,7 @@ def _refusal(code: int, status: JSON, wait: str = "") -> FairleadError:
     if code in PASSING:
         seconds = min(int(wait), LONGEST_WAIT_SECONDS) if wait.isdecimal() and len(wait) < 6 else 1
         return Unavailable(f"the cluster cannot answer now: {message}", retry_after_seconds=seconds)
-    return Refused(code, status.get("reason", ""), message)
+    return ApiError(code, status.get("reason", ""), message)
 
 
 def _read_events(response: httpx2.Response) -> Iterator[JSON]:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fairlead.adapters.kubernetes import capabilities
 from fairlead.adapters.kubernetes.callback_probe import check_callbacks
-from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
 from fairlead.adapters.kubernetes.objects import PROJECT_LABEL
 from fairlead.core.kubernetes_rbac import SYSTEM, RbacRule, list_permissions
 from fairlead.core.manifests import names
@@ -24,7 +24,7 @@ MEND = "mend what it says, then check again"
 Namespaces = Mapping[str, str]  # of projects, by their names
 
 
-def check_cluster(api: Api, cluster: Cluster, projects: Sequence[str]) -> list[Check]:
+def check_cluster(api: ApiClient, cluster: Cluster, projects: Sequence[str]) -> list[Check]:
     """All that is there and all that is not, for runs of these projects."""
     try:
         version = api.get("/version")
@@ -32,13 +32,13 @@ def check_cluster(api: Api, cluster: Cluster, projects: Sequence[str]) -> list[C
     except Unavailable as error:
         hint = "see whether the address in its kubeconfig is right, and whether this machine gets there"
         return [Check("connection", "problem", str(error), hint)]
-    except Refused as refused:
+    except ApiError as refused:
         if refused.status not in (401, 403):
-            return [_describe_stranger(f"it says: {refused}")]
+            return [_not_kubernetes(f"it says: {refused}")]
         hint = f"make a new token, then: fairlead clusters connect {cluster.name} --kubeconfig FILE"
         return [Check("connection", "problem", f"the cluster does not let the server in: {refused}", hint)]
     except (KeyError, TypeError, AttributeError):
-        return [_describe_stranger("it does not list its APIs")]
+        return [_not_kubernetes("it does not list its APIs")]
     looked_at = {name: names.namespace(name, cluster.namespace) for name in projects[:MOST_NAMESPACES]}
     # Who may make namespaces may make pods in all of them.
     for_probe = [*looked_at.values(), *([SYSTEM] if cluster.create_namespaces else [])]
@@ -55,7 +55,7 @@ def check_cluster(api: Api, cluster: Cluster, projects: Sequence[str]) -> list[C
     return [_check_version(version), *(check for name, look in parts for check in _look(name, look))]
 
 
-def _describe_stranger(why: str) -> Check:
+def _not_kubernetes(why: str) -> Check:
     hint = "see whether the address in its kubeconfig is that of the API server"
     return Check("connection", "problem", f"something answers, and not as Kubernetes does: {why}", hint)
 
@@ -64,7 +64,7 @@ def _look(name: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
     """One part of the check. What keeps it from being made does not keep the others."""
     try:
         return list(look())
-    except Refused as refused:
+    except ApiError as refused:
         if refused.status != 403:
             return [Check(name, "problem", f"the cluster says no: {refused}", MEND)]
         return [Check(name, "warning", f"cannot be looked at: {refused}", "give the permissions that are missing")]
@@ -84,7 +84,7 @@ def _check_version(version: JSON) -> Check:
     return Check("connection", "ok", f"Kubernetes {said} answers")
 
 
-def _check_permissions(api: Api, cluster: Cluster, namespaces: Namespaces) -> Iterator[Check]:
+def _check_permissions(api: ApiClient, cluster: Cluster, namespaces: Namespaces) -> Iterator[Check]:
     """Each of them is asked for on its own: only so the cluster says for sure."""
     in_projects = [""] if cluster.create_namespaces else namespaces.values()
     asked = [
@@ -105,7 +105,7 @@ def _check_permissions(api: Api, cluster: Cluster, namespaces: Namespaces) -> It
         yield Check("permissions", "ok", f"all {len(asked)} that are needed are given, those of projects {where}")
 
 
-def _may(api: Api, permission: RbacRule, verb: str, namespace: str) -> bool:
+def _may(api: ApiClient, permission: RbacRule, verb: str, namespace: str) -> bool:
     resource, _, part = permission.resource.partition("/")
     attributes = {"group": permission.group, "resource": resource, "verb": verb, "namespace": namespace}
     body = {
@@ -120,7 +120,7 @@ def _describe(permission: RbacRule, verb: str, namespace: str) -> str:
     return f"{verb} {permission.called}" + (f" in {namespace}" if namespace else "")
 
 
-def _check_namespaces(api: Api, cluster: Cluster, namespaces: Namespaces, projects: int) -> Iterator[Check]:
+def _check_namespaces(api: ApiClient, cluster: Cluster, namespaces: Namespaces, projects: int) -> Iterator[Check]:
     """Whether the namespaces of projects are there, and theirs."""
     found = {
         name: capabilities.find_object(api, path_of("v1", "namespaces", name=namespace))

@@ -1,13 +1,13 @@
 """How the server speaks to what a run serves on a cluster: directly from within it, else through the API server."""
 
-from fairlead.adapters.kubernetes.clients import Api
+from fairlead.adapters.kubernetes.clients import ApiClient
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.observations import Endpoint
 from fairlead.model.scopes import Cluster
 
 
-def find_endpoint(api: Api, cluster: Cluster, run_id: str, view: RunView | None) -> Endpoint:
+def find_endpoint(api: ApiClient, cluster: Cluster, run_id: str, view: RunView | None) -> Endpoint:
     """The Service of a run. Raise `Unavailable` where none of its pods is ready, `NotFound` where it has none."""
     main = None if view is None else view.main
     if view is None or main is None or main.deleting or main.port is None:

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from fairlead.adapters.kubernetes import objects, observing, shared_volumes
-from fairlead.adapters.kubernetes.clients import Api, Refused, connect_from_within, path_of
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, connect_from_within, path_of
 from fairlead.adapters.kubernetes.cluster_checks import check_cluster
 from fairlead.adapters.kubernetes.endpoints import find_endpoint
-from fairlead.adapters.kubernetes.kueue import Queues
+from fairlead.adapters.kubernetes.kueue import KueueQueues
 from fairlead.adapters.kubernetes.logs import Logs
-from fairlead.adapters.kubernetes.objects import Main, Pod
+from fairlead.adapters.kubernetes.objects import MainObject, ObservedPod
 from fairlead.adapters.kubernetes.observing import ObservationContext
 from fairlead.adapters.kubernetes.outcomes import Outcomes
 from fairlead.adapters.kubernetes.reflectors import Reflector
-from fairlead.adapters.kubernetes.sampling import Sampler
-from fairlead.adapters.kubernetes.scheduling_context import Around
+from fairlead.adapters.kubernetes.sampling import PodMetricsSampler
+from fairlead.adapters.kubernetes.scheduling_context import SchedulingContextWatcher
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter
-from fairlead.adapters.kubernetes.views import RunView, View, belongs
+from fairlead.adapters.kubernetes.views import ClusterView, RunView, belongs
 from fairlead.adapters.masking import Masker
 from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.node_tables import NodeTable
@@ -45,7 +45,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 
 
 @dataclass(frozen=True)
-class Keeping:
+class ExecutorConfig:
     """Where a server keeps what it knows of the runs of a cluster, and for how long their objects stay after them."""
 
     store: Store
@@ -61,22 +61,22 @@ class KubernetesExecutor:
 
     has_scheduler = True
 
-    def __init__(self, api: Api, cluster: Cluster, keeping: Keeping, tell: Notify) -> None:
-        self.api, self.cluster, self.keeping, self.tell = api, cluster, keeping, tell
-        self.view = View(tell)
-        self.starter = Starter(api, cluster, keeping.platform, keeping.objects)
-        self.outcomes = Outcomes(keeping.store, keeping.clock)
-        self.logs = Logs(api, keeping.folder / "logs", keeping.store, self._secrets_of, keeping.clock)
-        self.logs.on_end = self._describe_if_over
-        self.view.on_leaving = self._hear_out
-        self.sampler = Sampler(api, self.view, keeping.folder / "usage", keeping.clock)
-        ours = {"labelSelector": f"{RUN_LABEL},{objects.PLATFORM_LABEL}={keeping.platform}"}
-        self._mains: dict[str, Reflector[Main]] = {
+    def __init__(self, api: ApiClient, cluster: Cluster, config: ExecutorConfig, notify: Notify) -> None:
+        self.api, self.cluster, self.config, self.notify = api, cluster, config, notify
+        self.view = ClusterView(notify)
+        self.starter = Starter(api, cluster, config.platform, config.objects)
+        self.outcomes = Outcomes(config.store, config.clock)
+        self.logs = Logs(api, config.folder / "logs", config.store, self._secrets_of, config.clock)
+        self.logs.on_end = self._notify_if_ended
+        self.view.on_pod_deleting = self._hear_out
+        self.sampler = PodMetricsSampler(api, self.view, config.folder / "usage", config.clock)
+        ours = {"labelSelector": f"{RUN_LABEL},{objects.PLATFORM_LABEL}={config.platform}"}
+        self._mains: dict[str, Reflector[MainObject]] = {
             kind: Reflector(
                 api,
                 path_of(version, PLURALS[kind]),
-                partial(objects.read_main, keeping.platform),
-                self.view.hear_main,
+                partial(objects.read_main, config.platform),
+                self.view.on_main_change,
                 **ours,
             )
             for kind, version in VERSIONS.items()
@@ -84,16 +84,16 @@ class KubernetesExecutor:
         view = self.view
         self._reflectors: list[Reflector[Any]] = [
             *self._mains.values(),
-            Reflector(api, path_of("v1", "pods"), partial(objects.read_pod, keeping.platform), view.hear_pod),
-            Reflector(api, path_of("v1", "nodes"), objects.read_node, view.hear_node),
+            Reflector(api, path_of("v1", "pods"), partial(objects.read_pod, config.platform), view.on_pod_change),
+            Reflector(api, path_of("v1", "nodes"), objects.read_node, view.on_node_change),
             Reflector(
-                api, path_of("v1", "events"), objects.read_warning, view.hear_warning, fieldSelector="type=Warning"
+                api, path_of("v1", "events"), objects.read_warning, view.on_warning_change, fieldSelector="type=Warning"
             ),
         ]
         self._needed = self._reflectors[:-1]  # without warnings a run can be told of, too
-        self.around = Around(api)
-        self.queues = Queues(api, view.describe_owner, view.main_of) if cluster.queueing == "kueue" else None
-        self._reflectors += [*self.around.reflectors, *(self.queues.reflectors if self.queues is not None else ())]
+        self.context = SchedulingContextWatcher(api)
+        self.queues = KueueQueues(api, view.notify_owner, view.main_of) if cluster.queueing == "kueue" else None
+        self._reflectors += [*self.context.reflectors, *(self.queues.reflectors if self.queues is not None else ())]
         self._closed = False
         self._stopping: set[str] = set()
         self._forgotten: set[str] = set()  # those whose objects are on their suggestion
@@ -132,7 +132,7 @@ class KubernetesExecutor:
         self._secrets[work.run_id] = tuple(word for name, word in work.secrets.items() if name in named)
         try:
             for main in self.starter.start(work):
-                self._mains[main["kind"]].put(main, self.view.note_main)
+                self._mains[main["kind"]].put(main, self.view.update_main)
         except StartFailed as error:
             self._fail(work.run_id, str(error))
         except Unavailable as error:
@@ -164,14 +164,16 @@ class KubernetesExecutor:
         if view is None or view.main is None:
             return self._observe_gone(run_id, view)
         warnings = self.view.warnings_about(view)
-        seen = observing.observe(view, ObservationContext(warnings, self._explain, self._describe_lost, self.queues))
+        seen = observing.observe(
+            view, ObservationContext(warnings, self._explain, self._describe_node_loss, self.queues)
+        )
         if seen is None or seen.phase not in ENDED:
             return seen
         if (known := self.outcomes.load(run_id)) is not None:  # by a server that measured what it used
             return known
-        handed = observing.read_handed(list(view.pods.values())).get("handed")
-        seen = replace(seen, usage=find_peaks(self.sampler.load(run_id)), **self.outcomes.find_handed(run_id, handed))
-        return self.outcomes.settle(run_id, self._mask(seen, run_id))
+        handed = observing.read_termination_message(list(view.pods.values())).get("handed")
+        seen = replace(seen, usage=find_peaks(self.sampler.load(run_id)), **self.outcomes.load_uploaded(run_id, handed))
+        return self.outcomes.record(run_id, self._mask(seen, run_id))
 
     def clean_up(self, run_id: str) -> None:
         """Save log and usage of a run that has ended; after a while, remove its objects and all that is theirs.
@@ -182,7 +184,7 @@ class KubernetesExecutor:
         if seen is not None and seen.phase not in ENDED:
             return
         pods = [] if view is None else list(view.pods.values())
-        if (seen is not None or self.logs.is_left(run_id)) and not self.logs.save(run_id, pods):
+        if (seen is not None or self.logs.has_local_log(run_id)) and not self.logs.save(run_id, pods):
             raise Unavailable(f"the log of run {run_id} is still being read")
         if seen is not None:  # last, so that no server takes what it lacks for all there is
             self.outcomes.save(run_id, seen, self.sampler.load(run_id))
@@ -198,7 +200,7 @@ class KubernetesExecutor:
         if (view := self.view.of(run_id)) is not None:
             self._remove_all(view)
             self._forgotten.add(run_id)
-        with self.keeping.store.recording() as tx:
+        with self.config.store.recording() as tx:
             remove_files(tx, run_id)
         self._let_go(run_id)
         self.outcomes.forget(run_id)
@@ -207,31 +209,31 @@ class KubernetesExecutor:
 
     def list_volumes(self) -> list[str]:
         """The ids of shared volumes of which something is there."""
-        return shared_volumes.list_volumes(self.api, self.keeping.platform)
+        return shared_volumes.list_volumes(self.api, self.config.platform)
 
     def remove_volume(self, volume_id: str) -> None:
         """Remove a shared volume with all that is on it."""
-        shared_volumes.remove_volume(self.api, self.keeping.platform, volume_id)
+        shared_volumes.remove_volume(self.api, self.config.platform, volume_id)
 
     def list_runs(self) -> list[str]:
         """The runs of which something is there."""
         self._need_ready()
         there = self.view.runs()
         self._forgotten &= set(there)
-        return sorted({*there, *self.logs.list_left()} - self._forgotten)
+        return sorted({*there, *self.logs.list_local_logs()} - self._forgotten)
 
     def nodes(self) -> NodeTable:
         """The nodes of the cluster, with what is taken."""
         self._need_ready()
         self._need_sight(self._needed)
-        return self.view.nodes(self.around.look())
+        return self.view.nodes(self.context.current())
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
         """The log from a cursor on. Raise `NotFound` where it is not there any more."""
         view, seen = self._look(run_id), self.observe(run_id)
         pods = [] if view is None else list(view.pods.values())
         if seen is None and view is None:  # all that there will ever be is what was read before
-            if not (self.logs.is_left(run_id) or self.logs.is_saved(run_id)):
+            if not (self.logs.has_local_log(run_id) or self.logs.is_saved(run_id)):
                 raise NotFound(f"the log of run {run_id} is not kept any more")
             return self.logs.read(run_id, pods, cursor, max_bytes, over=True)
         return self.logs.read(run_id, pods, cursor, max_bytes, over=seen is not None and seen.phase in ENDED)
@@ -242,13 +244,13 @@ class KubernetesExecutor:
 
     def list_files(self, run_id: str) -> list[OutputFile]:
         """The files that a run left in its output folder."""
-        with self.keeping.store.reading() as tx:
+        with self.config.store.reading() as tx:
             found = list_files(tx, run_id, OUTPUT)
         return [OutputFile(file.path.removeprefix(OUTPUT), file.size, file.modified_at) for file in found]
 
     def open_file(self, run_id: str, path: str) -> BinaryIO:
         """One of those files. Raise `NotFound` where there is none."""
-        return open_file(self.keeping.store, run_id, f"{OUTPUT}{path}")
+        return open_file(self.config.store, run_id, f"{OUTPUT}{path}")
 
     def find_endpoint(self, run_id: str) -> Endpoint:
         """How to speak to what a run serves. Raise `Unavailable` where nothing is ready, `NotFound` where it is not."""
@@ -271,14 +273,14 @@ class KubernetesExecutor:
     def _look(self, run_id: str) -> RunView | None:
         """What is there of a run: of one that has ended all of it, for Jobs may be told of sooner than pods."""
         view = None if run_id in self._forgotten else self.view.of(run_id)
-        if view is None or view.main is None or not observing.lacks_pods(view):
+        if view is None or view.main is None or not observing.has_outdated_pods(view):
             return view
         path = path_of("v1", "pods", view.main.namespace)
         try:
             found = self.api.list(path, labelSelector=f"{RUN_LABEL}={run_id}")["items"]
-        except Refused as refused:
+        except ApiError as refused:
             raise Unavailable(f"the pods of {view.main.name} cannot be seen: {refused}") from refused
-        pods = [pod for raw in found if (pod := objects.read_pod(self.keeping.platform, raw)) is not None]
+        pods = [pod for raw in found if (pod := objects.read_pod(self.config.platform, raw)) is not None]
         return replace(view, pods={pod.uid: pod for pod in pods if belongs(pod, view.main)})
 
     def _observe_gone(self, run_id: str, view: RunView | None) -> Observation | None:
@@ -288,13 +290,13 @@ class KubernetesExecutor:
         if view is not None and any(pod.deleting or not pod.is_over for pod in view.pods.values()):
             return observing.observe_ending(list(view.pods.values()), LEFT)
         if run_id in self._stopping and view is None:
-            used, now = find_peaks(self.sampler.load(run_id)), self.keeping.clock()
+            used, now = find_peaks(self.sampler.load(run_id)), self.config.clock()
             seen = Observation(Phase.FAILED, "Stopped", stopped=True, usage=used, finished_at=now)
-            return self.outcomes.settle(run_id, seen)
+            return self.outcomes.record(run_id, seen)
         self._need_sight(self._mains.values())  # it may be there all the same
         return None
 
-    def _explain(self, pod: Pod) -> str:
+    def _explain(self, pod: ObservedPod) -> str:
         """Why a pod fits nowhere, in our words: worked out once for each time that the scheduler has tried."""
         said = pod.conditions["PodScheduled"].message
         known = self._explained.get(pod.uid)
@@ -302,7 +304,9 @@ class KubernetesExecutor:
             if len(self._explained) > MOST_EXPLAINED:
                 self._explained.clear()
             assert pod.pod_request is not None
-            nodes = self.view.nodes(self.around.look()).visible_to(pod.project.__eq__)  # all who see the run read this
+            nodes = self.view.nodes(self.context.current()).visible_to(
+                pod.project.__eq__
+            )  # all who see the run read this
             known = self._explained[pod.uid] = said, explain_no_fit(NodeFilter(pod.pod_request, nodes))
         return known[1]
 
@@ -312,7 +316,7 @@ class KubernetesExecutor:
             if reflector.trouble:
                 raise Unavailable(f"cluster/{self.cluster.name} cannot be seen: {reflector.trouble}")
 
-    def _describe_lost(self, pod: Pod) -> str:
+    def _describe_node_loss(self, pod: ObservedPod) -> str:
         """What is wrong with the node of a pod: the same for as long as it is."""
         node = self.view.node(pod.node)
         if node is None:
@@ -336,36 +340,36 @@ class KubernetesExecutor:
         """What is told of how a run ended, without its secrets, and as any database keeps it."""
         masker = Masker(self._secrets_of(run_id))
 
-        def tell(text: str) -> str:
+        def notify(text: str) -> str:
             return masker.mask(text).replace("\0", "\N{SYMBOL FOR NULL}")
 
-        error = None if seen.error is None else {name: tell(str(said)) for name, said in seen.error.items()}
-        return replace(seen, message=tell(seen.message), error=error)
+        error = None if seen.error is None else {name: notify(str(said)) for name, said in seen.error.items()}
+        return replace(seen, message=notify(seen.message), error=error)
 
     def _fail(self, run_id: str, message: str) -> None:
         """Keep that a run can never start, and leave nothing of it behind."""
-        seen = Observation(Phase.FAILED, "StartFailed", message, finished_at=self.keeping.clock())
-        self.outcomes.settle(run_id, seen)
+        seen = Observation(Phase.FAILED, "StartFailed", message, finished_at=self.config.clock())
+        self.outcomes.record(run_id, seen)
         self.outcomes.save(run_id, seen, [])
         if (view := self.view.of(run_id)) is not None:
             self._remove_all(view)
-        self.tell(run_id)
+        self.notify(run_id)
 
-    def _describe_if_over(self, run_id: str) -> None:
+    def _notify_if_ended(self, run_id: str) -> None:
         """Notify the controller that the whole log of an ended run has been read: it can call `tidy` again now."""
         # Not tidied here: a request of this thread that fails would not be repeated.
         if self.outcomes.get(run_id) is not None:
-            self.tell(run_id)
+            self.notify(run_id)
 
-    def _hear_out(self, pod: Pod) -> None:
+    def _hear_out(self, pod: ObservedPod) -> None:
         """A pod is about to go, and its log with it: a deadline has passed, or something needs its place."""
         view = self.view.of(pod.run_id)
         if view is not None and self.outcomes.get(pod.run_id) is None:
             self.logs.follow(pod, list(view.pods.values()))
 
     def _is_past(self, seen: Observation) -> bool:
-        ended_at = seen.finished_at or self.keeping.clock()
-        return self.keeping.clock() - ended_at >= self.keeping.objects
+        ended_at = seen.finished_at or self.config.clock()
+        return self.config.clock() - ended_at >= self.config.objects
 
     def _remove_all(self, view: RunView) -> None:
         if view.main is not None:
@@ -374,12 +378,12 @@ class KubernetesExecutor:
         for pod in view.pods.values():  # whose owner somebody removed without them
             self.api.delete(path_of("v1", "pods", pod.namespace, pod.name), uid=pod.uid)
 
-    def _remove(self, main: Main, propagation: str) -> None:
+    def _remove(self, main: MainObject, propagation: str) -> None:
         path = path_of(VERSIONS[main.kind], PLURALS[main.kind], main.namespace, main.name)
         self.api.delete(path, uid=main.uid, propagation=propagation)
 
     def _secrets_of(self, run_id: str) -> Iterable[str]:
-        return self._secrets.get(run_id) or self.keeping.secrets_of(run_id)
+        return self._secrets.get(run_id) or self.config.secrets_of(run_id)
 
     def _let_go(self, run_id: str) -> None:
         self._stopping.discard(run_id)
@@ -388,8 +392,8 @@ class KubernetesExecutor:
 
 
 def open_executor(
-    keeping: Keeping, tell: Notify, cluster: Cluster, scope_id: str, connection: Connection | None
+    config: ExecutorConfig, notify: Notify, cluster: Cluster, scope_id: str, connection: Connection | None
 ) -> KubernetesExecutor:
     """The executor of a cluster, which keeps what it knows in a folder of its own."""
-    own = replace(keeping, folder=keeping.folder / scope_id, platform=scope_id)
-    return KubernetesExecutor(Api(connection or connect_from_within()), cluster, own, tell)
+    own = replace(config, folder=config.folder / scope_id, platform=scope_id)
+    return KubernetesExecutor(ApiClient(connection or connect_from_within()), cluster, own, notify)

@@ -5,8 +5,16 @@ What changes with each Job that comes or goes is told when somebody asks: `Queue
 
 from collections.abc import Iterator
 
-from fairlead.adapters.kubernetes.kueue import ADMITTED, EVICTED, PREEMPTED, RESERVED, Held, Pool, Workload
-from fairlead.adapters.kubernetes.objects import Main
+from fairlead.adapters.kubernetes.kueue import (
+    ADMITTED,
+    EVICTED,
+    PREEMPTED,
+    RESERVED,
+    ClusterQueue,
+    QueueState,
+    Workload,
+)
+from fairlead.adapters.kubernetes.objects import MainObject
 from fairlead.core.fitting.formatting import name_resource, show_amount
 
 QUEUED = "Queued"
@@ -27,14 +35,14 @@ PREEMPTIONS = {
 }
 
 
-def describe_held(main: Main, held: Held) -> tuple[str, str]:
+def describe_queued(main: MainObject, held: QueueState) -> tuple[str, str]:
     """Why a Job is held. What it had to leave is told first, then what it waits for."""
     evicted, why = _describe_evicted(held.workload)
     return evicted or QUEUED, "; ".join([*why, next(_describe_wait(main, held))])
 
 
 def _describe_evicted(workload: Workload | None) -> tuple[str, list[str]]:
-    if workload is None or not workload.active or not workload.holds_true(EVICTED):
+    if workload is None or not workload.active or not workload.is_true(EVICTED):
         return "", []
     reason, message = workload.conditions[EVICTED].reason, workload.conditions[EVICTED].message
     if reason == PREEMPTED:
@@ -43,7 +51,7 @@ def _describe_evicted(workload: Workload | None) -> tuple[str, list[str]]:
     return EVICTED, [EVICTIONS.get(reason, f"Kueue has ended it ({message})")]
 
 
-def _describe_wait(main: Main, held: Held) -> Iterator[str]:
+def _describe_wait(main: MainObject, held: QueueState) -> Iterator[str]:
     """What it waits for: the first of these is nearest to its suggestion."""
     queue, workload, local, pool = f"queue {main.queue}", held.workload, held.local, held.pool
     if held.absent:
@@ -54,7 +62,7 @@ def _describe_wait(main: Main, held: Held) -> Iterator[str]:
         mend = f"it goes on once an administrator makes LocalQueue {main.queue} there"
         yield f"waits for {queue}, which is not in namespace {main.namespace}: {mend}"
         return
-    named = f"ClusterQueue {local.leads_to}"
+    named = f"ClusterQueue {local.cluster_queue}"
     if pool is None:
         yield f"waits in {queue}, which leads to {named}, and that is not there"
         return
@@ -66,15 +74,15 @@ def _describe_wait(main: Main, held: Held) -> Iterator[str]:
         yield f"waits in {queue}: {named} is stopped, and {HELD}"
     if pool.trouble:
         yield f"waits in {queue}: {named} lets nothing go: {pool.trouble}"
-    if workload is not None and workload.holds_true(RESERVED) and not workload.holds_true(EVICTED):
+    if workload is not None and workload.is_true(RESERVED) and not workload.is_true(EVICTED):
         checks = f", and waits for {', '.join(workload.checks)}" if workload.checks else ", and is about to start"
-        yield f"has what it asks for in {named}{'' if workload.holds_true(ADMITTED) else checks}"
+        yield f"has what it asks for in {named}{'' if workload.is_true(ADMITTED) else checks}"
     if workload is not None:
         yield from _describe_too_large(workload, pool)
     yield f"waits in {queue}, which leads to {named}"
 
 
-def _describe_too_large(workload: Workload, pool: Pool) -> Iterator[str]:
+def _describe_too_large(workload: Workload, pool: ClusterQueue) -> Iterator[str]:
     """Whether it asks for more than there ever is. What others of a cohort could lend is not known here."""
     for resource, asked in workload.asks.items():
         quotas = [quota for (kind, _), quota in pool.quotas.items() if kind == resource]

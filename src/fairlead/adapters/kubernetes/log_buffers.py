@@ -20,10 +20,10 @@ POD = re.compile(rb"pod (\S+):\n")
 TOKEN = re.compile(re.escape(PREFIX).encode() + rb"[A-Za-z0-9._-]+")
 ALL = 1 << 62
 
-Mark = tuple[int, int]  # the second of the last line, and how many lines were read since it began
+ReadPosition = tuple[int, int]  # the second of the last line, and how many lines were read since it began
 
 
-class Spool:
+class LogBuffer:
     """One run's log. Threads may write at the same time."""
 
     def __init__(self, file: Path, secrets: Iterable[str], *, many: bool) -> None:
@@ -31,7 +31,7 @@ class Spool:
         self._masker = Masker(secrets)
         self._lock = threading.Lock()
         self._closed = False
-        self._marks: dict[str, Mark] = {}
+        self._marks: dict[str, ReadPosition] = {}
         self._pod = _read_first(file)
         end = 0
         with contextlib.suppress(ValueError):  # something else wrote there
@@ -42,7 +42,7 @@ class Spool:
             os.truncate(file, end)  # a record that is half written is written anew
         self._writer = LogWriter(file, LARGEST)
 
-    def mark_of(self, pod: str) -> Mark:
+    def read_position(self, pod: str) -> ReadPosition:
         """Up to where the log of a pod has been read."""
         with self._lock:
             return self._marks.get(pod, (0, 0))

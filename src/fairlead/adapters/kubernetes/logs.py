@@ -15,9 +15,9 @@ from typing import BinaryIO, cast
 
 import structlog
 
-from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
-from fairlead.adapters.kubernetes.objects import Pod
-from fairlead.adapters.kubernetes.log_buffers import SECOND, Spool, first_pod_file
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
+from fairlead.adapters.kubernetes.log_buffers import SECOND, LogBuffer, first_pod_file
+from fairlead.adapters.kubernetes.objects import ObservedPod
 from fairlead.adapters.log_pages import read_page
 from fairlead.errors import Conflict, FairleadError, Unavailable
 from fairlead.model.observations import LogPage
@@ -48,11 +48,11 @@ class _Reading:
 class Logs:
     """The logs of one cluster's runs."""
 
-    def __init__(self, api: Api, folder: Path, store: Store, secrets_of: SecretsOf, clock: Clock) -> None:
+    def __init__(self, api: ApiClient, folder: Path, store: Store, secrets_of: SecretsOf, clock: Clock) -> None:
         self.api, self.folder, self.store, self.secrets_of, self.clock = api, folder, store, secrets_of, clock
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = threading.Lock()
-        self._spools: dict[str, Spool] = {}
+        self._buffers: dict[str, LogBuffer] = {}
         self._followed: dict[str, str] = {}  # the pods that are being read, and of which runs they are
         self._readings: dict[str, dict[str, _Reading]] = {}  # by run and pod
         self._saved: set[str] = set()
@@ -60,17 +60,17 @@ class Logs:
         self._closed = False
         self.on_end: Callable[[str], None] = lambda _run_id: None
 
-    def read(self, run_id: str, pods: Sequence[Pod], cursor: int, max_bytes: int, *, over: bool) -> LogPage:
+    def read(self, run_id: str, pods: Sequence[ObservedPod], cursor: int, max_bytes: int, *, over: bool) -> LogPage:
         """A log from a cursor on. Raise `NotFound` where it is not there any more."""
         if self.is_saved(run_id):
             self._need_copy(run_id)
         else:
             troubles = [trouble for pod in pods if (trouble := self._read_on(pod, pods, over=over)) is not None]
-            if troubles and not self.is_left(run_id):
+            if troubles and not self.has_local_log(run_id):
                 raise troubles[0]
         return read_page(self._file(run_id), cursor, max_bytes, ended=over and self._is_whole(run_id, pods))
 
-    def follow(self, pod: Pod, pods: Sequence[Pod]) -> threading.Event | None:
+    def follow(self, pod: ObservedPod, pods: Sequence[ObservedPod]) -> threading.Event | None:
         """Read what a pod writes until it ends; what is set once the cluster has begun to send it, or cannot.
 
         None where so many are followed that there is no place for it.
@@ -86,7 +86,7 @@ class Logs:
                 threading.Thread(target=self._follow, args=(pod, pods, begun), daemon=True).start()
         return begun
 
-    def follow_all(self, pods: Sequence[Pod]) -> None:
+    def follow_all(self, pods: Sequence[ObservedPod]) -> None:
         """Read what all pods write until they end. When this returns, the cluster has begun to send it, or cannot."""
         until = time.monotonic() + OPEN_SECONDS
         for pod, begun in [(pod, self.follow(pod, pods)) for pod in pods]:
@@ -95,15 +95,15 @@ class Logs:
             else:
                 begun.wait(max(until - time.monotonic(), 0))
 
-    def is_left(self, run_id: str) -> bool:
+    def has_local_log(self, run_id: str) -> bool:
         """Whether something of it is on this machine."""
         return self._file(run_id).exists()
 
-    def list_left(self) -> list[str]:
+    def list_local_logs(self) -> list[str]:
         """The runs of which something is on this machine."""
         return [file.stem for file in self.folder.glob(f"*{ENDING}")]
 
-    def save(self, run_id: str, pods: Sequence[Pod]) -> bool:
+    def save(self, run_id: str, pods: Sequence[ObservedPod]) -> bool:
         """Keep all of a log in the store; False where some of it is still on its way."""
         if self.is_saved(run_id):
             self._trim(run_id)
@@ -113,8 +113,8 @@ class Logs:
         if not self._is_whole(run_id, pods):
             return False
         with self._lock:
-            if (spool := self._spools.pop(run_id, None)) is not None:
-                spool.close()
+            if (buffer := self._buffers.pop(run_id, None)) is not None:
+                buffer.close()
         file = self._file(run_id)
         with tempfile.TemporaryFile() as packed:
             with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=3) as into:
@@ -134,8 +134,8 @@ class Logs:
     def forget(self, run_id: str) -> None:
         """Keep nothing of it on this machine."""
         with self._lock:
-            if (spool := self._spools.pop(run_id, None)) is not None:
-                spool.close()
+            if (buffer := self._buffers.pop(run_id, None)) is not None:
+                buffer.close()
         self._saved.discard(run_id)
         self._copied.discard(run_id)
         self._readings.pop(run_id, None)
@@ -146,9 +146,9 @@ class Logs:
         """Write no more."""
         with self._lock:
             self._closed = True
-            for spool in self._spools.values():
-                spool.close()
-            self._spools.clear()
+            for buffer in self._buffers.values():
+                buffer.close()
+            self._buffers.clear()
 
     def is_saved(self, run_id: str) -> bool:
         """Whether all of it is in the store."""
@@ -159,7 +159,7 @@ class Logs:
             self._saved.add(run_id)
         return True
 
-    def _read_on(self, pod: Pod, pods: Sequence[Pod], *, over: bool) -> Unavailable | None:
+    def _read_on(self, pod: ObservedPod, pods: Sequence[ObservedPod], *, over: bool) -> Unavailable | None:
         """Have what a pod writes come; what keeps it from coming now."""
         try:
             if over or pod.is_over:
@@ -171,14 +171,14 @@ class Logs:
             return error
         return None
 
-    def _is_whole(self, run_id: str, pods: Sequence[Pod]) -> bool:
+    def _is_whole(self, run_id: str, pods: Sequence[ObservedPod]) -> bool:
         with self._lock:
             on_its_way = run_id in self._followed.values()
         if on_its_way:
             return False
         return run_id in self._saved or all(self._reading(pod).whole or not pod.began for pod in pods)
 
-    def _follow(self, pod: Pod, pods: Sequence[Pod], begun: threading.Event) -> None:
+    def _follow(self, pod: ObservedPod, pods: Sequence[ObservedPod], begun: threading.Event) -> None:
         try:
             for pause in AGAIN_SECONDS:
                 if self._try_to_follow(pod, pods, begun):
@@ -191,7 +191,7 @@ class Logs:
                 self._followed.pop(pod.uid, None)
             self.on_end(pod.run_id)
 
-    def _try_to_follow(self, pod: Pod, pods: Sequence[Pod], begun: threading.Event) -> bool:
+    def _try_to_follow(self, pod: ObservedPod, pods: Sequence[ObservedPod], begun: threading.Event) -> bool:
         """Read what a pod writes until it ends; False where that broke. Whoever reads on begins where this ended."""
         try:
             with self._reading(pod).one_at_a_time:
@@ -201,7 +201,7 @@ class Logs:
             return False
         return True
 
-    def _pull(self, pod: Pod, pods: Sequence[Pod]) -> None:
+    def _pull(self, pod: ObservedPod, pods: Sequence[ObservedPod]) -> None:
         """Read what is there now of a pod's log; of one that has ended, once."""
         if pod.uid in self._followed:
             return
@@ -212,12 +212,12 @@ class Logs:
             self._receive(pod, pods, threading.Event())
             reading.whole = pod.is_over
 
-    def _reading(self, pod: Pod) -> _Reading:
+    def _reading(self, pod: ObservedPod) -> _Reading:
         return self._readings.setdefault(pod.run_id, {}).setdefault(pod.uid, _Reading())
 
-    def _receive(self, pod: Pod, pods: Sequence[Pod], begun: threading.Event, **params: str) -> None:
-        spool = self._spool(pod, pods)
-        second, skip = spool.mark_of(pod.name)
+    def _receive(self, pod: ObservedPod, pods: Sequence[ObservedPod], begun: threading.Event, **params: str) -> None:
+        buffer = self._open_buffer(pod, pods)
+        second, skip = buffer.read_position(pod.name)
         if second:
             params["sinceTime"] = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         path = path_of("v1", "pods", pod.namespace, pod.name) + "/log"
@@ -228,19 +228,19 @@ class Logs:
                     if skip and nanoseconds // SECOND == second:
                         skip -= 1  # read before
                     else:
-                        spool.add(pod.name, nanoseconds, line)
-        except Refused as refused:
+                        buffer.add(pod.name, nanoseconds, line)
+        except ApiError as refused:
             if refused.status not in (400, 404):  # it has not begun, or is gone with its log
                 raise Unavailable(f"the log of {pod.name} cannot be read: {refused}") from refused
 
-    def _spool(self, pod: Pod, pods: Sequence[Pod]) -> Spool:
+    def _open_buffer(self, pod: ObservedPod, pods: Sequence[ObservedPod]) -> LogBuffer:
         with self._lock:
             if self._closed:
                 raise Unavailable("the cluster is reached in another way by now")
-            if pod.run_id not in self._spools:
+            if pod.run_id not in self._buffers:
                 many = len({each.index for each in pods}) > 1
-                self._spools[pod.run_id] = Spool(self._file(pod.run_id), self.secrets_of(pod.run_id), many=many)
-            return self._spools[pod.run_id]
+                self._buffers[pod.run_id] = LogBuffer(self._file(pod.run_id), self.secrets_of(pod.run_id), many=many)
+            return self._buffers[pod.run_id]
 
     def _trim(self, run_id: str) -> None:
         """Remove the copy of a log that is in the store, once nobody has read it for a while."""

@@ -24,7 +24,7 @@ TOLD = {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "PodSchedul
 ENDED = ("Succeeded", "Failed")
 
 
-class Condition(NamedTuple):
+class ObjectCondition(NamedTuple):
     """What is said of an object, and since when."""
 
     status: str
@@ -33,7 +33,7 @@ class Condition(NamedTuple):
     since: datetime | None
 
 
-class Ended(NamedTuple):
+class ContainerTermination(NamedTuple):
     """How a container ended."""
 
     code: int
@@ -44,7 +44,7 @@ class Ended(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Main:
+class MainObject:
     """The Job or Deployment of a run."""
 
     uid: str
@@ -58,14 +58,14 @@ class Main:
     suspended: bool
     deleting: bool
     wanted: int
-    conditions: Mapping[str, Condition]
+    conditions: Mapping[str, ObjectCondition]
     deadline: int | None = None
     queue: str = ""  # of Kueue, which then says when it goes on
     port: int | None = None  # where its pods listen
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class ObservedPod:
     """A pod: of a run, or of something else that takes room on a node."""
 
     uid: str
@@ -83,12 +83,12 @@ class Pod:
     created_at: datetime | None = None
     reason: str = ""
     message: str = ""
-    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    conditions: Mapping[str, ObjectCondition] = field(default_factory=dict)
     waiting: tuple[str, str] = ("", "")
     began: bool = False  # its container has run, or runs
     restarts: int = 0
     running_since: datetime | None = None
-    ended: Ended | None = None
+    ended: ContainerTermination | None = None
     pod_request: PodRequest | None = None  # only while it waits for a node
     memory: str = ""  # the limit
 
@@ -104,7 +104,7 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSeen:
+class ObservedNode:
     """A node as the cluster tells of it."""
 
     uid: str
@@ -115,7 +115,7 @@ class NodeSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class WarningEvent:
     """A warning about an object."""
 
     uid: str
@@ -128,14 +128,14 @@ class Warned:
     at: datetime | None
 
 
-def read_main(platform: str, raw: JSON) -> Main | None:
+def read_main(platform: str, raw: JSON) -> MainObject | None:
     """A Job or a Deployment of a platform's run."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
     run_id = _run_of(meta, platform)
     if not run_id:
         return None
     serves = "selector" in spec and "completions" not in spec
-    return Main(
+    return MainObject(
         **_identify(meta),
         kind="Deployment" if serves else "Job",
         run_id=run_id,
@@ -151,7 +151,7 @@ def read_main(platform: str, raw: JSON) -> Main | None:
     )
 
 
-def read_pod(platform: str, raw: JSON) -> Pod | None:
+def read_pod(platform: str, raw: JSON) -> ObservedPod | None:
     """A pod, with more about it where it is of a platform's run."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
     run_id = _run_of(meta, platform)
@@ -165,12 +165,12 @@ def read_pod(platform: str, raw: JSON) -> Pod | None:
         "owner": next((owner["uid"] for owner in meta.get("ownerReferences", ()) if owner.get("controller")), ""),
     }
     if not run_id:
-        return Pod(**base)
+        return ObservedPod(**base)
     container: JSON = next(iter(status.get("containerStatuses", ())), {})
     state = container.get("state", {})
     waiting = state.get("waiting", {})
     ended = state.get("terminated") or container.get("lastState", {}).get("terminated")
-    return Pod(
+    return ObservedPod(
         **base,
         deleting="deletionTimestamp" in meta,
         index=int(meta.get("annotations", {}).get(INDEX, 0)),
@@ -188,11 +188,11 @@ def read_pod(platform: str, raw: JSON) -> Pod | None:
     )
 
 
-def read_node(raw: JSON) -> NodeSeen:
+def read_node(raw: JSON) -> ObservedNode:
     """A node."""
     meta = raw["metadata"]
     ready = read_conditions(raw.get("status", {})).get("Ready")
-    return NodeSeen(
+    return ObservedNode(
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
         node=reading_nodes.read_node(raw),
@@ -201,11 +201,11 @@ def read_node(raw: JSON) -> NodeSeen:
     )
 
 
-def read_warning(raw: JSON) -> Warned:
+def read_warning(raw: JSON) -> WarningEvent:
     """A warning."""
     meta, about = raw["metadata"], raw["involvedObject"]
     when = raw.get("series", {}).get("lastObservedTime") or raw.get("lastTimestamp") or raw.get("eventTime")
-    return Warned(
+    return WarningEvent(
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
         about=about.get("uid", ""),
@@ -222,10 +222,10 @@ def read_time(text: str | None) -> datetime | None:
     return None if not text else datetime.fromisoformat(text)
 
 
-def read_conditions(status: JSON, told: Collection[str] = TOLD) -> dict[str, Condition]:
+def read_conditions(status: JSON, told: Collection[str] = TOLD) -> dict[str, ObjectCondition]:
     """What is said of an object, of what is of interest."""
     return {
-        said["type"]: Condition(
+        said["type"]: ObjectCondition(
             said["status"], said.get("reason", ""), said.get("message", ""), read_time(said.get("lastTransitionTime"))
         )
         for said in status.get("conditions", ())
@@ -252,8 +252,8 @@ def _project_of(meta: JSON) -> str:
     return str(in_full or meta.get("labels", {}).get(PROJECT_LABEL, ""))
 
 
-def _read_ended(said: JSON) -> Ended:
-    return Ended(
+def _read_ended(said: JSON) -> ContainerTermination:
+    return ContainerTermination(
         said["exitCode"],
         said.get("reason", ""),
         said.get("message", "").replace("\0", "\N{SYMBOL FOR NULL}"),

@@ -7,10 +7,16 @@ from datetime import UTC, datetime
 from functools import partial
 
 from fairlead.adapters.exits import describe_exit, describe_times
-from fairlead.adapters.kubernetes.kueue import Queues
-from fairlead.adapters.kubernetes.kueue_messages import describe_held
-from fairlead.adapters.kubernetes.objects import Ended, Main, Pod, Warned
-from fairlead.adapters.kubernetes.readiness import Trouble, find_silence, find_worst, judge_served, name_end
+from fairlead.adapters.kubernetes.kueue import KueueQueues
+from fairlead.adapters.kubernetes.kueue_messages import describe_queued
+from fairlead.adapters.kubernetes.objects import ContainerTermination, MainObject, ObservedPod, WarningEvent
+from fairlead.adapters.kubernetes.readiness import (
+    PodProblem,
+    crash_reason,
+    find_readiness_problem,
+    most_severe,
+    observe_readiness,
+)
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.core.outcomes import parse_left, read_result
 from fairlead.model.observations import JSON, Observation, Phase
@@ -47,13 +53,13 @@ class ObservationContext:
     `queues`: those of Kueue, where it decides who goes on.
     """
 
-    warnings: Sequence[Warned] = ()
-    explain: Callable[[Pod], str] = lambda _pod: ""
-    describe_lost: Callable[[Pod], str] = lambda _pod: ""
-    queues: Queues | None = None
+    warnings: Sequence[WarningEvent] = ()
+    explain: Callable[[ObservedPod], str] = lambda _pod: ""
+    describe_node_loss: Callable[[ObservedPod], str] = lambda _pod: ""
+    queues: KueueQueues | None = None
 
 
-def observe(view: RunView, around: ObservationContext) -> Observation | None:
+def observe(view: RunView, context: ObservationContext) -> Observation | None:
     """What is seen of a run; None where it was not released, so that nothing of it has begun."""
     main = view.main
     if main is None or not main.released:
@@ -65,10 +71,10 @@ def observe(view: RunView, around: ObservationContext) -> Observation | None:
         if main.kind == "Job" and _holds(main, name):
             seen, since = tell(main, pods), main.conditions[name].since
             return replace(seen, started_at=_started_at(pods), finished_at=_finished_at(pods) or since)
-    return replace(_go_on(view, main, pods, around), started_at=_started_at(pods))
+    return replace(_go_on(view, main, pods, context), started_at=_started_at(pods))
 
 
-def lacks_pods(view: RunView) -> bool:
+def has_outdated_pods(view: RunView) -> bool:
     """Whether a Job has ended, and what is known of its pods is older than that."""
     main, over = view.main, [pod for pod in view.pods.values() if pod.is_over]
     if main is None or main.kind != "Job" or main.deleting or not any(_holds(main, name) for name in OVER):
@@ -77,13 +83,13 @@ def lacks_pods(view: RunView) -> bool:
     return not enough or len(over) < len(view.pods)
 
 
-def observe_ending(pods: Sequence[Pod], message: str) -> Observation:
+def observe_ending(pods: Sequence[ObservedPod], message: str) -> Observation:
     """What is seen of a run that is being removed, for as long as something of it is there."""
     phase = Phase.RUNNING if any(pod.began for pod in pods) else Phase.STARTING
     return Observation(phase, "Ending", message, started_at=_started_at(pods))
 
 
-def read_handed(pods: Sequence[Pod]) -> JSON:
+def read_termination_message(pods: Sequence[ObservedPod]) -> JSON:
     """What the first pod left in its termination message: a result or an error, and what was lost.
 
     Of several that took each other's place, the last one counts.
@@ -94,90 +100,94 @@ def read_handed(pods: Sequence[Pod]) -> JSON:
     return {} if last is None or last.ended is None else parse_left(last.ended.message.encode()) or {}
 
 
-def _go_on(view: RunView, main: Main, pods: list[Pod], around: ObservationContext) -> Observation:
+def _go_on(view: RunView, main: MainObject, pods: list[ObservedPod], context: ObservationContext) -> Observation:
     alive = [pod for pod in pods if not pod.is_over]
     if main.suspended:
-        return _observe_suspended(main, around.queues)
+        return _observe_suspended(main, context.queues)
     if main.kind == "Deployment":
-        return _observe_served(view, main, alive, around)
+        return _observe_served(view, main, alive, context)
     if (not alive and pods and view.disrupted is None) or any(_holds(main, name) for name in ABOUT_TO_END):
         return Observation(Phase.RUNNING)  # its pods have ended, and the Job is about to say what came of it
     if not alive:
-        return Observation(Phase.PENDING, *_describe_missing(view, around))
-    troubles = [trouble for pod in alive if (trouble := _find_trouble(pod, view, around)) is not None]
+        return Observation(Phase.PENDING, *_describe_missing(view, context))
+    troubles = [trouble for pod in alive if (trouble := _find_trouble(pod, view, context)) is not None]
     if not troubles:
         return Observation(Phase.RUNNING)
-    worst, running = find_worst(troubles), len(alive) - len(troubles)
+    worst, running = most_severe(troubles), len(alive) - len(troubles)
     if running:
         told = f"{running} of {main.wanted} pods run; {worst.message or 'the others are being started'}"
         return Observation(Phase.RUNNING, worst.reason, told)
     return Observation(*worst)
 
 
-def _observe_served(view: RunView, main: Main, alive: list[Pod], around: ObservationContext) -> Observation:
+def _observe_served(
+    view: RunView, main: MainObject, alive: list[ObservedPod], context: ObservationContext
+) -> Observation:
     pods = [pod for pod in alive if not pod.deleting]
     if not pods:
-        return Observation(Phase.PENDING, *_describe_missing(view, around))
-    found = [_find_silence(pod, main, view, around) for pod in pods]
-    return judge_served(main, found.count(None), [trouble for trouble in found if trouble is not None])
+        return Observation(Phase.PENDING, *_describe_missing(view, context))
+    found = [_find_silence(pod, main, view, context) for pod in pods]
+    return observe_readiness(main, found.count(None), [trouble for trouble in found if trouble is not None])
 
 
-def _find_silence(pod: Pod, main: Main, view: RunView, around: ObservationContext) -> Trouble | None:
+def _find_silence(pod: ObservedPod, main: MainObject, view: RunView, context: ObservationContext) -> PodProblem | None:
     """What keeps a pod from answering; None where it answers."""
-    trouble = _find_trouble(pod, view, around)
+    trouble = _find_trouble(pod, view, context)
     if trouble is not None and (trouble.reason or not pod.began):
         return trouble._replace(phase=Phase.DEGRADED) if trouble.phase is Phase.RUNNING else trouble
-    return find_silence(main, pod, _explain_end(pod, pod.ended)[1] if pod.ended is not None else "")
+    return find_readiness_problem(main, pod, _explain_end(pod, pod.ended)[1] if pod.ended is not None else "")
 
 
-def _find_trouble(pod: Pod, view: RunView, around: ObservationContext) -> Trouble | None:
+def _find_trouble(pod: ObservedPod, view: RunView, context: ObservationContext) -> PodProblem | None:
     """What keeps a pod from running; None where it runs."""
     if pod.running_since is not None:
-        if not (lost := around.describe_lost(pod)):
+        if not (lost := context.describe_node_loss(pod)):
             return None
         message = f"its node {lost}: what has become of it is known once the node is back, or was removed"
-        return Trouble(Phase.RUNNING, "NodeLost", message)
+        return PodProblem(Phase.RUNNING, "NodeLost", message)
     reason, words = pod.waiting
     scheduled = pod.conditions.get("PodScheduled")
     if not pod.node:
         if scheduled is None or scheduled.status == "True":
-            return Trouble(Phase.PENDING, "", "")
+            return PodProblem(Phase.PENDING, "", "")
         why, disruption = _describe_disruption(view)
-        missing, volume = _describe_volume(scheduled.message, around.warnings)
-        ours = "; ".join(filter(None, [disruption, volume, around.explain(pod)]))
+        missing, volume = _describe_volume(scheduled.message, context.warnings)
+        ours = "; ".join(filter(None, [disruption, volume, context.explain(pod)]))
         theirs = OF_OTHERS.sub("", scheduled.message)
         told = f"{ours}; the scheduler says: {theirs}" if ours else theirs
-        return Trouble(Phase.PENDING, why or missing or scheduled.reason, told)
+        return PodProblem(Phase.PENDING, why or missing or scheduled.reason, told)
     if reason == "CrashLoopBackOff":
         told = "" if pod.ended is None else f"{_explain_end(pod, pod.ended)[1]}; "
         message = f"{told}it has ended {describe_times(pod.restarts + 1)}, and is started again after a pause"
-        return Trouble(Phase.DEGRADED, name_end(pod), message)
+        return PodProblem(Phase.DEGRADED, crash_reason(pod), message)
     if reason in NO_IMAGE:
-        return Trouble(
+        return PodProblem(
             Phase.STARTING, "ImagePullBackOff", f"its image cannot be pulled: {PULLING.sub('', words) or reason}"
         )
     if reason not in ON_ITS_WAY:
-        return Trouble(Phase.STARTING, reason, f"its container cannot be made: {words or reason}")
-    for warned in around.warnings:
+        return PodProblem(Phase.STARTING, reason, f"its container cannot be made: {words or reason}")
+    for warned in context.warnings:
         if warned.reason in IN_THE_WAY and warned.about == pod.uid:
-            return Trouble(Phase.STARTING, warned.reason, warned.message)
-    return Trouble(Phase.STARTING, "", "")
+            return PodProblem(Phase.STARTING, warned.reason, warned.message)
+    return PodProblem(Phase.STARTING, "", "")
 
 
-def _observe_suspended(main: Main, queues: Queues | None) -> Observation:
+def _observe_suspended(main: MainObject, queues: KueueQueues | None) -> Observation:
     """A Job that is held: by Kueue, which is to let it go, or by somebody."""
     if not main.queue:
         message = f"somebody has suspended {main.kind} {main.name}: it goes on once that is taken back"
         return Observation(Phase.PENDING, "Suspended", message)
     if queues is None:
         return Observation(Phase.PENDING, "Queued", f"waits in queue {main.queue} of the cluster")
-    return Observation(Phase.PENDING, *describe_held(main, queues.find(main)), standing=partial(queues.stand, main))
+    return Observation(
+        Phase.PENDING, *describe_queued(main, queues.find(main)), standing=partial(queues.queue_position, main)
+    )
 
 
-def _describe_missing(view: RunView, around: ObservationContext) -> tuple[str, str]:
+def _describe_missing(view: RunView, context: ObservationContext) -> tuple[str, str]:
     """Why there is no pod that could run."""
     since = EARLIEST if view.disrupted is None else view.disrupted.since or EARLIEST
-    for warned in around.warnings:
+    for warned in context.warnings:
         if warned.reason in IN_THE_WAY and (warned.at is None or warned.at > since):
             return warned.reason, f"its pod cannot be made: {NEW_NAME.sub('', warned.message)}; it is tried again"
     return _describe_disruption(view)
@@ -192,7 +202,7 @@ def _describe_disruption(view: RunView) -> tuple[str, str]:
     return found[0], f"{found[1]}: {words}" if words else found[1]
 
 
-def _describe_volume(said: str, warnings: Sequence[Warned]) -> tuple[str, str]:
+def _describe_volume(said: str, warnings: Sequence[WarningEvent]) -> tuple[str, str]:
     """Why there is no volume that the scheduler waits for."""
     for warned in warnings:
         if warned.reason == NO_VOLUME and CLAIM in said:
@@ -200,8 +210,8 @@ def _describe_volume(said: str, warnings: Sequence[Warned]) -> tuple[str, str]:
     return "", ""
 
 
-def _succeed(_main: Main, pods: Sequence[Pod]) -> Observation:
-    handed = read_handed(pods)
+def _succeed(_main: MainObject, pods: Sequence[ObservedPod]) -> Observation:
+    handed = read_termination_message(pods)
     message = ""
     if isinstance(lost := handed.get("lost"), dict):
         message = f"has completed; {lost.get('files')} of its files could not be handed over: {lost.get('why')}"
@@ -210,7 +220,7 @@ def _succeed(_main: Main, pods: Sequence[Pod]) -> Observation:
     return Observation(Phase.SUCCEEDED, "", message, exit_code=0, result=result)
 
 
-def _fail(main: Main, pods: Sequence[Pod]) -> Observation:
+def _fail(main: MainObject, pods: Sequence[ObservedPod]) -> Observation:
     failed = main.conditions["Failed"]
     ended = [pod for pod in pods if pod.phase == "Failed"]
     pod = min(ended, key=lambda pod: (pod.ended and pod.ended.finished_at) or EARLIEST, default=None)
@@ -221,7 +231,7 @@ def _fail(main: Main, pods: Sequence[Pod]) -> Observation:
     if reason == "DeadlineExceeded":
         message = f"ran longer than its deadline of {main.deadline} seconds"
     which = f"pod {pod.index}: " if main.wanted > 1 else ""
-    error = read_handed([pod]).get("error")
+    error = read_termination_message([pod]).get("error")
     return Observation(
         Phase.FAILED,
         reason,
@@ -231,7 +241,7 @@ def _fail(main: Main, pods: Sequence[Pod]) -> Observation:
     )
 
 
-def _explain_end(pod: Pod, ended: Ended | None) -> tuple[str, str]:
+def _explain_end(pod: ObservedPod, ended: ContainerTermination | None) -> tuple[str, str]:
     """Why a pod failed: a reason to match, and a sentence."""
     if pod.reason in ("Evicted", "DeadlineExceeded") or ended is None:
         return pod.reason or "Failed", pod.message.strip() or "failed, and nothing tells why"
@@ -242,14 +252,14 @@ def _explain_end(pod: Pod, ended: Ended | None) -> tuple[str, str]:
         return "StartFailed", f"its container could not be started: {ended.message or ended.reason}"
     if ended.reason == FORGOTTEN:
         return "NodeLost", f"its node {pod.node} was started anew while it ran"
-    error = read_handed([pod]).get("error")
+    error = read_termination_message([pod]).get("error")
     if isinstance(error, dict) and error.get("message"):
         return "ExitCode", f"{error.get('type', 'error')}: {error['message']}"
     tail = "" if ended.message.startswith("{") else _last_lines(ended.message)
     return "ExitCode", describe_exit(ended.code) + (f": {tail}" if tail else "")
 
 
-def _holds(main: Main, name: str) -> bool:
+def _holds(main: MainObject, name: str) -> bool:
     condition = main.conditions.get(name)
     return condition is not None and condition.status == "True"
 
@@ -259,10 +269,10 @@ def _last_lines(text: str) -> str:
     return " | ".join(lines[-TAIL_LINES:])[-LONGEST_TAIL:]
 
 
-def _started_at(pods: Sequence[Pod]) -> datetime | None:
+def _started_at(pods: Sequence[ObservedPod]) -> datetime | None:
     times = [pod.running_since or (pod.ended and pod.ended.started_at) for pod in pods]
     return min((time for time in times if time), default=None)
 
 
-def _finished_at(pods: Sequence[Pod]) -> datetime | None:
+def _finished_at(pods: Sequence[ObservedPod]) -> datetime | None:
     return max((pod.ended.finished_at for pod in pods if pod.ended and pod.ended.finished_at), default=None)

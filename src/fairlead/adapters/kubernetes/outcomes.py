@@ -48,7 +48,7 @@ class Outcomes:
         self._asked[run_id] = time.monotonic()
         return None
 
-    def settle(self, run_id: str, seen: Observation) -> Observation:
+    def record(self, run_id: str, seen: Observation) -> Observation:
         """Say how a run ended, unless that was said before."""
         return self.get(run_id) or self._remember(run_id, seen)
 
@@ -72,7 +72,7 @@ class Outcomes:
         samples: list[JSON] = [] if content is None else msgspec.json.decode(content)
         return [{**sample, "at": datetime.fromisoformat(sample["at"])} for sample in samples]
 
-    def find_handed(self, run_id: str, name: Any) -> JSON:
+    def load_uploaded(self, run_id: str, name: Any) -> JSON:
         """The result or error that a run has handed over, for it was too long for a message: that of a name."""
         if name not in (RESULT, ERROR):
             return {}

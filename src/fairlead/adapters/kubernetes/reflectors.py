@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import structlog
 
-from fairlead.adapters.kubernetes.clients import Api, Refused
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError
 from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON
 
@@ -23,7 +23,7 @@ MOST_REMEMBERED = 1000
 GONE = (404, 410)
 
 
-class Known(Protocol):
+class WatchedObject(Protocol):
     """What is kept of an object, as a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -37,22 +37,22 @@ class Known(Protocol):
         """Which of two is the later one."""
 
 
-Kept = TypeVar("Kept", bound=Known)
-Heard = Callable[[Kept | None, Kept | None], None]
+Watched = TypeVar("Watched", bound=WatchedObject)
+ChangeHandler = Callable[[Watched | None, Watched | None], None]
 
 
-class Reflector(Generic[Kept]):
+class Reflector(Generic[Watched]):
     """Lists once, then watches. After a gap it resumes where it was; where it cannot, it lists again and compares."""
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         path: str | Callable[[], str],
-        read: Callable[[JSON], Kept | None],
-        heard: Heard[Kept],
+        read: Callable[[JSON], Watched | None],
+        on_change: ChangeHandler[Watched],
         **params: Any,
     ) -> None:
-        self.api, self.read, self.heard, self.params = api, read, heard, params
+        self.api, self.read, self.on_change, self.params = api, read, on_change, params
         # Where they are, or how that is found before each list: a kind may come later, or in another version.
         self._find_path = path if callable(path) else None
         self.path = "" if callable(path) else path
@@ -60,7 +60,7 @@ class Reflector(Generic[Kept]):
         self.on_list: Callable[[], None] = lambda: None  # told each time that it has
         self.trouble = ""  # why nothing is heard at the moment
         self._version = ""  # up to where all has been seen
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, Watched] = {}
         self._gone: deque[str] = deque(maxlen=MOST_REMEMBERED)
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -83,11 +83,11 @@ class Reflector(Generic[Kept]):
         """Follow no more."""
         self._ended.set()
 
-    def put(self, raw: JSON, heard: Heard[Kept] | None = None) -> None:
+    def put(self, raw: JSON, on_change: ChangeHandler[Watched] | None = None) -> None:
         """Take in an object that the server has just answered with: the watch may be slower, or already further."""
         with self._lock:
             if raw["metadata"]["uid"] not in self._gone:
-                self._take(raw, heard)
+                self._take(raw, on_change)
 
     def _follow(self) -> None:
         """List where that is needed, and watch until that ends."""
@@ -96,7 +96,7 @@ class Reflector(Generic[Kept]):
             if not self._version:
                 self._list()
             self._watch()
-        except Refused as refused:
+        except ApiError as refused:
             if refused.status in GONE:
                 self._version = ""
             self._note(str(refused))
@@ -141,7 +141,7 @@ class Reflector(Generic[Kept]):
                 if self._ended.is_set():
                     return
 
-    def _take(self, raw: JSON, heard: Heard[Kept] | None = None) -> None:
+    def _take(self, raw: JSON, on_change: ChangeHandler[Watched] | None = None) -> None:
         try:
             kept = self.read(raw)
         except Exception as error:  # one odd object must not hide all others
@@ -155,14 +155,14 @@ class Reflector(Generic[Kept]):
                 return
             self._kept[kept.uid] = kept
             if before is None or replace(before, version=kept.version) != kept:  # else nothing that anybody looks at
-                (heard or self.heard)(before, kept)
+                (on_change or self.on_change)(before, kept)
 
     def _drop(self, uid: str) -> None:
         with self._lock:
             before = self._kept.pop(uid, None)
             self._gone.append(uid)
             if before is not None:
-                self.heard(before, None)
+                self.on_change(before, None)
 
     def _note(self, trouble: str) -> None:
         if self._ended.is_set():

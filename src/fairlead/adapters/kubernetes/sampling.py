@@ -8,9 +8,9 @@ from pathlib import Path
 
 import structlog
 
-from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
-from fairlead.adapters.kubernetes.objects import Pod
-from fairlead.adapters.kubernetes.views import View
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
+from fairlead.adapters.kubernetes.objects import ObservedPod
+from fairlead.adapters.kubernetes.views import ClusterView
 from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON
@@ -25,10 +25,10 @@ MOST_SAMPLES = 2000
 PATH = path_of("metrics.k8s.io/v1beta1", "pods")
 
 
-class Sampler:
+class PodMetricsSampler:
     """Asks for what is used, and keeps it for each run until that is saved."""
 
-    def __init__(self, api: Api, view: View, folder: Path, clock: Clock, seconds: float = SECONDS) -> None:
+    def __init__(self, api: ApiClient, view: ClusterView, folder: Path, clock: Clock, seconds: float = SECONDS) -> None:
         self.api, self.view, self.folder, self.clock, self.seconds = api, view, folder, clock, seconds
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._ended = threading.Event()
@@ -64,7 +64,7 @@ class Sampler:
         try:
             found = self.api.list(PATH, labelSelector=RUN_LABEL)
             self._keep(pods, found["items"])
-        except Refused as refused:
+        except ApiError as refused:
             log.info("usage is not measured", problem=str(refused))
             return refused.status not in (403, 404)
         except Unavailable as error:
@@ -73,7 +73,7 @@ class Sampler:
             log.error("sampling failed", problem=str(error), exc_info=error)
         return True
 
-    def _keep(self, pods: Sequence[Pod], items: list[JSON]) -> None:
+    def _keep(self, pods: Sequence[ObservedPod], items: list[JSON]) -> None:
         runs = {(pod.namespace, pod.name): pod.run_id for pod in pods}
         used: dict[str, JSON] = {}
         for item in items:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fairlead.adapters.kubernetes.clients import Api, path_of
+from fairlead.adapters.kubernetes.clients import ApiClient, path_of
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.core.fitting import reading_volumes
 from fairlead.model.nodes import SchedulingContext
@@ -22,7 +22,7 @@ STORAGE = ("persistentvolumeclaims", "persistentvolumes", "storageclasses")
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class WatchedEntry:
     """One of them, as the fit of a run looks at it."""
 
     uid: str
@@ -31,10 +31,10 @@ class Thing:
     value: Any
 
 
-class Around:
+class SchedulingContextWatcher:
     """All of them. Where storage may not be watched, nothing is held against a run for its claims."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ApiClient) -> None:
         self._found: dict[str, dict[Any, Any]] = {kind: {} for kind in KINDS}
         self._lock = threading.Lock()
         self._watching = {
@@ -43,18 +43,18 @@ class Around:
         }
 
     @property
-    def reflectors(self) -> list[Reflector[Thing]]:
+    def reflectors(self) -> list[Reflector[WatchedEntry]]:
         """What watches them."""
         return list(self._watching.values())
 
-    def look(self) -> SchedulingContext:
+    def current(self) -> SchedulingContext:
         """What there is now."""
         with self._lock:
             claims, volumes, classes, namespaces = (found.copy() for found in self._found.values())
         told = all(self._watching[kind].ready.is_set() for kind in STORAGE)
         return SchedulingContext(namespaces, claims if told else None, volumes, classes)
 
-    def _hear(self, kind: str, before: Thing | None, after: Thing | None) -> None:
+    def _hear(self, kind: str, before: WatchedEntry | None, after: WatchedEntry | None) -> None:
         with self._lock:
             if after is not None:
                 self._found[kind][after.key] = after.value
@@ -62,7 +62,7 @@ class Around:
                 del self._found[kind][before.key]
 
 
-def _read(read: Callable[[JSON], Any], raw: JSON) -> Thing:
+def _read(read: Callable[[JSON], Any], raw: JSON) -> WatchedEntry:
     meta = raw["metadata"]
     key = (meta["namespace"], meta["name"]) if "namespace" in meta else meta["name"]
-    return Thing(meta["uid"], int(meta["resourceVersion"]), key, read(raw))
+    return WatchedEntry(meta["uid"], int(meta["resourceVersion"]), key, read(raw))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from fairlead.adapters.kubernetes.clients import Api, Refused, path_of
+from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
 from fairlead.adapters.kubernetes.objects import (
     PLATFORM_LABEL,
     PROJECT_LABEL,
@@ -40,7 +40,7 @@ HOPELESS = (400, 405, 413, 415, 422)  # what the server will never take, however
 class Starter:
     """Makes the objects of runs on one cluster."""
 
-    def __init__(self, api: Api, cluster: Cluster, platform: str, keep: timedelta) -> None:
+    def __init__(self, api: ApiClient, cluster: Cluster, platform: str, keep: timedelta) -> None:
         self.api, self.cluster, self.platform = api, cluster, platform
         self.at_last = int((keep + FORSAKEN).total_seconds())
         self._namespaces: set[str] = set()
@@ -59,7 +59,7 @@ class Starter:
                 for manifest in work.manifests[1:]:
                     self._make(_own(_fill(manifest, work), owner), work.run_id, owner["uid"])
                 yield self._release(main, work.manifests[0])
-        except Refused as refused:
+        except ApiError as refused:
             raise self._judge(refused, namespace) from refused
 
     def _mark(self, manifest: JSON) -> JSON:
@@ -75,7 +75,7 @@ class Starter:
         path = path_of(manifest["apiVersion"], PLURALS[manifest["kind"]], meta["namespace"])
         try:
             return self.api.create(path, manifest)
-        except Refused as refused:
+        except ApiError as refused:
             if refused.status != 409 or refused.reason != "AlreadyExists":
                 raise
         if manifest["kind"] in ("Secret", "Service"):
@@ -114,7 +114,7 @@ class Starter:
                 command = f"kubectl label namespace {namespace} {PROJECT_LABEL}={label[PROJECT_LABEL]}"
                 message = f"namespace {namespace} is there, and not labeled for project {project}"
                 raise Unavailable(f"{message}: label it with `{command}`, or choose another namespace rule")
-        except Refused as refused:
+        except ApiError as refused:
             if refused.status != 404:
                 raise
             if not self.cluster.create_namespaces:
@@ -143,7 +143,7 @@ class Starter:
         label = label_value(work.project)
         try:
             found = self.api.get(path_of("v1", PLURALS[kind], namespace, name))
-        except Refused as refused:
+        except ApiError as refused:
             if refused.status != 404:
                 raise
             if kind != "PersistentVolumeClaim" or name not in work.volumes:
@@ -165,11 +165,11 @@ class Starter:
     def _create_once(self, path: str, body: JSON) -> None:
         try:
             self.api.create(path, body)
-        except Refused as refused:
+        except ApiError as refused:
             if refused.status != 409:
                 raise
 
-    def _judge(self, refused: Refused, namespace: str) -> FairleadError:
+    def _judge(self, refused: ApiError, namespace: str) -> FairleadError:
         """Whether what the server refused can ever work. What an administrator can mend, waits for that."""
         if refused.status in HOPELESS:
             return StartFailed(f"the cluster refuses it: {refused}")

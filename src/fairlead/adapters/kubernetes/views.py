@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from fairlead.adapters.kubernetes.objects import Condition, Main, NodeSeen, Pod, Warned
+from fairlead.adapters.kubernetes.objects import MainObject, ObjectCondition, ObservedNode, ObservedPod, WarningEvent
 from fairlead.core.attempts import run_of
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.model.nodes import Holding, Node, SchedulingContext
@@ -18,9 +18,9 @@ DISRUPTED = "DisruptionTarget"
 class RunView:
     """What is there of one run. `disrupted`: why its last pod had to make room, until another one runs."""
 
-    main: Main | None = None
-    pods: dict[str, Pod] = field(default_factory=dict)
-    disrupted: Condition | None = None
+    main: MainObject | None = None
+    pods: dict[str, ObservedPod] = field(default_factory=dict)
+    disrupted: ObjectCondition | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -28,20 +28,22 @@ class RunView:
         return self.main is None and not self.pods
 
 
-class View:
+class ClusterView:
     """All of it. Reflectors write, everybody reads; whoever is told of a change hears it after it can be seen."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.tell = tell
-        self.on_leaving: Callable[[Pod], None] = lambda _pod: None  # told of a run's pod that is about to go
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self.notify = notify
+        self.on_pod_deleting: Callable[[ObservedPod], None] = lambda _pod: (
+            None
+        )  # told of a run's pod that is about to go
         self._lock = threading.RLock()
         self._runs: dict[str, RunView] = {}
-        self._nodes: dict[str, NodeSeen] = {}
-        self._placed: dict[str, dict[str, Pod]] = {}  # by node
+        self._nodes: dict[str, ObservedNode] = {}
+        self._placed: dict[str, dict[str, ObservedPod]] = {}  # by node
         self._table = NodeTable()  # nodes with what is taken of them, as of the last look
         self._stale: set[str] = set()  # those that changed since
         self._owners: dict[str, str] = {}  # the run of each object
-        self._warnings: OrderedDict[tuple[str, str], Warned] = OrderedDict()  # the last one about each object
+        self._warnings: OrderedDict[tuple[str, str], WarningEvent] = OrderedDict()  # the last one about each object
 
     def of(self, run_id: str) -> RunView | None:
         """What is there of a run; None where nothing is."""
@@ -57,25 +59,25 @@ class View:
         with self._lock:
             return sorted(self._runs)
 
-    def running_pods(self) -> list[Pod]:
+    def running_pods(self) -> list[ObservedPod]:
         """The pods of runs that are running."""
         with self._lock:
             return [pod for run in self._runs.values() for pod in run.pods.values() if pod.phase == "Running"]
 
-    def warnings_about(self, view: RunView) -> list[Warned]:
+    def warnings_about(self, view: RunView) -> list[WarningEvent]:
         """The last warning about each object of a run, the latest first."""
-        objects: list[Main | Pod] = [*([view.main] if view.main is not None else []), *view.pods.values()]
+        objects: list[MainObject | ObservedPod] = [*([view.main] if view.main is not None else []), *view.pods.values()]
         about = {(known.namespace, known.name) for known in objects}
         about |= {(pod.namespace, claim) for pod in view.pods.values() for claim in pod.holding.claims}
         with self._lock:
             found = [self._warnings[name] for name in about if name in self._warnings]
         return sorted(found, key=lambda warned: warned.version, reverse=True)
 
-    def node(self, name: str) -> NodeSeen | None:
+    def node(self, name: str) -> ObservedNode | None:
         """A node as the cluster tells of it."""
         return self._nodes.get(name)
 
-    def nodes(self, around: SchedulingContext | None = None) -> NodeTable:
+    def nodes(self, context: SchedulingContext | None = None) -> NodeTable:
         """All nodes, with what is taken of each and by whom. Only those that changed are worked out anew."""
         with self._lock:
             for name in self._stale:
@@ -85,30 +87,30 @@ class View:
                     self._table.remove(name)
             self._stale.clear()
             table = self._table.copy()
-        table.context = around or table.context
+        table.context = context or table.context
         return table
 
-    def main_of(self, uid: str) -> Main | None:
+    def main_of(self, uid: str) -> MainObject | None:
         """The Job or Deployment of a run, by its uid."""
         with self._lock:
             run = self._runs.get(self._owners.get(uid, ""))
             return None if run is None or run.main is None or run.main.uid != uid else run.main
 
-    def describe_owner(self, uid: str) -> None:
+    def notify_owner(self, uid: str) -> None:
         """Something happened that concerns an object: its run is told, where it is of one."""
         with self._lock:
             owner = self._owners.get(uid)
         if owner is not None:
-            self.tell(owner)
+            self.notify(owner)
 
-    def hear_main(self, before: Main | None, after: Main | None) -> None:
+    def on_main_change(self, before: MainObject | None, after: MainObject | None) -> None:
         """A Job or Deployment is new, changed or gone."""
-        self.note_main(before, after)
+        self.update_main(before, after)
         known = after or before
         assert known is not None
-        self.tell(known.run_id)
+        self.notify(known.run_id)
 
-    def note_main(self, before: Main | None, after: Main | None) -> None:
+    def update_main(self, before: MainObject | None, after: MainObject | None) -> None:
         """The same, where whoever does it knows."""
         known = after or before
         assert known is not None
@@ -120,7 +122,7 @@ class View:
                 self._stale.add(pod.node)  # whose pod it is may be known from now on
             self._settle(known.run_id, known.uid, there=after is not None)
 
-    def hear_pod(self, before: Pod | None, after: Pod | None) -> None:
+    def on_pod_change(self, before: ObservedPod | None, after: ObservedPod | None) -> None:
         """A pod is new, changed or gone."""
         known = after or before
         assert known is not None
@@ -145,12 +147,12 @@ class View:
                     run.disrupted = None
             self._settle(known.run_id, known.uid, there=after is not None)
         if after is not None and after.deleting and not after.is_over and not (before is not None and before.deleting):
-            self.on_leaving(after)
+            self.on_pod_deleting(after)
         if before is None and after is not None and not after.node and "PodScheduled" not in after.conditions:
             return  # that a pod is there, and nobody has looked at it yet, says nothing of its run
-        self.tell(known.run_id)
+        self.notify(known.run_id)
 
-    def hear_node(self, before: NodeSeen | None, after: NodeSeen | None) -> None:
+    def on_node_change(self, before: ObservedNode | None, after: ObservedNode | None) -> None:
         """A node is new, changed or gone."""
         known = after or before
         assert known is not None
@@ -165,9 +167,9 @@ class View:
             touched = {pod.run_id for pod in self._placed.get(name, {}).values() if pod.run_id}
         if gone != (before is None or not before.ready):
             for run_id in touched:
-                self.tell(run_id)
+                self.notify(run_id)
 
-    def hear_warning(self, _before: Warned | None, after: Warned | None) -> None:
+    def on_warning_change(self, _before: WarningEvent | None, after: WarningEvent | None) -> None:
         """Something is wrong with an object."""
         if after is None:
             return
@@ -177,7 +179,7 @@ class View:
             self._warnings.move_to_end(about)
             if len(self._warnings) > MOST_WARNINGS:
                 self._warnings.popitem(last=False)
-        self.describe_owner(after.about)
+        self.notify_owner(after.about)
 
     def _settle(self, run_id: str, uid: str, *, there: bool) -> None:
         """Know whose object it is, for as long as it is there."""
@@ -191,7 +193,7 @@ class View:
     def _show(self, node: Node) -> Node:
         return replace(node, holdings=tuple(map(self._hold, self._placed.get(node.name, {}).values())))
 
-    def _hold(self, pod: Pod) -> Holding:
+    def _hold(self, pod: ObservedPod) -> Holding:
         run = self._runs.get(pod.run_id)
         main = None if run is None else run.main
         if not pod.run_id:
@@ -200,6 +202,6 @@ class View:
         return replace(pod.holding, run_id=run_of(pod.run_id), name=name, project=project)
 
 
-def belongs(pod: Pod, main: Main) -> bool:
+def belongs(pod: ObservedPod, main: MainObject) -> bool:
     """Whether a pod is what a Job has made, or may be one of a Deployment: labels can be set by anybody."""
     return pod.namespace == main.namespace and (main.kind != "Job" or pod.owner == main.uid)

@@ -111,12 +111,12 @@ def _prepare_far(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
 def _prepare_repelled(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """No pod may be near that does not bear this one."""
     found: dict[str, dict[str, Found]] = {}
-    around = table.context.namespaces.get(pod_request.namespace, {})
+    namespace_labels = table.context.namespaces.get(pod_request.namespace, {})
     about: dict[str, bool] = {}  # many pods have the same terms
     for node in table.nodes:
         for key, held, term in node.repelling:
             if key not in about:
-                about[key] = _is_about(term, held, pod_request, around)
+                about[key] = _is_about(term, held, pod_request, namespace_labels)
             if about[key] and (value := node.labels.get(term["topologyKey"])) is not None:
                 _add(found.setdefault(term["topologyKey"], {}), value, held, node)
     if not found:
@@ -168,7 +168,7 @@ def _find_meant(terms: Sequence[AffinityTerm], pods: Sequence[Pod]) -> Sequence[
     return pods
 
 
-def _is_about(term: Term, held: Holding, pod_request: PodRequest, around: Labels) -> bool:
+def _is_about(term: Term, held: Holding, pod_request: PodRequest, namespace_labels: Labels) -> bool:
     """Whether a term of a pod that is there is about the new one, whose namespace has these labels."""
     if not selects(
         term.get("labelSelector"), pod_request.labels
@@ -176,7 +176,7 @@ def _is_about(term: Term, held: Holding, pod_request: PodRequest, around: Labels
         return False
     selector, named = term.get("namespaceSelector"), term.get("namespaces") or ()
     is_own = not named and selector is None and held.namespace == pod_request.namespace
-    if not is_own and pod_request.namespace not in named and not selects(selector, around):
+    if not is_own and pod_request.namespace not in named and not selects(selector, namespace_labels):
         return False
     return selects(_merge(term, held.labels), pod_request.labels)
 

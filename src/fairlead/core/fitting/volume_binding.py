@@ -63,15 +63,15 @@ def reaches(labels: Labels, volume: Volume) -> bool:
     return any(any(term.values()) and selects(term, labels) for term in volume.node_terms)
 
 
-def wait(name: str, namespace: str, claim: Claim, around: SchedulingContext) -> UnboundClaim:
+def wait(name: str, namespace: str, claim: Claim, context: SchedulingContext) -> UnboundClaim:
     """A claim with the volumes that it could get. One that is kept for it need not be like what it asks for."""
-    suited = [volume for volume in around.volumes.values() if _suits(volume, claim)]
+    suited = [volume for volume in context.volumes.values() if _suits(volume, claim)]
     kept = [volume for volume in suited if volume.claimed_by == (namespace, name)]
     free = [volume for volume in suited if volume.claimed_by is None and _is_free_for(volume, claim)]
     return UnboundClaim(
         name,
         claim,
-        around.classes[claim.storage_class or ""],
+        context.classes[claim.storage_class or ""],
         [volume for volume in kept if volume.claim_uid in ("", claim.uid)],
         VolumeIndex(free),
     )

@@ -35,11 +35,11 @@ class MountedVolume(NamedTuple):
 
 def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """How nodes are asked whether they reach a pod's volumes; None where it mounts none, or nobody has looked."""
-    around = table.context
-    if not pod_request.claims or around.claims is None:
+    context = table.context
+    if not pod_request.claims or context.claims is None:
         return None
-    claims = {name: around.claims.get((pod_request.namespace, name)) for name in pod_request.claims}
-    unready = {name: why for name, claim in claims.items() if (why := _find_unready(claim, around))}
+    claims = {name: context.claims.get((pod_request.namespace, name)) for name in pod_request.claims}
+    unready = {name: why for name, claim in claims.items() if (why := _find_unready(claim, context))}
     everywhere = [
         Reason(Cause.CLAIM, f"volumes.{name}", f"mounts claim {name}, {why}") for name, why in unready.items()
     ]
@@ -48,11 +48,11 @@ def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     mounted = [
         MountedVolume(name, volume, _read_zones(volume), _show_reach(volume))
         for name, claim in there.items()
-        if (volume := around.volumes.get(claim.volume)) is not None
+        if (volume := context.volumes.get(claim.volume)) is not None
     ]
     # In kube-scheduler's eyes, a claim that is mounted twice needs two volumes.
     waiting = [
-        wait(name, pod_request.namespace, there[name], around)
+        wait(name, pod_request.namespace, there[name], context)
         for name in pod_request.claims
         if name in there and name not in unready and not there[name].volume
     ]
@@ -67,19 +67,19 @@ def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     return check
 
 
-def _find_unready(claim: Claim | None, around: SchedulingContext) -> str:
+def _find_unready(claim: Claim | None, context: SchedulingContext) -> str:
     """Why a claim keeps a pod off every node."""
     if claim is None:
         return "which is not there"
     if claim.leaving:
         return "which is being deleted"
-    if claim.lost or (claim.volume and claim.volume not in around.volumes):
+    if claim.lost or (claim.volume and claim.volume not in context.volumes):
         return f"whose volume {claim.volume} is not there"
     if claim.volume:
         return "" if claim.bound else f"which is not bound to its volume {claim.volume} yet"
     if not claim.storage_class:
         return "which has no volume, and no storage class that would make one"
-    made_by = around.classes.get(claim.storage_class)
+    made_by = context.classes.get(claim.storage_class)
     if made_by is None:
         return f"which has no volume, and whose storage class {claim.storage_class} is not there"
     return "" if made_by.waits else "which has no volume yet"

@@ -21,7 +21,7 @@ SEVERAL = re.compile(r"([0-9]{1,9})x(.+)", re.ASCII | re.DOTALL)
 MOST_ADDED = 5000
 MOST_NAMED = 4
 
-Known = Mapping[str, Sequence[Node]]  # by name, the nodes that are called so
+NodesByName = Mapping[str, Sequence[Node]]  # by name, the nodes that are called so
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def resemble(node: Node, name: str) -> Node:
     )
 
 
-def _find_names(table: NodeTable, cluster: Cluster | None) -> Known:
+def _find_names(table: NodeTable, cluster: Cluster | None) -> NodesByName:
     """What nodes can be called by: their own names, their groups, and the types of their GPUs."""
     cluster = cluster or Cluster(name="any")
     nodes = sorted(table, key=lambda node: node.name)
@@ -122,7 +122,9 @@ def _gather(named: Iterable[tuple[str, Node]]) -> defaultdict[str, list[Node]]:
     return found
 
 
-def _check_additions(texts: Sequence[str], additions: Sequence[NodeAddition], known: Known) -> Iterator[Violation]:
+def _check_additions(
+    texts: Sequence[str], additions: Sequence[NodeAddition], known: NodesByName
+) -> Iterator[Violation]:
     yield from _check_names("add_nodes", [addition.like for addition in additions], known)
     for at, (text, addition) in enumerate(zip(texts, additions, strict=True)):
         if not addition.count and addition.like in known:
@@ -132,7 +134,7 @@ def _check_additions(texts: Sequence[str], additions: Sequence[NodeAddition], kn
         yield Violation("add_nodes", "range", message, "add fewer")
 
 
-def _check_names(field: str, names: Sequence[str], known: Known) -> Iterator[Violation]:
+def _check_names(field: str, names: Sequence[str], known: NodesByName) -> Iterator[Violation]:
     for at, name in enumerate(names):
         if name not in known:
             message = f"there is no node, node group or GPU type {show(name)}"
