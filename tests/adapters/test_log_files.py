@@ -74,14 +74,14 @@ def test_a_cursor_inside_a_record_is_refused(log: Path, records: list[Written], 
     inside = [cursor for cursor in range(log.stat().st_size) if cursor not in begins]
     if inside:
         cursor = data.draw(st.sampled_from(inside))
-        with pytest.raises(ValueError, match="no record begins there"):
+        with pytest.raises(ValueError, match="no record begins at the cursor"):
             read(log, cursor)
 
 
 @pytest.mark.parametrize("cursor", [-1, 1000, 1 << 70])
 def test_a_cursor_outside_the_log_is_refused(log: Path, cursor: int) -> None:
     write(log, [("stdout", b"hello\n", 1)])
-    with pytest.raises(ValueError, match="not that long"):
+    with pytest.raises(ValueError, match="after the end of the log"):
         read(log, cursor)
 
 
@@ -114,7 +114,7 @@ def test_a_log_that_has_reached_its_largest_size_says_so_once(tmp_path: Path) ->
     log.close()
     *kept, last = read(tmp_path / "log")
     assert [piece.data for piece in kept] == [b"12345", b"12345"]
-    assert (last.stream, b"largest size" in last.data) == ("platform", True)
+    assert (last.stream, b"maximum size" in last.data) == ("platform", True)
 
 
 def test_a_log_that_is_full_when_it_is_opened_again_stays_as_it_is(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_what_a_function_raised(platform: Platform) -> None:
 def test_a_signal(platform: Platform) -> None:
     run = platform.call("import os\ndef main():\n    print('bye', flush=True)\n    os.kill(os.getpid(), 11)\n")
     said = platform.until(run, "failed")
-    assert (said["reason"], said["message"]) == ("ExitCode", "was ended by SIGSEGV: bye")
+    assert (said["reason"], said["message"]) == ("ExitCode", "killed by SIGSEGV (exit code 139): bye")
 
 
 def test_a_deadline(platform: Platform) -> None:

@@ -54,7 +54,7 @@ VOLATILE = (
         "",
     ),  # how far a run is: often too quick to see
     (r"(?m)^([\w.-]+ )[0-9a-f]{8}(?=: )", rf"\g<1>{RUN_ID[-8:]}"),
-    (r"(?m)^(  runs     on this machine, ).*", r"\1each as a user of its own"),  # where the server is root
+    (r"(?m)^(  runs     on this machine, ).*", r"\1each run as a separate user"),  # where the server is root
 )
 
 

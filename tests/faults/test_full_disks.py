@@ -94,7 +94,7 @@ def live_through(site: Site, *, accepted: bool = False) -> Noted:
             assert caller.ask("GET", "/runs").status_code == 200
         check_all(site, noted)
         failed = [caller.get(run_id) for run_id in going if noted.kinds[run_id] == "writing"]
-        assert all(run["message"].endswith("; the disk was full while it ran") for run in failed), failed
+        assert all(run["message"].endswith("; the disk was full during the run") for run in failed), failed
         check_footprint(before, Footprint.of(pid))
     assert site.server.process.poll() is None
     return noted

@@ -40,7 +40,7 @@ def test_half_a_record_hides_nothing_that_follows_and_the_gap_is_told(tmp_path: 
             log.write("stderr", b"y" * 20, 3)
         log.write("stdout", LATER, 4)
         assert (had_gaps, log.has_gaps) == (False, True)
-    told = ("platform", b"the disk was full: 120 bytes are not kept\n")
+    told = ("platform", b"the disk was full; 120 bytes of output were discarded\n")
     assert read(file) == [("stdout", KEPT), told, ("stdout", LATER)]
 
 
@@ -51,4 +51,4 @@ def test_a_gap_at_the_end_is_told_when_the_log_is_closed(tmp_path: Path) -> None
     with room_for(file.stat().st_size):
         log.write("stdout", b"x" * 100, 2)
     log.close()
-    assert read(file)[-1] == ("platform", b"the disk was full: 100 bytes are not kept\n")
+    assert read(file)[-1] == ("platform", b"the disk was full; 100 bytes of output were discarded\n")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Unpack
 
 from fairlead.model.requests import Action
 from fairlead.sdk.api_client import ApiClient
-from fairlead.sdk.functions import Asked
+from fairlead.sdk.functions import RunParameters
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
 from tests.processes.machines import PATIENCE, Machine, Running, Variables
@@ -38,11 +38,11 @@ class Platform:
         """Turn switches of the platform's policy."""
         self.project.api.put("/policies/platform/platform", {"switches": switches})
 
-    def shell(self, text: str, **asked: Unpack[Asked]) -> Run:
+    def shell(self, text: str, **asked: Unpack[RunParameters]) -> Run:
         """Submit a run of a shell script."""
         return self.project.function("shell", command=["bash", "-c", text]).run(**asked)
 
-    def python(self, text: str, handler: str | None = None, action: Action = "job", **asked: Unpack[Asked]) -> Run:
+    def python(self, text: str, handler: str | None = None, action: Action = "job", **asked: Unpack[RunParameters]) -> Run:
         """Submit a run of a Python file, or of a function in it. The file is sent as it is, unchecked."""
         folder = Path(tempfile.mkdtemp(dir=self.shared))
         (folder / "main.py").write_text(text)

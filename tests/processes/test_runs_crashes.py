@@ -107,7 +107,7 @@ def test_where_the_supervisor_is_killed_the_run_fails_clearly_and_all_its_proces
     os.kill(platform.supervisor_of(run), signal.SIGKILL)
     ended = end(run)
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "SupervisorLost", None)
-    assert ended["message"] == "the process that looked after it was killed, and it was ended with it"
+    assert ended["message"] == "the supervisor of the run was killed, and the run was killed with it"
     until(lambda: not find_processes(run.id), 2)
     assert not find_sleepers("303.25")
 

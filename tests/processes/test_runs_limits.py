@@ -55,7 +55,7 @@ def test_a_run_that_takes_more_memory_than_its_limit_is_killed_and_the_server_st
     run = platform.python(text, resources={"mem": {"requests": "64Mi", "limits": "128Mi"}})
     ended = end(run)
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "OOMKilled", 137)
-    assert "over its limit of " in ended["message"]  # in bytes where it was caught right at it
+    assert "exceeded the limit of " in ended["message"]  # in bytes where it was caught right at it
     assert find_processes(run.id) == []
     assert end(platform.shell("true"))["state"] == "completed"
 
@@ -84,14 +84,14 @@ def test_a_run_that_writes_more_than_its_disk_is_ended(platform: Platform) -> No
         platform.shell("head -c 50M /dev/zero > $FAIRLEAD_OUTPUT/big; sleep 60", resources={"disk": {"limits": "20Mi"}})
     )
     assert (ended["state"], ended["reason"]) == ("failed", "Evicted")
-    assert "over its limit of 20 MiB" in ended["message"]
+    assert "exceeded the limit of 20 MiB" in ended["message"]
 
 
 def test_a_run_that_takes_longer_than_its_deadline_is_ended_and_says_so(platform: Platform) -> None:
     run = platform.shell("sleep 61", deadline=1)
     ended = end(run)
     assert (ended["state"], ended["reason"]) == ("failed", "DeadlineExceeded")
-    assert ended["message"] == "ran for longer than its deadline of 1 s"
+    assert ended["message"] == "exceeded its deadline of 1 s"
     assert find_processes(run.id) == []
 
 

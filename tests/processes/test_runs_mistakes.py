@@ -66,7 +66,7 @@ def test_a_return_value_that_is_no_json_does_not_take_the_files_away(platform: P
         ("echo fine; echo 'no luck' >&2; exit 3", "exited with code 3: no luck"),
         ("echo only this; exit 4", "exited with code 4: only this"),
         ("exit 5", "exited with code 5"),
-        ("kill -SEGV $$", "was ended by SIGSEGV"),
+        ("kill -SEGV $$", "killed by SIGSEGV (exit code 139)"),
         ("printf 'a\\0b\\377c' >&2; exit 6", "exited with code 6: a"),
     ],
 )

@@ -87,14 +87,14 @@ def test_a_served_function_that_ends_is_degraded_and_comes_back(platform: Platfo
     assert ask(platform, run, code=3)[0] == 502
     until(lambda: run.refresh().data["state"] == "degraded", 120)
     assert run.data["reason"] == "CrashLoopBackOff"
-    assert run.data["message"].startswith("exited with code 3: init; it has ended once, and ")
+    assert run.data["message"].startswith("exited with code 3: init; it has exited once and ")
     await_ready(run)
     assert ask(platform, run)[1]["pid"] != first
     states = [(event["state"], event["reason"]) for event in run.events()]
     assert states[-1] == ("running", "Ready")
     assert ("degraded", "CrashLoopBackOff") in states
     assert "failed" not in {state for state, _ in states}
-    assert "is started again, after it had ended once\n" in run.logs()
+    assert "restarted after it exited once\n" in run.logs()
     run.stop()
     assert end(run)["state"] == "stopped"
 
@@ -113,7 +113,7 @@ def test_a_run_that_serves_goes_on_while_no_server_is_there_and_is_started_again
     platform = restart(platform, machine)
     until(lambda: ask(platform, run)[0] == 200, 120)
     await_ready(run)
-    assert "was ended by SIGKILL: init; it has ended once" in run.logs()
+    assert "killed by SIGKILL (exit code 137): init; it has exited once" in run.logs()
     run.stop()
     assert end(run)["state"] == "stopped"
     until(lambda: not find_processes(run.id))
@@ -144,7 +144,7 @@ def test_a_port_that_another_run_has_is_waited_for_and_said(platform: Platform) 
     await_ready(first)
     second = function.run(action="serve")
     until(lambda: second.refresh().data["reason"] == "StartDelayed")
-    assert second.data["message"].startswith(f"port {port} of this machine is taken by run {first.id}")
+    assert second.data["message"].startswith(f"port {port} of this machine is in use by run {first.id}")
     first.stop()
     assert end(first)["state"] == "stopped"
     await_ready(second)

@@ -73,7 +73,7 @@ def test_a_server_that_cannot_start_is_told_with_the_reason(machine: Machine, ho
     (home / "fairlead.db").write_text("no database at all, and long enough to be seen as none" * 100)
     ended = start_user(machine, home, SUBMIT).wait()
     assert ended.code == 1
-    assert f"a server could not be started in {home}: " in ended.err
+    assert f"failed to start a server in {home}: " in ended.err
 
 
 def test_of_two_servers_that_are_started_on_one_folder_one_serves_and_one_says_why_not(machine: Machine) -> None:

@@ -171,9 +171,9 @@ def test_a_secret_reaches_the_run_and_no_log(platform: Platform) -> None:
 
 def test_the_server_says_how_runs_are_kept_apart(nobody: Platform, bare_nobody: Platform, bare_root: Platform) -> None:
     said = [opened.server.process.told[0].split("runs ")[1].split("\n")[0].strip() for opened in (nobody, bare_nobody)]
-    assert said[0] == "on this machine, as your own user, which they share with the server"
-    assert said[1].startswith(f"{said[0]}; they cannot mount volumes (unshare: operation not permitted)")
-    assert "each as a user of its own; they cannot mount volumes" in bare_root.server.process.told[0]
+    assert said[0] == "on this machine, as your user, which is also the server's"
+    assert said[1].startswith(f"{said[0]}; volumes cannot be mounted (unshare: operation not permitted)")
+    assert "each run as a separate user; volumes cannot be mounted" in bare_root.server.process.told[0]
 
 
 def test_without_namespaces_a_volume_is_refused_in_a_sentence(bare_nobody: Platform, bare_root: Platform) -> None:
@@ -181,7 +181,7 @@ def test_without_namespaces_a_volume_is_refused_in_a_sentence(bare_nobody: Platf
     for opened in (bare_nobody, bare_root):
         ended = end(opened.shell("true", volumes=[asked]))
         assert (ended["state"], ended["reason"]) == ("failed", "StartFailed")
-        assert ended["message"].startswith("cannot mount /data: this machine does not let a run have mounts of its own")
+        assert ended["message"].startswith("cannot mount /data: this machine does not support mounts for runs")
 
 
 def test_a_server_that_is_not_root_hides_its_folder_from_its_runs_and_has_volumes(nobody: Platform) -> None:

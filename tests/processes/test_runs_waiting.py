@@ -145,9 +145,9 @@ def test_a_suggestion_is_taken_by_one_call_before_and_after_a_run_is_submitted(p
     assert [way.kind for way in why.suggestions] == ["lower", "wait"]
     assert f"2. wait for run shell-{holds.id}, which holds 3 CPU on " in why
     changed = why.apply(1)
-    with pytest.raises(Conflict, match="there is nothing to change"):
+    with pytest.raises(Conflict, match="changes nothing"):
         why.apply(2)
-    with pytest.raises(NotFound, match="there is no suggestion 3"):
+    with pytest.raises(NotFound, match="suggestion 3 does not exist"):
         why.apply(3)
     assert [run.wait(60, progress=False).state for run in (changed, waits)] == ["completed", "stopped"]
     assert changed.logs() == "changed\n"

@@ -72,7 +72,7 @@ def test_whatever_a_pod_leaves_is_no_result_unless_it_is_one(message: str) -> No
             {"terminated": terminated(4, message="one\ntwo\n\n  three\nfour\n")},
             ("ExitCode", "exited with code 4: two | three | four", 4),
         ),
-        ({"terminated": terminated(139, message="bye\n")}, ("ExitCode", "was ended by SIGSEGV: bye", 139)),
+        ({"terminated": terminated(139, message="bye\n")}, ("ExitCode", "killed by SIGSEGV (exit code 139): bye", 139)),
         (
             {"terminated": terminated(1, message='{"error": {"type": "ValueError", "message": "bad"}}')},
             ("ExitCode", "ValueError: bad", 1),

@@ -68,7 +68,7 @@ def test_a_run_whose_supervisor_is_killed_has_failed_and_is_gone(bench: LocalBen
     assert seen.started_at is not None
     assert seen.finished_at is not None
     wait_until(lambda: orphans.list_processes_of(b"FAIRLEAD_RUN=r-lost") == [])
-    assert bench.executor.nodes().nodes[0].holdings == ()
+    assert bench.executor.nodes().nodes[0].pods == ()
 
 
 def test_a_run_whose_machine_was_started_anew_is_lost_with_it(bench: LocalBench) -> None:
@@ -192,7 +192,7 @@ def test_a_machine_that_is_full_is_a_reason_to_try_again(
         full.setattr(*at, fail)
         with pytest.raises(Unavailable):
             bench.executor.start(make_work("r1", RETURNS))
-    assert bench.executor.nodes().nodes[0].holdings == ()
+    assert bench.executor.nodes().nodes[0].pods == ()
     bench.executor.start(make_work("r1", RETURNS))
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
 

@@ -129,10 +129,10 @@ def test_a_run_that_says_no_port_is_given_a_free_one_of_its_own(tmp_path: Path) 
 def test_a_port_that_is_said_is_given_or_waited_for(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(Unavailable, match=f"^port {port} of this machine is taken by another program$"):
+        with pytest.raises(Unavailable, match=f"^port {port} of this machine is in use by another program$"):
             tcp_ports.choose_port(make_work("r2"), port, [])
     assert tcp_ports.choose_port(make_work("r2"), port, []) == port
-    with pytest.raises(Unavailable, match=r"is taken by run r1$"):
+    with pytest.raises(Unavailable, match=r"is in use by run r1$"):
         tcp_ports.choose_port(make_work("r2"), port, [make_spec(tmp_path, port=port)])
-    with pytest.raises(Unavailable, match=r"is taken by another run$"):  # of people whom it does not know
+    with pytest.raises(Unavailable, match=r"is in use by another run$"):  # of people whom it does not know
         tcp_ports.choose_port(make_work("r2", project="meadow"), port, [make_spec(tmp_path, port=port)])

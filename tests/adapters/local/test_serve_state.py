@@ -113,18 +113,18 @@ def test_what_ended_is_degraded_until_it_answers_again_and_says_why_and_how_ofte
     trial.address = None
     trial.end(message="exited with code 3: no weights")
     assert (trial.told, trial.served.address) == (("degraded", "CrashLoopBackOff"), None)
-    words = "exited with code 3: no weights; it has ended once, and is started again after 1 s"
+    words = "exited with code 3: no weights; it has exited once and restarts in 1 s"
     assert trial.served.message == words
     assert not trial.look(0.5), "there is nothing to look at"
     trial.begin()
     assert trial.told == ("degraded", "CrashLoopBackOff")
-    assert trial.served.message.startswith("exited with code 3: no weights; it has ended once, and was started again")
+    assert trial.served.message.startswith("exited with code 3: no weights; it has exited once and was restarted")
     trial.end(message="exited with code 4")
-    assert trial.served.message == "exited with code 4; it has ended twice, and is started again after 2 s"
+    assert trial.served.message == "exited with code 4; it has exited twice and restarts in 2 s"
     trial.begin()
     trial.address = "serve.sock"
     assert trial.look()
-    assert (trial.told, trial.served.message) == (("running", "Ready"), "answers")
+    assert (trial.told, trial.served.message) == (("running", "Ready"), "ready to serve requests")
 
 
 @pytest.mark.parametrize(

@@ -137,24 +137,24 @@ def test_what_ends_is_started_again_and_says_why_it_was_away(bench: LocalBench) 
     break_off(bench, "r1", code=3)
     seen = until(bench, "r1", "degraded")
     assert (seen.reason, seen.started_at) == ("CrashLoopBackOff", started_at)
-    assert seen.message.startswith("exited with code 3; it has ended once, and ")
+    assert seen.message.startswith("exited with code 3; it has exited once and ")
     with pytest.raises(Unavailable):
         bench.executor.find_endpoint("r1")
     until(bench, "r1", "Ready")
     assert isinstance(ask(bench.executor, "r1", {}), int)
     log = read_all(bench.executor, "r1")["platform"].decode().splitlines()
     assert log == [
-        "is started",
-        "exited with code 3; it has ended once, and is started again after 1 s",
-        "is started again, after it had ended once",
+        "started",
+        "exited with code 3; it has exited once and restarts in 1 s",
+        "restarted after it exited once",
     ]
 
 
 def test_what_cannot_begin_is_degraded_with_its_reason_and_tried_again(bench: LocalBench) -> None:
     bench.start("r1", NEVER, action="serve")
-    wait_until(lambda: "ended twice" in (until(bench, "r1", "degraded").message), seconds=PATIENCE)
+    wait_until(lambda: "exited twice" in (until(bench, "r1", "degraded").message), seconds=PATIENCE)
     seen = until(bench, "r1", "CrashLoopBackOff")
-    assert seen.message.startswith("RuntimeError: no weights; it has ended ")
+    assert seen.message.startswith("RuntimeError: no weights; it has exited ")
     bench.executor.stop("r1")
     ended = until(bench, "r1", "failed")
     assert (ended.reason, ended.stopped) == ("Stopped", True)
@@ -166,7 +166,7 @@ def test_what_takes_too_much_memory_is_killed_and_started_again(bench: LocalBenc
     break_off(bench, "r1", size=500)
     seen = until(bench, "r1", "degraded")
     assert seen.reason == "OOMKilled"
-    assert "over its limit of 150 MiB; it has ended once" in seen.message
+    assert "exceeded the limit of 150 MiB; it has exited once" in seen.message
     until(bench, "r1", "Ready")
     assert ask(bench.executor, "r1", {"size": 1}) == 2**20
     assert len(bench.executor.read_usage("r1")) >= 2, "what it uses is looked at all the time"
@@ -185,7 +185,7 @@ def test_nothing_of_a_process_that_ended_is_left_when_it_is_started_again(bench:
 
 def test_a_run_that_waits_to_be_started_again_can_be_stopped_at_once(bench: LocalBench) -> None:
     bench.start("r1", NEVER, action="serve")
-    wait_until(lambda: "after 4 s" in until(bench, "r1", "degraded", "starting").message, seconds=PATIENCE)
+    wait_until(lambda: "in 4 s" in until(bench, "r1", "degraded", "starting").message, seconds=PATIENCE)
     bench.executor.stop("r1")
     seen = until(bench, "r1", "failed")
     assert (seen.stopped, seen.exit_code) == (True, 1)
@@ -249,7 +249,7 @@ def test_a_command_that_does_not_listen_where_it_is_told_is_said_to_be_awaited(b
     wait_until(lambda: b"up" in read_all(bench.executor, "r1")["stdout"], seconds=PATIENCE)
     seen = until(bench, "r1", "starting")
     port = Spec.load(bench.data / "runs" / "r1").port
-    assert seen.message == f"is being started: nothing listens on port {port} ($PORT) yet"
+    assert seen.message == f"starting: not accepting connections on port {port} ($PORT) yet"
 
 
 def test_a_port_that_is_said_is_waited_for_where_another_run_has_it(bench: LocalBench) -> None:
@@ -259,7 +259,7 @@ def test_a_port_that_is_said_is_waited_for_where_another_run_has_it(bench: Local
     bench.start("r1", WEB, action="serve", function=function)
     until(bench, "r1", "Ready")
     assert bench.executor.find_endpoint("r1").url == f"http://127.0.0.1:{port}"
-    with pytest.raises(Unavailable, match=f"port {port} of this machine is taken by run r1"):
+    with pytest.raises(Unavailable, match=f"port {port} of this machine is in use by run r1"):
         bench.start("r2", WEB, action="serve", function=function)
     assert bench.executor.observe("r2") is None
     bench.executor.stop("r1")
@@ -292,7 +292,7 @@ def test_a_notebook_where_there_is_none_fails_at_once_and_says_what_to_install(b
     executor.close()
     assert seen is not None
     assert (seen.phase, seen.reason) == (Phase.FAILED, "StartFailed")
-    hint = "install it there (pip install jupyterlab), or say the function's command"
+    hint = "install it with pip install jupyterlab, or set the function's command"
     assert seen.message == f"JupyterLab is not installed for {bare.python}: {hint}"
 
 

@@ -13,11 +13,11 @@ def test_what_was_read_by_somebody_else_in_the_meantime_is_not_waited_for() -> N
     os.set_blocking(reading, False)
     fed: list[bytes] = []
     supervisor = Supervisor.__new__(Supervisor)
-    supervisor.lines = {"stderr": SimpleNamespace(feed=fed.append)}  # type: ignore[dict-item]
+    supervisor.buffers = {"stderr": SimpleNamespace(feed=fed.append)}  # type: ignore[dict-item]
     supervisor.selector = selectors.DefaultSelector()
     key = supervisor.selector.register(reading, selectors.EVENT_READ, "stderr")
     os.write(writing, b"no such option")
-    assert [supervisor._feed(key), supervisor._feed(key)] == [True, True]
+    assert [supervisor._read_stream(key), supervisor._read_stream(key)] == [True, True]
     os.close(writing)
-    assert (supervisor._feed(key), fed) == (False, [b"no such option"])
+    assert (supervisor._read_stream(key), fed) == (False, [b"no such option"])
     os.close(reading)

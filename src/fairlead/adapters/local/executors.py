@@ -19,10 +19,10 @@ from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.pod_to_spec import Runtime
 from fairlead.adapters.local.run_watcher import RunWatcher
 from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
-from fairlead.core.attempts import run_of
+from fairlead.core.attempts import run_id_of
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound, StartFailed, Unavailable
-from fairlead.model.nodes import Holding, Node
+from fairlead.model.nodes import ScheduledPod, Node
 from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 
 RECHECK_SECONDS = 0.2
@@ -136,7 +136,7 @@ class LocalExecutor:
         """Return this machine as a node, with the allocations of active runs."""
         with self._lock:
             active = list(self._active.values())
-        holdings = tuple(Holding(run_of(spec.run_id), spec.name, spec.amounts, spec.project) for spec in active)
+        holdings = tuple(ScheduledPod(run_id_of(spec.run_id), spec.name, spec.amounts, spec.project) for spec in active)
         return NodeTable([Node(self.machine.name, self.machine.capacity, self.machine.labels, holdings)])
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:

@@ -5,7 +5,7 @@ import os
 import signal
 from pathlib import Path
 
-from fairlead.core.attempts import run_of
+from fairlead.core.attempts import run_id_of
 
 
 def kill_processes_of(execution: str) -> None:
@@ -13,7 +13,7 @@ def kill_processes_of(execution: str) -> None:
 
     All attempts of a run share that id, but only one attempt is active at a time.
     """
-    variable = f"FAIRLEAD_RUN={run_of(execution)}".encode()
+    variable = f"FAIRLEAD_RUN={run_id_of(execution)}".encode()
     for pid in list_processes_of(variable):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

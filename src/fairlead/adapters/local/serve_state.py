@@ -61,8 +61,8 @@ class ServeState:
         self.exits += 1
         self.restart_at, self.address, self._ready_since = now + self._backoff, None, None
         self.phase, self.reason = "degraded", reason if reason in ENFORCED_REASONS else "CrashLoopBackOff"
-        self._exit_message = f"{message}; exited {describe_times(self.exits)}"
-        self.message = f"{self._exit_message}, restarting in {self._backoff:g} s"
+        self._exit_message = f"{message}; it has exited {describe_times(self.exits)}"
+        self.message = f"{self._exit_message} and restarts in {self._backoff:g} s"
         self._backoff = min(2 * self._backoff, MAX_BACKOFF)
 
     def is_restart_due(self, now: float) -> bool:
@@ -72,4 +72,4 @@ class ServeState:
     def record_restart(self, now: float) -> None:
         """Record that the process was restarted."""
         self.restart_at, self._started, self._probe_at = None, now, now
-        self.message = f"{self._exit_message}, restarted: not accepting connections on {self.address_text} yet"
+        self.message = f"{self._exit_message} and was restarted: not accepting connections on {self.address_text} yet"
