@@ -166,10 +166,10 @@ def test_every_mistake_is_told_at_once(terminal: Terminal) -> None:
         (("archive", "nobody"), "there is no compute resource 'nobody'"),
         (("show", ""), "there is no compute resource ''"),
         (("rm", ".."), "there is no compute resource '..'"),
-        (("rm", "a/b"), "there is nothing at "),
+        (("rm", "a/b"), "not found: "),
         (("rm", "a?force=true"), "there is no compute resource 'a?force=true'"),
         (("show", "\udcff"), "there is no compute resource"),
-        (("create", "half", "--description", "\udcff"), "is no UTF-8 text"),
+        (("create", "half", "--description", "\udcff"), "not valid UTF-8"),
     ],
 )
 def test_what_is_not_there_is_told(terminal: Terminal, words: tuple[str, ...], said: str) -> None:

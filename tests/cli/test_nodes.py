@@ -123,7 +123,7 @@ def test_python_is_told_the_same(terminal: Terminal) -> None:
 def test_python_is_told_where_a_project_is_on_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_desk(monkeypatch)
     world.services.scopes.create(world.root, Project(name="lost"))
-    with pytest.raises(NotFound, match="project lost is on no cluster"):
+    with pytest.raises(NotFound, match="project lost is not in a cluster"):
         projects.Project(cast(ApiClient, Desk(world)), "lost").capacity()
 
 

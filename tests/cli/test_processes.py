@@ -46,14 +46,14 @@ def test_every_noun_says_where_no_server_answers(
 ) -> None:
     monkeypatch.setenv("FAIRLEAD_URL", "http://127.0.0.1:1")
     message, hint = terminal.fail(noun, "ls").splitlines()
-    assert message.startswith("error: there is no answer from http://127.0.0.1:1: ")
+    assert message.startswith("error: no response from http://127.0.0.1:1: ")
     assert hint.startswith("  -> ")
 
 
 @pytest.mark.parametrize("url", ["nonsense", "http://[::1", "http://a b"])
 def test_a_server_that_does_not_answer_is_told(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("FAIRLEAD_URL", url)
-    assert terminal.fail("compute", "ls").startswith(f"error: there is no answer from {url}: ")
+    assert terminal.fail("compute", "ls").startswith(f"error: no response from {url}: ")
 
 
 def test_another_server_and_a_wrong_token_are_told(
@@ -62,7 +62,7 @@ def test_another_server_and_a_wrong_token_are_told(
     monkeypatch.setenv("FAIRLEAD_TOKEN", "fl_wrong")
     assert "the token is not known" in terminal.fail("projects", "ls")
     monkeypatch.setenv("FAIRLEAD_URL", page)
-    assert terminal.fail("projects", "ls") == "error: the server answered 200, and no more that can be read\n"
+    assert terminal.fail("projects", "ls") == "error: the server responded with 200 and no readable error\n"
 
 
 def test_a_list_is_read_page_by_page_as_it_is_needed(terminal: Terminal, server: Running) -> None:

@@ -171,5 +171,5 @@ def test_a_workspace_needs_no_program(terminal: Terminal, tmp_path: Path) -> Non
     write(tmp_path, {"image.yaml": "action: workspace\nfunction: {image: quay.io/jupyter/scipy-notebook}\n"})
     plan = terminal.read("run", "image.yaml", "--preview")
     assert {setting["path"]: setting["value"] for setting in plan["settings"]}["function.kind"] == "python"
-    assert "no handler is said" in terminal.fail("run", "notebooks")
+    assert "no handler is set" in terminal.fail("run", "notebooks")
     assert "say a file" in terminal.fail("run", "--action", "serve")

@@ -19,7 +19,7 @@ from cyclopts import App
 import fairlead
 from fairlead.cli import app
 from fairlead.model.states import State
-from fairlead.sdk.functions import Asked, Function
+from fairlead.sdk.functions import Function, RunParameters
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
 from fairlead.sdk.schedules import Schedule
@@ -295,7 +295,7 @@ def _find(tree: ast.expr) -> Any:
             if called is None:
                 return None
             parameters = inspect.signature(called).parameters
-            known = {*parameters, *(Asked.__annotations__ if "asked" in parameters else ())}
+            known = {*parameters, *(RunParameters.__annotations__ if "asked" in parameters else ())}
             is_open = any(found.kind is found.VAR_KEYWORD and found.name != "asked" for found in parameters.values())
             for keyword in keywords:
                 if keyword.arg is not None and keyword.arg not in known and not is_open:

@@ -42,7 +42,9 @@ class Platform:
         """Submit a run of a shell script."""
         return self.project.function("shell", command=["bash", "-c", text]).run(**asked)
 
-    def python(self, text: str, handler: str | None = None, action: Action = "job", **asked: Unpack[RunParameters]) -> Run:
+    def python(
+        self, text: str, handler: str | None = None, action: Action = "job", **asked: Unpack[RunParameters]
+    ) -> Run:
         """Submit a run of a Python file, or of a function in it. The file is sent as it is, unchecked."""
         folder = Path(tempfile.mkdtemp(dir=self.shared))
         (folder / "main.py").write_text(text)

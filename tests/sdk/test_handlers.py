@@ -99,7 +99,7 @@ def test_what_is_no_python_at_all_is_refused_too(tmp_path: Path, content: bytes)
         ("torch.distributed:run", None),
         ("pipeline.steps:rum", "there is no function 'rum' in .*steps.py"),
         ("pipeline:run", "there is no function 'run' in .*__init__.py"),
-        ("run", "is a folder, and the handler is 'run'"),
+        ("run", "is a folder, but the handler 'run' names no module"),
         (None, "is a folder without __main__.py"),
     ],
 )
@@ -124,7 +124,7 @@ def test_scripts_of_other_languages_are_left_alone(tmp_path: Path) -> None:
     write(tmp_path, {"run.sh": "echo (\n", "src/__main__.py": "print(1)\n"})
     check_handler(tmp_path / "run.sh", None)
     check_handler(tmp_path / "src", None)
-    with pytest.raises(Unreadable, match="is no Python file"):
+    with pytest.raises(Unreadable, match="is not a Python file"):
         check_handler(tmp_path / "run.sh", "main")
-    with pytest.raises(Unreadable, match="there is no"):
+    with pytest.raises(Unreadable, match="does not exist"):
         check_handler(tmp_path / "nowhere.py", "main")

@@ -225,9 +225,9 @@ def make_closure() -> Callable[[], str]:
         (LOCK.acquire, "cannot pickle"),
         (
             _uses_connection,
-            "it uses CONNECTION (Connection): it is a Connection of Fairlead, which stays in this program",
+            "it uses CONNECTION (ApiClient): objects of Fairlead (ApiClient) cannot be sent to a run",
         ),
-        (_uses_large, "it uses LARGE (bytes): it has more than 10,485,760 bytes"),
+        (_uses_large, "it uses LARGE (bytes): the pickled function is larger than 10,485,760 bytes"),
     ],
 )
 def test_what_cannot_travel_with_a_function_is_named(function: Callable[..., Any], said: str) -> None:

@@ -61,7 +61,7 @@ def test_what_is_below_its_address_is_followed(stand: ThreadingHTTPServer, to: s
     f"http://u@127.0.0.1:PORT/api/v1/runs/x/stop?{RUN}", "/served/other/",
 ])  # fmt: skip
 def test_what_is_beside_it_is_not(stand: ThreadingHTTPServer, to: str) -> None:
-    with pytest.raises(FairleadError, match=f"run {RUN} sends its caller to .*, which is not its own"):
+    with pytest.raises(FairleadError, match=f"run {RUN} redirects to .*, which is outside of the run"):
         call(stand, to)
     assert len(stand.seen) == 1  # type: ignore[attr-defined]
 

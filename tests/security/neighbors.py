@@ -15,7 +15,7 @@ import httpx2
 
 from fairlead.model.requests import Action
 from fairlead.sdk.api_client import ApiClient
-from fairlead.sdk.functions import Asked
+from fairlead.sdk.functions import RunParameters
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
 from tests.processes import execution
@@ -85,7 +85,7 @@ class Neighbors:
         """How the member of a project asks the server."""
         return self.platform.server.client(self.tokens[name])
 
-    def submit(self, project: str, text: str, action: Action = "job", **asked: Unpack[Asked]) -> Run:
+    def submit(self, project: str, text: str, action: Action = "job", **asked: Unpack[RunParameters]) -> Run:
         """A run of a Python file with a function `main`, in a project."""
         file = self.platform.shared / f"{secrets.token_hex(4)}.py"
         file.write_text(textwrap.dedent(text))

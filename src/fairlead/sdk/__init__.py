@@ -1,1 +1,1 @@
-"""The Python door: what programs do with a server. It shares only the model and the errors with it."""
+"""The Python SDK: a client of the HTTP API. It imports only the model and the errors."""

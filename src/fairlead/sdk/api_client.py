@@ -1,4 +1,4 @@
-"""A connection to a server: where it is, with which token, and its problems as our errors."""
+"""The HTTP client of the API: authentication, pagination, long polling, and problem details as exceptions."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ from fairlead.sdk import starting
 
 SECONDS = 60.0
 MOST_REDIRECTS = 10
-STREAM_SECONDS = 45.0  # of silence: a stream that goes on says so every fifteen
+STREAM_SECONDS = 45.0  # read timeout of streams; the server sends a keep-alive every 15 s
 NOT_MODIFIED = 304
 PROBLEM, PROBLEM_TYPE = "application/problem+json", "urn:fairlead:problem:"
 ERRORS: Mapping[str, type[FairleadError]] = {
@@ -40,17 +40,17 @@ ERRORS: Mapping[str, type[FairleadError]] = {
 
 @dataclass(frozen=True)
 class ApiClient:
-    """An address and a token. One client serves every request: to open one costs more than a small answer."""
+    """A client for one server. Requests share a connection pool: connecting costs more than a small request."""
 
     url: str
     token: str
 
     def get(self, path: str, /, **parameters: Any) -> Any:
-        """What the server answers to a question."""
+        """Send a GET request and return the decoded response."""
         return self._send("GET", path, params=parameters)
 
     def list(self, path: str, /, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Every item of a list; the next page is asked for when it is needed."""
+        """Iterate over all items of a list, and load pages on demand."""
         page = self.get(path, **filters)
         yield from page["items"]
         while page["next_cursor"] is not None:
@@ -58,34 +58,34 @@ class ApiClient:
             yield from page["items"]
 
     def post(self, path: str, body: Any, /, **parameters: Any) -> Any:
-        """What the server answers to something new."""
+        """Send a POST request and return the decoded response."""
         return self._send("POST", path, json=body, params=parameters)
 
     def put(self, path: str, body: Any, /, *, revision: int | None = None, **parameters: Any) -> Any:
-        """What the server answers to something said anew. With a revision: unless it has changed since that one."""
+        """Send a PUT request and return the decoded response. `revision` becomes an If-Match header."""
         return self._send("PUT", path, json=body, params=parameters, revision=revision)
 
     def patch(self, path: str, body: Any, /, *, revision: int | None = None, **parameters: Any) -> Any:
-        """What the server answers to some fields said anew. With a revision: unless it has changed since that one."""
+        """Send a PATCH request and return the decoded response. `revision` becomes an If-Match header."""
         return self._send("PATCH", path, json=body, params=parameters, revision=revision)
 
     def delete(self, path: str, /, **parameters: Any) -> None:
-        """Delete what is at a path."""
+        """Send a DELETE request."""
         self._send("DELETE", path, params=parameters)
 
     def put_bytes(self, path: str, content: bytes) -> Any:
-        """What the server answers to bytes that are to be kept."""
+        """Upload bytes with a PUT request and return the decoded response."""
         return self._send("PUT", path, content=content)
 
     def watch(self, path: str, tag: str | None, seconds: int) -> tuple[Any, str | None]:
-        """What is at a path, with its tag; with the tag of before, nothing until it changes or the time is over."""
+        """Long poll: return a resource and its ETag as soon as it differs from `tag`, or after `seconds`."""
         known = {} if tag is None else {"If-None-Match": tag}
         answer = self._ask("GET", path, headers=known, params={"wait": seconds} if tag else {}, timeout=seconds + 30)
         return (None if answer.status_code == NOT_MODIFIED else answer.json()), answer.headers.get("etag", tag)
 
     @contextlib.contextmanager
     def stream(self, path: str, /, **parameters: Any) -> Iterator[httpx2.Response]:
-        """An answer that is read piece by piece."""
+        """Open a streaming response."""
         with self._translated():
             url = f"{self.url}/api/v1{path}"
             with self._client.stream("GET", url, params=parameters, timeout=STREAM_SECONDS) as answer:
@@ -95,38 +95,39 @@ class ApiClient:
                 yield answer
 
     def call(self, run_id: str, path: str, method: str, **options: Any) -> httpx2.Response:
-        """What a run answers that serves something. Raise where it refuses, or is not there to answer."""
+        """Send a request to a served run. Raise if the run responds with an error or is not reachable."""
         with self._translated():
             below = httpx2.URL(f"{self.url}/served/{quote(run_id, safe='')}/")
             answer = self._client.request(method, f"{below}{path.removeprefix('/')}", **options)
             for _ in range(MOST_REDIRECTS):
                 if (onward := answer.next_request) is None:
                     break
-                # Elsewhere on that host, whatever the run likes would be done with the token of its caller.
+                # Do not follow: the redirect would send the token of the caller to another endpoint of the host.
                 if _is_beside(onward.url, below):
-                    message = f"run {run_id} sends its caller to {onward.url}, which is not its own"
-                    raise FairleadError(message, "tell whoever wrote it")
+                    message = f"run {run_id} redirects to {onward.url}, which is outside of the run"
+                    raise FairleadError(message, "report this to the author of the run")
                 answer = self._client.send(onward)
         if answer.is_success:
             return answer
         if answer.headers.get("content-type") == PROBLEM and PROBLEM_TYPE in answer.text:
-            raise _error_of(answer)  # the server's own word
-        raise FairleadError(f"run {run_id} answered {answer.status_code}: {answer.text[:500]}", "see its log")
+            raise _error_of(answer)  # the server responded, not the run
+        raise FairleadError(
+            f"run {run_id} answered {answer.status_code}: {answer.text[:500]}", "read the log of the run"
+        )
 
     @cached_property
     def _client(self) -> httpx2.Client:
-        # A proxy is for other machines: on this one it would only see the token.
-        # And preparing for TLS takes a tenth of a second, also where none is spoken.
+        # Do not send the token of a local server through a proxy. Skip the TLS setup for plain HTTP: it takes 100 ms.
         url, headers = httpx2.URL(self.url), {"Authorization": f"Bearer {self.token}"}
         tls, elsewhere = url.scheme == "https", not is_loopback(url.host)
         client = httpx2.Client(headers=headers, timeout=SECONDS, verify=tls, trust_env=elsewhere)
-        weakref.finalize(self, client.close)  # when nobody needs it any more, or at the latest at exit
+        weakref.finalize(self, client.close)  # when the client is garbage collected, at the latest at exit
         return client
 
     def _send(self, method: str, path: str, revision: int | None = None, **options: Any) -> Any:
         condition = {} if revision is None else {"If-Match": f'"{revision}"'}
         answer = self._ask(method, path, headers=condition, **options)
-        with contextlib.suppress(ValueError):  # a page for browsers: this is some other server
+        with contextlib.suppress(ValueError):  # an HTML page: this is not a Fairlead server
             return answer.json() if answer.content else None
         raise _error_of(answer)
 
@@ -139,23 +140,25 @@ class ApiClient:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Our errors in place of the client's."""
+        """Translate errors of the HTTP library into errors of Fairlead."""
         try:
             yield
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
-            hint = "see whether it runs, or start one with `fairlead up`"
-            raise Unavailable(f"there is no answer from {self.url}: {error}", hint) from error
+            hint = "check that the server is running, or start one with `fairlead up`"
+            raise Unavailable(f"no response from {self.url}: {error}", hint) from error
         except UnicodeEncodeError as error:
-            raise Unreadable("what is to be sent is no UTF-8 text", "write it in UTF-8") from error
+            raise Unreadable("the request contains text that is not valid UTF-8", "encode it as UTF-8") from error
 
 
 def find_api_client(environment: Mapping[str, str] = os.environ) -> ApiClient:
-    """The server that FAIRLEAD_URL names, or else the one of this user, which is started where it is not there."""
+    """Connect to the server in FAIRLEAD_URL, or to the local server of this user, which is started if necessary."""
     url, token = environment.get("FAIRLEAD_URL"), environment.get("FAIRLEAD_TOKEN")
     if url:
         if not token or not token.isascii():
-            found = "is no token" if token else "is not"
-            raise Unreadable(f"FAIRLEAD_URL is set, and FAIRLEAD_TOKEN {found}", "set it to a token of that server")
+            found = "is not a valid token" if token else "is not set"
+            raise Unreadable(
+                f"FAIRLEAD_URL is set, but FAIRLEAD_TOKEN {found}", "set FAIRLEAD_TOKEN to a token of that server"
+            )
         return ApiClient(url.rstrip("/"), token)
     data = starting.find_data(environment)
     found_url, found_token = starting.find_running(data) or starting.start_server(data)
@@ -163,15 +166,15 @@ def find_api_client(environment: Mapping[str, str] = os.environ) -> ApiClient:
 
 
 def path_of(*parts: str) -> str:
-    """A path from its parts, whatever is in them. Only the last, the path of a file, may have slashes of its own."""
+    """Build a URL path from segments, percent-encoded. Only the last segment, a file path, may contain slashes."""
     *above, last = parts
     if any(part in ("", ".", "..") for part in (*above, *last.split("/"))):
-        raise NotFound(f"there is nothing at {'/'.join(parts)!r}")
+        raise NotFound(f"not found: {'/'.join(parts)!r}")
     return "/" + "/".join([*(quote(part, safe="") for part in above), quote(last)])
 
 
 def read_content(answer: httpx2.Response) -> Any:
-    """What an answer says: data where it is JSON, text where it is text, else bytes; nothing where it says nothing."""
+    """Decode a response: JSON to data, text to str, anything else to bytes; an empty body to None."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not answer.content:
         return None
@@ -181,7 +184,7 @@ def read_content(answer: httpx2.Response) -> Any:
 
 
 def renew(api: ApiClient) -> ApiClient:
-    """The same server, where it is now: one that was started anew may have another port."""
+    """A client for the same server after a restart, which may have changed its port."""
     if os.environ.get("FAIRLEAD_URL"):
         return api
     running = starting.find_running(starting.find_data(os.environ))
@@ -189,7 +192,7 @@ def renew(api: ApiClient) -> ApiClient:
 
 
 def _is_beside(url: httpx2.URL, below: httpx2.URL) -> bool:
-    """Whether an address is on the same host as another one, and not below it."""
+    """Whether a URL is on the same host as another one but outside of its path."""
     same = (url.scheme, url.host, url.port) == (below.scheme, below.host, below.port)
     return same and not url.path.startswith(below.path)
 
@@ -199,7 +202,7 @@ def _error_of(answer: httpx2.Response) -> FairleadError:
         problem = answer.json()
         code, detail, hint = problem["code"], problem["detail"], problem.get("hint")
     except (ValueError, KeyError, TypeError):
-        return Unavailable(f"the server answered {answer.status_code}, and no more that can be read")
+        return Unavailable(f"the server responded with {answer.status_code} and no readable error")
     if code == RequestRejected.code:
         return RequestRejected(_violation_of(found) for found in problem["violations"])
     if issubclass(ERRORS.get(code, FairleadError), Conflict):

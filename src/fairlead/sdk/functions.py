@@ -1,4 +1,4 @@
-"""Functions: code or an image with a name, and the runs of it."""
+"""Functions of a project: code, a command or an image that can be run."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +22,8 @@ Amount = str | int | float | Mapping[str, Any]
 Pairs = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
-class Asked(TypedDict, total=False):
-    """What can be asked for in a run, beside the function itself."""
+class RunParameters(TypedDict, total=False):
+    """The parameters of a run, except the function."""
 
     profile: str
     template: str
@@ -55,75 +55,81 @@ Action = Literal["job", "serve", "workspace"]
 
 
 class Function:
-    """A function of a project. Calling it calls the Python function that it was made of, here."""
+    """A function of a project. Calling it executes the decorated Python function locally."""
 
     def __init__(
         self,
         api: ApiClient,
         project: str,
-        said: Mapping[str, Any],
+        fields: Mapping[str, Any],
         code: Callable[[str], Packed] | None = None,
         calls: Callable[..., Any] | None = None,
     ) -> None:
-        self._api, self.project, self._said = api, project, dict(said)
+        self._api, self.project, self._fields = api, project, dict(fields)
         self._pack, self._sent = code, ""
         self._calls = calls
-        self.name: str = self._said["name"]
+        self.name: str = self._fields["name"]
 
     @overload
-    def run(self, action: Action = "job", *, schedule: str | Mapping[str, Any], **asked: Unpack[Asked]) -> Schedule: ...
-    @overload
-    def run(self, action: Action = "job", **asked: Unpack[Asked]) -> Run: ...
     def run(
-        self, action: Action = "job", *, schedule: str | Mapping[str, Any] | None = None, **asked: Unpack[Asked]
+        self, action: Action = "job", *, schedule: str | Mapping[str, Any], **parameters: Unpack[RunParameters]
+    ) -> Schedule: ...
+    @overload
+    def run(self, action: Action = "job", **parameters: Unpack[RunParameters]) -> Run: ...
+    def run(
+        self,
+        action: Action = "job",
+        *,
+        schedule: str | Mapping[str, Any] | None = None,
+        **parameters: Unpack[RunParameters],
     ) -> Run | Schedule:
-        """Submit a run of it; return as soon as the server has kept it, before it starts.
+        """Submit a run and return it without waiting for the start.
 
-        With a schedule, such as "0 6 * * *", it is submitted at each of its times, and what is returned is that.
+        With `schedule`, a cron expression such as "0 6 * * *", create a schedule instead and return it.
         """
         if schedule is not None:
-            return Schedule(self._api, self._submit("schedules", action, {**asked, "schedule": schedule}))
-        return Run(self._api, self._submit("runs", action, asked))
+            return Schedule(self._api, self._submit("schedules", action, {**parameters, "schedule": schedule}))
+        return Run(self._api, self._submit("runs", action, parameters))
 
-    def preview(self, action: Action = "job", **asked: Unpack[Asked]) -> Preview:
-        """What would run, with which values and why. No run is created."""
-        request = self._request(action, asked)
+    def preview(self, action: Action = "job", **parameters: Unpack[RunParameters]) -> Preview:
+        """Plan a run without creating it: all values with their sources, and whether it fits."""
+        request = self._request(action, parameters)
         data = self._api.post(path_of("projects", self.project, "runs", "preview"), request)
 
-        def submit(way: Suggestion) -> Run:
-            if way.project is not None:
-                self._send_code(action, way.project)
-            place = path_of("projects", way.project or self.project, "runs")
-            return Run(self._api, self._api.post(place, merge(request, way.change)))
+        def submit(suggestion: Suggestion) -> Run:
+            if suggestion.project is not None:
+                self._send_code(action, suggestion.project)
+            place = path_of("projects", suggestion.project or self.project, "runs")
+            return Run(self._api, self._api.post(place, merge(request, suggestion.change)))
 
         return Preview(f"{action} {self.name} in project {self.project}", data, submit)
 
-    def _submit(self, noun: str, action: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _submit(self, noun: str, action: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         path = path_of("projects", self.project, noun)
         try:
-            data: dict[str, Any] = self._api.post(path, self._request(action, asked))
+            data: dict[str, Any] = self._api.post(path, self._request(action, parameters))
         except RequestRejected as error:
             if [violation.rule for violation in error.violations] != ["unknown_code"]:
                 raise
-            self._sent = ""  # it was forgotten since it was sent
-            data = self._api.post(path, self._request(action, asked))
+            self._sent = ""  # the server has deleted the code since the upload
+            data = self._api.post(path, self._request(action, parameters))
         return data
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
-        """Call the Python function itself, in this process."""
+        """Call the Python function in this process."""
         if self._calls is None:
-            raise TypeError(f"function {self.name} was not made of a Python function: use run()")
+            raise TypeError(f"function {self.name} does not wrap a Python function: use run()")
         return self._calls(*args, **inputs)
 
-    def _request(self, action: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What is sent: checked here already, as far as it can be told without the server."""
-        misplaced = sorted((set(asked) - set(Asked.__annotations__)) & set(self._parameters))
+    def _request(self, action: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Build and validate the request before it is sent."""
+        misplaced = sorted((set(parameters) - set(RunParameters.__annotations__)) & set(self._parameters))
         if misplaced or type(action) is not str:
             hint = f"inputs={{{', '.join(f'{name!r}: ...' for name in misplaced or self._parameters)}}}"
-            raise Unreadable("arguments of the function stand where the run is asked for", f"give them as {hint}")
-        said = {**self._said, **self._send_code(action)}
+            raise Unreadable("function arguments were passed to run()", f"pass them as {hint}")
+        function = {**self._fields, **self._send_code(action)}
         try:
-            request = RunRequest.model_validate({"function": said, "action": action, **asked})
+            request = RunRequest.model_validate({"function": function, "action": action, **parameters})
         except ValidationError as error:
             raise RequestRejected(violations_of(error, RunRequest)) from None
         token = {} if request.plan_token is None else {"plan_token": request.plan_token}
@@ -134,7 +140,7 @@ class Function:
         return [] if self._calls is None else list(inspect.signature(self._calls).parameters)
 
     def _send_code(self, action: str, project: str | None = None) -> dict[str, Any]:
-        """See to it that the server has the code as it is now, in this project or another."""
+        """Upload the current code unless the server already has it."""
         if self._pack is None:
             return {}
         packed = self._pack(action)
@@ -153,11 +159,11 @@ class Function:
 
 
 def pack_source(source: str, handler: str | None, *, command: bool) -> Callable[[str], Packed]:
-    """How a file or folder is packed each time that it is run: as it is by then."""
+    """A function that packs a file or folder anew for each run, so that later edits are included."""
     path = Path(source)
 
     def pack(action: str) -> Packed:
-        if not command and action != "workspace":  # which JupyterLab opens as it is
+        if not command and action != "workspace":  # a workspace opens the files in JupyterLab and calls no handler
             packing.check_handler(path, handler)
         return packing.pack_path(path)
 

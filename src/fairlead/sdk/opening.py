@@ -1,14 +1,14 @@
-"""Browsers: whether there is one beside the terminal, and an address in it."""
+"""Open URLs in the browser of this machine."""
 
 import os
 import sys
 import webbrowser
 
-DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")  # without any, Python would show the page in the terminal
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")  # without one of these, `webbrowser` falls back to a text browser
 
 
 def show(url: str) -> bool:
-    """Show an address in a browser, where there is one; whether there was."""
+    """Open a URL in a browser. Return False if there is none."""
     if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in DISPLAYS):
         return False
     try:

@@ -1,4 +1,4 @@
-"""How code becomes what a run executes: files and folders, functions of this program, and typos told at once."""
+"""Prepare code for upload: find the handler in files and folders, or pickle a function."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +12,14 @@ __all__ = ["Packed", "check_handler", "pack_function", "pack_path"]
 
 
 def pack_function(function: Callable[..., Any]) -> Packed:
-    """A function with all that it uses of its author's own modules, for this version of Python alone."""
-    from fairlead.sdk import pickling  # cloudpickle takes 25 ms, and only functions that lie in no file need it
+    """Pickle a function with the local modules that it uses. The archive works only with this Python version."""
+    from fairlead.sdk import pickling  # importing cloudpickle takes 25 ms, and only decorated functions need it
 
     return pickling.pack_function(function)
 
 
 def check_handler(path: Path, handler: str | None) -> None:
-    """Raise `Unreadable` where a source cannot be parsed or has no such handler. Nothing of it is executed."""
+    """Raise `Unreadable` if the source cannot be parsed or does not define the handler. Does not execute the source."""
     module, _, name = (handler or "").rpartition(":")
     file = _find_file(path, module, name)
     if file is None:
@@ -28,12 +28,12 @@ def check_handler(path: Path, handler: str | None) -> None:
         content = file.read_bytes()
     except OSError as error:
         message = f"{file} cannot be read: {(error.strerror or str(error)).lower()}"
-        raise Unreadable(message, "give a file that can be read") from error
+        raise Unreadable(message, "check the path and its permissions") from error
     check_code(content, str(file), name)
 
 
 def _find_file(path: Path, module: str, name: str) -> Path | None:
-    """The file that must be right for the handler; None where it comes with the image, or is no Python."""
+    """The file that must define the handler; None if the image contains it or it is not Python."""
     inside = path if path.is_dir() else path.parent
     if module and not (path.is_file() and path.stem == module):
         places = inside.joinpath(*module.split("."))
@@ -41,11 +41,13 @@ def _find_file(path: Path, module: str, name: str) -> Path | None:
     if path.suffix == ".py" and path.is_file():
         return path
     if not path.exists():
-        raise Unreadable(f"there is no {path}", "give the path of a file or folder")
+        raise Unreadable(f"{path} does not exist", "use the path of a file or folder")
     if name:
-        kind = "a folder" if path.is_dir() else "no Python file"
-        raise Unreadable(f"{path} is {kind}, and the handler is {name!r}", f"say the module too: module:{name}")
+        kind = "a folder" if path.is_dir() else "not a Python file"
+        raise Unreadable(
+            f"{path} is {kind}, but the handler {name!r} names no module", f"include the module: module:{name}"
+        )
     if path.is_dir() and not (path / "__main__.py").is_file():
-        hint = "say a handler such as train:main, or add __main__.py"
-        raise Unreadable(f"{path} is a folder without __main__.py, and no handler is said", hint)
+        hint = "set a handler such as train:main, or add __main__.py"
+        raise Unreadable(f"{path} is a folder without __main__.py, and no handler is set", hint)
     return path / "__main__.py" if path.is_dir() else None

@@ -1,4 +1,4 @@
-"""A function of this program as an archive: pickled by value, with cloudpickle beside it to read it back."""
+"""Pickle a function of this program into an archive, together with the cloudpickle package that reads it."""
 
 import contextlib
 import inspect
@@ -25,15 +25,15 @@ DEEPEST_SEARCH, MOST_SEARCHED = 10, 1000
 
 
 def pack_function(function: Callable[..., Any]) -> Packed:
-    """A function as an archive, or `Unreadable`, which names what of it cannot travel."""
+    """Pickle a function. Raise `Unreadable` with the object that cannot be pickled."""
     if not callable(function):
-        raise Unreadable(f"{function!r} is no function", "give a function, or the path of a source file")
+        raise Unreadable(f"{function!r} is not a function", "pass a function or the path of a source file")
     name = getattr(function, "__name__", NAMELESS)
     name = name if name.isidentifier() and name.isascii() else NAMELESS
     with _by_value(_list_own_modules()):
         try:
             content = _dump(function)
-        except Exception as error:  # whatever the objects raise that the function uses
+        except Exception as error:  # objects that the function uses may raise anything
             raise _explain(function, name, error) from error
     source = f"{name}.pkl"
     version = "{}.{}".format(*sys.version_info).encode()
@@ -42,20 +42,23 @@ def pack_function(function: Callable[..., Any]) -> Packed:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Refuses what belongs to this program: a project has the token of its user."""
+    """Refuses objects of Fairlead: a project contains the token of its user."""
 
     def reducer_override(self, obj: Any) -> Any:
         if _is_ours(obj):
-            raise pickle.PicklingError(f"it is a {type(obj).__name__} of Fairlead, which stays in this program")
+            raise pickle.PicklingError(f"objects of Fairlead ({type(obj).__name__}) cannot be sent to a run")
         return super().reducer_override(obj)
 
 
 class _Limited(io.BytesIO):
-    """Ends the pickling of large data before it fills the memory."""
+    """A buffer with a maximum size, so that pickling large data fails early."""
 
     def write(self, data: Any) -> int:
         if self.tell() + memoryview(data).nbytes > LARGEST_SOURCE:
-            raise TooLarge(f"it has more than {LARGEST_SOURCE:,} bytes", "keep data out of the code: use a volume")
+            raise TooLarge(
+                f"the pickled function is larger than {LARGEST_SOURCE:,} bytes",
+                "move data out of the code, for example to a volume",
+            )
         return super().write(data)
 
 
@@ -71,17 +74,17 @@ def _is_ours(value: Any) -> bool:
 
 @cache
 def _load_reader() -> tuple[Entry, ...]:
-    """The package that reads what it wrote: few images have it, and hardly any in this version."""
+    """The installed cloudpickle package: few images contain it, and rarely this version."""
     files = Path(cloudpickle.__file__).parent.glob("*.py")
     return tuple(Entry(f"cloudpickle/{file.name}", file.read_bytes()) for file in files)
 
 
 def _list_own_modules() -> Iterator[ModuleType]:
-    """The modules that no image has: in the working folder or beside the script, and not installed."""
+    """The local modules, which no image contains: in the working folder or next to the script, and not installed."""
     script = vars(sys.modules["__main__"]).get("__file__")
     own = {os.path.realpath(os.getcwd()), *([os.path.dirname(os.path.realpath(script))] if script else [])}
     library = os.path.realpath(sysconfig.get_path("stdlib"))
-    loaded: dict[str, Any] = dict(sys.modules)  # libraries put there what is no module, too
+    loaded: dict[str, Any] = dict(sys.modules)  # some libraries register objects that are not modules
     for name, module in loaded.items():
         file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
         if not isinstance(file, str) or not file.endswith(".py") or name.partition(".")[0] in ("fairlead", "__main__"):
@@ -94,7 +97,7 @@ def _list_own_modules() -> Iterator[ModuleType]:
 
 @contextlib.contextmanager
 def _by_value(modules: Iterator[ModuleType]) -> Iterator[None]:
-    """Pickle what is in these modules itself, not only its name; afterwards as before."""
+    """Pickle the contents of these modules by value inside the context."""
     before = cloudpickle.list_registry_pickle_by_value()
     named = {module.__name__: module for module in modules if module.__name__ in sys.modules}
     added = [module for name, module in named.items() if name not in before]
@@ -108,19 +111,19 @@ def _by_value(modules: Iterator[ModuleType]) -> Iterator[None]:
 
 
 def _explain(function: Any, name: str, error: Exception) -> Unreadable:
-    """Which of the things that a function uses cannot travel, and what to do about it."""
+    """Describe which object used by the function cannot be pickled, and what to do."""
     path, culprit, error = _find_culprit(function, (), {id(function)}) or ((), function, error)
     used = f"it uses {'.'.join(path)} ({type(culprit).__name__}): " if path else ""
-    hint = "open or make it inside the function, or put the function into a source file"
+    hint = "create it inside the function, or move the function to a source file"
     if isinstance(error, TooLarge):
         hint = error.hint
     elif _is_ours(culprit):
-        hint = "give the function what it needs as inputs"
+        hint = "pass the values that the function needs as inputs"
     return Unreadable(f"the function {name} cannot be sent to a run: {used}{error}", hint)
 
 
 def _find_culprit(value: Any, path: tuple[str, ...], seen: set[int]) -> tuple[tuple[str, ...], Any, Exception] | None:
-    """The innermost thing in a value that cannot be pickled, with the way to it and why; None: there is nothing."""
+    """The innermost object that cannot be pickled, with the path to it and the error; None if there is none."""
     if _is_ours(value) or len(path) >= DEEPEST_SEARCH:
         return None
     outer = None
@@ -130,10 +133,10 @@ def _find_culprit(value: Any, path: tuple[str, ...], seen: set[int]) -> tuple[tu
         seen.add(id(inner))
         try:
             _dump(inner)
-        except Exception as said:
+        except Exception as error:
             here = (*path, name)
-            found = _find_culprit(inner, here, seen) or (here, inner, said)
-            # A function or a module is never the reason itself: it may only lead back to the one that is searched.
+            found = _find_culprit(inner, here, seen) or (here, inner, error)
+            # Skip functions and modules: they are never the cause, and may refer back to the function being searched.
             if not isinstance(found[1], FunctionType | ModuleType):
                 return found
             outer = outer or found
@@ -141,16 +144,18 @@ def _find_culprit(value: Any, path: tuple[str, ...], seen: set[int]) -> tuple[tu
 
 
 def _list_uses(value: Any) -> Iterator[tuple[str, Any]]:
-    """What pickles with a value, by name."""
+    """The objects that are pickled together with a value, by name."""
     if isinstance(value, FunctionType):
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
-            with contextlib.suppress(ValueError):  # a cell that nothing was put into yet
+            with contextlib.suppress(ValueError):  # an empty cell
                 yield name, cell.cell_contents
         yield from (
             (name, value.__globals__[name]) for name in _list_names(value.__code__) if name in value.__globals__
         )
         defaults = inspect.signature(value, follow_wrapped=False).parameters.values()
-        yield from ((asked.name, asked.default) for asked in defaults if asked.default is not asked.empty)
+        yield from (
+            (parameter.name, parameter.default) for parameter in defaults if parameter.default is not parameter.empty
+        )
     elif isinstance(value, MethodType):
         yield from (("self", value.__self__), (value.__name__, value.__func__))
     elif isinstance(value, partial):
@@ -167,7 +172,7 @@ def _list_uses(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _list_names(code: CodeType) -> Iterator[str]:
-    """The global names that a function and the functions inside it mention."""
+    """The global names that a function and its nested functions refer to."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

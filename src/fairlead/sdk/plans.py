@@ -1,11 +1,11 @@
-"""A plan as the server tells it, as something to read and to look into."""
+"""Plans and fit reports of the API as Python objects."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core import explanations
 from fairlead.errors import Conflict, NotFound, Unreadable
-from fairlead.model.plans import Fit, Layer, Plan, Setting, Source, SourcedValue, Suggestion, Violation, PlanWarning
+from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Suggestion, Violation
 
 if TYPE_CHECKING:
     from fairlead.sdk.runs import Run
@@ -14,7 +14,7 @@ Submit = Callable[[Suggestion], "Run"]
 
 
 class Text(str):
-    """A text that a notebook shows as it is."""
+    """Text that a notebook displays without quotes."""
 
     __slots__ = ()
 
@@ -23,7 +23,7 @@ class Text(str):
 
 
 class Preview:
-    """What would run, where, and why. Nothing was created."""
+    """The plan of a run that was not submitted."""
 
     def __init__(self, title: str, data: Mapping[str, Any], submit: Submit | None = None) -> None:
         self.title, self.data, self.plan = title, dict(data), read_plan(data)
@@ -32,42 +32,45 @@ class Preview:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Every resolved value by its path."""
+        """All resolved settings by path."""
         return {setting.path: setting.value for setting in self.plan.settings}
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """Everything that keeps it from running."""
+        """The violations that would reject the run."""
         return self.plan.violations
 
     @property
     def warnings(self) -> tuple[PlanWarning, ...]:
-        """Everything to mind."""
+        """The warnings of the plan."""
         return self.plan.warnings
 
     @property
     def fit(self) -> Fit:
-        """Whether it would run now, later or never."""
+        """Whether the run fits now, later or never."""
         return self.plan.fit
 
     def apply(self, suggestion: Suggestion | int) -> "Run":
-        """Submit it with a suggestion in it: one of `fit.suggestions`, or its number as it is told, from 1 on."""
-        way = choose(self.fit.suggestions, suggestion)
-        if self._submit is None or way.kind == "wait":
-            raise Conflict("there is nothing to change: it is to wait", "submit it as it is; it starts when it can")
-        return self._submit(way)
+        """Submit the run with a suggestion applied: one of `fit.suggestions`, or its number, starting at 1."""
+        chosen = choose(self.fit.suggestions, suggestion)
+        if self._submit is None or chosen.kind == "wait":
+            raise Conflict(
+                "this suggestion is to wait and changes nothing",
+                "submit the run unchanged; it starts as soon as it fits",
+            )
+        return self._submit(chosen)
 
     def explain(self) -> Text:
-        """Every value, who set it and whom it overrode, everything that is refused, and whether it would fit."""
-        told, fit = explain(self.title, self.plan), "\n".join(describe_fit(self.plan.fit))
-        return Text(f"{told}\n\n{fit}" if fit else told)
+        """All values with their sources, all violations, and whether the run fits."""
+        lines, fit = explain(self.title, self.plan), "\n".join(describe_fit(self.plan.fit))
+        return Text(f"{lines}\n\n{fit}" if fit else lines)
 
     def __repr__(self) -> str:
         return self.explain()
 
 
 def describe_fit(fit: Fit) -> Iterator[str]:
-    """Whether it would run, why not, and what would help, line by line; nothing where that is not known."""
+    """Describe a fit line by line: verdict, reasons and suggestions. Empty if the fit is unknown."""
     if fit.verdict == "unknown":
         return
     yield f"Fits {fit.verdict}"
@@ -75,61 +78,63 @@ def describe_fit(fit: Fit) -> Iterator[str]:
     yield from describe_suggestions(fit.suggestions)
 
 
-def choose(ways: Sequence[Suggestion], suggestion: Suggestion | int) -> Suggestion:
-    """A suggestion, or the one of that number. Raise `NotFound` where there is none."""
+def choose(suggestions: Sequence[Suggestion], suggestion: Suggestion | int) -> Suggestion:
+    """Select a suggestion by number, starting at 1. Raise `NotFound` if it does not exist."""
     if isinstance(suggestion, Suggestion):
         return suggestion
     if type(suggestion) is not int:
-        raise Unreadable(f"{suggestion!r} is no suggestion", "give one of them, or its number")
-    if not 1 <= suggestion <= len(ways):
-        known = f"there are {len(ways)}" if ways else "there is none"
-        raise NotFound(f"there is no suggestion {suggestion}: {known}", "ask again why it waits")
-    return ways[suggestion - 1]
+        raise Unreadable(f"{suggestion!r} is not a suggestion", "pass one of the suggestions or its number")
+    if not 1 <= suggestion <= len(suggestions):
+        known = f"there are {len(suggestions)}" if suggestions else "there are none"
+        raise NotFound(f"suggestion {suggestion} does not exist: {known}", "list the suggestions with why()")
+    return suggestions[suggestion - 1]
 
 
-def describe_suggestions(ways: Sequence[Suggestion]) -> Iterator[str]:
-    """What would help, numbered."""
-    if ways:
+def describe_suggestions(suggestions: Sequence[Suggestion]) -> Iterator[str]:
+    """Describe suggestions as a numbered list."""
+    if suggestions:
         yield "Suggestions"
-        yield from (f"  {number}. {way.message}" for number, way in enumerate(ways, 1))
+        yield from (f"  {number}. {suggestion.message}" for number, suggestion in enumerate(suggestions, 1))
 
 
 def explain(title: str, plan: Plan) -> str:
-    """A plan in words."""
+    """Describe a plan as text."""
     parts = [explanations.explain(plan, title)]
     if plan.violations:
-        told = [f"  {line}" for found in plan.violations for line in explanations.lines_of(found)]
-        parts += ["", "Violations", *told]
+        lines = [f"  {line}" for found in plan.violations for line in explanations.format_finding(found)]
+        parts += ["", "Violations", *lines]
     return "\n".join(parts)
 
 
 def read_plan(data: Mapping[str, Any]) -> Plan:
-    """A plan from its JSON."""
+    """Parse a plan from JSON."""
     return Plan(
-        settings=tuple(_read_setting(said) for said in data["settings"]),
+        settings=tuple(_read_setting(setting) for setting in data["settings"]),
         warnings=tuple(map(_read_warning, data["warnings"])),
-        violations=tuple(Violation(**_read_finding(said)) for said in data["violations"]),
+        violations=tuple(Violation(**_read_finding(violation)) for violation in data["violations"]),
         manifests=tuple(data["manifests"]),
         fit=read_fit(data["fit"]),
     )
 
 
 def read_fit(data: Mapping[str, Any]) -> Fit:
-    """A fit from its JSON."""
-    suggestions = tuple(Suggestion(**way) for way in data["suggestions"])
+    """Parse a fit from JSON."""
+    suggestions = tuple(Suggestion(**suggestion) for suggestion in data["suggestions"])
     return Fit(data["verdict"], tuple(data["nodes"]), tuple(data["reasons"]), suggestions, data["counts"])
 
 
 def _read_warning(data: Mapping[str, Any]) -> PlanWarning:
-    return PlanWarning(**_read_finding(data), requested=_read_said(data.get("requested")))
+    return PlanWarning(**_read_finding(data), requested=_read_sourced_value(data.get("requested")))
 
 
 def _read_setting(data: Mapping[str, Any]) -> Setting:
-    lists = {name: tuple(_read_said(said) for said in data.get(name, ())) for name in ("overridden", "combined")}
+    lists = {
+        name: tuple(_read_sourced_value(item) for item in data.get(name, ())) for name in ("overridden", "combined")
+    }
     return Setting(data["path"], data["value"], _read_source(data["source"]), reason=data.get("reason"), **lists)  # type: ignore[arg-type]
 
 
-def _read_said(data: Mapping[str, Any] | None) -> SourcedValue | None:
+def _read_sourced_value(data: Mapping[str, Any] | None) -> SourcedValue | None:
     return None if data is None else SourcedValue(data["value"], _read_source(data["source"]))
 
 

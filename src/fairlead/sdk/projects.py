@@ -1,4 +1,4 @@
-"""Projects: where functions, secrets and runs live. Here the SDK begins."""
+"""Projects: the entry point of the SDK."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ MOST_LISTED = 50
 
 
 class Project:
-    """A project on a server."""
+    """A project on a server, with its functions, runs, schedules, secrets and volumes."""
 
     def __init__(self, api: ApiClient, name: str) -> None:
         self.api, self.name = api, name
@@ -57,85 +57,94 @@ class Project:
         source: str | None = None,
         handler: str | None = None,
         kind: str | None = None,
-        **said: Any,
+        **fields: Any,
     ) -> Function | Callable[[Callable[..., Any]], Function]:
-        """A function from a file or folder, from a container image, or, as a decorator, from a Python function.
+        """Define a function from a file, a folder or a container image, or use as a decorator of a Python function.
 
         With a name alone it is the function that the project keeps under it: as it was last written or run.
         """
-        said = {key: value for key, value in said.items() if value is not None}
+        fields = {key: value for key, value in fields.items() if value is not None}
         if (callable(name) or name is None) and (source is not None or handler is not None or kind is not None):
-            raise Unreadable("source, handler or kind is said, and no name", "project.function('train', source=...)")
+            raise Unreadable(
+                "source, handler or kind is set without a name", "write project.function('train', source=...)"
+            )
         if callable(name):
-            return self._decorate(name, said)
+            return self._decorate(name, fields)
         if name is None:
-            return lambda function: self._decorate(function, said)
-        if source is None and "image" not in said and "command" not in said and kind is None:
-            if handler is not None or said:
-                message = f"function {name} has neither a source, nor an image, nor a command: there is nothing to run"
-                raise Unreadable(message, "say source='train.py', or image=..., or decorate a Python function")
-            self.api.get(path_of("projects", self.name, "functions", name))  # or it is told here what there is
+            return lambda function: self._decorate(function, fields)
+        if source is None and "image" not in fields and "command" not in fields and kind is None:
+            if handler is not None or fields:
+                message = f"function {name} has no source, image or command"
+                raise Unreadable(message, "set source='train.py' or image=..., or decorate a Python function")
+            self.api.get(
+                path_of("projects", self.name, "functions", name)
+            )  # raises NotFound with similar names if it does not exist
             return Function(self.api, self.name, {"name": name})
-        if kind is None and source is None and "image" in said and handler is None:
+        if kind is None and source is None and "image" in fields and handler is None:
             kind = "container"
-        said = {"name": name, **({"kind": kind} if kind else {}), **({"handler": handler} if handler else {}), **said}
-        if source is not None and "code" in said:  # which the server has already
-            return Function(self.api, self.name, {**said, "source": source})
-        pack = None if source is None else pack_source(source, handler, command="command" in said)
-        return Function(self.api, self.name, said, pack)
+        fields = {
+            "name": name,
+            **({"kind": kind} if kind else {}),
+            **({"handler": handler} if handler else {}),
+            **fields,
+        }
+        if source is not None and "code" in fields:  # the server already has the code
+            return Function(self.api, self.name, {**fields, "source": source})
+        pack = None if source is None else pack_source(source, handler, command="command" in fields)
+        return Function(self.api, self.name, fields, pack)
 
     def functions(self) -> list[str]:
-        """The names of the functions that it keeps."""
+        """The names of the stored functions."""
         return [function["name"] for function in self.api.list(path_of("projects", self.name, "functions"))]
 
     def runs(self, *, limit: int = MOST_LISTED, **filters: Any) -> Runs:
-        """Its runs, the newest first; filters are columns: state="failed", function="train"."""
+        """The runs of the project, newest first. Filters are column names: state="failed", function="train"."""
         found = self.api.list(path_of("projects", self.name, "runs"), limit=min(limit, 500), **filters)
         return Runs([Run(self.api, data) for data in islice(found, limit)])
 
     def get_run(self, run_id: str) -> Run:
-        """A run by its id."""
+        """Load a run by id."""
         return Run(self.api, self.api.get(path_of("runs", run_id)))
 
     def schedules(self) -> list[Schedule]:
-        """Its schedules, by name."""
+        """The schedules of the project by name."""
         found = self.api.list(path_of("projects", self.name, "schedules"))
         return [Schedule(self.api, data) for data in found]
 
     def schedule(self, name: str) -> Schedule:
-        """A schedule by its name."""
+        """Load a schedule by name."""
         return Schedule(self.api, self.api.get(path_of("projects", self.name, "schedules", name)))
 
     def capacity(self) -> dict[str, Any]:
-        """What is free where its runs are executed, and how many more of each compute resource fit there now."""
+        """The capacity of the project's cluster, and how many more runs of each compute resource fit now."""
         found = self.api.get("/capacity", project=self.name)
         if not found:
-            raise NotFound(f"project {self.name} is on no cluster", "move it below one")
+            raise NotFound(f"project {self.name} is not in a cluster", "move it to a cluster")
         entry: dict[str, Any] = found[0]
         return entry
 
     def set_secret(self, name: str, value: str) -> None:
-        """Keep a secret, which runs name and nobody reads again."""
+        """Create or replace a secret. Its value cannot be read back."""
         self.api.put(path_of("projects", self.name, "secrets", name), {"value": value})
 
     def delete_secret(self, name: str) -> None:
-        """Forget a secret."""
+        """Delete a secret."""
         self.api.delete(path_of("projects", self.name, "secrets", name))
 
     def secrets(self) -> list[str]:
-        """The names of its secrets."""
+        """The names of the project's secrets."""
         return [secret["name"] for secret in self.api.list(path_of("projects", self.name, "secrets"))]
 
     def create_volume(self, name: str, size: str) -> None:
-        """A volume that its runs may share, as `shared_volume`; one that is there stays as it is."""
+        """Create a volume that runs can mount as `shared_volume`. Keeps an existing volume unchanged."""
         try:
             self.api.get(path_of("projects", self.name, "volumes", name))
         except NotFound:
             with contextlib.suppress(Conflict):
                 self.api.post(path_of("projects", self.name, "volumes"), {"name": name, "size": size})
 
-    def _decorate(self, function: Callable[..., Any], said: dict[str, Any]) -> Function:
-        named = {"name": _name_of(function), **said}
+    def _decorate(self, function: Callable[..., Any], fields: dict[str, Any]) -> Function:
+        named = {"name": _name_of(function), **fields}
         return Function(self.api, self.name, named, lambda _: packing.pack_function(function), function)
 
     def __repr__(self) -> str:
@@ -143,22 +152,22 @@ class Project:
 
 
 def project(name: str = "default") -> Project:
-    """A project, which is made where it is not there yet. Where no server is configured, one is started for you."""
+    """Open a project, and create it if it does not exist. Starts a local server if none is configured."""
     api = api_client.find_api_client()
     try:
         api.get(path_of("projects", name))
     except NotFound:
-        with contextlib.suppress(Conflict):  # somebody made it at the same time
+        with contextlib.suppress(Conflict):  # created concurrently
             api.post("/projects", {"name": name})
     return Project(api, name)
 
 
 def get_run(run_id: str) -> Run:
-    """A run by its id, in whichever project it is."""
+    """Load a run by id, in any project."""
     api = api_client.find_api_client()
     return Run(api, api.get(path_of("runs", run_id)))
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    """What a Python function is called as a function of a project."""
+    """The function name for a Python function."""
     return getattr(function, "__name__", "function").strip("<>_").replace("_", "-").lower() or "function"

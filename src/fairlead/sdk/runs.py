@@ -1,4 +1,4 @@
-"""Runs, as Python sees them."""
+"""Runs: wait, read logs and results, stop, change, explain."""
 
 import base64
 import json
@@ -21,27 +21,27 @@ from fairlead.sdk.plans import Text, choose, describe_fit, describe_suggestions,
 
 WAITING = (State.QUEUED, State.PENDING, State.STARTING)
 LONGEST_WAIT = 30
-CALL_SECONDS = 90.0  # of silence: for longer, no server waits for a run
-PATIENCE_SECONDS = 60.0  # a server that is started anew is back by then
+CALL_SECONDS = 90.0  # read timeout; the server waits no longer for a served run
+PATIENCE_SECONDS = 60.0  # how long to retry while the server restarts
 
 
 @dataclass(frozen=True)
 class LogLine:
-    """What a run wrote to one of its streams at one moment; seldom more than a line."""
+    """A chunk that a run wrote to stdout or stderr at one time, usually one line."""
 
     at: datetime
     stream: str
     data: bytes
-    end: int  # the cursor of what follows
+    end: int  # the cursor of the next chunk
 
     @property
     def text(self) -> str:
-        """As text; bytes that are none become what stands for them."""
+        """The chunk as text; invalid UTF-8 is replaced."""
         return self.data.decode("utf-8", "replace")
 
 
 class Run:
-    """One run. What it says of itself is as of the last time that the server was asked."""
+    """A run. Its attributes are those of the last response of the server."""
 
     def __init__(self, api: ApiClient, data: Mapping[str, Any], tag: str | None = None) -> None:
         self._api, self._data, self._tag = api, dict(data), tag
@@ -53,43 +53,43 @@ class Run:
 
     @property
     def function(self) -> str:
-        """The name of the function that it executes."""
+        """The name of the executed function."""
         return str(self._data["function"])
 
     @property
     def project(self) -> str:
-        """The project that it is in."""
+        """The name of the project."""
         return str(self._data["scope"]).partition("/")[2]
 
     @property
     def state(self) -> State:
-        """How far it is, as the server says now; a run that has ended stays as it is."""
+        """The current state, loaded from the server unless the run has ended."""
         return State(self.refresh()._data["state"])
 
     @property
     def reason(self) -> str:
-        """Why, in a word that a program can match."""
+        """The reason of the state, a CamelCase word for programs."""
         return str(self.refresh()._data["reason"])
 
     @property
     def message(self) -> str:
-        """Why, in a sentence."""
+        """The reason of the state as a sentence."""
         return str(self.refresh()._data["message"])
 
     @property
     def exit_code(self) -> int | None:
-        """With what it exited, once it has."""
+        """The exit code, or None while the run is active."""
         code: int | None = self.refresh()._data["exit_code"]
         return code
 
     @property
     def data(self) -> dict[str, Any]:
-        """Everything that the server says of it."""
+        """The run as JSON."""
         return dict(self._data)
 
     @property
     def result(self) -> Any:
-        """What the function returned. Raise `RunFailed` where it did not, and `Conflict` where it still runs."""
+        """The return value. Raise `RunFailed` if the run did not complete, and `Conflict` while it is active."""
         outcome = self._api.get(path_of("runs", self.id, "result"))
         if outcome["state"] != State.COMPLETED:
             raise RunFailed(self.id, outcome["state"], outcome["reason"], outcome["message"], outcome["error"])
@@ -102,17 +102,17 @@ class Run:
         return json.loads(content) if kept["type"] == "json" else content
 
     def refresh(self) -> "Run":
-        """Ask the server how it is."""
+        """Load the current state from the server."""
         if self._data["active"]:
             self._data, self._tag = self._api.watch(path_of("runs", self.id), None, 0)
         return self
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> "Run":
-        """Until it has ended, showing how far it is. Raise TimeoutError where that takes longer than `timeout`."""
+        """Wait until the run has ended, and show progress. Raise TimeoutError after `timeout` seconds."""
         return self._wait_while(lambda: bool(self._data["active"]), timeout, progress)
 
     def wait_for_start(self, timeout: float | None = None, *, progress: bool = True) -> "Run":
-        """The same, until it runs or has ended."""
+        """Wait until the run is running or has ended. Raise TimeoutError after `timeout` seconds."""
         return self._wait_while(lambda: self._data["state"] in WAITING, timeout, progress)
 
     def _wait_while(self, waits: Callable[[], bool], timeout: float | None, progress: bool) -> "Run":
@@ -137,7 +137,7 @@ class Run:
     @overload
     def logs(self, *, follow: bool, attempt: int | None = None) -> Text | None: ...
     def logs(self, *, follow: bool = False, attempt: int | None = None) -> Text | None:
-        """What its last try wrote so far, or another one. With `follow`, print it as it comes until the run ends."""
+        """The log of the last attempt, or of `attempt`. With `follow`, print the log until the run ends."""
         if not follow:
             return Text("".join(line.text for line in self.read_logs(attempt=attempt)))
         for line in self.read_logs(follow=True, attempt=attempt):
@@ -149,13 +149,13 @@ class Run:
     def read_logs(
         self, *, follow: bool = False, cursor: int | None = None, attempt: int | None = None
     ) -> Iterator[LogLine]:
-        """What it wrote, piece by piece; with `follow`, until it ends, also when the server is started anew.
+        """Iterate over the log. With `follow`, continue until the run ends, even if the server restarts.
 
         It begins with the last try, and goes on with those that follow it; at 0, with the first one.
         """
         complete = False
         while not complete:
-            page = self._api.get(path_of("runs", self.id, "logs"), **_said(cursor=cursor, attempt=attempt))
+            page = self._api.get(path_of("runs", self.id, "logs"), **_without_none(cursor=cursor, attempt=attempt))
             yield from map(_read_line, page["entries"])
             cursor, complete = page["cursor"], page["complete"] or not (follow or page["entries"])
             if follow and not complete:
@@ -166,80 +166,80 @@ class Run:
             self.wait(progress=False)
 
     def attempts(self) -> list[dict[str, Any]]:
-        """Its tries, the first one first: how each ended, and how far the last one is."""
+        """All attempts, oldest first."""
         found: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "attempts"))
         return found
 
     @property
     def url(self) -> str:
-        """Where programs reach what it serves, with a token. Raise `Conflict` where it serves nothing."""
+        """The URL of a served run for programs with a token. Raise `Conflict` if the run serves nothing."""
         return str(self._api.get(path_of("runs", self.id, "url"))["url"])
 
     def call(
         self, path: str = "", json: Any = None, *, method: str = "POST", timeout: float = CALL_SECONDS, **options: Any
     ) -> Any:
-        """What it answers at a path: data where that is JSON, text, or bytes. One that starts is waited for.
+        """Send a request to a served run, and return JSON data, text or bytes. Waits while the run starts.
 
         What else httpx2 takes can be said as well: `params`, `headers`, `content`, `files`.
         """
         if self._data["state"] in WAITING:
             self.wait_for_start()
-        said = options if json is None else {**options, "json": json}
-        return read_content(self._api.call(self.id, path, method, timeout=timeout, **said))
+        arguments = options if json is None else {**options, "json": json}
+        return read_content(self._api.call(self.id, path, method, timeout=timeout, **arguments))
 
     def open(self) -> str:
-        """Open it in a browser, where one can be opened here; the address, which works once and within a minute."""
+        """Open the served run in a browser. Return the URL, which works once and expires after a minute."""
         url = str(self._api.post(path_of("runs", self.id, "open"), None)["url"])
         opening.show(url)
         return url
 
     def stop(self) -> "Run":
-        """Say that it is to end. One that has ended stays as it is."""
+        """Stop the run. Does nothing if it has ended."""
         self._data, self._tag = self._api.post(path_of("runs", self.id, "stop"), {}), None
         return self
 
     def delete(self) -> None:
-        """Forget it, once it has ended."""
+        """Delete the run, which must have ended."""
         self._api.delete(path_of("runs", self.id))
 
     def explain(self) -> Text:
-        """Every value that it runs with, who set it and whom it overrode."""
+        """All values of the run with their sources."""
         plan = read_plan(self._api.get(path_of("runs", self.id, "explain")))
-        told = explain(f"{self._data['action']} {self.function} in project {self.project}", plan)
-        return Text("\n\n".join(filter(None, [told, "\n".join(describe_fit(plan.fit))])))
+        lines = explain(f"{self._data['action']} {self.function} in project {self.project}", plan)
+        return Text("\n\n".join(filter(None, [lines, "\n".join(describe_fit(plan.fit))])))
 
     def why(self) -> "Why":
-        """Why it is where it is, and what would help."""
+        """Explain the state of the run, with suggestions if it is waiting."""
         return Why(self, self._api.get(path_of("runs", self.id, "why")))
 
     def change(self, change: Mapping[str, Any], project: str | None = None) -> "Run":
-        """Put a run with other values in the place of this one, while it waits. A null leaves a field out."""
+        """Replace this waiting run by one with changed values. None removes a field."""
         body = {"change": dict(change)} | ({"project": project} if project is not None else {})
         return Run(self._api, self._api.post(path_of("runs", self.id, "change"), body))
 
     def events(self) -> list[dict[str, Any]]:
-        """What happened to it, the oldest first."""
+        """The state changes, oldest first."""
         found: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "events"))
         return found
 
     def usage(self, *, attempt: int | None = None) -> dict[str, Any]:
-        """What its last try uses, or another one: the most of each resource in `peaks`, samples in `series`."""
-        found: dict[str, Any] = self._api.get(path_of("runs", self.id, "usage"), **_said(attempt=attempt))
+        """Resource usage of the last attempt, or of `attempt`: maxima in `peaks`, samples in `series`."""
+        found: dict[str, Any] = self._api.get(path_of("runs", self.id, "usage"), **_without_none(attempt=attempt))
         return found
 
     def files(self, *, attempt: int | None = None) -> list[dict[str, Any]]:
-        """The files that its last try left in $FAIRLEAD_OUTPUT, or another one."""
-        found: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "files"), **_said(attempt=attempt))
+        """The files in $FAIRLEAD_OUTPUT of the last attempt, or of `attempt`."""
+        found: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "files"), **_without_none(attempt=attempt))
         return found
 
     def read(self, path: str, *, attempt: int | None = None) -> bytes:
-        """A file that it left, in memory."""
+        """Read an output file into memory."""
         with self._open(path, attempt) as answer:
             content: bytes = answer.read()
             return content
 
     def download(self, path: str, to: str | os.PathLike[str] | None = None, *, attempt: int | None = None) -> Path:
-        """A file that it left, on this machine; under its own name where no other is said."""
+        """Download an output file, by default under its own name."""
         file = Path(to if to is not None else Path(path).name)
         aside = file.with_name(f".{file.name}.part")
         with self._open(path, attempt) as answer, aside.open("wb") as opened:
@@ -248,12 +248,12 @@ class Run:
         return aside.replace(file)
 
     def repeat(self) -> "Run":
-        """Submit it again, with the same code and the same request."""
+        """Submit a new run with the same code and request."""
         request = self._api.get(path_of("runs", self.id, "request"))
         return Run(self._api, self._api.post(path_of("projects", self.project, "runs"), request))
 
     def _watch(self, seconds: int, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        """Until something changes. A server that is away for a while does not end the waiting: the run goes on."""
+        """Wait for a change of the run. Retries while the server is unavailable, because the run continues."""
         until = time.monotonic() + patience_seconds
         while True:
             try:
@@ -267,19 +267,19 @@ class Run:
                 self._api = api_client.renew(self._api)
 
     def _open(self, path: str, attempt: int | None) -> AbstractContextManager[Any]:
-        return self._api.stream(path_of("runs", self.id, "files", path), **_said(attempt=attempt))
+        return self._api.stream(path_of("runs", self.id, "files", path), **_without_none(attempt=attempt))
 
     def _follow(self, cursor: int, attempt: int | None) -> Iterator[dict[str, Any]]:
-        said = _said(cursor=cursor, attempt=attempt, follow=True)
+        parameters = _without_none(cursor=cursor, attempt=attempt, follow=True)
         try:
-            with self._api.stream(path_of("runs", self.id, "logs"), **said) as answer:
+            with self._api.stream(path_of("runs", self.id, "logs"), **parameters) as answer:
                 for line in answer.iter_lines():
                     if line == "event: error":
-                        return  # who asks again is told what it is
+                        return  # the next request raises the error
                     if line.startswith("data: ") and (entry := json.loads(line.removeprefix("data: "))):
                         yield entry
         except Unavailable:
-            self._watch(1)  # which waits for the server to be back
+            self._watch(1)  # waits until the server is back
 
     def __repr__(self) -> str:
         return f"<run {self.id} of {self.function}: {self._data['state']}>"
@@ -289,15 +289,15 @@ class Run:
 
 
 class Why(Text):
-    """Why a run is where it is, to be read, with all that the server says in `data`."""
+    """An explanation of a run's state as text, with the full response in `data`."""
 
     data: dict[str, Any]
     _run: Run
 
     def __new__(cls, run: Run, data: Mapping[str, Any]) -> "Why":
-        told = [f"{data['state']}: {data['message']}", *(f"  {detail}" for detail in data["details"])]
-        ways = describe_suggestions(read_fit(data["fit"]).suggestions)
-        made = super().__new__(cls, "\n".join([*told, *ways]))
+        lines = [f"{data['state']}: {data['message']}", *(f"  {detail}" for detail in data["details"])]
+        suggestions = describe_suggestions(read_fit(data["fit"]).suggestions)
+        made = super().__new__(cls, "\n".join([*lines, *suggestions]))
         made.data, made._run = dict(data), run
         return made
 
@@ -308,19 +308,21 @@ class Why(Text):
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """What would make it run now, the cheapest first."""
+        """What would make the run fit now, smallest change first."""
         return self.fit.suggestions
 
     def apply(self, suggestion: Suggestion | int) -> Run:
-        """Take a suggestion, or that of a number from 1 on: another run takes the place of this one, and is returned."""
-        way = choose(self.suggestions, suggestion)
-        if way.kind == "wait":
-            raise Conflict(f"there is nothing to change: {way.message}", "it starts when that run has ended")
-        return self._run.change(way.change, way.project)
+        """Apply a suggestion, or its number starting at 1. Return the run that replaces this one."""
+        chosen = choose(self.suggestions, suggestion)
+        if chosen.kind == "wait":
+            raise Conflict(
+                f"this suggestion changes nothing: {chosen.message}", "the run starts when that run has ended"
+            )
+        return self._run.change(chosen.change, chosen.project)
 
 
 class Runs(Sequence[Run]):
-    """Runs as a list, and as a table where somebody looks at it."""
+    """A list of runs that is displayed as a table."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = list(runs)
@@ -342,8 +344,8 @@ class Runs(Sequence[Run]):
         return showing.render_table(run.data for run in self._runs)
 
 
-def _said(**parameters: Any) -> dict[str, Any]:
-    """Those parameters that are not left out."""
+def _without_none(**parameters: Any) -> dict[str, Any]:
+    """The parameters that are not None."""
     return {name: value for name, value in parameters.items() if value is not None}
 
 

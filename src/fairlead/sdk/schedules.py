@@ -1,4 +1,4 @@
-"""Schedules: requests that a project submits again and again."""
+"""Schedules: requests that are submitted at the times of a cron expression."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,8 +10,8 @@ from fairlead.sdk.runs import Run, Runs
 MOST_LISTED = 50
 
 
-class Times(TypedDict, total=False):
-    """What can be changed about a schedule."""
+class ScheduleChanges(TypedDict, total=False):
+    """The fields of a schedule that can be changed."""
 
     cron: str
     timezone: str
@@ -20,80 +20,80 @@ class Times(TypedDict, total=False):
 
 
 class Schedule:
-    """A schedule of a project, as it was when it was last read."""
+    """A schedule of a project, as of the last response of the server."""
 
     def __init__(self, api: ApiClient, data: Mapping[str, Any]) -> None:
         self._api, self.data = api, dict(data)
 
     @property
     def name(self) -> str:
-        """Its name, by which the project knows it."""
+        """The name of the schedule."""
         return str(self.data["name"])
 
     @property
     def project(self) -> str:
-        """The project that it is in."""
+        """The name of the project."""
         return str(self.data["scope"]).partition("/")[2]
 
     @property
     def paused(self) -> bool:
-        """Whether nothing is submitted until it is resumed."""
+        """Whether the schedule is paused."""
         return bool(self.data["paused"])
 
     @property
     def next_at(self) -> datetime | None:
-        """When it is due next; None where it is paused."""
+        """The time of the next run; None while paused."""
         return _moment(self.data["next_at"])
 
     @property
     def last_at(self) -> datetime | None:
-        """When it was last due."""
+        """The time at which the schedule was last due."""
         return _moment(self.data["last_at"])
 
     @property
     def last_run(self) -> Run | None:
-        """The run that was submitted then; None where there was none, for which `last_problem` has the reason."""
+        """The run that was submitted at `last_at`; None if that failed, see `last_problem`."""
         run_id = self.data["last_run_id"]
         return None if run_id is None else Run(self._api, self._api.get(path_of("runs", run_id)))
 
     @property
     def last_problem(self) -> str | None:
-        """Why nothing was submitted when it was last due."""
+        """Why no run was submitted at `last_at`."""
         problem: str | None = self.data["last_problem"]
         return problem
 
     def refresh(self) -> "Schedule":
-        """Read it again."""
+        """Load the schedule from the server."""
         self.data = self._api.get(self._path())
         return self
 
-    def change(self, **times: Unpack[Times]) -> "Schedule":
-        """Say other times: cron, timezone, missed, overlap."""
+    def change(self, **times: Unpack[ScheduleChanges]) -> "Schedule":
+        """Change cron, timezone, missed or overlap."""
         self.data = self._api.patch(self._path(), dict(times))
         return self
 
     def pause(self) -> "Schedule":
-        """Submit nothing until it is resumed."""
+        """Pause the schedule."""
         self.data = self._api.post(self._path("pause"), None)
         return self
 
     def resume(self) -> "Schedule":
-        """Go on with the next time."""
+        """Resume the schedule with its next time."""
         self.data = self._api.post(self._path("resume"), None)
         return self
 
     def run(self) -> Run:
-        """Submit a run of it now. Its times stay as they are."""
+        """Submit a run now, without changing the schedule."""
         return Run(self._api, self._api.post(self._path("run"), None))
 
     def runs(self, *, limit: int = MOST_LISTED) -> Runs:
-        """The runs that it has submitted, the newest first."""
+        """The runs of this schedule, newest first."""
         path = path_of("projects", self.project, "runs")
         found = self._api.list(path, schedule=self.name, limit=min(limit, 500))
         return Runs([Run(self._api, data) for _, data in zip(range(limit), found, strict=False)])
 
     def delete(self) -> None:
-        """Forget it. Its runs stay."""
+        """Delete the schedule. Its runs are kept."""
         self._api.delete(self._path())
 
     def _path(self, *further: str) -> str:

@@ -1,4 +1,4 @@
-"""How runs look: as a line that moves in a terminal, as a table in a notebook."""
+"""Progress of a run in a terminal or notebook, and tables of runs."""
 
 import html
 import sys
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-PLAIN = ("Starting", "Running", "Completed")  # whose message says no more than the state
+PLAIN = ("Starting", "Running", "Completed")  # messages of these states add nothing to the state
 COLUMNS = ("id", "function", "state", "reason", "compute_resource", "created_at", "duration")
 
 
 class Progress:
-    """Shows how far a run is, where somebody can see it."""
+    """Shows the state of a run in a terminal or notebook, if there is one."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -21,7 +21,7 @@ class Progress:
         self.display: Any = None
 
     def update(self, run: Mapping[str, Any]) -> None:
-        """Show the run as it is now."""
+        """Show the current state of the run."""
         line = f"{run['function']} {run['id'][-8:]}: {run['state']}"
         if run["message"] and run["reason"] not in PLAIN:
             line += f", {run['message']}"
@@ -37,7 +37,7 @@ class Progress:
             sys.stderr.write(f"{line}\n")
 
     def finish(self) -> None:
-        """Leave the line as it is."""
+        """End the progress line."""
         if self.shown and sys.stderr.isatty() and not _is_notebook() and not self.quiet:
             sys.stderr.write("\n")
 
@@ -52,7 +52,7 @@ class Progress:
 
 
 def render_table(runs: Iterable[Mapping[str, Any]]) -> str:
-    """Runs as an HTML table."""
+    """Render runs as an HTML table."""
     head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in COLUMNS)
     rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in cells_of(run)) for run in runs)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
@@ -60,7 +60,7 @@ def render_table(runs: Iterable[Mapping[str, Any]]) -> str:
 
 
 def format_table(runs: Iterable[Mapping[str, Any]]) -> str:
-    """Runs as lines of text."""
+    """Render runs as a plain-text table."""
     rows: list[Sequence[str]] = [[name.replace("_", " ") for name in COLUMNS], *(cells_of(run) for run in runs)]
     widths = [max(len(row[index]) for row in rows) for index in range(len(COLUMNS))]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
@@ -68,12 +68,12 @@ def format_table(runs: Iterable[Mapping[str, Any]]) -> str:
 
 
 def cells_of(run: Mapping[str, Any]) -> list[str]:
-    """What a table says of a run."""
+    """The table cells of a run."""
     return [show_duration(run) if name == "duration" else _show(run.get(name)) for name in COLUMNS]
 
 
 def show_duration(run: Mapping[str, Any]) -> str:
-    """How long a run has been running, or did."""
+    """The duration of a run until now or its end."""
     if run.get("started_at") is None:
         return ""
     began = datetime.fromisoformat(run["started_at"])
@@ -89,7 +89,7 @@ def _show(value: Any) -> str:
 
 
 def _is_notebook() -> bool:
-    """Whether this is a notebook. Only where IPython is there already: nothing is loaded to find out."""
+    """Whether this is a notebook. Checks only if IPython is already imported, to keep startup fast."""
     shell = sys.modules.get("IPython")
     running = shell.get_ipython() if shell is not None else None
     return running is not None and hasattr(running, "kernel")

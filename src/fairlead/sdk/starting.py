@@ -1,4 +1,4 @@
-"""A server for those who have none: started in the background, once for a data folder, and shared."""
+"""Start a local server in the background if none is configured; one per data folder."""
 
 import fcntl
 import importlib.util
@@ -22,33 +22,33 @@ LOG = "server.log"
 
 
 def find_data(environment: Mapping[str, str]) -> Path:
-    """Where the server of this user keeps its things: as the server's own settings say it."""
-    said = environment.get("FAIRLEAD_DATA")
-    if not said:
+    """The data folder of this user's server, from the server's own settings."""
+    folder = environment.get("FAIRLEAD_DATA")
+    if not folder:
         try:
-            said = tomllib.loads(Path("fairlead.toml").read_text("utf-8")).get("data")
+            folder = tomllib.loads(Path("fairlead.toml").read_text("utf-8")).get("data")
         except (OSError, ValueError):
-            said = None  # what is wrong with it, the server tells
-    return Path(said) if isinstance(said, str) and said else Path(platformdirs.user_data_dir("fairlead"))
+            folder = None  # the server reports what is wrong with it
+    return Path(folder) if isinstance(folder, str) and folder else Path(platformdirs.user_data_dir("fairlead"))
 
 
 def find_running(data: Path) -> tuple[str, str] | None:
-    """The address and the token of the server that lives in a folder; None where none does."""
+    """The URL and token of the server that runs in a data folder, or None."""
     try:
         if not _is_held(data / "server.lock"):
             return None
         running = json.loads((data / "server.json").read_text("utf-8"))
-        os.kill(running["pid"], 0)  # or it is what a server left that was killed, and another is about to start
+        os.kill(running["pid"], 0)  # fails for the file of a server that was killed
         return running["url"], (data / "token").read_text("utf-8").strip()
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def start_server(data: Path) -> tuple[str, str]:
-    """See to it that a server lives in a folder. Who asks at the same time gets the same one."""
+    """Start a server for a data folder. Concurrent callers share one server."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        message = f"no server is there, and none can be started: {', '.join(missing)} is missing"
+        message = f"no server is running, and none can be started: {', '.join(missing)} is not installed"
         raise Unavailable(message, "pip install 'fairlead[server]', or set FAIRLEAD_URL and FAIRLEAD_TOKEN")
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (data / "start.lock").open("w") as lock:
@@ -70,18 +70,18 @@ def _start(data: Path) -> tuple[str, str]:
     until = time.monotonic() + START_SECONDS
     while server.poll() is None and time.monotonic() < until:
         if (running := find_running(data)) is not None:
-            server.returncode = 0  # it goes on without us: nobody waits for it, or warns that nobody does
+            server.returncode = 0  # the server outlives this process; prevents the ResourceWarning of subprocess
             return running
         time.sleep(0.02)
-    if (running := find_running(data)) is not None:  # one that was started by hand was quicker
+    if (running := find_running(data)) is not None:  # another process started one first
         return running
-    told = (data / LOG).read_bytes()[began:].decode("utf-8", "replace").strip()
-    message = f"a server could not be started in {data}" + (f": {told[-500:]}" if told else "")
-    raise Unavailable(message, f"see {data / LOG}, or start one by hand to see what is wrong: fairlead up")
+    lines = (data / LOG).read_bytes()[began:].decode("utf-8", "replace").strip()
+    message = f"failed to start a server in {data}" + (f": {lines[-500:]}" if lines else "")
+    raise Unavailable(message, f"read {data / LOG}, or run `fairlead up` to see the error")
 
 
 def _is_held(lock: Path) -> bool:
-    """Whether a server lives in a folder. Otherwise its port may be anybody's, and must not get the token."""
+    """Whether a server holds the lock of a data folder. If not, another program may own its port: send no token."""
     with lock.open() as opened:
         try:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
