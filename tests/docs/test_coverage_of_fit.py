@@ -4,12 +4,12 @@ import inspect
 from dataclasses import fields
 
 from fairlead.cli.fit import fit
-from fairlead.cli.grounds import Files
+from fairlead.cli.local_planning import Files
 from fairlead.core.fitting.fit_report import FitReport, NodeFit, WhatIfChanges
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "fit.md").read_text("utf-8")
-SHARED = ("request", "args", "wanted", "files")  # not options, or documented on another page
+SHARED = ("request", "args", "options", "files")  # not options, or documented on another page
 OPTIONS = [
     *(name for name in inspect.signature(fit).parameters if name not in SHARED),
     *(field.name for field in fields(Files)),

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.adapters.kubernetes.capabilities import DEFAULT_CLASS
 from fairlead.adapters.kubernetes.cluster_checks import OLDEST, check_cluster
-from fairlead.cli.clusters import Said, print_checks
+from fairlead.cli.clusters import ClusterOptions, print_checks
 from fairlead.core.kubeconfigs import BASIC, FILES, PLUGINS
 from fairlead.core.kubernetes_rbac import RbacRule, list_permissions
 from fairlead.model.scopes import Cluster
@@ -63,7 +63,7 @@ def test_every_check_is_explained() -> None:
 
 
 def test_every_option_of_a_cluster_is_in_the_table() -> None:
-    options = [f"--{field.name.replace('_', '-')}" for field in fields(Said)]
+    options = [f"--{field.name.replace('_', '-')}" for field in fields(ClusterOptions)]
     missing = [option for option in options if f"`{option}`" not in CLUSTERS]
     assert not missing, "\n".join(missing)
 

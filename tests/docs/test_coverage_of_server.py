@@ -10,7 +10,7 @@ from fairlead.model.columns import COLUMNS
 from fairlead.model.records import AuditRecord, ComputeResourceRecord
 from fairlead.model.roles import Role
 from fairlead.model.scopes import KINDS, PLATFORM
-from fairlead.server.list_params import WORDS
+from fairlead.server.list_params import RESERVED
 from fairlead.server.problem_details import STATUSES
 from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.templates import Templates
@@ -33,7 +33,7 @@ DEFAULTS = {
 }
 # Errors that never reach a client of the API: the SDK raises the first one, an executor the second.
 NOT_ANSWERED = {errors.RunFailed, errors.StartFailed}
-COLUMN_KINDS = {"moment": "time", "word": "keyword", "flag": "boolean"}
+COLUMN_KINDS = {"timestamp": "time", "word": "keyword", "flag": "boolean"}
 
 
 def test_every_setting_is_in_the_table_with_its_variable_and_its_default() -> None:
@@ -52,7 +52,7 @@ def test_every_role_is_in_the_table() -> None:
 
 
 def test_every_parameter_of_lists_is_in_the_table() -> None:
-    missing = [word for word in WORDS if not _row(API, "Lists", word)]
+    missing = [word for word in RESERVED if not _row(API, "Lists", word)]
     assert not missing, "\n".join(missing)
 
 
