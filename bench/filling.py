@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.database.tables import TABLES, compute_resources
-from fairlead.model.columns import computed_of
+from fairlead.model.columns import computed_columns
 from fairlead.model.records import ComputeResourceRecord, GrantRecord, ScopeRecord, TokenRecord
 from fairlead.services.calls import digest_of
 
@@ -66,7 +66,7 @@ def _finish(engine: sa.Engine) -> None:
 def _row(record: Any) -> dict[str, Any]:
     derived = record.DERIVED
     own = {part.name: getattr(record, part.name) for part in fields(record) if part.name not in derived}
-    return own | dict(computed_of(record))
+    return own | dict(computed_columns(record))
 
 
 def _stamps(number: int) -> dict[str, Any]:

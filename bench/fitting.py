@@ -22,7 +22,7 @@ from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.pod_resources import PODS
-from fairlead.model.nodes import Amounts, Holding, Node, Taint
+from fairlead.model.nodes import Amounts, Node, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS
 
 SIZES = (100, 1000, 5000, 20000)
@@ -70,12 +70,12 @@ def make_node(name: str, number: int, random: Random) -> Node:
     return Node(name, HAS, labels, tuple(held), (TEAM,) if number % 10 == 0 else (), number % 50 == 49)
 
 
-def make_holding(number: int, random: Random) -> Holding:
+def make_holding(number: int, random: Random) -> ScheduledPod:
     """What a pod holds. Some bear none of their own kind on the same node."""
     amounts = {"cpu": random.randint(1, 3) * NANOS, MEMORY: random.randint(1, 8) * GIBIBYTE, PODS: NANOS}
     app = {"app": f"app-{random.randrange(100)}"}
-    repels = ({"topologyKey": HOST, "labelSelector": {"matchLabels": app}},) if number % 100 == 0 else ()
-    return Holding(f"run-{number}", f"train-{number}", amounts, "forest", "forest", app, repels)
+    anti_affinity = ({"topologyKey": HOST, "labelSelector": {"matchLabels": app}},) if number % 100 == 0 else ()
+    return ScheduledPod(f"run-{number}", f"train-{number}", amounts, "forest", "forest", app, anti_affinity)
 
 
 def make_asks() -> dict[str, PodRequest]:
@@ -149,7 +149,7 @@ def find_near(pod_request: PodRequest, nodes: Sequence[Node]) -> set[str]:
     return {
         node.name
         for node in nodes
-        for held in (node.holdings if wanted else ())
+        for held in (node.pods if wanted else ())
         if any(said <= held.labels.items() for said in wanted)
     }
 
@@ -158,15 +158,15 @@ def is_repelled(pod_request: PodRequest, node: Node) -> bool:
     """Whether a pod of a node does not bear it there."""
     return any(
         term["labelSelector"]["matchLabels"].items() <= pod_request.labels.items()
-        for held in node.holdings
-        for term in held.repels
+        for held in node.pods
+        for term in held.anti_affinity
     )
 
 
 def add_up(node: Node) -> Amounts:
     """What is left of a node, pod by pod."""
     left = dict(node.capacity)
-    for held in node.holdings:
+    for held in node.pods:
         for name, amount in held.amounts.items():
             left[name] -= amount
     return left
@@ -236,11 +236,11 @@ def measure_update(size: int) -> None:
     """One pod that comes and goes: what is kept of the cluster is brought up to date, and looked at."""
     view, nodes = ClusterView(lambda _run: None), make_cluster(size)
     for number, node in enumerate(nodes):
-        view.on_node_change(None, ObservedNode(node.name, number, replace(node, holdings=()), True, None))
-        for at, held in enumerate(node.holdings):
+        view.on_node_change(None, ObservedNode(node.name, number, replace(node, pods=()), True, None))
+        for at, held in enumerate(node.pods):
             view.on_pod_change(None, make_pod(f"{node.name}-{at}", node.name, held))
-    busy = make_pod("new", nodes[size // 2].name, nodes[0].holdings[0])
-    table, changed = NodeTable(nodes), [replace(nodes[0], holdings=nodes[0].holdings[at:]) for at in (0, 1)]
+    busy = make_pod("new", nodes[size // 2].name, nodes[0].pods[0])
+    table, changed = NodeTable(nodes), [replace(nodes[0], pods=nodes[0].pods[at:]) for at in (0, 1)]
 
     def hear(look: Callable[[], object]) -> None:
         view.on_pod_change(None, busy)
@@ -267,7 +267,7 @@ def measure_update(size: int) -> None:
     )
 
 
-def make_pod(name: str, node: str, held: Holding) -> ObservedPod:
+def make_pod(name: str, node: str, held: ScheduledPod) -> ObservedPod:
     """A pod of nobody's run, as the cluster tells of it."""
     return ObservedPod(name, 1, "forest", name, "", "", "", node, "Running", replace(held, run_id="", name=None))
 

@@ -11,7 +11,7 @@ from fairlead.core.drafts import Code, Snapshot
 from fairlead.core.explanations import to_json
 from fairlead.core.planning import plan_run
 from fairlead.model.compute_resources import ComputeResource, Template
-from fairlead.model.parsing import Strict, violations_of
+from fairlead.model.parsing import StrictModel, violations_of
 from fairlead.model.plans import Plan, Setting, Violation
 from fairlead.model.policies import Policy
 from fairlead.model.requests import RunRequest
@@ -19,7 +19,7 @@ from fairlead.model.requirements import Requirements
 from fairlead.model.scopes import Cluster
 
 Data = Mapping[str, Any]
-StrictT = TypeVar("StrictT", bound=Strict)
+StrictT = TypeVar("StrictT", bound=StrictModel)
 
 CONTAINER: Data = {"name": "train", "kind": "container", "image": "registry.example/lab/train:1"}
 SERVED: Data = {**CONTAINER, "port": 8000}
@@ -92,7 +92,7 @@ def plan(
     return plan_run(make_request(**(asked or {})), make_snapshot(*objects, **more), run_id)
 
 
-def refuse(model: type[Strict], data: Any) -> tuple[Violation, ...]:
+def refuse(model: type[StrictModel], data: Any) -> tuple[Violation, ...]:
     """The violations with which a model refuses data."""
     with pytest.raises(ValidationError) as caught:
         model.model_validate(data)
@@ -143,6 +143,6 @@ def container(planned: Plan) -> Any:
     return pod(planned)["containers"][0]
 
 
-def _sort(fields: Data, model: type[Strict]) -> dict[str, Any]:
+def _sort(fields: Data, model: type[StrictModel]) -> dict[str, Any]:
     own = {name: field for name, field in fields.items() if name in model.model_fields}
     return {"requirements": {name: field for name, field in fields.items() if name not in own}, **own}

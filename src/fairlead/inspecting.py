@@ -1,48 +1,48 @@
-"""A look at Python before it travels, so that typos are told at once. Nothing of it is executed."""
+"""Checks Python code before it is submitted, without executing it, so that typos are reported early."""
 
 import ast
 import warnings
 from collections.abc import Iterator
 
 from fairlead.errors import Unreadable
-from fairlead.model.parsing import nearest
+from fairlead.model.parsing import suggest_names
 
 DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 INNER_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-# A module that gives whatever is asked of it: no name can be called missing.
-ANYTHING = {"*", "__getattr__"}
+# Modules with these names can define any attribute, so no name is known to be missing.
+DYNAMIC_NAMES = {"*", "__getattr__"}
 
 
 class NoSuchName(Unreadable):
-    """The code is right, and does not define what is to be called."""
+    """The code does not define the function to call."""
 
 
 def check_code(content: bytes, file: str, name: str) -> None:
-    """Raise `Unreadable` where a file cannot be parsed or does not define a name."""
+    """Raise `Unreadable` if a file cannot be parsed or does not define a name."""
     defined = set(_list_names(_parse(content, file)))
-    if name and name not in defined and not defined & ANYTHING:
-        known = [found for found in defined if not found.startswith("_")]
-        hint = nearest(name, known, "it has {known}") if known else f"define {name} at the top level of the file"
-        raise NoSuchName(f"there is no function {name!r} in {file}", hint)
+    if name and name not in defined and not defined & DYNAMIC_NAMES:
+        known = [each for each in defined if not each.startswith("_")]
+        hint = suggest_names(name, known, "it has {known}") if known else f"define {name} at the top level of the file"
+        raise NoSuchName(f"no function {name!r} in {file}", hint)
 
 
 def _parse(content: bytes, file: str) -> ast.Module:
     try:
-        with warnings.catch_warnings(action="ignore"):  # of doubtful escapes: the run will tell
+        with warnings.catch_warnings(action="ignore"):  # about invalid escapes: the run will show them
             return ast.parse(content, file)
     except SyntaxError as error:
         where = f"{file}, line {error.lineno}" if error.lineno else file
         line = (error.text or "").strip()
-        hint = f"correct: {line[:100]}" if line.isprintable() and line else "correct the file"
+        hint = f"fix: {line[:100]}" if line.isprintable() and line else "fix the file"
         raise Unreadable(f"{where}: {error.msg}", hint) from error
-    except (ValueError, RecursionError, MemoryError) as error:  # null bytes, or nested without end
-        message = f"{file} is no Python that can be read: {str(error) or 'nested too deeply'}"
-        raise Unreadable(message, "correct it") from error
+    except (ValueError, RecursionError, MemoryError) as error:  # null bytes, or nested too deeply
+        message = f"cannot parse {file} as Python: {str(error) or 'nested too deeply'}"
+        raise Unreadable(message, "fix the file") from error
 
 
 def _list_names(tree: ast.Module) -> Iterator[str]:
-    """The names that a module defines, also under `if` and `try`, but not inside functions and classes."""
-    nodes: list[ast.AST] = [tree]  # no recursion: a chain of a thousand `elif` is a thousand deep
+    """Yield the names that a module defines, including in `if` and `try`, but not in functions and classes."""
+    nodes: list[ast.AST] = [tree]  # not recursive: a chain of a thousand `elif` is a thousand levels deep
     while nodes:
         node = nodes.pop()
         if isinstance(node, DEFINITIONS):

@@ -1,7 +1,7 @@
-"""Files of runs in the store: what runs that are executed elsewhere hand over, and what is saved of their logs.
+"""Files of runs in the store: uploads of runs on clusters, and their saved logs.
 
-A file has a path among those of one try of a run, goes with the run, and is replaced as a whole. What is in it lies
-apart, in parts: listing reads none of it, and neither writing nor reading a large file holds all of it.
+A file belongs to one attempt of a run, is deleted with the run, and is replaced as a whole. Its content is stored in
+parts, so that listing files is fast and a large file is never completely in memory.
 """
 
 import io
@@ -9,77 +9,77 @@ from datetime import datetime
 from typing import Any, BinaryIO, cast
 
 from fairlead.core import attempts
-from fairlead.core.attempts import run_of
+from fairlead.core.attempts import run_id_of
 from fairlead.errors import NotFound
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.model.queries import Condition
 from fairlead.model.records import FilePartRecord, RunFileRecord
 from fairlead.ports import Store, Transaction
 
-PART = 1024 * 1024
-OUTPUT = "output/"  # what the paths of files of the output folder begin with
+PART_BYTES = 1024 * 1024
+OUTPUT = "output/"  # path prefix of files in the output folder
 
 
 def save_file(tx: Transaction, execution: str, path: str, content: bytes | BinaryIO, now: datetime) -> RunFileRecord:
-    """Keep a file, in the place of one of the same path. Raise `Conflict` where the run is not there any more."""
+    """Save a file, replacing one with the same path. Raises `Conflict` if the run was deleted."""
     source = io.BytesIO(content) if isinstance(content, bytes) else content
     size = source.seek(0, io.SEEK_END)
     source.seek(0)
-    of = {"id": _id_of(execution, path), "run_id": run_of(execution)}
+    of = {"id": _id_of(execution, path), "run_id": run_id_of(execution)}
     record = RunFileRecord(**of, path=path, size=size, modified_at=now)
     tx.remove_all(RunFileRecord, Condition("id", "=", record.id))
     tx.add(record)
-    for number in range(-(-size // PART)):
+    for number in range(-(-size // PART_BYTES)):
         part_id = f"{record.id}/{number:05}"
-        tx.add(FilePartRecord(id=part_id, file_id=record.id, number=number, content=source.read(PART)))
+        tx.add(FilePartRecord(id=part_id, file_id=record.id, number=number, content=source.read(PART_BYTES)))
     return record
 
 
 def load_file(tx: Transaction, execution: str, path: str) -> bytes | None:
-    """All that is in a file; None where there is none."""
+    """Return the content of a file; None if it does not exist."""
     size = load_size(tx, execution, path)
     return None if size is None else load_range(tx, execution, path, 0, size)
 
 
-def load_range(tx: Transaction, execution: str, path: str, start: int, most: int) -> bytes:
-    """What is in a file from a place on, up to so many bytes; nothing at its end, or where there is none."""
-    return _load_parts(tx, _id_of(execution, path), start, most)
+def load_range(tx: Transaction, execution: str, path: str, start: int, max_bytes: int) -> bytes:
+    """Return part of a file; empty at its end, or if it does not exist."""
+    return _load_parts(tx, _id_of(execution, path), start, max_bytes)
 
 
 def open_file(store: Store, execution: str, path: str) -> BinaryIO:
-    """A file, read part by part. Raise `NotFound` where there is none."""
+    """Open a file that is read part by part. Raises `NotFound` if it does not exist."""
     with store.reading() as tx:
         record = tx.get(RunFileRecord, id=_id_of(execution, path))
     if record is None:
-        whose, named = attempts.tell(execution), show(path.removeprefix(OUTPUT))
-        raise NotFound(f"{whose} left no file {named}", "list its files to see what it left")
-    return cast(BinaryIO, io.BufferedReader(_Parts(store, record), PART))
+        whose, named = attempts.describe_execution(execution), short_repr(path.removeprefix(OUTPUT))
+        raise NotFound(f"{whose} has no output file {named}", "list the output files of the run")
+    return cast(BinaryIO, io.BufferedReader(_Parts(store, record), PART_BYTES))
 
 
-def list_files(tx: Transaction, execution: str, under: str = "") -> list[RunFileRecord]:
-    """The files whose paths begin with something, by their paths."""
-    return tx.find(RunFileRecord, *_beginning(execution, under))
+def list_files(tx: Transaction, execution: str, prefix: str = "") -> list[RunFileRecord]:
+    """Return the files whose paths begin with a prefix, sorted by path."""
+    return tx.find(RunFileRecord, *_prefix_range(execution, prefix))
 
 
 def load_size(tx: Transaction, execution: str, path: str) -> int | None:
-    """How many bytes are in a file; None where there is none."""
+    """Return the size of a file in bytes; None if it does not exist."""
     record = tx.get(RunFileRecord, id=_id_of(execution, path))
     return None if record is None else record.size
 
 
-def measure_files(tx: Transaction, execution: str, under: str = "") -> tuple[int, int]:
-    """How many files there are whose paths begin with something, and how many bytes are in them."""
-    found = tx.tally(RunFileRecord, ["size"], *_beginning(execution, under))
-    return sum(found.values()), sum(size * count for (size,), count in found.items())
+def measure_files(tx: Transaction, execution: str, prefix: str = "") -> tuple[int, int]:
+    """Return the number and total size of the files whose paths begin with a prefix."""
+    counts = tx.tally(RunFileRecord, ["size"], *_prefix_range(execution, prefix))
+    return sum(counts.values()), sum(size * count for (size,), count in counts.items())
 
 
-def remove_files(tx: Transaction, execution: str, under: str = "") -> int:
-    """Forget the files whose paths begin with something; how many there were."""
-    return tx.remove_all(RunFileRecord, *_beginning(execution, under))
+def remove_files(tx: Transaction, execution: str, prefix: str = "") -> int:
+    """Delete the files whose paths begin with a prefix and return their number."""
+    return tx.remove_all(RunFileRecord, *_prefix_range(execution, prefix))
 
 
 class _Parts(io.RawIOBase):
-    """What is in a file, each part in a look of its own: whoever reads slowly holds up nobody."""
+    """Reads a file with one transaction per part, so that a slow reader blocks no other transaction."""
 
     def __init__(self, store: Store, record: RunFileRecord) -> None:
         self._store, self._record, self._at = store, record, 0
@@ -87,33 +87,33 @@ class _Parts(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, into: Any) -> int:
-        view = memoryview(into)
-        most = min(len(view), self._record.size - self._at)
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        size = min(len(view), self._record.size - self._at)
         with self._store.reading() as tx:
-            found = _load_parts(tx, self._record.id, self._at, most)
-        if len(found) < most:
-            raise OSError(f"file {show(self._record.path)} of run {self._record.run_id} is not there any more")
-        view[:most] = found
-        self._at += most
-        return most
+            content = _load_parts(tx, self._record.id, self._at, size)
+        if len(content) < size:
+            raise OSError(f"file {short_repr(self._record.path)} of run {self._record.run_id} was deleted")
+        view[:size] = content
+        self._at += size
+        return size
 
 
-def _load_parts(tx: Transaction, file_id: str, start: int, most: int) -> bytes:
-    if most <= 0:
+def _load_parts(tx: Transaction, file_id: str, start: int, size: int) -> bytes:
+    if size <= 0:
         return b""
-    first, last = start // PART, (start + most - 1) // PART
+    first, last = start // PART_BYTES, (start + size - 1) // PART_BYTES
     within = (Condition("number", ">=", first), Condition("number", "<=", last))
     parts = tx.find(FilePartRecord, Condition("file_id", "=", file_id), *within)
-    skipped = start - first * PART
-    return b"".join(part.content for part in parts)[skipped : skipped + most]
+    offset = start - first * PART_BYTES
+    return b"".join(part.content for part in parts)[offset : offset + size]
 
 
 def _id_of(execution: str, path: str) -> str:
     return f"{execution}/{path}"
 
 
-def _beginning(execution: str, under: str) -> tuple[Condition, Condition]:
-    """That an id begins with a try and a path, as a range: ids are ordered by the codes of their letters."""
-    first = _id_of(execution, under)
+def _prefix_range(execution: str, prefix: str) -> tuple[Condition, Condition]:
+    """Return the range of ids that begin with an attempt and a path. Ids are compared by code point."""
+    first = _id_of(execution, prefix)
     return Condition("id", ">=", first), Condition("id", "<", first[:-1] + chr(ord(first[-1]) + 1))

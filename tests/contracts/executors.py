@@ -10,11 +10,11 @@ from typing import Any, BinaryIO, Protocol
 
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import Machine
-from fairlead.core.attempts import run_of
+from fairlead.core.attempts import run_id_of
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.errors import NotFound, Unavailable
-from fairlead.model.nodes import Holding, Node
+from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase
 from fairlead.ports import Executor
 from tests.adapters.local.making import make_work, runtime
@@ -138,8 +138,8 @@ class MemoryExecutor:
     def nodes(self) -> NodeTable:
         """The one node, with what the runs hold that have not ended."""
         holdings = tuple(
-            Holding(
-                run_of(kept.work.run_id),
+            ScheduledPod(
+                run_id_of(kept.work.run_id),
                 kept.work.name,
                 read_pod_request(kept.work.manifests).amounts,
                 kept.work.project,
@@ -147,7 +147,7 @@ class MemoryExecutor:
             for kept in self.kept.values()
             if kept.seen.phase not in ENDED
         )
-        return NodeTable([replace(self.node, holdings=(*self.node.holdings, *holdings))])
+        return NodeTable([replace(self.node, pods=(*self.node.pods, *holdings))])
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
         """The log from a cursor on. A cursor is how many entries were read."""
@@ -343,9 +343,9 @@ class LocalBench:
         return executor
 
 
-def find_holdings(executor: Executor) -> list[Holding]:
+def find_holdings(executor: Executor) -> list[ScheduledPod]:
     """What runs hold, on all nodes."""
-    return [holding for node in executor.nodes() for holding in node.holdings if holding.run_id]
+    return [holding for node in executor.nodes() for holding in node.pods if holding.run_id]
 
 
 def wait_for_phase(executor: Executor, run_id: str, *phases: Phase) -> Observation:

@@ -45,7 +45,7 @@ UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
     records.BlobRecord: (),
     records.ServerRecord: (),
     records.AuditRecord: (),
-    records.AnswerRecord: (),
+    records.IdempotencyRecord: (),
     records.SettingsRecord: (),
 }
 # Fields that name a place. The audit says where something was, not where it is.

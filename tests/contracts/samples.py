@@ -74,7 +74,7 @@ _NEEDED: Mapping[type, dict[str, Any]] = {
         "scope_id": "place-1",
         "scope": "platform",
     },
-    records.AnswerRecord: {"user": "ada", "digest": "d1", "answer": None, "created_at": NOW},
+    records.IdempotencyRecord: {"user": "ada", "digest": "d1", "answer": None, "created_at": NOW},
     records.SettingsRecord: _STAMPS,
 }
 # What else must differ between records, and is made of the id.

@@ -21,7 +21,7 @@ OPERATORS: dict[str, tuple[Operator, ...]] = {
     "word": ("=", "!=", "contains", "in"),
     "flag": ("=", "!=", "in"),
     "number": ("=", "!=", "<", "<=", ">", ">=", "in"),
-    "moment": ("=", "!=", "<", "<=", ">", ">=", "until", "in"),
+    "timestamp": ("=", "!=", "<", "<=", ">", ">=", "until", "in"),
 }
 MOST = 3  # values of a column: each costs a query for each operator
 SEARCHED = ("a", "APPLE", "äp", "Äp", "ÄP", "%", "_", "\\", "/", "platform", "twin", "日", "none")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.columns import COLUMNS, LARGEST
+from fairlead.model.columns import COLUMNS, MAX_INTEGER
 from fairlead.model.queries import Condition, Operator, Query
 from fairlead.model.records import (
     AuditRecord,
@@ -76,7 +76,7 @@ def test_a_condition_on_text_finds(kept: Store, operator: Operator, value: Any, 
         ("=", None, ["c3"]),
         ("!=", None, ["c0", "c1", "c2"]),
         ("in", (0, 2, 7), ["c0", "c2"]),
-        ("<=", LARGEST, ["c0", "c1", "c2"]),
+        ("<=", MAX_INTEGER, ["c0", "c1", "c2"]),
     ],
 )
 def test_a_condition_on_a_number_finds(kept: Store, operator: Operator, value: Any, found: list[str]) -> None:

@@ -12,10 +12,10 @@ from fairlead.adapters.database.tables import TABLES
 from fairlead.errors import Changed, Conflict
 from fairlead.model.queries import Condition
 from fairlead.model.records import (
-    AnswerRecord,
     AuditRecord,
     ComputeResourceRecord,
     GrantRecord,
+    IdempotencyRecord,
     PlanRecord,
     PolicyRecord,
     RevisionRecord,
@@ -258,13 +258,13 @@ def test_a_removed_record_is_gone_and_can_be_removed_again(kept: Store) -> None:
 
 
 def test_all_that_matches_is_removed_and_counted(kept: Store) -> None:
-    old = [make(AnswerRecord, f"old-{number}", created_at=NOW - timedelta(days=3)) for number in range(3)]
-    keep(kept, *old, make(AnswerRecord, "new"))
+    old = [make(IdempotencyRecord, f"old-{number}", created_at=NOW - timedelta(days=3)) for number in range(3)]
+    keep(kept, *old, make(IdempotencyRecord, "new"))
     with kept.recording() as tx:
-        assert tx.remove_all(AnswerRecord, Condition("created_at", "<", NOW - timedelta(days=2))) == 3
-        assert tx.remove_all(AnswerRecord, Condition("user", "=", "nobody")) == 0
-        assert [answer.id for answer in tx.find(AnswerRecord)] == ["new"]
-        assert tx.remove_all(AnswerRecord) == 1
+        assert tx.remove_all(IdempotencyRecord, Condition("created_at", "<", NOW - timedelta(days=2))) == 3
+        assert tx.remove_all(IdempotencyRecord, Condition("user", "=", "nobody")) == 0
+        assert [answer.id for answer in tx.find(IdempotencyRecord)] == ["new"]
+        assert tx.remove_all(IdempotencyRecord) == 1
 
 
 def test_a_plan_comes_and_goes_with_its_run(kept: Store) -> None:

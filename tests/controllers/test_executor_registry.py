@@ -55,7 +55,7 @@ class Network:
         scope = f"cluster/{name}"
         keep(self.store, make(ScopeRecord, name, kind="cluster", name=name, scope=scope))
         if kubeconfig:
-            content = kubeconfigs.format_kept(kubeconfigs.choose(make_kubeconfig(), None))
+            content = kubeconfigs.serialize_kubeconfig(kubeconfigs.select_context(make_kubeconfig(), None))
             sealed = KEYRING.seal(content, f"k-{name}")
             said = {"scope": scope, "sealed": sealed.content, "key_id": sealed.key_id}
             keep(self.store, make(SecretRecord, f"k-{name}", name=kubeconfigs.KUBECONFIG, **said))

@@ -5,7 +5,7 @@ from typing import Any
 
 from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.pod_resources import PODS
-from fairlead.model.nodes import Holding, Node, Taint
+from fairlead.model.nodes import Node, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS, Quantity
 
 NAMES = {"mem": "memory", "disk": "ephemeral-storage", "gpu": "nvidia.com/gpu"}
@@ -25,9 +25,9 @@ def make_pod_request(
     return PodRequest({**make_amounts(**said), PODS: NANOS}, selector or {}, nodes, tuple(tolerations))
 
 
-def make_holding(name: str | None = "train-a", **said: str | int) -> Holding:
+def make_holding(name: str | None = "train-a", **said: str | int) -> ScheduledPod:
     """What a run holds."""
-    return Holding(f"id-{name}", name, {**make_amounts(**said), PODS: NANOS})
+    return ScheduledPod(f"id-{name}", name, {**make_amounts(**said), PODS: NANOS})
 
 
 def make_taint(text: str) -> Taint:
@@ -38,7 +38,7 @@ def make_taint(text: str) -> Taint:
 
 
 def make_node(
-    *holdings: Holding,
+    *holdings: ScheduledPod,
     name: str = "box",
     labels: Mapping[str, str] | None = None,
     taints: Sequence[str] = (),

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from fairlead.core import attempts, explanations, quotas
-from fairlead.core.attempts import NoRetry, NextAttempt, RetryTerms, AttemptHistory, decide_next, execution_of, number_of, run_of
+from fairlead.core.attempts import (
+    AttemptHistory,
+    NextAttempt,
+    NoRetry,
+    RetryPolicy,
+    attempt_of,
+    decide_next,
+    execution_of,
+    run_id_of,
+)
 from fairlead.model.records import PlanRecord, RunRecord
 from tests.contracts.samples import NOW, make
 from tests.making import make_compute_resource, make_policy, make_request, plan
@@ -24,9 +33,9 @@ def keep(asked: dict[str, Any], *objects: Any) -> PlanRecord:
     return PlanRecord(id=RUN, request=make_request(**asked).to_data(), plan=data)
 
 
-def terms(asked: dict[str, Any], *objects: Any) -> RetryTerms:
+def terms(asked: dict[str, Any], *objects: Any) -> RetryPolicy:
     """On which terms it is tried again."""
-    return RetryTerms.of(keep(asked, *objects))
+    return RetryPolicy.of(keep(asked, *objects))
 
 
 def make_run(attempt: int = 1, mem: int = 0, **fields: Any) -> RunRecord:
@@ -37,7 +46,7 @@ def make_run(attempt: int = 1, mem: int = 0, **fields: Any) -> RunRecord:
 def follow(asked: dict[str, Any], *reasons: str, objects: tuple[Any, ...] = ()) -> list[tuple[int, int]]:
     """The memory and the pause of each further try, after failures for these reasons."""
     said, held, found = terms(asked, *objects), list[int](), list[tuple[int, int]]()
-    mem = quotas.count(plan(asked, *objects).settings).mem_bytes
+    mem = quotas.count_resources(plan(asked, *objects).settings).mem_bytes
     for reason in reasons:
         after = decide_next(make_run(len(held) + 1, mem), reason, AttemptHistory(said, held))
         held.append(mem)
@@ -54,23 +63,23 @@ def follow(asked: dict[str, Any], *reasons: str, objects: tuple[Any, ...] = ()) 
 @pytest.mark.parametrize("attempt", [1, 2, 9, 10, 41])
 def test_a_try_is_known_by_its_run_and_number(attempt: int) -> None:
     execution = execution_of(RUN, attempt)
-    assert (run_of(execution), number_of(execution)) == (RUN, attempt)
+    assert (run_id_of(execution), attempt_of(execution)) == (RUN, attempt)
     assert (execution == RUN) == (attempt == 1)
 
 
 @pytest.mark.parametrize("odd", ["r1", "run-1", "r-lost", "a-0", "a-01", "x-2y", ""])
 def test_an_id_that_only_looks_like_one_of_a_later_try_is_that_of_a_first_one(odd: str) -> None:
-    assert (run_of(odd), number_of(odd)) == (odd, 1)
+    assert (run_id_of(odd), attempt_of(odd)) == (odd, 1)
 
 
 def test_a_try_is_told_as_such_once_there_are_several() -> None:
-    assert attempts.tell(RUN) == f"run {RUN}"
-    assert attempts.tell(f"{RUN}-3") == f"attempt 3 of run {RUN}"
+    assert attempts.describe_execution(RUN) == f"run {RUN}"
+    assert attempts.describe_execution(f"{RUN}-3") == f"attempt 3 of run {RUN}"
 
 
 @pytest.mark.parametrize(("attempt", "server_id", "last"), [(1, None, 1), (1, "s1", 1), (3, "s1", 3), (3, None, 2)])
 def test_the_last_try_is_the_one_that_was_given_a_place(attempt: int, server_id: str | None, last: int) -> None:
-    assert attempts.last_of(make(RunRecord, "r1", attempt=attempt, server_id=server_id)) == last
+    assert attempts.last_started_attempt(make(RunRecord, "r1", attempt=attempt, server_id=server_id)) == last
 
 
 # Retries
@@ -195,7 +204,7 @@ def test_memory_grows_only_so_often_however_little_that_is() -> None:
 
 def test_memory_never_grows_beyond_what_can_be_said() -> None:
     asked = {"resources": {"mem": {"requests": "1Ei", "limits": "7Ei"}}, "on_oom": {"grow": 10}, "replicas": 4}
-    said, held = terms(asked), quotas.count(plan(asked).settings).mem_bytes
+    said, held = terms(asked), quotas.count_resources(plan(asked).settings).mem_bytes
     after = decide_next(make_run(mem=held), "OOMKilled", AttemptHistory(said))
     assert isinstance(after, NextAttempt)
     assert after.mem_bytes < 2**63

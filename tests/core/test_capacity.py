@@ -9,7 +9,7 @@ from fairlead.core.fitting.capacity import MOST_PLACED, LargestBlock, count_addi
 from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import GpuShare
-from fairlead.model.nodes import Amounts, Device, Node, Port
+from fairlead.model.nodes import Amounts, HostPort, Node, SharedGpu
 from fairlead.model.quantities import NANOS
 from tests.core.nodes import make_amounts, make_holding, make_node, make_pod_request
 
@@ -156,7 +156,7 @@ def test_no_more_are_counted_than_anybody_wants_to_know(most: int) -> None:
 
 
 def test_a_port_of_the_node_is_there_once() -> None:
-    pod_request = replace(make_pod_request(cpu=1), ports=(Port("TCP", "0.0.0.0", 80),))
+    pod_request = replace(make_pod_request(cpu=1), ports=(HostPort("TCP", "0.0.0.0", 80),))
     table = NodeTable(
         [
             make_node(name="a"),
@@ -168,7 +168,7 @@ def test_a_port_of_the_node_is_there_once() -> None:
 
 
 def test_parts_of_gpus_are_counted_device_by_device() -> None:
-    devices = tuple(Device(name, 80_000, 10) for name in ("a", "b"))
+    devices = tuple(SharedGpu(name, 80_000, 10) for name in ("a", "b"))
     node = replace(make_node(gpu=20), devices=devices)
     table = NodeTable([node, replace(node, name="other")])
     half = replace(make_pod_request(gpu=1), gpu_share=GpuShare("hami", memory=40_000))

@@ -15,7 +15,7 @@ CA = {"server": SERVER, "certificate-authority-data": encode(CERTIFICATE)}
 
 
 def parse(document: Any, context: str | None = None) -> Connection:
-    return kubeconfigs.connect(kubeconfigs.choose(document, context))
+    return kubeconfigs.to_connection(kubeconfigs.select_context(document, context))
 
 
 def test_the_current_context_becomes_a_connection() -> None:
@@ -47,7 +47,7 @@ def test_this_machine_may_be_spoken_to_in_the_open(host: str) -> None:
 
 def test_extensions_and_other_contexts_are_nobodys_business() -> None:
     document = make_kubeconfig(cluster={**CA, "extensions": [{"name": "minikube", "extension": {}}]})
-    chosen = kubeconfigs.choose(document)
+    chosen = kubeconfigs.select_context(document)
     kept = kubeconfigs.minify(chosen)
     assert "elsewhere" not in json.dumps(kept)
     assert "aws" not in json.dumps(kept)
@@ -56,8 +56,11 @@ def test_extensions_and_other_contexts_are_nobodys_business() -> None:
 
 
 def test_what_is_kept_says_the_same_again() -> None:
-    chosen = kubeconfigs.choose(make_kubeconfig(), "main")
-    assert kubeconfigs.parse_kept(kubeconfigs.format_kept(chosen)) == ("main", kubeconfigs.connect(chosen))
+    chosen = kubeconfigs.select_context(make_kubeconfig(), "main")
+    assert kubeconfigs.parse_serialized(kubeconfigs.serialize_kubeconfig(chosen)) == (
+        "main",
+        kubeconfigs.to_connection(chosen),
+    )
 
 
 BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [

@@ -75,10 +75,10 @@ def test_a_long_value_is_shortened_in_the_text_and_whole_in_json() -> None:
 
 def test_a_violation_is_what_is_wrong_and_what_to_do() -> None:
     violation = Violation("resources.gpu", "max", "asks for 9", "set it to 2", location="a.yaml")
-    said, do = explanations.lines_of(violation)
+    said, do = explanations.format_finding(violation)
     assert said == "a.yaml: resources.gpu: asks for 9"
     assert do.endswith("-> set it to 2")
-    assert len(explanations.lines_of(Violation("", "yaml", "is empty"))) == 1
+    assert len(explanations.format_finding(Violation("", "yaml", "is empty"))) == 1
 
 
 def test_the_json_of_a_plan_has_the_shape_that_every_door_shows() -> None:

@@ -11,7 +11,7 @@ from fairlead.core.fitting.formatting import show_amount
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
 from fairlead.core.planning import plan_run
-from fairlead.model.nodes import Holding, Node
+from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.quantities import NANOS
 from tests.core.nodes import make_amounts, make_holding, make_node, make_pod_request
 from tests.making import PYTHON, make_cluster, make_request, make_snapshot, plan
@@ -31,13 +31,13 @@ def test_what_fits_has_no_reason_against_it() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"cpu": 9}, "asks for 9 CPU; box has 8 in all"),
-        ({"cpu": "8001m"}, "asks for 8001m CPU; box has 8 in all"),
-        ({"mem": "64Gi"}, "asks for 64Gi memory; box has 32Gi in all"),
-        ({"disk": "1Ti"}, "asks for 1Ti disk; box has 100Gi in all"),
-        ({"gpu": 3}, "asks for 3 GPUs; box has 2 in all"),
-        ({"amd.com/gpu": 1}, "asks for 1 GPU; box has none"),
-        ({"example.com/fpga": 2}, "asks for 2 example.com/fpga; box has none"),
+        ({"cpu": 9}, "needs 9 CPU cores; box has 8 in total"),
+        ({"cpu": "8001m"}, "needs 8.001 CPU cores; box has 8 in total"),
+        ({"mem": "64Gi"}, "needs 64 GiB memory; box has 32 GiB in total"),
+        ({"disk": "1Ti"}, "needs 1 TiB disk; box has 100 GiB in total"),
+        ({"gpu": 3}, "needs 3 GPUs; box has 2 in total"),
+        ({"amd.com/gpu": 1}, "needs 1 GPU; box has none"),
+        ({"example.com/fpga": 2}, "needs 2 example.com/fpga; box has none"),
     ],
 )
 def test_what_the_node_does_not_have_never_fits_and_says_the_numbers(asked: dict[str, Any], message: str) -> None:
@@ -49,21 +49,21 @@ def test_what_others_hold_fits_later_and_says_who_holds_it() -> None:
     node = make_node(make_holding("train-a", mem="24Gi"), make_holding("train-b", cpu=1))
     fit = evaluation.evaluate(make_pod_request(mem="16Gi"), NodeTable([node]))
     assert fit.verdict == "later"
-    assert fit.reasons == ("asks for 16Gi memory; 8Gi of 32Gi are free on box: run train-a holds the rest",)
+    assert fit.reasons == ("needs 16 GiB memory; 8 GiB of 32 GiB free on box. In use by train-a",)
     assert fit.nodes == ({"name": "box", "fits": False, "reasons": list(fit.reasons)},)
 
 
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        (["a"], "run a holds the rest"),
-        (["a", "b"], "run a, run b hold the rest"),
-        (["a", "b", "c", "d"], "run a, run b, run c and 1 other hold the rest"),
-        (["a", "b", "c", "d", "e"], "run a, run b, run c and 2 others hold the rest"),
-        ([None], "1 run holds the rest"),
-        ([None, None], "2 runs hold the rest"),
-        (["a", None], "run a and 1 other hold the rest"),
-        ([None, "a", None], "run a and 2 others hold the rest"),
+        (["a"], "In use by a"),
+        (["a", "b"], "In use by a, b"),
+        (["a", "b", "c", "d"], "In use by a, b, c and 1 more"),
+        (["a", "b", "c", "d", "e"], "In use by a, b, c and 2 more"),
+        ([None], "In use by 1 run"),
+        ([None, None], "In use by 2 runs"),
+        (["a", None], "In use by a and 1 more"),
+        ([None, "a", None], "In use by a and 2 more"),
     ],
 )
 def test_the_holders_are_named_as_far_as_the_reader_may_know(names: list[str | None], told: str) -> None:
@@ -75,7 +75,7 @@ def test_the_holders_are_named_as_far_as_the_reader_may_know(names: list[str | N
 
 def test_a_node_that_is_full_of_runs_says_so() -> None:
     node = make_node(make_holding("a"), make_holding("b"), pods=2)
-    assert reasons(make_pod_request(), node) == ["box takes 2 runs at once, and no more; it has run a, run b"]
+    assert reasons(make_pod_request(), node) == ["box is at its limit of 2 runs: a, b"]
     assert evaluation.evaluate(make_pod_request(), NodeTable([node])).verdict == "later"
 
 
@@ -88,7 +88,7 @@ def test_every_reason_is_told_at_once() -> None:
 def test_more_than_is_there_may_be_held_without_negative_numbers() -> None:
     """A setting may give a machine less than its runs hold already."""
     (reason,) = reasons(make_pod_request(cpu=4), make_node(make_holding("a", cpu=12)))
-    assert reason == "asks for 4 CPU; 0 of 8 are free on box: run a holds the rest"
+    assert reason == "needs 4 CPU cores; 0 of 8 free on box. In use by a"
 
 
 def test_who_asks_for_none_is_not_kept_off_by_what_is_overdrawn() -> None:
@@ -119,7 +119,7 @@ def test_a_plan_for_a_cluster_that_grows_is_not_refused_for_its_nodes() -> None:
 
 def test_of_many_nodes_one_sentence_is_told_and_of_each_every_reason() -> None:
     fit = evaluation.evaluate(make_pod_request(cpu=9, gpu=3), NodeTable([make_node(), make_node(name="other", cpu=4)]))
-    assert fit.reasons == ("asks for 3 GPUs; the largest of 2 nodes has 2 (box)",)
+    assert fit.reasons == ("needs 3 GPUs; the largest of 2 nodes has 2 (box)",)
     assert [len(node["reasons"]) for node in fit.nodes] == [2, 2]
 
 
@@ -133,15 +133,15 @@ def test_too_many_pods_are_told_to_be_fewer() -> None:
     (violation,) = evaluation.explain_never_fits(
         replace(make_pod_request(cpu=5), count=3), NodeTable([make_node(cpu=8)])
     )
-    assert violation.message == "has 3 pods; if nothing else ran, 1 of them would fit"
-    assert (violation.path, violation.hint) == ("replicas", "ask for fewer replicas")
+    assert violation.message == "has 3 pods; only 1 would fit on empty nodes"
+    assert (violation.path, violation.hint) == ("replicas", "request fewer replicas")
 
 
 def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:
     near, far = make_node(make_holding("a", cpu=8)), make_node(cpu=1, mem="1Gi", gpu=0)
     found = list(evaluation.explain_never_fits(make_pod_request(cpu=9, mem="2Gi", gpu=1), NodeTable([far, near])))
     assert [(item.path, item.rule) for item in found] == [("resources.cpu", "never_fits")]
-    assert found[0].message == "asks for 9 CPU; box has 8 in all"
+    assert found[0].message == "needs 9 CPU cores; box has 8 in total"
     assert found[0].hint
 
 
@@ -188,7 +188,7 @@ def test_amounts_are_shown_as_people_write_them(resource: str, nanos: int, shown
 def test_an_amount_that_is_too_large_does_not_look_as_if_it_would_fit() -> None:
     asked = PodRequest({"memory": (32 * 2**30 + 1) * NANOS})
     (reason,) = reasons(asked, make_node())
-    assert reason != "asks for 32Gi memory; box has 32Gi in all"
+    assert reason != "needs 32 GiB memory; box has 32 GiB in total"
 
 
 def test_a_node_that_could_take_it_empty_could_ever_take_it() -> None:
@@ -245,6 +245,6 @@ def test_tolerations_are_read_off_the_pod() -> None:
 
 
 def test_what_is_held_is_what_is_not_free() -> None:
-    node = make_node(Holding("r1", "a", make_amounts(cpu=2)), Holding("r2", "b", make_amounts(cpu="500m")))
+    node = make_node(ScheduledPod("r1", "a", make_amounts(cpu=2)), ScheduledPod("r2", "b", make_amounts(cpu="500m")))
     assert node.free("cpu") == make_amounts(cpu="5500m")["cpu"]
     assert node.free("example.com/none") == 0

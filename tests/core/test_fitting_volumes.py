@@ -9,15 +9,22 @@ from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_scheduling_context, read_volume
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.model.nodes import Claim, Holding, Node, SchedulingContext, StorageClass, Volume
+from fairlead.model.nodes import (
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    ScheduledPod,
+    SchedulingContext,
+    StorageClass,
+)
 from fairlead.model.quantities import Quantity
 
 HOST, ZONE, REGION = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 ONCE = ("ReadWriteOnce",)
-LOCAL = StorageClass(waits=True, makes=False)
-BOUND = Claim(volume="disk", bound=True)
-WAITING = Claim(storage_class="local", size=10, modes=ONCE)
+LOCAL = StorageClass(wait_for_first_consumer=True, provisions=False)
+BOUND = PersistentVolumeClaim(volume="disk", bound=True)
+WAITING = PersistentVolumeClaim(storage_class="local", size=10, modes=ONCE)
 
 
 def only_on(*names: str) -> tuple[dict[str, Any], ...]:
@@ -25,18 +32,20 @@ def only_on(*names: str) -> tuple[dict[str, Any], ...]:
     return ({"matchExpressions": [{"key": HOST, "operator": "In", "values": list(names)}]},)
 
 
-def make_disk(name: str = "disk", **said: Any) -> Volume:
+def make_disk(name: str = "disk", **said: Any) -> PersistentVolume:
     """A volume that a waiting claim could have."""
-    return Volume(**{"name": name, "size": 10, "modes": ONCE, "storage_class": "local", "available": True, **said})
+    return PersistentVolume(
+        **{"name": name, "size": 10, "modes": ONCE, "storage_class": "local", "available": True, **said}
+    )
 
 
 def find_all(
-    claims: dict[str, Claim],
-    *disks: Volume,
+    claims: dict[str, PersistentVolumeClaim],
+    *disks: PersistentVolume,
     mounts: tuple[str, ...] | None = None,
     classes: dict[str, StorageClass] | None = None,
     labels: dict[str, str] | None = None,
-    pods: tuple[Holding, ...] = (),
+    pods: tuple[ScheduledPod, ...] = (),
 ) -> dict[str, list[Reason]]:
     """Every reason of each of two nodes that does not take a pod that mounts the claims."""
     nodes = [
@@ -60,18 +69,18 @@ def test_nothing_is_prepared_where_nothing_is_mounted_or_nobody_has_looked() -> 
     ("claim", "why"),
     [
         (None, "which is not there"),
-        (Claim(volume="disk", bound=True, leaving=True), "which is being deleted"),
-        (Claim(volume="gone", bound=True), "whose volume gone is not there"),
-        (Claim(volume="disk", bound=True, lost=True), "whose volume disk is not there"),
-        (Claim(volume="disk"), "which is not bound to its volume disk yet"),
-        (Claim(volume="disk", storage_class="local"), "which is not bound to its volume disk yet"),
-        (Claim(), "which has no volume, and no storage class that would make one"),
-        (Claim(storage_class=""), "which has no volume, and no storage class that would make one"),
-        (Claim(storage_class="none"), "which has no volume, and whose storage class none is not there"),
-        (Claim(storage_class="now"), "which has no volume yet"),
+        (PersistentVolumeClaim(volume="disk", bound=True, terminating=True), "which is being deleted"),
+        (PersistentVolumeClaim(volume="gone", bound=True), "whose volume gone is not there"),
+        (PersistentVolumeClaim(volume="disk", bound=True, lost=True), "whose volume disk is not there"),
+        (PersistentVolumeClaim(volume="disk"), "which is not bound to its volume disk yet"),
+        (PersistentVolumeClaim(volume="disk", storage_class="local"), "which is not bound to its volume disk yet"),
+        (PersistentVolumeClaim(), "which has no volume, and no storage class that would make one"),
+        (PersistentVolumeClaim(storage_class=""), "which has no volume, and no storage class that would make one"),
+        (PersistentVolumeClaim(storage_class="none"), "which has no volume, and whose storage class none is not there"),
+        (PersistentVolumeClaim(storage_class="now"), "which has no volume yet"),
     ],
 )
-def test_a_claim_that_is_not_ready_keeps_a_pod_off_every_node(claim: Claim | None, why: str) -> None:
+def test_a_claim_that_is_not_ready_keeps_a_pod_off_every_node(claim: PersistentVolumeClaim | None, why: str) -> None:
     found = find_all({} if claim is None else {"data": claim}, make_disk(), mounts=("data",))
     reason = Reason(Cause.CLAIM, "volumes.data", f"mounts claim data, {why}")
     assert found == {"node-1": [reason], "node-2": [reason]}
@@ -142,13 +151,13 @@ def test_the_zones_of_a_volume_and_of_a_node_are_told() -> None:
 
 
 def test_a_claim_for_one_pod_at_a_time_is_not_shared() -> None:
-    alone = Claim(volume="disk", bound=True, modes=("ReadWriteOncePod",))
-    pod = Holding("", "train-42", {}, namespace="lab", claims=("data",))
+    alone = PersistentVolumeClaim(volume="disk", bound=True, modes=("ReadWriteOncePod",))
+    pod = ScheduledPod("", "train-42", {}, namespace="lab", claims=("data",))
     message = "mounts claim data, which is for one pod at a time; train-42 on node-2 has it"
     reason = Reason(Cause.IN_USE, "volumes.data", message)
     assert find_all({"data": alone}, make_disk(), pods=(pod,)) == {"node-1": [reason], "node-2": [reason]}
     assert not find_all({"data": BOUND}, make_disk(), pods=(pod,))
-    elsewhere = Holding("", "other", {}, namespace="shop", claims=("data",))
+    elsewhere = ScheduledPod("", "other", {}, namespace="shop", claims=("data",))
     assert not find_all({"data": alone}, make_disk(), pods=(elsewhere,))
 
 
@@ -170,7 +179,7 @@ def test_a_claim_that_waits_for_a_node_gets_a_free_volume_there() -> None:
         ({"modes": ("ReadOnlyMany",)}, {}, False),
         ({"modes": (*ONCE, "ReadOnlyMany")}, {}, True),
         ({"available": False}, {}, False),
-        ({"leaving": True}, {}, False),
+        ({"terminating": True}, {}, False),
         ({"attributes_class": "gold"}, {}, False),
         ({"attributes_class": "gold"}, {"attributes_class": "gold"}, True),
         ({}, {"selector": {"matchLabels": {"disk": "ssd"}}}, False),
@@ -186,7 +195,7 @@ def test_a_claim_that_waits_for_a_node_gets_a_free_volume_there() -> None:
     ],
 )
 def test_which_volume_a_claim_may_have(disk: dict[str, Any], claim: dict[str, Any], gets_it: bool) -> None:
-    asked = Claim(**{"storage_class": "local", "size": 10, "modes": ONCE, **claim})
+    asked = PersistentVolumeClaim(**{"storage_class": "local", "size": 10, "modes": ONCE, **claim})
     assert find_all({"data": asked}, make_disk(**disk)).keys() == (set() if gets_it else {"node-1", "node-2"})
 
 
@@ -196,7 +205,7 @@ def test_a_claim_takes_the_volume_that_is_kept_for_it_or_none() -> None:
 
 
 def test_each_claim_takes_the_smallest_volume_that_will_do_and_the_smallest_claim_is_first() -> None:
-    small, large = Claim("", "local", 10, ONCE), Claim("", "local", 20, ONCE)
+    small, large = PersistentVolumeClaim("", "local", 10, ONCE), PersistentVolumeClaim("", "local", 20, ONCE)
     assert not find_all({"b": large, "a": small}, make_disk("d2", size=20), make_disk("d1", size=10))
     found = find_all({"b": large, "a": small}, make_disk("d2", size=20))
     assert [reason.path for reason in found["node-1"]] == ["volumes.b"]
@@ -218,7 +227,7 @@ def test_a_claim_that_is_mounted_twice_needs_two_volumes_in_the_schedulers_eyes(
     ],
 )
 def test_a_class_makes_volumes_where_it_says(topologies: tuple[dict[str, Any], ...], kept_off: set[str]) -> None:
-    classes = {"local": StorageClass(waits=True, topologies=topologies)}
+    classes = {"local": StorageClass(wait_for_first_consumer=True, topologies=topologies)}
     found = find_all({"data": WAITING}, classes=classes, labels={ZONE: "a"})
     assert set(found) == kept_off
     assert all(reason.lasts for reasons in found.values() for reason in reasons)
@@ -232,8 +241,8 @@ def test_where_a_class_makes_volumes_is_told() -> None:
 
 
 def test_a_volume_that_is_being_made_is_waited_for_on_its_node() -> None:
-    chosen = Claim(storage_class="local", chosen_node="node-1")
-    found = find_all({"data": chosen}, make_disk(), classes={"local": StorageClass(waits=True)})
+    chosen = PersistentVolumeClaim(storage_class="local", chosen_node="node-1")
+    found = find_all({"data": chosen}, make_disk(), classes={"local": StorageClass(wait_for_first_consumer=True)})
     why = "one is being made on node-1, not on node-2"
     message = f"mounts claim data, which has no volume yet; {why}"
     assert found == {"node-2": [Reason(Cause.VOLUME, "volumes.data", message)]}
@@ -279,11 +288,13 @@ def test_what_kubernetes_tells_of_storage_is_read() -> None:
         "allowedTopologies": [{"matchLabelExpressions": []}],
     }
     size = Quantity.parse("1Gi").nanos
-    assert read_claim(claim) == Claim("disk", "fast", size, ONCE, block=True, bound=True, chosen_node="node-1", uid="1")
-    assert read_volume(volume) == Volume(
+    assert read_claim(claim) == PersistentVolumeClaim(
+        "disk", "fast", size, ONCE, block=True, bound=True, chosen_node="node-1", uid="1"
+    )
+    assert read_volume(volume) == PersistentVolume(
         "disk", only_on("node-1"), {ZONE: "a"}, ("lab", "data"), "1", size, ONCE, "fast", block=True, available=True
     )
-    assert read_class(made_by) == StorageClass(True, ({"matchLabelExpressions": []},), makes=False)
+    assert read_class(made_by) == StorageClass(True, ({"matchLabelExpressions": []},), provisions=False)
     namespace = {"kind": "Namespace", "metadata": {"name": "lab", "labels": {"team": "a"}}}
     assert read_scheduling_context(
         [claim, volume, made_by, namespace, {"kind": "Node", "metadata": {}}]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.linting import try_out, try_out_template
+from fairlead.core.linting import lint_compute_resource, lint_template
 from fairlead.model.compute_resources import ComputeResource
-from fairlead.model.plans import Finding, Violation, PlanWarning
+from fairlead.model.plans import Finding, PlanWarning, Violation
 from fairlead.model.policies import Policy
 from fairlead.model.scopes import Cluster
 from tests.making import (
@@ -27,7 +27,7 @@ def lint(
     resource: ComputeResource, policies: Sequence[Policy], clusters: Sequence[Cluster], **more: Any
 ) -> tuple[Finding, ...]:
     """What is found about a compute resource."""
-    return try_out(resource, policies, clusters, **more).findings
+    return lint_compute_resource(resource, policies, clusters, **more).findings
 
 
 def rules(found: tuple[Finding, ...], kind: type) -> list[str]:
@@ -99,5 +99,5 @@ def test_the_defaults_of_the_platform_count() -> None:
 def test_a_template_is_tried_with_the_compute_resource_that_it_names() -> None:
     policy = make_policy(rules={"resources.gpu": {"max": 2}})
     snapshot = make_snapshot(make_compute_resource("many", resources={"gpu": 4}), policy)
-    assert rules(try_out_template(make_template(profile="many"), snapshot, [PLAIN]).findings, Violation) == ["max"]
-    assert try_out_template(make_template(resources={"gpu": 1}), snapshot, [PLAIN]).findings == ()
+    assert rules(lint_template(make_template(profile="many"), snapshot, [PLAIN]).findings, Violation) == ["max"]
+    assert lint_template(make_template(resources={"gpu": 1}), snapshot, [PLAIN]).findings == ()

@@ -12,7 +12,7 @@ from fairlead.core.fitting.label_selectors import merge_keys, selects
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.model.nodes import Holding, Node, SchedulingContext, Taint
+from fairlead.model.nodes import Node, ScheduledPod, SchedulingContext, Taint
 from fairlead.model.quantities import NANOS
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -20,12 +20,12 @@ WEB = {"matchLabels": {"app": "web"}}
 # Two nodes in zone a, one in zone b, and one that says nothing of zones.
 ZONES = {"node-1": "a", "node-2": "a", "node-3": "b", "node-4": None}
 
-Pods = Mapping[str, Sequence[Holding]]
+Pods = Mapping[str, Sequence[ScheduledPod]]
 
 
-def make_pod(app: str = "web", *, namespace: str = "lab", **said: Any) -> Holding:
+def make_pod(app: str = "web", *, namespace: str = "lab", **said: Any) -> ScheduledPod:
     """A pod that is there."""
-    return Holding("", said.pop("name", None), {}, namespace=namespace, labels={"app": app}, **said)
+    return ScheduledPod("", said.pop("name", None), {}, namespace=namespace, labels={"app": app}, **said)
 
 
 def make_term(selector: Any = WEB, key: str = ZONE, **said: Any) -> dict[str, Any]:
@@ -33,7 +33,9 @@ def make_term(selector: Any = WEB, key: str = ZONE, **said: Any) -> dict[str, An
     return {"topologyKey": key, "labelSelector": selector, **said}
 
 
-def make_node_table(pods: Pods, namespaces: Mapping[str, Mapping[str, str]] | None = None, *, tainted: str = "") -> NodeTable:
+def make_node_table(
+    pods: Pods, namespaces: Mapping[str, Mapping[str, str]] | None = None, *, tainted: str = ""
+) -> NodeTable:
     """The four nodes with some pods. One of them may be tainted."""
     nodes = [
         Node(
@@ -67,7 +69,7 @@ def find_causes(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Cau
 
 def test_nothing_is_prepared_where_no_pod_minds_another() -> None:
     assert pod_affinity.prepare(make_pod_request(), make_node_table({"node-1": [make_pod()]})) is None
-    about_others = make_pod(repels=(make_term(),))
+    about_others = make_pod(anti_affinity=(make_term(),))
     assert pod_affinity.prepare(make_pod_request(), make_node_table({"node-1": [about_others]})) is None
 
 
@@ -105,7 +107,11 @@ def test_it_stays_away_from_where_the_pods_are_that_it_must_be_far_from() -> Non
         "node-2": [f"{away}; one is on node-1"],
         "node-3": [f"{away}; of 2, one is on node-3"],
     }
-    assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(key=HOST),)), table)) == {"node-1", "node-3", "node-4"}
+    assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(key=HOST),)), table)) == {
+        "node-1",
+        "node-3",
+        "node-4",
+    }
 
 
 @pytest.mark.parametrize(
@@ -152,7 +158,7 @@ def test_a_pod_that_is_there_keeps_off_those_of_the_namespaces_that_it_means(
     said: dict[str, Any], is_repelled: bool
 ) -> None:
     term = make_term({"matchLabels": {"app": "job"}}, **said)
-    table = make_node_table({"node-1": [make_pod(namespace="shop", repels=(term,))]}, {"lab": {"team": "a"}})
+    table = make_node_table({"node-1": [make_pod(namespace="shop", anti_affinity=(term,))]}, {"lab": {"team": "a"}})
     expected = {"node-1": [Cause.REPELLED], "node-2": [Cause.REPELLED]} if is_repelled else {}
     assert find_causes(make_pod_request(), table) == expected
 
@@ -160,12 +166,15 @@ def test_a_pod_that_is_there_keeps_off_those_of_the_namespaces_that_it_means(
 def test_a_pod_that_names_other_namespaces_bears_those_of_its_own() -> None:
     of_jobs = {"matchLabels": {"app": "job"}}
     for term, is_repelled in ((make_term(of_jobs), True), (make_term(of_jobs, namespaces=["bank"]), False)):
-        assert bool(find_all(make_pod_request(), make_node_table({"node-3": [make_pod(repels=(term,))]}))) is is_repelled
+        assert (
+            bool(find_all(make_pod_request(), make_node_table({"node-3": [make_pod(anti_affinity=(term,))]})))
+            is is_repelled
+        )
 
 
 def test_who_keeps_it_off_is_named_to_those_who_may_know() -> None:
     term = make_term({"matchLabels": {"app": "job"}})
-    pods = [make_pod(name="train-42", project="vision", repels=(term,)), make_pod(repels=(term,))]
+    pods = [make_pod(name="train-42", project="vision", anti_affinity=(term,)), make_pod(anti_affinity=(term,))]
     table = make_node_table({"node-3": pods})
     [reason] = find_all(make_pod_request(), table)["node-3"]
     assert reason.message == f"train-42 on node-3 bears no such pod near it (same {ZONE}), nor does 1 more"
@@ -175,9 +184,11 @@ def test_who_keeps_it_off_is_named_to_those_who_may_know() -> None:
 
 
 def test_every_reason_is_told_in_the_order_in_which_they_are_looked_at() -> None:
-    repels = make_pod("db", repels=(make_term({"matchLabels": {"app": "job"}}),))
-    pod_request = make_pod_request(pod_affinity=(make_term({"matchLabels": {"app": "cache"}}),), pod_anti_affinity=(make_term(),))
-    assert find_causes(pod_request, make_node_table({"node-3": [make_pod(), repels]}))["node-3"] == [
+    anti_affinity = make_pod("db", anti_affinity=(make_term({"matchLabels": {"app": "job"}}),))
+    pod_request = make_pod_request(
+        pod_affinity=(make_term({"matchLabels": {"app": "cache"}}),), pod_anti_affinity=(make_term(),)
+    )
+    assert find_causes(pod_request, make_node_table({"node-3": [make_pod(), anti_affinity]}))["node-3"] == [
         Cause.NEAR,
         Cause.FAR,
         Cause.REPELLED,
@@ -192,11 +203,16 @@ def test_a_pods_own_labels_are_merged_into_its_terms_as_the_server_does() -> Non
     assert merge_keys(None, "In", ["version"], labels) is None
 
     old, new = (
-        Holding("", None, {}, namespace="lab", labels={"app": "web", "version": version}) for version in ("1", "2")
+        ScheduledPod("", None, {}, namespace="lab", labels={"app": "web", "version": version}) for version in ("1", "2")
     )
     table = make_node_table({"node-1": [old], "node-3": [new]})
-    assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(matchLabelKeys=["version"]),)), table)) == {"node-3"}
-    assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(mismatchLabelKeys=["version"]),)), table)) == {"node-1", "node-2"}
+    assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(matchLabelKeys=["version"]),)), table)) == {
+        "node-3"
+    }
+    assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(mismatchLabelKeys=["version"]),)), table)) == {
+        "node-1",
+        "node-2",
+    }
 
 
 @pytest.mark.parametrize(
@@ -244,7 +260,7 @@ def test_a_place_does_not_get_many_more_pods_than_the_least_has() -> None:
         ({"node-1": [make_pod("job")]}, {**make_spread({"matchLabels": {"app": "job"}}), "maxSkew": 2}, set()),
         # pods of other namespaces, and those that are being deleted, are not counted
         ({"node-1": [make_pod("job", namespace="shop")]}, make_spread({"matchLabels": {"app": "job"}}), set()),
-        ({"node-1": [make_pod("job", leaving=True)]}, make_spread({"matchLabels": {"app": "job"}}), set()),
+        ({"node-1": [make_pod("job", terminating=True)]}, make_spread({"matchLabels": {"app": "job"}}), set()),
         # nothing is counted by a selector that is missing, and all are, as none, by an empty one
         ({"node-1": [make_pod("job")]}, make_spread(None), set()),
         ({"node-1": [make_pod("job"), make_pod("job")]}, make_spread({}), set()),
@@ -296,8 +312,13 @@ def test_a_node_that_lacks_one_of_the_labels_counts_for_none_of_the_rules() -> N
 def test_pods_that_do_not_bear_each_other_fit_as_often_as_there_are_places() -> None:
     nodes = [Node(f"node-{at}", {"pods": 110 * NANOS}, {HOST: f"node-{at}", ZONE: "ab"[at % 2]}) for at in range(60)]
     for key, places in ((HOST, 60), (ZONE, 2)):
-        pod_request = PodRequest({"pods": NANOS}, namespace="lab", labels={"app": "web"}, pod_anti_affinity=(make_term(key=key),))
+        pod_request = PodRequest(
+            {"pods": NANOS}, namespace="lab", labels={"app": "web"}, pod_anti_affinity=(make_term(key=key),)
+        )
         node_filter = NodeFilter(pod_request, NodeTable(nodes))
         assert (node_filter.count_fitting(100), node_filter.count_fitting_when_empty(100)) == (places, places)
-        verdicts = [evaluation.evaluate(replace(pod_request, count=count), NodeTable(nodes)).verdict for count in (places, places + 1)]
+        verdicts = [
+            evaluation.evaluate(replace(pod_request, count=count), NodeTable(nodes)).verdict
+            for count in (places, places + 1)
+        ]
         assert verdicts == ["now", "never"]

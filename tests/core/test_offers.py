@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.compute_catalog import ask_for
+from fairlead.core.compute_catalog import find_pod_request
 from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.plans import Violation
@@ -18,14 +18,14 @@ LOCAL = make_cluster(executor="local")
 
 def ask(resource: ComputeResource, *more: Cluster | Policy) -> PodRequest:
     """What it asks for, where it can be used."""
-    found = ask_for(resource, make_snapshot(resource, *more))
+    found = find_pod_request(resource, make_snapshot(resource, *more))
     assert isinstance(found, PodRequest), found
     return found
 
 
 def refuse(resource: ComputeResource, *more: Cluster | Policy) -> Violation:
     """Why it cannot be used."""
-    found = ask_for(resource, make_snapshot(resource, *more))
+    found = find_pod_request(resource, make_snapshot(resource, *more))
     assert isinstance(found, Violation), found
     return found
 

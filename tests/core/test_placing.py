@@ -25,17 +25,21 @@ def test_pods_that_wait_are_taken_by_priority_and_then_by_age() -> None:
         make_pod("ended", phase="Failed"),
         {"kind": "Node", "metadata": {"name": "box"}},
     ]
-    leaving = make_pod("leaving")
-    leaving["metadata"]["deletionTimestamp"] = "2026-11-15T08:04:00Z"
-    assert [pod.name for pod in read_pending_pods([*items, leaving])] == ["forest/urgent", "forest/old", "forest/young"]
+    terminating = make_pod("leaving")
+    terminating["metadata"]["deletionTimestamp"] = "2026-11-15T08:04:00Z"
+    assert [pod.name for pod in read_pending_pods([*items, terminating])] == [
+        "forest/urgent",
+        "forest/old",
+        "forest/young",
+    ]
 
 
 def test_each_pod_leaves_less_for_those_behind_it() -> None:
     table = NodeTable([make_node(name="a", gpu=2), make_node(name="b", gpu=2)])
     placed = list(schedule_all([PendingPod(f"p/{number}", make_pod_request(gpu=2)) for number in range(3)], table))
     assert [(pod.verdict, pod.node) for pod in placed] == [("now", "a"), ("now", "b"), ("later", None)]
-    assert "none has any free" in placed[2].reasons[0]
-    assert not any(node.holdings for node in table), "the cluster itself stays as it is"
+    assert "none free on any of 2 nodes" in placed[2].reasons[0]
+    assert not any(node.pods for node in table), "the cluster itself stays as it is"
 
 
 def test_the_node_that_is_least_taken_is_chosen() -> None:
@@ -53,4 +57,4 @@ def test_a_gate_holds_back_whatever_room_there_is() -> None:
     (waiting,) = read_pending_pods([make_pod("gated", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])])
     (placed,) = schedule_all([waiting], NodeTable([make_node()]))
     assert (placed.verdict, placed.node) == ("later", None)
-    assert placed.reasons == ["is held back by kueue.x-k8s.io/admission, whatever room there is"]
+    assert placed.reasons == ["waits for the scheduling gate kueue.x-k8s.io/admission"]

@@ -2,28 +2,30 @@
 
 import pytest
 
-from fairlead.core.descriptions.queues import describe_standing
+from fairlead.core.descriptions.queues import describe_queue_position
 from fairlead.model.quantities import NANOS
-from fairlead.model.queues import Party, QuotaUsage, Standing
+from fairlead.model.queues import QueuePosition, QueueWorkload, QuotaUsage
 
 GPU, POOL = "nvidia.com/gpu", "ClusterQueue shared"
 ASKS = {GPU: 4 * NANOS, "cpu": 2 * NANOS}
 FULL = (QuotaUsage(GPU, "large", 8 * NANOS, 6 * NANOS), QuotaUsage("cpu", "large", 64 * NANOS, 12 * NANOS))
 
 
-def holds(gpus: int, name: str = "", project: str = "") -> Party:
+def holds(gpus: int, name: str = "", project: str = "") -> QueueWorkload:
     """One that holds GPUs."""
-    return Party(name, project, {GPU: gpus * NANOS})
+    return QueueWorkload(name, project, {GPU: gpus * NANOS})
 
 
-def told(standing: Standing, *projects: str) -> list[str]:
+def told(queue_position: QueuePosition, *projects: str) -> list[str]:
     """What a reader is told who may see the runs of these projects."""
-    return list(describe_standing(standing, projects.__contains__))
+    return list(describe_queue_position(queue_position, projects.__contains__))
 
 
 def test_of_what_is_lacking_it_says_how_much_is_taken_and_who_holds_it() -> None:
-    standing = Standing(POOL, asks=ASKS, shares=FULL, holders=(holds(4, "a", "forest"), holds(2, "b", "lake")))
-    assert told(standing, "forest", "lake") == [
+    queue_position = QueuePosition(
+        POOL, requests=ASKS, quotas=FULL, admitted=(holds(4, "a", "forest"), holds(2, "b", "lake"))
+    )
+    assert told(queue_position, "forest", "lake") == [
         "asks for 4 GPUs; 6 of 8 are taken in ClusterQueue shared",
         "who holds GPUs there: run a (4) and run b (2)",
     ]
@@ -31,44 +33,44 @@ def test_of_what_is_lacking_it_says_how_much_is_taken_and_who_holds_it() -> None
 
 def test_whom_the_reader_may_not_see_is_only_counted() -> None:
     holders = (holds(4, "a", "forest"), holds(2, "b", "lake"), holds(2))
-    standing = Standing(POOL, asks=ASKS, shares=FULL, holders=holders)
-    assert told(standing, "forest")[1] == "who holds GPUs there: run a (4) and 2 others (4)"
-    assert told(standing, "lake")[1] == "who holds GPUs there: run b (2) and 2 others (6)"
-    assert told(standing)[1] == "who holds GPUs there: 3 of others (8)"
-    assert told(standing, "")[1] == "who holds GPUs there: 3 of others (8)"  # what is no run has no project
+    queue_position = QueuePosition(POOL, requests=ASKS, quotas=FULL, admitted=holders)
+    assert told(queue_position, "forest")[1] == "who holds GPUs there: run a (4) and 2 others (4)"
+    assert told(queue_position, "lake")[1] == "who holds GPUs there: run b (2) and 2 others (6)"
+    assert told(queue_position)[1] == "who holds GPUs there: 3 of others (8)"
+    assert told(queue_position, "")[1] == "who holds GPUs there: 3 of others (8)"  # what is no run has no project
 
 
 def test_of_many_the_first_are_named() -> None:
-    ahead = tuple(Party(f"run-{number}", "forest") for number in range(9))
-    (line,) = told(Standing(POOL, ahead=ahead, waits=True, strict=True), "forest")
+    ahead = tuple(QueueWorkload(f"run-{number}", "forest") for number in range(9))
+    (line,) = told(QueuePosition(POOL, ahead=ahead, pending=True, strict=True), "forest")
     named = ", ".join(f"run run-{number}" for number in range(5))
     assert line == f"it is number 10 in ClusterQueue shared, behind {named} and 4 others"
 
 
 @pytest.mark.parametrize(
-    ("standing", "line"),
+    ("queue_position", "line"),
     [
-        (Standing(POOL, waits=True), "it is number 1 in ClusterQueue shared"),
+        (QueuePosition(POOL, pending=True), "it is number 1 in ClusterQueue shared"),
         (
-            Standing(POOL, waits=True, ahead=(Party("a", "forest"),)),
+            QueuePosition(POOL, pending=True, ahead=(QueueWorkload("a", "forest"),)),
             "it is number 2 in ClusterQueue shared, behind run a; what fits may go before what does not",
         ),
         (
-            Standing(POOL, waits=True, ahead=(Party(), Party()), strict=True),
+            QueuePosition(POOL, pending=True, ahead=(QueueWorkload(), QueueWorkload()), strict=True),
             "it is number 3 in ClusterQueue shared, behind 2 of others",
         ),
-        (Standing(says="4 more needed"), "Kueue says: 4 more needed"),
-        (Standing(blind="it is forbidden"), "what is in its queue cannot be seen: it is forbidden"),
+        (QueuePosition(message="4 more needed"), "Kueue says: 4 more needed"),
+        (QueuePosition(unavailable="it is forbidden"), "what is in its queue cannot be seen: it is forbidden"),
     ],
 )
-def test_its_place_and_what_else_is_known(standing: Standing, line: str) -> None:
-    assert told(standing, "forest") == [line]
+def test_its_place_and_what_else_is_known(queue_position: QueuePosition, line: str) -> None:
+    assert told(queue_position, "forest") == [line]
 
 
 def test_of_several_flavors_each_is_told_where_none_has_enough() -> None:
     flavors = (QuotaUsage(GPU, "large", 8 * NANOS, 8 * NANOS), QuotaUsage(GPU, "small", 4 * NANOS, NANOS))
     shown = "8 of 8 of flavor large, 1 of 4 of flavor small are taken in ClusterQueue shared"
     lent = "others of cohort all share what is left"
-    assert told(Standing(POOL, "all", asks=ASKS, shares=flavors)) == [f"asks for 4 GPUs; {shown}; {lent}"]
+    assert told(QueuePosition(POOL, "all", requests=ASKS, quotas=flavors)) == [f"asks for 4 GPUs; {shown}; {lent}"]
     roomy = (*flavors, QuotaUsage(GPU, "other", 16 * NANOS, 0))
-    assert told(Standing(POOL, asks=ASKS, shares=roomy)) == []
+    assert told(QueuePosition(POOL, requests=ASKS, quotas=roomy)) == []

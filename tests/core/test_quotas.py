@@ -6,15 +6,15 @@ import pytest
 
 from fairlead.core import quotas
 from fairlead.core.queue_order import Queue, QuotaLimits
-from fairlead.core.quotas import Allowance, Holder, Load
-from fairlead.core.scope_tree import Tree
+from fairlead.core.quotas import Allowance, QuotaAmounts, QuotaHolder
+from fairlead.core.scope_tree import ScopeTree
 from fairlead.model.plans import Fit
 from fairlead.model.policies import Quota
 from fairlead.model.queries import Condition
 
 GI = 2**30
 VISION, SPEECH = "department/vision", "department/speech"
-TREE = Tree(
+TREE = ScopeTree(
     {
         VISION: "cluster/main",
         SPEECH: "cluster/main",
@@ -25,22 +25,22 @@ TREE = Tree(
 )
 
 
-def make_load(gpu: int = 0, cpu: int = 0, mem: int = 0, runs: int = 1) -> Load:
+def make_load(gpu: int = 0, cpu: int = 0, mem: int = 0, runs: int = 1) -> QuotaAmounts:
     """What a run asks for."""
-    return Load(gpu, cpu, mem, runs)
+    return QuotaAmounts(gpu, cpu, mem, runs)
 
 
 def make_allowance(
-    used: Load = quotas.NOTHING, *, scope: str = VISION, aside: Load = quotas.NOTHING, **said: Any
+    used: QuotaAmounts = quotas.NOTHING, *, scope: str = VISION, aside: QuotaAmounts = quotas.NOTHING, **said: Any
 ) -> Allowance:
     """A quota as people write it, with what is held of it."""
     holders = said.pop("holders", ())
     return Allowance(scope, quotas.limits_of(Quota.model_validate(said)), used, aside, holders)
 
 
-def tell(asked: Load, *allowances: Allowance) -> list[str]:
+def tell(asked: QuotaAmounts, *allowances: Allowance) -> list[str]:
     """What is lacking, in words."""
-    return [short.tell() for short in quotas.find_short(asked, allowances)]
+    return [short.tell() for short in quotas.find_shortages(asked, allowances)]
 
 
 def test_amounts_of_a_quota_are_whole_numbers() -> None:
@@ -50,7 +50,10 @@ def test_amounts_of_a_quota_are_whole_numbers() -> None:
     assert quotas.limits_of(Quota()) == {}
 
 
-HELD = (Holder("id-41", "train-41", Load(2, 0, 0, 1)), Holder("id-42", "train-42", Load(4, 0, 0, 1)))
+HELD = (
+    QuotaHolder("id-41", "train-41", QuotaAmounts(2, 0, 0, 1)),
+    QuotaHolder("id-42", "train-42", QuotaAmounts(4, 0, 0, 1)),
+)
 
 
 @pytest.mark.parametrize(
@@ -58,27 +61,27 @@ HELD = (Holder("id-41", "train-41", Load(2, 0, 0, 1)), Holder("id-42", "train-42
     [
         (
             make_load(gpu=4),
-            make_allowance(Load(6, 0, 0, 2), gpu=8, holders=HELD),
+            make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HELD),
             "quota of department/vision: 8 GPUs, of which 6 are held; this run asks for 4; next: run train-42 holds 4",
         ),
         (
             make_load(gpu=1),
-            make_allowance(Load(1, 0, 0, 1), gpu=1),
+            make_allowance(QuotaAmounts(1, 0, 0, 1), gpu=1),
             "quota of department/vision: 1 GPU, of which 1 is held; this run asks for 1",
         ),
         (
             make_load(gpu=10),
-            make_allowance(Load(6, 0, 0, 2), gpu=8, holders=HELD),
+            make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HELD),
             "asks for 10 GPUs, and the quota of department/vision is 8",
         ),
         (
             make_load(cpu=4000),
-            make_allowance(Load(0, 198500, 0, 9), cpu=200),
+            make_allowance(QuotaAmounts(0, 198500, 0, 9), cpu=200),
             "quota of department/vision: 200 CPU, of which 198500m are held; this run asks for 4",
         ),
         (
             make_load(mem=200 * GI),
-            make_allowance(Load(0, 0, 900 * GI, 9), mem="1Ti"),
+            make_allowance(QuotaAmounts(0, 0, 900 * GI, 9), mem="1Ti"),
             "quota of department/vision: 1Ti memory, of which 900Gi is held; this run asks for 200Gi",
         ),
         (
@@ -88,49 +91,54 @@ HELD = (Holder("id-41", "train-41", Load(2, 0, 0, 1)), Holder("id-42", "train-42
         ),
         (
             make_load(),
-            make_allowance(Load(0, 0, 0, 2), runs=2, holders=HELD),
+            make_allowance(QuotaAmounts(0, 0, 0, 2), runs=2, holders=HELD),
             "quota of department/vision: 2 runs at once, and 2 have a place; next: run train-41",
         ),
         (make_load(), make_allowance(runs=0), "the quota of department/vision is 0 runs"),
         (
             make_load(gpu=1),
-            make_allowance(Load(6, 0, 0, 2), aside=Load(gpu=4, runs=1), gpu=8, holders=HELD),
+            make_allowance(QuotaAmounts(6, 0, 0, 2), aside=QuotaAmounts(gpu=4, runs=1), gpu=8, holders=HELD),
             "quota of department/vision: 8 GPUs, of which 6 are held; this run asks for 1, and one before it in"
             " the queue comes first",
         ),
         (
             make_load(),
-            make_allowance(Load(0, 0, 0, 1), aside=Load(runs=1), runs=2),
+            make_allowance(QuotaAmounts(0, 0, 0, 1), aside=QuotaAmounts(runs=1), runs=2),
             "quota of department/vision: 2 runs at once, and 1 has a place; one before it in the queue comes first",
         ),
         (
             make_load(gpu=1),
-            make_allowance(Load(12, 0, 0, 2), gpu=8),
+            make_allowance(QuotaAmounts(12, 0, 0, 2), gpu=8),
             "quota of department/vision: 8 GPUs, of which 12 are held; this run asks for 1",
         ),
     ],
     ids=str,
 )
-def test_what_is_lacking_is_told_with_numbers(asked: Load, allowance: Allowance, told: str) -> None:
+def test_what_is_lacking_is_told_with_numbers(asked: QuotaAmounts, allowance: Allowance, told: str) -> None:
     assert tell(asked, allowance) == [told]
 
 
 @pytest.mark.parametrize(
     ("asked", "allowance"),
     [
-        (make_load(gpu=2), make_allowance(Load(6, 0, 0, 2), gpu=8)),
-        (make_load(cpu=1), make_allowance(Load(12, 0, 0, 2), gpu=8)),  # it was larger once; this run asks for none
+        (make_load(gpu=2), make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8)),
+        (
+            make_load(cpu=1),
+            make_allowance(QuotaAmounts(12, 0, 0, 2), gpu=8),
+        ),  # it was larger once; this run asks for none
         (make_load(gpu=0), make_allowance(gpu=0)),
-        (make_load(gpu=9), make_allowance(Load(0, 0, 0, 99), mem="1Gi")),
+        (make_load(gpu=9), make_allowance(QuotaAmounts(0, 0, 0, 99), mem="1Gi")),
     ],
     ids=str,
 )
-def test_a_run_that_asks_for_what_is_left_or_for_nothing_of_it_lacks_nothing(asked: Load, allowance: Allowance) -> None:
+def test_a_run_that_asks_for_what_is_left_or_for_nothing_of_it_lacks_nothing(
+    asked: QuotaAmounts, allowance: Allowance
+) -> None:
     assert tell(asked, allowance) == []
 
 
 def test_every_quota_that_is_over_is_told_and_first_what_no_end_helps_against() -> None:
-    platform = make_allowance(Load(10, 0, 0, 9), scope="platform", gpu=12, runs=9)
+    platform = make_allowance(QuotaAmounts(10, 0, 0, 9), scope="platform", gpu=12, runs=9)
     vision = make_allowance(gpu=2)
     assert [text.partition(";")[0].partition(",")[0] for text in tell(make_load(gpu=3), platform, vision)] == [
         "asks for 3 GPUs",
@@ -153,11 +161,11 @@ def test_every_quota_that_is_over_is_told_and_first_what_no_end_helps_against() 
     ids=str,
 )
 def test_what_is_kept_with_a_run_has_no_number_that_changes_by_the_second(
-    asked: Load, said: dict[str, Any], told: str
+    asked: QuotaAmounts, said: dict[str, Any], told: str
 ) -> None:
-    for used in (Load(8, 0, 0, 2), Load(99, 0, 0, 99)):
-        (short,) = quotas.find_short(asked, [make_allowance(used, holders=HELD, **said)])
-        assert short.describe_turn() == told
+    for used in (QuotaAmounts(8, 0, 0, 2), QuotaAmounts(99, 0, 0, 99)):
+        (short,) = quotas.find_shortages(asked, [make_allowance(used, holders=HELD, **said)])
+        assert short.describe_wait() == told
 
 
 @pytest.mark.parametrize(
@@ -175,23 +183,26 @@ def test_what_is_kept_with_a_run_has_no_number_that_changes_by_the_second(
 )
 def test_a_quota_comes_before_what_the_nodes_say(verdict: str, asked: int, held: str) -> None:
     fit = Fit(verdict, reasons=() if verdict == "now" else ("no node has room",))
-    found = quotas.hold(fit, make_load(gpu=asked), [make_allowance(Load(6, 0, 0, 2), gpu=8)])
+    found = quotas.apply_quotas(fit, make_load(gpu=asked), [make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8)])
     assert found.verdict == held
     assert found.reasons[-len(fit.reasons) :] == fit.reasons or not fit.reasons
     assert (len(found.reasons) > len(fit.reasons)) == (asked > 2)
 
 
 def test_there_is_room_for_as_many_as_every_quota_has_left() -> None:
-    both = [make_allowance(Load(2, 0, 0, 1), scope="platform", gpu=8), make_allowance(Load(0, 0, 0, 4), runs=6)]
-    assert quotas.count_room(make_load(gpu=2), both, 10) == 2
-    assert quotas.count_room(make_load(gpu=4), both, 10) == 1
-    assert quotas.count_room(make_load(gpu=7), both, 10) == 0
-    assert quotas.count_room(make_load(gpu=7), [make_allowance(Load(9, 0, 0, 1), gpu=8)], 10) == 0
-    assert quotas.count_room(make_load(gpu=1), [], 10) == 10
+    both = [
+        make_allowance(QuotaAmounts(2, 0, 0, 1), scope="platform", gpu=8),
+        make_allowance(QuotaAmounts(0, 0, 0, 4), runs=6),
+    ]
+    assert quotas.count_fitting_runs(make_load(gpu=2), both, 10) == 2
+    assert quotas.count_fitting_runs(make_load(gpu=4), both, 10) == 1
+    assert quotas.count_fitting_runs(make_load(gpu=7), both, 10) == 0
+    assert quotas.count_fitting_runs(make_load(gpu=7), [make_allowance(QuotaAmounts(9, 0, 0, 1), gpu=8)], 10) == 0
+    assert quotas.count_fitting_runs(make_load(gpu=1), [], 10) == 10
 
 
 def test_the_end_of_a_run_gives_back_what_it_holds() -> None:
-    allowance = make_allowance(Load(6, 0, 0, 2), gpu=8, holders=HELD)
+    allowance = make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HELD)
     assert allowance.without("id-42").left == {"gpu": 6}
     assert allowance.without("id-99") is allowance
 
@@ -212,8 +223,8 @@ def test_what_runs_hold_is_counted_at_each_scope_above_them() -> None:
     bounds = QuotaLimits.of(TREE, [("platform", Quota(gpu=9)), (VISION, Quota(runs=1))])
     held = {("project/forest", 1, 500, 10): 2, ("project/lake", 3, 0, 0): 1}
     assert {scope: found.used for scope, found in bounds.allowances(held).items()} == {
-        "platform": Load(5, 1000, 20, 3),
-        VISION: Load(2, 1000, 20, 2),
+        "platform": QuotaAmounts(5, 1000, 20, 3),
+        VISION: QuotaAmounts(2, 1000, 20, 2),
     }
 
 
@@ -228,12 +239,12 @@ def test_runs_are_looked_for_where_a_quota_reaches() -> None:
 # Whose turn it is: runs are said by their scope and what they ask for, the oldest first
 
 
-def let_in(line: Queue, bounds: QuotaLimits, *asked: tuple[str, Load]) -> list[int]:
+def let_in(line: Queue, bounds: QuotaLimits, *asked: tuple[str, QuotaAmounts]) -> list[int]:
     """Which of those that wait are let in, by number."""
     found = []
     for number, (scope, load) in enumerate(asked):
         path = bounds.limiting_scopes(scope)
-        if lacking := line.find_short(load, path):
+        if lacking := line.find_shortages(load, path):
             line.reserve_for_waiting(load, path, lacking)
         else:
             line.add_usage(load, path)
@@ -267,7 +278,7 @@ CORE = (FOREST, make_load(cpu=1000))
     ids=str,
 )
 def test_the_oldest_comes_first_quota_by_quota(
-    said: dict[str, Any], asked: list[tuple[str, Load]], let: list[int]
+    said: dict[str, Any], asked: list[tuple[str, QuotaAmounts]], let: list[int]
 ) -> None:
     bounds = QuotaLimits.of(TREE, ((scope, Quota.model_validate(quota)) for scope, quota in said.items()))
     assert let_in(Queue(bounds.allowances({})), bounds, *asked) == let

@@ -104,22 +104,22 @@ def test_after_a_year_not_all_that_was_missed_is_made_up_for() -> None:
 @pytest.mark.parametrize("changed", [{"paused": True}, {"next_at": None}, {"next_at": NOW + timedelta(minutes=1)}])
 def test_before_its_time_nothing_is_due(changed: dict[str, object]) -> None:
     schedule = make_schedule("* * * * *", **changed)
-    assert cron_times.find_due(schedule, NOW) == cron_times.Due((), schedule.next_at)
+    assert cron_times.find_due(schedule, NOW) == cron_times.DueTimes((), schedule.next_at)
 
 
 def test_where_clocks_go_back_no_time_comes_twice_or_is_in_the_past() -> None:
     first = datetime(2025, 10, 26, 0, 30, tzinfo=UTC)
     schedule = make_schedule("30 2 * * *", timezone="Europe/Rome", last_at=first, next_at=first + timedelta(hours=25))
     later = datetime(2025, 10, 26, 1, 10, tzinfo=UTC)  # ten past two, again
-    assert cron_times.find_due(schedule, later) == cron_times.Due((), schedule.next_at)
+    assert cron_times.find_due(schedule, later) == cron_times.DueTimes((), schedule.next_at)
     missed = make_schedule("30 2 * * *", timezone="Europe/Rome", next_at=first)
-    assert cron_times.find_due(missed, later) == cron_times.Due((first,), schedule.next_at)
+    assert cron_times.find_due(missed, later) == cron_times.DueTimes((first,), schedule.next_at)
 
 
 def test_what_was_missed_is_not_the_time_that_is_about_to_come() -> None:
     schedule = make_schedule("0 12 * * *", next_at=NOW - timedelta(days=1))
     due = cron_times.find_due(schedule, NOW - timedelta(seconds=0.5))
-    assert due == cron_times.Due((NOW - timedelta(days=1),), NOW)
+    assert due == cron_times.DueTimes((NOW - timedelta(days=1),), NOW)
 
 
 def test_of_what_was_missed_only_the_last_time_counts_where_runs_are_not_to_overlap() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.core.linting import Trial, try_out, try_out_template
+from fairlead.core.linting import LintResult, lint_compute_resource, lint_template
 from fairlead.model.policies import Policy
 from fairlead.model.scopes import Cluster
 from tests.making import (
@@ -25,7 +25,7 @@ AMD = make_cluster(name="south", gpu_resource="amd.com/gpu")
 LOCAL = make_cluster(name="here", executor="local")
 
 
-def told(trial: Trial, *paths: str) -> list[tuple[str, str]]:
+def told(trial: LintResult, *paths: str) -> list[tuple[str, str]]:
     """Kinds and texts of the sentences at or below some paths."""
     found = [item for item in trial.sentences if item.path.startswith(paths)]
     return [(item.kind, item.text) for item in found]
@@ -35,7 +35,7 @@ def tell(
     path: str, clusters: Sequence[Cluster] = (), policies: Sequence[Policy] = (), **said: Any
 ) -> list[tuple[str, str]]:
     """What is told at a path of a compute resource with these requirements."""
-    return told(try_out(make_compute_resource(**said), policies, clusters, firm=True), path)
+    return told(lint_compute_resource(make_compute_resource(**said), policies, clusters, firm=True), path)
 
 
 # What is asked for, and what is told of it: kinds and sentences.
@@ -147,7 +147,7 @@ def test_an_amount_without_a_suffix_is_told_as_people_read_it(amount: str, shown
 
 
 def test_what_nobody_says_is_left_to_whoever_submits_the_run() -> None:
-    assert told(try_out(make_compute_resource(), [], []), "") == [
+    assert told(lint_compute_resource(make_compute_resource(), [], []), "") == [
         ("note", "GPUs are left to whoever submits the run."),
         ("note", "CPU cores are left to whoever submits the run."),
         ("note", "Memory is left to whoever submits the run."),
@@ -167,7 +167,7 @@ def test_what_a_policy_locks_is_left_to_nobody(path: str) -> None:
 def test_a_default_says_whose_it_is() -> None:
     policy = make_policy("department/vision", defaults={"resources": {"cpu": 1, "gpu": 0}, "envs": {"A": "1"}})
     platform = make_requirements(resources={"mem": "2Gi"})
-    trial = try_out(make_compute_resource(envs={"B": "2"}), [policy], [], platform=platform)
+    trial = lint_compute_resource(make_compute_resource(envs={"B": "2"}), [policy], [], platform=platform)
     note = ("note", "That is the default of the policy of department/vision.")
     assert told(trial, "resources.gpu")[-1] == note
     assert told(trial, "resources.cpu")[-1] == note
@@ -185,7 +185,7 @@ def test_a_limit_that_a_factor_made_says_whose_the_factor_is() -> None:
 
 def test_a_template_says_what_its_compute_resource_gives() -> None:
     snapshot = make_snapshot(make_compute_resource("big", resources={"gpu": 1}), PLAIN)
-    trial = try_out_template(make_template(profile="big", resources={"gpu": 2, "disk": "5Gi"}), snapshot, [PLAIN])
+    trial = lint_template(make_template(profile="big", resources={"gpu": 2, "disk": "5Gi"}), snapshot, [PLAIN])
     assert told(trial, "profile") == [("gets", "A run gets compute resource big, unless it names another.")]
     assert told(trial, "resources.gpu") == [
         ("gets", "Each pod gets 1 whole GPU."),
@@ -278,6 +278,6 @@ def test_many_clusters_are_counted() -> None:
 
 def test_violations_do_not_keep_sentences_from_being_told() -> None:
     policy = make_policy(rules={"resources.gpu": {"max": 1}})
-    trial = try_out(make_compute_resource(resources={"gpu": 2}), [policy], [])
+    trial = lint_compute_resource(make_compute_resource(resources={"gpu": 2}), [policy], [])
     assert trial.findings
     assert told(trial, "resources.gpu") == [("gets", "Each pod gets 2 whole GPUs.")]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.linting import try_out
+from fairlead.core.linting import lint_compute_resource
 from fairlead.model.scopes import Cluster
 from tests.making import make_cluster, make_compute_resource
 
@@ -17,7 +17,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 def tell(path: str, clusters: Sequence[Cluster] = (), **said: Any) -> list[tuple[str, str]]:
     """What is told at or below a path of a compute resource with these requirements."""
-    found = try_out(make_compute_resource(**said), [], clusters).sentences
+    found = lint_compute_resource(make_compute_resource(**said), [], clusters).sentences
     return [(item.kind, item.text) for item in found if item.path.startswith(path)]
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fairlead.core.fitting import gpu_sharing
-from fairlead.model.nodes import Device, GpuAllocation
+from fairlead.model.nodes import GpuAllocation, SharedGpu
 from tests.core.test_sharing import make_kai_node, make_share_request, make_sharer, tell
 
 REGISTER = "hami.io/node-nvidia-register"
@@ -21,11 +21,11 @@ GROUP, OTHER = "cfbcb444-7a0a-4ab4-a5f9-68af822798b0", "a26d17bc-00e5-4368-9e2f-
     [
         (
             f"{FIRST},10,32768,100,{V100},0,true:{SECOND},10,32768,100,{V100},0,false:",
-            (Device(FIRST, 32768, 10, True, V100), Device(SECOND, 32768, 10, False, V100)),
+            (SharedGpu(FIRST, 32768, 10, True, V100), SharedGpu(SECOND, 32768, 10, False, V100)),
         ),
         (
             f"{FIRST},10,32768,100,{V100},0,true,0,hami-core:{SECOND},4,258787,500,NVIDIA-NVIDIA H20-3e,1,true,1,mig:",
-            (Device(FIRST, 32768, 10, True, V100), Device(SECOND, 258787, 4, True, "NVIDIA-NVIDIA H20-3e")),
+            (SharedGpu(FIRST, 32768, 10, True, V100), SharedGpu(SECOND, 258787, 4, True, "NVIDIA-NVIDIA H20-3e")),
         ),
         (
             json.dumps(
@@ -34,12 +34,12 @@ GROUP, OTHER = "cfbcb444-7a0a-4ab4-a5f9-68af822798b0", "a26d17bc-00e5-4368-9e2f-
                     {"id": SECOND, "index": 1, "count": 10, "devmem": 32768, "type": V100, "mode": "hami-core"},
                 ]
             ),
-            (Device(FIRST, 32768, 10, True, V100), Device(SECOND, 32768, 10, False, V100)),
+            (SharedGpu(FIRST, 32768, 10, True, V100), SharedGpu(SECOND, 32768, 10, False, V100)),
         ),
     ],
     ids=["seven fields", "nine fields", "json"],
 )
-def test_devices_are_read_in_every_form_that_hami_has_written(text: str, devices: tuple[Device, ...]) -> None:
+def test_devices_are_read_in_every_form_that_hami_has_written(text: str, devices: tuple[SharedGpu, ...]) -> None:
     assert gpu_sharing.read_devices({REGISTER: text}) == devices
 
 

@@ -10,7 +10,7 @@ from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import GpuShare, PodRequest
 from fairlead.core.fitting.reading_nodes import read_cluster
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.model.nodes import Device, GpuAllocation, Holding, Node
+from fairlead.model.nodes import GpuAllocation, Node, ScheduledPod, SharedGpu
 from fairlead.model.quantities import NANOS
 from tests.core.nodes import make_holding, make_node, make_pod_request
 
@@ -28,20 +28,22 @@ def make_share_request(by: str, *, memory: int = 0, percent: int = 0) -> PodRequ
     return replace(pod_request, gpu_share=GpuShare(by, memory, percent))
 
 
-def make_sharer(*gpu_allocations: GpuAllocation, name: str = "train-a", leaving: bool = False, gpu: int = 0) -> Holding:
+def make_sharer(
+    *gpu_allocations: GpuAllocation, name: str = "train-a", terminating: bool = False, gpu: int = 0
+) -> ScheduledPod:
     """A pod that was given parts of GPUs."""
-    return replace(make_holding(name, gpu=gpu), gpu_allocations=gpu_allocations, leaving=leaving)
+    return replace(make_holding(name, gpu=gpu), gpu_allocations=gpu_allocations, terminating=terminating)
 
 
-def make_hami_node(*holdings: Holding, devices: tuple[Device, ...] = ()) -> Node:
+def make_hami_node(*holdings: ScheduledPod, devices: tuple[SharedGpu, ...] = ()) -> Node:
     """A node with two GPUs of 32Gi that ten pods may share each, where no others are said."""
-    has = devices or (Device(FIRST, 32768, 10), Device(SECOND, 32768, 10))
+    has = devices or (SharedGpu(FIRST, 32768, 10), SharedGpu(SECOND, 32768, 10))
     node = make_node(*holdings, name="node-3", gpu=sum(device.slots for device in has))
     return replace(node, devices=has)
 
 
 def make_kai_node(
-    *holdings: Holding, labels: Mapping[str, str] | None = None, gpu: int = 1, pods: int = 16, slices: int = 0
+    *holdings: ScheduledPod, labels: Mapping[str, str] | None = None, gpu: int = 1, pods: int = 16, slices: int = 0
 ) -> Node:
     """A node with GPUs of 40Gi, where no others are said; and so many MIG slices."""
     found = {"nvidia.com/gpu.memory": "40960"} if labels is None else labels
@@ -49,7 +51,7 @@ def make_kai_node(
     return replace(node, capacity={**node.capacity, "nvidia.com/mig-1g.5gb": slices * NANOS})
 
 
-def make_reservation(group: str = GROUP) -> Holding:
+def make_reservation(group: str = GROUP) -> ScheduledPod:
     """The pod with which KAI holds the GPU that others share."""
     held = make_holding(f"gpu-reservation-{group[:6]}", gpu=1)
     return replace(held, namespace="kai-resource-reservation", labels={"runai-gpu-group": group})
@@ -115,7 +117,7 @@ def test_devices_without_any_memory_left_are_told_as_such() -> None:
 
 
 def test_a_percent_is_of_the_device_that_it_would_be_on() -> None:
-    devices = (Device(FIRST, 16384, 10), Device(SECOND, 81920, 10))
+    devices = (SharedGpu(FIRST, 16384, 10), SharedGpu(SECOND, 81920, 10))
     node = make_hami_node(make_sharer(GpuAllocation(FIRST, 9000), GpuAllocation(SECOND, 50000)), devices=devices)
     assert tell(make_share_request("hami", percent=50), node) == (
         "asks for 50% of a GPU's memory; on node-3 at most 45% of one GPU are free"
@@ -124,7 +126,7 @@ def test_a_percent_is_of_the_device_that_it_would_be_on() -> None:
 
 
 def test_a_device_takes_only_so_many_pods() -> None:
-    devices = (Device(FIRST, 32768, 2),)
+    devices = (SharedGpu(FIRST, 32768, 2),)
     first, second = make_sharer(GpuAllocation(FIRST, 1024)), make_sharer(GpuAllocation(FIRST, 1024), name="train-b")
     pod_request = make_share_request("hami", memory=1024)
     assert tell(pod_request, make_hami_node(first, devices=devices)) == ""
@@ -135,13 +137,13 @@ def test_a_device_takes_only_so_many_pods() -> None:
 
 def test_each_container_of_a_pod_has_a_place_of_its_own_on_a_device() -> None:
     node = make_hami_node(
-        make_sharer(GpuAllocation(FIRST, 1024), GpuAllocation(FIRST, 1024)), devices=(Device(FIRST, 32768, 2),)
+        make_sharer(GpuAllocation(FIRST, 1024), GpuAllocation(FIRST, 1024)), devices=(SharedGpu(FIRST, 32768, 2),)
     )
     assert tell(make_share_request("hami", memory=1024), node).endswith("1 is full of pods")
 
 
 def test_a_device_that_is_not_well_takes_nothing_but_may_recover() -> None:
-    devices = (Device(FIRST, 32768, 10, healthy=False), Device(SECOND, 16384, 10, healthy=False))
+    devices = (SharedGpu(FIRST, 32768, 10, healthy=False), SharedGpu(SECOND, 16384, 10, healthy=False))
     (reason,) = check(make_share_request("hami", memory=20480), make_hami_node(devices=devices))
     assert reason == (
         Cause.SHARE,
@@ -172,7 +174,7 @@ def test_what_an_empty_node_would_not_take_either_lasts(node: Node, message: str
 
 
 def test_amounts_that_would_look_the_same_are_told_to_the_last_mebibyte() -> None:
-    node = make_hami_node(devices=(Device(FIRST, 32767, 10),))
+    node = make_hami_node(devices=(SharedGpu(FIRST, 32767, 10),))
     assert tell(make_share_request("hami", memory=32768), node) == (
         "asks for 32768Mi of a GPU's memory; the largest GPU of node-3 has 32767Mi"
     )
@@ -275,11 +277,11 @@ def test_a_group_takes_a_gpu_though_nobody_sees_the_pod_that_holds_it() -> None:
 
 
 def test_nobody_joins_a_group_that_all_others_leave() -> None:
-    leaving = make_sharer(GpuAllocation(GROUP, percent=20), leaving=True)
+    terminating = make_sharer(GpuAllocation(GROUP, percent=20), terminating=True)
     pod_request = make_share_request("kai", percent=50)
-    assert tell(pod_request, make_kai_node(make_reservation(), leaving)) != ""
+    assert tell(pod_request, make_kai_node(make_reservation(), terminating)) != ""
     staying = make_sharer(GpuAllocation(GROUP, percent=20), name="train-b")
-    assert tell(pod_request, make_kai_node(make_reservation(), leaving, staying)) == ""
+    assert tell(pod_request, make_kai_node(make_reservation(), terminating, staying)) == ""
 
 
 def test_the_first_part_of_a_gpu_needs_room_for_the_pod_that_holds_it() -> None:
@@ -378,7 +380,7 @@ def test_as_many_pods_are_dealt_parts_as_an_empty_node_has(pod_request: PodReque
         assert tell(pod_request, node) == ""
         gpu_allocations = gpu_sharing.allocate(pod_request, node)
         assert gpu_allocations
-        node = replace(node, holdings=(*node.holdings, make_sharer(*gpu_allocations)))
+        node = replace(node, pods=(*node.pods, make_sharer(*gpu_allocations)))
     assert tell(pod_request, node) != ""
     assert gpu_sharing.allocate(pod_request, node) == ()
 

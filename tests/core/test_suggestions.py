@@ -7,8 +7,8 @@ import pytest
 
 from fairlead.core.drafts import Snapshot
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.quotas import Allowance, Holder, Load
-from fairlead.core.suggestions import Elsewhere, find_suggestions
+from fairlead.core.quotas import Allowance, QuotaAmounts, QuotaHolder
+from fairlead.core.suggestions import OtherProject, find_suggestions
 from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.policies import Policy
 from fairlead.model.requests import RunRequest, merge
@@ -128,8 +128,8 @@ def test_a_run_whose_end_is_not_enough_is_not_waited_for() -> None:
 
 
 def test_another_project_on_another_cluster() -> None:
-    other = Elsewhere("lake", make_snapshot(cluster="east"), NodeTable([make_node(gpu=8)]))
-    full = Elsewhere("hill", make_snapshot(cluster="west"), NodeTable([make_node(gpu=2)]))
+    other = OtherProject("lake", make_snapshot(cluster="east"), NodeTable([make_node(gpu=8)]))
+    full = OtherProject("hill", make_snapshot(cluster="west"), NodeTable([make_node(gpu=2)]))
     ways = find_suggestions(make_request(resources={"gpu": 8}), make_snapshot(), HALF_FULL, elsewhere=[full, other])
     (way,) = [way for way in ways if way.kind == "cluster"]
     assert (way.message, way.project) == ("run it in project lake: cluster east has room for it now", "lake")
@@ -151,8 +151,10 @@ def test_a_change_is_merged_and_null_leaves_out() -> None:
 
 def make_allowance(left: int, *held: int, part: str = "gpu") -> Allowance:
     """A quota of which so much is left, and runs hold so much each."""
-    holders = tuple(Holder(f"id-train-{gpus}", f"train-{gpus}", Load(runs=1)._replace(**{part: gpus})) for gpus in held)
-    used = Load(runs=len(held))._replace(**{part: sum(held)})
+    holders = tuple(
+        QuotaHolder(f"id-train-{gpus}", f"train-{gpus}", QuotaAmounts(runs=1)._replace(**{part: gpus})) for gpus in held
+    )
+    used = QuotaAmounts(runs=len(held))._replace(**{part: sum(held)})
     return Allowance("department/vision", {part: left + sum(held)}, used, holders=holders)
 
 

@@ -65,7 +65,7 @@ def test_nodes_that_are_added_are_like_another_but_empty_well_and_called_somethi
     assert supposed.added == (AddedNodes("a100-1", ("a100-1+1", "a100-1+2")),)
     new = supposed.table.nodes[-1]
     assert (new.name, new.labels[HOSTNAME], new.labels["zone"]) == ("a100-1+2", "a100-1+2", "a")
-    assert (new.holdings, new.unschedulable) == ((), False)
+    assert (new.pods, new.unschedulable) == ((), False)
     assert [str(taint) for taint in new.taints] == ["team=vision:NoSchedule"]
     assert new.capacity == make_node().capacity
 
@@ -133,7 +133,7 @@ def test_what_is_supposed_is_told() -> None:
     assert supposed.sentences == [
         "1 empty node like a100-1: a100-1+1",
         "6 empty nodes like l4-1: l4-1+1, l4-1+2, l4-1+3 and 3 more",
-        "without 3 nodes: a100-1, a100-2 and plain; 3 pods there are not placed anew",
+        "without 3 nodes: a100-1, a100-2 and plain; 3 pods there are not rescheduled",
     ]
     assert simulate(make_node_table(), without=["plain"]).sentences == ["without 1 node: plain, empty"]
 
@@ -141,10 +141,10 @@ def test_what_is_supposed_is_told() -> None:
 def test_every_mistake_is_told_with_its_place_and_the_suggestion() -> None:
     with pytest.raises(RequestRejected) as caught:
         simulate(make_node_table(), ["2xa100-3", "0xl4-1", f"{MOST_ADDED + 1}xplain"], ["trian", "zzz"])
-    nothing = "there is no node, node group or GPU type"
+    nothing = "no node, node group or GPU type is named"
     assert mistakes_of(caught) == [
         ("add_nodes.0", f"{nothing} 'a100-3'", "did you mean a100-2 or a100-1?"),
-        ("add_nodes.1", "adds none, found '0xl4-1'", "say 1xl4-1"),
+        ("add_nodes.1", "adds no nodes, found '0xl4-1'", "use 1xl4-1"),
         ("add_nodes", "adds 5,003 nodes; at most 5,000 are supposed at once", "add fewer"),
         ("without.0", f"{nothing} 'trian'", "did you mean train?"),
         ("without.1", f"{nothing} 'zzz'", f"known: {A100}, {L4}, a100-1, a100-2, l4-1, plain, serve, train"),

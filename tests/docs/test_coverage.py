@@ -4,12 +4,12 @@ import inspect
 import re
 from functools import cache
 
-from fairlead.cli.previews import preview
+from fairlead.cli.preview import preview
 from fairlead.core.policies import merging
 from fairlead.files.documents import KINDS
 from fairlead.model import fields
 from fairlead.model.compute_resources import ComputeResource, Template
-from fairlead.model.parsing import Strict
+from fairlead.model.parsing import StrictModel
 from fairlead.model.plans import Layer
 from fairlead.model.policies import LimitFactor, Policy, Quota, Rule, Switches
 from fairlead.model.requests import WORKLOAD_TYPES, Function, RunRequest
@@ -35,7 +35,7 @@ PAGES_OF_KINDS = {
     "Project": SCOPES,
     "Template": COMPUTE_RESOURCES,
 }
-MODELS: tuple[tuple[str, type[Strict]], ...] = (
+MODELS: tuple[tuple[str, type[StrictModel]], ...] = (
     *((REQUIREMENTS, model) for model in (Requirements, RunRequest, Function, Resources, CpuAmount, BytesAmount)),
     *((REQUIREMENTS, model) for model in (Gpu, GpuMemoryAmount, Volume, VolumeSpec)),
     *((POLICIES, model) for model in (Policy, Rule, Switches, LimitFactor, Quota)),

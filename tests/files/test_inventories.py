@@ -55,7 +55,7 @@ TEXTS = {
 def test_a_cluster_is_read_however_it_was_printed(how: str) -> None:
     inventory = read_inventory(parse_objects(TEXTS[how]), "nodes.json")
     assert sorted(inventory.table.names) == ["a100-1", "a100-2", "cp-1", "cpu-1", "cpu-2", "l4-1", "l4-2"]
-    assert sum(len(node.holdings) for node in inventory.table) == 22, "one has ended, three wait"
+    assert sum(len(node.pods) for node in inventory.table) == 22, "one has ended, three wait"
     assert [pod.name for pod in inventory.waiting] == [
         "forest/pretrain-9a02",
         "lake/asr-train-81d7",

@@ -37,8 +37,8 @@ def test_what_is_sent_has_the_one_context_and_nothing_else(tmp_path: Path) -> No
     loaded = load_kubeconfig([path])
     assert (loaded.context, loaded.files, loaded.connection.server) == ("main", (path,), SERVER)
     assert "elsewhere" not in loaded.text
-    sent = kubeconfigs.choose(yaml.safe_load(loaded.text))
-    assert kubeconfigs.connect(sent) == loaded.connection
+    sent = kubeconfigs.select_context(yaml.safe_load(loaded.text))
+    assert kubeconfigs.to_connection(sent) == loaded.connection
 
 
 def test_files_are_embedded_from_the_folder_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

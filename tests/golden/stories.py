@@ -56,7 +56,7 @@ def outputs(story: str) -> dict[str, str]:
     told = tell(story)
     files: dict[str, str] = {}
     if told.violations:
-        lines = [line for violation in told.violations for line in explanations.lines_of(violation)]
+        lines = [line for violation in told.violations for line in explanations.format_finding(violation)]
         files["violations.txt"] = "\n".join(lines) + "\n"
     if told.plan is not None and told.request is not None:
         title = f"{told.request.action} {told.request.function.name} in project {PROJECT}"

@@ -87,7 +87,7 @@ PRINTED: list[dict[str, Any]] = [
     {"runtime_class": "nvidia", "priority_class": "high", "profile": "1xa100", "template": "finetune"},
 ]
 
-SPELLINGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+FIELD_ALIASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"nodeSelector": {"zone": "a"}}, {"node_selector": [{"key": "zone", "value": "a"}]}),
     ({"node_selector": {"zone": "a"}}, {"node_selector": [{"key": "zone", "value": "a"}]}),
     ({"envs": {"ENV1": "v"}}, {"envs": [{"name": "ENV1", "value": "v"}]}),
@@ -231,7 +231,7 @@ def test_what_is_not_said_is_not_printed() -> None:
     assert make_requirements(resources={"gpu": 1}).to_data() == {"resources": {"gpu": {"devices": 1}}}
 
 
-@pytest.mark.parametrize(("older", "printed"), SPELLINGS)
+@pytest.mark.parametrize(("older", "printed"), FIELD_ALIASES)
 def test_older_spellings_are_understood_and_printed_in_the_one_spelling(
     older: dict[str, Any], printed: dict[str, Any]
 ) -> None:

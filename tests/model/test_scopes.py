@@ -193,7 +193,7 @@ def test_one_machine_has_nothing_that_only_kubernetes_has(field: str, value: Any
 
 def test_one_machine_may_say_what_holds_of_it_anyway() -> None:
     """A form sends every field."""
-    usual = {name: Cluster.model_fields[name].default for name in Cluster.OF_KUBERNETES}
+    usual = {name: Cluster.model_fields[name].default for name in Cluster.KUBERNETES_FIELDS}
     assert make_cluster(executor="local", **usual) == make_cluster(executor="local")
 
 

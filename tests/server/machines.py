@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound
-from fairlead.model.nodes import Holding, Node
+from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile
 from fairlead.model.quantities import NANOS
 from fairlead.model.records import RunRecord
@@ -28,7 +28,7 @@ class Machine:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.held: dict[str, Holding] = {}
+        self.held: dict[str, ScheduledPod] = {}
         self.endpoints: dict[str, Endpoint] = {}
 
     def hear_of(self, run_id: str) -> None:
@@ -38,7 +38,7 @@ class Machine:
         if run is None or not run.active:
             self.held.pop(run_id, None)
         else:
-            self.held[run_id] = Holding(run_id, run.function, {"pods": NANOS}, run.scope.removeprefix("project/"))
+            self.held[run_id] = ScheduledPod(run_id, run.function, {"pods": NANOS}, run.scope.removeprefix("project/"))
 
     def nodes(self) -> NodeTable:
         """The node, with all that holds something of it."""

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 import yaml
 
-from fairlead import composing
+from fairlead import composition
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.core import kubeconfigs
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.observations import Check
 from fairlead.model.project_objects import SharedVolume
-from fairlead.model.records import AnswerRecord, AuditRecord, SecretRecord
+from fairlead.model.records import AuditRecord, IdempotencyRecord, SecretRecord
 from fairlead.model.scopes import Cluster, Project
 from fairlead.ports import Sealed
 from fairlead.services.connections import KubeconfigView
@@ -83,7 +83,7 @@ def test_only_the_context_that_is_meant_is_kept_and_sealed(world: World) -> None
     assert record is not None
     assert TOKEN.encode() not in record.sealed
     content = world.keyring.open(Sealed(record.sealed, record.key_id), record.id)
-    assert kubeconfigs.parse_kept(content)[1].token == TOKEN
+    assert kubeconfigs.parse_serialized(content)[1].token == TOKEN
     assert b"elsewhere" not in content
 
 
@@ -99,7 +99,7 @@ def test_nothing_secret_is_anywhere_to_be_read(world: World) -> None:
     services.connections.delete(root, MAIN)
     shown.append(world.audit())
     with world.store.reading() as tx:
-        shown += [tx.find(kind) for kind in (AuditRecord, AnswerRecord)]
+        shown += [tx.find(kind) for kind in (AuditRecord, IdempotencyRecord)]
     for item in shown:
         assert TOKEN not in repr(item)
         assert TOKEN.encode() not in msgspec.json.encode(item)
@@ -158,7 +158,7 @@ def test_after_a_rotation_it_is_sealed_anew(world: World, monkeypatch: pytest.Mo
     record = kept(world)
     assert record is not None
     content = AesKeyring(parse_keys(OTHER_KEY)).open(Sealed(record.sealed, record.key_id), record.id)
-    assert kubeconfigs.parse_kept(content)[1].token == TOKEN
+    assert kubeconfigs.parse_serialized(content)[1].token == TOKEN
 
 
 def test_only_who_governs_the_cluster_may_change_or_check_it(world: World) -> None:
@@ -260,7 +260,7 @@ def test_a_check_asks_the_executor_about_the_projects_on_the_cluster(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor = Asked()
-    execution = composing.Execution(ExecutorRegistry({"kubernetes": executor}))
+    execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": executor}))
     world = found_world(memory_store, monkeypatch, execution=execution)
     world.services.scopes.create(world.root, Cluster(name="spare"))
     world.services.scopes.create(world.root, Project(name="elsewhere", parent="cluster/spare"))
@@ -272,7 +272,7 @@ def test_a_cluster_whose_certificate_nobody_looks_at_is_told(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = found_world(
-        memory_store, monkeypatch, execution=composing.Execution(ExecutorRegistry({"kubernetes": Asked()}))
+        memory_store, monkeypatch, execution=composition.ExecutionOptions(ExecutorRegistry({"kubernetes": Asked()}))
     )
     put(world)
     assert [check.name for check in world.services.connections.check(world.root, MAIN)] == ["all"]

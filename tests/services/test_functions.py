@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected, RevisionMissing
-from fairlead.model.project_objects import WrittenFunction
+from fairlead.model.project_objects import FunctionDefinition
 from fairlead.model.records import FunctionRecord, PlanRecord
 from fairlead.services import runs
 from tests.services.worlds import FOREST, LAKE, World, call_as, found, listing, make_asked, names
@@ -18,9 +18,9 @@ IMAGE = {"name": "train", "kind": "container", "image": "registry.example/train:
 TEXT = "def main(x):\n    return x * x\n"
 
 
-def write(**said: Any) -> WrittenFunction:
+def write(**said: Any) -> FunctionDefinition:
     """A function as somebody writes it."""
-    return WrittenFunction.model_validate(said)
+    return FunctionDefinition.model_validate(said)
 
 
 def put(world: World, name: str = "square", scope: str = FOREST, **said: Any) -> FunctionRecord:

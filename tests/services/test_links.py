@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from fairlead.errors import Conflict, Forbidden, Unauthenticated
-from fairlead.model.records import AnswerRecord, TokenRecord
+from fairlead.model.records import IdempotencyRecord, TokenRecord
 from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call
 from fairlead.services.tokens import TokenView
@@ -94,7 +94,7 @@ def test_making_a_link_is_in_the_audit_and_its_word_is_nowhere(world: World) -> 
     sign_in(world, link.token)
     assert world.told()[-2:] == [("token.delete", "sign-in link"), ("token.create", "browser")]
     with world.store.reading() as tx:
-        kept = [tx.find(TokenRecord), tx.find(AnswerRecord), world.audit()]
+        kept = [tx.find(TokenRecord), tx.find(IdempotencyRecord), world.audit()]
     assert link.token not in repr(link)
     for shown in kept:
         assert link.token.encode() not in msgspec.json.encode(shown)

@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.compute_resources import Defaults
-from fairlead.model.records import AnswerRecord, AuditRecord, PlanRecord, RunRecord
+from fairlead.model.records import AuditRecord, IdempotencyRecord, PlanRecord, RunRecord
 from tests.services.worlds import FOREST, LAKE, MAIN, SPEECH, VISION, World, call_as, found, listing, refused, setting
 
 Asked = dict[str, Any]
@@ -27,7 +27,7 @@ def ready(world: World) -> World:
 def everything(world: World) -> list[Any]:
     """What is kept of runs, answers and the audit."""
     with world.store.reading() as tx:
-        return [tx.find(kind) for kind in (RunRecord, PlanRecord, AnswerRecord, AuditRecord)] + [tx.generation]
+        return [tx.find(kind) for kind in (RunRecord, PlanRecord, IdempotencyRecord, AuditRecord)] + [tx.generation]
 
 
 def test_a_preview_keeps_nothing(ready: World) -> None:

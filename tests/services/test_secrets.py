@@ -10,7 +10,7 @@ import pytest
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.errors import Changed, Forbidden, NotFound, RequestRejected, Unavailable
 from fairlead.model.project_objects import SecretValue
-from fairlead.model.records import AnswerRecord, AuditRecord, PlanRecord, RunRecord, SecretRecord
+from fairlead.model.records import AuditRecord, IdempotencyRecord, PlanRecord, RunRecord, SecretRecord
 from fairlead.ports import Sealed
 from tests.services.worlds import (
     FOREST,
@@ -75,7 +75,7 @@ def test_the_value_is_nowhere_to_be_read(world: World) -> None:
     services.secrets.delete(root, FOREST, "TOKEN")
     shown += [world.audit(), services.config_files.export(root)]
     with world.store.reading() as tx:
-        shown += [tx.find(kind) for kind in (AuditRecord, RunRecord, PlanRecord, AnswerRecord)]
+        shown += [tx.find(kind) for kind in (AuditRecord, RunRecord, PlanRecord, IdempotencyRecord)]
     for item in shown:
         assert "hunter2" not in repr(item)
         assert b"hunter2" not in msgspec.json.encode(item)

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from fairlead import composing
+from fairlead import composition
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.core.attempts import execution_of
 from fairlead.errors import Conflict, FairleadError, Unauthenticated, Unavailable
 from fairlead.model.observations import Endpoint
-from fairlead.model.records import AnswerRecord, RunRecord
+from fairlead.model.records import IdempotencyRecord, RunRecord
 from fairlead.ports import Principal, Store
 from fairlead.services.calls import Call
 from fairlead.services.serving import ServedHosts, Serving
@@ -39,7 +39,7 @@ class Scene:
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         self.executor = Reachable()
-        self.execution = composing.Execution(ExecutorRegistry({"kubernetes": self.executor}), server_id=SERVER)
+        self.execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": self.executor}), server_id=SERVER)
         self.world: World = found_world(store, monkeypatch, execution=self.execution)
         self.serving: Serving = self.world.services.serving
 
@@ -85,7 +85,7 @@ def test_a_word_lets_in_once(scene: Scene) -> None:
 def test_of_many_who_come_with_one_word_at_once_one_is_let_in(scene: Scene) -> None:
     run = scene.serve()
     # Several servers on one store, none of which knows what the others have taken.
-    servers = [composing.build_services(scene.world.store, scene.world.keyring)[0].serving for _ in range(4)]
+    servers = [composition.build_services(scene.world.store, scene.world.keyring)[0].serving for _ in range(4)]
     word, start, ends = scene.word(run), threading.Barrier(4), list[str]()
 
     def enter(serving: Serving) -> None:
@@ -111,7 +111,7 @@ def test_words_that_were_used_are_forgotten_once_they_are_too_old_to_matter(scen
     scene.world.clock.pass_by(days=3)
     scene.serving.redeem_code(Call(), run.id, scene.word(run))
     with scene.world.store.reading() as tx:
-        assert tx.count(AnswerRecord) == 1
+        assert tx.count(IdempotencyRecord) == 1
 
 
 def test_what_cannot_be_entered_uses_no_word_up(scene: Scene) -> None:
@@ -121,7 +121,7 @@ def test_what_cannot_be_entered_uses_no_word_up(scene: Scene) -> None:
     with pytest.raises(Conflict):
         scene.serving.redeem_code(Call(), run.id, word)
     with scene.world.store.reading() as tx:
-        assert tx.count(AnswerRecord) == 0
+        assert tx.count(IdempotencyRecord) == 0
 
 
 def test_use_is_noted_when_the_last_note_is_a_minute_old(scene: Scene) -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Observation, Phase
-from fairlead.model.queues import Standing
+from fairlead.model.queues import QueuePosition
 from fairlead.model.states import State
 from fairlead.ports import Executor
-from fairlead.services.queue_positions import find_standing
+from fairlead.services.queue_positions import find_queue_position
 from tests.core.test_lifecycle import make_run
 
-QUEUED = Standing(pool="gpus", waits=True)
+QUEUED = QueuePosition(pool="gpus", pending=True)
 
 
 class Cluster:
@@ -30,22 +30,22 @@ class Cluster:
 @pytest.mark.parametrize(
     ("observed", "expected"),
     [
-        (Observation(Phase.PENDING, standing=lambda: QUEUED), QUEUED),
+        (Observation(Phase.PENDING, queue_position=lambda: QUEUED), QUEUED),
         (Observation(Phase.PENDING), None),
         (None, None),
         (Unavailable("the cluster does not answer"), None),
     ],
 )
 def test_a_pending_run_has_the_position_that_its_cluster_reports(
-    observed: Observation | Unavailable | None, expected: Standing | None
+    observed: Observation | Unavailable | None, expected: QueuePosition | None
 ) -> None:
     run = make_run(State.PENDING, server_id="server-1")
-    assert find_standing(cast(Executor, Cluster(observed)), run) == expected
+    assert find_queue_position(cast(Executor, Cluster(observed)), run) == expected
 
 
 @pytest.mark.parametrize("state", [State.QUEUED, State.RUNNING, State.COMPLETED])
 def test_a_run_that_is_not_pending_has_no_position(state: State) -> None:
-    cluster = cast(Executor, Cluster(Observation(Phase.PENDING, standing=lambda: QUEUED)))
-    assert find_standing(cluster, make_run(state, server_id="server-1")) is None
-    assert find_standing(cluster, make_run(State.PENDING, server_id=None)) is None
-    assert find_standing(None, make_run(State.PENDING, server_id="server-1")) is None
+    cluster = cast(Executor, Cluster(Observation(Phase.PENDING, queue_position=lambda: QUEUED)))
+    assert find_queue_position(cluster, make_run(state, server_id="server-1")) is None
+    assert find_queue_position(cluster, make_run(State.PENDING, server_id=None)) is None
+    assert find_queue_position(None, make_run(State.PENDING, server_id="server-1")) is None

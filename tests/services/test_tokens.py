@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from fairlead.errors import Conflict, Forbidden, NotFound, Unauthenticated
-from fairlead.model.records import AnswerRecord, AuditRecord, TokenRecord
+from fairlead.model.records import AuditRecord, IdempotencyRecord, TokenRecord
 from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call, digest_of
 from tests.making import refuse
@@ -36,7 +36,7 @@ def test_a_token_lets_its_user_in_and_only_its_digest_is_kept(world: World) -> N
     assert (me.user, me.groups, me.via) == ("mia", ["team"], "api:laptop")
     assert world.services.runs.submit(bearer(view), FOREST, make_asked()).created_by == "mia"
     with world.store.reading() as tx:
-        kept = [tx.find(kind) for kind in (TokenRecord, AuditRecord, AnswerRecord)]
+        kept = [tx.find(kind) for kind in (TokenRecord, AuditRecord, IdempotencyRecord)]
         record = tx.get(TokenRecord, id=view.id)
     assert record is not None
     assert record.digest == digest_of(view.token)

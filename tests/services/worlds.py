@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fairlead import composing
+from fairlead import composition
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.errors import Conflict, FairleadError, RequestRejected
 from fairlead.model.compute_resources import ComputeResource, Template
-from fairlead.model.parsing import Strict
+from fairlead.model.parsing import StrictModel
 from fairlead.model.plans import Violation
 from fairlead.model.policies import Policy
 from fairlead.model.records import (
@@ -121,13 +121,17 @@ class World:
 
 
 def make_world(
-    store: Store, monkeypatch: pytest.MonkeyPatch, *, keys: str = KEY, execution: composing.Execution | None = None
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    keys: str = KEY,
+    execution: composition.ExecutionOptions | None = None,
 ) -> World:
     """The services over a store that may have something in it already."""
     clock = Clock()
-    monkeypatch.setattr(composing, "now", clock)
+    monkeypatch.setattr(composition, "now", clock)
     keyring = AesKeyring(parse_keys(keys))
-    services, founding = composing.build_services(store, keyring, execution=execution)
+    services, founding = composition.build_services(store, keyring, execution=execution)
     return World(store, clock, services, founding, keyring)
 
 
@@ -135,7 +139,7 @@ def found_world(
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
     *,
-    execution: composing.Execution | None = None,
+    execution: composition.ExecutionOptions | None = None,
     tree: Sequence[Any] = TREE,
 ) -> World:
     """The services over a new store, with a tree."""
@@ -199,6 +203,6 @@ def setting(plan: JSON, path: str) -> Any:
     return {item["path"]: item["value"] for item in plan["settings"]}.get(path)
 
 
-def _sort(fields: Mapping[str, Any], model: type[Strict]) -> JSON:
+def _sort(fields: Mapping[str, Any], model: type[StrictModel]) -> JSON:
     own = {name: value for name, value in fields.items() if name in model.model_fields}
     return {"requirements": {name: value for name, value in fields.items() if name not in own}, **own}

@@ -1,4 +1,4 @@
-"""`fairlead clusters`: where runs execute, how the server gets there, and whether all is there that runs need."""
+"""`fairlead clusters`: register, connect and check clusters."""
 
 import contextlib
 import json
@@ -11,38 +11,38 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from fairlead.cli.nouns import Force, Json, Noun, connect, forced, gather
+from fairlead.cli.object_commands import Force, Json, ObjectCommands, connect, forced, gather
 from fairlead.cli.printing import print_done
 from fairlead.cli.tables import format_cell
 from fairlead.core import kubernetes_rbac
 from fairlead.core.manifests import names
-from fairlead.core.scope_tree import Tree
+from fairlead.core.scope_tree import ScopeTree
 from fairlead.errors import FairleadError, Unreadable
 from fairlead.files import kubeconfigs, yamls
 from fairlead.files.kubeconfigs import LoadedKubeconfig
 from fairlead.model.scopes import Cluster
 from fairlead.sdk.api_client import ApiClient
 
-CLUSTERS = Noun(
+CLUSTERS = ObjectCommands(
     "cluster",
     "/clusters",
     {
         "NAME": "name",
         "PARENT": "parent",
-        # What a cluster leaves out is as shipped.
+        # Details that are not set have their default.
         "EXECUTOR": lambda cluster: cluster["details"].get("executor", "kubernetes"),
         "GPU SHARING": lambda cluster: cluster["details"].get("gpu_sharing", "none"),
         "AGE": "created_at",
     },
 )
-# Options that may be given several times are called after one of what they list.
+# Options that may be repeated have a singular name.
 LISTS = {"storage_class": "storage_classes", "runtime_class": "runtime_classes"}
 HOW_TO = """\
-# What Fairlead needs on a cluster, and no more. Apply it as somebody who may give permissions:
+# The permissions that Fairlead needs on a cluster. Apply them as a user who may create roles:
 #
 #   fairlead clusters rbac{name} | kubectl apply -f -
 #
-# Then make a token of the service account, and a kubeconfig with it. The cluster may make it expire sooner:
+# Then create a token for the service account and a kubeconfig with it. The cluster may limit its lifetime:
 #
 #   kubectl config view --raw --flatten --minify > fairlead.kubeconfig
 #   kubectl --kubeconfig fairlead.kubeconfig config set-credentials fairlead \\
@@ -52,40 +52,38 @@ HOW_TO = """\
 """
 
 Several = Annotated[Sequence[str], Parameter(negative=(), show_default=False)]
-Kubeconfig = Annotated[
-    Path | None, Parameter(help="The file with the way there. Left out, $KUBECONFIG or ~/.kube/config.")
-]
-Context = Annotated[str | None, Parameter(help="Which of its contexts. Left out, the current one.")]
+Kubeconfig = Annotated[Path | None, Parameter(help="The kubeconfig file. Default: $KUBECONFIG or ~/.kube/config.")]
+Context = Annotated[str | None, Parameter(help="The context of the kubeconfig. Default: the current context.")]
 
 
 @dataclass(frozen=True)
-class Said:
-    """What is said of a cluster; left out, it is as shipped, or stays as it is."""
+class ClusterOptions:
+    """The settings of a cluster. Options that are not given keep their value."""
 
-    parent: Annotated[str | None, Parameter(help="The scope below which it stands. Left out, the platform.")] = None
-    namespace: Annotated[str | None, Parameter(help="How namespaces of projects are called: ai-{project}.")] = None
-    create_namespaces: Annotated[
-        bool | None, Parameter(help="Whether namespaces that are missing are made, as they are unless said.")
-    ] = None
-    server_url: Annotated[str | None, Parameter(help="An address of this server that pods reach.")] = None
-    gpu_resource: Annotated[str | None, Parameter(help="What a whole GPU is called: nvidia.com/gpu.")] = None
-    gpu_sharing: Annotated[Literal["none", "kai", "hami"] | None, Parameter(help="Who deals out parts of GPUs.")] = None
-    queueing: Annotated[Literal["none", "kueue", "kai"] | None, Parameter(help="Who decides which run is next.")] = None
+    parent: Annotated[str | None, Parameter(help="The parent scope. Default: platform.")] = None
+    namespace: Annotated[str | None, Parameter(help="The pattern of project namespaces, such as ai-{project}.")] = None
+    create_namespaces: Annotated[bool | None, Parameter(help="Create missing project namespaces. Default: yes.")] = None
+    server_url: Annotated[str | None, Parameter(help="The URL at which pods reach this server.")] = None
+    gpu_resource: Annotated[str | None, Parameter(help="The extended resource of a GPU, such as nvidia.com/gpu.")] = (
+        None
+    )
+    gpu_sharing: Annotated[Literal["none", "kai", "hami"] | None, Parameter(help="How GPUs are shared.")] = None
+    queueing: Annotated[Literal["none", "kueue", "kai"] | None, Parameter(help="The queueing system.")] = None
     kueue_queue: Annotated[str | None, Parameter(help="The LocalQueue of Kueue in each namespace.")] = None
-    kai_queue: Annotated[str | None, Parameter(help="The queue of KAI.")] = None
-    autoscaled: Annotated[bool | None, Parameter(help="Whether nodes are added when they are needed.")] = None
-    storage_class: Annotated[Several, Parameter(help="A storage class that volumes may name. Left out, any.")] = ()
-    runtime_class: Annotated[Several, Parameter(help="A runtime class that runs may name. Left out, any.")] = ()
-    python_image: Annotated[str | None, Parameter(help="The image of Python functions that name none.")] = None
+    kai_queue: Annotated[str | None, Parameter(help="The KAI queue.")] = None
+    autoscaled: Annotated[bool | None, Parameter(help="The cluster adds nodes on demand.")] = None
+    storage_class: Annotated[Several, Parameter(help="A storage class that volumes may use. Default: any.")] = ()
+    runtime_class: Annotated[Several, Parameter(help="A runtime class that runs may use. Default: any.")] = ()
+    python_image: Annotated[str | None, Parameter(help="The default image of Python functions.")] = None
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields that are said."""
-        said = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {LISTS.get(name, name): value for name, value in said.items() if value not in (None, ())}
+        """The fields that were given as options."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {LISTS.get(name, name): value for name, value in values.items() if value not in (None, ())}
 
 
-Saying = Annotated[Said | None, Parameter(name="*")]
+WithOptions = Annotated[ClusterOptions | None, Parameter(name="*")]
 
 
 def add(
@@ -95,46 +93,46 @@ def add(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     in_cluster: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    said: Saying = None,
+    options: WithOptions = None,
     as_json: Json = False,
 ) -> int:
-    """Register a Kubernetes cluster, and check it.
+    """Register a Kubernetes cluster and check it.
 
     Parameters
     ----------
     in_cluster
-        The server itself runs in this cluster, and needs no kubeconfig.
+        The server runs in this cluster and needs no kubeconfig.
     """
     if in_cluster and (kubeconfig is not None or context is not None):
-        raise Unreadable("a server in the cluster needs no kubeconfig", "leave out --in-cluster, or the kubeconfig")
+        raise Unreadable("--in-cluster and a kubeconfig exclude each other", "remove --in-cluster or the kubeconfig")
     loaded = None if in_cluster else _load(kubeconfig, context, as_json)
     server = connect()
-    way = {"connection": "in_cluster"} if in_cluster else {}
-    made = server.post(CLUSTERS.path, {"name": name, **way, **(said or Said()).fields})
+    connection = {"connection": "in_cluster"} if in_cluster else {}
+    created = server.post(CLUSTERS.path, {"name": name, **connection, **(options or ClusterOptions()).fields})
     sent = None
     if loaded is not None:
         try:
             sent = _send(server, name, loaded)
         except FairleadError:
             with contextlib.suppress(FairleadError):
-                server.delete(CLUSTERS.at(name))  # so that the same can be tried again
+                server.delete(CLUSTERS.at(name))  # so that the command can be repeated
             raise
     if not as_json:
-        print(f"added cluster {name} below {made['parent']}")
-    return _check(server, name, as_json, cluster=made, kubeconfig=sent)
+        print(f"added cluster {name} in {created['parent']}")
+    return _check(server, name, as_json, cluster=created, kubeconfig=sent)
 
 
-def edit(name: str, /, *, said: Saying = None, force: Force = False, as_json: Json = False) -> int:
-    """Change what is said of a cluster: what is not said stays as it is."""
-    changes = (said or Said()).fields
+def edit(name: str, /, *, options: WithOptions = None, force: Force = False, as_json: Json = False) -> int:
+    """Change settings of a cluster. Other settings keep their value."""
+    changes = (options or ClusterOptions()).fields
     if not changes:
-        raise Unreadable("nothing is said that could change", "say what, such as --server-url https://...")
+        raise Unreadable("nothing to change", "set an option, such as --server-url https://...")
     answer = connect().patch(CLUSTERS.at(name), changes, **forced(force))
     return print_done(f"cluster {answer['name']} is at revision {answer['revision']}", answer, as_json)
 
 
 def connect_(name: str, /, *, kubeconfig: Kubeconfig = None, context: Context = None, as_json: Json = False) -> int:
-    """Reach a cluster by another kubeconfig, and check it."""
+    """Replace the kubeconfig of a cluster and check it."""
     loaded = _load(kubeconfig, context, as_json)
     server = connect()
     sent = _send(server, name, loaded)
@@ -144,7 +142,7 @@ def connect_(name: str, /, *, kubeconfig: Kubeconfig = None, context: Context = 
 
 
 def check(name: str, /, *, as_json: Json = False) -> int:
-    """Look whether a cluster has what runs need, and say what to do where not. Makes a pod there for a moment."""
+    """Check whether a cluster is ready for runs, with a hint for each problem. Creates a short-lived pod."""
     return _check(connect(), name, as_json)
 
 
@@ -159,9 +157,9 @@ def rbac(
     Parameters
     ----------
     name
-        A cluster that is registered. Left out, those of a cluster as shipped, and no server is asked.
+        A registered cluster. Default: the permissions for default settings, without a server.
     namespace_of
-        A project: permissions for its namespace alone, where the cluster makes none. Left out, all on the cluster.
+        A project, to grant permissions only in its namespace. Default: all namespaces.
     """
     cluster, projects = Cluster(name="main"), list(namespace_of)
     if name is not None:
@@ -170,20 +168,20 @@ def rbac(
         cluster = Cluster.model_validate({"name": place["name"], "parent": place["parent"], **place["details"]})
         projects = projects or _list_projects(server, cluster)
     if cluster.executor == "local":
-        raise Unreadable(f"cluster {name} is a machine, and needs no permissions", "name a Kubernetes cluster")
+        raise Unreadable(f"cluster {name} executes runs locally and needs no permissions", "name a Kubernetes cluster")
     if namespace_of:
         cluster = cluster.model_copy(update={"create_namespaces": False})
     namespaces = [names.namespace(project, cluster.namespace) for project in projects]
     called = {"name": f" {name}" if name else "", "add": cluster.name}
     print(HOW_TO.format(account=kubernetes_rbac.ACCOUNT, system=kubernetes_rbac.SYSTEM, **called), end="")
     if not cluster.create_namespaces and not namespaces:
-        print("#\n# There is no project on it yet: say --namespace-of PROJECT for the role in its namespace.")
+        print("#\n# The cluster has no project yet. Use --namespace-of PROJECT to get the role for its namespace.")
     print("---\n" + yamls.format_documents(kubernetes_rbac.render_access(cluster, namespaces)), end="")
     return 0
 
 
 def print_checks(checks: Sequence[dict[str, Any]]) -> None:
-    """What was looked at, a line each, with what to do about it on the next."""
+    """Print one line per check, followed by its hint."""
     width, now = max(len(check["name"]) for check in checks), datetime.now(UTC)
     for check in checks:
         print(f"{check['state']:<7}  {check['name']:<{width}}  {format_cell(check['message'], now)}")
@@ -192,11 +190,11 @@ def print_checks(checks: Sequence[dict[str, Any]]) -> None:
 
 
 def _load(kubeconfig: Path | None, context: str | None, as_json: bool) -> LoadedKubeconfig:
-    """The kubeconfig, whole; and which one it is, for those who did not say so."""
+    """Load the kubeconfig, and print which one was found if it was not given."""
     paths = kubeconfigs.find_paths(kubeconfig, os.environ.get("KUBECONFIG"), Path.home())
     loaded = kubeconfigs.load_kubeconfig(paths, context)
     if not as_json:
-        print(f"context {loaded.context} of {', '.join(map(str, loaded.files))} leads to {loaded.connection.server}")
+        print(f"using context {loaded.context} of {', '.join(map(str, loaded.files))}: {loaded.connection.server}")
     return loaded
 
 
@@ -205,7 +203,7 @@ def _send(server: ApiClient, name: str, loaded: LoadedKubeconfig) -> Any:
 
 
 def _check(server: ApiClient, name: str, as_json: bool, **before: Any) -> int:
-    """Check a cluster and say what was found, after what was answered before; 1 where there is a problem."""
+    """Check a cluster and print the results. Return 1 if there is a problem."""
     checks = server.post(CLUSTERS.at(name, "check"), None)
     if as_json:
         print(json.dumps({**before, "checks": checks} if before else checks, indent=2))
@@ -216,7 +214,7 @@ def _check(server: ApiClient, name: str, as_json: bool, **before: Any) -> int:
 
 def _list_projects(server: ApiClient, cluster: Cluster) -> list[str]:
     parents = {place["scope"]: place["parent"] for place in server.list("/scopes", limit="500") if place["parent"]}
-    return Tree(parents).projects_below(cluster.scope)
+    return ScopeTree(parents).projects_below(cluster.scope)
 
 
 clusters = gather("clusters", CLUSTERS.ls, CLUSTERS.show, add, edit, connect_, check, rbac, CLUSTERS.rm)

@@ -1,4 +1,4 @@
-"""`fairlead compute`: what administrators offer by name."""
+"""`fairlead compute`: compute resources."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from fairlead.cli.assets import SHARED_COLUMNS, Asset
 from fairlead.cli.nodes import show_fits
-from fairlead.cli.nouns import Asked, Asking, Force, Json, connect, forced, gather, print_items
+from fairlead.cli.object_commands import Force, Json, ListOptions, WithListOptions, connect, forced, gather, print_items
 from fairlead.cli.printing import print_done
 from fairlead.cli.tables import Item
 from fairlead.errors import NotFound, RequestRejected, Unreadable
@@ -20,106 +20,114 @@ from fairlead.model.plans import Violation
 KIND = "ComputeResource"
 DEFAULT_PROJECT = "default"
 UNKNOWN = {"fits_now": None}
-# The part of a resource that a bare amount means.
+# The field that an amount without a field name sets.
 AMOUNTS = {"cpu": "requests", "mem": "requests", "gpu": "devices"}
 
 
 @dataclass(frozen=True)
-class Said:
-    """What is said of a compute resource; left out, it stays as it is."""
+class ComputeOptions:
+    """The settings of a compute resource. Options that are not given keep their value."""
 
-    scope: Annotated[str | None, Parameter(help="Who may use it: platform, department/vision, project/forest.")] = None
-    description: Annotated[str | None, Parameter(help="What it is good for.")] = None
-    cpu: Annotated[str | None, Parameter(help="Cores to reserve, such as 8 or 500m.")] = None
-    mem: Annotated[str | None, Parameter(help="Memory to reserve, such as 32Gi.")] = None
-    gpu: Annotated[str | None, Parameter(help="How many GPUs.")] = None
-    file: Annotated[Path | None, Parameter(name=["--file", "-f"], help="A document that says everything else.")] = None
+    scope: Annotated[str | None, Parameter(help="The scope that may use it, such as platform or project/forest.")] = (
+        None
+    )
+    description: Annotated[str | None, Parameter(help="A description.")] = None
+    cpu: Annotated[str | None, Parameter(help="CPU request in cores, such as 8 or 500m.")] = None
+    mem: Annotated[str | None, Parameter(help="Memory request, such as 32Gi.")] = None
+    gpu: Annotated[str | None, Parameter(help="Number of GPUs.")] = None
+    file: Annotated[Path | None, Parameter(name=["--file", "-f"], help="A YAML document with all other fields.")] = None
 
     @property
     def amounts(self) -> dict[str, str]:
-        """The resources that are said by options."""
+        """The resources that were given as options."""
         return {name: value for name in AMOUNTS if (value := getattr(self, name)) is not None}
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields that are said, those of the file first; amounts are not among them."""
-        said = {} if self.file is None else _load(self.file)
-        return said | {name: value for name in ("scope", "description") if (value := getattr(self, name)) is not None}
+        """The fields of the file, overridden by options; without amounts."""
+        options = {} if self.file is None else _load(self.file)
+        return options | {
+            name: value for name in ("scope", "description") if (value := getattr(self, name)) is not None
+        }
 
 
-Saying = Annotated[Said | None, Parameter(name="*")]
+WithOptions = Annotated[ComputeOptions | None, Parameter(name="*")]
 
 
 def ls(
     *,
-    asked: Asking = None,
-    project: Annotated[str | None, Parameter(env_var="FAIRLEAD_PROJECT", help="Where they are to fit now.")] = None,
-    cluster: Annotated[str | None, Parameter(help="Where they are to fit now.")] = None,
+    list_options: WithListOptions = None,
+    project: Annotated[
+        str | None, Parameter(env_var="FAIRLEAD_PROJECT", help="Count on the cluster of this project.")
+    ] = None,
+    cluster: Annotated[str | None, Parameter(help="Count on this cluster.")] = None,
     as_json: Json = False,
 ) -> int:
-    """List those that you see, with how many more of each fit now where the runs of a project are executed."""
-    asked = asked or Asked()
-    found = list(islice(connect().list(COMPUTE.path, **asked.parameters), asked.limit))
+    """List compute resources, with the number of runs of each that could start now."""
+    list_options = list_options or ListOptions()
+    records = list(islice(connect().list(COMPUTE.path, **list_options.parameters), list_options.limit))
     fits = _count_fits(project, cluster)
-    offers = [fits.get(item["name"], UNKNOWN) for item in found]
-    told = [{"fits_now": offer["fits_now"]} if as_json else {"fits": show_fits(offer)} for offer in offers]
-    items = [item | more for item, more in zip(found, told, strict=True)]
+    offers = [fits.get(item["name"], UNKNOWN) for item in records]
+    extra = [{"fits_now": offer["fits_now"]} if as_json else {"fits": show_fits(offer)} for offer in offers]
+    items = [item | more for item, more in zip(records, extra, strict=True)]
     return print_items(items, COMPUTE.columns, "compute resources", as_json)
 
 
-def create(name: str | None = None, /, *, said: Saying = None, as_json: Json = False) -> int:
+def create(name: str | None = None, /, *, options: WithOptions = None, as_json: Json = False) -> int:
     """Create a compute resource.
 
     Parameters
     ----------
     name
-        Its name. Left out, the one in the file.
+        The name. Default: the name in the file.
     """
-    said = said or Said()
-    fields = said.fields | ({} if name is None else {"name": name})
-    if said.amounts:
-        fields["requirements"] = _take(said.amounts, fields.get("requirements", {}))
+    options = options or ComputeOptions()
+    fields = options.fields | ({} if name is None else {"name": name})
+    if options.amounts:
+        fields["requirements"] = _take(options.amounts, fields.get("requirements", {}))
     answer = connect().post(COMPUTE.path, fields)
     return print_done(f"created {COMPUTE.one} {answer['name']} at {answer['scope']}", answer, as_json)
 
 
-def edit(name: str, /, *, said: Saying = None, force: Force = False, as_json: Json = False) -> int:
-    """Change a compute resource: what is not said stays as it is."""
-    said = said or Said()
-    fields, server, revision = said.fields, connect(), None
-    if said.amounts:
+def edit(name: str, /, *, options: WithOptions = None, force: Force = False, as_json: Json = False) -> int:
+    """Change a compute resource. Other settings keep their value."""
+    options = options or ComputeOptions()
+    fields, server, revision = options.fields, connect(), None
+    if options.amounts:
         present = server.get(COMPUTE.at(name))
-        # Requirements are replaced as a whole: what somebody else changed in the meantime must not get lost.
+        # PATCH replaces requirements as a whole, so send the revision to detect concurrent changes.
         revision = present["revision"]
-        fields["requirements"] = _take(said.amounts, fields.get("requirements", present["requirements"]))
+        fields["requirements"] = _take(options.amounts, fields.get("requirements", present["requirements"]))
     if not fields:
-        raise Unreadable("nothing is said that could change", "say what, such as --mem 64Gi, or -f FILE")
+        raise Unreadable("nothing to change", "set an option, such as --mem 64Gi or -f FILE")
     answer = server.patch(COMPUTE.at(name), fields, revision=revision, **forced(force))
     return print_done(f"{COMPUTE.one} {answer['name']} is at revision {answer['revision']}", answer, as_json)
 
 
 def _count_fits(project: str | None, cluster: str | None) -> dict[str, Item]:
-    """By name, how many more of each compute resource fit now."""
-    said = {name: value for name, value in (("project", project), ("cluster", cluster)) if value is not None}
+    """How many more runs of each compute resource fit now, by name."""
+    options = {name: value for name, value in (("project", project), ("cluster", cluster)) if value is not None}
     try:
-        found = connect().get("/capacity", **(said or {"project": DEFAULT_PROJECT}))
+        records = connect().get("/capacity", **(options or {"project": DEFAULT_PROJECT}))
     except NotFound:
-        if said:
+        if options:
             raise
-        return {}  # nobody asked for that project
-    return {offer["name"]: offer for entry in found for offer in entry["compute_resources"]}
+        return {}  # the project came from the environment and does not exist
+    return {offer["name"]: offer for entry in records for offer in entry["compute_resources"]}
 
 
 def _load(file: Path) -> dict[str, Any]:
-    """The fields that the one document in a file says, its requirements in their canonical form."""
+    """Load the single document of a file, with canonical requirements."""
     loaded = yamls.load_file(file)
     if isinstance(loaded, Violation):
         raise RequestRejected([loaded])
-    [said, *more] = loaded or [None]
-    if more or not isinstance(said, dict) or said.get("kind", KIND) != KIND:
-        hint = "keep one document in it; several, and other kinds: fairlead apply -f FILE"
-        raise RequestRejected([Violation("", "file", "is not one compute resource", hint, location=str(file))])
-    fields = {ComputeResource.spell(name): value for name, value in said.items() if name != "kind"}
+    [options, *more] = loaded or [None]
+    if more or not isinstance(options, dict) or options.get("kind", KIND) != KIND:
+        hint = "write exactly one ComputeResource document, or use fairlead apply -f FILE"
+        raise RequestRejected(
+            [Violation("", "file", "must contain exactly one compute resource", hint, location=str(file))]
+        )
+    fields = {ComputeResource.canonical_name(name): value for name, value in options.items() if name != "kind"}
     violations: list[Violation] = []
     parsed = documents.parse_object(ComputeResource, {"name": "unnamed", **fields}, str(file), violations)
     if violations:
@@ -128,7 +136,7 @@ def _load(file: Path) -> dict[str, Any]:
 
 
 def _take(amounts: dict[str, str], requirements: dict[str, Any]) -> dict[str, Any]:
-    """Requirements with other amounts. What else a resource says stays, such as its limit."""
+    """Replace amounts in requirements, and keep all other fields, such as limits."""
     resources = dict(requirements.get("resources", {}))
     for name, amount in amounts.items():
         resources[name] = resources.get(name, {}) | {AMOUNTS[name]: amount}
@@ -136,7 +144,7 @@ def _take(amounts: dict[str, str], requirements: dict[str, Any]) -> dict[str, An
 
 
 def _gpus(item: Item) -> Any:
-    """How many GPUs, or how much of one."""
+    """Format the GPU count or share."""
     gpu = item["requirements"].get("resources", {}).get("gpu", {})
     memory = gpu.get("memory", {})
     return gpu.get("mig") or memory.get("request") or memory.get("limit") or gpu.get("devices")
@@ -157,4 +165,4 @@ COMPUTE = Asset(
 )
 
 compute = gather("compute", ls, COMPUTE.show, create, edit, *COMPUTE.changes)
-compute.command("fairlead.cli.linting:lint", name="lint", help="Check definitions in files before they are used.")
+compute.command("fairlead.cli.lint:lint", name="lint", help="Check definitions of compute resources in files.")

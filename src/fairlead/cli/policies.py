@@ -1,34 +1,44 @@
-"""`fairlead policy`: what is allowed at a scope, and what holds there."""
+"""`fairlead policy`: policies of scopes, and effective policies."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.cli.nouns import Asking, Force, Json, connect, forced, gather, print_item, print_items, print_list
+from fairlead.cli.object_commands import (
+    Force,
+    Json,
+    WithListOptions,
+    connect,
+    forced,
+    gather,
+    print_item,
+    print_items,
+    print_list,
+)
 from fairlead.cli.printing import print_done
 from fairlead.cli.tables import Columns
 from fairlead.errors import RequestRejected
-from fairlead.model.parsing import collect
-from fairlead.model.plans import Layer, Source, Violation, show_value
+from fairlead.model.parsing import collect_mistakes
+from fairlead.model.plans import Layer, Source, Violation, format_value
 from fairlead.model.scopes import PLATFORM, parse_scope
 
-SAID: Columns = {"SCOPE": "scope", "SAYS": lambda policy: list(policy["content"]), "AGE": "created_at"}
+COLUMNS: Columns = {"SCOPE": "scope", "SAYS": lambda policy: list(policy["content"]), "AGE": "created_at"}
 PARTS = {"PART": "part", "VALUE": "value", "FROM": "source"}
 
 Row = dict[str, Any]
 
 
-def ls(*, asked: Asking = None, as_json: Json = False) -> int:
-    """List the scopes that have a policy of their own, and what it speaks of."""
-    return print_list("/policies", SAID, "policies", asked, as_json)
+def ls(*, list_options: WithListOptions = None, as_json: Json = False) -> int:
+    """List the scopes that have a policy."""
+    return print_list("/policies", COLUMNS, "policies", list_options, as_json)
 
 
 def show(scope: str, /, *, as_json: Json = False) -> int:
-    """Show what is said at a scope."""
+    """Show the policy of a scope."""
     return print_item(connect().get(_at(scope)), as_json)
 
 
 def effective(scope: str, /, *, as_json: Json = False) -> int:
-    """Show what holds at a scope, and where each part comes from."""
+    """Show the effective policy of a scope, with the source of each part."""
     answer = connect().get(f"{_at(scope)}/effective")
     if as_json:
         return print_item(answer, as_json)
@@ -36,36 +46,39 @@ def effective(scope: str, /, *, as_json: Json = False) -> int:
 
 
 def rm(scope: str, /, *, force: Force = False, as_json: Json = False) -> int:
-    """Say nothing more at a scope: what holds above it holds there."""
+    """Delete the policy of a scope. Policies of parent scopes still apply."""
     connect().delete(_at(scope), **forced(force))
     return print_done(f"deleted policy of {scope}", None, as_json)
 
 
 def list_parts(effective: Row) -> Iterator[Row]:
-    """Each part of what holds at a scope, as a row of a table."""
+    """Table rows of an effective policy."""
     for path, rule in effective["rules"].items():
-        for bound, said in rule.items():
-            yield from (_row(f"rules.{path}.{bound}", item) for item in (said if isinstance(said, list) else [said]))
+        for bound, part_values in rule.items():
+            yield from (
+                _row(f"rules.{path}.{bound}", item)
+                for item in (part_values if isinstance(part_values, list) else [part_values])
+            )
     for group in ("switches", "limit_factor"):
-        yield from (_row(f"{group}.{name}", said) for name, said in effective[group].items())
-    for said in effective["defaults"]:
-        source = f"policy of {said['scope']}"
-        leaves = _leaves("defaults", said["requirements"])
+        yield from (_row(f"{group}.{name}", part_values) for name, part_values in effective[group].items())
+    for part_values in effective["defaults"]:
+        source = f"policy of {part_values['scope']}"
+        leaves = _leaves("defaults", part_values["requirements"])
         yield from ({"part": part, "value": value, "source": source} for part, value in leaves)
-    for said in effective["quotas"]:
-        for name in [name for name in said if name in said["used"]]:
-            value = f"{said[name]}, {said['used'][name]} used"
-            yield {"part": f"quotas.{name}", "value": value, "source": f"policy of {said['scope']}"}
+    for part_values in effective["quotas"]:
+        for name in [name for name in part_values if name in part_values["used"]]:
+            value = f"{part_values[name]}, {part_values['used'][name]} used"
+            yield {"part": f"quotas.{name}", "value": value, "source": f"policy of {part_values['scope']}"}
 
 
-def _row(part: str, said: Row) -> Row:
-    source = Source(**said["source"] | {"layer": Layer(said["source"]["layer"])})
-    value = show_value(said["value"]) if isinstance(said["value"], bool) else said["value"]
+def _row(part: str, part_values: Row) -> Row:
+    source = Source(**part_values["source"] | {"layer": Layer(part_values["source"]["layer"])})
+    value = format_value(part_values["value"]) if isinstance(part_values["value"], bool) else part_values["value"]
     return {"part": part, "value": value, "source": str(source)}
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Every value within another, with its path."""
+    """All leaf values with their paths."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _leaves(f"{path}.{name}", inner)
@@ -74,8 +87,8 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _at(scope: str) -> str:
-    """Where the policy of a scope is."""
-    mistakes = [Violation(*mistake) for mistake in collect("scope", parse_scope, scope)]
+    """The URL path of the policy of a scope."""
+    mistakes = [Violation(*mistake) for mistake in collect_mistakes("scope", parse_scope, scope)]
     if mistakes:
         raise RequestRejected(mistakes)
     return f"/policies/{PLATFORM}/{PLATFORM}" if scope == PLATFORM else f"/policies/{scope}"

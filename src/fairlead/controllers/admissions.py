@@ -51,7 +51,9 @@ class Admissions:
             )
             local = [run for run in admission_pass.waiting if not executors[run.cluster or ""].has_scheduler]
             queued = {
-                run.id: QueuedRun(run.id, name, pod_request, (now - (run.retry_at or run.created_at)).total_seconds())
+                run.id: QueuedRun(
+                    run.id, name, pod_request, (now - (run.retry_at or run.created_at)).total_seconds(), run.scope
+                )
                 for run, name, pod_request in self._read_pod_requests(tx, local)
             }
         local_ids = {run.id for run in local}
@@ -73,7 +75,7 @@ class Admissions:
     def _admit_local(
         self, run: RunRecord, admission_pass: AdmissionPass, queued: QueuedRun, session: AdmissionSession
     ) -> None:
-        lacking = admission_pass.find_short(run)
+        lacking = admission_pass.find_shortages(run)
         if lacking and session.could_take(queued):
             admission_pass.hold(run, lacking)
             self.state_writer.save_quota_wait(run, lacking)
@@ -91,7 +93,7 @@ class Admissions:
 
     def _admit_to_cluster(self, run: RunRecord, admission_pass: AdmissionPass, executor: Executor) -> None:
         """Hand a run to its cluster if its quotas allow it. The cluster's scheduler finds a node."""
-        if lacking := admission_pass.find_short(run):
+        if lacking := admission_pass.find_shortages(run):
             admission_pass.hold(run, lacking)
             self.state_writer.save_quota_wait(run, lacking)
         elif not admission_pass.has_unread_before(run):

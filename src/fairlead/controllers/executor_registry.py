@@ -122,7 +122,7 @@ class ExecutorRegistry:
         if cluster.connection == "in_cluster" or record is None:
             return self._connect(cluster, scope_id, None)
         content = self._keyring.open(Sealed(record.sealed, record.key_id), record.id)
-        return self._connect(cluster, scope_id, kubeconfigs.parse_kept(content)[1])
+        return self._connect(cluster, scope_id, kubeconfigs.parse_serialized(content)[1])
 
 
 def load_clusters(tx: Transaction) -> list[tuple[ScopeRecord, Cluster]]:

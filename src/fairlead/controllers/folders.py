@@ -12,7 +12,7 @@ import anyio
 import structlog
 import watchfiles
 
-from fairlead.core.explanations import lines_of
+from fairlead.core.explanations import format_finding
 from fairlead.errors import FairleadError, RequestRejected
 from fairlead.files.documents import Library, load_library
 from fairlead.ports import Clock
@@ -88,7 +88,7 @@ class WatchedFolder:
                 return "the folder has no documents: nothing was changed"
             self._apply(library)
         except RequestRejected as error:
-            return "\n".join(line for violation in error.violations for line in lines_of(violation))
+            return "\n".join(line for violation in error.violations for line in format_finding(violation))
         except FairleadError as error:
             return f"{error}" + (f" ({error.hint})" if error.hint else "")
         except Exception as error:  # the watch must continue

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.core.attempts import execution_of, run_of
+from fairlead.core.attempts import execution_of, run_id_of
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.manifests.functions import RUN_TOKEN, read_names
 from fairlead.core.manifests.names import SECRET_NAME
@@ -45,7 +45,7 @@ def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> Launc
 
 def load_secret_values(store: Store, keyring: Keyring, execution: str) -> list[str]:
     """The current values of the secrets of an attempt, to mask them in its log. Deleted secrets are left out."""
-    run_id = run_of(execution)
+    run_id = run_id_of(execution)
     with store.reading() as tx:
         run, plan = tx.get(RunRecord, id=run_id), tx.get(PlanRecord, id=run_id)
         names = [] if run is None or plan is None else sorted(read_names(plan.plan["manifests"]))

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from fairlead.core import quotas
 from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Queue, QuotaLimits
-from fairlead.core.quotas import Short
-from fairlead.core.scope_tree import Tree
+from fairlead.core.quotas import QuotaShortage
+from fairlead.core.scope_tree import ScopeTree
 from fairlead.model.policies import Quota
 from fairlead.model.queries import Condition
 from fairlead.model.records import PolicyRecord, RunRecord, ScopeRecord
@@ -31,10 +31,10 @@ class AdmissionPass:
         """Whether any quota applies to a run."""
         return bool(self._path(run))
 
-    def find_short(self, run: RunRecord) -> list[Short]:
+    def find_shortages(self, run: RunRecord) -> list[QuotaShortage]:
         """The resources that quotas lack for a run; empty if it may be admitted."""
         path = self._path(run)
-        return self.queue.find_short(quotas.load_of(run), path) if path else []
+        return self.queue.find_shortages(quotas.amounts_of(run), path) if path else []
 
     def has_unread_before(self, run: RunRecord) -> bool:
         """Whether older runs that this pass did not read may come first. The next pass considers them."""
@@ -43,13 +43,13 @@ class AdmissionPass:
         scopes = self._admitted.intersection(self._path(run))
         return any(run.turn > self.last_read.get(scope, run.turn) for scope in scopes)
 
-    def hold(self, run: RunRecord, lacking: Sequence[Short]) -> None:
+    def hold(self, run: RunRecord, lacking: Sequence[QuotaShortage]) -> None:
         """Keep a run waiting for its quotas, and later runs behind it."""
-        self.queue.reserve_for_waiting(quotas.load_of(run), self._path(run), lacking)
+        self.queue.reserve_for_waiting(quotas.amounts_of(run), self._path(run), lacking)
 
     def count_admitted(self, run: RunRecord) -> None:
         """Count an admitted run in its quotas."""
-        self.queue.add_usage(quotas.load_of(run), self._path(run))
+        self.queue.add_usage(quotas.amounts_of(run), self._path(run))
         if run.reason == QUOTA:
             self._admitted.update(self._path(run))
 
@@ -78,7 +78,7 @@ def load_quota_limits(tx: Transaction) -> QuotaLimits:
     if not quota_of_scopes:  # most platforms have none, and do not need the tree
         return QuotaLimits()
     parents = {record.scope: record.parent for record in tx.find(ScopeRecord) if record.parent}
-    return QuotaLimits.of(Tree(parents), quota_of_scopes)
+    return QuotaLimits.of(ScopeTree(parents), quota_of_scopes)
 
 
 def load_admission_pass(
@@ -123,4 +123,4 @@ def fits_quotas(tx: Transaction, quota_limits: QuotaLimits, run: RunRecord) -> b
     if not path:
         return True
     allowances = quota_limits.allowances(tx.tally(RunRecord, COUNTED_BY, *HOLDING, *quota_limits.within(path[0])))
-    return not quotas.find_short(quotas.load_of(run), [allowances[scope] for scope in path])
+    return not quotas.find_shortages(quotas.amounts_of(run), [allowances[scope] for scope in path])

@@ -7,7 +7,7 @@ from functools import partial
 import structlog
 
 from fairlead.controllers.steps import log_failures
-from fairlead.core.attempts import number_of, run_of
+from fairlead.core.attempts import attempt_of, run_id_of
 from fairlead.model.observations import Phase
 from fairlead.model.queries import Condition
 from fairlead.model.records import (
@@ -102,8 +102,8 @@ class Retention:
     def _sweep_run(self, executor: Executor, execution: str, now: datetime) -> None:
         """Delete an attempt if its run was deleted or its logs expired; otherwise clean up if it has ended."""
         with self.store.reading() as tx:
-            run = tx.get(RunRecord, id=run_of(execution))
-            is_previous = run is not None and number_of(execution) < run.attempt
+            run = tx.get(RunRecord, id=run_id_of(execution))
+            is_previous = run is not None and attempt_of(execution) < run.attempt
             previous = tx.get(AttemptRecord, id=execution) if is_previous else None
         if run is None:
             delete_if_ended(executor, execution)
@@ -119,7 +119,7 @@ def delete_attempts(executor: Executor, run_id: str) -> None:
     """Delete all data of the ended attempts of a deleted run."""
     delete_if_ended(executor, run_id)
     for execution in executor.list_runs():
-        if execution != run_id and run_of(execution) == run_id:
+        if execution != run_id and run_id_of(execution) == run_id:
             delete_if_ended(executor, execution)
 
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from fairlead.controllers.executor_registry import load_clusters
 from fairlead.controllers.queue_order import fits_quotas, load_quota_limits
 from fairlead.core import lifecycle
-from fairlead.core.attempts import ONCE, AttemptHistory, RetryTerms, execution_of
+from fairlead.core.attempts import NO_HISTORY, AttemptHistory, RetryPolicy, execution_of
 from fairlead.core.fitting.admission import AdmissionDecision
-from fairlead.core.lifecycle import Act, Decision, Failure
+from fairlead.core.lifecycle import Decision, ExecutorAction, Failure
 from fairlead.core.queue_order import QUOTA, QuotaLimits
-from fairlead.core.quotas import Short
+from fairlead.core.quotas import QuotaShortage
 from fairlead.errors import Changed
 from fairlead.model.observations import Observation
 from fairlead.model.queries import Condition
@@ -60,7 +60,7 @@ class RunStateWriter:
 
     def claim(self, run: RunRecord) -> RunRecord | None:
         """Claim a queued run for this server. Returns None if it changed meanwhile or a quota has no room for it."""
-        decision = Decision(State.PENDING, Act.NONE, "Claimed", lifecycle.CLAIMED)
+        decision = Decision(State.PENDING, ExecutorAction.NONE, "Claimed", lifecycle.CLAIMED)
         claimed = self.save(run, decision, None, claims=True, server_id=self.server_id, retry_at=None)
         if claimed is None or run.reason == QUOTA:
             self.quota_freed(run.scope)  # runs behind it may be admitted now
@@ -71,13 +71,13 @@ class RunStateWriter:
         # Several servers judge the run, each for its own machine: one of them may be too small for it.
         never_fits_only_here = (run.reason, decision.reason) == ("Unschedulable", "NeverFits")
         if decision.reason != run.reason and not never_fits_only_here:
-            self.save(run, Decision(State.QUEUED, Act.NONE, decision.reason, decision.message), None)
+            self.save(run, Decision(State.QUEUED, ExecutorAction.NONE, decision.reason, decision.message), None)
 
-    def save_quota_wait(self, run: RunRecord, lacking: Sequence[Short]) -> None:
+    def save_quota_wait(self, run: RunRecord, lacking: Sequence[QuotaShortage]) -> None:
         """Save that a run waits for a quota, unless it already waits for one of these."""
-        messages = [short.describe_turn() for short in lacking]
+        messages = [short.describe_wait() for short in lacking]
         if run.reason != QUOTA or run.message not in messages:
-            self.save(run, Decision(State.QUEUED, Act.NONE, QUOTA, messages[0]), None)
+            self.save(run, Decision(State.QUEUED, ExecutorAction.NONE, QUOTA, messages[0]), None)
 
     def save(
         self,
@@ -141,7 +141,9 @@ class RunStateWriter:
             previous = tx.find(AttemptRecord, Condition("run_id", "=", run.id)) if run.attempt > 1 else []
         memory = {attempt.number: attempt.mem_bytes for attempt in previous}
         return (
-            ONCE if plan is None else AttemptHistory(RetryTerms.of(plan), [memory[number] for number in sorted(memory)])
+            NO_HISTORY
+            if plan is None
+            else AttemptHistory(RetryPolicy.of(plan), [memory[number] for number in sorted(memory)])
         )
 
     def _reset_for_retry(self, run: RunRecord, failure: Failure) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fairlead.controllers.steps import log_failures
 from fairlead.controllers.work_queue import WorkQueue
 from fairlead.core import attempts, lifecycle
 from fairlead.core.fitting.pod_resources import PODS
-from fairlead.core.lifecycle import Act, Decision
+from fairlead.core.lifecycle import Decision, ExecutorAction
 from fairlead.errors import FairleadError, Unavailable
 from fairlead.model.observations import Phase
 from fairlead.model.queries import Condition
@@ -79,7 +79,7 @@ class RunController:
     def enqueue(self, run_id: str) -> None:
         """Reconcile a run soon. Also accepts the id of an attempt."""
         with self._wakeup:
-            self._changed.add(attempts.run_of(run_id))
+            self._changed.add(attempts.run_id_of(run_id))
             self._wakeup.notify()
 
     def quota_freed(self, scope: str) -> None:
@@ -194,10 +194,12 @@ class RunController:
                 self.state_writer.save(run, _delay(error), None)
             raise
         failed = observation is not None and observation.phase is Phase.FAILED
-        decision = lifecycle.decide(run, observation, self.state_writer.load_tried(run) if failed else attempts.ONCE)
-        if decision.act is Act.START:
+        decision = lifecycle.decide(
+            run, observation, self.state_writer.load_tried(run) if failed else attempts.NO_HISTORY
+        )
+        if decision.act is ExecutorAction.START:
             decision = self._start(executor, run, decision)
-        elif decision.act is Act.STOP:
+        elif decision.act is ExecutorAction.STOP:
             decision = self._stop(executor, execution, decision)
         if decision.failure is not None:
             self._watched.pop(run_id, None)  # it is queued again, and admitted like any other queued run
@@ -221,7 +223,7 @@ class RunController:
         pending = self._cleanups.setdefault(run_id, set())
         pending.add(execution)
         step = partial(_stop_and_clean_up, executor, execution) if ended else partial(executor.clean_up, execution)
-        if log_failures(f"cleaning up {attempts.tell(execution)}", step):
+        if log_failures(f"cleaning up {attempts.describe_execution(execution)}", step):
             pending.discard(execution)
             if not pending:
                 self._cleanups.pop(run_id, None)
@@ -239,7 +241,7 @@ class RunController:
             with self.store.reading() as tx:
                 launch_spec = load_launch_spec(tx, self.keyring, run)
         except LaunchInputMissing as error:
-            return Decision(State.FAILED, Act.NONE, error.reason, str(error))
+            return Decision(State.FAILED, ExecutorAction.NONE, error.reason, str(error))
         except Unavailable as error:  # for example, a missing encryption key
             return _delay(error)
         try:
@@ -252,7 +254,7 @@ class RunController:
         try:
             executor.stop(execution)
         except FairleadError as error:
-            return Decision(State.STOPPING, Act.NONE, "StopDelayed", f"{error}; retrying")
+            return Decision(State.STOPPING, ExecutorAction.NONE, "StopDelayed", f"{error}; retrying")
         return decision
 
     def _list_own(self) -> list[str]:
@@ -275,7 +277,7 @@ class RunController:
         with self.store.reading() as tx:
             delayed = tx.find(RunRecord, Condition("active", "=", True), Condition("retry_at", ">", latest))
         for run in delayed:
-            decision = Decision(State(run.state), Act.NONE, run.reason, run.message)
+            decision = Decision(State(run.state), ExecutorAction.NONE, run.reason, run.message)
             self.state_writer.save(run, decision, None, retry_at=now)
 
     def _take_over(self, now: datetime) -> list[str]:
@@ -299,7 +301,7 @@ class RunController:
             ]
         taken = []
         for run in on_clusters:
-            decision = Decision(State(run.state), Act.NONE, run.reason, run.message)
+            decision = Decision(State(run.state), ExecutorAction.NONE, run.reason, run.message)
             if self.state_writer.save(run, decision, None, server_id=self.identity.id) is not None:
                 log.info("run taken over", run=run.id, previous_server=run.server_id)
                 taken.append(run.id)
@@ -330,7 +332,7 @@ class RunController:
 
 
 def _delay(error: Unavailable) -> Decision:
-    return Decision(State.PENDING, Act.NONE, DELAYED, f"{error}; retrying")
+    return Decision(State.PENDING, ExecutorAction.NONE, DELAYED, f"{error}; retrying")
 
 
 def _stop_and_clean_up(executor: Executor, execution: str) -> None:

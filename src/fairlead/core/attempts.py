@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from fairlead.model.oom_retries import RetryReason
 from fairlead.model.plans import Layer
-from fairlead.model.quantities import MAXIMUM, NANOS, Form, Quantity
+from fairlead.model.quantities import MAXIMUM, NANOS, Quantity, QuantityFormat
 from fairlead.model.records import PlanRecord, RunRecord
 
 LATER = re.compile(r"-([2-9]|[1-9][0-9]+)$", re.ASCII)  # how the ids of all tries but the first end
@@ -26,24 +26,24 @@ def execution_of(run_id: str, attempt: int) -> str:
     return run_id if attempt == 1 else f"{run_id}-{attempt}"
 
 
-def run_of(execution_id: str) -> str:
+def run_id_of(execution_id: str) -> str:
     """The run that is tried."""
     return LATER.sub("", execution_id)
 
 
-def number_of(execution_id: str) -> int:
+def attempt_of(execution_id: str) -> int:
     """Which try of its run it is."""
     found = LATER.search(execution_id)
     return int(found[1]) if found else 1
 
 
-def tell(execution_id: str) -> str:
+def describe_execution(execution_id: str) -> str:
     """How a try is called in a sentence."""
-    run, number = f"run {run_of(execution_id)}", number_of(execution_id)
+    run, number = f"run {run_id_of(execution_id)}", attempt_of(execution_id)
     return run if number == 1 else f"attempt {number} of {run}"
 
 
-def last_of(run: RunRecord) -> int:
+def last_started_attempt(run: RunRecord) -> int:
     """The last try that was given a place: while a run waits to be tried again, the one before."""
     return run.attempt if run.server_id is not None else max(run.attempt - 1, 1)
 
@@ -54,7 +54,7 @@ def is_paused(run: RunRecord, now: datetime) -> bool:
 
 
 @dataclass(frozen=True)
-class RetryTerms:
+class RetryPolicy:
     """On which terms a run is tried again, as it was planned. Amounts are those of one pod, in bytes."""
 
     retries: int = 0
@@ -66,7 +66,7 @@ class RetryTerms:
     most: int = MAXIMUM  # of the limit, or of the request where there is no limit
 
     @classmethod
-    def of(cls, kept: PlanRecord) -> "RetryTerms":
+    def of(cls, kept: PlanRecord) -> "RetryPolicy":
         """Those of a plan. What a compute resource owns does not grow."""
         settings: Mapping[str, Any] = {setting["path"]: setting for setting in kept.plan["settings"]}
         said = {path: setting["value"] for path, setting in settings.items() if setting["value"] is not None}
@@ -105,11 +105,11 @@ class RetryTerms:
 class AttemptHistory:
     """On which terms a run is tried again, and what each try before the present one held of memory."""
 
-    terms: RetryTerms = field(default_factory=RetryTerms)
+    terms: RetryPolicy = field(default_factory=RetryPolicy)
     before: Sequence[int] = ()
 
 
-ONCE = AttemptHistory()
+NO_HISTORY = AttemptHistory()
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def decide_next(run: RunRecord, reason: str, tried: AttemptHistory) -> NextAttem
     request, number = terms.memory_of(run), run.attempt + 1
     more = terms.grow_from(request) if grown < MOST_GROWN else None
     if reason == OUT_OF_MEMORY and more is not None:
-        shown = show_memory(terms.limit_with(more) or more)
+        shown = format_memory(terms.limit_with(more) or more)
         return NextAttempt(more * terms.pods, 0, f"attempt {number} begins at once, with {shown} of memory")
     total = 1 + terms.retries + grown
     if left > 0 and reason in terms.retry_on:
@@ -146,16 +146,16 @@ def decide_next(run: RunRecord, reason: str, tried: AttemptHistory) -> NextAttem
     return NoRetry("; ".join(_describe_end(run, reason, terms, total, left)))
 
 
-def show_memory(amount: int) -> str:
+def format_memory(amount: int) -> str:
     """An amount of memory in a sentence."""
-    return str(Quantity(amount * NANOS, Form.BINARY))
+    return str(Quantity(amount * NANOS, QuantityFormat.BINARY))
 
 
-def _describe_end(run: RunRecord, reason: str, terms: RetryTerms, total: int, left: int) -> list[str]:
+def _describe_end(run: RunRecord, reason: str, terms: RetryPolicy, total: int, left: int) -> list[str]:
     told = []
     if reason == OUT_OF_MEMORY and terms.grow is not None:
         request = terms.memory_of(run)
-        told.append(f"it is given no more than {show_memory(terms.limit_with(request) or request)} of memory")
+        told.append(f"it is given no more than {format_memory(terms.limit_with(request) or request)} of memory")
     if left > 0:
         named = ", which retry_on does not name" if reason in get_args(RetryReason) else ""
         told.append(f"it is not tried again after {reason}{named}")

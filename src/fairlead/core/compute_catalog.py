@@ -20,7 +20,7 @@ PROGRAMS: Mapping[str, Mapping[str, Any]] = {
 ABOUT_PROGRAMS = ("function", "replicas", "deadline")
 
 
-def ask_for(resource: ComputeResource, snapshot: Snapshot) -> PodRequest | Violation:
+def find_pod_request(resource: ComputeResource, snapshot: Snapshot) -> PodRequest | Violation:
     """What one pod of a compute resource asks for, which a snapshot knows; or what keeps everybody from using it.
 
     It is tried with each action that it is for, until one is allowed.

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from cronsim import CronSim, CronSimError
 
 from fairlead.core.drafts import Draft
-from fairlead.model.parsing import nearest, show
+from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
 from fairlead.model.records import ScheduleRecord
 from fairlead.model.schedules import Schedule
@@ -30,7 +30,7 @@ EXAMPLE = "0 6 * * *"
 
 
 @dataclass(frozen=True)
-class Due:
+class DueTimes:
     """The times at which a run is submitted now, the oldest first, and when it is due next."""
 
     times: tuple[datetime, ...]
@@ -47,17 +47,19 @@ def find_mistakes(schedule: Schedule) -> Iterator[Violation]:
     """What is wrong with a schedule."""
     known = schedule.timezone in _load_zones()
     if not known:
-        hint = nearest(schedule.timezone, sorted(_load_zones()), "write one such as Europe/Rome or UTC")
-        yield Violation("schedule.timezone", "timezone", f"there is no time zone {show(schedule.timezone)}", hint)
+        hint = suggest_names(schedule.timezone, sorted(_load_zones()), "write one such as Europe/Rome or UTC")
+        yield Violation("schedule.timezone", "timezone", f"there is no time zone {short_repr(schedule.timezone)}", hint)
     try:
         _open(schedule.cron, datetime(2024, 1, 1, tzinfo=UTC))
     except CronSimError as error:
         hint = f"write minute, hour, day, month and weekday, such as {EXAMPLE}, or @daily"
-        message = f"is no line of cron: {show(schedule.cron)} ({str(error).lower()})"
+        message = f"is no line of cron: {short_repr(schedule.cron)} ({str(error).lower()})"
         yield Violation("schedule.cron", "cron", message, hint)
         return
     if known and next_after(schedule.cron, schedule.timezone, datetime(2024, 1, 1, tzinfo=UTC)) is None:
-        yield Violation("schedule.cron", "cron", f"{show(schedule.cron)} never comes", f"write one such as {EXAMPLE}")
+        yield Violation(
+            "schedule.cron", "cron", f"{short_repr(schedule.cron)} never comes", f"write one such as {EXAMPLE}"
+        )
 
 
 def next_after(cron: str, timezone: str, moment: datetime) -> datetime | None:
@@ -65,23 +67,23 @@ def next_after(cron: str, timezone: str, moment: datetime) -> datetime | None:
     return next((time for time in _times(cron, timezone, moment) if time > moment), None)
 
 
-def find_due(schedule: ScheduleRecord, now: datetime) -> Due:
+def find_due(schedule: ScheduleRecord, now: datetime) -> DueTimes:
     """What is due by now. Of what was missed: nothing, the last time alone, or all of it as far as that is sensible."""
     cron, timezone, last_at = schedule.cron, schedule.timezone, schedule.last_at
     # A clock that is corrected by some seconds comes to the same time twice.
     since = last_at if last_at is not None and now < last_at <= now + LATE else now
     next_at = next_after(cron, timezone, since)
     if schedule.paused or schedule.next_at is None:
-        return Due((), schedule.next_at)
+        return DueTimes((), schedule.next_at)
     if schedule.next_at > now:  # far away where the clock was set back
-        return Due((), next_at)
+        return DueTimes((), next_at)
     first = schedule.next_at
     back = (time for time in _times(cron, timezone, now + FOLD, reverse=True) if time <= now)
     most = MOST_MISSED if schedule.missed == "all" and schedule.overlap == "allow" else 1
     times = tuple(reversed(list(islice(takewhile(lambda time: time >= first, back), most))))
     if schedule.missed == "skip":
         times = tuple(time for time in times if now - time <= LATE)
-    return Due(times, next_at)
+    return DueTimes(times, next_at)
 
 
 def _times(cron: str, timezone: str, moment: datetime, *, reverse: bool = False) -> Iterator[datetime]:

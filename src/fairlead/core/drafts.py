@@ -9,7 +9,7 @@ from fairlead.core.placement import REQUIRED_NODES, Term, cross_terms
 from fairlead.core.policies import merging
 from fairlead.core.policies.merging import EffectiveRule
 from fairlead.core.resolution import LayerValues, Resolution, layer_values
-from fairlead.model.compute_resources import ComputeResource, Named, Template
+from fairlead.model.compute_resources import ComputeResource, NamedRequirements, Template
 from fairlead.model.plans import Layer, Source, SourcedValue
 from fairlead.model.policies import Policy
 from fairlead.model.quantities import GpuMemory, Percent
@@ -70,7 +70,7 @@ class Snapshot:
         policies = (layer_values(merging.source_of(policy), policy.defaults) for policy in self.policies)
         return (layer_values(Source(Layer.PLATFORM), self.platform), *policies)
 
-    def layer_of(self, layer: Layer, named: Named) -> LayerValues:
+    def layer_of(self, layer: Layer, named: NamedRequirements) -> LayerValues:
         """The values of a template or compute resource. Cached, because many requests name the same one."""
         key = (layer, named.name)
         if key not in self._layers:

@@ -7,7 +7,7 @@ from fairlead.core.drafts import Snapshot
 from fairlead.core.manifests import names
 from fairlead.core.manifests.attempts import ATTEMPT
 from fairlead.core.manifests.names import PREFIX, RUN_LABEL
-from fairlead.core.resolution import LayerValues, Resolution, SettingGroup, single
+from fairlead.core.resolution import LayerValues, Resolution, SettingGroup, single_setting
 from fairlead.model.plans import Layer, Source
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
@@ -33,21 +33,21 @@ def _unless_said(resolution: Resolution) -> Iterator[SettingGroup]:
     user = resolution.value("run_as_user")
     group = resolution.value("run_as_group")
     if user is None:
-        yield single("run_as_user", "", DEFAULT_ID)
+        yield single_setting("run_as_user", "", DEFAULT_ID)
     if group is None:
-        yield single("run_as_group", "", DEFAULT_ID)
+        yield single_setting("run_as_group", "", DEFAULT_ID)
     if resolution.value("fs_group") is None:
-        yield single("fs_group", "", DEFAULT_ID if group is None else group)
+        yield single_setting("fs_group", "", DEFAULT_ID if group is None else group)
     if resolution.value("envs", "HOME") is None and resolution.value("secrets", "HOME") is None:
-        yield single("envs", "HOME", HOME)
+        yield single_setting("envs", "HOME", HOME)
 
 
 def _always(resolution: Resolution) -> Iterator[SettingGroup]:
-    yield single("security", "run_as_non_root", resolution.value("run_as_user") != 0)
-    yield single("security", "allow_privilege_escalation", False)
-    yield single("security", "drop_capabilities", "ALL")
-    yield single("security", "seccomp_profile", "RuntimeDefault")
-    yield single("security", "service_account_token", False)
+    yield single_setting("security", "run_as_non_root", resolution.value("run_as_user") != 0)
+    yield single_setting("security", "allow_privilege_escalation", False)
+    yield single_setting("security", "drop_capabilities", "ALL")
+    yield single_setting("security", "seccomp_profile", "RuntimeDefault")
+    yield single_setting("security", "service_account_token", False)
 
 
 def _labels(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run_id: str) -> Iterator[SettingGroup]:
@@ -60,20 +60,20 @@ def _labels(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run
         RUN_LABEL: run_id,
     } | ({f"{PREFIX}/compute-resource": profile} if profile else {})
     for key, value in labels.items():
-        yield single("labels", key, names.label_value(value))
-    yield single("envs", "FAIRLEAD_PROJECT", snapshot.project)
-    yield single("envs", "FAIRLEAD_RUN", run_id)
-    yield single("envs", ATTEMPT, "1")
+        yield single_setting("labels", key, names.label_value(value))
+    yield single_setting("envs", "FAIRLEAD_PROJECT", snapshot.project)
+    yield single_setting("envs", "FAIRLEAD_RUN", run_id)
+    yield single_setting("envs", ATTEMPT, "1")
 
 
 def _server(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
     """Where the pods of a Python function find the server, to fetch code from it and hand over what they leave."""
     if request.function.kind == "python" and cluster.executor == "kubernetes" and cluster.server_url is not None:
-        yield single("envs", "FAIRLEAD_SERVER", cluster.server_url)
+        yield single_setting("envs", "FAIRLEAD_SERVER", cluster.server_url)
 
 
 def _port(resolution: Resolution, request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
     """Where a program is to listen. A Python handler on one machine listens on no port."""
     port = resolution.value("function", "port")
     if request.action != "job" and port is not None and (request.function.command or cluster.executor != "local"):
-        yield single("envs", "PORT", str(port))
+        yield single_setting("envs", "PORT", str(port))

@@ -21,11 +21,11 @@ def explain(plan: Plan, title: str) -> str:
     if always:
         parts += ["", "Set by the platform", *_table(always)]
     if plan.warnings:
-        parts += ["", "Warnings", *(f"  {line}" for found in plan.warnings for line in lines_of(found))]
+        parts += ["", "Warnings", *(f"  {line}" for found in plan.warnings for line in format_finding(found))]
     return "\n".join(parts)
 
 
-def lines_of(found: Finding) -> list[str]:
+def format_finding(found: Finding) -> list[str]:
     """A violation or warning as two lines: what is wrong, what to do."""
     return [str(found)] if found.hint is None else [str(found), f"  -> {found.hint}"]
 
@@ -34,8 +34,8 @@ def to_data(plan: Plan) -> dict[str, Any]:
     """The plan as JSON, everywhere the same."""
     return {
         "settings": [_setting_data(setting) for setting in plan.settings],
-        "warnings": [found_data(warning) for warning in plan.warnings],
-        "violations": [found_data(violation) for violation in plan.violations],
+        "warnings": [finding_data(warning) for warning in plan.warnings],
+        "violations": [finding_data(violation) for violation in plan.violations],
         "manifests": list(plan.manifests),
         "fit": fit_data(plan.fit),
     }
@@ -62,7 +62,7 @@ def to_json(value: Any) -> Any:
             return value
 
 
-def found_data(found: Finding) -> dict[str, Any]:
+def finding_data(found: Finding) -> dict[str, Any]:
     """A violation or a warning as JSON."""
     data = {name: getattr(found, name) for name in ("path", "rule", "message", "hint")}
     data["source"] = _source_data(found.source)

@@ -10,8 +10,8 @@ from typing import Any
 
 from fairlead.errors import RequestRejected
 from fairlead.model.connections import Connection
-from fairlead.model.hosts import LARGEST_PORT, is_host, is_loopback
-from fairlead.model.parsing import nearest, show
+from fairlead.model.hosts import MAX_PORT, is_host, is_loopback
+from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
 
 KUBECONFIG = "KUBECONFIG"  # the name under which the kubeconfig of a cluster is kept among the secrets
@@ -41,7 +41,7 @@ OF_USER = ("token", "client-certificate-data", "client-key-data")
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SelectedContext:
     """A context of a kubeconfig with the cluster and the user that it names, and where those stand."""
 
     context: str
@@ -51,22 +51,22 @@ class Chosen:
     user_at: str
 
 
-def choose(document: Any, context: str | None = None) -> Chosen:
+def select_context(document: Any, context: str | None = None) -> SelectedContext:
     """A context of a kubeconfig: the one that is named, or the current one. Raise `RequestRejected`."""
     if not isinstance(document, Mapping) or document.get("kind", "Config") != "Config":
         message = f"is no kubeconfig: must be a mapping of kind Config, found {_kind(document)}"
         raise _reject(ROOT, "mapping", message, "give what kubectl config view --raw prints")
     name = context if context is not None else document.get("current-context") or ""
     if not name:
-        hint = nearest("", _names(_entries(document, "contexts")), "name one of its contexts: {known}")
+        hint = suggest_names("", _names(_entries(document, "contexts")), "name one of its contexts: {known}")
         raise _reject(f"{ROOT}.current-context", "required", "says no current context", hint)
     said, at = _find(document, "context", name, "context" if context is not None else f"{ROOT}.current-context")
     cluster, cluster_at = _find(document, "cluster", said.get("cluster"), f"{at}.cluster")
     user, user_at = _find(document, "user", said.get("user"), f"{at}.user")
-    return Chosen(str(name), cluster, user, cluster_at, user_at)
+    return SelectedContext(str(name), cluster, user, cluster_at, user_at)
 
 
-def connect(chosen: Chosen) -> Connection:
+def to_connection(chosen: SelectedContext) -> Connection:
     """How the cluster of a context is reached. Raise `RequestRejected` with everything that is wrong."""
     violations = [*_check_cluster(chosen), *_check_user(chosen)]
     if violations:
@@ -83,7 +83,7 @@ def connect(chosen: Chosen) -> Connection:
     )
 
 
-def minify(chosen: Chosen) -> dict[str, Any]:
+def minify(chosen: SelectedContext) -> dict[str, Any]:
     """A kubeconfig of one context, with nothing that it does not need."""
     cluster = {name: value for name, value in chosen.cluster.items() if name not in HARMLESS}
     user = {name: value for name, value in chosen.user.items() if name not in HARMLESS}
@@ -97,15 +97,15 @@ def minify(chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def format_kept(chosen: Chosen) -> bytes:
+def serialize_kubeconfig(chosen: SelectedContext) -> bytes:
     """What is sealed of a kubeconfig."""
     return json.dumps(minify(chosen)).encode()
 
 
-def parse_kept(content: bytes) -> tuple[str, Connection]:
+def parse_serialized(content: bytes) -> tuple[str, Connection]:
     """The context and the connection that were sealed."""
-    chosen = choose(json.loads(content))
-    return chosen.context, connect(chosen)
+    chosen = select_context(json.loads(content))
+    return chosen.context, to_connection(chosen)
 
 
 def _entries(document: Mapping[str, Any], section: str) -> list[Mapping[str, Any]]:
@@ -125,15 +125,17 @@ def _find(document: Mapping[str, Any], kind: str, name: Any, named_at: str) -> t
     """What a list of the kubeconfig says under a name, and where that stands."""
     section = f"{kind}s"
     if not isinstance(name, str) or not name:
-        raise _reject(named_at, "required", f"names no {kind}, found {show(name)}", f"name one of {section}")
+        raise _reject(named_at, "required", f"names no {kind}, found {short_repr(name)}", f"name one of {section}")
     entries = _entries(document, section)
     found = [index for index, entry in enumerate(entries) if entry.get("name") == name]
     if not found:
-        hint = nearest(name, _names(entries), "known: {known}")
-        raise _reject(named_at, f"unknown_{kind}", f"there is no {kind} {show(name)} in it", hint)
+        hint = suggest_names(name, _names(entries), "known: {known}")
+        raise _reject(named_at, f"unknown_{kind}", f"there is no {kind} {short_repr(name)} in it", hint)
     at = f"{ROOT}.{section}[{found[-1]}]"
     if len(found) > 1:
-        raise _reject(f"{at}.name", "duplicate", f"there are {len(found)} {section} called {show(name)}", "keep one")
+        raise _reject(
+            f"{at}.name", "duplicate", f"there are {len(found)} {section} called {short_repr(name)}", "keep one"
+        )
     said = entries[found[0]].get(kind)
     if not isinstance(said, Mapping) or not all(isinstance(field, str) for field in said):
         message = f"must be a mapping, found {_kind(said)}"
@@ -141,7 +143,7 @@ def _find(document: Mapping[str, Any], kind: str, name: Any, named_at: str) -> t
     return said, f"{at}.{kind}"
 
 
-def _check_cluster(chosen: Chosen) -> Iterator[Violation]:
+def _check_cluster(chosen: SelectedContext) -> Iterator[Violation]:
     said, at = chosen.cluster, chosen.cluster_at
     yield from _check_fields(said, at, OF_CLUSTER, ("certificate-authority",))
     yield from _check_server(said.get("server"), f"{at}.server")
@@ -157,11 +159,11 @@ def _check_cluster(chosen: Chosen) -> Iterator[Violation]:
     if name is not None and not isinstance(name, str):
         yield Violation(f"{at}.tls-server-name", "text", f"must be text, found {_kind(name)}", "write it in quotes")
     elif name and not is_host(name):
-        message = f"is no name of a host: {show(name)}"
+        message = f"is no name of a host: {short_repr(name)}"
         yield Violation(f"{at}.tls-server-name", "host", message, "write the name that the certificate is for")
 
 
-def _check_user(chosen: Chosen) -> Iterator[Violation]:
+def _check_user(chosen: SelectedContext) -> Iterator[Violation]:
     said, at = chosen.user, chosen.user_at
     for name in PLUGINS:
         if said.get(name) is not None:
@@ -203,8 +205,8 @@ def _check_fields(
         elif name in NOT_BUILT:
             yield Violation(f"{at}.{name}", "not_built", f"{NOT_BUILT[name]} is not built yet", "leave it out")
         elif name not in (*known, *HARMLESS):
-            hint = nearest(name, (*known, *files), "known fields: {known}")
-            yield Violation(f"{at}.{name[:80]}", "unknown_field", f"unknown field {show(name)}", hint)
+            hint = suggest_names(name, (*known, *files), "known fields: {known}")
+            yield Violation(f"{at}.{name[:80]}", "unknown_field", f"unknown field {short_repr(name)}", hint)
 
 
 def _check_server(server: Any, at: str) -> Iterator[Violation]:
@@ -212,11 +214,11 @@ def _check_server(server: Any, at: str) -> Iterator[Violation]:
         yield Violation(at, "required", "is missing", "say the address of the API server, such as https://host:6443")
         return
     match = ADDRESS.fullmatch(server) if isinstance(server, str) and len(server) <= LONGEST_SERVER else None
-    if match is None or not is_host(match["host"]) or not 0 < int(match["port"] or 443) <= LARGEST_PORT:
-        shown = "" if "@" in str(server) else f": {show(server)}"  # before an @ stands a password
+    if match is None or not is_host(match["host"]) or not 0 < int(match["port"] or 443) <= MAX_PORT:
+        shown = "" if "@" in str(server) else f": {short_repr(server)}"  # before an @ stands a password
         yield Violation(at, "url", f"is no address of an API server{shown}", "write one such as https://host:6443")
     elif match["scheme"] == "http" and not is_loopback(match["host"]):
-        message = f"sends all in the open, which is only for this machine: {show(server)}"
+        message = f"sends all in the open, which is only for this machine: {short_repr(server)}"
         yield Violation(at, "tls", message, "write https://, with certificate-authority-data")
 
 
@@ -259,4 +261,4 @@ def _kind(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    return show(value) if isinstance(value, str) else _kind(value)
+    return short_repr(value) if isinstance(value, str) else _kind(value)

@@ -16,14 +16,14 @@ from fairlead.model.scopes import Cluster
 # A program in name only: a plan needs one, and nothing about it is looked at.
 PROGRAM = {"name": "lint", "kind": "container", "image": "lint", "port": 80}
 # Where no cluster is described, one that can do anything: what it lacks is not the compute resource's mistake.
-ABLE_CLUSTER = Cluster(name="any", gpu_sharing="kai")
+PERMISSIVE_CLUSTER = Cluster(name="any", gpu_sharing="kai")
 NOTHING = Requirements()
 ABOUT_PROGRAMS = ("function", "action", "replicas", "deadline")
 ABOUT_CLUSTERS = ("not_enforced", "unlisted_gpu_type")
 
 
 @dataclass(frozen=True)
-class Trial:
+class LintResult:
     """What is offered, planned for each cluster as if somebody used it: a plan for each action that it is for.
 
     Firm: the policies are all there are, so what they leave switched off is refused.
@@ -49,7 +49,7 @@ class Trial:
         """What a pod that uses it will get, and what may end it."""
         # What a pod is given does not depend on the action.
         first = [(cluster, plans[0]) for cluster, plans in self.plans]
-        return sentences.tell(first, self.layer, self.snapshot.rules)
+        return sentences.describe_plans(first, self.layer, self.snapshot.rules)
 
     def _look(self, plans: Sequence[Plan]) -> Iterator[Finding]:
         for plan in plans:
@@ -58,27 +58,27 @@ class Trial:
             yield from plan.warnings
 
 
-def try_out(
+def lint_compute_resource(
     resource: ComputeResource,
     policies: Sequence[Policy],
     clusters: Sequence[Cluster],
     *,
     platform: Requirements = NOTHING,
     firm: bool = False,
-) -> Trial:
+) -> LintResult:
     """A compute resource, as if somebody used it among policies, the platform's defaults, and clusters."""
     known = {resource.name: resource}
-    snapshot = Snapshot("lint", ABLE_CLUSTER, platform, policies=tuple(policies), compute_resources=known)
+    snapshot = Snapshot("lint", PERMISSIVE_CLUSTER, platform, policies=tuple(policies), compute_resources=known)
     plans = _plan_all(snapshot, clusters, {"profile": resource.name}, resource.workload_types)
-    return Trial(snapshot, Layer.COMPUTE_RESOURCE, plans, firm)
+    return LintResult(snapshot, Layer.COMPUTE_RESOURCE, plans, firm)
 
 
-def try_out_template(template: Template, snapshot: Snapshot, clusters: Sequence[Cluster]) -> Trial:
+def lint_template(template: Template, snapshot: Snapshot, clusters: Sequence[Cluster]) -> LintResult:
     """A template, as if somebody used it where a snapshot knows the policies and what the template names."""
     known = replace(snapshot, templates={template.name: template})
     named = known.compute_resources.get(template.requirements.profile or "")
     types = None if named is None else named.workload_types
-    return Trial(known, Layer.TEMPLATE, _plan_all(known, clusters, {"template": template.name}, types), firm=True)
+    return LintResult(known, Layer.TEMPLATE, _plan_all(known, clusters, {"template": template.name}, types), firm=True)
 
 
 def _plan_all(
@@ -87,7 +87,10 @@ def _plan_all(
     actions = [action for action, kind in WORKLOAD_TYPES.items() if types is None or kind in types]
     requests = [RunRequest.model_validate({"action": action, "function": PROGRAM, **asked}) for action in actions]
     return [
-        (cluster, tuple(_plan(request, replace(snapshot, cluster=cluster or ABLE_CLUSTER)) for request in requests))
+        (
+            cluster,
+            tuple(_plan(request, replace(snapshot, cluster=cluster or PERMISSIVE_CLUSTER)) for request in requests),
+        )
         for cluster in (clusters or (None,))
     ]
 

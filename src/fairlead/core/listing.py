@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from fairlead.errors import RequestRejected
 from fairlead.model.columns import Column
-from fairlead.model.parsing import Mistake, mistakes_of, nearest, show, wrong
+from fairlead.model.parsing import Mistake, field_error, mistakes_of, short_repr, suggest_names
 from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition, Operator
 
@@ -32,8 +32,8 @@ def parse_sort(columns: Mapping[str, Column], text: str) -> tuple[str, bool]:
     """A column and whether it is sorted downwards: `name` or `-created_at`."""
     name = text.removeprefix("-")
     if name not in columns:
-        hint = nearest(name, columns, "there are {known}")
-        raise RequestRejected([Violation("sort", "unknown_column", f"there is no column {show(name)}", hint)])
+        hint = suggest_names(name, columns, "there are {known}")
+        raise RequestRejected([Violation("sort", "unknown_column", f"there is no column {short_repr(name)}", hint)])
     return name, text.startswith("-")
 
 
@@ -41,12 +41,14 @@ def _parse_condition(column: Column, text: str) -> Condition:
     sign, rest = re.fullmatch(r"(>=|<=|>|<|!|=)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     operator: Operator = OPERATORS.get(sign or "=", "=")
     if operator in ("<", "<=", ">", ">=") and column.kind in ("text", "word", "flag"):
-        raise wrong("operator", f"{column.name} has no order, found {sign}", "leave the sign out")
+        raise field_error("operator", f"{column.name} has no order, found {sign}", "leave the sign out")
     if column.kind == "flag" and text == "any":
         return Condition(column.name, "!=", None)
     if rest == "none" and (column.kind != "text" or sign is not None):
         if operator not in ("=", "!=") or column.kind == "flag":
-            raise wrong("operator", f"nothing is neither more nor less: {show(text)}", "write none, or !none")
+            raise field_error(
+                "operator", f"nothing is neither more nor less: {short_repr(text)}", "write none, or !none"
+            )
         return Condition(column.name, operator, None)
     if column.kind == "text" and sign is None:
         return Condition(column.name, "contains", rest)

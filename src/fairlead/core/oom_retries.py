@@ -8,7 +8,7 @@ from fairlead.core.policies import merging
 from fairlead.core.policies.merging import EffectiveRule
 from fairlead.core.resolution import Settings
 from fairlead.model.plans import Layer, PlanWarning, Setting, SourcedValue
-from fairlead.model.quantities import NANOS, Form, Quantity
+from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
 
 MEBIBYTE = 2**20 * NANOS
 MOST = "on_oom.max"
@@ -104,4 +104,4 @@ def _scale(amount: Quantity, ratio: Fraction) -> Quantity:
     """An amount as much larger, in whole mebibytes where it is not very small."""
     nanos = amount.nanos * ratio.numerator // ratio.denominator
     step = MEBIBYTE if nanos >= MEBIBYTE else NANOS
-    return Quantity(nanos // step * step, Form.BINARY)
+    return Quantity(nanos // step * step, QuantityFormat.BINARY)

@@ -11,7 +11,7 @@ LARGEST_LEFT = 512 * 1024
 KNOWN = {"json": {"kind", "value"}, "file": {"kind", "path", "type", "size"}}  # what the bootstrap leaves as a result
 
 
-def parse_left(text: bytes) -> dict[str, Any] | None:
+def parse_outcome(text: bytes) -> dict[str, Any] | None:
     """A JSON object that a run left; None where it is none, or is too large."""
     if len(text) > LARGEST_LEFT:
         return None

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from fairlead.core.scope_tree import Tree
+from fairlead.core.scope_tree import ScopeTree
 from fairlead.model.roles import ROLE_PERMISSIONS, Permission, Role
 from fairlead.model.scopes import PLATFORM
 
@@ -13,7 +13,7 @@ from fairlead.model.scopes import PLATFORM
 class Permissions:
     """The roles of one caller by scope."""
 
-    tree: Tree
+    tree: ScopeTree
     roles: Mapping[str, frozenset[Role]] = field(default_factory=dict)
 
     def may(self, permission: Permission, scope: str) -> bool:
@@ -33,7 +33,9 @@ class Permissions:
         """The visible scopes: those with a role, all inside them and all that contain them. None means all."""
         if PLATFORM in self.roles:
             return None
-        return frozenset(related for scope in self.roles for related in (*self.tree.path(scope), *self.tree.below(scope)))
+        return frozenset(
+            related for scope in self.roles for related in (*self.tree.path(scope), *self.tree.below(scope))
+        )
 
     def reach(self, permission: Permission) -> frozenset[str] | None:
         """The scopes at which the caller has the permission. None means all."""
@@ -45,7 +47,9 @@ class Permissions:
         return frozenset(inner for scope in granted for inner in (scope, *self.tree.below(scope)))
 
 
-def permissions_of(user: str, groups: Iterable[str], grants: Iterable[tuple[str, str, str]], tree: Tree) -> Permissions:
+def permissions_of(
+    user: str, groups: Iterable[str], grants: Iterable[tuple[str, str, str]], tree: ScopeTree
+) -> Permissions:
     """Collect the roles of a user and their groups from all grants, given as (subject, role, scope)."""
     subjects = {f"user:{user}", *(f"group:{group}" for group in groups)}
     roles: dict[str, set[Role]] = {}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fairlead.core import local_limits, oom_retries
 from fairlead.core.drafts import Draft
 from fairlead.core.resolution import Resolution
-from fairlead.model.plans import Layer, PlanWarning, Setting, SourcedValue, show_value
+from fairlead.model.plans import Layer, PlanWarning, Setting, SourcedValue, format_value
 from fairlead.model.quantities import Quantity
 
 ASKING = (Layer.USER, Layer.TEMPLATE)
@@ -112,19 +112,19 @@ def warn_of_archived(draft: Draft) -> Iterator[PlanWarning]:
 
 def _lost(setting: Setting, lost: SourcedValue) -> PlanWarning:
     winner, layer = setting.source, setting.source.layer
-    got = "leaves it out" if setting.value is None else f"sets {show_value(setting.value)}"
+    got = "leaves it out" if setting.value is None else f"sets {format_value(setting.value)}"
     outcome = f"the {winner} wins and {got}"
-    if layer.strength < lost.source.layer.strength:
+    if layer.precedence < lost.source.layer.precedence:
         outcome = f"its owner says no limit, and the {winner} {got}"
     hint = "leave it out"
     if layer is Layer.USER:
         hint = f"leave it out of the request to get what the {lost.source} says"
     elif layer is Layer.COMPUTE_RESOURCE and setting.value is not None:
-        hint = f"ask for {show_value(setting.value)}, or leave it out"
+        hint = f"ask for {format_value(setting.value)}, or leave it out"
     if setting.path == oom_retries.MOST:
-        outcome = f"the {winner} allows at most {show_value(setting.value)}"
-        hint = f"ask for {show_value(setting.value)}, or leave it out"
-    message = f"the {lost.source} asks for {show_value(lost.value)}; {outcome}"
+        outcome = f"the {winner} allows at most {format_value(setting.value)}"
+        hint = f"ask for {format_value(setting.value)}, or leave it out"
+    message = f"the {lost.source} asks for {format_value(lost.value)}; {outcome}"
     return PlanWarning(setting.path, "overridden", message, hint, winner, requested=lost)
 
 

@@ -19,7 +19,7 @@ from fairlead.core.resolution import (
     add,
     layer_values,
     resolve,
-    single,
+    single_setting,
 )
 from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Violation
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
@@ -93,46 +93,46 @@ def _collect(request: RunRequest, snapshot: Snapshot) -> list[LayerValues]:
 def _asked(request: RunRequest) -> Iterator[SettingGroup]:
     """The settings of a request that are not requirements."""
     if "action" in request.model_fields_set:
-        yield single("action", "", request.action)
+        yield single_setting("action", "", request.action)
     if "kind" in request.function.model_fields_set:
-        yield single("function", "kind", request.function.kind)
+        yield single_setting("function", "kind", request.function.kind)
     if request.function.image is not None:
-        yield single("function", "image", request.function.image)
+        yield single_setting("function", "image", request.function.image)
     if request.function.pull_policy is not None:
-        yield single("function", "pull_policy", request.function.pull_policy)
+        yield single_setting("function", "pull_policy", request.function.pull_policy)
     for name in dict.fromkeys(request.function.pull_secrets):
-        yield single("function", f"pull_secrets.{name}", name)
+        yield single_setting("function", f"pull_secrets.{name}", name)
     if request.function.port is not None and request.action != "job":
-        yield single("function", "port", request.function.port)
+        yield single_setting("function", "port", request.function.port)
     if "replicas" in request.model_fields_set:
-        yield single("replicas", "", request.replicas)
+        yield single_setting("replicas", "", request.replicas)
     if request.deadline is not None:
-        yield single("deadline", "", request.deadline)
+        yield single_setting("deadline", "", request.deadline)
     if request.idle_timeout is not None:
-        yield single("idle_timeout", "", request.idle_timeout)
+        yield single_setting("idle_timeout", "", request.idle_timeout)
     if request.retries is not None:
-        yield single("retries", "", request.retries)
+        yield single_setting("retries", "", request.retries)
     if request.on_oom is not None:
-        yield single("on_oom", "grow", request.on_oom.grow)
+        yield single_setting("on_oom", "grow", request.on_oom.grow)
         if request.on_oom.max is not None:
-            yield single("on_oom", "max", request.on_oom.max)
+            yield single_setting("on_oom", "max", request.on_oom.max)
     if request.priority is not None:
-        yield single("priority", "", request.priority)
+        yield single_setting("priority", "", request.priority)
 
 
 def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
     """Platform defaults for the function of a request."""
     function = request.function
     if "action" not in request.model_fields_set:
-        yield single("action", "", request.action)
+        yield single_setting("action", "", request.action)
     if "kind" not in function.model_fields_set:
-        yield single("function", "kind", function.kind)
-    yield single("replicas", "", 1)
+        yield single_setting("function", "kind", function.kind)
+    yield single_setting("replicas", "", 1)
     if function.kind == "python" and cluster.executor != "local":
-        yield single("function", "image", cluster.python_image)
+        yield single_setting("function", "image", cluster.python_image)
     # Local runs share the ports of one machine, so the executor picks a free port instead.
     if cluster.executor != "local" and (port := PORTS.get((function.kind, request.action))) is not None:
-        yield single("function", "port", port)
+        yield single_setting("function", "port", port)
 
 
 def _redirect(settings: Settings, snapshot: Snapshot) -> None:

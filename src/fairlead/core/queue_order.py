@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from fairlead.core import quotas
-from fairlead.core.quotas import UNITS, Allowance, Held, Load, Short
-from fairlead.core.scope_tree import Tree
+from fairlead.core.quotas import UNITS, Allowance, QuotaAmounts, QuotaShortage, RunResources
+from fairlead.core.scope_tree import ScopeTree
 from fairlead.model.policies import Quota
 from fairlead.model.queries import Condition
 from fairlead.model.scopes import PLATFORM
@@ -22,7 +22,7 @@ WAITING = (
     Condition("server_id", "=", None),
     Condition("state", "=", str(State.QUEUED)),
 )
-COUNTED_BY = ("scope", *Held._fields)
+COUNTED_BY = ("scope", *RunResources._fields)
 
 Tallies = Mapping[tuple[Any, ...], int]  # number of runs by scope and resources per run
 
@@ -42,12 +42,12 @@ def queue_key(run_id: str, priority: int) -> str:
 class QuotaLimits:
     """The quotas of all scopes of an organization."""
 
-    tree: Tree = field(default_factory=Tree)
+    tree: ScopeTree = field(default_factory=ScopeTree)
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by scope
     _paths: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
-    def of(cls, tree: Tree, quota_of_scopes: Iterable[tuple[str, Quota]]) -> Self:
+    def of(cls, tree: ScopeTree, quota_of_scopes: Iterable[tuple[str, Quota]]) -> Self:
         """Limits from the quotas of scopes. Quotas without any amount are ignored."""
         return cls(tree, {scope: limits for scope, quota in quota_of_scopes if (limits := quotas.limits_of(quota))})
 
@@ -71,7 +71,7 @@ class QuotaLimits:
         used = dict.fromkeys(self.limits, quotas.NOTHING)
         for (scope, *held), number in tallies.items():
             for limiting in self.limiting_scopes(scope):
-                used[limiting] = used[limiting].plus(Load.of(Held(*held), number))
+                used[limiting] = used[limiting].plus(QuotaAmounts.of(RunResources(*held), number))
         return {scope: Allowance(scope, limits, used[scope]) for scope, limits in self.limits.items()}
 
 
@@ -82,17 +82,19 @@ class Queue:
         self.allowances = dict(allowances)
         self._with_head: set[str] = set()  # scopes whose first waiting run was already found
 
-    def find_short(self, requested: Load, path: Sequence[str]) -> list[Short]:
+    def find_shortages(self, requested: QuotaAmounts, path: Sequence[str]) -> list[QuotaShortage]:
         """The resources that the quotas of `path` lack for a run; empty if the run may be admitted."""
-        return quotas.find_short(requested, [self.allowances[scope] for scope in path])
+        return quotas.find_shortages(requested, [self.allowances[scope] for scope in path])
 
-    def add_usage(self, requested: Load, path: Sequence[str]) -> None:
+    def add_usage(self, requested: QuotaAmounts, path: Sequence[str]) -> None:
         """Count the resources of an admitted run."""
         for scope in path:
             allowance = self.allowances[scope]
             self.allowances[scope] = replace(allowance, used=allowance.used.plus(requested))
 
-    def reserve_for_waiting(self, requested: Load, path: Sequence[str], lacking: Sequence[Short]) -> None:
+    def reserve_for_waiting(
+        self, requested: QuotaAmounts, path: Sequence[str], lacking: Sequence[QuotaShortage]
+    ) -> None:
         """Reserve resources for a run that must wait, so that later runs cannot overtake it.
 
         For the first waiting run of a scope, everything that it requests is reserved: otherwise it could lack another
@@ -106,15 +108,15 @@ class Queue:
         for scope in path[first:]:
             reserved = requested
             if scope in self._with_head:
-                reserved = Load(**{part: getattr(requested, part) for part in UNITS if (scope, part) in lacks})
+                reserved = QuotaAmounts(**{part: getattr(requested, part) for part in UNITS if (scope, part) in lacks})
             self._with_head.add(scope)
             self._reserve(reserved, scope)
 
-    def reserve(self, requested: Load, path: Sequence[str]) -> None:
+    def reserve(self, requested: QuotaAmounts, path: Sequence[str]) -> None:
         """Reserve the resources of a run that is about to be admitted."""
         for scope in path:
             self._reserve(requested, scope)
 
-    def _reserve(self, load: Load, scope: str) -> None:
+    def _reserve(self, load: QuotaAmounts, scope: str) -> None:
         allowance = self.allowances[scope]
         self.allowances[scope] = replace(allowance, aside=allowance.aside.plus(load))

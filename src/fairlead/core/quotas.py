@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from fairlead.core.fitting.evaluation import LATER, NOW
-from fairlead.core.fitting.formatting import show_amount, show_distinct
-from fairlead.model.columns import LARGEST
+from fairlead.core.fitting.formatting import describe_amount, describe_pair
+from fairlead.model.columns import MAX_INTEGER
 from fairlead.model.plans import Fit, Setting
 from fairlead.model.policies import Quota
-from fairlead.model.quantities import MILLICORE, NANOS, Form, Quantity
+from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
 from fairlead.model.records import RunRecord
 
 # The amounts of a quota: one of each in nanos, what nodes call it, and the word for it after an amount.
@@ -20,7 +20,7 @@ WORDS = {"gpu": "GPU", "cpu": "CPU", "mem": "memory", "runs": "run"}
 COUNTED = ("gpu", "runs")
 
 
-class Held(NamedTuple):
+class RunResources(NamedTuple):
     """What a run holds while it has a place, all its pods together. A part of a GPU counts as one."""
 
     gpus: int = 0
@@ -28,7 +28,7 @@ class Held(NamedTuple):
     mem_bytes: int = 0
 
 
-class Load(NamedTuple):
+class QuotaAmounts(NamedTuple):
     """What runs hold together, in what quotas speak of: GPUs, millicores, bytes, and how many runs there are."""
 
     gpu: int = 0
@@ -37,29 +37,29 @@ class Load(NamedTuple):
     runs: int = 0
 
     @classmethod
-    def of(cls, held: Held, number: int = 1) -> "Load":
+    def of(cls, held: RunResources, number: int = 1) -> "QuotaAmounts":
         """What so many runs hold, each of them this."""
         return cls(held.gpus * number, held.cpu_millicores * number, held.mem_bytes * number, number)
 
-    def plus(self, other: "Load") -> "Load":
+    def plus(self, other: "QuotaAmounts") -> "QuotaAmounts":
         """Both together."""
-        return Load(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return QuotaAmounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
-    def less(self, other: "Load") -> "Load":
+    def less(self, other: "QuotaAmounts") -> "QuotaAmounts":
         """What is left without the other."""
-        return Load(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
+        return QuotaAmounts(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-NOTHING = Load()
+NOTHING = QuotaAmounts()
 
 
 @dataclass(frozen=True)
-class Holder:
+class QuotaHolder:
     """A run that has a place, and that the reader may know."""
 
     run_id: str
     name: str
-    load: Load
+    load: QuotaAmounts
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Allowance:
 
     scope: str
     limits: Mapping[str, int]  # by the fields of a load, where the quota says something of them
-    used: Load = NOTHING
-    aside: Load = NOTHING
-    holders: tuple[Holder, ...] = ()
+    used: QuotaAmounts = NOTHING
+    aside: QuotaAmounts = NOTHING
+    holders: tuple[QuotaHolder, ...] = ()
 
     @cached_property
     def left(self) -> Mapping[str, int]:
@@ -79,12 +79,12 @@ class Allowance:
             part: limit - getattr(self.used, part) - getattr(self.aside, part) for part, limit in self.limits.items()
         }
 
-    def find_short(self, asked: Load) -> "Iterator[Short]":
+    def find_shortages(self, asked: QuotaAmounts) -> "Iterator[QuotaShortage]":
         """What there is not enough of. Who asks for nothing of something is not held by it."""
         for part, left in self.left.items():
             amount: int = getattr(asked, part)
             if amount > max(left, 0):
-                yield Short(self, part, amount)
+                yield QuotaShortage(self, part, amount)
 
     def without(self, run_id: str | None) -> "Allowance":
         """The same once a run has ended."""
@@ -93,7 +93,7 @@ class Allowance:
         return replace(self, used=self.used.less(gone[0].load), holders=staying) if gone else self
 
 
-class Short(NamedTuple):
+class QuotaShortage(NamedTuple):
     """Something of which a quota has too little left for a run."""
 
     allowance: Allowance
@@ -114,12 +114,12 @@ class Short(NamedTuple):
         told = f"{quota} at once, and {used} {_have(used)} a place"
         if part != "runs":
             held = f"{_show_bare(part, used)} {_are(part, used)} held" if used else "none is held"
-            told = f"{quota}, of which {held}; this run asks for {show_distinct(RESOURCES[part], *self._compared)[0]}"
+            told = f"{quota}, of which {held}; this run asks for {describe_pair(RESOURCES[part], *self._compared)[0]}"
         if used + self.asked <= limit:
             return f"{told}{';' if part == 'runs' else ', and'} one before it in the queue comes first"
         return f"{told}{self._describe_next()}"
 
-    def describe_turn(self) -> str:
+    def describe_wait(self) -> str:
         """What is waited for, without what changes by the second."""
         if self.alone:
             return self._describe_alone()
@@ -137,7 +137,7 @@ class Short(NamedTuple):
         limit = self.allowance.limits[self.part]
         if self.part == "runs":
             return f"the quota of {self.allowance.scope} is {show(self.part, limit)}"
-        asked, has = show_distinct(RESOURCES[self.part], self.asked * UNITS[self.part], limit * UNITS[self.part])
+        asked, has = describe_pair(RESOURCES[self.part], self.asked * UNITS[self.part], limit * UNITS[self.part])
         word = _word(self.part, self.asked)
         return f"asks for {asked} {word}, and the quota of {self.allowance.scope} is {has}"
 
@@ -152,7 +152,7 @@ class Short(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Used:
+class ScopeUsage:
     """What runs that have a place hold together, as a quota says it. Those that wait for one hold nothing."""
 
     gpu: int
@@ -161,33 +161,33 @@ class Used:
     runs: int
 
 
-def count(settings: Iterable[Setting]) -> Held:
+def count_resources(settings: Iterable[Setting]) -> RunResources:
     """What a run with these settings holds: what it requests, which is set aside for it, for each of its pods."""
     values: Mapping[str, Any] = {setting.path: setting.value for setting in settings}
     pods = values.get("replicas") or 1
     cpu, mem = (values.get(f"resources.{name}.requests") or Quantity(0) for name in ("cpu", "mem"))
-    return Held(
+    return RunResources(
         gpus=(values.get("resources.gpu.devices") or 0) * pods,
         cpu_millicores=_bound(cpu.times(pods, step_nanos=MILLICORE).nanos // MILLICORE),
         mem_bytes=_bound(mem.times(pods, step_nanos=NANOS).nanos // NANOS),
     )
 
 
-def add_up(tallies: Iterable[tuple[Held, int]]) -> Used:
+def sum_usage(tallies: Iterable[tuple[RunResources, int]]) -> ScopeUsage:
     """What runs hold together, of each of which there are so many."""
     counted = list(tallies)
     gpus, cores, memory = (sum(held[part] * number for held, number in counted) for part in range(3))
-    return Used(
+    return ScopeUsage(
         gpu=gpus,
         cpu=str(Quantity(cores * MILLICORE)),
-        mem=str(Quantity(memory * NANOS, Form.BINARY)),
+        mem=str(Quantity(memory * NANOS, QuantityFormat.BINARY)),
         runs=sum(number for _, number in counted),
     )
 
 
-def load_of(run: RunRecord) -> Load:
+def amounts_of(run: RunRecord) -> QuotaAmounts:
     """What a run holds once it has a place."""
-    return Load.of(Held(run.gpus, run.cpu_millicores, run.mem_bytes))
+    return QuotaAmounts.of(RunResources(run.gpus, run.cpu_millicores, run.mem_bytes))
 
 
 def limits_of(quota: Quota) -> dict[str, int]:
@@ -200,22 +200,22 @@ def limits_of(quota: Quota) -> dict[str, int]:
     }
 
 
-def find_short(asked: Load, allowances: Iterable[Allowance]) -> list[Short]:
+def find_shortages(asked: QuotaAmounts, allowances: Iterable[Allowance]) -> list[QuotaShortage]:
     """What there is too little left of for a run: what it exceeds by itself first, then from the platform down."""
-    found = [short for allowance in allowances for short in allowance.find_short(asked)]
+    found = [short for allowance in allowances for short in allowance.find_shortages(asked)]
     return sorted(found, key=lambda short: not short.alone)
 
 
-def hold(fit: Fit, asked: Load, allowances: Iterable[Allowance]) -> Fit:
+def apply_quotas(fit: Fit, asked: QuotaAmounts, allowances: Iterable[Allowance]) -> Fit:
     """A fit where quotas come first: while one holds a run, it does not run, whatever room the nodes have."""
-    found = find_short(asked, allowances)
+    found = find_shortages(asked, allowances)
     if not found:
         return fit
     verdict = LATER if fit.verdict == NOW else fit.verdict
     return replace(fit, verdict=verdict, reasons=(*(short.tell() for short in found), *fit.reasons))
 
 
-def count_room(asked: Load, allowances: Sequence[Allowance], most: int) -> int:
+def count_fitting_runs(asked: QuotaAmounts, allowances: Sequence[Allowance], most: int) -> int:
     """For how many such runs quotas have room, up to so many."""
     rooms = [most]
     for allowance in allowances:
@@ -231,7 +231,7 @@ def show(part: str, amount: int) -> str:
 
 
 def _show_bare(part: str, amount: int) -> str:
-    return show_amount(RESOURCES[part], amount * UNITS[part])
+    return describe_amount(RESOURCES[part], amount * UNITS[part])
 
 
 def _word(part: str, amount: int) -> str:
@@ -248,4 +248,4 @@ def _have(number: int) -> str:
 
 def _bound(number: int) -> int:
     """As much as a column holds, which is more than there is."""
-    return min(number, LARGEST)
+    return min(number, MAX_INTEGER)

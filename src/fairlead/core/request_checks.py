@@ -9,7 +9,7 @@ from fairlead.core.container_folders import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.core.drafts import Draft
 from fairlead.core.policies import switches
 from fairlead.core.resolution import AMOUNTS
-from fairlead.model.parsing import nearest
+from fairlead.model.parsing import suggest_names
 from fairlead.model.plans import Layer, Manifest, Setting, Violation
 from fairlead.model.quantities import MAXIMUM, Quantity
 from fairlead.model.requests import WORKLOAD_TYPES
@@ -48,12 +48,14 @@ def check_names(draft: Draft) -> Iterator[Violation]:
             if (field, named.value) in snapshot.archived:
                 message, hint = (
                     f"{noun} {named.value!r} is archived",
-                    nearest(named.value, known, "choose one: {known}"),
+                    suggest_names(named.value, known, "choose one: {known}"),
                 )
                 yield Violation(field, "archived", message, hint, named.source)
                 continue
             message = f"there is no {noun} {named.value!r}"
-            hint = nearest(named.value, known, "choose one: {known}") if known else "there is none yet: leave it out"
+            hint = (
+                suggest_names(named.value, known, "choose one: {known}") if known else "there is none yet: leave it out"
+            )
             yield Violation(field, f"unknown_{field}", message, hint, named.source)
 
 
@@ -110,7 +112,7 @@ def check_secrets(draft: Draft) -> Iterator[Violation]:
     for name, path in (*draft.secrets.items(), *draft.pull_secrets.items()):
         if name not in known:
             message = f"project {draft.snapshot.project} has no secret {name}"
-            hint = nearest(name, known, "store it first, or use one of {known}") if known else "store it first"
+            hint = suggest_names(name, known, "store it first, or use one of {known}") if known else "store it first"
             yield Violation(path, "unknown_secret", message, hint)
 
 
@@ -121,7 +123,7 @@ def check_shared_volumes(draft: Draft) -> Iterator[Violation]:
         claim = parts.get("spec.claim_name")
         if known is not None and claim is not None and claim not in known:
             message = f"project {draft.snapshot.project} has no volume {claim}"
-            yield Violation(f"volumes.{name}.spec.claim_name", "unknown_volume", message, nearest(claim, known))
+            yield Violation(f"volumes.{name}.spec.claim_name", "unknown_volume", message, suggest_names(claim, known))
 
 
 def check_claims(draft: Draft) -> Iterator[Violation]:

@@ -28,7 +28,7 @@ class SettingGroup(NamedTuple):
     values: Mapping[str, Any]
 
 
-def single(section: str, name: str, value: Any) -> SettingGroup:
+def single_setting(section: str, name: str, value: Any) -> SettingGroup:
     """A group of one setting, without parts."""
     return SettingGroup(section, name, {"": value})
 
@@ -121,21 +121,21 @@ def groups_of(requirements: Requirements) -> Iterator[SettingGroup]:
     """Split requirements into the groups that are overridden together."""
     yield from _groups_of_resources(requirements.resources)
     for key, value in requirements.node_selector.items():
-        yield single("node_selector", key, value)
+        yield single_setting("node_selector", key, value)
     for toleration in requirements.tolerations:
-        yield single("tolerations", str(toleration), toleration.manifest)
+        yield single_setting("tolerations", str(toleration), toleration.manifest)
     if requirements.affinity is not None:
         for name, terms in placement.parts_of(requirements.affinity):
-            yield single("affinity", name, terms)
+            yield single_setting("affinity", name, terms)
     for name, volume in requirements.volumes.items():
         yield SettingGroup("volumes", name, _parts_of_volume(volume))
     for name in dict.fromkeys(requirements.secrets):
-        yield single("secrets", name, name)
+        yield single_setting("secrets", name, name)
     for name, text in requirements.envs.items():
-        yield single("envs", name, text)
+        yield single_setting("envs", name, text)
     for name in SCALARS:
         if (value := getattr(requirements, name)) is not None:
-            yield single(name, "", value)
+            yield single_setting(name, "", value)
 
 
 def path_of(section: str, name: str, part: str = "") -> str:
@@ -176,9 +176,9 @@ def _groups_of_resources(resources: Resources) -> Iterator[SettingGroup]:
     if resources.gpu is not None and resources.gpu.devices is not None:
         yield SettingGroup("resources", "gpu", _parts_of_gpu(resources.gpu))
     if resources.shm is not None:
-        yield single("resources", "shm", resources.shm)
+        yield single_setting("resources", "shm", resources.shm)
     for name, count in resources.extended.items():
-        yield single("resources", f"extended.{name}", count)
+        yield single_setting("resources", f"extended.{name}", count)
 
 
 def _parts_of_gpu(gpu: Gpu) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from fairlead.model.scopes import PLATFORM, Cluster
 
 
 @dataclass(frozen=True)
-class Tree:
+class ScopeTree:
     """Each place with its parent. The platform has none and stands above all."""
 
     parents: Mapping[str, str] = field(default_factory=dict)

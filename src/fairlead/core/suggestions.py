@@ -14,15 +14,15 @@ from fairlead.core.drafts import Snapshot
 from fairlead.core.fitting import evaluation
 from fairlead.core.fitting.capacity import count_additional, is_gpu
 from fairlead.core.fitting.filtering import NodeFilter
-from fairlead.core.fitting.formatting import SIZES, name_resource, path_of, show_amount
+from fairlead.core.fitting.formatting import SIZES, describe_amount, name_resource, path_of
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.core.planning import NO_RUN, plan_run
-from fairlead.core.quotas import UNITS, Allowance, Holder, Load
+from fairlead.core.quotas import UNITS, Allowance, QuotaAmounts, QuotaHolder
 from fairlead.model.nodes import Amounts, Node
 from fairlead.model.plans import Suggestion
-from fairlead.model.quantities import MILLICORE, NANOS, Form, Quantity
+from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
 from fairlead.model.requests import RunRequest, merge
 
 JSON = dict[str, Any]
@@ -37,7 +37,7 @@ LEAST_KEPT = 4  # a round amount is at least so many steps
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class OtherProject:
     """Another project that the caller may work in, on another cluster."""
 
     project: str
@@ -46,11 +46,11 @@ class Elsewhere:
     allowances: Sequence[Allowance] = ()
 
 
-class _Asked(NamedTuple):
+class _PlannedRequest(NamedTuple):
     """What a request comes to: of nodes, and of quotas."""
 
     pod_request: PodRequest
-    load: Load
+    load: QuotaAmounts
 
 
 def find_suggestions(
@@ -59,7 +59,7 @@ def find_suggestions(
     nodes: NodeTable,
     *,
     profiles: Sequence[str] = (),
-    elsewhere: Sequence[Elsewhere] = (),
+    elsewhere: Sequence[OtherProject] = (),
     allowances: Sequence[Allowance] = (),
     turn: Sequence[Allowance] | None = None,
 ) -> tuple[Suggestion, ...]:
@@ -68,11 +68,11 @@ def find_suggestions(
 
     `allowances`: what quotas leave a run that is submitted now; `turn`: what they leave this one, if it waits already.
     """
-    asked = _ask_of(request, snapshot)
+    asked = _plan_request(request, snapshot)
     turn = allowances if turn is None else turn
     if asked is None or _runs_now(asked, nodes, turn):
         return ()
-    trying = _Trying(request, snapshot, nodes, asked.pod_request, asked.load, tuple(allowances), tuple(turn))
+    trying = _SuggestionSearch(request, snapshot, nodes, asked.pod_request, asked.load, tuple(allowances), tuple(turn))
     return (
         *trying.lower(),
         *trying.choose(profiles),
@@ -83,12 +83,12 @@ def find_suggestions(
 
 
 @dataclass(frozen=True)
-class _Trying:
+class _SuggestionSearch:
     request: RunRequest
     snapshot: Snapshot
     nodes: NodeTable
     pod_request: PodRequest
-    load: Load
+    load: QuotaAmounts
     allowances: tuple[Allowance, ...]
     turn: tuple[Allowance, ...]
 
@@ -101,7 +101,9 @@ class _Trying:
                 continue
             if self._fits(change):
                 word = name_resource(resource, least)
-                message = f"ask for {show_amount(resource, least)} {word} instead of {show_amount(resource, amount)}"
+                message = (
+                    f"ask for {describe_amount(resource, least)} {word} instead of {describe_amount(resource, amount)}"
+                )
                 found.append((1 - least / amount, Suggestion("lower", message, change)))
         fewer = self._count_pods() and NodeFilter(self.pod_request, self.nodes).count_fitting(self._count_pods())
         if fewer:
@@ -127,14 +129,14 @@ class _Trying:
         )
         for name, asked in islice(fitting, MOST_OF_A_KIND):
             room, more = count_additional(NodeFilter(asked.pod_request, self.nodes), MOST_COUNTED)
-            room = quotas.count_room(asked.load, self.allowances, room // asked.pod_request.count)
+            room = quotas.count_fitting_runs(asked.load, self.allowances, room // asked.pod_request.count)
             told = f"{room}{'+' * more} fit{'s' * (room == 1 and not more)} now"
             yield Suggestion("compute_resource", f"use compute resource {name}, of which {told}", {"profile": name})
 
-    def move(self, elsewhere: Sequence[Elsewhere]) -> Iterator[Suggestion]:
+    def move(self, elsewhere: Sequence[OtherProject]) -> Iterator[Suggestion]:
         """Another project of the caller's, on a cluster that has room."""
         for place in elsewhere:
-            other = _ask_of(self.request, place.snapshot)
+            other = _plan_request(self.request, place.snapshot)
             if other is not None and _runs_now(other, place.nodes, place.allowances):
                 cluster = place.snapshot.cluster.name
                 message = f"run it in project {place.project}: cluster {cluster} has room for it now"
@@ -185,9 +187,9 @@ class _Trying:
                     )
                     yield sum(held.values()), Suggestion("wait", message, run_id=run_id)
 
-    def _wait_for_turn(self) -> Iterator[tuple[Load, Suggestion]]:
+    def _wait_for_turn(self) -> Iterator[tuple[QuotaAmounts, Suggestion]]:
         """Runs that hold what quotas lack, where nodes have room."""
-        lacking = quotas.find_short(self.load, self.turn)[0]
+        lacking = quotas.find_shortages(self.load, self.turn)[0]
         holders = {holder.run_id: holder for allowance in self.turn for holder in allowance.holders}
         for holder in list(holders.values())[:MOST_TRIED]:
             if self._has_turn(holder.run_id) and self._has_room_without(holder.run_id):
@@ -197,7 +199,7 @@ class _Trying:
 
     def _has_turn(self, gone: str) -> bool:
         """Whether quotas let it in once a run has ended."""
-        return not quotas.find_short(self.load, [allowance.without(gone) for allowance in self.turn])
+        return not quotas.find_shortages(self.load, [allowance.without(gone) for allowance in self.turn])
 
     def _has_room_without(self, gone: str) -> bool:
         """Whether nodes that have room still do once a run has ended: only what wants others near it may not."""
@@ -240,30 +242,34 @@ class _Trying:
 
     def _count_pods(self) -> int:
         """How many of its pods quotas have room for, and at most one less than there are."""
-        each = Load(*(amount // self.pod_request.count for amount in self.load[:3]))
-        return quotas.count_room(each, self.allowances, self.pod_request.count - 1)
+        each = QuotaAmounts(*(amount // self.pod_request.count for amount in self.load[:3]))
+        return quotas.count_fitting_runs(each, self.allowances, self.pod_request.count - 1)
 
-    def _plan(self, change: JSON) -> _Asked | None:
+    def _plan(self, change: JSON) -> _PlannedRequest | None:
         try:
             changed = RunRequest.model_validate(merge(self.request.to_data(), change))
         except ValidationError:
             return None
-        return _ask_of(changed, self.snapshot)
+        return _plan_request(changed, self.snapshot)
 
     def _fits(self, change: JSON) -> bool:
         asked = self._plan(change)
         return asked is not None and _runs_now(asked, self.nodes, self.allowances)
 
 
-def _ask_of(request: RunRequest, snapshot: Snapshot) -> _Asked | None:
+def _plan_request(request: RunRequest, snapshot: Snapshot) -> _PlannedRequest | None:
     """What a request comes to; None where it is refused for something else."""
     plan = plan_run(request, snapshot, NO_RUN)
-    return _Asked(read_pod_request(plan.manifests), Load.of(quotas.count(plan.settings))) if plan.manifests else None
+    return (
+        _PlannedRequest(read_pod_request(plan.manifests), QuotaAmounts.of(quotas.count_resources(plan.settings)))
+        if plan.manifests
+        else None
+    )
 
 
-def _runs_now(asked: _Asked, nodes: NodeTable, allowances: Sequence[Allowance]) -> bool:
+def _runs_now(asked: _PlannedRequest, nodes: NodeTable, allowances: Sequence[Allowance]) -> bool:
     """Whether quotas let it in, and nodes have the room."""
-    held = quotas.find_short(asked.load, allowances)
+    held = quotas.find_shortages(asked.load, allowances)
     return not held and evaluation.fits_now(NodeFilter(asked.pod_request, nodes))
 
 
@@ -273,7 +279,7 @@ def _lower(path: str, resource: str, amount: int) -> JSON | None:
     if part == "gpu":
         return {"resources": {"gpu": {"devices": amount // NANOS}}}
     if part in ("cpu", "mem", "disk"):
-        form = Form.BINARY if resource in SIZES else Form.DECIMAL
+        form = QuantityFormat.BINARY if resource in SIZES else QuantityFormat.DECIMAL
         return {"resources": {part: {"requests": str(Quantity(amount, form))}}}
     if part.startswith("extended."):
         return {"resources": {"extended": {resource: str(amount // NANOS)}}}
@@ -307,7 +313,7 @@ def _holders(node: Node, nodes: NodeTable) -> dict[str, tuple[str, dict[str, int
     """By run, its name and what it holds of a node, where the reader may know it."""
     held: defaultdict[str, dict[str, int]] = defaultdict(dict)
     names: dict[str, str] = {}
-    for holding in node.holdings:
+    for holding in node.pods:
         if (name := nodes.visible_name(holding)) is not None and holding.run_id:
             names[holding.run_id] = name
             for resource, amount in holding.amounts.items():
@@ -322,10 +328,12 @@ def _suffices(asked: Amounts, node: Node, held: Amounts) -> bool:
 def _show(held: Amounts, asked: Amounts, node: Node) -> str:
     """What a run holds of what is lacking."""
     lacking = [name for name, amount in asked.items() if amount > max(node.free(name), 0) and name != PODS]
-    shown = [f"{show_amount(name, held[name])} {name_resource(name, held[name])}" for name in lacking if name in held]
+    shown = [
+        f"{describe_amount(name, held[name])} {name_resource(name, held[name])}" for name in lacking if name in held
+    ]
     return " and ".join(shown) or "the place"
 
 
-def _show_load(holder: Holder, part: str) -> str:
+def _show_load(holder: QuotaHolder, part: str) -> str:
     """What a run holds of what a quota lacks."""
     return quotas.show(part, getattr(holder.load, part)) if part != "runs" else "a place"

@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from fairlead.files import yamls
 from fairlead.model.compute_resources import ComputeResource, Template
-from fairlead.model.parsing import Strict, nearest, show, violations_of
+from fairlead.model.parsing import StrictModel, short_repr, suggest_names, violations_of
 from fairlead.model.plans import Violation
 from fairlead.model.policies import Policy
 from fairlead.model.scopes import Cluster, Department, Project
 
-KINDS: Mapping[str, type[Strict]] = {
+KINDS: Mapping[str, type[StrictModel]] = {
     "ComputeResource": ComputeResource,
     "Template": Template,
     "Policy": Policy,
@@ -119,7 +119,7 @@ def _add(
             violations.append(_twice(document, first))
 
 
-def parse_object(model: type[Strict], data: Any, location: str, violations: list[Violation]) -> Any:
+def parse_object(model: type[StrictModel], data: Any, location: str, violations: list[Violation]) -> Any:
     """An object of a model, or None and the violations."""
     try:
         return model.model_validate(data)
@@ -128,7 +128,7 @@ def parse_object(model: type[Strict], data: Any, location: str, violations: list
         return None
 
 
-def load_object(model: type[Strict], path: Path, violations: list[Violation], **defaults: Any) -> Any:
+def load_object(model: type[StrictModel], path: Path, violations: list[Violation], **defaults: Any) -> Any:
     """The one object that a file holds, or None and the violations."""
     loaded = yamls.load_file(path)
     if isinstance(loaded, Violation):
@@ -145,7 +145,7 @@ def load_object(model: type[Strict], path: Path, violations: list[Violation], **
 
 def _read(data: Any, default: str, location: str, violations: list[Violation]) -> Document | None:
     if not isinstance(data, dict):
-        message = f"must be a mapping, found {show(data)}"
+        message = f"must be a mapping, found {short_repr(data)}"
         hint = f"write kind: {default or 'ComputeResource'}, name: ..."
         violations.append(Violation("", "mapping", message, hint, location=location))
         return None
@@ -156,8 +156,10 @@ def _read(data: Any, default: str, location: str, violations: list[Violation]) -
         )
         return None
     if not isinstance(kind, str) or kind not in KINDS:
-        message = f"there is no kind {show(kind)}"
-        violations.append(Violation("kind", "unknown_kind", message, nearest(str(kind), KINDS), location=location))
+        message = f"there is no kind {short_repr(kind)}"
+        violations.append(
+            Violation("kind", "unknown_kind", message, suggest_names(str(kind), KINDS), location=location)
+        )
         return None
     fields = {name: value for name, value in data.items() if name != "kind"}
     parsed = parse_object(KINDS[kind], fields, location, violations)

@@ -9,14 +9,14 @@ from typing import Any
 
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pending_pods import PendingPod, read_pending_pods
-from fairlead.core.fitting.reading_nodes import is_placed, read_cluster, read_holding, read_node
+from fairlead.core.fitting.reading_nodes import is_placed, read_cluster, read_node, read_scheduled_pod
 from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_scheduling_context, read_volume
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import yamls
 from fairlead.files.kube_objects import JSON
 from fairlead.files.kube_validation import check_objects, name_object
-from fairlead.model.parsing import show
-from fairlead.model.plans import Violation, PlanWarning
+from fairlead.model.parsing import short_repr
+from fairlead.model.plans import PlanWarning, Violation
 
 HOW = "kubectl get nodes,pods -A -o json"
 INSTEAD = f"give a file with what this prints: {HOW}"
@@ -29,7 +29,7 @@ SYSTEM = "kube-system"
 # How each kind is read that counts here; objects of others are passed over.
 READERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "Node": read_node,
-    "Pod": read_holding,
+    "Pod": read_scheduled_pod,
     "PersistentVolumeClaim": read_claim,
     "PersistentVolume": read_volume,
     "StorageClass": read_class,
@@ -107,7 +107,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> JSON:
     built = dict(pairs)
     if len(built) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise Unreadable(f"has {show(twice)} twice in one object", f"keep one, or {OTHERWISE}")
+        raise Unreadable(f"has {short_repr(twice)} twice in one object", f"keep one, or {OTHERWISE}")
     return built
 
 
@@ -135,9 +135,9 @@ def _is_named(document: JSON) -> bool:
 
 def _describe(document: Any, kind: Any) -> str:
     if not kind or not isinstance(kind, str):
-        return "an object without a kind" if isinstance(document, dict) else show(document)
+        return "an object without a kind" if isinstance(document, dict) else short_repr(document)
     lacks = "a list of items" if kind.endswith("List") else "a name"
-    return f"an object of kind {show(kind)} without {lacks}"
+    return f"an object of kind {short_repr(kind)} without {lacks}"
 
 
 def _identify(raw: JSON) -> tuple[str, str, str]:
@@ -156,7 +156,7 @@ def _find_mistakes(items: Sequence[JSON], location: str) -> Iterator[Violation]:
 
 
 def _explain(name: str, error: Exception, location: str) -> Violation:
-    return Violation(name, "object", f"cannot be read: {show(str(error))}", OTHERWISE, location=location)
+    return Violation(name, "object", f"cannot be read: {short_repr(str(error))}", OTHERWISE, location=location)
 
 
 def _warn(items: Sequence[JSON], table: NodeTable, location: str) -> Iterator[PlanWarning]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 from pydantic.alias_generators import to_camel
 
-from fairlead.model.parsing import show, wrong
+from fairlead.model.parsing import field_error, short_repr
 from fairlead.model.quantities import NANOS, Quantity
 
 JSON = dict[str, Any]
@@ -34,14 +34,14 @@ def _check_amount(value: Any) -> Any:
     except ValueError as error:
         why = f"must be an amount: {error}"
     if why:
-        raise wrong("amount", f"{why}, found {show(value)}", "write a number, as in 500m or 4Gi")
+        raise field_error("amount", f"{why}, found {short_repr(value)}", "write a number, as in 500m or 4Gi")
     return value
 
 
 def _check_whole(amounts: JSON) -> JSON:
     for name, value in amounts.items():
         if _is_counted(name) and _parse(str(value)) % NANOS:
-            raise wrong("amount", f"must be a whole number, found {show(value)}", "write one", at=name)
+            raise field_error("amount", f"must be a whole number, found {short_repr(value)}", "write one", path=name)
     return amounts
 
 
@@ -119,7 +119,7 @@ def _check_values(said: Requirement) -> Requirement:
         right, wanted = bool(values), "values"
     if not right:
         message = f"must have {wanted} with {operator}, found {len(values) or 'none'}"
-        raise wrong("values", message, f"say {wanted}", at="values")
+        raise field_error("values", message, f"say {wanted}", path="values")
     return said
 
 

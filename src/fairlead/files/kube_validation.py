@@ -18,7 +18,7 @@ from fairlead.files.kube_objects import (
     KubeStorageClass,
     KubeVolume,
 )
-from fairlead.model.parsing import MOST_TOLD, nearest, printable, show
+from fairlead.model.parsing import MAX_MISTAKES, printable, short_repr, suggest_names
 from fairlead.model.plans import Violation
 
 KINDS: Mapping[str, type[KubeModel]] = {
@@ -54,8 +54,8 @@ WITHOUT = {PLAIN: "spaces and other than ASCII characters", PRINTABLE: "control 
 def check_objects(objects: Iterable[JSON], location: str, otherwise: str) -> list[Violation]:
     """Every mistake in objects of these kinds, up to a number that a reader can bear. `otherwise`: another suggestion."""
     found = dict.fromkeys(violation for raw in objects for violation in _check(raw, location, otherwise))
-    told = list(islice(found, MOST_TOLD))
-    if len(found) > MOST_TOLD:
+    told = list(islice(found, MAX_MISTAKES))
+    if len(found) > MAX_MISTAKES:
         told.append(Violation("", "too_many", f"has {len(found)} mistakes", "mend these first", location=location))
     return told
 
@@ -64,7 +64,7 @@ def name_object(raw: JSON) -> str:
     """An object as a message names it: kind, namespace and name."""
     meta = raw["metadata"]
     parts = (raw["kind"], meta.get("namespace"), meta["name"])
-    return "/".join(printable(part) if isinstance(part, str) else show(part) for part in parts if part)
+    return "/".join(printable(part) if isinstance(part, str) else short_repr(part) for part in parts if part)
 
 
 def _check(raw: JSON, location: str, otherwise: str) -> Iterator[Violation]:
@@ -78,9 +78,9 @@ def _check(raw: JSON, location: str, otherwise: str) -> Iterator[Violation]:
 
 
 def _translate(details: ErrorDetails) -> Iterator[tuple[str, str, str, str]]:
-    at, kind, found = details["loc"], details["type"], show(details["input"])
+    at, kind, found = details["loc"], details["type"], short_repr(details["input"])
     context = details.get("ctx") or {}
-    if kind == "wrong":
+    if kind == "field_error":
         for inner, rule, message, hint in context["mistakes"]:
             yield _show_path((*at, inner) if inner else at), rule, message, hint
         return
@@ -91,7 +91,7 @@ def _translate(details: ErrorDetails) -> Iterator[tuple[str, str, str, str]]:
     hint = "say it" if kind == "missing" else "mend it"
     if kind == "literal_error":
         known = [word for word in context["expected"].split("'")[1::2] if word]
-        hint = nearest(str(details["input"]), known, "write one of {known}").removesuffix("?")
+        hint = suggest_names(str(details["input"]), known, "write one of {known}").removesuffix("?")
     yield _show_path(at), RULES.get(kind, "kind"), message, hint
 
 

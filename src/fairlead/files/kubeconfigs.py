@@ -39,7 +39,7 @@ def find_paths(said: Path | None, variable: str | None, home: Path) -> list[Path
 def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> LoadedKubeconfig:
     """A context of the files that are there. Raise `RequestRejected` with what is wrong."""
     there = [path for path in paths if path.exists()] or paths[:1]
-    chosen = kubeconfigs.choose(_merge([_load(path) for path in there]), context)
+    chosen = kubeconfigs.select_context(_merge([_load(path) for path in there]), context)
     violations: list[Violation] = []
     whole = replace(
         chosen,
@@ -48,7 +48,7 @@ def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Loaded
     )
     if violations:
         raise RequestRejected(violations)
-    connection, text = kubeconfigs.connect(whole), yamls.format_documents([kubeconfigs.minify(whole)])
+    connection, text = kubeconfigs.to_connection(whole), yamls.format_documents([kubeconfigs.minify(whole)])
     return LoadedKubeconfig(whole.context, tuple(there), connection, text)
 
 

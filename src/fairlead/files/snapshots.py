@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 
 from fairlead.core.drafts import Snapshot
-from fairlead.core.scope_tree import Tree, find_cluster
+from fairlead.core.scope_tree import ScopeTree, find_cluster
 from fairlead.files.documents import Library
-from fairlead.model.parsing import nearest
-from fairlead.model.plans import Violation, PlanWarning
+from fairlead.model.parsing import suggest_names
+from fairlead.model.plans import PlanWarning, Violation
 from fairlead.model.scopes import PLATFORM, Scope
 
 PLACES = ("Cluster", "Department", "Project")
 
 
-def tree_of(library: Library) -> Tree:
+def tree_of(library: Library) -> ScopeTree:
     """The tree that Cluster, Department and Project documents draw."""
     scopes: list[Scope] = [place for kind in PLACES for place in library.of(kind)]
-    return Tree({place.scope: place.parent for place in scopes})
+    return ScopeTree({place.scope: place.parent for place in scopes})
 
 
 def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Violation, ...]]:
@@ -26,7 +26,7 @@ def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Viol
     unclear = list(check_places(library))
     projects = {item.name for item in library.of("Project")}
     if projects and project not in projects:
-        hint = nearest(project, projects, "there are {known}")
+        hint = suggest_names(project, projects, "there are {known}")
         unclear.append(Violation("project", "scope", f"there is no {place}", hint))
     elif place not in tree.parents:
         path, unguessable = _guess_path(library, place)
@@ -54,7 +54,7 @@ def check_places(library: Library) -> Iterator[Violation]:
             for field in ("scope", "parent"):
                 said = getattr(document.object, field, "")
                 if said.startswith(f"{kind.lower()}/") and said not in known:
-                    hint = nearest(said, known, "there are {known}")
+                    hint = suggest_names(said, known, "there are {known}")
                     yield Violation(field, "scope", f"there is no {said}", hint, location=document.location)
 
 
@@ -65,7 +65,9 @@ def warn_out_of_reach(library: Library, project: str) -> tuple[PlanWarning, ...]
         return ()
     path, _ = _guess_path(library, place)
     return tuple(
-        PlanWarning("project", "out_of_reach", f"the policy of {policy.scope} does not reach {place}", "name the project")
+        PlanWarning(
+            "project", "out_of_reach", f"the policy of {policy.scope} does not reach {place}", "name the project"
+        )
         for policy in library.of("Policy")
         if policy.scope not in path
     )

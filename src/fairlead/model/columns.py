@@ -1,4 +1,4 @@
-"""The columns of lists: how each is read off a record, and what people may write to compare it with."""
+"""The columns of lists: how to read each from a record, and how to parse filter values."""
 
 import string
 from collections.abc import Callable, Iterator, Mapping
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from fairlead.model.numbers import parse_bytes, parse_cpu, parse_gpu_memory, parse_whole
-from fairlead.model.parsing import show, wrong
+from fairlead.model.numbers import parse_bytes, parse_cpu, parse_gpu_memory, parse_integer
+from fairlead.model.parsing import field_error, short_repr
 from fairlead.model.quantities import MILLICORE, NANOS, Percent
 from fairlead.model.records import (
     AssetRecord,
@@ -27,64 +27,65 @@ from fairlead.model.records import (
 )
 from fairlead.model.requests import parse_priority
 
-LARGEST = 2**63 - 1
-MOST_LISTED = 500
+MAX_INTEGER = 2**63 - 1  # of a database column
+MAX_PAGE_SIZE = 500
 
-_SMALL = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
+_LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
-Kind = Literal["text", "word", "number", "moment", "flag"]
+ColumnKind = Literal["text", "word", "number", "timestamp", "flag"]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: what kind of value it has, and where a record without one stands in the order."""
+    """A column of a list. `missing` is the sort value of records without a value."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     parse: Callable[[str], Any] = str
-    read: Callable[[Any], Any] | None = None  # where it is no field of the record
+    read: Callable[[Any], Any] | None = None  # None: the record has a field of that name
     missing: Any = -1
     searched: bool = False
 
     def of(self, record: Any) -> Any:
-        """The value that a record has in this column."""
+        """The value of a record in this column."""
         return getattr(record, self.name) if self.read is None else self.read(record)
 
     def sort_value(self, value: Any) -> Any:
-        """What the order compares: letters without their case, and something for nothing."""
+        """The sort key of a value: case-insensitive, and defined for missing values."""
         if value is None:
             return "" if self.kind in ("text", "word") else self.missing
         return fold(value) if self.kind in ("text", "word") else value
 
 
 def fold(text: str) -> str:
-    """Text without regard to case, as databases see it: they know that of A to Z alone."""
-    return text.translate(_SMALL)
+    """Text in lower case, A to Z only, as databases compare it without regard to case."""
+    return text.translate(_LOWER)
 
 
-def parse_moment(text: str) -> datetime:
-    """A point in time, such as 2026-11-15 or 2026-11-15T08:30:00Z; without a zone it is UTC."""
+def parse_timestamp(text: str) -> datetime:
+    """Parse a timestamp such as 2026-11-15 or 2026-11-15T08:30:00Z. The default time zone is UTC."""
     try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        timestamp = datetime.fromisoformat(text)
+        return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise wrong("time", f"is no time: {show(text)}", "write one such as 2026-11-15T08:30:00Z") from None
+        hint = "use a time such as 2026-11-15T08:30:00Z"
+        raise field_error("time", f"invalid time {short_repr(text)}", hint) from None
 
 
 def parse_flag_text(text: str) -> bool:
-    """True or false in an address."""
+    """Parse true or false in a query parameter."""
     if text not in ("true", "false"):
-        raise wrong("type", f"must be true, false or any, found {show(text)}", "write true, false or any")
+        raise field_error("type", f"must be true, false or any, found {short_repr(text)}", "use true, false or any")
     return text == "true"
 
 
 def _amount(resource: str, part: str, step: int) -> Callable[[AssetRecord], int | None]:
-    """A request or limit of a record, as a whole number of steps; None where nothing or no limit is said."""
+    """A function that reads a request or limit as an integer number of steps; None if unset or unlimited."""
     parse = parse_cpu if resource == "cpu" else parse_bytes
 
     def read(record: AssetRecord) -> int | None:
-        said = record.requirements.get("resources", {}).get(resource, {}).get(part)
-        return None if said in (None, "unlimited") else min(parse(said).nanos // step, LARGEST)
+        amount = record.requirements.get("resources", {}).get(resource, {}).get(part)
+        return None if amount in (None, "unlimited") else min(parse(amount).nanos // step, MAX_INTEGER)
 
     return read
 
@@ -95,34 +96,34 @@ def _devices(record: AssetRecord) -> int | None:
 
 
 def _gpu_memory(record: AssetRecord) -> int | None:
-    said = record.requirements.get("resources", {}).get("gpu", {}).get("memory", {})
-    text = said.get("request") or said.get("limit")
+    memory = record.requirements.get("resources", {}).get("gpu", {}).get("memory", {})
+    text = memory.get("request") or memory.get("limit")
     return None if text is None else _parse_gpu_memory(text)
 
 
 def _parse_gpu_memory(text: str) -> int:
-    """Shares come before amounts: 100 at most, and an amount is never that small."""
+    """A sort key: percentages are at most 100, and amounts are always larger."""
     memory = parse_gpu_memory(text)
-    return memory.value if isinstance(memory, Percent) else min(memory.nanos // NANOS, LARGEST)
+    return memory.value if isinstance(memory, Percent) else min(memory.nanos // NANOS, MAX_INTEGER)
 
 
 def _steps(parse: Callable[[str], Any], step: int) -> Callable[[str], int]:
-    return lambda text: min(parse(text).nanos // step, LARGEST)
+    return lambda text: min(parse(text).nanos // step, MAX_INTEGER)
 
 
 _NAME = Column("name", "text", searched=True)
 _SCOPE = Column("scope", "word", searched=True)
 _STAMPS = (
     Column("created_by", "text", searched=True),
-    Column("created_at", "moment", parse_moment),
+    Column("created_at", "timestamp", parse_timestamp),
     Column("updated_by", "text"),
-    Column("updated_at", "moment", parse_moment),
-    Column("revision", "number", parse_whole),
+    Column("updated_at", "timestamp", parse_timestamp),
+    Column("revision", "number", parse_integer),
 )
 _MANAGED = Column("managed_by", "word")
-_LONG_AGO, _NOT_YET = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
-_LAST_USED = Column("last_used_at", "moment", parse_moment, missing=_LONG_AGO)
-_WORKLOADS = Column("workloads", "number", parse_whole)
+_DISTANT_PAST, _DISTANT_FUTURE = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+_LAST_USED = Column("last_used_at", "timestamp", parse_timestamp, missing=_DISTANT_PAST)
+_WORKLOADS = Column("workloads", "number", parse_integer)
 _CPU, _MEM = _steps(parse_cpu, MILLICORE), _steps(parse_bytes, NANOS)
 _ASSET = (
     _NAME,
@@ -133,18 +134,18 @@ _ASSET = (
     Column("archived", "flag", parse_flag_text),
     Column("successor", "word"),
     _MANAGED,
-    Column("gpu_devices", "number", parse_whole, _devices),
+    Column("gpu_devices", "number", parse_integer, _devices),
     Column("gpu_memory", "number", _parse_gpu_memory, _gpu_memory),
     Column("cpu_request", "number", _CPU, _amount("cpu", "requests", MILLICORE)),
-    Column("cpu_limit", "number", _CPU, _amount("cpu", "limits", MILLICORE), missing=LARGEST),
+    Column("cpu_limit", "number", _CPU, _amount("cpu", "limits", MILLICORE), missing=MAX_INTEGER),
     Column("mem_request", "number", _MEM, _amount("mem", "requests", NANOS)),
-    Column("mem_limit", "number", _MEM, _amount("mem", "limits", NANOS), missing=LARGEST),
+    Column("mem_limit", "number", _MEM, _amount("mem", "limits", NANOS), missing=MAX_INTEGER),
     _WORKLOADS,
     _LAST_USED,
 )
 _LISTED: Mapping[type, tuple[Column, ...]] = {
     ScopeRecord: (_NAME, _SCOPE, Column("kind", "word"), Column("parent", "word"), _MANAGED, *_STAMPS),
-    ComputeResourceRecord: (*_ASSET, Column("templates", "number", parse_whole)),
+    ComputeResourceRecord: (*_ASSET, Column("templates", "number", parse_integer)),
     TemplateRecord: (*_ASSET, Column("compute_resource", "word", searched=True)),
     PolicyRecord: (_SCOPE, _MANAGED, *_STAMPS),
     SecretRecord: (_NAME, _SCOPE, *_STAMPS),
@@ -154,15 +155,15 @@ _LISTED: Mapping[type, tuple[Column, ...]] = {
         _SCOPE,
         Column("kind", "word"),
         *_STAMPS,
-        Column("runs", "number", parse_whole),
-        Column("last_run_at", "moment", parse_moment, missing=_LONG_AGO),
+        Column("runs", "number", parse_integer),
+        Column("last_run_at", "timestamp", parse_timestamp, missing=_DISTANT_PAST),
     ),
     GrantRecord: (Column("subject", "text", searched=True), Column("role", "word"), _SCOPE, *_STAMPS),
     TokenRecord: (
         _NAME,
         Column("user", "word", searched=True),
         Column("purpose", "word"),
-        Column("expires_at", "moment", parse_moment, missing=_NOT_YET),
+        Column("expires_at", "timestamp", parse_timestamp, missing=_DISTANT_FUTURE),
         *_STAMPS,
     ),
     RunRecord: (
@@ -177,7 +178,7 @@ _LISTED: Mapping[type, tuple[Column, ...]] = {
         Column("template", "word", searched=True),
         Column("schedule", "word"),
         Column("priority", "number", parse_priority),
-        Column("finished_at", "moment", parse_moment, missing=_NOT_YET),
+        Column("finished_at", "timestamp", parse_timestamp, missing=_DISTANT_FUTURE),
         *_STAMPS,
     ),
     ScheduleRecord: (
@@ -185,12 +186,12 @@ _LISTED: Mapping[type, tuple[Column, ...]] = {
         _SCOPE,
         Column("function", "text", searched=True),
         Column("paused", "flag", parse_flag_text),
-        Column("next_at", "moment", parse_moment, missing=_NOT_YET),
-        Column("last_at", "moment", parse_moment, missing=_LONG_AGO),
+        Column("next_at", "timestamp", parse_timestamp, missing=_DISTANT_FUTURE),
+        Column("last_at", "timestamp", parse_timestamp, missing=_DISTANT_PAST),
         *_STAMPS,
     ),
     AuditRecord: (
-        Column("at", "moment", parse_moment),
+        Column("at", "timestamp", parse_timestamp),
         Column("user", "word", searched=True),
         Column("action", "word", searched=True),
         Column("kind", "word"),
@@ -206,8 +207,8 @@ COLUMNS: Mapping[type, Mapping[str, Column]] = {
 }
 
 
-def computed_of(record: Record) -> Iterator[tuple[str, Any]]:
-    """The columns of a record that are no fields of it, with their values."""
+def computed_columns(record: Record) -> Iterator[tuple[str, Any]]:
+    """The columns of a record that are computed from its fields, with their values."""
     for column in COLUMNS.get(type(record), {}).values():
         if column.read is not None:
             yield column.name, column.of(record)

@@ -1,33 +1,34 @@
-"""Compute resources, templates and defaults: requirements that somebody keeps for others to use."""
+"""Compute resources, templates and defaults: named requirements that users can reuse."""
 
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from fairlead.model.names import ObjectName
-from fairlead.model.numbers import Whole
-from fairlead.model.parsing import Mistake, Strict, refuse, wrong
+from fairlead.model.numbers import WholeNumber
+from fairlead.model.parsing import Mistake, StrictModel, field_error, raise_mistakes
 from fairlead.model.requirements import Requirements
 from fairlead.model.scopes import PLATFORM, ScopeRef
 
-LONGEST_DESCRIPTION = 1000
-ONLY_REQUESTS = "only a request names a template"
+MAX_DESCRIPTION_LENGTH = 1000
+NO_PROFILE = "a compute resource cannot use another one"
+NO_TEMPLATE = "templates can only be set in a request"
 
 WorkloadType = Literal["training", "workspace", "inference"]
 
 
-class Named(Strict):
-    """Requirements with a name, a description and the scope that they reach."""
+class NamedRequirements(StrictModel):
+    """Requirements with a name, a description and the scope in which they are available."""
 
     name: ObjectName
-    description: str = Field(default="", max_length=LONGEST_DESCRIPTION)
+    description: str = Field(default="", max_length=MAX_DESCRIPTION_LENGTH)
     scope: ScopeRef = PLATFORM
-    revision: Whole | None = None
+    revision: WholeNumber | None = None
     requirements: Requirements = Field(default_factory=Requirements)
 
 
-class ComputeResource(Named):
-    """What an administrator offers: its requirements win over what users ask for."""
+class ComputeResource(NamedRequirements):
+    """A hardware preset of an administrator. Its requirements override the values of users."""
 
     EXAMPLE: ClassVar[Any] = {
         "name": "1xa100",
@@ -42,17 +43,17 @@ class ComputeResource(Named):
     @field_validator("requirements")
     @classmethod
     def _refuse_references(cls, requirements: Requirements) -> Requirements:
-        return check_silence(requirements, profile="a compute resource names no other one", template=ONLY_REQUESTS)
+        return forbid_fields(requirements, profile=NO_PROFILE, template=NO_TEMPLATE)
 
     @field_validator("workload_types")
     @classmethod
     def _refuse_none(cls, types: Any) -> Any:
         if types == ():
-            raise wrong("required", "allows no workload at all", "leave it out to allow all")
+            raise field_error("required", "is empty, so no workload is allowed", "remove it to allow all workloads")
         return types
 
 
-class Template(Named):
+class Template(NamedRequirements):
     """A starting point that users may change: requirements, optionally with a compute resource."""
 
     EXAMPLE: ClassVar[Any] = {"name": "finetune", "requirements": {"resources": {"disk": "50Gi"}}}
@@ -60,20 +61,20 @@ class Template(Named):
     @field_validator("requirements")
     @classmethod
     def _refuse_references(cls, requirements: Requirements) -> Requirements:
-        return check_silence(requirements, template=ONLY_REQUESTS)
+        return forbid_fields(requirements, template=NO_TEMPLATE)
 
 
 class Defaults(Requirements):
-    """What holds where nobody says anything: of the platform, or of a policy's scope."""
+    """Default requirements of the platform or of a policy."""
 
     @model_validator(mode="after")
     def _refuse_references(self) -> Self:
-        check_silence(self, template=ONLY_REQUESTS)
+        forbid_fields(self, template=NO_TEMPLATE)
         return self
 
 
-def check_silence(requirements: Requirements, **fields: str) -> Requirements:
-    """The requirements, or why they may not say some of their fields."""
-    said = [(name, why) for name, why in fields.items() if getattr(requirements, name) is not None]
-    refuse(Mistake(name, "reference", why, f"leave {name} out") for name, why in said)
+def forbid_fields(requirements: Requirements, **fields: str) -> Requirements:
+    """The requirements, unchanged. Raises a field error if one of these fields is set: {field: message}."""
+    forbidden = [(name, message) for name, message in fields.items() if getattr(requirements, name) is not None]
+    raise_mistakes(Mistake(name, "reference", message, f"remove {name}") for name, message in forbidden)
     return requirements

@@ -1,4 +1,4 @@
-"""The paths of settings: which there are, and what kind of value stands at each. Policies name them in rules."""
+"""The paths of all settings, with the parser of each value. Policy rules refer to settings by these paths."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,10 +13,10 @@ from fairlead.model.numbers import (
     parse_duration,
     parse_gpu_memory,
     parse_id,
-    parse_whole,
+    parse_integer,
 )
 from fairlead.model.oom_retries import parse_growth
-from fairlead.model.parsing import nearest, parse_flag, parse_text, show, wrong
+from fairlead.model.parsing import field_error, parse_flag, parse_text, short_repr, suggest_names
 from fairlead.model.requests import Action, Kind, PullPolicy, parse_priority
 from fairlead.model.resources import parse_devices, parse_mig
 from fairlead.model.volumes import VolumeType
@@ -25,18 +25,18 @@ Parse = Callable[[Any], Any]
 
 
 def one_of(*words: str) -> Parse:
-    """A parser of one of a few words."""
+    """A parser that accepts only these words."""
 
     def parse_word(value: Any) -> str:
         if value not in words:
-            message = f"must be one of {', '.join(words)}, found {show(value)}"
-            raise wrong("options", message, nearest(str(value), words, "write one of {known}"))
+            message = f"must be one of {', '.join(words)}, found {short_repr(value)}"
+            raise field_error("options", message, suggest_names(str(value), words, "use one of {known}"))
         return str(value)
 
     return parse_word
 
 
-# Values that are ordered, so that a rule may give them a minimum and a maximum.
+# Ordered values. Rules can set a minimum and a maximum for them.
 ORDERED: Mapping[str, Parse] = {
     "resources.cpu.requests": parse_cpu,
     "resources.cpu.limits": parse_cpu,
@@ -53,24 +53,24 @@ ORDERED: Mapping[str, Parse] = {
     "fs_group": parse_id,
     "run_as_user": parse_id,
     "run_as_group": parse_id,
-    "replicas": parse_whole,
+    "replicas": parse_integer,
     "deadline": parse_duration,
     "idle_timeout": parse_duration,
-    "retries": parse_whole,
+    "retries": parse_integer,
     "on_oom.grow": parse_growth,
     "on_oom.max": parse_bytes,
     "priority": parse_priority,
 }
 
-# Values that are only equal or not.
-PLAIN: Mapping[str, Parse] = {
+# Values without an order. Rules can list options for them.
+UNORDERED: Mapping[str, Parse] = {
     "action": one_of(*get_args(Action)),
     "function.kind": one_of(*get_args(Kind)),
     "function.image": parse_text,
     "function.pull_policy": one_of(*get_args(PullPolicy)),
-    "resources.gpu.type": LABEL_VALUE.check,
+    "resources.gpu.type": LABEL_VALUE.parse,
     "resources.gpu.mig": parse_mig,
-    "node_selector.*": LABEL_VALUE.check,
+    "node_selector.*": LABEL_VALUE.parse,
     "envs.*": parse_text,
     "volumes.*.volume_type": one_of(*get_args(VolumeType)),
     "volumes.*.mount_path": parse_text,
@@ -86,7 +86,7 @@ PLAIN: Mapping[str, Parse] = {
     "template": parse_text,
 }
 
-# Places with something below them: these can be required and locked as a whole.
+# Paths of nested settings. Rules can require or lock them as a whole.
 SECTIONS: tuple[str, ...] = (
     "on_oom",
     "function.pull_secrets",
@@ -110,8 +110,8 @@ SECTIONS: tuple[str, ...] = (
     "envs",
 )
 
-# A scalar is the request: what a rule on the resource itself bounds.
-SCALARS: Mapping[str, str] = {
+# A resource written as a scalar is its request, so a rule at the path of a resource applies to the request.
+REQUEST_PATHS: Mapping[str, str] = {
     "resources.cpu": "resources.cpu.requests",
     "resources.mem": "resources.mem.requests",
     "resources.disk": "resources.disk.requests",
@@ -119,16 +119,16 @@ SCALARS: Mapping[str, str] = {
     "resources.gpu.memory": "resources.gpu.memory.request",
 }
 
-KNOWN: tuple[str, ...] = (*ORDERED, *PLAIN, *SECTIONS)
+KNOWN: tuple[str, ...] = (*ORDERED, *UNORDERED, *SECTIONS)
 
 
 def value_path(path: str) -> str:
-    """The path at which the value of a field stands: a scalar's is its request."""
-    return SCALARS.get(path, path)
+    """The path of the value that a rule at `path` applies to: the request, for a resource."""
+    return REQUEST_PATHS.get(path, path)
 
 
 def generic_path(path: str) -> str | None:
-    """The known path that covers this one, with `*` for names; None if there is none."""
+    """The known path that matches this one, with `*` in place of names, or None."""
     if path in KNOWN:
         return path
     return next((known for known in KNOWN if "*" in known and pattern_of(known).fullmatch(path)), None)
@@ -136,6 +136,6 @@ def generic_path(path: str) -> str | None:
 
 @cache
 def pattern_of(path: str) -> re.Pattern[str]:
-    """What a path with `*` for a name matches. Names of volumes have no dots, other names may."""
+    """A regular expression for a path with `*` in place of a name. Volume names have no dots, other names may."""
     name = "[^.]+" if path.startswith("volumes.") else ".+"
     return re.compile(name.join(map(re.escape, path.split("*"))))

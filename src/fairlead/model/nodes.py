@@ -1,37 +1,37 @@
-"""Nodes: what they have, what is taken, and by whom. Amounts are billionths, as quantities have them inside."""
+"""Nodes and the pods on them, as the scheduler sees them. Amounts are integers in nano-units, as in `Quantity`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-Amounts = Mapping[str, int]  # by Kubernetes' names of resources: cpu, memory, ephemeral-storage, nvidia.com/gpu, pods
+Amounts = Mapping[str, int]  # by Kubernetes resource name: cpu, memory, ephemeral-storage, nvidia.com/gpu, pods
 Labels = Mapping[str, str]
-Term = Mapping[str, Any]  # of an affinity, as Kubernetes writes it
+Term = Mapping[str, Any]  # an affinity term as in a Kubernetes manifest
 
 
 class Taint(NamedTuple):
-    """What keeps runs off a node that do not tolerate it."""
+    """A taint of a node."""
 
     key: str
     value: str
     effect: str  # NoSchedule, PreferNoSchedule or NoExecute
 
     def __str__(self) -> str:
-        """As kubectl writes it."""
+        """The taint in the notation of kubectl."""
         return f"{self.key}{'=' * bool(self.value)}{self.value}:{self.effect}"
 
 
-class Port(NamedTuple):
-    """A port of a node that a pod has for itself."""
+class HostPort(NamedTuple):
+    """A host port that a pod uses."""
 
     protocol: str
     ip: str
     number: int
 
 
-class Device(NamedTuple):
-    """One GPU of a node whose GPUs are shared. `memory` is in MiB, `slots` how many pods it takes at once."""
+class SharedGpu(NamedTuple):
+    """A GPU that pods can share. `memory` is in MiB, `slots` is the maximum number of pods."""
 
     id: str
     memory: int
@@ -41,7 +41,7 @@ class Device(NamedTuple):
 
 
 class GpuAllocation(NamedTuple):
-    """What a pod holds of one GPU: memory in MiB, or a part of its memory in percent where that is all that is said."""
+    """The part of a GPU that a pod uses: memory in MiB, or a percentage if only that is known."""
 
     device: str
     memory: int = 0
@@ -49,10 +49,10 @@ class GpuAllocation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """What one pod holds of a node, and what others must reckon with.
+class ScheduledPod:
+    """A pod on a node, with everything that affects the scheduling of other pods.
 
-    Without a name where the reader may not see its run, or it is of none.
+    `name` is None if the pod belongs to no run, or to a run that the caller may not see.
     """
 
     run_id: str
@@ -61,84 +61,84 @@ class Holding:
     project: str = ""
     namespace: str = ""
     labels: Labels = field(default_factory=dict)
-    repels: tuple[Term, ...] = ()  # the pods that it does not bear near it
-    ports: tuple[Port, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()  # required terms only
+    ports: tuple[HostPort, ...] = ()
     claims: tuple[str, ...] = ()
     gpu_allocations: tuple[GpuAllocation, ...] = ()
-    leaving: bool = False
+    terminating: bool = False
 
 
-@lru_cache(maxsize=4096)  # equal texts that are the same are quickly found to be equal
-def _share(text: str) -> str:
+@lru_cache(maxsize=4096)  # comparing a string with itself is much faster than with an equal copy
+def _intern(text: str) -> str:
     return text
 
 
-class Repelling(NamedTuple):
-    """A pod that does not bear others near it. Those with the same key do not bear the same ones."""
+class AntiAffinityTerm(NamedTuple):
+    """A required anti-affinity term of a pod on a node. Terms with the same key match the same pods."""
 
     key: str
-    holding: Holding
+    pod: ScheduledPod
     term: Term
 
     @classmethod
-    def of(cls, holding: Holding, term: Term) -> "Repelling":
-        """The pod and its term. Its own labels matter where the term is about pods that have the same, or others."""
-        own = holding.labels if term.get("matchLabelKeys") or term.get("mismatchLabelKeys") else None
-        return cls(_share(repr((term, holding.namespace, own))), holding, term)
+    def of(cls, pod: ScheduledPod, term: Term) -> "AntiAffinityTerm":
+        """The term of a pod. Labels of the pod are part of the key only if the term refers to them."""
+        own_labels = pod.labels if term.get("matchLabelKeys") or term.get("mismatchLabelKeys") else None
+        return cls(_intern(repr((term, pod.namespace, own_labels))), pod, term)
 
 
 @dataclass(frozen=True)
 class Node:
-    """One machine on which runs are executed."""
+    """A node that executes runs."""
 
     name: str
     capacity: Amounts
     labels: Labels = field(default_factory=dict)
-    holdings: tuple[Holding, ...] = ()
+    pods: tuple[ScheduledPod, ...] = ()
     taints: tuple[Taint, ...] = ()
-    unschedulable: bool = False  # cordoned: it takes nothing new
-    devices: tuple[Device, ...] = ()  # of a node whose GPUs are shared, where it says which there are
+    unschedulable: bool = False  # cordoned
+    devices: tuple[SharedGpu, ...] = ()  # only of nodes with shared GPUs that publish a list of them
 
     @cached_property
-    def repelling(self) -> tuple[Repelling, ...]:
-        """The pods there that do not bear others near them, with each of their terms."""
-        return tuple(Repelling.of(holding, term) for holding in self.holdings for term in holding.repels)
+    def anti_affinity_terms(self) -> tuple[AntiAffinityTerm, ...]:
+        """The required anti-affinity terms of all pods on the node."""
+        return tuple(AntiAffinityTerm.of(pod, term) for pod in self.pods for term in pod.anti_affinity)
 
     @cached_property
-    def left(self) -> Amounts:
-        """What is left of each resource; less than nothing where it is overdrawn."""
-        left = dict(self.capacity)
-        for holding in self.holdings:
-            for resource, amount in holding.amounts.items():
-                left[resource] = left.get(resource, 0) - amount
-        return left
+    def remaining(self) -> Amounts:
+        """The free amount of each resource; negative if the node is overcommitted."""
+        remaining = dict(self.capacity)
+        for pod in self.pods:
+            for resource, amount in pod.amounts.items():
+                remaining[resource] = remaining.get(resource, 0) - amount
+        return remaining
 
     def free(self, resource: str) -> int:
-        """What is left of a resource; none where the node does not have it."""
-        return self.left.get(resource, 0)
+        """The free amount of a resource; 0 if the node does not have it."""
+        return self.remaining.get(resource, 0)
 
 
 @dataclass(frozen=True)
-class Volume:
-    """Storage that is there, and the nodes that reach it."""
+class PersistentVolume:
+    """A persistent volume, with the nodes that can access it."""
 
     name: str
-    node_terms: tuple[Term, ...] | None = None  # of which one must hold; None: every node reaches it
-    labels: Labels = field(default_factory=dict)  # zones and regions, as older ones say them
-    claimed_by: tuple[str, str] | None = None  # namespace and name of the claim that it is kept for
-    claim_uid: str = ""  # of that claim, where it is for this very one and no later one of that name
+    node_terms: tuple[Term, ...] | None = None  # one of them must match; None: accessible from every node
+    labels: Labels = field(default_factory=dict)  # older volumes specify zone and region as labels
+    claimed_by: tuple[str, str] | None = None  # namespace and name of the claim for which it is reserved
+    claim_uid: str = ""  # set if it is reserved for this exact claim, not for a later one of the same name
     size: int = 0
     modes: tuple[str, ...] = ()
     storage_class: str = ""
     block: bool = False
     available: bool = False
     attributes_class: str = ""
-    leaving: bool = False
+    terminating: bool = False
 
 
 @dataclass(frozen=True)
-class Claim:
-    """What asks for storage: with the volume that it got, or the class that is to make one."""
+class PersistentVolumeClaim:
+    """A persistent volume claim, with its volume or with the class that provisions one."""
 
     volume: str = ""
     storage_class: str | None = None
@@ -146,28 +146,28 @@ class Claim:
     modes: tuple[str, ...] = ()
     selector: Mapping[str, Any] | None = None
     block: bool = False
-    bound: bool = False  # the cluster has said so, beyond the name of the volume
+    bound: bool = False  # binding has completed; the name of a volume alone does not mean that
     attributes_class: str = ""
-    chosen_node: str = ""  # where its volume is being made
-    lost: bool = False  # the volume that it had is gone
-    leaving: bool = False
+    chosen_node: str = ""  # the node on which its volume is being provisioned
+    lost: bool = False  # its volume was deleted
+    terminating: bool = False
     uid: str = ""
 
 
 @dataclass(frozen=True)
 class StorageClass:
-    """How storage is made: at once, or on the node of the first pod that wants it; and where it can be."""
+    """A storage class."""
 
-    waits: bool = False
+    wait_for_first_consumer: bool = False
     topologies: tuple[Term, ...] = ()
-    makes: bool = True  # it can make volumes, and does not only hand out those that are there
+    provisions: bool = True  # False: it only binds existing volumes
 
 
 @dataclass(frozen=True)
 class SchedulingContext:
-    """What else decides where a pod can go. Without claims, nobody has looked, and they keep nothing off."""
+    """Cluster state besides nodes that affects scheduling. `claims` is None if unknown, and is not checked then."""
 
     namespaces: Mapping[str, Labels] = field(default_factory=dict)
-    claims: Mapping[tuple[str, str], Claim] | None = None
-    volumes: Mapping[str, Volume] = field(default_factory=dict)
+    claims: Mapping[tuple[str, str], PersistentVolumeClaim] | None = None
+    volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
     classes: Mapping[str, StorageClass] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What an executor sees of a run, and what it is asked to do."""
+"""What executors exchange with the server: observations of runs, launch specs, logs and endpoints."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from fairlead.model.plans import Manifest
-from fairlead.model.queues import Standing
+from fairlead.model.queues import QueuePosition
 from fairlead.model.records import VolumeRecord
 
 JSON = dict[str, Any]
 
 
 class Phase(StrEnum):
-    """How far the execution of a run is, whatever executes it."""
+    """The phase of an execution, the same for all executors."""
 
     PENDING = "pending"
     STARTING = "starting"
@@ -26,9 +26,9 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Observation:
-    """What an executor sees of a run. `stopped`: it ended because that was asked for.
+    """The state of a run as its executor sees it. `stopped`: the run ended because it was asked to.
 
-    `standing`: tells where it stands in a queue of its cluster, whenever that is asked.
+    `queue_position` reads the current position of the run in a queue of its cluster.
     """
 
     phase: Phase
@@ -41,36 +41,36 @@ class Observation:
     result: JSON | None = None
     error: JSON | None = None
     usage: JSON = field(default_factory=dict)
-    standing: Callable[[], Standing] | None = None
+    queue_position: Callable[[], QueuePosition] | None = None
 
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """What an executor needs to start a run. Only here are secrets in the open."""
+    """Everything an executor needs to start a run. The only object with secrets in plain text."""
 
     run_id: str
     project: str
     name: str
     manifests: tuple[Manifest, ...]
     code: bytes = b""
-    volumes: Mapping[str, VolumeRecord] = field(default_factory=dict)  # those that runs share, by name
+    volumes: Mapping[str, VolumeRecord] = field(default_factory=dict)  # shared volumes by name
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    run_token: str = field(default="", repr=False)  # with which the run fetches its code and hands over what it leaves
+    run_token: str = field(default="", repr=False)  # authenticates the run when it downloads code and uploads results
 
 
 @dataclass(frozen=True)
 class LogEntry:
-    """Bytes that a run wrote at one moment."""
+    """A chunk of a log with its timestamp."""
 
     at: datetime
-    stream: str  # stdout, stderr, or platform for what Fairlead itself says
+    stream: str  # stdout, stderr, or platform for messages of Fairlead
     data: bytes
-    end: int  # the cursor of what follows
+    end: int  # the cursor after this entry
 
 
 @dataclass(frozen=True)
 class LogPage:
-    """Part of a log, and the cursor of what comes next. `complete`: nothing will."""
+    """A part of a log with the cursor of the next one. `complete`: nothing will follow."""
 
     entries: list[LogEntry]
     cursor: int
@@ -79,7 +79,7 @@ class LogPage:
 
 @dataclass(frozen=True)
 class OutputFile:
-    """A file that a run left behind."""
+    """An output file of a run."""
 
     path: str
     size: int
@@ -88,7 +88,7 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at where runs are executed: how it is, and what to do where it is not good."""
+    """The result of one check of a cluster or machine, with a hint if it failed."""
 
     name: str
     state: Literal["ok", "warning", "problem"]
@@ -98,12 +98,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """How the server speaks to what a run serves.
+    """The address at which the server reaches a served run.
 
-    `url` is where its paths begin, without a slash at the end. `socket`: a Unix socket to connect to, in place of the
-    host that the url names. `headers` go with each request, in place of any of these names, and are told nobody.
-    `verify`: the TLS context, for the name of the url or for `server_name`. `prefix`: what a proxy on the way puts
-    before the links of HTML pages and redirections, to be taken off again.
+    `url` is the base URL without a trailing slash. `socket` is a Unix socket to connect to instead of the host.
+    `headers` are set on each request, replace headers of the same name, and are never shown. `verify` is the TLS
+    context, checked against the host or `server_name`. `prefix` is the path prefix that a proxy in between adds to
+    links in HTML pages and redirects; it is removed again.
     """
 
     url: str

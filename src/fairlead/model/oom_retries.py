@@ -1,4 +1,4 @@
-"""How often a run is tried: after which failures, and with how much more memory after it ran out of it."""
+"""Retries of a run: after which failures, and with how much more memory after an out-of-memory kill."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -6,29 +6,29 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from fairlead.model.numbers import Size, parse_factor, parse_whole
-from fairlead.model.parsing import Strict, show, wrong
+from fairlead.model.numbers import Size, parse_factor, parse_integer
+from fairlead.model.parsing import StrictModel, field_error, short_repr
 
-MOST_RETRIES = 20
-GREATEST_GROWTH = 10
+MAX_RETRIES = 20
+MAX_GROWTH = 10
 
-# The failures after which a run may be tried again: what its program did, and what became of where it ran.
+# The failures that can be retried: failures of the program, and loss of the node, pod or supervisor.
 RetryReason = Literal["ExitCode", "OOMKilled", "Evicted", "NodeLost", "PodRemoved", "SupervisorLost"]
 
 
 def parse_growth(value: Any) -> Fraction:
-    """By how much memory grows: more than once, and not beyond all bounds."""
+    """Parse the factor by which memory grows with each retry."""
     factor = value if isinstance(value, Fraction) else parse_factor(value)
-    if not 1 < factor <= GREATEST_GROWTH:
-        message = f"must be more than 1 and at most {GREATEST_GROWTH}, found {show(value)}"
-        raise wrong("range", message, "write one such as 1.5")
+    if not 1 < factor <= MAX_GROWTH:
+        message = f"must be more than 1 and at most {MAX_GROWTH}, found {short_repr(value)}"
+        raise field_error("range", message, "use a factor such as 1.5")
     return factor
 
 
 Retries = Annotated[
     int,
-    PlainValidator(lambda value: parse_whole(value, most=MOST_RETRIES)),
-    WithJsonSchema({"type": ["integer", "string"], "minimum": 0, "maximum": MOST_RETRIES}),
+    PlainValidator(lambda value: parse_integer(value, maximum=MAX_RETRIES)),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 0, "maximum": MAX_RETRIES}),
 ]
 Growth = Annotated[
     Fraction,
@@ -38,8 +38,8 @@ Growth = Annotated[
 ]
 
 
-class OnOom(Strict):
-    """After a run used more memory than it may, it is tried again with more, up to a most."""
+class OnOom(StrictModel):
+    """Retry with more memory after an out-of-memory kill, up to `max`."""
 
     EXAMPLE: ClassVar[Mapping[str, Any]] = {"grow": 1.5, "max": "64Gi"}
 

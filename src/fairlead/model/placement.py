@@ -1,4 +1,4 @@
-"""Where a pod may run: tolerations and affinity, as Kubernetes defines them, checked as its server checks them."""
+"""Tolerations and affinity of pods, with the validation of the Kubernetes API server."""
 
 import re
 from collections.abc import Mapping
@@ -7,26 +7,26 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import PlainValidator, WithJsonSchema, field_validator, model_validator
 
 from fairlead.model.names import DNS_SUBDOMAIN, LABEL_VALUE, DnsLabel, LabelKey, LabelValue
-from fairlead.model.numbers import parse_whole
-from fairlead.model.parsing import Kubernetes, show, wrong
+from fairlead.model.numbers import parse_integer
+from fairlead.model.parsing import KubernetesModel, field_error, short_repr
 
-MOST_TERMS = 64
+MAX_TERMS = 64
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 Weight = Annotated[
     int,
-    PlainValidator(lambda value: parse_whole(value, least=1, most=100)),
+    PlainValidator(lambda value: parse_integer(value, minimum=1, maximum=100)),
     WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": 100}),
 ]
 TolerationSeconds = Annotated[
     int,
-    PlainValidator(lambda value: parse_whole(value, least=-(2**31), most=2**31)),
+    PlainValidator(lambda value: parse_integer(value, minimum=-(2**31), maximum=2**31)),
     WithJsonSchema({"type": ["integer", "string"]}),
 ]
 
 
-class Toleration(Kubernetes):
-    """A taint that a pod endures."""
+class Toleration(KubernetesModel):
+    """A toleration of a taint."""
 
     key: LabelKey | None = None
     operator: Literal["Exists", "Equal"] = "Equal"
@@ -37,24 +37,31 @@ class Toleration(Kubernetes):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.key and self.operator != "Exists":
-            raise wrong("required", "without a key it must have operator Exists", "say the taint's key", at="key")
+            raise field_error(
+                "required",
+                "is required for operator Equal",
+                "set the key of the taint, or use operator Exists",
+                path="key",
+            )
         if self.operator == "Exists" and self.value:
-            message = f"operator Exists takes no value, found {show(self.value)}"
-            raise wrong("contradiction", message, "leave the value out, or use operator Equal", at="value")
+            message = f"operator Exists takes no value, found {short_repr(self.value)}"
+            raise field_error("contradiction", message, "remove the value, or use operator Equal", path="value")
         if self.toleration_seconds is not None and self.effect != "NoExecute":
-            message = f"is only for effect NoExecute, found {show(self.effect)}"
-            raise wrong("contradiction", message, "leave it out, or set effect to NoExecute", at="tolerationSeconds")
+            message = f"is only for effect NoExecute, found {short_repr(self.effect)}"
+            raise field_error(
+                "contradiction", message, "remove it, or set effect to NoExecute", path="tolerationSeconds"
+            )
         return self
 
     def __str__(self) -> str:
-        """As kubectl writes taints, with seconds where there are any: key=value:effect@300s."""
+        """The toleration in the notation of kubectl for taints, with optional seconds: key=value:effect@300s."""
         value = "" if self.operator == "Exists" else f"={self.value or ''}"
         seconds = "" if self.toleration_seconds is None else f"@{self.toleration_seconds}s"
         return f"{self.key or '*'}{value}:{self.effect or '*'}{seconds}"
 
 
-class NodeRequirement(Kubernetes):
-    """One condition on a node's labels."""
+class NodeRequirement(KubernetesModel):
+    """A condition on a node label."""
 
     key: LabelKey
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -68,8 +75,8 @@ class NodeRequirement(Kubernetes):
         return self
 
 
-class NodeField(Kubernetes):
-    """One condition on a node's fields; its name is the only one there is."""
+class NodeField(KubernetesModel):
+    """A condition on a node field. The name is the only field that Kubernetes supports."""
 
     key: Literal["metadata.name"]
     operator: Literal["In", "NotIn"]
@@ -79,50 +86,50 @@ class NodeField(Kubernetes):
     def _check(self) -> Self:
         if len(self.values) != 1:
             message = f"must be exactly one node name, found {len(self.values)}"
-            raise wrong("range", message, "write one term for each node", at="values")
+            raise field_error("range", message, "use one term for each node", path="values")
         if not DNS_SUBDOMAIN.matches(self.values[0]):
-            message = f"is no node name: {show(self.values[0])}"
-            raise wrong("name", message, f"use {DNS_SUBDOMAIN.words}", at="values.0")
+            message = f"invalid node name {short_repr(self.values[0])}"
+            raise field_error("name", message, f"use {DNS_SUBDOMAIN.description}", path="values.0")
         return self
 
 
-class NodeTerm(Kubernetes):
-    """Conditions that must all hold; a term without any matches no node."""
+class NodeTerm(KubernetesModel):
+    """A node selector term: all conditions must match. A term without conditions matches no node."""
 
     match_expressions: tuple[NodeRequirement, ...] | None = None
     match_fields: tuple[NodeField, ...] | None = None
 
 
-class NodeTerms(Kubernetes):
-    """Terms of which one must hold."""
+class NodeTerms(KubernetesModel):
+    """A node selector: at least one term must match."""
 
     node_selector_terms: tuple[NodeTerm, ...]
 
     @field_validator("node_selector_terms", mode="before")
     @classmethod
     def _check_number(cls, terms: Any) -> Any:
-        if isinstance(terms, list | tuple) and not 1 <= len(terms) <= MOST_TERMS:
-            hint = "say at least one term" if not terms else "join some of them"
-            raise wrong("length", f"must have 1 to {MOST_TERMS} terms, found {len(terms)}", hint)
+        if isinstance(terms, list | tuple) and not 1 <= len(terms) <= MAX_TERMS:
+            hint = "add at least one term" if not terms else "combine some of them"
+            raise field_error("length", f"must have 1 to {MAX_TERMS} terms, found {len(terms)}", hint)
         return terms
 
 
-class PreferredNodes(Kubernetes):
-    """A wish for certain nodes."""
+class PreferredNodes(KubernetesModel):
+    """A preferred node affinity term with its weight."""
 
     weight: Weight
     preference: NodeTerm
 
 
-class NodeAffinity(Kubernetes):
-    """Which nodes a pod must and would like to run on."""
+class NodeAffinity(KubernetesModel):
+    """Required and preferred node affinity."""
 
     required_during_scheduling_ignored_during_execution: NodeTerms | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredNodes, ...] | None = None
 
 
-class LabelRequirement(Kubernetes):
-    """One condition on labels of pods or namespaces."""
+class LabelRequirement(KubernetesModel):
+    """A condition on a label of pods or namespaces."""
 
     key: LabelKey
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
@@ -135,19 +142,19 @@ class LabelRequirement(Kubernetes):
         return self
 
 
-class LabelSelector(Kubernetes):
-    """Labels that must match."""
+class LabelSelector(KubernetesModel):
+    """A label selector."""
 
     match_labels: Mapping[LabelKey, LabelValue] | None = None
     match_expressions: tuple[LabelRequirement, ...] | None = None
 
     def keys(self) -> set[str]:
-        """The labels that it looks at."""
+        """The keys of all labels in the selector."""
         return {*(self.match_labels or ()), *(condition.key for condition in self.match_expressions or ())}
 
 
-class PodTerm(Kubernetes):
-    """Pods to be near to, or far from."""
+class PodTerm(KubernetesModel):
+    """An inter-pod affinity or anti-affinity term."""
 
     label_selector: LabelSelector | None = None
     topology_key: LabelKey
@@ -161,32 +168,32 @@ class PodTerm(Kubernetes):
         keys = (self.match_label_keys or ()) + (self.mismatch_label_keys or ())
         if keys and self.label_selector is None:
             message = "matchLabelKeys and mismatchLabelKeys need a labelSelector"
-            raise wrong("required", message, "say a labelSelector", at="labelSelector")
+            raise field_error("required", message, "set a labelSelector", path="labelSelector")
         selected = self.label_selector.keys() if self.label_selector is not None else set()
         if both := sorted(selected & set(keys)):
-            message = f"{', '.join(both)} is a label key to match and in the labelSelector"
-            raise wrong("duplicate", message, "keep one", at="matchLabelKeys")
+            message = f"{', '.join(both)} is also in the labelSelector"
+            raise field_error("duplicate", message, "remove one of them", path="matchLabelKeys")
         if len(set(keys)) < len(keys):
-            raise wrong("duplicate", "a label key is there twice", "keep one", at="matchLabelKeys")
+            raise field_error("duplicate", "contains a label key twice", "remove one of them", path="matchLabelKeys")
         return self
 
 
-class PreferredPods(Kubernetes):
-    """A wish to be near to, or far from, certain pods."""
+class PreferredPods(KubernetesModel):
+    """A preferred inter-pod affinity term with its weight."""
 
     weight: Weight
     pod_affinity_term: PodTerm
 
 
-class PodAffinity(Kubernetes):
-    """Which pods a pod must and would like to share a place with, or avoid."""
+class PodAffinity(KubernetesModel):
+    """Required and preferred inter-pod affinity or anti-affinity."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodTerm, ...] | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredPods, ...] | None = None
 
 
-class Affinity(Kubernetes):
-    """Kubernetes' affinity."""
+class Affinity(KubernetesModel):
+    """The affinity of a pod."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -194,18 +201,23 @@ class Affinity(Kubernetes):
 
 
 def _check_values(operator: str, values: tuple[str, ...] | None) -> None:
-    found = len(values or ())
-    if operator in ("In", "NotIn") and not found:
-        raise wrong("required", f"operator {operator} needs at least one value", "say values", at="values")
-    if operator in ("Exists", "DoesNotExist") and found:
-        message = f"operator {operator} takes no values, found {found}"
-        raise wrong("contradiction", message, "leave values out", at="values")
-    if operator in ("Gt", "Lt") and (found != 1 or not re.fullmatch(r"[0-9]{1,18}", (values or ("",))[0], re.ASCII)):
+    count = len(values or ())
+    if operator in ("In", "NotIn") and not count:
+        raise field_error("required", f"operator {operator} needs at least one value", "add a value", path="values")
+    if operator in ("Exists", "DoesNotExist") and count:
+        message = f"operator {operator} takes no values, found {count}"
+        raise field_error("contradiction", message, "remove values", path="values")
+    if operator in ("Gt", "Lt") and (count != 1 or not re.fullmatch(r"[0-9]{1,18}", (values or ("",))[0], re.ASCII)):
         message = f"operator {operator} needs exactly one whole number, found {', '.join(values or ()) or 'none'}"
-        raise wrong("range", message, 'write it in quotes: values: ["5"]', at="values")
+        raise field_error("range", message, 'put it in quotes: values: ["5"]', path="values")
 
 
 def _check_labels(values: tuple[str, ...]) -> None:
     for index, value in enumerate(values):
         if not LABEL_VALUE.matches(value):
-            raise wrong("label", f"is no label value: {show(value)}", f"use {LABEL_VALUE.words}", at=f"values.{index}")
+            raise field_error(
+                "label",
+                f"invalid label value {short_repr(value)}",
+                f"use {LABEL_VALUE.description}",
+                path=f"values.{index}",
+            )

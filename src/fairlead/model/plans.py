@@ -20,9 +20,9 @@ class Layer(StrEnum):
     ENFORCED = "enforced"
 
     @property
-    def strength(self) -> int:
+    def precedence(self) -> int:
         """The precedence of the layer; platform defaults have 0."""
-        return _STRENGTHS[self]
+        return _PRECEDENCE[self]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Setting(NamedTuple):
     reason: str | None = None
 
 
-def show_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Format a value for use in a sentence."""
     if isinstance(value, Fraction):
         return f"{float(value):g}"
@@ -93,7 +93,7 @@ class PlanWarning(Finding):
 
 @dataclass(frozen=True)
 class Sentence:
-    """What a plan means for a pod, in one sentence: what it gets, what may end it, or a note."""
+    """A sentence about a plan: what a pod gets, what may end it, or a note."""
 
     path: str
     kind: Literal["gets", "risk", "note"]
@@ -141,10 +141,10 @@ class Plan:
     fit: Fit = field(default_factory=Fit)
 
 
-_STRENGTHS = {layer: strength for strength, layer in enumerate(Layer)}
+_PRECEDENCE = {layer: precedence for precedence, layer in enumerate(Layer)}
 _DESCRIPTIONS = {
     Layer.PLATFORM: "platform default",
-    Layer.POLICY: "policy of {scope}",
+    Layer.POLICY: "{scope} policy",
     Layer.TEMPLATE: "template {name}",
     Layer.USER: "request",
     Layer.COMPUTE_RESOURCE: "compute resource {name}",

@@ -1,4 +1,4 @@
-"""What an administrator allows at a scope: defaults, rules, switches and quota."""
+"""Policies: the defaults, rules, switches and quota of a scope."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -10,8 +10,18 @@ from pydantic_core import PydanticCustomError
 from fairlead.model import fields
 from fairlead.model.compute_resources import Defaults
 from fairlead.model.names import DnsSubdomain
-from fairlead.model.numbers import Bytes, Cpu, Factor, Whole
-from fairlead.model.parsing import Flag, Mistake, Strict, mistakes_of, nearest, refuse, several_wrong, show, wrong
+from fairlead.model.numbers import Bytes, Cpu, Factor, WholeNumber
+from fairlead.model.parsing import (
+    Flag,
+    Mistake,
+    StrictModel,
+    field_error,
+    field_errors,
+    mistakes_of,
+    raise_mistakes,
+    short_repr,
+    suggest_names,
+)
 from fairlead.model.quantities import Duration
 from fairlead.model.scopes import PLATFORM, ScopeRef
 
@@ -19,10 +29,10 @@ _BOUND = {"type": ["string", "number"], "examples": [2, "64Gi"]}
 _OPTION = {"type": ["string", "number", "boolean"]}
 
 
-class Rule(Strict):
-    """What is allowed at one path. Values are of the kind that the path holds."""
+class Rule(StrictModel):
+    """The rule for the setting at one path. Bounds and options have the type of that setting."""
 
-    MAY_BE_EMPTY = False
+    ALLOWS_NULL = False
 
     min: Annotated[Any, WithJsonSchema(_BOUND)] = None
     max: Annotated[Any, WithJsonSchema(_BOUND)] = None
@@ -32,15 +42,15 @@ class Rule(Strict):
 
     @model_serializer
     def _print(self) -> dict[str, Any]:
-        """Only what is said, each value as people write it."""
-        said = {name: getattr(self, name) for name in ("min", "max", "options", "required", "locked")}
-        return {name: _print_value(value) for name, value in said.items() if value is not None and value is not False}
+        """The fields that are set, with values as users write them."""
+        values = {name: getattr(self, name) for name in ("min", "max", "options", "required", "locked")}
+        return {name: _print_value(value) for name, value in values.items() if value is not None and value is not False}
 
 
-class Switches(Strict):
-    """What may be done at all. Nothing said leaves the shipped value; of several scopes the strictest wins."""
+class Switches(StrictModel):
+    """Feature switches. The strictest value of all scopes applies; None means not set."""
 
-    MAY_BE_EMPTY = False
+    ALLOWS_NULL = False
 
     existing_volumes: Literal["allow", "block"] | None = None
     storage_classes: tuple[DnsSubdomain, ...] | None = None
@@ -51,29 +61,29 @@ class Switches(Strict):
     never_fits: Literal["refuse", "warn"] | None = None
 
 
-class LimitFactor(Strict):
-    """The limit that a request gets where nobody said one: limit = factor x request."""
+class LimitFactor(StrictModel):
+    """Factors for default limits: limit = factor x request."""
 
-    MAY_BE_EMPTY = False
+    ALLOWS_NULL = False
 
     cpu: Factor | None = None
     mem: Factor | None = None
     disk: Factor | None = None
 
 
-class Quota(Strict):
-    """What all live runs below a scope may hold together."""
+class Quota(StrictModel):
+    """The total resources of all active runs in a scope."""
 
-    MAY_BE_EMPTY = False
+    ALLOWS_NULL = False
 
-    gpu: Whole | None = None
+    gpu: WholeNumber | None = None
     cpu: Cpu | None = None
     mem: Bytes | None = None
-    runs: Whole | None = None
+    runs: WholeNumber | None = None
 
 
-class Policy(Strict):
-    """All that is said at one scope."""
+class Policy(StrictModel):
+    """The policy of one scope."""
 
     EXAMPLE: ClassVar[Any] = {
         "defaults": {"resources": {"cpu": 1, "mem": "2Gi"}},
@@ -93,19 +103,19 @@ class Policy(Strict):
     @field_validator("rules")
     @classmethod
     def _read_values(cls, rules: Mapping[str, Rule]) -> Mapping[str, Rule]:
-        """The rules with values of the kind that stands at their path; every mistake at once."""
+        """Parse the values of all rules with the parsers of their settings. Collects all mistakes."""
         read: dict[str, Rule] = {}
         mistakes: list[Mistake] = []
         for path, rule in rules.items():
             try:
                 read[path] = _read_rule(path, rule)
             except PydanticCustomError as error:
-                mistakes += mistakes_of(error, below=path)
-        refuse(mistakes)
+                mistakes += mistakes_of(error, prefix=path)
+        raise_mistakes(mistakes)
         return read
 
     def to_data(self) -> dict[str, Any]:
-        """As people write it, but for its scope; what is not said is left out."""
+        """The policy as users write it, without its scope and unset fields."""
         parts = self.model_dump(mode="json", include={"limit_factor", "rules", "switches", "quota"}, exclude_none=True)
         data = {"defaults": self.defaults.to_data(), **parts}
         return {name: value for name, value in data.items() if value}
@@ -122,26 +132,30 @@ def _print_value(value: Any) -> Any:
 def _read_rule(path: str, rule: Rule) -> Rule:
     known = fields.generic_path(path)
     if known is None:
-        raise wrong("unknown_field", f"there is no setting at {show(path)}", nearest(path, fields.KNOWN))
-    place = fields.value_path(known)
-    parse = fields.ORDERED.get(place) or fields.PLAIN.get(place)
+        raise field_error("unknown_field", f"unknown setting {short_repr(path)}", suggest_names(path, fields.KNOWN))
+    setting_path = fields.value_path(known)
+    parse = fields.ORDERED.get(setting_path) or fields.UNORDERED.get(setting_path)
     bounds = {name: value for name in ("min", "max") if (value := getattr(rule, name)) is not None}
-    if bounds and place not in fields.ORDERED:
-        raise wrong("rule", f"{path} has no order, so no {' and '.join(bounds)}", "use options, required or locked")
+    if bounds and setting_path not in fields.ORDERED:
+        raise field_error(
+            "rule", f"{path} has no order, so no {' and '.join(bounds)}", "use options, required or locked"
+        )
     if rule.options is not None and parse is None:
-        raise wrong("rule", f"{path} is no single value, so it has no options", "use required or locked", at="options")
+        raise field_error(
+            "rule", f"{path} is no single value, so it has no options", "use required or locked", path="options"
+        )
     if rule.options == ():
-        raise wrong("required", "allows nothing at all", "say at least one option", at="options")
+        raise field_error("required", "is empty, so no value is allowed", "add at least one option", path="options")
     parsed: dict[str, Any] = {name: _parse_at(name, parse, value) for name, value in bounds.items()}
     if rule.options is not None:
         parsed["options"] = tuple(_parse_at(f"options.{n}", parse, option) for n, option in enumerate(rule.options))
     if len(bounds) == 2 and type(parsed["min"]) is type(parsed["max"]) and parsed["min"] > parsed["max"]:
-        raise wrong("range", f"min {parsed['min']} is over max {parsed['max']}", "swap them", at="min")
+        raise field_error("range", f"min {parsed['min']} is greater than max {parsed['max']}", "swap them", path="min")
     return rule.model_copy(update=parsed)
 
 
-def _parse_at(at: str, parse: fields.Parse | None, value: Any) -> Any:
+def _parse_at(path: str, parse: fields.Parse | None, value: Any) -> Any:
     try:
         return value if parse is None else parse(value)
     except PydanticCustomError as error:
-        raise several_wrong(mistakes_of(error, below=at)) from None
+        raise field_errors(mistakes_of(error, prefix=path)) from None

@@ -1,4 +1,4 @@
-"""Amounts: Kubernetes quantities, GPU memory and percentages, exact and without floating point."""
+"""Kubernetes quantities, GPU memory and percentages, computed exactly without floating point."""
 
 import re
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ NANO = 9
 NANOS = 10**9
 MILLICORE = NANOS // 1000  # in nanos
 MAXIMUM = 2**63 - 1
-LONGEST_TEXT = 64
-LONGEST_POWER = LONGEST_TEXT + 40
+MAX_TEXT_LENGTH = 64
+MAX_EXPONENT = MAX_TEXT_LENGTH + 40
 
 SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -26,8 +26,8 @@ _QUANTITY = re.compile(
 )
 
 
-class Form(Enum):
-    """The family of suffixes in which an amount was written, and is printed again."""
+class QuantityFormat(Enum):
+    """The notation in which a quantity was written. It is printed in the same one."""
 
     DECIMAL = "decimal"
     BINARY = "binary"
@@ -35,7 +35,7 @@ class Form(Enum):
 
 
 class Unlimited(Enum):
-    """The limit that says "no limit", unlike a limit that is left out and says nothing."""
+    """The explicit limit "unlimited". A missing limit is different: other layers may still set one."""
 
     UNLIMITED = "unlimited"
 
@@ -48,57 +48,57 @@ UNLIMITED = Unlimited.UNLIMITED
 
 @dataclass(frozen=True, order=True)
 class Quantity:
-    """A Kubernetes quantity: whole nano-units inside the program, canonical text outside it."""
+    """A Kubernetes quantity, stored as an integer number of nano-units and printed in canonical form."""
 
     nanos: int
-    form: Form = field(default=Form.DECIMAL, compare=False)
+    format: QuantityFormat = field(default=QuantityFormat.DECIMAL, compare=False)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Kubernetes' grammar; digits finer than nano round up. Raise ValueError with the reason."""
-        if len(text) > LONGEST_TEXT:
-            raise ValueError(f"an amount has at most {LONGEST_TEXT} characters")
+        """Parse the notation of Kubernetes. Rounds up to nano-units. Raises ValueError with the reason."""
+        if len(text) > MAX_TEXT_LENGTH:
+            raise ValueError(f"longer than {MAX_TEXT_LENGTH} characters")
         match = _QUANTITY.fullmatch(text)
         if not match or not (match["whole"] or match["part"]):
-            raise ValueError("a number with an optional suffix is expected")
+            raise ValueError("not a number with an optional suffix")
         part = match["part"] or ""
-        power, shift, form = _read_suffix(match)
+        power, shift, notation = _read_suffix(match)
         # value = digits x 1024^power x 10^shift, in whole nanos, rounded up
         nanos = int((match["whole"] or "") + part) * 1024**power
         shift += NANO - len(part)
         nanos = nanos * 10**shift if shift >= 0 else -(-nanos // 10**-shift)
         if nanos > MAXIMUM * NANOS:
             raise ValueError(f"larger than the largest amount, {MAXIMUM}")
-        return cls(-nanos if match["sign"] == "-" else nanos, form)
+        return cls(-nanos if match["sign"] == "-" else nanos, notation)
 
     @classmethod
     def of(cls, number: int) -> Self:
-        """A whole number of units."""
+        """The quantity of an integer number of units."""
         return cls(number * NANOS)
 
     def __str__(self) -> str:
-        return _print(self.nanos, self.form)
+        return _print(self.nanos, self.format)
 
     def __add__(self, other: "Quantity") -> Self:
-        return type(self)(self.nanos + other.nanos, self.form)
+        return type(self)(self.nanos + other.nanos, self.format)
 
     def times(self, factor: Fraction | int, *, step_nanos: int = 1) -> Self:
-        """This amount multiplied, rounded up to a multiple of the step."""
+        """The product with a factor, rounded up to a multiple of the step."""
         steps = -(-self.nanos * factor.numerator // (factor.denominator * step_nanos))
-        return type(self)(steps * step_nanos, self.form)
+        return type(self)(steps * step_nanos, self.format)
 
     def rounded_up(self, step_nanos: int = NANOS) -> Self:
-        """This amount, or the next multiple of the step above it: of a unit, where nothing else is said."""
+        """The quantity rounded up to a multiple of the step, by default to a whole unit."""
         return self.times(1, step_nanos=step_nanos)
 
     @property
     def whole(self) -> int:
-        """The number of units, the last begun one included."""
+        """The number of units, rounded up."""
         return -(-self.nanos // NANOS)
 
 
 class GpuMemory(Quantity):
-    """GPU memory: as Run:ai writes it, MB and GB (decimal) beside Mi and Gi."""
+    """GPU memory. Accepts MB and GB (decimal), as Run:ai does, in addition to Mi and Gi."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -110,7 +110,7 @@ class GpuMemory(Quantity):
 
 
 class Duration(int):
-    """Seconds, which people read as days, hours, minutes and seconds."""
+    """A duration in seconds, printed as days, hours, minutes and seconds."""
 
     def __str__(self) -> str:
         text, rest = "", int(self)
@@ -122,7 +122,7 @@ class Duration(int):
 
 @dataclass(frozen=True, order=True)
 class Percent:
-    """A share of a GPU's memory, in whole percents of the device."""
+    """A percentage of the memory of a GPU."""
 
     value: int
 
@@ -130,25 +130,25 @@ class Percent:
         return f"{self.value}%"
 
 
-def _read_suffix(match: re.Match[str]) -> tuple[int, int, Form]:
-    """The power of 1024 and of 10 that a suffix stands for."""
+def _read_suffix(match: re.Match[str]) -> tuple[int, int, QuantityFormat]:
+    """The powers of 1024 and of 10 of a suffix, and its notation."""
     if match["exponent"] is not None:
-        # 10^104 is over the maximum with any digit, 10^-104 under a nano with all: larger powers would only cost time.
-        return 0, max(-LONGEST_POWER, min(LONGEST_POWER, int(match["exponent"]))), Form.EXPONENT
+        # Any number times 10^104 exceeds the maximum, and times 10^-104 is less than a nano: larger powers waste time.
+        return 0, max(-MAX_EXPONENT, min(MAX_EXPONENT, int(match["exponent"]))), QuantityFormat.EXPONENT
     suffix = match["suffix"]
     if suffix in BINARY_SUFFIXES:
-        return BINARY_SUFFIXES[suffix], 0, Form.BINARY
+        return BINARY_SUFFIXES[suffix], 0, QuantityFormat.BINARY
     if suffix in DECIMAL_SUFFIXES:
-        return 0, DECIMAL_SUFFIXES[suffix], Form.DECIMAL
+        return 0, DECIMAL_SUFFIXES[suffix], QuantityFormat.DECIMAL
     known = ", ".join(filter(None, (*DECIMAL_SUFFIXES, *BINARY_SUFFIXES)))
-    raise ValueError(f"unknown suffix {suffix!r}; known are {known}")
+    raise ValueError(f"unknown suffix {suffix!r} (known: {known})")
 
 
 @lru_cache(maxsize=4096)  # a plan prints the same few amounts a dozen times
-def _print(nanos: int, form: Form) -> str:
-    if form is Form.BINARY and abs(nanos) >= 1024 * NANOS and not nanos % NANOS:
+def _print(nanos: int, notation: QuantityFormat) -> str:
+    if notation is QuantityFormat.BINARY and abs(nanos) >= 1024 * NANOS and not nanos % NANOS:
         return _print_binary(nanos // NANOS)
-    return _print_decimal(nanos, exponential=form is Form.EXPONENT)
+    return _print_decimal(nanos, exponential=notation is QuantityFormat.EXPONENT)
 
 
 def _print_binary(units: int) -> str:

@@ -1,45 +1,45 @@
-"""Where a run stands in a queue of its cluster: what it asks for, what is taken and by whom, and who is before it."""
+"""The position of a run in a queue of its cluster, with the quotas of that queue and the workloads in it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Party:
-    """One that waits in a queue, or holds some of its quota, in billionths of each resource.
+class QueueWorkload:
+    """A workload that waits in a queue or uses part of its quota.
 
-    `project` is empty where it is no run of this platform: nothing else is known of it then.
+    `project` is empty for workloads of other platforms. Their names are not known.
     """
 
     name: str = ""
     project: str = ""
-    holds: Mapping[str, int] = field(default_factory=dict)
+    usage: Mapping[str, int] = field(default_factory=dict)  # in nanos, by resource
 
 
 @dataclass(frozen=True)
 class QuotaUsage:
-    """What a queue may use of a resource, in one flavor of it, and what is taken of that, in billionths."""
+    """The quota of a queue for one resource in one flavor, and the used part of it, in nanos."""
 
     resource: str
     flavor: str
     quota: int
-    taken: int
+    used: int
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A run in a queue. `pool`: what the queue leads to, whose quota it is; empty where that is not known.
+class QueuePosition:
+    """A run in a queue. `pool` is the object that has the quota (ClusterQueue), or empty if unknown.
 
-    `says`: why it waits, in the words of whoever lets runs go. `blind`: why not all of this can be seen.
+    `message` is the scheduler's own explanation. `unavailable` says why some of this could not be read.
     """
 
     pool: str = ""
     cohort: str = ""
-    strict: bool = False  # nobody goes before those that have waited longer
-    asks: Mapping[str, int] = field(default_factory=dict)
-    shares: tuple[QuotaUsage, ...] = ()
-    ahead: tuple[Party, ...] = ()
-    holders: tuple[Party, ...] = ()
-    waits: bool = False  # it has a place in the queue
-    says: str = ""
-    blind: str = ""
+    strict: bool = False  # StrictFIFO: later workloads never overtake earlier ones
+    requests: Mapping[str, int] = field(default_factory=dict)  # in nanos, by resource
+    quotas: tuple[QuotaUsage, ...] = ()
+    ahead: tuple[QueueWorkload, ...] = ()
+    admitted: tuple[QueueWorkload, ...] = ()
+    pending: bool = False
+    message: str = ""
+    unavailable: str = ""

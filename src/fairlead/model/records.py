@@ -1,6 +1,6 @@
-"""What the server keeps: each object with who made it and when, and how often it was changed since.
+"""Records: the objects that the server stores.
 
-Fields named in DERIVED are worked out when a record is read; nobody saves them.
+Fields named in DERIVED are computed when a record is read, and are not stored.
 """
 
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 JSON = dict[str, Any]
-SETTINGS = "settings"  # the id of the one record of settings
+SETTINGS = "settings"  # the ID of the only SettingsRecord
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What every kept object has. The revision grows by one with each save."""
+    """The fields of every mutable record. The revision grows by one with each save."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -27,7 +27,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class ScopeRecord(Record):
-    """A place of the organization tree. The details are what a cluster says beside its name and parent."""
+    """A scope of the organization tree. `details` are the other fields of a cluster."""
 
     kind: str
     name: str
@@ -39,7 +39,7 @@ class ScopeRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class AssetRecord(Record):
-    """Requirements that somebody keeps for others: what compute resources and templates have in common."""
+    """The common fields of compute resources and templates."""
 
     name: str
     description: str = ""
@@ -53,7 +53,7 @@ class AssetRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeResourceRecord(AssetRecord):
-    """A compute resource, with how many runs that are not finished and how many templates use it."""
+    """A compute resource, with the number of active runs and of templates that use it."""
 
     DERIVED = ("workloads", "templates", "last_used_at")
 
@@ -65,7 +65,7 @@ class ComputeResourceRecord(AssetRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateRecord(AssetRecord):
-    """A template, with the compute resource that it names."""
+    """A template, with the compute resource that it uses."""
 
     DERIVED = ("workloads", "last_used_at")
 
@@ -76,7 +76,7 @@ class TemplateRecord(AssetRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class RevisionRecord:
-    """What an asset was after one save. Never changed."""
+    """One revision of a compute resource or template. Immutable."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -91,7 +91,7 @@ class RevisionRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyRecord(Record):
-    """The policy of a scope, as it was written."""
+    """The policy of a scope."""
 
     scope: str
     content: JSON
@@ -100,7 +100,7 @@ class PolicyRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class SecretRecord(Record):
-    """A secret of a project: its value only as it was sealed."""
+    """A secret of a project, with its encrypted value."""
 
     scope: str
     name: str
@@ -110,7 +110,7 @@ class SecretRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeRecord(Record):
-    """A volume that the runs of a project may share."""
+    """A volume that the runs of a project can share."""
 
     scope: str
     name: str
@@ -121,7 +121,7 @@ class VolumeRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionRecord(Record):
-    """A function of a project as it was last written or run. The content is all of it but its name."""
+    """A function of a project, as it was last saved or run. `content` is the function without its name."""
 
     DERIVED = ("runs", "last_run_at")
 
@@ -129,14 +129,14 @@ class FunctionRecord(Record):
     name: str
     kind: str
     content: JSON
-    code: str | None = None  # the digest of the code that the content names
+    code: str | None = None  # the digest of its code
     runs: int = 0
     last_run_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class GrantRecord(Record):
-    """A role of a user or a group at a scope, and so at all below it."""
+    """A role of a user or group at a scope and everything inside it."""
 
     subject: str
     role: str
@@ -145,7 +145,7 @@ class GrantRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenRecord(Record):
-    """What lets a user in: only a digest of its text is kept."""
+    """An API token, session or sign-in link. Only a digest of the token is stored."""
 
     user: str
     groups: list[str]
@@ -153,12 +153,12 @@ class TokenRecord(Record):
     purpose: str
     digest: str
     expires_at: datetime | None
-    created_with: str | None = None  # the id of the token that opened this session, or made this link: it ends with it
+    created_with: str | None = None  # the ID of the token that created this session or link, which ends with it
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord(Record):
-    """A run: what it executes, what it uses, and how far it is."""
+    """A run: its function, resources and state."""
 
     scope: str
     function: str
@@ -173,33 +173,32 @@ class RunRecord(Record):
     template: str | None = None
     template_id: str | None = None
     uses: list[str] = field(default_factory=list)
-    gpus: int = 0  # what it holds while it has a place, all its pods together
+    gpus: int = 0  # resources of all its pods together, counted in quotas
     cpu_millicores: int = 0
     mem_bytes: int = 0
-    code: str | None = None  # the digest of the code that it executes
-    cluster: str | None = None  # whose executor executes it
-    server_id: str | None = None  # the server that looks after it; of a local cluster, the one whose machine runs it
-    stopped_by: str | None = None  # who asked for its end
+    code: str | None = None  # the digest of its code
+    cluster: str | None = None  # the cluster that executes it
+    server_id: str | None = None  # the server that manages it; for a local cluster, the one on whose machine it runs
+    stopped_by: str | None = None  # the user who stopped it
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     priority: int = 0
-    turn: str = ""  # where it stands among those that wait: runs with a lesser one come first
-    attempt: int = 1  # which try of it this is
-    retry_at: datetime | None = None  # before when it is not tried again
-    idle_seconds: int | None = None  # after how long without use it is stopped
-    last_used_at: datetime | None = None  # when somebody last used its URL
+    turn: str = ""  # sort key in the queue: lower runs first
+    attempt: int = 1  # the number of the current attempt
+    retry_at: datetime | None = None  # the earliest start of the next attempt
+    idle_seconds: int | None = None  # the idle timeout
+    last_used_at: datetime | None = None  # when its URL was last used
     schedule: str | None = None  # the name of the schedule that submitted it
 
     def __post_init__(self) -> None:
-        """Without a priority, it stands where it was submitted: ids sort by time."""
-        if not self.turn:
+        if not self.turn:  # without a priority, runs are ordered by creation time, and IDs sort by time
             object.__setattr__(self, "turn", self.id)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptRecord:
-    """One try of a run that has ended, under the id by which its executor knows it. Never changed."""
+    """A finished attempt of a run. Its ID is the execution ID. Immutable."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -212,15 +211,15 @@ class AttemptRecord:
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    mem_bytes: int = 0  # what it held of memory, which may be more than the try before
-    server_id: str | None = None  # the server that looked after it; of a local cluster, the one with its log and files
+    mem_bytes: int = 0  # memory of all its pods, which may be more than in the previous attempt
+    server_id: str | None = None  # the server that managed it; for a local cluster, the one with its log and files
     error: JSON | None = None
     usage: JSON = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleRecord(Record):
-    """A request that is submitted again and again, on behalf of whoever wrote it last."""
+    """A schedule: a request that is submitted repeatedly on behalf of the user who saved it last."""
 
     scope: str
     name: str
@@ -230,19 +229,19 @@ class ScheduleRecord(Record):
     missed: str
     overlap: str
     request: JSON
-    code: str | None = None  # the digest of the code that the request names
+    code: str | None = None  # the digest of the code of the request
     user: str
     groups: list[str] = field(default_factory=list)
     paused: bool = False
-    next_at: datetime | None = None  # None: it is paused, or never comes
-    last_at: datetime | None = None  # when it was last due
-    last_run_id: str | None = None  # the run that was submitted then
-    last_problem: str | None = None  # why none was
+    next_at: datetime | None = None  # None: paused, or no further time exists
+    last_at: datetime | None = None  # the last time that was due
+    last_run_id: str | None = None  # the run that was submitted at that time
+    last_problem: str | None = None  # why no run was submitted at that time
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRecord:
-    """What was asked for in a run and what was decided, under the run's id. Never changed."""
+    """The request and the plan of a run, under the ID of the run. Immutable."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -253,7 +252,7 @@ class PlanRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class EventRecord:
-    """A change of a run's state or of its reason. Never changed."""
+    """A change of the state or reason of a run. Immutable."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -263,18 +262,18 @@ class EventRecord:
     state: str
     reason: str
     message: str
-    revision: int = 0  # of the run: the order of its events, also where the clock was set
+    revision: int = 0  # of the run. Orders its events even if the clock was set back.
 
     @classmethod
     def of(cls, run: RunRecord, id: str, at: datetime) -> "EventRecord":
-        """That a run came to the state that it is in."""
-        told = {"state": run.state, "reason": run.reason, "message": run.message}
-        return cls(id=id, run_id=run.id, at=at, revision=run.revision, **told)
+        """The event for the current state of a run."""
+        status = {"state": run.state, "reason": run.reason, "message": run.message}
+        return cls(id=id, run_id=run.id, at=at, revision=run.revision, **status)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeRecord:
-    """What came of a run, under its id: what it returned or how it failed, and the most that it used. Never changed."""
+    """The outcome of a run, under the ID of the run: result or error, and peak usage. Immutable."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -286,11 +285,11 @@ class OutcomeRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFileRecord:
-    """A file that was kept of a run. Never changed: another one of its path takes its place."""
+    """A stored output file of a run. Immutable: a new upload to the same path replaces it."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
-    id: str  # of the run and the path
+    id: str  # derived from the run and the path
     run_id: str
     path: str
     size: int
@@ -299,11 +298,11 @@ class RunFileRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class FilePartRecord:
-    """One part of what is in a file of a run, so that neither a list nor a look at its end reads all of it."""
+    """A chunk of an output file, so that listing files or reading the end of one does not load all content."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
-    id: str  # of the file and the number
+    id: str  # derived from the file and the number
     file_id: str
     number: int
     content: bytes
@@ -311,11 +310,11 @@ class FilePartRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class CodeRecord:
-    """That a project keeps the packed code of a function. Never changed."""
+    """A reference from a project to packed code. Immutable."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
-    id: str  # of the place and the digest: who knows a digest of another project has no code by it
+    id: str  # derived from scope and digest, so that knowing a digest gives no access to code of other projects
     digest: str
     size: int
     created_by: str
@@ -324,7 +323,7 @@ class CodeRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class BlobRecord:
-    """The packed code itself, once for all projects, under its digest. Never changed."""
+    """Packed code, stored once for all projects under its digest. Immutable."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -334,7 +333,7 @@ class BlobRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerRecord(Record):
-    """A server that looks after runs: where it is reached, and when it was last seen."""
+    """A server that manages runs, with its URL and last heartbeat."""
 
     name: str
     url: str
@@ -343,7 +342,7 @@ class ServerRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRecord:
-    """Who did what to what, when and from where. Never changed, never removed."""
+    """An entry of the audit log. Immutable and permanent."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -358,14 +357,14 @@ class AuditRecord:
     object_id: str
     name: str
     scope: str
-    scope_id: str  # of the scope: another place may have its name one day
+    scope_id: str  # the scope name may be reused later for another scope
     before: JSON | None = None
     after: JSON | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerRecord:
-    """What a request with an idempotency key was answered, for when it is sent again."""
+class IdempotencyRecord:
+    """The response to a request with an idempotency key, for when the request is sent again."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -378,6 +377,6 @@ class AnswerRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsRecord(Record):
-    """What administrators set for the whole platform: one record, with the id `settings`."""
+    """The settings of the platform: a single record with the ID `settings`."""
 
     defaults: JSON = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a user submits: a function, an action, and requirements."""
+"""Requests for runs: a function, an action and requirements."""
 
 import math
 import posixpath
@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 
 from fairlead.model.names import Image, Name, VariableName
-from fairlead.model.numbers import Seconds, parse_whole
+from fairlead.model.numbers import Seconds, parse_integer
 from fairlead.model.oom_retries import OnOom, Retries, RetryReason
-from fairlead.model.parsing import Flag, Mistake, Strict, collect, refuse, show, wrong
+from fairlead.model.parsing import Flag, Mistake, StrictModel, collect_mistakes, field_error, raise_mistakes, short_repr
 from fairlead.model.requirements import Requirements, parse_variable
 from fairlead.model.schedules import Schedule
 
@@ -20,59 +20,62 @@ Action = Literal["job", "serve", "workspace"]
 Kind = Literal["python", "container"]
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 WORKLOAD_TYPES: Mapping[str, str] = {"job": "training", "serve": "inference", "workspace": "workspace"}
-MOST_REPLICAS = 10_000
-HIGHEST_PRIORITY = 100
-DEEPEST_INPUT = 50
-LONGEST_TOKEN = 200
-LONGEST_FILE_NAME = 255  # of most file systems
+MAX_REPLICAS = 10_000
+MAX_PRIORITY = 100
+MAX_INPUT_DEPTH = 50
+MAX_TOKEN_LENGTH = 200
+MAX_FILE_NAME_BYTES = 255  # the limit of most file systems
 DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$", re.ASCII)
 
 
 def parse_words(value: Any) -> tuple[str, ...]:
-    """A command line: a list of words, or one text that is split as a shell would."""
+    """Parse a command line: a list of arguments, or text that is split as in a shell."""
     if isinstance(value, str):
         try:
             return tuple(shlex.split(value))
         except ValueError as error:
-            message = f"{show(value)}: {str(error).lower()}"
-            raise wrong("command", message, "close the quotes, or write a list") from None
+            message = f"{short_repr(value)}: {str(error).lower()}"
+            raise field_error("command", message, "close the quotes, or use a list") from None
     if not isinstance(value, list | tuple):
-        raise wrong("list", f"must be a list of words, found {show(value)}", "put it in [ ]")
-    mistakes = [mistake for index, word in enumerate(value) for mistake in collect(str(index), _parse_word, word)]
-    refuse(mistakes)
+        raise field_error("list", f"must be a list of arguments, found {short_repr(value)}", "put it in [ ]")
+    mistakes = [
+        mistake for index, word in enumerate(value) for mistake in collect_mistakes(str(index), _parse_word, word)
+    ]
+    raise_mistakes(mistakes)
     return tuple(map(str, value))
 
 
 def parse_source(value: Any) -> str:
-    """A file or folder of code, as it lies in the archive that travels to the run."""
+    """Parse the path of a file or folder of code, relative to the root of the code archive."""
     if not isinstance(value, str) or not value.isprintable() or not 1 <= len(value) <= 500:
-        raise wrong("path", f"must be the name of a file or folder, found {show(value)}", "write one such as train.py")
+        message = f"must be the path of a file or folder, found {short_repr(value)}"
+        raise field_error("path", message, "use a path such as train.py")
     if value.startswith("/") or ".." in value.split("/"):
-        message = f"must be a relative path without '..', found {show(value)}"
-        raise wrong("path", message, "write one such as train.py or src")
-    if any(len(part.encode()) > LONGEST_FILE_NAME for part in value.split("/")):
-        message = f"has a name that is longer than {LONGEST_FILE_NAME} bytes: {show(value)}"
-        raise wrong("path", message, "choose a shorter one")
+        message = f"must be a relative path without '..', found {short_repr(value)}"
+        raise field_error("path", message, "use a path such as train.py or src")
+    if any(len(part.encode()) > MAX_FILE_NAME_BYTES for part in value.split("/")):
+        message = f"contains a name of more than {MAX_FILE_NAME_BYTES} bytes: {short_repr(value)}"
+        raise field_error("path", message, "use a shorter name")
     return posixpath.normpath(value)
 
 
 def parse_priority(value: Any) -> int:
-    """How far before others a run is: a whole number, which may be less than nothing."""
+    """Parse the priority of a run, which may be negative."""
     if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,4}", value, re.ASCII):
         value = int(value)
-    hint = f"write a whole number from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}, more for what comes first"
+    hint = f"use a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}; higher runs first"
     if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong("whole_number", f"must be a whole number, found {show(value)}", hint)
-    if abs(value) > HIGHEST_PRIORITY:
-        message = f"must be from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}, found {show(value)}"
-        raise wrong("range", message, hint)
+        raise field_error("whole_number", f"must be a whole number, found {short_repr(value)}", hint)
+    if abs(value) > MAX_PRIORITY:
+        message = f"must be from -{MAX_PRIORITY} to {MAX_PRIORITY}, found {short_repr(value)}"
+        raise field_error("range", message, hint)
     return value
 
 
 def parse_digest(value: Any) -> str:
-    """The digest under which code is kept."""
+    """Parse the digest of stored code."""
     if not isinstance(value, str) or not DIGEST.fullmatch(value):
-        raise wrong("digest", f"must be the digest of code, found {show(value)}", "write sha256: and 64 hex digits")
+        raise field_error("digest", f"invalid digest {short_repr(value)}", "use sha256: and 64 hex digits")
     return value
 
 
@@ -84,18 +87,18 @@ _LINE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": ["str
 Words = Annotated[tuple[str, ...], PlainValidator(parse_words), WithJsonSchema(_LINE)]
 Replicas = Annotated[
     int,
-    PlainValidator(lambda value: parse_whole(value, least=1, most=MOST_REPLICAS)),
-    WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": MOST_REPLICAS}),
+    PlainValidator(lambda value: parse_integer(value, minimum=1, maximum=MAX_REPLICAS)),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": MAX_REPLICAS}),
 ]
 Port = Annotated[
     int,
-    PlainValidator(lambda value: parse_whole(value, least=1, most=65535)),
+    PlainValidator(lambda value: parse_integer(value, minimum=1, maximum=65535)),
     WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": 65535}),
 ]
 Priority = Annotated[
     int,
     PlainValidator(parse_priority),
-    WithJsonSchema({"type": ["integer", "string"], "minimum": -HIGHEST_PRIORITY, "maximum": HIGHEST_PRIORITY}),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": -MAX_PRIORITY, "maximum": MAX_PRIORITY}),
 ]
 SourcePath = Annotated[
     str, PlainValidator(parse_source), WithJsonSchema({"type": "string", "maxLength": 500, "examples": ["train.py"]})
@@ -109,8 +112,8 @@ Digest = Annotated[
 ]
 
 
-class FunctionContent(Strict):
-    """What a function is, whatever it is called: code, a command, or a container image."""
+class FunctionContent(StrictModel):
+    """A function without its name: code, a command, or a container image."""
 
     kind: Kind = "python"
     image: Image | None = None
@@ -122,25 +125,25 @@ class FunctionContent(Strict):
     command: Words = ()
     args: Words = ()
     port: Port | None = None
-    retry_on: tuple[RetryReason, ...] | None = None  # None: after every failure after which a run can be tried again
+    retry_on: tuple[RetryReason, ...] | None = None  # None: after every failure that can be retried
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
         if self.kind == "container":
-            refuse(self._find_mistakes())
+            raise_mistakes(self._find_mistakes())
         return self
 
     def _find_mistakes(self) -> Iterator[Mistake]:
         if self.image is None:
-            yield Mistake("image", "required", "is missing: a container function is an image", "say image")
+            yield Mistake("image", "required", "is missing: a container function needs an image", "set image")
         for name in ("source", "code", "handler"):
             if (value := getattr(self, name)) is not None:
-                message = f"a container function has no {name}, found {show(value)}"
-                yield Mistake(name, "contradiction", message, "use kind: python")
+                message = f"must not be set for a container function, found {short_repr(value)}"
+                yield Mistake(name, "contradiction", message, "set kind to python")
 
 
 class Function(FunctionContent):
-    """Named code, or a container image."""
+    """A function with its name. Text is the name of a stored function."""
 
     SHORT_FORM: ClassVar[Any] = {"type": "string"}
 
@@ -153,7 +156,7 @@ class Function(FunctionContent):
 
 
 class RunRequest(Requirements):
-    """One run as a user asks for it: the fields of the requirements stand at the top level."""
+    """A request for a run. The fields of its requirements are at the top level."""
 
     EXAMPLE: ClassVar[Any] = {
         "function": {"name": "train", "kind": "container", "image": "registry.example/lab/train:1"},
@@ -173,21 +176,23 @@ class RunRequest(Requirements):
     priority: Priority | None = None
     schedule: Schedule | None = None
     strict: Flag = False
-    plan_token: Annotated[str, Field(max_length=LONGEST_TOKEN)] | None = None
+    plan_token: Annotated[str, Field(max_length=MAX_TOKEN_LENGTH)] | None = None
 
     @field_validator("inputs", mode="before")
     @classmethod
     def _check_inputs(cls, inputs: Any) -> Any:
         if not isinstance(inputs, Mapping):
-            raise wrong("mapping", f"must be a mapping, found {show(inputs)}", "write inputs by name: {epochs: 3}")
-        refuse(_find_not_json(inputs))
+            raise field_error(
+                "mapping", f"must be a mapping, found {short_repr(inputs)}", "use inputs by name: {epochs: 3}"
+            )
+        raise_mistakes(_find_not_json(inputs))
         return inputs
 
     def to_data(self) -> dict[str, Any]:
-        """As it was asked, in the one spelling: what reads it back plans the same. The token is not part of it."""
+        """The fields that were set, in canonical spelling, without the plan token. Parsing them gives the same plan."""
         data = {name: value for name, value in super().to_data().items() if name in self.model_fields_set}
         data.pop("plan_token", None)
-        # Lists are lists only after it is dumped, of which pydantic would warn.
+        # Pydantic would warn that tuples are not the declared type.
         function = self.function.model_dump(mode="json", exclude_unset=True, exclude_none=True, warnings=False)
         data["function"] = {"name": self.function.name, **function}
         if self.args is not None:
@@ -196,7 +201,7 @@ class RunRequest(Requirements):
 
 
 def merge(data: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Data with a change in it: what is null there is left out here (RFC 7386)."""
+    """Apply a JSON merge patch (RFC 7386): null removes a field."""
     merged = dict(data)
     for name, value in change.items():
         if value is None:
@@ -210,23 +215,23 @@ def merge(data: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_not_json(value: Any, depth: int = 0) -> Iterator[Mistake]:
-    """What a function could not be given as it was written."""
+    """Values that cannot be passed to a function as JSON."""
     hint = "use text, numbers, true, false, null, lists and mappings with text as keys"
     match value:
-        case _ if depth > DEEPEST_INPUT:
-            yield Mistake("", "json", f"is nested more than {DEEPEST_INPUT} deep", "flatten it")
+        case _ if depth > MAX_INPUT_DEPTH:
+            yield Mistake("", "json", f"is nested more than {MAX_INPUT_DEPTH} levels deep", "flatten it")
         case str() | bool() | int() | None:
             pass
         case float():
             if not math.isfinite(value):
-                yield Mistake("", "json", f"is no number: {show(value)}", hint)
+                yield Mistake("", "json", f"invalid number {short_repr(value)}", hint)
         case Mapping():
             for key, item in value.items():
                 if not isinstance(key, str):
-                    yield Mistake(str(key), "json", f"has a key that is not text: {show(key)}", hint)
-                yield from (mistake.below(str(key)) for mistake in _find_not_json(item, depth + 1))
+                    yield Mistake(str(key), "json", f"keys must be text, found {short_repr(key)}", hint)
+                yield from (mistake.under(str(key)) for mistake in _find_not_json(item, depth + 1))
         case list() | tuple():
             for index, item in enumerate(value):
-                yield from (mistake.below(str(index)) for mistake in _find_not_json(item, depth + 1))
+                yield from (mistake.under(str(index)) for mistake in _find_not_json(item, depth + 1))
         case _:
-            yield Mistake("", "json", f"is not JSON: {show(value)}", hint)
+            yield Mistake("", "json", f"must be JSON, found {short_repr(value)}", hint)

@@ -1,4 +1,4 @@
-"""The one language in which compute is asked for: by users, compute resources, templates and policy defaults."""
+"""Compute requirements, as users, compute resources, templates and policy defaults set them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Self
@@ -15,41 +15,51 @@ from pydantic import (
 
 from fairlead.model.names import LABEL_KEY, LABEL_VALUE, VARIABLE, DnsSubdomain, ObjectName, VariableName
 from fairlead.model.numbers import Id
-from fairlead.model.parsing import Mistake, Strict, collect, mistakes_in, parse_text, printable, refuse, show, wrong
+from fairlead.model.parsing import (
+    Mistake,
+    StrictModel,
+    collect_mistakes,
+    field_error,
+    mistakes_of_validation,
+    parse_text,
+    printable,
+    raise_mistakes,
+    short_repr,
+)
 from fairlead.model.placement import Affinity, Toleration
 from fairlead.model.resources import Resources
 from fairlead.model.volumes import Volume
 
-LONGEST_VARIABLE = 128 * 1024 - 1  # what Linux takes as one argument or variable
+MAX_VARIABLE_BYTES = 128 * 1024 - 1  # MAX_ARG_STRLEN of Linux: one argument or variable
 
 
 def parse_selector(data: Any) -> Mapping[str, str]:
-    """Node labels, as a mapping or as a list of {key, value}."""
-    return _read_pairs(data, "key", {"key": LABEL_KEY.check, "value": LABEL_VALUE.check})
+    """Parse node labels, from a mapping or a list of {key, value}."""
+    return _read_pairs(data, "key", {"key": LABEL_KEY.parse, "value": LABEL_VALUE.parse})
 
 
 def parse_envs(data: Any) -> Mapping[str, str]:
-    """Variables, as a mapping or as a list of {name, value}."""
-    return _read_pairs(data, "name", {"name": VARIABLE.check, "value": parse_variable})
+    """Parse environment variables, from a mapping or a list of {name, value}."""
+    return _read_pairs(data, "name", {"name": VARIABLE.parse, "value": parse_variable})
 
 
 def parse_volumes(data: Any) -> Mapping[str, Volume]:
-    """Volumes by name, from a list or from a mapping whose entries may leave the name out."""
+    """Parse volumes by name, from a list, or from a mapping whose entries may omit the name."""
     volumes: dict[str, Volume] = {}
     mistakes: list[Mistake] = []
-    for at, entry in _read_entries(data, "name", _join_name):
+    for path, entry in _read_entries(data, "name", _join_name):
         try:
             volume = Volume.model_validate(entry)
         except ValidationError as error:
-            mistakes += [mistake.below(at) for mistake in mistakes_in(error, Volume)]
+            mistakes += [mistake.under(path) for mistake in mistakes_of_validation(error, Volume)]
             continue
-        if isinstance(data, Mapping) and volume.name != at:
-            message = f"is {volume.name}, and stands under the name {at}"
-            mistakes.append(Mistake(f"{at}.name", "contradiction", message, "leave it out"))
+        if isinstance(data, Mapping) and volume.name != path:
+            message = f"{volume.name} differs from the key {path}"
+            mistakes.append(Mistake(f"{path}.name", "contradiction", message, "remove it"))
         elif volume.name in volumes:
-            mistakes.append(_twice(f"{at}.name", volume.name))
+            mistakes.append(_duplicate(f"{path}.name", volume.name))
         volumes[volume.name] = volume
-    refuse(mistakes)
+    raise_mistakes(mistakes)
     return volumes
 
 
@@ -67,15 +77,15 @@ _VOLUMES = WithJsonSchema(
     {
         "description": "volumes in a list, or by name",
         "anyOf": [
-            {"type": "array", "items": {"$ref": "#/components/schemas/Volume"}},  # where the API describes it
+            {"type": "array", "items": {"$ref": "#/components/schemas/Volume"}},  # the API schema defines it
             {"type": "object", "additionalProperties": {"type": "object"}},
         ],
     }
 )
 
 
-class Requirements(Strict):
-    """Every field is optional: what is not said is left to the other layers."""
+class Requirements(StrictModel):
+    """Requirements of a run. Every field is optional: other layers may set the missing ones."""
 
     resources: Resources = Field(default_factory=Resources)
     node_selector: Annotated[Mapping[str, str], PlainValidator(parse_selector), _pairs("key")] = Field(
@@ -98,7 +108,7 @@ class Requirements(Strict):
     @classmethod
     def _read_list(cls, data: Any) -> Any:
         if not isinstance(data, list | tuple):
-            raise wrong("list", f"must be a list, found {show(data)}", "put it in [ ]")
+            raise field_error("list", f"must be a list, found {short_repr(data)}", "put it in [ ]")
         return tuple(data)
 
     @model_validator(mode="after")
@@ -108,10 +118,10 @@ class Requirements(Strict):
         for name, volume in self.volumes.items():
             other = mounted.setdefault(volume.mount_path, name)
             if other != name:
-                at = f"volumes.{name}.mount_path"
+                path = f"volumes.{name}.mount_path"
                 message = f"volumes {other} and {name} are both mounted at {volume.mount_path}"
-                mistakes.append(Mistake(at, "mount_path", message, "mount one of them elsewhere"))
-        refuse(mistakes)
+                mistakes.append(Mistake(path, "mount_path", message, "mount one of them at another path"))
+        raise_mistakes(mistakes)
         return self
 
     @field_serializer("node_selector")
@@ -131,61 +141,62 @@ class Requirements(Strict):
         return [part.manifest for part in value] if isinstance(value, tuple) else value and value.manifest
 
     def to_data(self) -> dict[str, Any]:
-        """As people write it, in the one spelling; what is not said is left out."""
+        """The requirements as users write them, in canonical spelling and without unset fields."""
         data = self.model_dump(exclude_none=True)
         data["resources"] = {name: value for name, value in data["resources"].items() if value != {}}
         return {name: value for name, value in data.items() if value not in ({}, [], ())}
 
 
 def parse_variable(value: Any) -> str:
-    """Text that a process can be given."""
+    """Parse text that can be passed to a process as an argument or variable."""
     text = parse_text(value)
-    if len(text.encode("utf-8", "surrogatepass")) > LONGEST_VARIABLE:
-        message = f"has {len(text)} characters; a process is given at most {LONGEST_VARIABLE} bytes at once"
-        raise wrong("too_long", message, "use a volume or a file of the function's code")
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_VARIABLE_BYTES:
+        message = f"has {len(text)} characters; at most {MAX_VARIABLE_BYTES} bytes can be passed to a process"
+        raise field_error("too_long", message, "use a volume, or a file in the code of the function")
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise wrong("text", f"is no Unicode text: {show(text)}", "take the lone surrogates out")
+        raise field_error("text", f"invalid Unicode text {short_repr(text)}", "remove the lone surrogates")
     if "\0" in text:
-        raise wrong("text", f"must not contain the character NUL, found {show(text)}", "take it out")
+        raise field_error("text", f"must not contain a NUL character, found {short_repr(text)}", "remove it")
     return text
 
 
 def _read_pairs(data: Any, key: str, checks: Mapping[str, Callable[[Any], Any]]) -> Mapping[str, str]:
-    """Pairs of a key and a value, from a mapping or from a list that names both; every mistake at once."""
+    """Read pairs of a key and a value, from a mapping or from a list of entries. Collects all mistakes."""
     pairs: dict[str, str] = {}
     mistakes: list[Mistake] = []
-    for at, entry in _read_entries(data, key, lambda name, value: {key: name, "value": value}):
-        found = list(_check_pair(entry, checks))
-        if not found and entry[key] in pairs:
-            found = [_twice(key, entry[key])]
-        if not found:
+    for path, entry in _read_entries(data, key, lambda name, value: {key: name, "value": value}):
+        entry_mistakes = list(_check_pair(entry, checks))
+        if not entry_mistakes and entry[key] in pairs:
+            entry_mistakes = [_duplicate(key, entry[key])]
+        if not entry_mistakes:
             pairs[entry[key]] = entry["value"]
-        # In a mapping the key itself is the place of both.
-        places = [mistake._replace(at="") if isinstance(data, Mapping) else mistake for mistake in found]
-        mistakes += [mistake.below(at) for mistake in places]
-    refuse(mistakes)
+        if isinstance(data, Mapping):  # the path of both key and value is the key
+            entry_mistakes = [mistake._replace(path="") for mistake in entry_mistakes]
+        mistakes += [mistake.under(path) for mistake in entry_mistakes]
+    raise_mistakes(mistakes)
     return pairs
 
 
 def _check_pair(entry: Any, checks: Mapping[str, Callable[[Any], Any]]) -> Iterator[Mistake]:
     expected = " and ".join(checks)
     if not isinstance(entry, Mapping):
-        hint = f"write {{{', '.join(f'{name}: ...' for name in checks)}}}"
-        yield Mistake("", "mapping", f"must be a mapping with {expected}, found {show(entry)}", hint)
+        hint = f"use {{{', '.join(f'{name}: ...' for name in checks)}}}"
+        yield Mistake("", "mapping", f"must be a mapping with {expected}, found {short_repr(entry)}", hint)
         return
     for name, check in checks.items():
         if entry.get(name) is None:
-            hint = 'write "" for an empty value' if name == "value" else f"say its {name}"
-            yield Mistake(name, "required", f"must have a {name}, found none", hint)
+            hint = 'use "" for an empty value' if name == "value" else f"set {name}"
+            yield Mistake(name, "required", "is missing", hint)
         else:
-            yield from collect(name, check, entry[name])
+            yield from collect_mistakes(name, check, entry[name])
     for name in entry:
         if name not in checks:
-            yield Mistake(str(name), "unknown_field", f"unknown field {show(name)}", f"an entry has {expected}")
+            hint = f"known fields: {', '.join(checks)}"
+            yield Mistake(str(name), "unknown_field", f"unknown field {short_repr(name)}", hint)
 
 
 def _read_entries(data: Any, key: str, join: Callable[[Any, Any], Any]) -> Iterator[tuple[str, Any]]:
-    """The entries of a list by index, or those of a mapping by key, joined with it as if they stood in a list."""
+    """The entries of a list or mapping, each with its path. `join` adds the key of a mapping to its entry."""
     if isinstance(data, Mapping):
         yield from ((printable(name), join(name, entry)) for name, entry in data.items())
     elif isinstance(data, list | tuple):
@@ -193,15 +204,16 @@ def _read_entries(data: Any, key: str, join: Callable[[Any, Any], Any]) -> Itera
             name = entry.get(key) if isinstance(entry, Mapping) else None
             yield printable(name) if isinstance(name, str) and name else str(index), entry
     else:
-        raise wrong("list", f"must be a list or a mapping, found {show(data)}", f"each entry has a {key}")
+        hint = f"use a list of entries with a {key}"
+        raise field_error("list", f"must be a list or a mapping, found {short_repr(data)}", hint)
 
 
 def _join_name(name: Any, entry: Any) -> Any:
     return {"name": name, **entry} if isinstance(entry, Mapping) else entry
 
 
-def _twice(at: str, name: str) -> Mistake:
-    return Mistake(at, "duplicate", f"{show(name)} is there twice", "keep one")
+def _duplicate(path: str, name: str) -> Mistake:
+    return Mistake(path, "duplicate", f"{short_repr(name)} is set twice", "remove one of them")
 
 
 Variable = Annotated[str, PlainValidator(parse_variable), WithJsonSchema({"type": "string"})]

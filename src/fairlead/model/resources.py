@@ -1,4 +1,4 @@
-"""What of a machine is asked for: cpu, memory, disk, GPUs, shared memory and extended resources."""
+"""Requested resources: CPU, memory, disk, GPUs, shared memory and extended resources."""
 
 import re
 from collections.abc import Mapping
@@ -16,47 +16,58 @@ from fairlead.model.numbers import (
     CpuLimit,
     DeviceMemory,
     parse_bytes,
-    parse_whole,
+    parse_integer,
     positive,
 )
-from fairlead.model.parsing import Mistake, Strict, mistakes_in, nearest, several_wrong, show, wrong
+from fairlead.model.parsing import (
+    Mistake,
+    StrictModel,
+    field_error,
+    field_errors,
+    mistakes_of_validation,
+    short_repr,
+    suggest_names,
+)
 from fairlead.model.quantities import Percent, Quantity, Unlimited
 
-MOST_DEVICES = 1024
+MAX_DEVICES = 1024
 WHOLE_DEVICE = Percent(100)
 
 
 def parse_devices(value: Any) -> int:
-    """A number of whole GPUs; whoever writes a fraction or a type learns how those are asked for."""
+    """Parse a number of GPUs. The hint explains how to request a fraction of a GPU or a GPU type."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = str(value) if isinstance(value, str | float) else ""
     if re.fullmatch(r"[0-9]{0,9}\.[0-9]{1,9}|[0-9]{1,9}[%m]", text, re.ASCII):
-        share = float(text.rstrip("%m")) / {"%": 100, "m": 1000}.get(text[-1], 1)
-        hint = f"for a share of one GPU's memory write gpu: {{devices: 1, memory: {max(1, round(share * 100))}%}}"
-        if share >= 1:
-            hint = f"write gpu: {int(share)} or gpu: {int(share) + 1}"
-        raise wrong("whole_number", f"GPUs are whole devices, found {show(value)}", hint)
-    hint = "write a number of devices, such as 1"
+        fraction = float(text.rstrip("%m")) / {"%": 100, "m": 1000}.get(text[-1], 1)
+        hint = f"to request part of a GPU, use gpu: {{devices: 1, memory: {max(1, round(fraction * 100))}%}}"
+        if fraction >= 1:
+            hint = f"use gpu: {int(fraction)} or gpu: {int(fraction) + 1}"
+        raise field_error("whole_number", f"must be a whole number of GPUs, found {short_repr(value)}", hint)
+    hint = "use a number of GPUs, for example 1"
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9.-]*", text, re.ASCII):
-        hint = f"for a type of GPU write gpu: {{devices: 1, type: {text}}}"
-    return parse_whole(value, most=MOST_DEVICES, hint=hint)
+        hint = f"to request a GPU type, use gpu: {{devices: 1, type: {text}}}"
+    return parse_integer(value, maximum=MAX_DEVICES, hint=hint)
 
 
 def parse_mig(value: Any) -> str:
-    """A MIG profile, as NVIDIA names them."""
+    """Parse the name of a MIG profile, as NVIDIA defines them."""
     if not isinstance(value, str) or not re.fullmatch(r"[1-7]g\.[1-9][0-9]{0,2}gb(\+me)?", value, re.ASCII):
-        raise wrong("mig_profile", f"is no MIG profile: {show(value)}", "write one such as 1g.5gb or 3g.20gb")
+        hint = "use a profile such as 1g.5gb or 3g.20gb"
+        raise field_error("mig_profile", f"invalid MIG profile {short_repr(value)}", hint)
     return value
 
 
 def parse_shm(value: Any) -> bool | Quantity:
-    """Shared memory: true for as much as memory allows, false for the default, or a size."""
+    """Parse shared memory: true for no limit of its own, false for the default size, or a size."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and not value[:1].isdigit():
-        raise wrong("quantity", f"must be true, false or a size, found {show(value)}", "write a size such as 8Gi")
-    return positive(parse_bytes, "write a size such as 8Gi, or false")(value)
+        raise field_error(
+            "quantity", f"must be true, false or a size, found {short_repr(value)}", "use a size such as 8Gi"
+        )
+    return positive(parse_bytes, "use a size such as 8Gi, or false")(value)
 
 
 SharedMemory = Annotated[
@@ -68,8 +79,8 @@ SharedMemory = Annotated[
 SCALAR: Mapping[str, Any] = {"type": ["string", "number"]}
 
 
-class Amount(Strict):
-    """A request and a limit. Written as a scalar, it is the request and says nothing of a limit."""
+class Amount(StrictModel):
+    """A request and a limit. A scalar sets only the request."""
 
     SHORT_FORM: ClassVar[Any] = SCALAR
 
@@ -84,8 +95,8 @@ class Amount(Strict):
     @model_validator(mode="after")
     def _check_order(self) -> Self:
         if self.requests is not None and isinstance(self.limits, Quantity) and self.limits < self.requests:
-            message = f"limit {self.limits} is under the request {self.requests}"
-            raise wrong("limit_under_request", message, f"set limits to {self.requests} or more", at="limits")
+            message = f"limit {self.limits} is less than the request {self.requests}"
+            raise field_error("limit_under_request", message, f"set limits to {self.requests} or more", path="limits")
         return self
 
 
@@ -103,10 +114,10 @@ class BytesAmount(Amount):
     limits: BytesLimit | None = None
 
 
-class GpuMemoryAmount(Strict):
-    """Memory of one GPU device. Written as a scalar, it is the request."""
+class GpuMemoryAmount(StrictModel):
+    """Memory of one GPU. A scalar sets only the request."""
 
-    SPELLINGS: ClassVar[Mapping[str, str]] = {"requests": "request", "limits": "limit"}
+    FIELD_ALIASES: ClassVar[Mapping[str, str]] = {"requests": "request", "limits": "limit"}
     SHORT_FORM: ClassVar[Any] = SCALAR
 
     request: DeviceMemory | None = None
@@ -121,21 +132,21 @@ class GpuMemoryAmount(Strict):
     def _check_order(self) -> Self:
         request, limit = self.request, self.limit
         if request is None and limit is None:
-            hint = "write a share such as 50% or an amount such as 10GB"
-            raise wrong("required", "says neither a request nor a limit", hint)
+            hint = "use a percentage such as 50% or an amount such as 10GB"
+            raise field_error("required", "has neither a request nor a limit", hint)
         if request is None or limit is None:
             return self
         if isinstance(request, Percent) != isinstance(limit, Percent):
-            message = f"request {request} and limit {limit} are in different kinds of unit"
-            raise wrong("unit", message, "write both as a share, or both as an amount", at="limit")
-        if limit < request:  # type: ignore[operator]  # both are of one kind here
-            message = f"limit {limit} is under the request {request}"
-            raise wrong("limit_under_request", message, f"set the limit to {request} or more", at="limit")
+            message = f"request {request} and limit {limit} have different units"
+            raise field_error("unit", message, "use percentages for both, or amounts for both", path="limit")
+        if limit < request:  # type: ignore[operator]  # both have the same type here
+            message = f"limit {limit} is less than the request {request}"
+            raise field_error("limit_under_request", message, f"set the limit to {request} or more", path="limit")
         return self
 
 
-class Gpu(Strict):
-    """GPUs of a pod: whole devices, or of exactly one device a share of its memory or a MIG slice."""
+class Gpu(StrictModel):
+    """GPUs of a pod: whole devices, or part of one device (a share of its memory or a MIG slice)."""
 
     SHORT_FORM: ClassVar[Any] = SCALAR
 
@@ -157,33 +168,33 @@ class Gpu(Strict):
             return data
         both = {name: parse_devices(data[name]) for name in ("requests", "limits") if data.get(name) is not None}
         if "devices" in data:
-            raise wrong("duplicate", "says devices beside requests or limits", "keep devices alone")
+            raise field_error("duplicate", "sets devices together with requests or limits", "keep only devices")
         if len(set(both.values())) > 1:
             message = f"requests {both['requests']} and limits {both['limits']} differ; GPUs cannot be overcommitted"
-            raise wrong("gpu_requests_differ", message, f"write gpu: {both['requests']}")
+            raise field_error("gpu_requests_differ", message, f"use gpu: {both['requests']}")
         rest = {name: value for name, value in data.items() if name not in ("requests", "limits")}
         return rest | {"devices": next(iter(both.values()))} if both else rest
 
     @model_validator(mode="after")
     def _check_sharing(self) -> Self:
         if self.memory is not None and self.mig is not None:
-            message = f"asks for a share of memory and for MIG slice {self.mig}; a device cannot be split both ways"
-            raise wrong("gpu_share_and_mig", message, "keep memory or mig", at="mig")
+            message = f"MIG profile {self.mig} and GPU memory cannot be combined"
+            raise field_error("gpu_share_and_mig", message, "remove mig or memory", path="mig")
         part = "memory" if self.memory is not None else "mig" if self.mig is not None else None
         if self.devices == 0 and (part or self.type):
-            message = f"asks for 0 devices and for their {part or 'type'}"
-            raise wrong("gpu_contradiction", message, "set devices to 1, or leave the rest out", at=part or "type")
+            message = "must not be set for 0 devices"
+            raise field_error("gpu_contradiction", message, "set devices to 1, or remove it", path=part or "type")
         whole = self.memory is not None and (self.memory.request or self.memory.limit) == WHOLE_DEVICE
         if part and not whole and self.devices not in (None, 1):
-            message = f"a part of a device is only there with exactly 1 device, found {self.devices}"
-            hint = f"set devices to 1, or leave {part} out to get whole devices"
-            raise wrong("gpu_share_of_many", message, hint, at=part)
+            message = f"part of a GPU requires exactly 1 device, found {self.devices}"
+            hint = f"set devices to 1, or remove {part} to get whole GPUs"
+            raise field_error("gpu_share_of_many", message, hint, path=part)
         devices = 1 if self.devices is None and (part or self.type) else self.devices
         return self.model_copy(update={"devices": devices, "memory": None if whole else self.memory})
 
 
-class Resources(Strict):
-    """The amounts of a request, a compute resource, a template or a policy's defaults."""
+class Resources(StrictModel):
+    """The resources of each pod."""
 
     cpu: CpuAmount | None = None
     mem: BytesAmount | None = None
@@ -195,7 +206,7 @@ class Resources(Strict):
     @model_validator(mode="before")
     @classmethod
     def _read_list(cls, data: Any) -> Any:
-        """The oldest form: [{resource_type: cpu, requests: 1, limits: 2}]."""
+        """Read the oldest form: [{resource_type: cpu, requests: 1, limits: 2}]."""
         if not isinstance(data, list | tuple):
             return data
         named: dict[str, Any] = {}
@@ -203,21 +214,21 @@ class Resources(Strict):
         for index, entry in enumerate(data):
             entry = {to_snake(str(name)): value for name, value in entry.items()} if isinstance(entry, Mapping) else {}
             kind = entry.get("resource_type")
-            at = f"{index}.resource_type"
+            path = f"{index}.resource_type"
             if not isinstance(kind, str):
-                message = f"must have a resource_type, found {show(data[index])}"
-                mistakes.append(Mistake(str(index), "required", message, "write a mapping: {cpu: 8, mem: 32Gi}"))
+                message = f"must have a resource_type, found {short_repr(data[index])}"
+                mistakes.append(Mistake(str(index), "required", message, "use a mapping: {cpu: 8, mem: 32Gi}"))
             elif kind in named:
-                mistakes.append(Mistake(at, "duplicate", f"{show(kind)} is there twice", "keep one"))
+                mistakes.append(Mistake(path, "duplicate", f"{short_repr(kind)} is set twice", "remove one of them"))
             elif kind not in cls.model_fields:
-                hint = nearest(kind, cls.model_fields)
-                mistakes.append(Mistake(at, "unknown_field", f"unknown resource {show(kind)}", hint))
+                hint = suggest_names(kind, cls.model_fields)
+                mistakes.append(Mistake(path, "unknown_field", f"unknown resource {short_repr(kind)}", hint))
             else:
                 named[kind] = {name: value for name, value in entry.items() if name != "resource_type"}
         if mistakes:
             try:
                 cls.model_validate(named)
             except ValidationError as error:
-                mistakes += mistakes_in(error, cls)
-            raise several_wrong(mistakes)
+                mistakes += mistakes_of_validation(error, cls)
+            raise field_errors(mistakes)
         return named

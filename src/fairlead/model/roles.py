@@ -1,14 +1,14 @@
-"""Who may do what: roles that are granted to users and groups at scopes."""
+"""Roles and permissions, granted to users and groups at scopes."""
 
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from fairlead.model.parsing import Strict, parse_text, show, wrong
+from fairlead.model.parsing import StrictModel, field_error, parse_text, short_repr
 from fairlead.model.scopes import PLATFORM, ScopeRef
 
-LONGEST_SUBJECT = 256
+MAX_SUBJECT_LENGTH = 256
 
 
 class Role(StrEnum):
@@ -38,11 +38,11 @@ ROLE_PERMISSIONS = {
 
 
 def parse_subject(value: Any) -> str:
-    """Who gets a role: `user:<name>` or `group:<name>`."""
+    """Parse the subject of a grant: `user:<name>` or `group:<name>`."""
     text = parse_text(value)
     kind, _, name = text.partition(":")
-    if kind not in ("user", "group") or not name or len(text) > LONGEST_SUBJECT or not name.isprintable():
-        raise wrong("subject", f"is neither a user nor a group: {show(value)}", "write user:<name> or group:<name>")
+    if kind not in ("user", "group") or not name or len(text) > MAX_SUBJECT_LENGTH or not name.isprintable():
+        raise field_error("subject", f"invalid subject {short_repr(value)}", "use user:<name> or group:<name>")
     return text
 
 
@@ -51,8 +51,8 @@ Subject = Annotated[
 ]
 
 
-class Grant(Strict):
-    """A role of a user or a group at a scope."""
+class Grant(StrictModel):
+    """The grant of a role to a user or group at a scope."""
 
     EXAMPLE: ClassVar[Any] = {"subject": "user:ada@example.org", "role": "member", "scope": "project/forest"}
 

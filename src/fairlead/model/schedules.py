@@ -1,29 +1,29 @@
-"""When a run is submitted again and again: a line of cron, in a time zone, and what becomes of what was missed."""
+"""Schedules: a cron expression in a time zone, with options for missed and overlapping runs."""
 
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from fairlead.model.names import Name
-from fairlead.model.parsing import Strict
+from fairlead.model.parsing import StrictModel
 
 Missed = Literal["skip", "once", "all"]
 Overlap = Literal["allow", "skip"]
-LONGEST_LINE = 200
+MAX_TEXT_LENGTH = 200
 
 
-class Schedule(Strict):
-    """A schedule as a user says it. Its name is that of the function, where none is said.
+class Schedule(StrictModel):
+    """A schedule of a request. Its name defaults to the name of the function.
 
-    `missed`: what becomes of times at which no server was there. `overlap`: whether a time is left out at which the run
-    before has not ended.
+    `missed`: what to do with times that were missed because no server was running. `overlap`: whether to start a run
+    while the previous one has not ended.
     """
 
     SHORT_FORM: ClassVar[Any] = {"type": "string"}
     EXAMPLE: ClassVar[Any] = {"cron": "0 6 * * *", "timezone": "Europe/Rome"}
 
-    cron: str = Field(max_length=LONGEST_LINE)
-    timezone: str = Field("UTC", max_length=LONGEST_LINE)
+    cron: str = Field(max_length=MAX_TEXT_LENGTH)
+    timezone: str = Field("UTC", max_length=MAX_TEXT_LENGTH)
     missed: Missed = "once"
     overlap: Overlap = "allow"
     name: Name | None = None

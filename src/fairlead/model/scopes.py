@@ -1,4 +1,4 @@
-"""The organization tree: platform > cluster > department > project, and what a cluster can do."""
+"""The organization tree: platform > cluster > department > project, and the configuration of clusters."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, model_validator
 
 from fairlead.model.names import NAME, DnsLabel, DnsSubdomain, ExtendedResourceName, Image, LabelKey, LabelValue, Name
-from fairlead.model.parsing import Flag, Mistake, Strict, refuse, show, wrong
-from fairlead.model.urls import NamespaceRule, ServerUrl
+from fairlead.model.parsing import Flag, Mistake, StrictModel, field_error, raise_mistakes, short_repr
+from fairlead.model.urls import NamespaceTemplate, ServerUrl
 
 PLATFORM = "platform"
 KINDS = ("cluster", "department", "project")
@@ -15,23 +15,23 @@ RANKS = {kind: rank for rank, kind in enumerate((PLATFORM, *KINDS))}
 
 
 def parse_scope(value: Any) -> str:
-    """A place in the tree: `platform`, `cluster/<name>`, `department/<name>` or `project/<name>`."""
-    hint = "write platform, cluster/<name>, department/<name> or project/<name>"
+    """Parse a scope: `platform`, `cluster/<name>`, `department/<name>` or `project/<name>`."""
+    hint = "use platform, cluster/<name>, department/<name> or project/<name>"
     kind, _, name = value.partition("/") if isinstance(value, str) else ("", "", "")
     if value != PLATFORM and (kind not in KINDS or not NAME.matches(name)):
-        raise wrong("scope", f"is no scope: {show(value)}", hint)
+        raise field_error("scope", f"invalid scope {short_repr(value)}", hint)
     return str(value)
 
 
 def rank_of(scope: str) -> int:
-    """How far down the tree a scope stands; the platform is 0."""
+    """The level of a scope in the tree; the platform is 0."""
     return RANKS[scope.partition("/")[0]]
 
 
 def check_products(products: tuple[str, ...]) -> tuple[str, ...]:
-    """The products of a type of GPU, of which there is at least one."""
+    """Reject an empty list of products for a GPU type."""
     if not products:
-        raise wrong("length", "must name at least one product, found none", "say what the nodes' labels say")
+        raise field_error("length", "must have at least one product, found none", "add a product from the node labels")
     return products
 
 
@@ -49,8 +49,8 @@ ScopeRef = Annotated[
 ]
 
 
-class Scope(Strict):
-    """A node of the tree. A parent stands further up."""
+class Scope(StrictModel):
+    """A node of the organization tree. Its parent must be on a higher level."""
 
     KIND: ClassVar[str]
 
@@ -59,19 +59,20 @@ class Scope(Strict):
 
     @property
     def scope(self) -> str:
-        """How this place is named as a scope."""
+        """The reference to this scope, such as `project/forest`."""
         return f"{self.KIND}/{self.name}"
 
     @model_validator(mode="after")
     def _check_parent(self) -> Self:
         if rank_of(self.parent) >= RANKS[self.KIND]:
-            message = f"a {self.KIND} cannot stand below {self.parent}"
-            raise wrong("scope", message, "the tree is platform > cluster > department > project", at="parent")
+            message = f"a {self.KIND} cannot be inside {self.parent}"
+            hint = "use a higher level: platform > cluster > department > project"
+            raise field_error("scope", message, hint, path="parent")
         return self
 
 
 class Cluster(Scope):
-    """Where runs execute, how it is reached, and what it can do."""
+    """A cluster that executes runs: connection, namespaces, GPU sharing and queueing."""
 
     KIND = "cluster"
     EXAMPLE: ClassVar[Any] = {
@@ -80,14 +81,14 @@ class Cluster(Scope):
         "gpu_sharing": "kai",
         "gpu_types": {"A100": ["NVIDIA-A100-SXM4-80GB"]},
     }
-    OF_KUBERNETES: ClassVar[tuple[str, ...]] = (  # of which one machine knows nothing
+    KUBERNETES_FIELDS: ClassVar[tuple[str, ...]] = (  # have no meaning with executor: local
         *("connection", "namespace", "create_namespaces", "server_url", "queueing", "kueue_queue", "autoscaled"),
         *("storage_classes", "runtime_classes"),
     )
 
     executor: Literal["kubernetes", "local"] = "kubernetes"
     connection: Literal["kubeconfig", "in_cluster"] = "kubeconfig"
-    namespace: NamespaceRule = "{project}"
+    namespace: NamespaceTemplate = "{project}"
     create_namespaces: Flag = True
     server_url: ServerUrl | None = None
     gpu_resource: ExtendedResourceName = "nvidia.com/gpu"
@@ -104,34 +105,34 @@ class Cluster(Scope):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        refuse(self._find_mistakes())
+        raise_mistakes(self._find_mistakes())
         return self
 
     def _find_mistakes(self) -> Iterator[Mistake]:
-        """What does not go together."""
-        # HAMi calls its resources after the GPU's, with an ending.
-        longest = 63 - len("mem-percentage")
-        if self.gpu_sharing == "hami" and len(self.gpu_resource.partition("/")[2]) > longest:
-            message = f"has more than {longest} characters after the domain, which hami adds to: {self.gpu_resource}"
+        """Contradictions between fields."""
+        # HAMi appends a suffix to the name of the GPU resource.
+        max_length = 63 - len("mem-percentage")
+        if self.gpu_sharing == "hami" and len(self.gpu_resource.partition("/")[2]) > max_length:
+            message = f"must have at most {max_length} characters after the domain for hami, found {self.gpu_resource}"
             yield Mistake("gpu_resource", "too_long", message, "use a shorter name")
         if self.gpu_sharing == "hami" and self.queueing == "kai":
-            message = "kai is a scheduler of its own, and gpu_sharing: hami names another: one pod has one"
+            message = "kai and gpu_sharing: hami need different schedulers, but a pod has only one"
             yield Mistake("queueing", "contradiction", message, "use gpu_sharing: kai, or queueing: kueue")
-        for name in self.OF_KUBERNETES if self.executor == "local" else ():
+        for name in self.KUBERNETES_FIELDS if self.executor == "local" else ():
             if (value := getattr(self, name)) != type(self).model_fields[name].default:
-                message = f"is for Kubernetes, found {show(value)} with executor: local, which is one machine"
-                yield Mistake(name, "contradiction", message, "leave it out, or set executor to kubernetes")
+                message = f"must not be set with executor: local, found {short_repr(value)}"
+                yield Mistake(name, "contradiction", message, "remove it, or set executor to kubernetes")
 
 
 class Department(Scope):
-    """A part of the organization that shares policies and compute resources."""
+    """A department, which shares policies and compute resources."""
 
     KIND = "department"
     EXAMPLE: ClassVar[Any] = {"name": "vision", "parent": "cluster/main"}
 
 
 class Project(Scope):
-    """Where functions, secrets and runs live; on Kubernetes, one namespace."""
+    """A project with functions, secrets and runs. On Kubernetes it is a namespace."""
 
     KIND = "project"
     EXAMPLE: ClassVar[Any] = {"name": "forest", "parent": "department/vision"}

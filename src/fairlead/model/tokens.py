@@ -1,30 +1,32 @@
-"""Tokens as people ask for them."""
+"""Requests for API tokens."""
 
 from typing import Annotated, Any, ClassVar
 
 from pydantic import PlainValidator, WithJsonSchema
 
 from fairlead.model.numbers import Seconds
-from fairlead.model.parsing import Strict, parse_text, show, wrong
+from fairlead.model.parsing import StrictModel, field_error, parse_text, short_repr
 
-LONGEST_NAME = 250
-PRINTABLE = WithJsonSchema({"type": "string", "minLength": 1, "maxLength": LONGEST_NAME})
+MAX_NAME_LENGTH = 250
+PRINTABLE = WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH})
 
 
 def parse_user(value: Any) -> str:
-    """The name of a user, as an identity provider writes it."""
-    return _parse_printable(value, "a user")
+    """Parse a user name, as identity providers write it."""
+    return _parse_printable(value, "user name")
 
 
 def parse_token_name(value: Any) -> str:
-    """The name of a token: what its user knows it by."""
-    return _parse_printable(value, "a token")
+    """Parse the name of a token."""
+    return _parse_printable(value, "token name")
 
 
-def _parse_printable(value: Any, whose: str) -> str:
+def _parse_printable(value: Any, noun: str) -> str:
     text = parse_text(value)
-    if not 1 <= len(text) <= LONGEST_NAME or not text.isprintable():
-        raise wrong("name", f"is no name of {whose}: {show(text)}", f"use 1 to {LONGEST_NAME} printable characters")
+    if not 1 <= len(text) <= MAX_NAME_LENGTH or not text.isprintable():
+        raise field_error(
+            "name", f"invalid {noun} {short_repr(text)}", f"use 1 to {MAX_NAME_LENGTH} printable characters"
+        )
     return text
 
 
@@ -32,8 +34,8 @@ User = Annotated[str, PlainValidator(parse_user), PRINTABLE]
 TokenName = Annotated[str, PlainValidator(parse_token_name), PRINTABLE]
 
 
-class TokenRequest(Strict):
-    """A token: what it is for, how long it lasts, and whose it is."""
+class TokenRequest(StrictModel):
+    """A request for a token. The default user is the caller."""
 
     EXAMPLE: ClassVar[Any] = {"name": "ci", "expires_in": "90d"}
 

@@ -1,4 +1,4 @@
-"""Volumes of a run: what is mounted where, and whether the platform makes it or it exists already."""
+"""Volumes of a run: new ones that the platform creates, and existing ones."""
 
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -8,13 +8,13 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from fairlead.model.names import DNS_SUBDOMAIN, VARIABLE, DnsLabel, DnsSubdomain
 from fairlead.model.numbers import Size
-from fairlead.model.parsing import Flag, Mistake, Strict, parse_text, refuse, show, wrong
+from fairlead.model.parsing import Flag, Mistake, StrictModel, field_error, parse_text, raise_mistakes, short_repr
 
-RESERVED = "fairlead-"
+RESERVED = "fairlead-"  # the prefix of volumes that the platform adds to a pod
 
 VolumeType = Literal["persistent_volume_claim", "shared_volume", "config_map", "secret", "empty_dir", "ephemeral"]
 
-# What each type may say in its spec.
+# The fields of the spec that each type allows.
 SPEC_FIELDS: Mapping[str, tuple[str, ...]] = {
     "persistent_volume_claim": ("size", "storage_class"),
     "ephemeral": ("size", "storage_class"),
@@ -27,38 +27,40 @@ SIZED = ("persistent_volume_claim", "ephemeral")
 NAMED = ("config_map", "secret")
 NAMED_BY: Mapping[str, str] = {"shared_volume": "claim_name", "config_map": "name", "secret": "name"}
 EXISTING = ("shared_volume", "config_map")
-OF_PROCESSES = ("/proc", "/dev/fd")  # where container runtimes mount nothing, and paths mean another thing to each
+PROCESS_FOLDERS = ("/proc", "/dev/fd")  # differ per process, and container runtimes refuse to mount there
 
 
 def parse_mount_path(value: Any) -> str:
-    """An absolute path inside the container."""
+    """Parse an absolute path inside the container."""
     if not isinstance(value, str) or not value.startswith("/"):
-        raise wrong("absolute", f"must be an absolute path, found {show(value)}", "begin it with /")
+        raise field_error("absolute", f"must be an absolute path, found {short_repr(value)}", "start it with /")
     if ":" in value or not value.isprintable() or ".." in value.split("/") or len(value) > 4096:
-        raise wrong("path", f"must be a path without ':' and '..', found {show(value)}", "write one such as /data")
+        raise field_error(
+            "path", f"must be a path without ':' and '..', found {short_repr(value)}", "use a path such as /data"
+        )
     path = posixpath.normpath(value)
     if path in ("/", "//"):
-        raise wrong("path", "must not be the root folder", "mount it at a folder such as /data")
+        raise field_error("path", "must not be the root folder", "use a folder such as /data")
     path = path.replace("//", "/")
-    if any(path == folder or path.startswith(f"{folder}/") for folder in OF_PROCESSES):
-        raise wrong(
-            "path", f"tells of processes, and takes no volume: {show(path)}", "mount it at a folder such as /data"
-        )
+    if any(path == folder or path.startswith(f"{folder}/") for folder in PROCESS_FOLDERS):
+        raise field_error("path", f"volumes cannot be mounted at {short_repr(path)}", "use a folder such as /data")
     return path
 
 
 def parse_sub_path(value: Any) -> str:
-    """A path inside a volume."""
+    """Parse a path inside a volume."""
     text = parse_text(value)
     if not text or not text.isprintable() or text.startswith("/") or ".." in text.split("/"):
-        raise wrong("path", f"must be a path inside the volume, found {show(text)}", "write one such as models/base")
+        raise field_error(
+            "path", f"must be a path inside the volume, found {short_repr(text)}", "use a path such as models/base"
+        )
     return text
 
 
-class VolumeSpec(Strict):
-    """What a volume is made of; which fields are allowed depends on its type."""
+class VolumeSpec(StrictModel):
+    """The type-specific fields of a volume."""
 
-    SPELLINGS: ClassVar[Mapping[str, str]] = {"sizeLimit": "size", "size_limit": "size"}
+    FIELD_ALIASES: ClassVar[Mapping[str, str]] = {"sizeLimit": "size", "size_limit": "size"}
 
     size: Size | None = None
     storage_class: DnsSubdomain | None = None
@@ -67,8 +69,8 @@ class VolumeSpec(Strict):
     name: str | None = None
 
 
-class Volume(Strict):
-    """A folder of the container that comes from elsewhere."""
+class Volume(StrictModel):
+    """A volume and the folder of the container at which it is mounted."""
 
     name: DnsLabel
     volume_type: VolumeType
@@ -79,30 +81,31 @@ class Volume(Strict):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        refuse(self._find_mistakes())
+        raise_mistakes(self._find_mistakes())
         return self
 
     def _find_mistakes(self) -> Iterator[Mistake]:
         for field in VolumeSpec.model_fields:
             if getattr(self.spec, field) is not None and field not in SPEC_FIELDS[self.volume_type]:
-                message = f"{self.volume_type} has no {field}"
+                message = f"is not a field of {self.volume_type}"
                 yield Mistake(f"spec.{field}", "unknown_field", message, self._suggest(field))
         if self.volume_type in SIZED and self.spec.size is None:
-            yield Mistake("spec.size", "required", "is missing", "say how much to reserve, such as 10Gi")
-        grammar, shown = VARIABLE if self.volume_type == "secret" else DNS_SUBDOMAIN, self.spec.name or self.name
-        if self.volume_type in NAMED and not grammar.matches(shown):
-            message = f"is no name of a {self.volume_type}: {show(shown)}"
-            yield Mistake("spec.name", "name", message, f"use {grammar.words}")
+            yield Mistake("spec.size", "required", "is missing", "set the size to reserve, for example 10Gi")
+        name_format = VARIABLE if self.volume_type == "secret" else DNS_SUBDOMAIN
+        name = self.spec.name or self.name
+        if self.volume_type in NAMED and not name_format.matches(name):
+            message = f"invalid name of a {self.volume_type}: {short_repr(name)}"
+            yield Mistake("spec.name", "name", message, f"use {name_format.description}")
         if self.name.startswith(RESERVED):
-            message = f"names with {RESERVED} are the platform's, found {self.name}"
+            message = f"{self.name} starts with {RESERVED}, which is reserved for the platform"
             yield Mistake("name", "reserved", message, "rename it")
 
     def to_data(self) -> dict[str, Any]:
-        """As people write it; what is not said is left out."""
+        """The volume as users write it, without unset fields."""
         data = self.model_dump(exclude_none=True, exclude_unset=True)
         return {name: value for name, value in data.items() if value != {}}
 
     def _suggest(self, field: str) -> str:
         if field == "claim_name" and self.volume_type == "persistent_volume_claim":
-            return "for a volume that exists already use volume_type: shared_volume"
-        return f"its spec has {', '.join(SPEC_FIELDS[self.volume_type])}"
+            return "set volume_type to shared_volume to use an existing volume"
+        return f"use {', '.join(SPEC_FIELDS[self.volume_type])}"

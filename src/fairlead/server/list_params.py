@@ -7,9 +7,9 @@ from fastapi import Request
 
 from fairlead.core.listing import parse_conditions, parse_sort
 from fairlead.errors import RequestRejected
-from fairlead.model.columns import COLUMNS, MOST_LISTED
-from fairlead.model.numbers import parse_whole
-from fairlead.model.parsing import collect, nearest, printable, show
+from fairlead.model.columns import COLUMNS, MAX_PAGE_SIZE
+from fairlead.model.numbers import parse_integer
+from fairlead.model.parsing import collect_mistakes, printable, short_repr, suggest_names
 from fairlead.model.plans import Violation
 from fairlead.services.pages import Listing
 
@@ -20,7 +20,7 @@ HELP = {
     "text": "Part of the text; `=text` for an exact match, `!text` to exclude it",
     "word": "The value, or several separated by commas; `!value` to exclude it, `none` if not set",
     "number": "The value, optionally after `>`, `>=`, `<`, `<=` or `!`; `none` if not set",
-    "moment": "A time, optionally after `>`, `>=`, `<` or `<=`",
+    "timestamp": "A time, optionally after `>`, `>=`, `<` or `<=`",
     "flag": "`true`, `false` or `any`",
 }
 
@@ -67,7 +67,7 @@ class ListParams:
             (
                 "limit",
                 "Maximum number of items",
-                {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "default": 50},
+                {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": 50},
             ),
             ("total", "Count all matching items", {"type": "boolean", "default": False}),
             *((name, HELP[column.kind], text) for name, column in self.columns.items()),
@@ -84,7 +84,12 @@ def reject_unknown(request: Request, known: set[str]) -> None:
     unknown = dict.fromkeys(name for name in request.query_params if name not in known)
     if unknown:
         raise RequestRejected(
-            Violation(printable(name), "unknown_parameter", f"unknown parameter {show(name)}", nearest(name, known))
+            Violation(
+                printable(name),
+                "unknown_parameter",
+                f"unknown parameter {short_repr(name)}",
+                suggest_names(name, known),
+            )
             for name in list(unknown)[:MAX_PARAMETERS]
         )
 
@@ -110,8 +115,10 @@ def _check(parameters: list[tuple[str, str]], options: dict[str, str]) -> Iterat
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield Violation(name, "duplicate", "is given twice", "remove one of them")
     if "limit" in options:
-        violations = collect("limit", lambda value: parse_whole(value, least=1, most=MOST_LISTED), options["limit"])
+        violations = collect_mistakes(
+            "limit", lambda value: parse_integer(value, minimum=1, maximum=MAX_PAGE_SIZE), options["limit"]
+        )
         yield from (Violation(*violation) for violation in violations)
     if options.get("total") not in (None, "true", "false"):
-        message = f"must be true or false, found {show(options['total'])}"
+        message = f"must be true or false, found {short_repr(options['total'])}"
         yield Violation("total", "type", message, "write true or false")

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from fairlead.core.explanations import found_data
+from fairlead.core.explanations import finding_data
 from fairlead.errors import (
     Changed,
     Conflict,
@@ -22,7 +22,7 @@ from fairlead.errors import (
     Unavailable,
     Unreadable,
 )
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
 
 log = structlog.get_logger()
@@ -99,7 +99,7 @@ def render_known(error: FairleadError, request_id: str) -> Response:
     status = error.status if isinstance(error, Problem) else STATUSES.get(type(error), 500)
     violations, detail = None, ""
     if isinstance(error, RequestRejected):
-        violations = [found_data(violation) for violation in error.violations[:MAX_VIOLATIONS]]
+        violations = [finding_data(violation) for violation in error.violations[:MAX_VIOLATIONS]]
         count = len(error.violations)
         shown = f" (showing the first {MAX_VIOLATIONS})" if count > MAX_VIOLATIONS else ""
         detail = f"{count} error{'' if count == 1 else 's'}{shown}"
@@ -141,7 +141,7 @@ async def _handle_invalid(request: Request, error: Exception) -> Response:
         Violation(
             ".".join(map(str, error_item["loc"][1:])),
             "required" if error_item["type"] == "missing" else "type",
-            f"{error_item['msg'][:1].lower()}{error_item['msg'][1:]}, found {show(error_item.get('input'))}",
+            f"{error_item['msg'][:1].lower()}{error_item['msg'][1:]}, found {short_repr(error_item.get('input'))}",
             _suggest(error_item),
         )
         for error_item in error.errors()

@@ -10,9 +10,9 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from fairlead.errors import RequestRejected
-from fairlead.model.parsing import show, violations_of
+from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Violation
-from fairlead.model.project_objects import Hidden
+from fairlead.model.project_objects import SensitiveModel
 from fairlead.server.problem_details import Problem
 
 MAX_DEPTH = 100
@@ -34,13 +34,16 @@ class JsonBody:
         if self.partial:
             if not isinstance(data, dict):
                 raise Problem(
-                    400, "json", f"the body must be a JSON object, found {show(data)}", "send the fields to change"
+                    400,
+                    "json",
+                    f"the body must be a JSON object, found {short_repr(data)}",
+                    "send the fields to change",
                 )
             return data
         try:
             return self.model.model_validate(data)
         except ValidationError as error:
-            if issubclass(self.model, Hidden):
+            if issubclass(self.model, SensitiveModel):
                 hint = f"send {json.dumps(self.model.EXAMPLE)}"
                 violation = Violation("", "body", "invalid body; it may contain a secret, so it is not shown", hint)
                 raise RequestRejected([violation]) from None
@@ -108,9 +111,9 @@ def parse_json(text: bytes, content_type: str | None) -> Any:
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        seen: set[str] = set()
-        duplicate = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"duplicate key {show(duplicate)}")
+        names: set[str] = set()
+        duplicate = next(name for name, _ in pairs if name in names or names.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"duplicate key {short_repr(duplicate)}")
     return result
 
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pydantic import ValidationError
 
 from fairlead.core.diffs import Difference, compare
-from fairlead.core.linting import Trial
+from fairlead.core.linting import LintResult
 from fairlead.errors import Conflict, NotFound, RequestRejected
-from fairlead.model.compute_resources import Named
-from fairlead.model.parsing import show, violations_of
+from fairlead.model.compute_resources import NamedRequirements
+from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Finding, Sentence, Violation
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, AssetRecord, RevisionRecord, RunRecord
@@ -41,7 +41,7 @@ class Assets(Generic[AssetT]):
     noun: ClassVar[str]
     code: ClassVar[str]
     kind: type[AssetT]
-    model: ClassVar[type[Named]]
+    model: ClassVar[type[NamedRequirements]]
     used_as: ClassVar[str]  # the field of a run that names it
 
     def __init__(self, units: UnitOfWorkFactory) -> None:
@@ -60,14 +60,14 @@ class Assets(Generic[AssetT]):
         with self.units.reading(call) as unit:
             return self.find(unit, name)
 
-    def check(self, call: Call, asset: Named) -> Checked:
+    def check(self, call: Call, asset: NamedRequirements) -> Checked:
         """What keeps it from being used, what may surprise its users, and what they get. Nothing is kept."""
         with self.units.reading(call) as unit:
             self._authorize(unit, asset, Permission.VIEW)
             trial = self.try_out(unit, asset)
             return Checked(_placed(trial), trial.sentences)
 
-    def create(self, call: Call, asset: Named) -> AssetT:
+    def create(self, call: Call, asset: NamedRequirements) -> AssetT:
         """Keep a new one."""
         with self.units.changing(call, "assets") as unit:
             return unit.recall(self.kind) or unit.remember(self.add(unit, asset))
@@ -139,12 +139,12 @@ class Assets(Generic[AssetT]):
         """One of them by name or id, for a caller who may do the permission."""
         record = unit.tx.get(self.kind, name=name) or unit.tx.get(self.kind, id=name)
         if record is None or not unit.permissions.sees(record.scope):
-            raise NotFound(f"there is no {self.noun} {show(name)}", self._former(unit, name))
+            raise NotFound(f"there is no {self.noun} {short_repr(name)}", self._former(unit, name))
         if permission is not Permission.VIEW:
-            unit.require(permission, record.scope, f"{self.noun} {show(name)}")
+            unit.require(permission, record.scope, f"{self.noun} {short_repr(name)}")
         return record
 
-    def add(self, unit: UnitOfWork, asset: Named, managed_by: str | None = None) -> AssetT:
+    def add(self, unit: UnitOfWork, asset: NamedRequirements, managed_by: str | None = None) -> AssetT:
         """Keep a new one, within a use case."""
         self._authorize(unit, asset)
         self._refuse_wrong(unit, asset)
@@ -153,7 +153,9 @@ class Assets(Generic[AssetT]):
         record = self.kind(**unit.stamps(), **self.to_fields(unit, asset), managed_by=managed_by)
         return keep_revision(unit, unit.add(record, self.code, record.name, record.scope))
 
-    def change(self, unit: UnitOfWork, record: AssetT, asset: Named, managed_by: str | None = None) -> AssetT:
+    def change(
+        self, unit: UnitOfWork, record: AssetT, asset: NamedRequirements, managed_by: str | None = None
+    ) -> AssetT:
         """Keep a changed one, within a use case. What does not change makes no revision."""
         _refuse_revision(asset)
         said = self.to_fields(unit, asset) | {"managed_by": managed_by or record.managed_by}
@@ -184,7 +186,7 @@ class Assets(Generic[AssetT]):
 
     def spell(self, change: Mapping[str, Any]) -> dict[str, Any]:
         """Fields under the one name that each has. Raise where one is there under two."""
-        spelled = {self.model.spell(name): value for name, value in change.items()}
+        spelled = {self.model.canonical_name(name): value for name, value in change.items()}
         if len(spelled) < len(change):
             violation = Violation("", "duplicate", "has a field twice, in two spellings", "keep one")
             raise RequestRejected([violation])
@@ -197,7 +199,7 @@ class Assets(Generic[AssetT]):
         except ValidationError as error:
             raise RequestRejected(violations_of(error, self.model)) from error
 
-    def to_fields(self, unit: UnitOfWork, asset: Named) -> JSON:
+    def to_fields(self, unit: UnitOfWork, asset: NamedRequirements) -> JSON:
         """The fields of a record, from what somebody wrote."""
         return {
             "name": asset.name,
@@ -212,7 +214,7 @@ class Assets(Generic[AssetT]):
         written = {"name": record.name, "description": record.description, "scope": record.scope}
         return {**written, "requirements": record.requirements}
 
-    def try_out(self, unit: UnitOfWork, asset: Any) -> Trial:
+    def try_out(self, unit: UnitOfWork, asset: Any) -> LintResult:
         """It, as if somebody used it among the policies that reach it."""
         raise NotImplementedError
 
@@ -239,13 +241,13 @@ class Assets(Generic[AssetT]):
             unit.save(record, after, f"{self.code}.{verb}", record.name, record.scope)
             return unit.remember(keep_revision(unit, after))
 
-    def _authorize(self, unit: UnitOfWork, asset: Named, permission: Permission = Permission.SHARE) -> None:
+    def _authorize(self, unit: UnitOfWork, asset: NamedRequirements, permission: Permission = Permission.SHARE) -> None:
         if asset.scope not in unit.organization.scopes or not unit.permissions.sees(asset.scope):
             violation = Violation("scope", "scope", f"there is no {asset.scope}", "choose a scope that you see")
             raise RequestRejected([violation])
         unit.require(permission, asset.scope, asset.scope)
 
-    def _refuse_wrong(self, unit: UnitOfWork, asset: Named) -> None:
+    def _refuse_wrong(self, unit: UnitOfWork, asset: NamedRequirements) -> None:
         _refuse_revision(asset)
         found = [finding for finding in _placed(self.try_out(unit, asset)) if isinstance(finding, Violation)]
         if found:
@@ -255,7 +257,7 @@ class Assets(Generic[AssetT]):
         other = unit.tx.get(self.kind, name=successor)
         reason = None
         if other is None or not unit.permissions.sees(other.scope):
-            reason = f"there is no {self.noun} {show(successor)}"
+            reason = f"there is no {self.noun} {short_repr(successor)}"
         elif other.id == record.id or other.archived:
             reason = f"{successor} is {'the same one' if other.id == record.id else 'archived itself'}"
         elif other.scope not in unit.organization.tree.path(record.scope):
@@ -297,13 +299,13 @@ def keep_revision(unit: UnitOfWork, record: AssetT) -> AssetT:
     return record
 
 
-def _placed(trial: Trial) -> tuple[Finding, ...]:
+def _placed(trial: LintResult) -> tuple[Finding, ...]:
     """What is wrong with something, where it stands in what was written."""
     found = trial.findings
     return tuple(replace(item, path=".".join(filter(None, ("requirements", item.path)))) for item in found)
 
 
-def _refuse_revision(asset: Named) -> None:
+def _refuse_revision(asset: NamedRequirements) -> None:
     if asset.revision is not None:
         violation = Violation("revision", "read_only", "is counted by the server", "leave it out")
         raise RequestRejected([violation])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from fairlead.core.attempts import execution_of, last_of
+from fairlead.core.attempts import execution_of, last_started_attempt
 from fairlead.errors import Conflict, NotFound
 from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, AttemptRecord, OutcomeRecord, RunRecord, ServerRecord
@@ -50,12 +50,14 @@ class AttemptHandle:
         return self.record is not None or self.run.server_id is not None
 
 
-def find_attempt(unit: UnitOfWork, executors: Executors, server_id: str, run: RunRecord, attempt: int | None = None) -> AttemptHandle:
+def find_attempt(
+    unit: UnitOfWork, executors: Executors, server_id: str, run: RunRecord, attempt: int | None = None
+) -> AttemptHandle:
     """A try of a run; without a number, the last that was given a place. Raise `NotFound` where there is none.
 
     Raise `Conflict` where only another machine knows of it, and say which.
     """
-    number = last_of(run) if attempt is None else attempt
+    number = last_started_attempt(run) if attempt is None else attempt
     record = unit.tx.get(AttemptRecord, id=execution_of(run.id, number)) if number < run.attempt else None
     if number > run.attempt or number < 1 or (record is None and number < run.attempt):
         raise NotFound(f"run {run.id} has no attempt {number}", f"it has {run.attempt}: list them to see how they went")

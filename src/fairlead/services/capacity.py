@@ -145,7 +145,9 @@ class CapacityReports:
             known = {record.name: compute_resource_of(record) for record in unknown}
             context = self.snapshots.load(unit, scope, NOTHING_ASKED)
             snapshot = replace(context.snapshot, compute_resources=known)
-            asks |= {(scope, name): compute_catalog.ask_for(resource, snapshot) for name, resource in known.items()}
+            asks |= {
+                (scope, name): compute_catalog.find_pod_request(resource, snapshot) for name, resource in known.items()
+            }
         return asks
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.core import linting
-from fairlead.core.linting import Trial
+from fairlead.core.linting import LintResult
 from fairlead.errors import Conflict
 from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.queries import Condition
@@ -30,9 +30,9 @@ class ComputeResources(Assets[ComputeResourceRecord]):
             named = Condition("compute_resource", "=", record.name)
             return unit.tx.find(TemplateRecord, named, *unit.in_sight())
 
-    def try_out(self, unit: UnitOfWork, asset: Any) -> Trial:
+    def try_out(self, unit: UnitOfWork, asset: Any) -> LintResult:
         policies, near = unit.organization.policies_of(asset.scope), unit.clusters_near(asset.scope)
-        return linting.try_out(asset, policies, near, platform=unit.organization.defaults, firm=True)
+        return linting.lint_compute_resource(asset, policies, near, platform=unit.organization.defaults, firm=True)
 
     def to_fields(self, unit: UnitOfWork, asset: Any) -> JSON:
         types = None if asset.workload_types is None else list(asset.workload_types)

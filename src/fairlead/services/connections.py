@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from fairlead.core import kubeconfigs
-from fairlead.core.kubeconfigs import KUBECONFIG, Chosen
+from fairlead.core.kubeconfigs import KUBECONFIG, SelectedContext
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unreadable
 from fairlead.files import yamls
 from fairlead.model.connections import Connection
@@ -67,7 +67,7 @@ class Connections:
             if cluster.executor != "kubernetes" or cluster.connection != "kubeconfig":
                 found = "executor: local" if cluster.executor == "local" else f"connection: {cluster.connection}"
                 raise Conflict(f"{scope} has {found}, and needs no kubeconfig", "change that first")
-            record, new = self._keep(unit, scope, kubeconfigs.format_kept(_read(text, context)))
+            record, new = self._keep(unit, scope, kubeconfigs.serialize_kubeconfig(_read(text, context)))
         self.executors.refresh()
         return self._view_of(record), new
 
@@ -97,8 +97,10 @@ class Connections:
 
     def _check_address(self, unit: UnitOfWork, record: SecretRecord, content: bytes) -> None:
         """Another address may be another cluster, on which live runs would be taken for gone."""
-        before = kubeconfigs.parse_kept(self.keyring.open(Sealed(record.sealed, record.key_id), record.id))[1].server
-        after = kubeconfigs.parse_kept(content)[1].server
+        before = kubeconfigs.parse_serialized(self.keyring.open(Sealed(record.sealed, record.key_id), record.id))[
+            1
+        ].server
+        after = kubeconfigs.parse_serialized(content)[1].server
         if before != after:
             _refuse_live(unit, record.scope, f"{record.scope} is at {before} and not at {after}, and executes")
 
@@ -132,11 +134,11 @@ class Connections:
 
     def _view_of(self, record: SecretRecord) -> KubeconfigView:
         content = self.keyring.open(Sealed(record.sealed, record.key_id), record.id)
-        context, connection = kubeconfigs.parse_kept(content)
+        context, connection = kubeconfigs.parse_serialized(content)
         return KubeconfigView(context=context, **_describe(connection), **_stamps_of(record))
 
 
-def _read(text: str, context: str | None) -> Chosen:
+def _read(text: str, context: str | None) -> SelectedContext:
     """One context of a kubeconfig that is right. Of what is wrong, nothing is repeated that may be secret."""
     try:
         documents = yamls.parse_documents(text.encode("utf-8", "surrogatepass"))
@@ -149,8 +151,8 @@ def _read(text: str, context: str | None) -> Chosen:
         message = f"must be one document, found {len(documents) or 'nothing'}"
         hint = "give what kubectl config view --raw --flatten --minify prints"
         raise RequestRejected([Violation(kubeconfigs.ROOT, "documents", message, hint)])
-    chosen = kubeconfigs.choose(documents[0], context)
-    kubeconfigs.connect(chosen)
+    chosen = kubeconfigs.select_context(documents[0], context)
+    kubeconfigs.to_connection(chosen)
     return chosen
 
 

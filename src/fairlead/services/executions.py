@@ -13,7 +13,7 @@ from fairlead.core.outcomes import find_peaks
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unavailable
 from fairlead.model.nodes import Node
 from fairlead.model.observations import LogEntry, LogPage, OutputFile
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, AttemptRecord, BlobRecord, EventRecord, OutcomeRecord, RunRecord
@@ -21,7 +21,7 @@ from fairlead.model.roles import Permission
 from fairlead.model.scopes import Cluster
 from fairlead.model.states import State
 from fairlead.ports import Executor, Executors
-from fairlead.services.attempts import AttemptView, AttemptHandle, find_attempt, list_attempts
+from fairlead.services.attempts import AttemptHandle, AttemptView, find_attempt, list_attempts
 from fairlead.services.calls import Call
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
@@ -118,7 +118,7 @@ class Executions:
         """One file that a try of a run left; the last one where none is said."""
         tried = self._open_attempt(call, run_id, attempt)
         hint = "list its files to see what it left"
-        missing = NotFound(f"{attempts.tell(tried.execution)} left no file {show(path)}", hint)
+        missing = NotFound(f"{attempts.describe_execution(tried.execution)} left no file {short_repr(path)}", hint)
         if tried.executor is None:
             raise missing
         try:
@@ -186,7 +186,7 @@ class Executions:
 def _find_place(run: RunRecord, cursor: int | None, attempt: int | None) -> tuple[int, int]:
     """From where a log is read: the try, and the place in its log."""
     if cursor is None:
-        return attempts.last_of(run) if attempt is None else attempt, 0
+        return attempts.last_started_attempt(run) if attempt is None else attempt, 0
     number, position = cursors.split(cursor)
     if attempt not in (None, number) and cursor != 0:
         raise _refuse_cursor(cursor, f"it is of attempt {number}, and attempt {attempt} was asked for")
@@ -207,7 +207,7 @@ def _read_log(tried: AttemptHandle, position: int, most: int, *, follows: bool) 
             return LogPage([], position, complete=not tried.run.active)
         if tried.record is not None and follows:
             return LogPage([], position, complete=True)
-        raise NotFound(f"the log of {attempts.tell(tried.execution)} is not kept any more") from None
+        raise NotFound(f"the log of {attempts.describe_execution(tried.execution)} is not kept any more") from None
     except ValueError as error:
         raise _refuse_cursor(cursors.join(tried.number, position), str(error)) from None
 
@@ -237,7 +237,7 @@ def show_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable:
 
 
 def _view_of(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
-    named = [holding.run_id for holding in node.holdings if table.visible_name(holding) is not None]
+    named = [holding.run_id for holding in node.pods if table.visible_name(holding) is not None]
     return NodeView(
         name=node.name,
         cluster=cluster.name,
@@ -251,7 +251,7 @@ def _view_of(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
         requested={name: show_amount(name, amount - node.free(name)) for name, amount in node.capacity.items()},
         free={name: show_amount(name, max(node.free(name), 0)) for name in node.capacity},
         runs=named,
-        others=len(node.holdings) - len(named),
+        others=len(node.pods) - len(named),
     )
 
 
@@ -263,8 +263,8 @@ def find_run(unit: UnitOfWork, run_id: str, permission: Permission = Permission.
     """A run that the caller may do something with. Raise `NotFound` where it is not there for them."""
     record = unit.tx.get(RunRecord, id=run_id)
     if record is None or not unit.permissions.sees(record.scope):
-        raise NotFound(f"there is no run {show(run_id)}")
-    unit.require(permission, record.scope, f"run {show(run_id)}")
+        raise NotFound(f"there is no run {short_repr(run_id)}")
+    unit.require(permission, record.scope, f"run {short_repr(run_id)}")
     return record
 
 

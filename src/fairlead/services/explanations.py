@@ -11,7 +11,7 @@ from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.queue_order import QUOTA, WAITING, queue_key
 from fairlead.errors import NotFound
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Fit
 from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, EventRecord, PlanRecord, RunRecord
@@ -20,7 +20,7 @@ from fairlead.model.states import State
 from fairlead.services import queue_positions
 from fairlead.services.calls import Call
 from fairlead.services.executions import Executions, find_run, has_no_place
-from fairlead.services.queue_positions import find_standing
+from fairlead.services.queue_positions import find_queue_position
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import Snapshots
 from fairlead.services.suggestions import Suggestions
@@ -58,20 +58,22 @@ class Explanations:
     def why(self, call: Call, run_id: str) -> Why:
         """Why a run is where it is; of one that waits, with the numbers of this moment and what would help."""
         executor, run = self.executions.find_executor(call, run_id)
-        standing = find_standing(executor, run)
+        queue_position = find_queue_position(executor, run)
         with self.units.reading(call) as unit:
-            fit = Fit() if standing is not None else self._judge(unit, run)  # no node helps before its queue lets it go
+            fit = (
+                Fit() if queue_position is not None else self._judge(unit, run)
+            )  # no node helps before its queue lets it go
             queue = _find_queue(unit, run)
             ahead = (
                 0 if queue is None else unit.tx.count(RunRecord, *WAITING, *queue.of, Condition("turn", "<", run.turn))
             )
             events = unit.tx.find(EventRecord, Condition("run_id", "=", run_id), by="revision")
-            told = queue_positions.tell(unit, standing)
+            told = queue_positions.tell(unit, queue_position)
         message = "; ".join(fit.reasons) or run.message
         position = 0 if queue is None else ahead + 1
         details = list(_describe_details(run, fit, message, "" if queue is None else f"number {position} {queue.name}"))
-        if standing is not None and standing.waits:
-            ahead, position = len(standing.ahead), len(standing.ahead) + 1
+        if queue_position is not None and queue_position.pending:
+            ahead, position = len(queue_position.ahead), len(queue_position.ahead) + 1
         return Why(run.state, run.reason, message, [*details, *told], ahead, position, fit, events)
 
     def explain(self, call: Call, run_id: str) -> JSON:
@@ -80,7 +82,7 @@ class Explanations:
             run = find_run(unit, run_id)
             kept = unit.tx.get(PlanRecord, id=run_id)
             if kept is None:
-                raise NotFound(f"there is no run {show(run_id)}")
+                raise NotFound(f"there is no run {short_repr(run_id)}")
             return {**kept.plan, "fit": explanations.fit_data(self._judge(unit, run))}
 
     def _judge(self, unit: UnitOfWork, run: RunRecord) -> Fit:
@@ -91,7 +93,7 @@ class Explanations:
         request = RunRequest.model_validate(kept.request)
         context = self.snapshots.load(unit, run.scope, request)
         nodes = self.suggestions.nodes_of(unit, context)
-        fit, load = Fit(), quotas.load_of(run)
+        fit, load = Fit(), quotas.amounts_of(run)
         if nodes is not None:
             nodes = nodes.without(run.id)  # some of its pods may have a place already
             pod_request = read_pod_request(manifests_of(run, kept))
@@ -99,7 +101,7 @@ class Explanations:
         # What has a place counts in the quotas already. What takes the place of one that waits is the last in line.
         turn = () if run.server_id is not None else load_allowances(unit, run.scope, load, before=run.turn)
         last = load_allowances(unit, run.scope, before=queue_key(unit.make_id(), run.priority), besides=run.id)
-        fit = self.suggestions.hold_back(unit, context, quotas.hold(fit, load, turn), run.turn)
+        fit = self.suggestions.hold_back(unit, context, quotas.apply_quotas(fit, load, turn), run.turn)
         if fit.verdict == evaluation.NOW:
             return fit
         ways = self.suggestions.find(unit, run.scope, request, context, nodes, allowances=last, turn=turn)
@@ -117,8 +119,8 @@ def _find_queue(unit: UnitOfWork, run: RunRecord) -> _Queue | None:
     """Where a run waits: for the first quota that lacks something for it, or for the machines of its cluster."""
     if run.state != State.QUEUED or run.server_id is not None or is_paused(run, unit.now):
         return None
-    load = quotas.load_of(run)
-    lacking = quotas.find_short(load, load_allowances(unit, run.scope, load, before=run.turn))
+    load = quotas.amounts_of(run)
+    lacking = quotas.find_shortages(load, load_allowances(unit, run.scope, load, before=run.turn))
     if run.reason == QUOTA and lacking:
         scope = lacking[0].allowance.scope
         within = unit.organization.quota_limits.within(scope)

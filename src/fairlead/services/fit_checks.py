@@ -7,7 +7,7 @@ from fairlead.core import quotas
 from fairlead.core.fitting import fit_report, what_if
 from fairlead.core.fitting.fit_report import FitReport
 from fairlead.core.planning import plan_run
-from fairlead.core.quotas import Load
+from fairlead.core.quotas import QuotaAmounts
 from fairlead.model.plans import Fit
 from fairlead.model.requests import RunRequest
 from fairlead.model.roles import Permission
@@ -46,7 +46,7 @@ class FitChecks:
             context = self.snapshots.load(unit, scope, request)
             # Without nodes: what never fits is an answer here, and no violation.
             plan = plan_run(request, context.snapshot, unit.make_id())
-            asked = Load.of(quotas.count(plan.settings))
+            asked = QuotaAmounts.of(quotas.count_resources(plan.settings))
             allowances = () if plan.violations else load_allowances(unit, scope, asked)
             cluster = context.snapshot.cluster
             executor = self.executors.find(cluster)
@@ -55,7 +55,7 @@ class FitChecks:
                 why = f"no server executes the runs of {cluster.scope}"
                 if executor is not None:
                     why = f"the nodes of {cluster.scope} cannot be seen now"
-                return fit_report.report_violations(plan, *quotas.hold(Fit(), asked, allowances).reasons, why)
+                return fit_report.report_violations(plan, *quotas.apply_quotas(Fit(), asked, allowances).reasons, why)
             supposed = what_if.simulate(table, add_nodes, without, cluster=cluster)
             found = fit_report.build_report(
                 plan, supposed, autoscaled=cluster.autoscaled, all_nodes=all_nodes, allowances=allowances

@@ -11,18 +11,18 @@ from typing import Any
 from fairlead.errors import NotFound, RequestRejected, Unreadable
 from fairlead.inspecting import NoSuchName, check_code
 from fairlead.model.names import NAME
-from fairlead.model.parsing import nearest, show
+from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
-from fairlead.model.project_objects import MAIN, WrittenFunction
+from fairlead.model.project_objects import DEFAULT_SOURCE, FunctionDefinition
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, BlobRecord, FunctionRecord
 from fairlead.model.requests import Function, RunRequest
 from fairlead.model.roles import Permission
-from fairlead.packing import LARGEST_SOURCE, Entry, Packed, pack
+from fairlead.packing import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, pack
 from fairlead.services.calls import Call
-from fairlead.services.stored_code import CodeStore, find_code
 from fairlead.services.pages import Listing, load_page
 from fairlead.services.parsing import parse_field
+from fairlead.services.stored_code import CodeStore, find_code
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 LARGEST_SHOWN = 256 * 1024
@@ -68,9 +68,9 @@ class Functions:
         with self.units.reading(call) as unit:
             return _find(unit, scope, name, Permission.VIEW)
 
-    def put(self, call: Call, scope: str, name: str, written: WrittenFunction) -> tuple[FunctionRecord, bool]:
+    def put(self, call: Call, scope: str, name: str, written: FunctionDefinition) -> tuple[FunctionRecord, bool]:
         """Keep a function; whether it is new. Its text is packed as code is that somebody sends."""
-        parse_field("name", NAME.check, name)
+        parse_field("name", NAME.parse, name)
         code = None
         if written.text is not None:
             packed = _pack(written.text.encode(), written)
@@ -124,7 +124,7 @@ def name_whole(unit: UnitOfWork, scope: str, request: RunRequest) -> RunRequest:
 def suggest(unit: UnitOfWork, scope: str, name: str) -> str:
     """What to do where a project keeps no function of a name."""
     known = [record.name for record in unit.tx.find(FunctionRecord, Condition("scope", "=", scope))]
-    return nearest(name, known, "it has {known}") if known else "say function: {name: ..., source: train.py}"
+    return suggest_names(name, known, "it has {known}") if known else "say function: {name: ..., source: train.py}"
 
 
 def is_news(unit: UnitOfWork, scope: str, function: Function) -> bool:
@@ -152,9 +152,9 @@ def content_of(function: Function) -> JSON:
     return content if set(content) - {"kind"} else {}
 
 
-def _pack(content: bytes, written: WrittenFunction) -> Packed:
+def _pack(content: bytes, written: FunctionDefinition) -> PackedCode:
     """The text of a function as code that can travel. Raise `RequestRejected` where it is no Python, or another."""
-    source = written.source or MAIN
+    source = written.source or DEFAULT_SOURCE
     module, _, name = (written.handler or "").rpartition(":")
     if module not in ("", source.removesuffix(".py").replace("/", ".")):
         violation = Violation("handler", "handler", f"there is no module {module!r} in {source}", f"write {name}")
@@ -168,14 +168,14 @@ def _pack(content: bytes, written: WrittenFunction) -> Packed:
     except Unreadable as error:
         path = "handler" if isinstance(error, NoSuchName) else "text"
         raise RequestRejected([Violation(path, "python", str(error), error.hint)]) from error
-    return Packed(pack([Entry(source, content)]), source)
+    return PackedCode(pack([ArchiveEntry(source, content)]), source)
 
 
 def _find(unit: UnitOfWork, scope: str, name: str, permission: Permission) -> FunctionRecord:
     unit.require(permission, scope, scope)
     record = find_function(unit, scope, name)
     if record is None:
-        raise NotFound(f"{scope} has no function {show(name)}", suggest(unit, scope, name))
+        raise NotFound(f"{scope} has no function {short_repr(name)}", suggest(unit, scope, name))
     return record
 
 
@@ -183,7 +183,7 @@ def _read_files(name: str, archive: bytes) -> Iterator[CodeFile]:
     """The files of packed code. What is in them is not to be trusted: no more is unpacked than code may have."""
     try:
         # Not by the gzip module: of an archive that is made of a million empty ones, it would read each.
-        plain = zlib.decompressobj(wbits=GZIP).decompress(archive, 2 * LARGEST_SOURCE)
+        plain = zlib.decompressobj(wbits=GZIP).decompress(archive, 2 * MAX_SOURCE_BYTES)
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as opened:
             for entry in opened:
                 file = opened.extractfile(entry) if entry.isfile() else None

@@ -1,7 +1,7 @@
 """Roles: who is what at which scope."""
 
 from fairlead.errors import Conflict, NotFound, RequestRejected
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, GrantRecord
@@ -45,7 +45,7 @@ class Grants:
         with self.units.changing(call, "organization") as unit:
             record = unit.tx.get(GrantRecord, id=grant_id)
             if record is None or not unit.permissions.may(Permission.ADMINISTER, record.scope):
-                raise NotFound(f"there is no role {show(grant_id)}")
+                raise NotFound(f"there is no role {short_repr(grant_id)}")
             unit.check_revision(record)
             if record.scope == PLATFORM and record.role == Role.ADMIN:
                 admins = unit.tx.find(GrantRecord, Condition("scope", "=", PLATFORM), Condition("role", "=", "admin"))

@@ -5,7 +5,7 @@ import secrets
 from dataclasses import dataclass, field
 
 from fairlead.errors import NotFound, Unauthenticated
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.ports import Login, LoginAttempt
 from fairlead.services.calls import Call
 from fairlead.services.tokens import Tokens, TokenView
@@ -47,11 +47,11 @@ class Logins:
         if not hmac.compare_digest(attempt.state.encode(), returned.state.encode()):
             raise Unauthenticated("this is not the answer to the sign-in that this browser began last", AGAIN)
         if returned.iss not in (None, login.issuer):
-            message = f"the answer comes from {show(returned.iss)}; this server trusts {show(login.issuer)}"
+            message = f"the answer comes from {short_repr(returned.iss)}; this server trusts {short_repr(login.issuer)}"
             raise Unauthenticated(message, AGAIN)
         if returned.error or not returned.code:
-            described = f" ({show(returned.error_description)})" if returned.error_description else ""
-            message = f"{login.issuer} signed nobody in: {show(returned.error or None)}{described}"
+            described = f" ({short_repr(returned.error_description)})" if returned.error_description else ""
+            message = f"{login.issuer} signed nobody in: {short_repr(returned.error or None)}{described}"
             raise Unauthenticated(message, f"{AGAIN}, or ask whoever runs the identity provider")
         return self._tokens.sign_in_as(call, login.finish(attempt, back, returned.code))
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from fairlead.core import permissions
 from fairlead.core.permissions import Permissions
 from fairlead.core.queue_order import QuotaLimits
-from fairlead.core.scope_tree import Tree, read_cluster
+from fairlead.core.scope_tree import ScopeTree, read_cluster
 from fairlead.model.policies import Policy
 from fairlead.model.records import SETTINGS, GrantRecord, PolicyRecord, ScopeRecord, SettingsRecord, TokenRecord
 from fairlead.model.requirements import Requirements
@@ -42,9 +42,9 @@ class Organization:
         )
 
     @cached_property
-    def tree(self) -> Tree:
+    def tree(self) -> ScopeTree:
         """Who stands above whom."""
-        return Tree({scope: place.parent for scope, place in self.scopes.items() if place.parent is not None})
+        return ScopeTree({scope: place.parent for scope, place in self.scopes.items() if place.parent is not None})
 
     @cached_property
     def clusters(self) -> dict[str, Cluster]:

@@ -11,7 +11,7 @@ import msgspec
 
 from fairlead.core.listing import parse_conditions, parse_sort
 from fairlead.errors import RequestRejected
-from fairlead.model.columns import COLUMNS, LARGEST, Column
+from fairlead.model.columns import COLUMNS, MAX_INTEGER, Column
 from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.ports import Transaction
@@ -63,7 +63,7 @@ def _write_cursor(kind: type, last: Any, sort: str, column: Column) -> str:
 
 
 def _read_cursor(cursor: str, sort: str, column: Column) -> tuple[Any, str]:
-    kinds: dict[str, Any] = {"number": int, "moment": datetime, "flag": bool}
+    kinds: dict[str, Any] = {"number": int, "timestamp": datetime, "flag": bool}
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         sorted_by, value, last = msgspec.json.decode(text, type=tuple[str, Any, str])
@@ -71,7 +71,7 @@ def _read_cursor(cursor: str, sort: str, column: Column) -> tuple[Any, str]:
             raise _wrong_cursor("belongs to another list or another order")
         value = msgspec.convert(value, kinds.get(column.kind, str))
         value = value.astimezone(UTC) if isinstance(value, datetime) else value
-        if "\0" in f"{value}{last}" or (isinstance(value, int) and not -LARGEST <= value <= LARGEST):
+        if "\0" in f"{value}{last}" or (isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER):
             raise ValueError("no column holds this")
     except (binascii.Error, msgspec.MsgspecError, ValueError, OverflowError) as error:
         raise _wrong_cursor("is none that this list gave out") from error

@@ -10,9 +10,9 @@ from fairlead.core.planning import plan_run
 from fairlead.core.policies import effective
 from fairlead.core.policies.effective import EffectivePolicy
 from fairlead.core.queue_order import COUNTED_BY, HOLDING
-from fairlead.core.quotas import Held, Used
+from fairlead.core.quotas import RunResources, ScopeUsage
 from fairlead.errors import NotFound, RequestRejected
-from fairlead.model.parsing import nearest, show
+from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
 from fairlead.model.policies import Policy
 from fairlead.model.queries import Condition, Page, Query
@@ -21,8 +21,8 @@ from fairlead.model.requests import RunRequest
 from fairlead.model.roles import Permission
 from fairlead.model.scopes import PLATFORM
 from fairlead.services.calls import Call
-from fairlead.services.pages import Listing, load_page
 from fairlead.services.organization import Organization
+from fairlead.services.pages import Listing, load_page
 from fairlead.services.snapshots import build_planning_context, compute_resource_of, look_up, template_of
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
@@ -123,7 +123,7 @@ class Policies:
         return unit.save(record, after, "policy.edit", policy.scope, policy.scope)
 
 
-def _load_used(unit: UnitOfWork, scopes: Sequence[str]) -> Callable[[str], Used]:
+def _load_used(unit: UnitOfWork, scopes: Sequence[str]) -> Callable[[str], ScopeUsage]:
     """What runs that have a place hold at and below each of some scopes, of which each stands below the one before.
 
     Also what the caller does not see: whoever may not have more must know that others have it.
@@ -132,9 +132,11 @@ def _load_used(unit: UnitOfWork, scopes: Sequence[str]) -> Callable[[str], Used]
     where = [] if scopes[0] == PLATFORM else [Condition("scope", "in", (scopes[0], *below(scopes[0])))]
     found = unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *where)
 
-    def add_up(scope: str) -> Used:
+    def add_up(scope: str) -> ScopeUsage:
         inside = {scope, *below(scope)}
-        return quotas.add_up((Held(*held), number) for (place, *held), number in found.items() if place in inside)
+        return quotas.sum_usage(
+            (RunResources(*held), number) for (place, *held), number in found.items() if place in inside
+        )
 
     return add_up
 
@@ -145,8 +147,8 @@ def check_profile(unit: UnitOfWork, profile: str | None, scope: str) -> None:
         return
     named = unit.tx.get(ComputeResourceRecord, name=profile)
     if named is None or named.archived or named.scope not in unit.organization.tree.path(scope):
-        message = f"there is no compute resource {show(profile)} that reaches {scope}"
-        hint = nearest(
+        message = f"there is no compute resource {short_repr(profile)} that reaches {scope}"
+        hint = suggest_names(
             profile, (item.name for item in unit.tx.find(ComputeResourceRecord, *unit.in_sight(), limit=1000))
         )
         raise RequestRejected([Violation("defaults.profile", "unknown_profile", message, hint)])
@@ -199,7 +201,7 @@ def _judge_compute_resource(
 ) -> list[Violation]:
     near = unit.organization.clusters_near(scope)
     defaults = unit.organization.defaults
-    trial = linting.try_out(compute_resource_of(record), policies, near, platform=defaults, firm=True)
+    trial = linting.lint_compute_resource(compute_resource_of(record), policies, near, platform=defaults, firm=True)
     return [item for item in trial.findings if isinstance(item, Violation)]
 
 
@@ -211,7 +213,7 @@ def _judge_template(
     asked = {"function": "template", "profile": template.requirements.profile}
     look_up(unit.tx, context, RunRequest.model_validate(asked))
     near = unit.organization.clusters_near(scope)
-    trial = linting.try_out_template(template, context.snapshot, near)
+    trial = linting.lint_template(template, context.snapshot, near)
     return [item for item in trial.findings if isinstance(item, Violation)]
 
 
@@ -234,5 +236,5 @@ def _compare(
 ) -> list[RejectedItem]:
     if not after:
         return []
-    told: list[Any] = [explanations.found_data(violation) for violation in after]
+    told: list[Any] = [explanations.finding_data(violation) for violation in after]
     return [RejectedItem(kind, name, scope, bool(before), told)]

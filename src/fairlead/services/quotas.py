@@ -6,7 +6,7 @@ from dataclasses import replace
 from fairlead.core import quotas
 from fairlead.core.manifests.names import run_name
 from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Queue
-from fairlead.core.quotas import Allowance, Holder, Load
+from fairlead.core.quotas import Allowance, QuotaAmounts, QuotaHolder
 from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
 from fairlead.services.unit_of_work import UnitOfWork
@@ -15,7 +15,12 @@ MOST_WAITING, MOST_HOLDERS = 200, 200
 
 
 def load_allowances(
-    unit: UnitOfWork, scope: str, asked: Load | None = None, *, before: str | None = None, besides: str | None = None
+    unit: UnitOfWork,
+    scope: str,
+    asked: QuotaAmounts | None = None,
+    *,
+    before: str | None = None,
+    besides: str | None = None,
 ) -> tuple[Allowance, ...]:
     """The quotas that bound a run at a scope, with those who hold them where they leave less than it asks for.
 
@@ -32,13 +37,13 @@ def load_allowances(
         RunRecord, *WAITING, Condition("reason", "=", QUOTA), *within, *older, by="turn", limit=MOST_WAITING
     )
     for run in waiting:
-        load, above = quotas.load_of(run), quota_limits.limiting_scopes(run.scope)
-        if lacking := line.find_short(load, above):
+        load, above = quotas.amounts_of(run), quota_limits.limiting_scopes(run.scope)
+        if lacking := line.find_shortages(load, above):
             line.reserve_for_waiting(load, above, lacking)
         else:  # it is its turn since a moment ago, or would be without the one that is to be replaced
             line.reserve(load, above)
     found = tuple(line.allowances[place] for place in path)
-    return _name_holders(unit, found) if asked is not None and quotas.find_short(asked, found) else found
+    return _name_holders(unit, found) if asked is not None and quotas.find_shortages(asked, found) else found
 
 
 def _name_holders(unit: UnitOfWork, allowances: Sequence[Allowance]) -> tuple[Allowance, ...]:
@@ -46,7 +51,10 @@ def _name_holders(unit: UnitOfWork, allowances: Sequence[Allowance]) -> tuple[Al
     within = quota_limits.within(allowances[0].scope)
     runs = unit.tx.find(RunRecord, *HOLDING, *within, *unit.in_sight(), limit=MOST_HOLDERS)
     holders = [
-        (quota_limits.limiting_scopes(run.scope), Holder(run.id, run_name(run.function, run.id), quotas.load_of(run)))
+        (
+            quota_limits.limiting_scopes(run.scope),
+            QuotaHolder(run.id, run_name(run.function, run.id), quotas.amounts_of(run)),
+        )
         for run in runs
     ]
     return tuple(

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from fairlead.core import attempts
-from fairlead.core.attempts import execution_of, number_of, run_of
-from fairlead.core.outcomes import LARGEST_LEFT, parse_left, read_result
+from fairlead.core.attempts import attempt_of, execution_of, run_id_of
+from fairlead.core.outcomes import LARGEST_LEFT, parse_outcome, read_result
 from fairlead.errors import Forbidden, NotFound, RequestRejected, Unauthenticated
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
 from fairlead.model.records import BlobRecord, RunRecord
 from fairlead.ports import Keyring, Principal
@@ -77,14 +77,14 @@ class RunUploads:
                 find_run(unit, run_id)
             raise Forbidden(f"only run {run_id} itself hands over what it leaves", "read its files instead")
         execution = open_run_token(self.keyring, call.bearer or "")
-        if run_of(execution) != run_id:
-            raise NotFound(f"there is no run {show(run_id)}")
+        if run_id_of(execution) != run_id:
+            raise NotFound(f"there is no run {short_repr(run_id)}")
         with opening(replace(call, principal=Principal(f"run/{run_id}", via="run-token"))) as unit:
             run = unit.tx.get(RunRecord, id=run_id)
             if run is None:
-                raise NotFound(f"there is no run {show(run_id)}")
-            if number_of(execution) != run.attempt:
-                message = f"attempt {number_of(execution)} of run {run_id} is over: its token is good only until then"
+                raise NotFound(f"there is no run {short_repr(run_id)}")
+            if attempt_of(execution) != run.attempt:
+                message = f"attempt {attempt_of(execution)} of run {run_id} is over: its token is good only until then"
                 raise Unauthenticated(message, "there is nothing more to hand over")
             if not run.active or run.server_id is None:
                 message = f"run {run_id} is {run.state}: its token is good only while it is executed"
@@ -97,9 +97,9 @@ def check_path(path: str) -> None:
     odd = ""
     parts = path.split("/")
     if path not in LEFT and (parts[0] != OUTPUT.rstrip("/") or len(parts) < 2):
-        odd = f"{show(path)} is nothing that a run hands over"
+        odd = f"{short_repr(path)} is nothing that a run hands over"
     elif any(part in ("", ".", "..") or "\0" in part for part in parts):
-        odd = f"{show(path)} is no path below the output folder"
+        odd = f"{short_repr(path)} is no path below the output folder"
     elif any("\ud800" <= letter <= "\udfff" for letter in path):
         odd = "a path with half a character"
     elif len(path.encode()) > LONGEST_PATH:
@@ -115,7 +115,7 @@ def _check_left(path: str, content: BinaryIO) -> None:
     if size > LARGEST_LEFT:
         message = f"{path} has {size:,} bytes; at most {LARGEST_LEFT:,} are kept"
         raise RequestRejected([Violation("body", "max", message, f"{TO_A_VOLUME}, or to a file of the output folder")])
-    found = parse_left(content.read())
+    found = parse_outcome(content.read())
     known = read_result(found) if path == "result.json" else found
     if known is None:
         message = f"is no {path.partition('.')[0]} as the bootstrap leaves it"
@@ -124,7 +124,7 @@ def _check_left(path: str, content: BinaryIO) -> None:
 
 def _check_room(unit: UnitOfWork, execution: str, path: str, size: int) -> None:
     """Raise where a try leaves more than is kept. Files that come at once may go past that, each once."""
-    before, whose = load_size(unit.tx, execution, path), attempts.tell(execution)
+    before, whose = load_size(unit.tx, execution, path), attempts.describe_execution(execution)
     count, total = measure_files(unit.tx, execution, OUTPUT)
     total -= before or 0
     if before is None and count >= MOST_FILES:

@@ -16,9 +16,9 @@ from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.planning import plan_run
 from fairlead.core.queue_order import queue_key
-from fairlead.core.quotas import Load
+from fairlead.core.quotas import QuotaAmounts
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
-from fairlead.model.parsing import show, violations_of
+from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Fit, Plan, Suggestion, Violation
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord, ScheduleRecord
@@ -27,12 +27,12 @@ from fairlead.model.roles import Permission
 from fairlead.model.states import FINAL, State
 from fairlead.ports import Executors, Notify
 from fairlead.services.calls import Call
-from fairlead.services.stored_code import find_code, lend_code
 from fairlead.services.executions import find_run, has_no_place
 from fairlead.services.functions import content_of, find_function, is_news, keep_function, name_whole, suggest
 from fairlead.services.pages import Listing, load_page
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import PlanningContext, Snapshots
+from fairlead.services.stored_code import find_code, lend_code
 from fairlead.services.submissions import make_record
 from fairlead.services.suggestions import Suggestions
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory, insist
@@ -149,7 +149,7 @@ class Runs:
             find_run(unit, run_id)
             kept = unit.tx.get(PlanRecord, id=run_id)
             if kept is None:
-                raise NotFound(f"there is no run {show(run_id)}")
+                raise NotFound(f"there is no run {short_repr(run_id)}")
             return kept
 
     def manifests(self, call: Call, run_id: str) -> list[JSON]:
@@ -241,9 +241,12 @@ class Runs:
         nodes: NodeTable | None,
     ) -> Plan:
         """The plan with what quotas make of its fit, and with what would make it run now."""
-        asked, turn = Load.of(quotas.count(plan.settings)), queue_key(unit.make_id(), request.priority or 0)
+        asked, turn = (
+            QuotaAmounts.of(quotas.count_resources(plan.settings)),
+            queue_key(unit.make_id(), request.priority or 0),
+        )
         allowances = load_allowances(unit, scope, asked, before=turn)
-        fit = self.suggestions.hold_back(unit, context, quotas.hold(plan.fit, asked, allowances), turn)
+        fit = self.suggestions.hold_back(unit, context, quotas.apply_quotas(plan.fit, asked, allowances), turn)
         if fit.verdict == "now":
             return plan
         ways = self.suggestions.find(unit, scope, request, context, nodes, allowances=allowances)
@@ -294,7 +297,7 @@ def refuse_schedule(scope: str, request: RunRequest) -> None:
     """A run is submitted once; what is submitted again and again is kept elsewhere."""
     if request.schedule is not None:
         path = f"/projects/{scope.partition('/')[2]}/schedules"
-        message = f"is no part of one run, found {show(request.schedule.cron)}"
+        message = f"is no part of one run, found {short_repr(request.schedule.cron)}"
         raise RequestRejected([Violation("schedule", "schedule", message, f"send it to {path}, or leave it out")])
 
 
@@ -356,7 +359,7 @@ def _name_function(unit: UnitOfWork, scope: str, request: RunRequest, found: Vio
     if (found.path, found.rule) != ("function.source", "required") or content_of(request.function):
         return found
     name = request.function.name
-    return Violation("function", "unknown", f"{scope} has no function {show(name)}", suggest(unit, scope, name))
+    return Violation("function", "unknown", f"{scope} has no function {short_repr(name)}", suggest(unit, scope, name))
 
 
 def _note(unit: UnitOfWork, run: RunRecord) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from fairlead.core import cron_times
-from fairlead.core.cron_times import Due
+from fairlead.core.cron_times import DueTimes
 from fairlead.errors import Changed, Conflict, FairleadError, NotFound, RequestRejected, Unavailable
-from fairlead.model.parsing import nearest, show, violations_of
+from fairlead.model.parsing import short_repr, suggest_names, violations_of
 from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, RunRecord, ScheduleRecord
@@ -176,8 +176,8 @@ def _find(unit: UnitOfWork, scope: str, name: str, permission: Permission = Perm
     record = unit.tx.get(ScheduleRecord, scope=scope, name=name)
     if record is None:
         known = [kept.name for kept in unit.tx.find(ScheduleRecord, Condition("scope", "=", scope), limit=500)]
-        hint = nearest(name, known, "it has {known}") if known else "it has none: submit a run with a schedule"
-        raise NotFound(f"{scope} has no schedule {show(name)}", hint)
+        hint = suggest_names(name, known, "it has {known}") if known else "it has none: submit a run with a schedule"
+        raise NotFound(f"{scope} has no schedule {short_repr(name)}", hint)
     return record
 
 
@@ -206,7 +206,7 @@ def _find_overlap(unit: UnitOfWork, record: ScheduleRecord) -> str:
     return f"left out: run {going[0].id} is {going[0].state}" if going else ""
 
 
-def _advance(unit: UnitOfWork, record: ScheduleRecord, due: Due, **more: Any) -> ScheduleRecord:
+def _advance(unit: UnitOfWork, record: ScheduleRecord, due: DueTimes, **more: Any) -> ScheduleRecord:
     """Keep when a schedule was due, and when it is next. That is no change of its user's."""
     last_at = due.times[-1] if due.times else record.last_at
     after = replace(

@@ -141,7 +141,9 @@ class Scopes:
             raise Conflict("the platform itself cannot be renamed or moved", "change its policy or the settings")
         written = {"name": record.name, "parent": record.parent, **record.details}
         try:
-            return model.model_validate({**written, **{model.spell(name): value for name, value in change.items()}})
+            return model.model_validate(
+                {**written, **{model.canonical_name(name): value for name, value in change.items()}}
+            )
         except ValidationError as error:
             raise RequestRejected(violations_of(error, model)) from error
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from fairlead.errors import NotFound
 from fairlead.model.names import VARIABLE
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import SecretRecord
 from fairlead.model.roles import Permission
@@ -49,7 +49,7 @@ class Secrets:
         """Set a secret; whether it is new."""
         with self.units.changing(call, "assets") as unit:
             unit.require(Permission.RUN, scope, scope)
-            parse_field("name", VARIABLE.check, name)
+            parse_field("name", VARIABLE.parse, name)
             record = unit.tx.get(SecretRecord, scope=scope, name=name)
             if record is None:
                 unit.check_absent(f"secret {name}")
@@ -68,7 +68,7 @@ class Secrets:
             unit.require(Permission.RUN, scope, scope)
             record = unit.tx.get(SecretRecord, scope=scope, name=name)
             if record is None:
-                raise NotFound(f"{scope} has no secret {show(name)}")
+                raise NotFound(f"{scope} has no secret {short_repr(name)}")
             unit.check_revision(record)
             unit.remove(record, "secret", name, scope)
 

@@ -20,7 +20,7 @@ from fairlead.errors import Conflict, FairleadError, NotFound, Unauthenticated, 
 from fairlead.model.hosts import is_loopback
 from fairlead.model.observations import Endpoint
 from fairlead.model.queries import Condition
-from fairlead.model.records import AnswerRecord, RunRecord, TokenRecord
+from fairlead.model.records import IdempotencyRecord, RunRecord, TokenRecord
 from fairlead.model.roles import Permission
 from fairlead.model.states import State
 from fairlead.ports import Keyring, Principal
@@ -246,8 +246,8 @@ def _authenticate(unit: UnitOfWork, claims: Claims) -> tuple[UnitOfWork, TokenRe
 
 def _mark_redeemed(unit: UnitOfWork, digest: str) -> None:
     """Store that a one-time code was redeemed. If two servers do so at once, the second gets a conflict."""
-    unit.tx.remove_all(AnswerRecord, Condition("created_at", "<", unit.now - REMEMBERED))
-    used = AnswerRecord(id=digest, user=unit.principal.user, digest="", answer=None, created_at=unit.now)
+    unit.tx.remove_all(IdempotencyRecord, Condition("created_at", "<", unit.now - REMEMBERED))
+    used = IdempotencyRecord(id=digest, user=unit.principal.user, digest="", answer=None, created_at=unit.now)
     try:
         unit.tx.add(used)
     except Conflict:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fairlead.core.drafts import Code, Snapshot
 from fairlead.core.scope_tree import find_cluster
-from fairlead.model.compute_resources import ComputeResource, Named, Template
+from fairlead.model.compute_resources import ComputeResource, NamedRequirements, Template
 from fairlead.model.policies import Policy
 from fairlead.model.queries import Condition
 from fairlead.model.records import AssetRecord, ComputeResourceRecord, SecretRecord, TemplateRecord, VolumeRecord
@@ -171,7 +171,7 @@ def template_of(record: TemplateRecord) -> Template:
     return Template.model_validate(_said(record, Template))
 
 
-def _said(record: AssetRecord, model: type[Named]) -> dict[str, Any]:
+def _said(record: AssetRecord, model: type[NamedRequirements]) -> dict[str, Any]:
     """The fields that a record and a model share."""
     said = {name: getattr(record, name) for name in model.model_fields}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from fairlead.errors import NotFound, RequestRejected
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition
 from fairlead.model.records import BlobRecord, CodeRecord
@@ -35,7 +35,7 @@ class CodeStore:
             unit.require(Permission.RUN, scope, scope)
             kept = find_code(unit, scope, digest)
         if kept is None:
-            raise NotFound(f"there is no code {show(digest)}", "send it: PUT it to this address")
+            raise NotFound(f"there is no code {short_repr(digest)}", "send it: PUT it to this address")
         return StoredCode(kept.digest, kept.size)
 
     def put(self, call: Call, scope: str, digest: str, content: bytes) -> StoredCode:

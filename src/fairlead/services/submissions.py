@@ -41,7 +41,7 @@ def make_record(
         priority=request.priority or 0,
         turn=queue_key(run_id, request.priority or 0),
         idle_seconds=None if (idle := values.get("idle_timeout")) is None else int(idle),
-        **quotas.count(plan.settings)._asdict(),
+        **quotas.count_resources(plan.settings)._asdict(),
     )
 
 

@@ -11,7 +11,7 @@ from fairlead.core.fitting.evaluation import LATER, NOW
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.queue_order import WAITING
 from fairlead.core.quotas import Allowance
-from fairlead.core.suggestions import Elsewhere
+from fairlead.core.suggestions import OtherProject
 from fairlead.model.plans import Fit, Suggestion
 from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
@@ -85,7 +85,7 @@ class Suggestions:
         )
         return replace(fit, verdict=LATER, reasons=(WAITING_FOR_TURN,)) if waiting else fit
 
-    def _find_elsewhere(self, unit: UnitOfWork, scope: str, request: RunRequest) -> Iterator[Elsewhere]:
+    def _find_elsewhere(self, unit: UnitOfWork, scope: str, request: RunRequest) -> Iterator[OtherProject]:
         """A project of the caller's on each other cluster."""
         tree = unit.organization.tree
         others = [place for place in unit.organization.clusters if place != tree.cluster_of(scope)]
@@ -94,4 +94,4 @@ class Suggestions:
         for place in islice((scopes[0] for scopes in own if scopes), MOST_CLUSTERS):
             context = self.snapshots.load(unit, place, request)
             if (nodes := self.nodes_of(unit, context)) is not None:
-                yield Elsewhere(context.snapshot.project, context.snapshot, nodes, load_allowances(unit, place))
+                yield OtherProject(context.snapshot.project, context.snapshot, nodes, load_allowances(unit, place))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.core import linting
-from fairlead.core.linting import Trial
+from fairlead.core.linting import LintResult
 from fairlead.errors import Conflict
 from fairlead.model.compute_resources import Template
 from fairlead.model.queries import Condition
@@ -22,11 +22,11 @@ class Templates(Assets[TemplateRecord]):
     noun, code, used_as = "template", "template", "template"
     kind, model = TemplateRecord, Template
 
-    def try_out(self, unit: UnitOfWork, asset: Any) -> Trial:
+    def try_out(self, unit: UnitOfWork, asset: Any) -> LintResult:
         context = build_planning_context(unit.tx, unit.organization, asset.scope, None)
         asked = {"function": "template", "profile": asset.requirements.profile}
         look_up(unit.tx, context, RunRequest.model_validate(asked))
-        return linting.try_out_template(asset, context.snapshot, unit.clusters_near(asset.scope))
+        return linting.lint_template(asset, context.snapshot, unit.clusters_near(asset.scope))
 
     def to_fields(self, unit: UnitOfWork, asset: Any) -> JSON:
         return {**super().to_fields(unit, asset), "compute_resource": asset.requirements.profile}

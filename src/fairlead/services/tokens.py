@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from fairlead.errors import Forbidden, NotFound, RequestRejected, Unauthenticated
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import TokenRecord
@@ -90,7 +90,7 @@ class Tokens:
             record = unit.tx.get(TokenRecord, id=token_id)
             mine = record is not None and record.user == unit.principal.user
             if record is None or not (mine or unit.permissions.may(Permission.ADMINISTER, PLATFORM)):
-                raise NotFound(f"there is no token {show(token_id)}")
+                raise NotFound(f"there is no token {short_repr(token_id)}")
             unit.check_revision(record)
             self.revoke(unit, record)
 

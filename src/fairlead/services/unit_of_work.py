@@ -12,7 +12,7 @@ from fairlead.core.permissions import Permissions
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RevisionMissing, Unauthenticated
 from fairlead.model.parsing import printable
 from fairlead.model.queries import Condition
-from fairlead.model.records import JSON, AnswerRecord, AssetRecord, AuditRecord, PolicyRecord, Record, ScopeRecord
+from fairlead.model.records import JSON, AssetRecord, AuditRecord, IdempotencyRecord, PolicyRecord, Record, ScopeRecord
 from fairlead.model.roles import Permission, Role
 from fairlead.model.scopes import PLATFORM, Cluster
 from fairlead.ports import OWN_USERS, Authenticator, Clock, ConfigPart, MakeId, Principal, Store, Transaction
@@ -49,7 +49,13 @@ class UnitOfWork:
         if scope not in self.organization.scopes or not self.permissions.sees(scope):
             raise NotFound(f"there is no {printable(noun)}")
         if permission is not Permission.VIEW and not self.permissions.may(permission, scope):
-            roles = "admin" if permission is Permission.ADMINISTER else "editor or admin" if permission is Permission.SHARE else "member or admin"
+            roles = (
+                "admin"
+                if permission is Permission.ADMINISTER
+                else "editor or admin"
+                if permission is Permission.SHARE
+                else "member or admin"
+            )
             message = f"{self.principal.user} may not {permission} {scope}"
             raise Forbidden(message, f"ask an administrator of {scope} for the role {roles}")
 
@@ -149,7 +155,7 @@ class UnitOfWork:
         """What this same request was answered before, where its idempotency key was used."""
         if self.call.key is None:
             return None
-        kept = self.tx.get(AnswerRecord, id=self._answer_id())
+        kept = self.tx.get(IdempotencyRecord, id=self._answer_id())
         if kept is None:
             return None
         if kept.digest != self.call.fingerprint:
@@ -162,10 +168,12 @@ class UnitOfWork:
     def remember(self, answer: Answer, *, once: bool = False) -> Answer:
         """Keep the answer for when the same request is sent again; not where it is to be shown only once."""
         if self.call.key is not None:
-            self.tx.remove_all(AnswerRecord, Condition("created_at", "<", self.now - REMEMBERED))
+            self.tx.remove_all(IdempotencyRecord, Condition("created_at", "<", self.now - REMEMBERED))
             kept = None if once else msgspec.json.decode(msgspec.json.encode(answer))
             user, digest = self.principal.user, self.call.fingerprint
-            self.tx.add(AnswerRecord(id=self._answer_id(), user=user, digest=digest, answer=kept, created_at=self.now))
+            self.tx.add(
+                IdempotencyRecord(id=self._answer_id(), user=user, digest=digest, answer=kept, created_at=self.now)
+            )
         return answer
 
     def _answer_id(self) -> str:

@@ -1,7 +1,7 @@
 """Volumes that the runs of a project share."""
 
 from fairlead.errors import Conflict, NotFound
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.model.project_objects import SharedVolume
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import RunRecord, VolumeRecord
@@ -63,5 +63,5 @@ class Volumes:
         unit.require(permission, scope, scope)
         record = unit.tx.get(VolumeRecord, scope=scope, name=name)
         if record is None:
-            raise NotFound(f"{scope} has no volume {show(name)}")
+            raise NotFound(f"{scope} has no volume {short_repr(name)}")
         return record

@@ -16,7 +16,7 @@ from fairlead.adapters.kubernetes.kueue_messages import describe_queued
 from fairlead.adapters.kubernetes.objects import MainObject
 from fairlead.model.observations import Phase
 from fairlead.model.quantities import NANOS
-from fairlead.model.queues import Party, QuotaUsage
+from fairlead.model.queues import QueueWorkload, QuotaUsage
 from tests.adapters.kubernetes.apis import ScriptedApi
 from tests.adapters.kubernetes.making import JSON, NAMESPACE, condition, make_main, make_meta, read_main
 from tests.adapters.kubernetes.test_observing import look
@@ -186,9 +186,9 @@ def test_those_with_more_priority_then_those_who_waited_longer_are_before_it() -
     )
     for name in ("older", "urgent"):
         seen.jobs[f"uid-{name}"] = make_job(name)
-    standing = seen.queues.queue_position(make_job())
-    assert [party.name for party in standing.ahead] == ["urgent", "older"]
-    assert (standing.waits, standing.says, standing.blind) == (True, "4 more needed", "")
+    queue_position = seen.queues.queue_position(make_job())
+    assert [party.name for party in queue_position.ahead] == ["urgent", "older"]
+    assert (queue_position.pending, queue_position.message, queue_position.unavailable) == (True, "4 more needed", "")
 
 
 def test_who_holds_the_quota_is_known_and_of_strangers_only_how_much() -> None:
@@ -201,11 +201,14 @@ def test_who_holds_the_quota_is_known_and_of_strangers_only_how_much() -> None:
         pool=make_pool(queueingStrategy="StrictFIFO", cohortName="all"),
     )
     seen.jobs["uid-ours"] = make_job("ours", "lake")
-    standing = seen.queues.queue_position(make_job())
-    assert standing.holders == (Party("ours", "lake", {GPU: 5 * NANOS}), Party(holds={GPU: 3 * NANOS}))
-    assert standing.shares == (QuotaUsage(GPU, "large", 8 * NANOS, 8 * NANOS),)
-    assert (standing.pool, standing.cohort, standing.strict) == ("ClusterQueue shared", "all", True)
-    assert standing.asks == {GPU: 4 * NANOS}
+    queue_position = seen.queues.queue_position(make_job())
+    assert queue_position.admitted == (
+        QueueWorkload("ours", "lake", {GPU: 5 * NANOS}),
+        QueueWorkload(usage={GPU: 3 * NANOS}),
+    )
+    assert queue_position.quotas == (QuotaUsage(GPU, "large", 8 * NANOS, 8 * NANOS),)
+    assert (queue_position.pool, queue_position.cohort, queue_position.strict) == ("ClusterQueue shared", "all", True)
+    assert queue_position.requests == {GPU: 4 * NANOS}
 
 
 def test_what_is_observed_of_a_held_job_tells_where_it_stands_when_it_is_asked() -> None:
@@ -215,10 +218,10 @@ def test_what_is_observed_of_a_held_job_tells_where_it_stands_when_it_is_asked()
     found = look(main, queues=seen.queues)
     assert found is not None
     assert (found.phase, found.reason) == (Phase.PENDING, "Queued")
-    assert found.standing is not None
-    assert found.standing().ahead == ()
+    assert found.queue_position is not None
+    assert found.queue_position().ahead == ()
     seen.workloads.put(make_workload("first", PENDING, priority=1))
-    assert len(found.standing().ahead) == 1
+    assert len(found.queue_position().ahead) == 1
 
 
 # Watching
@@ -239,7 +242,7 @@ def test_without_kueue_it_is_told_that_nobody_will_let_it_go() -> None:
         find_path(ScriptedApi().api, "workloads")
     seen.workloads.trouble = str(refused.value)
     assert seen.tell()[1] == "waits in queue gpus of Kueue, which is not on the cluster: somebody has to install it"
-    assert seen.queues.queue_position(make_job()).blind == "Kueue is not there"
+    assert seen.queues.queue_position(make_job()).unavailable == "Kueue is not there"
 
 
 def test_who_may_not_look_learns_why_and_nothing_breaks() -> None:
@@ -248,7 +251,7 @@ def test_who_may_not_look_learns_why_and_nothing_breaks() -> None:
         reflector.ready.clear()
         reflector.trouble = "workloads is forbidden"
     assert seen.tell() == ("Queued", "waits in queue gpus of the cluster")
-    assert seen.queues.queue_position(make_job()).blind == "workloads is forbidden"
+    assert seen.queues.queue_position(make_job()).unavailable == "workloads is forbidden"
     with pytest.raises(ApiError, match="no"):
         find_path(ScriptedApi({"/apis/kueue.x-k8s.io": ApiError(403, "Forbidden", "no")}).api, "workloads")
 

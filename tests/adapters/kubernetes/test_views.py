@@ -82,7 +82,7 @@ def test_a_node_is_free_of_what_pods_take_that_are_not_over(watched: Watched) ->
         watched.pod(raw)
     assert (watched.free(), watched.free("pods")) == (3, 108)
     (node,) = watched.view.nodes()
-    assert sorted((holding.run_id, holding.name, holding.project) for holding in node.holdings) == [
+    assert sorted((holding.run_id, holding.name, holding.project) for holding in node.pods) == [
         ("", None, ""),
         (RUN, "train-1", "forest"),
     ]
@@ -95,9 +95,9 @@ def test_a_node_is_free_of_what_pods_take_that_are_not_over(watched: Watched) ->
 
 def test_a_pod_holds_its_place_by_the_name_of_its_run_once_that_is_known(watched: Watched) -> None:
     watched.pod(make_pod(**RUNNING))
-    assert [holding.name for node in watched.view.nodes() for holding in node.holdings] == [None]
+    assert [holding.name for node in watched.view.nodes() for holding in node.pods] == [None]
     watched.view.on_main_change(None, read_main(make_main()))
-    assert [holding.name for node in watched.view.nodes() for holding in node.holdings] == ["train-1"]
+    assert [holding.name for node in watched.view.nodes() for holding in node.pods] == ["train-1"]
 
 
 def test_pods_on_a_node_that_is_not_known_yet_count_once_it_is(watched: Watched) -> None:

@@ -11,16 +11,16 @@ from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import GpuShare, PodRequest
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import (
-    Claim,
-    Device,
     GpuAllocation,
-    Holding,
+    HostPort,
     Node,
-    Port,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    ScheduledPod,
     SchedulingContext,
+    SharedGpu,
     StorageClass,
     Taint,
-    Volume,
 )
 from fairlead.model.quantities import NANOS
 
@@ -103,7 +103,7 @@ SPREADS = st.fixed_dictionaries(
         "matchLabelKeys": st.just(["version"]),
     },
 )
-PORTS = [Port(protocol, ip, 80) for protocol in ("TCP", "UDP") for ip in ("0.0.0.0", "10.0.0.1")]
+PORTS = [HostPort(protocol, ip, 80) for protocol in ("TCP", "UDP") for ip in ("0.0.0.0", "10.0.0.1")]
 SHARES = [
     *(GpuShare("hami", percent=percent) for percent in (30, 100)),
     *(GpuShare("kai", percent=percent) for percent in (30, 80)),
@@ -139,20 +139,20 @@ def pod_requests(draw: st.DrawFn, most: int = 3) -> PodRequest:
     return replace(plain, count=draw(st.integers(1, most)), **{part: draw(PARTS[part]) for part in draw(CHOSEN)})
 
 
-def held(*gpu_allocations: GpuAllocation) -> SearchStrategy[tuple[Holding, ...]]:
+def held(*gpu_allocations: GpuAllocation) -> SearchStrategy[tuple[ScheduledPod, ...]]:
     """What runs on a node, with all that others must reckon with."""
     one = st.builds(
-        Holding,
+        ScheduledPod,
         run_id=st.just(""),
         name=st.sampled_from([None, "train-a"]),
         amounts=amounts(2).map(lambda found: {**found, PODS: NANOS}),
         namespace=st.sampled_from(list(NAMESPACES)),
         labels=POD_LABELS,
-        repels=some(POD_TERMS),
+        anti_affinity=some(POD_TERMS),
         ports=some(PORTS),
         claims=some(CLAIMS),
         gpu_allocations=some(gpu_allocations),
-        leaving=st.booleans(),
+        terminating=st.booleans(),
     )
     return st.lists(one, max_size=3).map(tuple)
 
@@ -163,7 +163,7 @@ def lessen(changed: Mapping[str, int | None]) -> dict[str, int]:
     return {name: count * UNITS.get(name, NANOS) for name, count in has.items() if count is not None}
 
 
-DEVICES = tuple(Device(f"gpu-{at}", DEVICE, 2, at > 0) for at in range(3))
+DEVICES = tuple(SharedGpu(f"gpu-{at}", DEVICE, 2, at > 0) for at in range(3))
 NODE_LABELS = st.fixed_dictionaries(
     {ZONE: st.sampled_from(["a", "a", "b"])},
     optional={
@@ -191,7 +191,7 @@ IN_GROUPS = held(
 def nodes(draw: st.DrawFn) -> Node:
     """A node without a name, with what runs there."""
     node = draw(EMPTY)
-    return replace(node, holdings=draw(ON_DEVICES if node.devices else IN_GROUPS))
+    return replace(node, pods=draw(ON_DEVICES if node.devices else IN_GROUPS))
 
 
 def name_node(node: Node, name: str) -> Node:
@@ -207,7 +207,7 @@ def clusters(most: int = 5) -> SearchStrategy[list[Node]]:
 
 
 VOLUMES = st.builds(
-    Volume,
+    PersistentVolume,
     name=st.just(""),
     node_terms=st.sampled_from([None, None, ({"matchExpressions": [expression(ZONE, "In", "a")]},)]),
     labels=st.sampled_from([{}, {}, {ZONE: "a"}, {ZONE: "a__b"}]),
@@ -217,20 +217,20 @@ VOLUMES = st.builds(
     available=st.booleans(),
 )
 MADE = st.builds(
-    Claim,
+    PersistentVolumeClaim,
     volume=st.sampled_from(["", "", "disk-0", "disk-0", "disk-1", "disk-9"]),
     storage_class=st.sampled_from(["slow", "slow", "quick", None]),
     modes=st.sampled_from([("ReadWriteOnce",), ("ReadWriteOncePod",)]),
     bound=st.sampled_from([*[True] * 5, False]),
     chosen_node=st.sampled_from(["", "", "node-1"]),
     lost=st.sampled_from([*[False] * 7, True]),
-    leaving=st.sampled_from([*[False] * 7, True]),
+    terminating=st.sampled_from([*[False] * 7, True]),
 )
 CLASSES = st.builds(
     StorageClass,
-    waits=st.sampled_from([True, True, False]),
+    wait_for_first_consumer=st.sampled_from([True, True, False]),
     topologies=st.sampled_from([(), ({"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]},)]),
-    makes=st.booleans(),
+    provisions=st.booleans(),
 )
 STORAGE = st.builds(
     SchedulingContext,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.core import lifecycle
-from fairlead.core.attempts import LONGEST_PAUSE, MOST_GROWN, AttemptHistory, RetryTerms
-from fairlead.core.lifecycle import RETRYING, Act, Decision
+from fairlead.core.attempts import LONGEST_PAUSE, MOST_GROWN, AttemptHistory, RetryPolicy
+from fairlead.core.lifecycle import RETRYING, Decision, ExecutorAction
 from fairlead.model.observations import Observation, Phase
 from fairlead.model.oom_retries import RetryReason
 from fairlead.model.records import RunRecord
@@ -24,10 +24,10 @@ BYTES = st.integers(1, 2**50)
 
 
 @st.composite
-def terms(draw: st.DrawFn) -> RetryTerms:
+def terms(draw: st.DrawFn) -> RetryPolicy:
     """Terms as plans may have them: a limit is not under the request."""
     request = draw(st.just(0) | BYTES)
-    return RetryTerms(
+    return RetryPolicy(
         retries=draw(st.integers(0, 20)),
         retry_on=tuple(draw(st.sets(st.sampled_from(get_args(RetryReason))))),
         grow=draw(st.none() | st.fractions(Fraction(10001, 10000), 10)),
@@ -38,7 +38,7 @@ def terms(draw: st.DrawFn) -> RetryTerms:
     )
 
 
-def make_first(said: RetryTerms, **fields: str) -> RunRecord:
+def make_first(said: RetryPolicy, **fields: str) -> RunRecord:
     """A run at its first try, which runs."""
     held = {"mem_bytes": said.request * said.pods, "server_id": "s1", "started_at": NOW}
     return make(RunRecord, "r1", **{"state": "running", "reason": "Running", "message": "is running", **held, **fields})
@@ -51,7 +51,7 @@ def go_on(run: RunRecord, decision: Decision) -> RunRecord:
     return replace(run, attempt=run.attempt + 1, mem_bytes=decision.failure.retry.mem_bytes)
 
 
-def live(said: RetryTerms, ends: list[Observation]) -> list[tuple[RunRecord, Decision]]:
+def live(said: RetryPolicy, ends: list[Observation]) -> list[tuple[RunRecord, Decision]]:
     """Each try of a run with what was decided at its end, for as long as there are tries."""
     run, held, lived = make_first(said), list[int](), list[tuple[RunRecord, Decision]]()
     for seen in ends:
@@ -65,7 +65,7 @@ def live(said: RetryTerms, ends: list[Observation]) -> list[tuple[RunRecord, Dec
 
 
 @given(terms(), st.lists(FAILURES, min_size=60, max_size=60))
-def test_there_are_never_more_tries_than_allowed(said: RetryTerms, ends: list[Observation]) -> None:
+def test_there_are_never_more_tries_than_allowed(said: RetryPolicy, ends: list[Observation]) -> None:
     lived = live(said, ends)
     grown = sum(
         decision.failure is not None and decision.failure.retry.mem_bytes > run.mem_bytes for run, decision in lived
@@ -76,7 +76,7 @@ def test_there_are_never_more_tries_than_allowed(said: RetryTerms, ends: list[Ob
 
 
 @given(terms(), st.lists(FAILURES, min_size=60, max_size=60))
-def test_memory_never_shrinks_and_is_never_above_the_bound(said: RetryTerms, ends: list[Observation]) -> None:
+def test_memory_never_shrinks_and_is_never_above_the_bound(said: RetryPolicy, ends: list[Observation]) -> None:
     before = said.request * said.pods
     for run, _ in live(said, ends):
         assert run.mem_bytes >= before
@@ -88,7 +88,9 @@ def test_memory_never_shrinks_and_is_never_above_the_bound(said: RetryTerms, end
 
 
 @given(terms(), st.lists(ENDS, min_size=60, max_size=60))
-def test_a_try_is_followed_only_by_what_failed_and_was_not_made_to_end(said: RetryTerms, ends: list[Observation]) -> None:
+def test_a_try_is_followed_only_by_what_failed_and_was_not_made_to_end(
+    said: RetryPolicy, ends: list[Observation]
+) -> None:
     for (_, decision), seen in zip(live(said, ends), ends, strict=False):
         if decision.failure is not None:
             assert (seen.phase, seen.stopped) == (Phase.FAILED, False)
@@ -97,20 +99,22 @@ def test_a_try_is_followed_only_by_what_failed_and_was_not_made_to_end(said: Ret
 
 
 @given(terms(), ENDS, st.sampled_from([State.RUNNING, State.STOPPING]))
-def test_what_somebody_has_stopped_is_never_tried_again(said: RetryTerms, seen: Observation, state: State) -> None:
+def test_what_somebody_has_stopped_is_never_tried_again(said: RetryPolicy, seen: Observation, state: State) -> None:
     run = make_first(said, state=str(state), stopped_by="mia")
     decision = lifecycle.decide(run, seen, AttemptHistory(said))
     assert (decision.state in FINAL, decision.failure) == (True, None)
 
 
 @given(terms(), st.none() | ENDS, st.sampled_from(sorted(FINAL)))
-def test_final_states_never_change(said: RetryTerms, seen: Observation | None, state: State) -> None:
+def test_final_states_never_change(said: RetryPolicy, seen: Observation | None, state: State) -> None:
     run = make_first(said, state=str(state), reason="Before", message="as it was")
-    assert lifecycle.decide(run, seen, AttemptHistory(said)) == Decision(state, Act.NONE, "Before", "as it was")
+    assert lifecycle.decide(run, seen, AttemptHistory(said)) == Decision(
+        state, ExecutorAction.NONE, "Before", "as it was"
+    )
 
 
 @given(terms(), st.lists(FAILURES, min_size=60, max_size=60))
-def test_every_end_of_a_try_says_how_it_failed_and_what_comes_next(said: RetryTerms, ends: list[Observation]) -> None:
+def test_every_end_of_a_try_says_how_it_failed_and_what_comes_next(said: RetryPolicy, ends: list[Observation]) -> None:
     for run, decision in live(said, ends):
         assert "None" not in decision.message
         if decision.failure is not None:

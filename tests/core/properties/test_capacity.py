@@ -10,7 +10,7 @@ from fairlead.core.fitting import capacity
 from fairlead.core.fitting.filtering import NodeFilter, place
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.model.nodes import Amounts, Holding, Node, Taint
+from fairlead.model.nodes import Amounts, Node, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "pods")
@@ -26,13 +26,13 @@ LABELS = st.fixed_dictionaries(
 TAINTS = st.sampled_from(
     [(), (), (Taint("team", "b", "NoSchedule"),), (Taint("node.kubernetes.io/not-ready", "", "NoExecute"),)]
 )
-HOLDINGS = st.builds(Holding, run_id=st.just("x"), name=st.just("x"), amounts=AMOUNTS)
+HOLDINGS = st.builds(ScheduledPod, run_id=st.just("x"), name=st.just("x"), amounts=AMOUNTS)
 NODES = st.builds(
     Node,
     name=st.integers(0, 9).map(str),
     capacity=AMOUNTS,
     labels=LABELS,
-    holdings=st.lists(HOLDINGS, max_size=3).map(tuple),
+    pods=st.lists(HOLDINGS, max_size=3).map(tuple),
     taints=TAINTS,
     unschedulable=st.sampled_from([False, False, True]),
 )

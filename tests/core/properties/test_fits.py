@@ -64,7 +64,7 @@ def at_best(node: Node) -> Node:
     """A node on which nothing runs, and which is well."""
     taints = tuple(taint for taint in node.taints if not matching.is_temporary(taint))
     devices = tuple(device._replace(healthy=True) for device in node.devices)
-    return replace(node, holdings=(), taints=taints, unschedulable=False, devices=devices)
+    return replace(node, pods=(), taints=taints, unschedulable=False, devices=devices)
 
 
 @given(pod_requests(), node_tables(), EMPTY)

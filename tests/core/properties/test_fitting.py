@@ -10,20 +10,20 @@ from fairlead.core.fitting.admission import PATIENCE_SECONDS, QueuedRun
 from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.model.nodes import Holding, Node, Taint
+from fairlead.model.nodes import Node, ScheduledPod, Taint
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods")
 AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 6).map(lambda n: n * 10**9))
 SELECTORS = st.sampled_from([{}, {}, {}, {"zone": "a"}, {"zone": "b"}])
 TOLERATIONS = st.sampled_from([(), (), ({"operator": "Exists"},), ({"key": "team", "operator": "Exists"},)])
 ASKS = st.builds(PodRequest, amounts=AMOUNTS, node_selector=SELECTORS, tolerations=TOLERATIONS)
-HOLDINGS = st.builds(Holding, run_id=st.just("x"), name=st.sampled_from([None, "x"]), amounts=AMOUNTS)
+HOLDINGS = st.builds(ScheduledPod, run_id=st.just("x"), name=st.sampled_from([None, "x"]), amounts=AMOUNTS)
 NODES = st.builds(
     Node,
     name=st.just("box"),
     capacity=st.fixed_dictionaries(dict.fromkeys(RESOURCES, st.integers(0, 8).map(lambda n: n * 10**9))),
     labels=st.just({"zone": "a"}),
-    holdings=st.lists(HOLDINGS, max_size=2).map(tuple),
+    pods=st.lists(HOLDINGS, max_size=2).map(tuple),
     taints=st.sampled_from([(), (), (Taint("team", "b", "NoSchedule"),), (Taint("gpu", "", "NoExecute"),)]),
     unschedulable=st.sampled_from([False, False, False, True]),
 )
@@ -46,7 +46,7 @@ def test_what_was_taken_never_exceeds_what_there_is(queue: list[QueuedRun], node
     before = {resource: node.free(resource) for resource in node.capacity}
     for verdict in admission.admit(queue, node):
         if verdict.admitted:
-            node = replace(node, holdings=(*node.holdings, Holding(verdict.run_id, "", asks[verdict.run_id].amounts)))
+            node = replace(node, pods=(*node.pods, ScheduledPod(verdict.run_id, "", asks[verdict.run_id].amounts)))
     for resource, free in before.items():
         assert node.free(resource) >= min(free, 0), resource
 

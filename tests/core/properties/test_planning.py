@@ -13,7 +13,7 @@ from fairlead.core import explanations
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.model.compute_resources import ComputeResource, Template
-from fairlead.model.parsing import Strict, violations_of
+from fairlead.model.parsing import StrictModel, violations_of
 from fairlead.model.plans import Layer, Plan, Source
 from fairlead.model.policies import Policy
 from fairlead.model.quantities import Quantity
@@ -234,14 +234,18 @@ def _measure(planned: Plan) -> dict[str, list[Fraction | None]]:
 @given(REQUESTS, snapshots())
 def test_whatever_a_user_or_template_lost_is_told(asked: Any, snapshot: Snapshot) -> None:
     planned = make_plan({**asked, "strict": False}, snapshot)
-    told = {(warning.path, str(warning.requested.source)) for warning in planned.warnings if warning.requested is not None}
+    told = {
+        (warning.path, str(warning.requested.source)) for warning in planned.warnings if warning.requested is not None
+    }
     for item in planned.settings:
         for said in item.overridden:
             if said.source.layer in (Layer.USER, Layer.TEMPLATE) and said.value != item.value:
                 assert (item.path, str(said.source)) in told
     strict = make_plan({**asked, "strict": True}, snapshot)
     # Who changes a template on purpose lost nothing.
-    others = {warning.path for warning in planned.warnings if warning.requested and warning.source != Source(Layer.USER)}
+    others = {
+        warning.path for warning in planned.warnings if warning.requested and warning.source != Source(Layer.USER)
+    }
     assert others <= {violation.path for violation in strict.violations}
 
 
@@ -267,7 +271,7 @@ def test_every_value_that_is_asked_for_is_a_setting_or_among_what_a_setting_over
     assert {f"resources.extended.{name}" for name in request.resources.extended} <= said
 
 
-def read(model: type[Strict], data: Any) -> Strict | None:
+def read(model: type[StrictModel], data: Any) -> StrictModel | None:
     """The object, or None and violations that say something."""
     try:
         return model.model_validate(data)
@@ -292,7 +296,7 @@ def test_a_spoiled_request_is_refused_with_violations_or_planned(asked: Any, sna
 
 @whole
 @given(GARBAGE, st.sampled_from([RunRequest, ComputeResource, Template, Policy, Cluster, Requirements]))
-def test_garbage_is_refused_with_violations_or_read(data: Any, model: type[Strict]) -> None:
+def test_garbage_is_refused_with_violations_or_read(data: Any, model: type[StrictModel]) -> None:
     read(model, data)
 
 

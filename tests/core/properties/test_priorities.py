@@ -4,11 +4,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fairlead.core.queue_order import queue_key
-from fairlead.model.requests import HIGHEST_PRIORITY
+from fairlead.model.requests import MAX_PRIORITY
 
 HOUR = 3_600_000
 NOW = 1_800_000_000_000
-PRIORITIES = st.integers(-HIGHEST_PRIORITY, HIGHEST_PRIORITY)
+PRIORITIES = st.integers(-MAX_PRIORITY, MAX_PRIORITY)
 TAILS = st.text("0123456789abcdef", min_size=20, max_size=20)
 
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.core.queue_order import Queue, QuotaLimits
-from fairlead.core.quotas import UNITS, Load
-from fairlead.core.scope_tree import Tree
+from fairlead.core.quotas import UNITS, QuotaAmounts
+from fairlead.core.scope_tree import ScopeTree
 
 PROJECTS = ("project/forest", "project/meadow", "project/lake")
-TREE = Tree(
+TREE = ScopeTree(
     {
         "department/vision": "platform",
         "department/speech": "platform",
@@ -31,10 +31,10 @@ class Asking:
 
     number: int
     scope: str
-    load: Load
+    load: QuotaAmounts
 
 
-LOADS = st.builds(Load, gpu=st.integers(0, 4), cpu=st.integers(0, 4), mem=st.just(0), runs=st.just(1))
+LOADS = st.builds(QuotaAmounts, gpu=st.integers(0, 4), cpu=st.integers(0, 4), mem=st.just(0), runs=st.just(1))
 RUNS = st.lists(st.tuples(st.sampled_from(PROJECTS), LOADS), max_size=12).map(
     lambda said: [Asking(number, *each) for number, each in enumerate(said)]
 )
@@ -53,7 +53,7 @@ def look(bounds: QuotaLimits, running: list[Asking], waiting: list[Asking]) -> l
     line, found = measure(bounds, running), list[Asking]()
     for run in waiting:
         path = bounds.limiting_scopes(run.scope)
-        if lacking := line.find_short(run.load, path):
+        if lacking := line.find_shortages(run.load, path):
             line.reserve_for_waiting(run.load, path, lacking)
         else:
             line.add_usage(run.load, path)
@@ -63,7 +63,7 @@ def look(bounds: QuotaLimits, running: list[Asking], waiting: list[Asking]) -> l
 
 def find_lacking(bounds: QuotaLimits, running: list[Asking], run: Asking) -> set[tuple[str, str]]:
     """The quotas that have too little left for a run, whoever else waits."""
-    found = measure(bounds, running).find_short(run.load, bounds.limiting_scopes(run.scope))
+    found = measure(bounds, running).find_shortages(run.load, bounds.limiting_scopes(run.scope))
     return {(short.allowance.scope, short.part) for short in found}
 
 
@@ -113,7 +113,7 @@ def test_who_is_bound_by_none_of_the_same_quotas_is_held_back_by_nobody(
 
 @given(BOUNDS, RUNS, st.lists(st.tuples(st.sampled_from(PROJECTS), LOADS), min_size=1, max_size=4))
 def test_everybody_has_a_turn_however_many_come_later(
-    bounds: QuotaLimits, runs: list[Asking], stream: list[tuple[str, Load]]
+    bounds: QuotaLimits, runs: list[Asking], stream: list[tuple[str, QuotaAmounts]]
 ) -> None:
     """Those that run end one after the other, the first one first; and with each end others arrive, without end."""
     running, waiting = list[Asking](), list(runs)

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairlead.core.linting import Trial, try_out, try_out_template
+from fairlead.core.linting import LintResult, lint_compute_resource, lint_template
 from fairlead.model.plans import Layer, Plan, Sentence
 from fairlead.model.quantities import Quantity
 from fairlead.model.scopes import Cluster
@@ -30,33 +30,33 @@ def several_clusters(draw: st.DrawFn) -> list[Cluster]:
 
 def executed(said: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     """What is said of a cluster, with what executes its runs; one machine has nothing that is Kubernetes' alone."""
-    here = {name: value for name, value in said.items() if name not in Cluster.OF_KUBERNETES}
+    here = {name: value for name, value in said.items() if name not in Cluster.KUBERNETES_FIELDS}
     return st.sampled_from([said, said, {**here, "executor": "local"}])
 
 
 @st.composite
-def trials(draw: st.DrawFn) -> Trial:
+def trials(draw: st.DrawFn) -> LintResult:
     """A compute resource or a template, tried on clusters."""
     if draw(st.booleans()):
         snapshot = draw(snapshots())
-        return try_out_template(snapshot.templates["start"], snapshot, draw(several_clusters()))
+        return lint_template(snapshot.templates["start"], snapshot, draw(several_clusters()))
     resource = make_compute_resource(**draw(optional(**REQUIREMENTS)))
     policies = [make_policy(scope, **draw(POLICIES)) for scope in ("platform", "project/forest")]
-    return try_out(resource, policies[: draw(st.integers(0, 2))], draw(several_clusters()), firm=True)
+    return lint_compute_resource(resource, policies[: draw(st.integers(0, 2))], draw(several_clusters()), firm=True)
 
 
 def values(plan: Plan) -> dict[str, Any]:
     return {setting.path: setting.value for setting in plan.settings}
 
 
-def alone(trial: Trial, index: int) -> tuple[Sentence, ...]:
+def alone(trial: LintResult, index: int) -> tuple[Sentence, ...]:
     """What would be told if there were only one of the clusters."""
-    return Trial(trial.snapshot, trial.layer, [trial.plans[index]], trial.firm).sentences
+    return LintResult(trial.snapshot, trial.layer, [trial.plans[index]], trial.firm).sentences
 
 
 @whole
 @given(trials())
-def test_everything_that_was_resolved_is_told(trial: Trial) -> None:
+def test_everything_that_was_resolved_is_told(trial: LintResult) -> None:
     for index, (cluster, plans) in enumerate(trial.plans):
         paths = {sentence.path for sentence in alone(trial, index)}
         local = cluster is not None and cluster.executor == "local"
@@ -74,7 +74,7 @@ def _covers(path: str, setting: str) -> bool:
 
 @whole
 @given(trials())
-def test_every_sentence_is_one_that_people_can_read(trial: Trial) -> None:
+def test_every_sentence_is_one_that_people_can_read(trial: LintResult) -> None:
     sentences = trial.sentences
     assert len(sentences) == len(set(sentences))
     for sentence in sentences:
@@ -88,7 +88,7 @@ def test_every_sentence_is_one_that_people_can_read(trial: Trial) -> None:
 
 @whole
 @given(trials())
-def test_memory_is_risky_over_the_request_and_deadly_over_the_limit(trial: Trial) -> None:
+def test_memory_is_risky_over_the_request_and_deadly_over_the_limit(trial: LintResult) -> None:
     for index, (_, plans) in enumerate(trial.plans):
         found = values(plans[0])
         risks = [item for item in alone(trial, index) if item.kind == "risk" and item.path.startswith("resources.mem")]
@@ -105,7 +105,7 @@ def test_memory_is_risky_over_the_request_and_deadly_over_the_limit(trial: Trial
 
 @whole
 @given(trials())
-def test_a_gpu_is_promised_by_those_clusters_alone_that_give_it(trial: Trial) -> None:
+def test_a_gpu_is_promised_by_those_clusters_alone_that_give_it(trial: LintResult) -> None:
     for index, (_, plans) in enumerate(trial.plans):
         devices = values(plans[0]).get("resources.gpu.devices")
         promised = any(
@@ -117,6 +117,6 @@ def test_a_gpu_is_promised_by_those_clusters_alone_that_give_it(trial: Trial) ->
         assert promised == (bool(devices) and not refused and not local_slice)
 
 
-def _is_local(trial: Trial, index: int) -> bool:
+def _is_local(trial: LintResult, index: int) -> bool:
     cluster = trial.plans[index][0]
     return cluster is not None and cluster.executor == "local"

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from fairlead.core import quotas
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.planning import plan_run
-from fairlead.core.quotas import Allowance, Holder, Load
-from fairlead.core.suggestions import Elsewhere, find_suggestions
-from fairlead.model.nodes import Holding, Node
+from fairlead.core.quotas import Allowance, QuotaAmounts, QuotaHolder
+from fairlead.core.suggestions import OtherProject, find_suggestions
+from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.plans import Plan, Suggestion
 from fairlead.model.requests import RunRequest, merge
 from tests.core.nodes import make_amounts, make_node
@@ -24,7 +24,9 @@ SIZES = st.fixed_dictionaries(
     optional={"gpu": st.integers(0, 8), "example.com/fpga": st.integers(1, 3)},
 )
 HOLDINGS = st.builds(
-    lambda run, size: Holding(f"id-{run}", run, {**make_amounts(**size), **make_amounts(pods=1)}, project="forest"),
+    lambda run, size: ScheduledPod(
+        f"id-{run}", run, {**make_amounts(**size), **make_amounts(pods=1)}, project="forest"
+    ),
     st.sampled_from(["a", "b", "c"]),
     SIZES,
 )
@@ -56,12 +58,16 @@ REQUESTS = st.builds(
 
 GI = 2**30
 STEPS = {"gpu": 1, "cpu": 1000, "mem": 2 * GI, "runs": 1}
-LOADS = st.builds(Load, st.integers(0, 8), st.sampled_from([0, 500, 30_000]), st.sampled_from([0, 3 * GI, 40 * GI]))
+LOADS = st.builds(
+    QuotaAmounts, st.integers(0, 8), st.sampled_from([0, 500, 30_000]), st.sampled_from([0, 3 * GI, 40 * GI])
+)
 
 
-def make_allowance(held: dict[str, Load], others: Load, aside: Load, left: dict[str, int]) -> Allowance:
+def make_allowance(
+    held: dict[str, QuotaAmounts], others: QuotaAmounts, aside: QuotaAmounts, left: dict[str, int]
+) -> Allowance:
     """A quota with so many steps left of some things. The reader does not know all who hold something of it."""
-    holders = tuple(Holder(f"id-{run}", run, load._replace(runs=1)) for run, load in held.items())
+    holders = tuple(QuotaHolder(f"id-{run}", run, load._replace(runs=1)) for run, load in held.items())
     used = others
     for holder in holders:
         used = used.plus(holder.load)
@@ -83,7 +89,9 @@ ALLOWANCES = st.lists(ALLOWANCE, max_size=2)
 def plan(request: RunRequest, nodes: NodeTable, allowances: Sequence[Allowance], cluster: str = "main") -> Plan:
     """The plan of a request, with a fit that minds quotas."""
     made = plan_run(request, make_snapshot(cluster=cluster), "x", nodes=nodes)
-    return replace(made, fit=quotas.hold(made.fit, Load.of(quotas.count(made.settings)), allowances))
+    return replace(
+        made, fit=quotas.apply_quotas(made.fit, QuotaAmounts.of(quotas.count_resources(made.settings)), allowances)
+    )
 
 
 def take(
@@ -97,14 +105,14 @@ def take(
 
 
 def _without(node: Node, run_id: str | None) -> Node:
-    return replace(node, holdings=tuple(held for held in node.holdings if held.run_id != run_id))
+    return replace(node, pods=tuple(held for held in node.pods if held.run_id != run_id))
 
 
 @given(REQUESTS, CLUSTERS, CLUSTERS, ALLOWANCES, ALLOWANCES)
 def test_each_suggestion_makes_it_fit_now(
     request: RunRequest, nodes: NodeTable, others: NodeTable, allowances: list[Allowance], there: list[Allowance]
 ) -> None:
-    other = Elsewhere("lake", make_snapshot(cluster="east"), others, there)
+    other = OtherProject("lake", make_snapshot(cluster="east"), others, there)
     offered: Any = {"profiles": sorted(GPUS), "elsewhere": [other], "allowances": allowances}
     ways = find_suggestions(request, make_snapshot(), nodes, **offered)
     assert not ways or plan(request, nodes, allowances).fit.verdict != "now"
@@ -117,7 +125,7 @@ def test_each_suggestion_makes_it_fit_now(
 
 @given(REQUESTS, ROOMY, st.lists(ALLOWANCE, min_size=1, max_size=2), st.one_of(NONE, LOADS))
 def test_who_waits_keeps_its_turn_and_who_asks_for_something_else_is_the_last(
-    request: RunRequest, nodes: NodeTable, turn: list[Allowance], behind: Load
+    request: RunRequest, nodes: NodeTable, turn: list[Allowance], behind: QuotaAmounts
 ) -> None:
     last = [replace(allowance, aside=allowance.aside.plus(behind)) for allowance in turn]
     for way in find_suggestions(request, make_snapshot(), nodes, profiles=sorted(GPUS), allowances=last, turn=turn):

@@ -12,7 +12,7 @@ from fairlead.core.fitting.formatting import name_resource, show_amount
 from fairlead.core.fitting.node_tables import NodeTable, taint_set_of
 from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.wait_reasons import explain_no_fit
-from fairlead.model.nodes import Holding, Node, Taint
+from fairlead.model.nodes import Node, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS
 from tests.core.properties.clusters import RESOURCES, TAINTS, TOLERATIONS, UNITS
 
@@ -45,7 +45,7 @@ NODES = st.builds(
     name=st.just(""),
     capacity=amounts(8),
     labels=st.sampled_from([{}, {"zone": "a"}, {"zone": "a"}, {"zone": "b"}, {"pool": "x"}]),
-    holdings=st.lists(st.builds(Holding, st.just("x"), st.just("x"), amounts(4)), max_size=2).map(tuple),
+    pods=st.lists(st.builds(ScheduledPod, st.just("x"), st.just("x"), amounts(4)), max_size=2).map(tuple),
     taints=st.lists(st.sampled_from(TAINTS), max_size=2).map(tuple),
     unschedulable=st.sampled_from([False, False, True]),
 )
@@ -59,7 +59,7 @@ BUSY_NODES = st.builds(
     Node,
     name=st.just(""),
     capacity=whole(4, 5).map(lambda found: {**found, "pods": 9 * NANOS}),
-    holdings=st.lists(st.builds(Holding, st.just("x"), st.just("x"), whole(2, 4)), min_size=1, max_size=3).map(tuple),
+    pods=st.lists(st.builds(ScheduledPod, st.just("x"), st.just("x"), whole(2, 4)), min_size=1, max_size=3).map(tuple),
     unschedulable=st.sampled_from([False, False, False, True]),
 )
 BUSY_CLUSTERS = st.lists(BUSY_NODES, min_size=2, max_size=5).map(
@@ -113,7 +113,7 @@ def test_what_is_said_to_be_free_is_the_most_that_is_free_on_the_nodes_that_matc
     found = re.fullmatch(
         r"needs (\S+) (\S+) on one node; of (\d+) nodes?( that could take it)?, "
         r"(?:at most (\S+) (?:is|are) free(?: together)? \((\S+)\)|none has any free)"
-        r"(?:; next: run (\S+) holds (\S+))?",
+        r"(?:; run (\S+) uses (\S+))?",
         explain_no_fit(NodeFilter(pod_request, NodeTable(nodes))),
     )
     assume(found)
@@ -128,10 +128,7 @@ def test_what_is_said_to_be_free_is_the_most_that_is_free_on_the_nodes_that_matc
     assert found[6] is None or [node.free(resource) for node in nodes if node.name == found[6]] == [most]
     assert most < pod_request.amounts[resource]
     of_it = [
-        held.amounts.get(resource, 0)
-        for node in open_ones
-        if max(node.free(resource), 0) >= most
-        for held in node.holdings
+        held.amounts.get(resource, 0) for node in open_ones if max(node.free(resource), 0) >= most for held in node.pods
     ]
     assert bool(found[7]) == any(of_it)
     assert found[8] is None or found[8] in [show_amount(resource, held) for held in of_it if held]

@@ -53,7 +53,7 @@ def _order(expression: Any, column: Column) -> Any:
         return sa.func.lower(sa.func.coalesce(expression, sa.literal_column("''")))
     if column.kind == "number" and _may_be_null(expression):
         return sa.func.coalesce(expression, sa.literal_column(str(column.missing)))
-    if column.kind == "moment" and _may_be_null(expression):
+    if column.kind == "timestamp" and _may_be_null(expression):
         return sa.func.coalesce(expression, sa.literal(column.missing, Moment))
     return expression
 

@@ -196,7 +196,7 @@ class DatabaseTransaction:
 
 def _values(record: Any) -> dict[str, Any]:
     own = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in record.DERIVED}
-    return own | dict(columns.computed_of(record))
+    return own | dict(columns.computed_columns(record))
 
 
 def _read_generation(connection: sa.Connection, *, lock: Literal["alone", "shared"] | None = None) -> Generation:

@@ -364,6 +364,6 @@ TABLES: Mapping[type, sa.Table] = {
     records.BlobRecord: blobs,
     records.ServerRecord: servers,
     records.AuditRecord: audit,
-    records.AnswerRecord: answers,
+    records.IdempotencyRecord: answers,
     records.SettingsRecord: settings,
 }

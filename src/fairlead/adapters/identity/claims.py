@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from fairlead.errors import Unauthenticated
-from fairlead.model.parsing import show
-from fairlead.model.tokens import LONGEST_NAME
+from fairlead.model.parsing import short_repr
+from fairlead.model.tokens import MAX_NAME_LENGTH
 
 LEEWAY = timedelta(seconds=60)  # how far clocks may disagree
 END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
@@ -35,7 +35,7 @@ def check_issuer(claims: Claims, issuer: str) -> None:
     """A token is good only from the issuer that we trust, written exactly as we write it."""
     found = claims.get("iss")
     if found != issuer:
-        message = f"the token was issued by {show(found)}; this server trusts {show(issuer)}"
+        message = f"the token was issued by {short_repr(found)}; this server trusts {short_repr(issuer)}"
         raise Unauthenticated(message, f"get a token from {issuer}")
 
 
@@ -44,8 +44,8 @@ def check_audience(claims: Claims, audience: str) -> None:
     found = claims.get("aud")
     listed = found if isinstance(found, list) else [found]
     if audience not in listed:
-        shown = ", ".join(map(show, listed[:MOST_SHOWN])) + (", ..." if len(listed) > MOST_SHOWN else "")
-        message = f"the token is for {shown or 'nobody'}; this server is {show(audience)}"
+        shown = ", ".join(map(short_repr, listed[:MOST_SHOWN])) + (", ..." if len(listed) > MOST_SHOWN else "")
+        message = f"the token is for {shown or 'nobody'}; this server is {short_repr(audience)}"
         raise Unauthenticated(message, f"ask the identity provider for a token with the audience {audience}")
 
 
@@ -54,7 +54,7 @@ def check_login(claims: Claims, client: str, nonce: str) -> None:
     if claims.get("nonce") != nonce:
         raise Unauthenticated("the token is of another sign-in than the one that was begun (nonce)", "sign in again")
     if claims.get("azp", client) != client:
-        message = f"the token was made for {show(claims['azp'])} (azp); this server is {show(client)}"
+        message = f"the token was made for {short_repr(claims['azp'])} (azp); this server is {short_repr(client)}"
         raise Unauthenticated(message, ASK_ADMINISTRATOR)
 
 
@@ -84,11 +84,11 @@ def parse_user(claims: Claims, name: str) -> str:
     """Who the token is about."""
     found = claims.get(name)
     if not isinstance(found, str) or not _is_name(found):
-        message = f"the token has no name of a user as its claim {name!r}: found {show(found)}"
-        raise Unauthenticated(message, f"it must be 1 to {LONGEST_NAME} printable characters; {ASK_ADMINISTRATOR}")
+        message = f"the token has no name of a user as its claim {name!r}: found {short_repr(found)}"
+        raise Unauthenticated(message, f"it must be 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}")
     # Where anybody can sign up with any address, an unproven one would make them somebody else.
     if name == "email" and claims.get("email_verified") in (False, "false"):
-        message = f"the identity provider has not verified that {show(found)} belongs to the bearer of the token"
+        message = f"the identity provider has not verified that {short_repr(found)} belongs to the bearer of the token"
         raise Unauthenticated(message, "verify the address at the identity provider, then log in again")
     return found
 
@@ -98,12 +98,16 @@ def parse_groups(claims: Claims, name: str) -> tuple[str, ...]:
     found = claims.get(name, [])
     listed = [found] if isinstance(found, str) else found
     if not isinstance(listed, list):
-        message = f"the token has no list of groups as its claim {name!r}: found {show(found)}"
+        message = f"the token has no list of groups as its claim {name!r}: found {short_repr(found)}"
         raise Unauthenticated(message, ASK_ADMINISTRATOR)
     for group in listed:
         if not isinstance(group, str) or not _is_name(group):
-            message = f"the token has something that is no name of a group in its claim {name!r}: found {show(group)}"
-            raise Unauthenticated(message, f"names are 1 to {LONGEST_NAME} printable characters; {ASK_ADMINISTRATOR}")
+            message = (
+                f"the token has something that is no name of a group in its claim {name!r}: found {short_repr(group)}"
+            )
+            raise Unauthenticated(
+                message, f"names are 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
+            )
     return tuple(dict.fromkeys(listed))
 
 
@@ -125,7 +129,9 @@ def _moment(claims: Claims, name: str) -> datetime | None:
     found = claims[name]
     is_number = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
     if not is_number or not 0 <= found < END_OF_TIME:
-        raise Unauthenticated(f"the token has no time as its claim {name!r}: found {show(found)}", ASK_ADMINISTRATOR)
+        raise Unauthenticated(
+            f"the token has no time as its claim {name!r}: found {short_repr(found)}", ASK_ADMINISTRATOR
+        )
     return datetime.fromtimestamp(found, UTC)
 
 
@@ -134,4 +140,4 @@ def _show(moment: datetime) -> str:
 
 
 def _is_name(text: str) -> bool:
-    return 1 <= len(text) <= LONGEST_NAME and text.isprintable() and not text.isspace()
+    return 1 <= len(text) <= MAX_NAME_LENGTH and text.isprintable() and not text.isspace()

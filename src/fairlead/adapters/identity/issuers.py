@@ -14,7 +14,7 @@ from joserfc.jwk import Key, import_key
 from fairlead.adapters.identity.claims import parse_object
 from fairlead.adapters.identity.fetching import is_fetchable
 from fairlead.errors import Unavailable, Unreadable
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.ports import Clock
 
 Fetch = Callable[[str], bytes]
@@ -52,7 +52,7 @@ class IssuerKeys:
         self._plain = issuer.startswith("http:")
         if not is_fetchable(issuer, plain=True) or "?" in issuer or "#" in issuer:
             hint = "write it as in `issuer` of its openid-configuration: https://<host>/..., http only on localhost"
-            raise Unreadable(f"{show(issuer)} is no address of an issuer", hint)
+            raise Unreadable(f"{short_repr(issuer)} is no address of an issuer", hint)
         self.issuer = issuer
         self._clock = clock
         self._fetch = fetch
@@ -81,7 +81,7 @@ class IssuerKeys:
         """An address that the issuer names. Raise `ValueError` where it is none that may be asked."""
         address = described.get(name)
         if not isinstance(address, str) or "#" in address or not is_fetchable(address, plain=self._plain):
-            raise ValueError(f"the issuer has no safe address of its {of} ({name}): {show(address)}")
+            raise ValueError(f"the issuer has no safe address of its {of} ({name}): {short_repr(address)}")
         return address
 
     def _find_anew(self, key_id: str | None) -> tuple[Key, ...]:
@@ -110,7 +110,7 @@ class IssuerKeys:
     def _read_documents(self) -> tuple[Mapping[str, Any], tuple[Key, ...]]:
         described = self._read_document(self.issuer.removesuffix("/") + DISCOVERY)
         if described.get("issuer") != self.issuer:
-            raise ValueError(f"the issuer calls itself {show(described.get('issuer'))}")
+            raise ValueError(f"the issuer calls itself {short_repr(described.get('issuer'))}")
         address = self.check_address(described, "jwks_uri", "keys")
         listed = self._read_document(address).get("keys")
         parsed = map(_parse_key, listed if isinstance(listed, list) else [])

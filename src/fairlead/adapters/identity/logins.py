@@ -13,7 +13,7 @@ from fairlead.adapters.identity import fetching
 from fairlead.adapters.identity.claims import parse_object
 from fairlead.adapters.identity.oidc import OidcAuthenticator
 from fairlead.errors import Unauthenticated, Unavailable
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.ports import LoginAttempt, Principal
 
 Send = Callable[[str, Mapping[str, str], Mapping[str, str]], tuple[int, bytes]]
@@ -85,7 +85,7 @@ class OidcLogin:
             raise Unavailable(f"{self.issuer} does not say who signed in: {error}", CHECK_ISSUER) from error
         answer = _parse_answer(content)
         if 400 <= status < 500:
-            message = f"{self.issuer} refuses the sign-in with status {status}: {show(answer.get('error'))}"
+            message = f"{self.issuer} refuses the sign-in with status {status}: {short_repr(answer.get('error'))}"
             raise Unauthenticated(message, CHECK_CLIENT)
         if status != 200:
             message = f"{self.issuer} does not say who signed in: it answers with status {status}"

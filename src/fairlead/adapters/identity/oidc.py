@@ -12,7 +12,7 @@ from joserfc.jwk import Key
 from fairlead.adapters.identity import claims, fetching
 from fairlead.adapters.identity.issuers import Fetch, IssuerKeys
 from fairlead.errors import Unauthenticated, Unreadable
-from fairlead.model.parsing import show
+from fairlead.model.parsing import short_repr
 from fairlead.ports import Principal
 
 VIA = "oidc"
@@ -85,7 +85,7 @@ class OidcAuthenticator:
 
     def _choose_keys(self, key_id: str | None, algorithm: str) -> list[Key]:
         found = self.keys.find(key_id)
-        named = "a key without a name" if key_id is None else f"the key {show(key_id)}"
+        named = "a key without a name" if key_id is None else f"the key {short_repr(key_id)}"
         if not found:
             message = f"the token is signed with {named}, which {self.issuer} does not have"
             raise Unauthenticated(message, f"{claims.LOG_IN}; keys that are new at the issuer are known in 30 seconds")
@@ -151,10 +151,12 @@ def _check_header(header: dict[str, Any]) -> tuple[str, str | None]:
     """The algorithm and the key that a token names. A key that it brings (jwk, jku, x5c, x5u) is not looked at."""
     algorithm, key_id, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
     if algorithm not in ALGORITHMS:
-        message = f"the token is signed by {show(algorithm)}; allowed are {', '.join(ALGORITHMS)}"
+        message = f"the token is signed by {short_repr(algorithm)}; allowed are {', '.join(ALGORITHMS)}"
         raise Unauthenticated(message, "have the identity provider sign with RS256 or ES256")
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TYPES:
-        raise Unauthenticated(f"the token is of the type {show(kind)}, which says nothing of who calls", claims.LOG_IN)
+        raise Unauthenticated(
+            f"the token is of the type {short_repr(kind)}, which says nothing of who calls", claims.LOG_IN
+        )
     if "crit" in header or "b64" in header:
         raise Unauthenticated("the token demands extensions (crit) that are not understood", claims.ASK_ADMINISTRATOR)
     if not isinstance(key_id, str | None):

@@ -12,7 +12,7 @@ from fairlead.adapters.kubernetes.objects import MainObject, ObjectCondition, re
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.model.observations import JSON
 from fairlead.model.quantities import Quantity
-from fairlead.model.queues import Party, QuotaUsage, Standing
+from fairlead.model.queues import QueuePosition, QueueWorkload, QuotaUsage
 
 GROUP = "kueue.x-k8s.io"
 ABSENT = "Kueue is not there"
@@ -131,22 +131,22 @@ class KueueQueues:
         seen = all(each.ready.is_set() for each in self.reflectors)
         return QueueState(workload, local, pool, seen, any(each.trouble == ABSENT for each in self.reflectors))
 
-    def queue_position(self, main: MainObject) -> Standing:
+    def queue_position(self, main: MainObject) -> QueuePosition:
         """Where a Job stands in its queue at this moment, with who is before it and who holds the quota."""
         held = self.find(main)
         blind = next((each.trouble for each in self.reflectors if each.trouble), "")
         if held.local is None:
-            return Standing(blind=blind)
+            return QueuePosition(unavailable=blind)
         named = f"ClusterQueue {held.local.cluster_queue}"
         if held.pool is None:
-            return Standing(named, blind=blind)
+            return QueuePosition(named, unavailable=blind)
         own, holding = held.workload, self._holding(held.pool.key)
         waits = own is not None and own.is_pending
         ahead = [
             each for each in self._waiting(held.pool.key) if own is not None and waits and each.sort_key < own.sort_key
         ]
         reserved = None if own is None else own.conditions.get(RESERVED)
-        return Standing(
+        return QueuePosition(
             named,
             held.pool.cohort,
             held.pool.strict,
@@ -157,9 +157,9 @@ class KueueQueues:
             ),
             tuple(map(self._name, ahead)),
             tuple(map(self._name, holding)),
-            waits=waits,
-            says=reserved.message if reserved is not None and reserved.status == "False" else "",
-            blind=blind,
+            pending=waits,
+            message=reserved.message if reserved is not None and reserved.status == "False" else "",
+            unavailable=blind,
         )
 
     def on_workload_change(self, before: Workload | None, after: Workload | None) -> None:
@@ -204,11 +204,11 @@ class KueueQueues:
             found = [each for each in self._workloads.values() if each.pool == pool and each.is_holding]
         return sorted(found, key=lambda each: (each.namespace, each.name))
 
-    def _name(self, workload: Workload) -> Party:
+    def _name(self, workload: Workload) -> QueueWorkload:
         main, holds = self._who(workload.job), dict[str, int]()
         for (resource, _), amount in workload.holds.items():
             holds[resource] = holds.get(resource, 0) + amount
-        return Party(holds=holds) if main is None else Party(main.name, main.project, holds)
+        return QueueWorkload(usage=holds) if main is None else QueueWorkload(main.name, main.project, holds)
 
 
 def find_path(api: ApiClient, plural: str) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fairlead.core.fitting import pod_requests, reading_nodes
 from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.manifests.names import PREFIX, RUN_LABEL
-from fairlead.model.nodes import Holding, Node
+from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.observations import JSON
 
 PLATFORM_LABEL = f"{PREFIX}/platform"  # whose it is: several platforms may share a cluster
@@ -77,7 +77,7 @@ class ObservedPod:
     owner: str
     node: str
     phase: str
-    holding: Holding
+    holding: ScheduledPod
     deleting: bool = False
     index: int = 0
     created_at: datetime | None = None
@@ -161,7 +161,7 @@ def read_pod(platform: str, raw: JSON) -> ObservedPod | None:
         "project": _project_of(meta) if run_id else "",
         "node": spec.get("nodeName", ""),
         "phase": status.get("phase", "Pending"),
-        "holding": reading_nodes.read_holding(raw),
+        "holding": reading_nodes.read_scheduled_pod(raw),
         "owner": next((owner["uid"] for owner in meta.get("ownerReferences", ()) if owner.get("controller")), ""),
     }
     if not run_id:

@@ -18,7 +18,7 @@ from fairlead.adapters.kubernetes.readiness import (
     observe_readiness,
 )
 from fairlead.adapters.kubernetes.views import RunView
-from fairlead.core.outcomes import parse_left, read_result
+from fairlead.core.outcomes import parse_outcome, read_result
 from fairlead.model.observations import JSON, Observation, Phase
 
 TAIL_LINES, LONGEST_TAIL = 3, 600
@@ -97,7 +97,7 @@ def read_termination_message(pods: Sequence[ObservedPod]) -> JSON:
     left = [pod for pod in pods if pod.ended is not None and pod.ended.message.startswith("{")]
     first = min((pod.index for pod in left), default=0)
     last = max((pod for pod in left if pod.index == first), key=lambda pod: pod.created_at or EARLIEST, default=None)
-    return {} if last is None or last.ended is None else parse_left(last.ended.message.encode()) or {}
+    return {} if last is None or last.ended is None else parse_outcome(last.ended.message.encode()) or {}
 
 
 def _go_on(view: RunView, main: MainObject, pods: list[ObservedPod], context: ObservationContext) -> Observation:
@@ -180,7 +180,7 @@ def _observe_suspended(main: MainObject, queues: KueueQueues | None) -> Observat
     if queues is None:
         return Observation(Phase.PENDING, "Queued", f"waits in queue {main.queue} of the cluster")
     return Observation(
-        Phase.PENDING, *describe_queued(main, queues.find(main)), standing=partial(queues.queue_position, main)
+        Phase.PENDING, *describe_queued(main, queues.find(main)), queue_position=partial(queues.queue_position, main)
     )
 
 

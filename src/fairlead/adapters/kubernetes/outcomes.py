@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.core.outcomes import parse_left, read_result
+from fairlead.core.outcomes import parse_outcome, read_result
 from fairlead.errors import Conflict
 from fairlead.model.observations import JSON, Observation, Phase
 from fairlead.ports import Clock, Store
@@ -78,7 +78,7 @@ class Outcomes:
             return {}
         with self.store.reading() as tx:
             content = load_file(tx, run_id, name)
-        found = None if content is None else parse_left(content)
+        found = None if content is None else parse_outcome(content)
         return {"result": read_result(found)} if name == RESULT else {"error": found}
 
     def forget(self, run_id: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from fairlead.adapters.kubernetes.objects import MainObject, ObjectCondition, ObservedNode, ObservedPod, WarningEvent
-from fairlead.core.attempts import run_of
+from fairlead.core.attempts import run_id_of
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.model.nodes import Holding, Node, SchedulingContext
+from fairlead.model.nodes import Node, ScheduledPod, SchedulingContext
 
 MOST_WARNINGS = 5000
 DISRUPTED = "DisruptionTarget"
@@ -191,15 +191,15 @@ class ClusterView:
             del self._runs[run_id]
 
     def _show(self, node: Node) -> Node:
-        return replace(node, holdings=tuple(map(self._hold, self._placed.get(node.name, {}).values())))
+        return replace(node, pods=tuple(map(self._hold, self._placed.get(node.name, {}).values())))
 
-    def _hold(self, pod: ObservedPod) -> Holding:
+    def _hold(self, pod: ObservedPod) -> ScheduledPod:
         run = self._runs.get(pod.run_id)
         main = None if run is None else run.main
         if not pod.run_id:
             return pod.holding
         name, project = (None, pod.project) if main is None else (main.name, main.project)
-        return replace(pod.holding, run_id=run_of(pod.run_id), name=name, project=project)
+        return replace(pod.holding, run_id=run_id_of(pod.run_id), name=name, project=project)
 
 
 def belongs(pod: ObservedPod, main: MainObject) -> bool:

@@ -22,7 +22,7 @@ from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
 from fairlead.core.attempts import run_id_of
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound, StartFailed, Unavailable
-from fairlead.model.nodes import ScheduledPod, Node
+from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 
 RECHECK_SECONDS = 0.2

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from decimal import Decimal
 
-from fairlead.core.descriptions.facts import Facts, credit, is_said
+from fairlead.core.descriptions.facts import Facts, describe_source, is_set
 from fairlead.model.plans import Layer, Sentence, Setting
 from fairlead.model.quantities import BINARY_SUFFIXES, MILLICORE, NANOS, Quantity
 
@@ -79,7 +79,7 @@ def describe_shared_memory(facts: Facts) -> Iterator[Sentence]:
         if shm is True and limit is not None:
             bound = f"the memory limit, {size(limit)}"
         yield Sentence(path, "gets", f"/dev/shm may grow up to {bound}; what is in it counts as memory of the pod.")
-    yield from credit(facts, path, facts.settings.get(path))
+    yield from describe_source(facts, path, facts.settings.get(path))
 
 
 def describe_extended(facts: Facts) -> Iterator[Sentence]:
@@ -87,7 +87,7 @@ def describe_extended(facts: Facts) -> Iterator[Sentence]:
     for name, setting in facts.below(EXTENDED).items():
         number = str(setting.value) if setting.value.nanos else "none"
         yield Sentence(setting.path, "gets", f"Each pod gets {number} of {name}.")
-        yield from credit(facts, setting.path, setting)
+        yield from describe_source(facts, setting.path, setting)
 
 
 def describe_open(facts: Facts, path: str, subject: str, otherwise: str) -> Iterator[Sentence]:
@@ -145,7 +145,7 @@ def _sources(facts: Facts, name: str) -> Iterator[Sentence]:
     """Who set request and limit, and how one followed from the other."""
     path = f"resources.{name}"
     requests, limits = facts.settings[f"{path}.requests"], facts.settings[f"{path}.limits"]
-    yield from credit(facts, path, requests)
+    yield from describe_source(facts, path, requests)
     for setting in (requests, limits):
         if setting.reason is not None:
             whose = f" ({setting.source})" if _is_computed_by_policy(setting, requests) else ""
@@ -153,7 +153,7 @@ def _sources(facts: Facts, name: str) -> Iterator[Sentence]:
 
 
 def _is_computed_by_policy(setting: Setting, requests: Setting) -> bool:
-    return setting.source.layer is Layer.POLICY and setting is not requests and is_said(setting)
+    return setting.source.layer is Layer.POLICY and setting is not requests and is_set(setting)
 
 
 def _number(cores: Quantity) -> str:

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from fairlead.core.descriptions.amounts import size
-from fairlead.core.descriptions.facts import Facts, credit, is_said, listed
+from fairlead.core.descriptions.facts import Facts, describe_source, format_list, is_set
 from fairlead.model.plans import Layer, Sentence, Setting
 
 Parts = Mapping[str, Any]
@@ -22,7 +22,7 @@ def describe_volumes(facts: Facts) -> Iterator[Sentence]:
         told = f"{_describe_volume(name, parts, local=facts.is_local)}{_describe_mount(parts)}."
         yield Sentence(path, "gets", told)
         yield from _describe_end(path, parts, facts)
-        yield from credit(facts, path, settings["volume_type"])
+        yield from describe_source(facts, path, settings["volume_type"])
 
 
 def describe_variables(facts: Facts) -> Iterator[Sentence]:
@@ -35,8 +35,8 @@ def describe_variables(facts: Facts) -> Iterator[Sentence]:
         for _, group in groupby(found, key=lambda item: item[1].source):
             said = dict(group)
             words = _MANY if len(said) > 1 else _ONE
-            yield Sentence(section, "gets", told.format(names=listed(list(said)), **words))
-            yield from credit(facts, section, next(iter(said.values())))
+            yield Sentence(section, "gets", told.format(names=format_list(list(said)), **words))
+            yield from describe_source(facts, section, next(iter(said.values())))
 
 
 def describe_ids(facts: Facts) -> Iterator[Sentence]:
@@ -47,10 +47,10 @@ def describe_ids(facts: Facts) -> Iterator[Sentence]:
         ("fs_group", "Mounted volumes belong to group {}{}."),
     ):
         setting = facts.settings.get(field)
-        if setting is not None and is_said(setting):
+        if setting is not None and is_set(setting):
             root = " (root)" if setting.value == 0 else ""
             yield Sentence(field, "note", text.format(setting.value, root))
-            yield from credit(facts, field, setting)
+            yield from describe_source(facts, field, setting)
 
 
 def describe_profile(facts: Facts) -> Iterator[Sentence]:
@@ -58,7 +58,7 @@ def describe_profile(facts: Facts) -> Iterator[Sentence]:
     setting = facts.settings.get("profile")
     if facts.own is Layer.TEMPLATE and setting is not None and setting.value is not None:
         yield Sentence("profile", "gets", f"A run gets compute resource {setting.value}, unless it names another.")
-        yield from credit(facts, "profile", setting)
+        yield from describe_source(facts, "profile", setting)
 
 
 def _describe_volume(name: str, parts: Parts, *, local: bool) -> str:

@@ -33,7 +33,7 @@ class Facts:
         return {
             path.removeprefix(f"{section}."): setting
             for path, setting in self.settings.items()
-            if path.startswith(f"{section}.") and is_said(setting)
+            if path.startswith(f"{section}.") and is_set(setting)
         }
 
     def locked_by(self, *paths: str) -> Source | None:
@@ -42,12 +42,12 @@ class Facts:
         return next((rule.locked for rule in rules if rule is not None and rule.locked is not None), None)
 
 
-def is_said(setting: Setting | None) -> bool:
+def is_set(setting: Setting | None) -> bool:
     """Whether somebody asked for it: it has a value, and not only because every pod has one."""
     return setting is not None and setting.value is not None and setting.source.layer is not Layer.ENFORCED
 
 
-def credit(facts: Facts, path: str, setting: Setting | None) -> Iterator[Sentence]:
+def describe_source(facts: Facts, path: str, setting: Setting | None) -> Iterator[Sentence]:
     """Whose it is, where it is not said by the thing that is told about."""
     if setting is None or setting.source.layer in (facts.own, Layer.USER, Layer.ENFORCED):
         return
@@ -60,7 +60,7 @@ def credit(facts: Facts, path: str, setting: Setting | None) -> Iterator[Sentenc
         yield Sentence(path, "note", f"That is the {source}.")
 
 
-def listed(words: Sequence[str], last: str = "and", most: int = 5) -> str:
+def format_list(words: Sequence[str], last: str = "and", most: int = 5) -> str:
     """Words in a sentence: `a, b and c`; of many, the first few and how many more."""
     if len(words) > most:
         words = [*words[: most - 1], f"{len(words) - most + 1} more"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from fairlead.core.descriptions.amounts import describe_open
-from fairlead.core.descriptions.facts import Facts, credit, listed
+from fairlead.core.descriptions.facts import Facts, describe_source, format_list
 from fairlead.model.plans import Sentence
 from fairlead.model.quantities import GpuMemory, Percent
 from fairlead.model.resources import WHOLE_DEVICE
@@ -34,14 +34,14 @@ def describe_gpus(facts: Facts) -> Iterator[Sentence]:
         yield from _describe_share(facts, memory, of_type)
     if kind is not None and facts.cluster is not None:
         yield Sentence(f"{PATH}.type", "note", _describe_type(kind, facts.cluster))
-    yield from credit(facts, PATH, facts.settings[f"{PATH}.devices"])
+    yield from describe_source(facts, PATH, facts.settings[f"{PATH}.devices"])
 
 
 def _describe_type(kind: str, cluster: Cluster) -> str:
     products = cluster.gpu_types.get(kind)
     if products is None:
         return f"Only on nodes labeled {cluster.gpu_product_label}={kind}."
-    return f"GPUs of type {kind} are {listed(products, 'or')}: only on nodes that have one of these."
+    return f"GPUs of type {kind} are {format_list(products, 'or')}: only on nodes that have one of these."
 
 
 def _describe_mig(facts: Facts, of_type: str) -> Iterator[Sentence]:

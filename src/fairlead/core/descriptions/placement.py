@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fairlead.core.descriptions.facts import Facts, credit, is_said, listed
+from fairlead.core.descriptions.facts import Facts, describe_source, format_list, is_set
 from fairlead.core.placement import REQUIRED, REQUIRED_NODES
 from fairlead.model.plans import Sentence
 
@@ -26,10 +26,10 @@ def describe_nodes(facts: Facts) -> Iterator[Sentence]:
     """Labels and taints of nodes."""
     for key, setting in facts.below("node_selector").items():
         yield Sentence(setting.path, "note", f"Only on nodes with {key}={_quote(setting.value)}.")
-        yield from credit(facts, setting.path, setting)
+        yield from describe_source(facts, setting.path, setting)
     for setting in facts.below("tolerations").values():
         yield _describe_toleration(setting.path, setting.value)
-        yield from credit(facts, setting.path, setting)
+        yield from describe_source(facts, setting.path, setting)
 
 
 def describe_affinity(facts: Facts) -> Iterator[Sentence]:
@@ -41,19 +41,19 @@ def describe_affinity(facts: Facts) -> Iterator[Sentence]:
         elif not facts.is_local:  # one machine has nothing to be beside
             required = strength == REQUIRED
             pods = [term if required else term["podAffinityTerm"] for term in setting.value]
-            text = f"{BESIDE[kind, required]} {listed(list(map(_name_pods, pods)), most=MOST_TERMS)}."
+            text = f"{BESIDE[kind, required]} {format_list(list(map(_name_pods, pods)), most=MOST_TERMS)}."
             yield Sentence(setting.path, "note", text)
         if not setting.combined:
-            yield from credit(facts, setting.path, setting)
+            yield from describe_source(facts, setting.path, setting)
 
 
 def describe_classes(facts: Facts) -> Iterator[Sentence]:
     """Classes of the cluster, which mean nothing on one machine."""
     for field, text in CLASSES.items():
         setting = facts.settings.get(field)
-        if setting is not None and is_said(setting) and not facts.is_local:
+        if setting is not None and is_set(setting) and not facts.is_local:
             yield Sentence(field, "note", text.format(setting.value))
-            yield from credit(facts, field, setting)
+            yield from describe_source(facts, field, setting)
 
 
 def _describe_toleration(path: str, taint: Json) -> Sentence:
@@ -80,31 +80,31 @@ def _describe_node_terms(terms: Sequence[Json], *, required: bool) -> str:
 
 def _describe_conditions(term: Json) -> str:
     conditions = [*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ())]
-    return listed([_describe_condition(condition) for condition in conditions]) if conditions else ""
+    return format_list([_describe_condition(condition) for condition in conditions]) if conditions else ""
 
 
 def _describe_condition(condition: Json) -> str:
     key, values = condition["key"], [_quote(value) for value in condition.get("values") or ()]
     match condition["operator"]:
         case "In":
-            return f"{key} is {listed(values, 'or')}"
+            return f"{key} is {format_list(values, 'or')}"
         case "NotIn":
-            return f"{key} is not {listed(values, 'or')}"
+            return f"{key} is not {format_list(values, 'or')}"
         case "Exists":
             return f"{key} is there"
         case "DoesNotExist":
             return f"{key} is not there"
         case operator:
-            return f"{key} is {'over' if operator == 'Gt' else 'under'} {listed(values)}"
+            return f"{key} is {'over' if operator == 'Gt' else 'under'} {format_list(values)}"
 
 
 def _name_pods(term: Json) -> str:
     selector = term.get("labelSelector")
     labels = [f"{key}={_quote(value)}" for key, value in ((selector or {}).get("matchLabels") or {}).items()]
     labels += [_describe_condition(condition) for condition in (selector or {}).get("matchExpressions") or ()]
-    who = "no pod" if selector is None else f"pods with {listed(labels)}" if labels else "any pod"
+    who = "no pod" if selector is None else f"pods with {format_list(labels)}" if labels else "any pod"
     if term.get("namespaces"):
-        who += f" of {listed(list(term['namespaces']))}"
+        who += f" of {format_list(list(term['namespaces']))}"
     elif term.get("namespaceSelector") is not None:
         who += " of certain namespaces"
     return f"{who} (same {term['topologyKey']})"

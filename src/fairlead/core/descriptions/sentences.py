@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fairlead.core.descriptions import amounts, container, gpus, placement
-from fairlead.core.descriptions.facts import Facts, listed
+from fairlead.core.descriptions.facts import Facts, format_list
 from fairlead.core.policies.merging import EffectiveRule
 from fairlead.model.plans import Layer, Plan, Sentence
 from fairlead.model.scopes import Cluster
 
-Teller = Callable[[Facts], Iterator[Sentence]]
+Describer = Callable[[Facts], Iterator[Sentence]]
 
 
-def tell(
+def describe_plans(
     plans: Sequence[tuple[Cluster | None, Plan]], own: Layer, rules: Mapping[str, EffectiveRule]
 ) -> tuple[Sentence, ...]:
     """What plans of one thing mean, each for its cluster. What they do not all say is told with the clusters' names.
@@ -22,10 +22,10 @@ def tell(
     every = [
         Facts({setting.path: setting for setting in plan.settings}, cluster, own, rules) for cluster, plan in plans
     ]
-    return tuple(sentence for teller in TELLERS for sentence in _join(every, teller))
+    return tuple(sentence for teller in DESCRIBERS for sentence in _join(every, teller))
 
 
-def _join(every: Sequence[Facts], teller: Teller) -> Iterator[Sentence]:
+def _join(every: Sequence[Facts], teller: Describer) -> Iterator[Sentence]:
     told: dict[Sentence, list[str]] = {}
     for facts in every:
         for sentence in dict.fromkeys(teller(facts)):
@@ -34,7 +34,7 @@ def _join(every: Sequence[Facts], teller: Teller) -> Iterator[Sentence]:
         if len(clusters) == len(every):
             yield sentence
         else:
-            where = f"cluster{'s' if len(clusters) > 1 else ''} {listed(clusters)}"
+            where = f"cluster{'s' if len(clusters) > 1 else ''} {format_list(clusters)}"
             yield replace(sentence, text=f"On {where}: {_continue(sentence.text)}")
 
 
@@ -43,7 +43,7 @@ def _continue(text: str) -> str:
     return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
-TELLERS: tuple[Teller, ...] = (
+DESCRIBERS: tuple[Describer, ...] = (
     container.describe_profile,
     gpus.describe_gpus,
     amounts.describe_cpu,

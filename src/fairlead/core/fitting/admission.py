@@ -1,33 +1,34 @@
-"""Which of the waiting runs a machine takes now: the oldest first, and who waits long is not overtaken."""
+"""Admission of queued runs to a machine, oldest first. Smaller runs backfill until an older run has waited too long."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fairlead.core.fitting import evaluation
 from fairlead.core.fitting.filtering import NodeFilter, place
-from fairlead.core.fitting.formatting import name_resource, show_amount
+from fairlead.core.fitting.formatting import describe_amount, name_resource
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Node
 
 PATIENCE_SECONDS = 300.0
-WAITING_FOR_TURN = "waits for a larger run, which has waited for longer"
+WAITING_FOR_TURN = "waiting behind a larger run, which has been queued longer"
 
 
 @dataclass(frozen=True)
 class QueuedRun:
-    """A run that waits for a place."""
+    """A run that waits for admission."""
 
     run_id: str
     name: str
     pod_request: PodRequest
     waited_seconds: float = 0.0
+    scope: str = ""  # of its project
 
 
 @dataclass(frozen=True)
 class AdmissionDecision:
-    """Whether a waiting run has a place now; if not, a reason to match and why, in words that hold for a while."""
+    """Whether a run is admitted, else the reason. The message avoids numbers that change every second."""
 
     run_id: str
     admitted: bool
@@ -36,44 +37,50 @@ class AdmissionDecision:
 
 
 class AdmissionSession:
-    """The way onto a machine, for one waiting run after the other, the oldest first."""
+    """Admits queued runs to one machine. Call `decide` for each run, oldest first."""
 
     def __init__(self, node: Node) -> None:
-        self._node, self._table, self._held_back = node, NodeTable([node]), False
+        self._node, self._table = node, NodeTable([node])
+        self._blocking: QueuedRun | None = None  # has waited so long that no other run may overtake it
 
-    def could_take(self, waiting: QueuedRun) -> bool:
-        """Whether the machine would take it if it were empty."""
-        return bool(NodeFilter(waiting.pod_request, self._table).feasible_when_empty)
+    def could_take(self, queued: QueuedRun) -> bool:
+        """Whether the run would fit the empty machine."""
+        return bool(NodeFilter(queued.pod_request, self._table).feasible_when_empty)
 
-    def decide(self, waiting: QueuedRun) -> AdmissionDecision:
-        """What becomes of the next one. Small ones may pass a large one, until it has waited for long."""
-        node_filter = NodeFilter(waiting.pod_request, self._table)
+    def decide(self, queued: QueuedRun) -> AdmissionDecision:
+        """Admit the next run, or explain why it waits."""
+        node_filter = NodeFilter(queued.pod_request, self._table)
         fits = bool(node_filter.feasible)
         if not fits and not node_filter.feasible_when_empty:
-            whys = [why.message for why in evaluation.find_reasons(node_filter, self._node) if why.lasts]
-            return AdmissionDecision(waiting.run_id, False, "NeverFits", "; ".join(whys))
-        if self._held_back:
-            return AdmissionDecision(waiting.run_id, False, "WaitingForTurn", WAITING_FOR_TURN)
+            messages = [reason.message for reason in evaluation.find_reasons(node_filter, self._node) if reason.lasts]
+            return AdmissionDecision(queued.run_id, False, "NeverFits", "; ".join(messages))
+        if self._blocking is not None:
+            message = WAITING_FOR_TURN
+            if self._blocking.scope == queued.scope:  # otherwise the reader may not be allowed to see the other run
+                message = f"waiting behind {self._blocking.name}, which has been queued longer"
+            return AdmissionDecision(queued.run_id, False, "WaitingForTurn", message)
         if fits:
-            self._node = place(waiting.pod_request, self._node, waiting.run_id, waiting.name)
+            self._node = place(queued.pod_request, self._node, queued.run_id, queued.name)
             self._table.put(self._node)
-            return AdmissionDecision(waiting.run_id, True)
-        self._held_back = waiting.waited_seconds > PATIENCE_SECONDS
-        return AdmissionDecision(waiting.run_id, False, "Unschedulable", describe_wait(waiting.pod_request, self._node))
+            return AdmissionDecision(queued.run_id, True)
+        if queued.waited_seconds > PATIENCE_SECONDS:
+            self._blocking = queued
+        return AdmissionDecision(queued.run_id, False, "Unschedulable", describe_wait(queued.pod_request, self._node))
 
 
 def admit(queue: Sequence[QueuedRun], node: Node) -> Iterator[AdmissionDecision]:
-    """What becomes of each waiting run."""
+    """The decision on each queued run, in order."""
     return map(AdmissionSession(node).decide, queue)
 
 
 def describe_wait(pod_request: PodRequest, node: Node) -> str:
-    """What a run waits for, without what changes by the second: who asks why is told the moment's numbers."""
+    """A message about the missing resources, without free amounts: it is stored each time it changes."""
     short = [
-        f"{show_amount(resource, amount)} {name_resource(resource, amount)}"
+        f"{describe_amount(resource, amount)} {name_resource(resource, amount)}"
         for resource, amount in pod_request.amounts.items()
         if amount > node.free(resource) and resource != PODS
     ]
     if not short:
-        return "waits until another run has ended: only so many run at once"
-    return f"waits until {' and '.join(short)} {'are' if len(short) > 1 else 'is'} free"
+        slots = describe_amount(PODS, node.capacity.get(PODS, 0))
+        return f"waiting for a free slot ({slots} of {slots} in use)"
+    return f"waiting for {' and '.join(short)}"

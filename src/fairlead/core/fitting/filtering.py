@@ -1,4 +1,4 @@
-"""Which nodes take a pod, now and at their best: all of them at once, by columns."""
+"""Filters the nodes that can run a pod, now and when they are empty, on the columns of a node table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +9,11 @@ from fairlead.core.fitting import gpu_sharing, matching, pod_affinity, volumes
 from fairlead.core.fitting.node_tables import NodeTable, TaintSet
 from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reasons import NodeCheck
-from fairlead.model.nodes import Holding, Node
+from fairlead.model.nodes import Node, ScheduledPod
 
 MOST_ON_ONE = 10_000
-MOST_STARTS = 10  # places that are tried for the first of them
-# Pods that are placed one after the other, to see for how many there is room: fewer where there are many nodes.
+MOST_STARTS = 10  # nodes that are tried for the first pod
+# How many pods are placed one by one to count how many fit; the more nodes, the fewer.
 LEAST_TRIED, MOST_TRIED, MOST_LOOKED_AT = 5, 50, 50_000
 
 Columns = dict[str, list[int]]
@@ -21,14 +21,14 @@ Columns = dict[str, list[int]]
 
 @dataclass(frozen=True)
 class NodeFilter:
-    """A pod and the nodes that it is held against. Each step leaves the positions of those that pass it."""
+    """Filters nodes for one pod. Each property lists the positions of the nodes that pass a step."""
 
     pod_request: PodRequest
     table: NodeTable
 
     @cached_property
     def checks(self) -> tuple[NodeCheck, ...]:
-        """The rules that look beyond one node's own columns, where the pod is concerned by any."""
+        """Checks that need more than the columns of a node: other pods, volumes and shared GPUs."""
         return tuple(check for check in (self._about_pods, *self._about_node) if check is not None)
 
     @cached_property
@@ -50,69 +50,69 @@ class NodeFilter:
 
     @property
     def _lasting(self) -> list[NodeCheck]:
-        """The checks of which a reason may last: other pods go, unlike the lack of a label to find them by."""
+        # Anti-affinity never lasts, because pods end. Affinity and spread last if a node lacks the topology label.
         about_pods = self._about_pods if self.pod_request.pod_affinity or self.pod_request.topology_spread else None
         return [check for check in (about_pods, *self._about_node) if check is not None]
 
     @cached_property
     def label_matches(self) -> list[int]:
-        """Nodes with the name and the labels that are asked for."""
+        """Nodes that match the node name, node selector and node affinity."""
         labels, names = self.table.labels, self.table.names
-        left: Sequence[int] = range(len(names))
+        positions: Sequence[int] = range(len(names))
         if self.pod_request.node_name:
-            found = self.table.position_of(self.pod_request.node_name)
-            left = [] if found is None else [found]
-        suits = matching.compile_node_matcher(self.pod_request)
-        return list(left) if suits is None else [at for at in left if suits(labels[at], names[at])]
+            position = self.table.position_of(self.pod_request.node_name)
+            positions = [] if position is None else [position]
+        matches = matching.compile_node_matcher(self.pod_request)
+        return list(positions) if matches is None else [at for at in positions if matches(labels[at], names[at])]
 
     @cached_property
     def schedulable(self) -> list[int]:
-        """Of these, those that take it in as they are now: neither cordoned nor tainted."""
-        shut = {
+        """Matching nodes that are not cordoned and have no taint that is not tolerated."""
+        rejected = {
             taint_set: matching.is_cordoned(self.pod_request, taint_set)
             or bool(matching.find_taints(self.pod_request, taint_set))
             for taint_set in self.table.all_taint_sets
         }
-        return self._leave_out(shut)
+        return self._without(rejected)
 
     @cached_property
     def with_free_resources(self) -> list[int]:
-        """Of these, those with all amounts free."""
+        """Schedulable nodes with enough free resources."""
         return self._having(self.schedulable, self.table.free)
 
     @cached_property
     def feasible(self) -> list[int]:
-        """Of these, those that nothing else keeps it off: the nodes that take it now."""
+        """Nodes that can run the pod now."""
         nodes = self.table.nodes
-        left = self.with_free_resources
+        positions = self.with_free_resources
         if self.pod_request.ports:
-            left = [at for at in left if matching.find_taken_port(self.pod_request, nodes[at]) is None]
+            positions = [at for at in positions if matching.find_taken_port(self.pod_request, nodes[at]) is None]
         for check in self.checks:
-            left = [at for at in left if next(check(nodes[at]), None) is None]
-        return left
+            positions = [at for at in positions if next(check(nodes[at]), None) is None]
+        return positions
 
     @cached_property
     def large_enough(self) -> list[int]:
-        """Nodes that suit, and have all amounts if nothing else is there."""
+        """Matching nodes with enough allocatable resources."""
         return self._having(self.label_matches, self.table.capacity)
 
     @cached_property
     def feasible_when_empty(self) -> list[int]:
-        """The nodes that would take it if nothing ran there, and they were well."""
-        lasting = {
+        """Nodes that could run the pod if they were empty and healthy."""
+        rejected = {
             taint_set: not all(map(matching.is_temporary, matching.find_taints(self.pod_request, taint_set)))
             for taint_set in self.table.all_taint_sets
         }
         nodes = self.table.nodes
-        left = self._having(self._leave_out(lasting), self.table.capacity)
+        positions = self._having(self._without(rejected), self.table.capacity)
         for check in self._lasting:
-            left = [at for at in left if not any(reason.lasts for reason in check(nodes[at]))]
-        return left
+            positions = [at for at in positions if not any(reason.lasts for reason in check(nodes[at]))]
+        return positions
 
     def count_fitting(self, most: int) -> int:
-        """For how many such pods there is room now, up to so many.
+        """How many identical pods fit now, up to `most`.
 
-        Where one is a matter to the next, they are placed one after the other: only the first ones, for it takes long.
+        Pods that affect each other are placed one by one. This is slow, so only the first few are placed.
         """
         room = (
             min(len(self.feasible), most)
@@ -131,22 +131,21 @@ class NodeFilter:
         return room if placed == tries else placed
 
     def count_fitting_when_empty(self, most: int) -> int:
-        """For how many such pods there would be room if nothing else ran, up to so many."""
+        """How many identical pods would fit on empty nodes, up to `most`."""
         if not (self.checks or self.pod_request.ports):
             return self._count(self.feasible_when_empty, self.table.capacity, most)
         each = (self._count_on_empty(at) for at in self.feasible_when_empty)
         return self._bound(min(sum(each), most), self.feasible_when_empty)
 
     def _count_on_empty(self, at: int) -> int:
-        """For how many such pods a node has room if nothing is there; of those with a port of its own, for one."""
         if self.pod_request.ports:
-            return 1
+            return 1  # a second pod would need the same host port
         room = self._count([at], self.table.capacity, MOST_ON_ONE)
-        shares = gpu_sharing.count_when_empty(self.pod_request, self.table.nodes[at])
-        return room if shares is None else min(room, shares)
+        gpu_shares = gpu_sharing.count_when_empty(self.pod_request, self.table.nodes[at])
+        return room if gpu_shares is None else min(room, gpu_shares)
 
     def _depend(self) -> bool:
-        """Whether a pod that is there changes where the next one like it can go, beyond what it takes."""
+        """Whether a placed pod restricts where the next one can go, apart from the resources it uses."""
         pod_request = self.pod_request
         return (
             bool(
@@ -159,27 +158,27 @@ class NodeFilter:
         )
 
     def _bound(self, room: int, positions: list[int]) -> int:
-        """At most as many as there are places for pods that do not bear each other."""
-        places = pod_affinity.count_domains(self.pod_request, self.table, positions)
-        return room if places is None else min(room, places)
+        """Limit a count to the number of topology domains if the pods exclude each other."""
+        domains = pod_affinity.count_domains(self.pod_request, self.table, positions)
+        return room if domains is None else min(room, domains)
 
     def _find_starts(self, tries: int) -> list[int]:
-        """Where to try the first: a node of each place, where others must be near to it, those with most room first."""
+        """Nodes to try for the first pod: one per topology domain of its affinity, those with most room first."""
         keys, labels, free = (
             [term["topologyKey"] for term in self.pod_request.pod_affinity],
             self.table.labels,
             self.table.free,
         )
-        places: dict[tuple[str | None, ...], list[int]] = {}
+        domains: dict[tuple[str | None, ...], list[int]] = {}
         for at in self.feasible:
-            places.setdefault(tuple(labels[at].get(key) for key in keys), []).append(at)
+            domains.setdefault(tuple(labels[at].get(key) for key in keys), []).append(at)
         roomiest = nlargest(
-            min(MOST_STARTS, tries), places.values(), key=lambda there: self._count(there, free, MOST_ON_ONE)
+            min(MOST_STARTS, tries), domains.values(), key=lambda positions: self._count(positions, free, MOST_ON_ONE)
         )
-        return [there[0] for there in roomiest]
+        return [positions[0] for positions in roomiest]
 
     def _place(self, start: int, most: int) -> int:
-        """How many find a place, one after the other, if the first of them is here."""
+        """How many pods fit one after the other if the first one is placed on `start`."""
         table, placed, fitting = self.table.copy(), 0, [start]
         while placed < most and fitting:
             table.put(place(self.pod_request, table.nodes[fitting[0]]))
@@ -187,11 +186,11 @@ class NodeFilter:
             fitting = NodeFilter(self.pod_request, table).feasible if placed < most else []
         return placed
 
-    def _leave_out(self, shut: dict[TaintSet, bool]) -> list[int]:
-        if not any(shut.values()):
+    def _without(self, rejected: dict[TaintSet, bool]) -> list[int]:
+        if not any(rejected.values()):
             return self.label_matches
-        taint_sets, out = self.table.taint_sets, {id(taint_set) for taint_set, is_shut in shut.items() if is_shut}
-        return [at for at in self.label_matches if id(taint_sets[at]) not in out]
+        taint_sets, ids = self.table.taint_sets, {id(taint_set) for taint_set, reject in rejected.items() if reject}
+        return [at for at in self.label_matches if id(taint_sets[at]) not in ids]
 
     def _having(self, positions: list[int], columns: Columns) -> list[int]:
         for resource, amount in self.pod_request.amounts.items():
@@ -201,25 +200,25 @@ class NodeFilter:
         return positions
 
     def _count(self, positions: list[int], columns: Columns, most: int) -> int:
-        asked = [
+        required = [
             (columns[resource], amount) for resource, amount in self.pod_request.amounts.items() if amount and positions
         ]
-        if not asked:
+        if not required:
             return most if positions else 0
-        return min(sum(min(column[at] // amount for column, amount in asked) for at in positions), most)
+        return min(sum(min(column[at] // amount for column, amount in required) for at in positions), most)
 
 
 def place(pod_request: PodRequest, node: Node, run_id: str = "", name: str | None = None) -> Node:
-    """A node that has taken in a pod that asks for this."""
-    held = Holding(
+    """A copy of the node on which the pod has been placed."""
+    pod = ScheduledPod(
         run_id,
         name,
         pod_request.amounts,
         namespace=pod_request.namespace,
         labels=pod_request.labels,
-        repels=pod_request.pod_anti_affinity,
+        anti_affinity=pod_request.pod_anti_affinity,
         ports=pod_request.ports,
         claims=pod_request.claims,
         gpu_allocations=gpu_sharing.allocate(pod_request, node),
     )
-    return replace(node, holdings=(*node.holdings, held))
+    return replace(node, pods=(*node.pods, pod))

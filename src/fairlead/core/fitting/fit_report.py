@@ -1,4 +1,4 @@
-"""What would become of a request on the nodes of a cluster, as they are or as they are supposed to be."""
+"""Reports on whether a request fits a cluster, as it is or with what-if changes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
 from fairlead.core.fitting.what_if import AddedNodes, WhatIfCluster
-from fairlead.core.quotas import Allowance, Load
+from fairlead.core.quotas import Allowance, QuotaAmounts
 from fairlead.model.plans import Fit, Plan, Suggestion
 
 MOST_ROOM = 1000
@@ -18,7 +18,7 @@ MOST_ROOM = 1000
 
 @dataclass(frozen=True)
 class WhatIfChanges:
-    """Which nodes were added and left out, and how many pods were on those: they are not placed anew."""
+    """Nodes that were added and removed. Pods of removed nodes are not rescheduled."""
 
     added: list[AddedNodes] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -26,14 +26,13 @@ class WhatIfChanges:
     sentences: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, supposed: WhatIfCluster) -> "WhatIfChanges":
-        """What was supposed, to be told."""
-        return cls(list(supposed.added), list(supposed.left_out), supposed.pods_left_out, supposed.sentences)
+    def of(cls, cluster: WhatIfCluster) -> "WhatIfChanges":
+        return cls(list(cluster.added), list(cluster.left_out), cluster.pods_left_out, cluster.sentences)
 
 
 @dataclass(frozen=True)
 class NodeFit:
-    """A node: whether it takes the run now, and every reason why not."""
+    """Whether a node can run a pod of the run now, with all reasons why not."""
 
     name: str
     fits: bool
@@ -42,9 +41,9 @@ class NodeFit:
 
 @dataclass(frozen=True)
 class FitReport:
-    """Whether it would run: `now`, `later`, `never`, or `unknown` where it is refused or nobody can tell.
+    """Whether a request fits: `now`, `later`, `never`, or `unknown` if it is invalid or the cluster is unreachable.
 
-    `room`: how many such runs there is room for now, up to 1,000.
+    `room`: how many such runs fit now, up to 1,000.
     """
 
     verdict: str = "unknown"
@@ -59,38 +58,38 @@ class FitReport:
 
 def build_report(
     plan: Plan,
-    supposed: WhatIfCluster,
+    cluster: WhatIfCluster,
     *,
     autoscaled: bool = False,
     all_nodes: bool = False,
     allowances: Sequence[Allowance] = (),
 ) -> FitReport:
-    """The verdict on a plan that was made without nodes: of the nearest ones every reason, or of all of them."""
-    told = WhatIfChanges.of(supposed)
+    """The report on a plan, with reasons for the closest nodes or for all nodes."""
+    changes = WhatIfChanges.of(cluster)
     if plan.violations:
-        return replace(report_violations(plan), supposed=told)
-    pod_request, table = read_pod_request(plan.manifests), supposed.table
-    load = Load.of(quotas.count(plan.settings))
-    fit = quotas.hold(evaluation.evaluate(pod_request, table, autoscaled=autoscaled), load, allowances)
-    room = count_room(pod_request, table) if fit.verdict == evaluation.NOW else 0
+        return replace(report_violations(plan), supposed=changes)
+    pod_request, table = read_pod_request(plan.manifests), cluster.table
+    load = QuotaAmounts.of(quotas.count_resources(plan.settings))
+    fit = quotas.apply_quotas(evaluation.evaluate(pod_request, table, autoscaled=autoscaled), load, allowances)
+    room = count_fitting_runs(pod_request, table) if fit.verdict == evaluation.NOW else 0
     return FitReport(
         verdict=fit.verdict,
         reasons=list(fit.reasons),
         counts=dict(fit.counts),
-        room=quotas.count_room(load, allowances, room),
+        room=quotas.count_fitting_runs(load, allowances, room),
         nodes=_list_all(pod_request, table) if all_nodes else _list_nearest(fit),
         suggestions=list(fit.suggestions),
-        supposed=told,
+        supposed=changes,
     )
 
 
 def report_violations(plan: Plan, *reasons: str) -> FitReport:
-    """What can be told without nodes: what the plan breaks, and why nothing more is known."""
-    return FitReport(reasons=list(reasons), violations=list(map(explanations.found_data, plan.violations)))
+    """A report without nodes: the violations of a plan, and why the cluster was not checked."""
+    return FitReport(reasons=list(reasons), violations=list(map(explanations.finding_data, plan.violations)))
 
 
-def count_room(pod_request: PodRequest, table: NodeTable) -> int:
-    """For how many such runs, with all of their pods, there is room now."""
+def count_fitting_runs(pod_request: PodRequest, table: NodeTable) -> int:
+    """How many such runs, with all of their pods, fit now."""
     return NodeFilter(pod_request, table).count_fitting(MOST_ROOM * pod_request.count) // pod_request.count
 
 
@@ -99,9 +98,9 @@ def _list_nearest(fit: Fit) -> list[NodeFit]:
 
 
 def _list_all(pod_request: PodRequest, table: NodeTable) -> list[NodeFit]:
-    """Every node: those that take it, then those that could, then the others, by name."""
+    """All nodes by name: feasible ones, then those that would be feasible when empty, then the others."""
     node_filter = NodeFilter(pod_request, table)
     ranks = dict.fromkeys(node_filter.feasible_when_empty, 1) | dict.fromkeys(node_filter.feasible, 0)
     order = sorted(range(len(table)), key=lambda at: (ranks.get(at, 2), table.names[at]))
-    told = ((table.names[at], evaluation.list_reasons(node_filter, table.nodes[at])) for at in order)
-    return [NodeFit(name, not reasons, reasons) for name, reasons in told]
+    reasons_by_node = ((table.names[at], evaluation.list_reasons(node_filter, table.nodes[at])) for at in order)
+    return [NodeFit(name, not reasons, reasons) for name, reasons in reasons_by_node]

@@ -1,7 +1,7 @@
-"""Parts of GPUs: what nodes offer, what is taken of each device, and whether another part fits.
+"""GPU sharing with HAMi and KAI: devices of nodes, allocations of pods, and whether another share fits.
 
-With HAMi a node registers its devices, and a pod says what it was given of which. With KAI a node says how large its
-GPUs are; the pods that share one carry the name of its group, and a pod of KAI's own holds the whole GPU for them.
+HAMi: nodes register their devices in an annotation, and pods list their allocations in another. KAI: a node label has
+the memory of its GPUs; pods that share a GPU have the same group label, and a reservation pod of KAI holds that GPU.
 """
 
 import json
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from fairlead.core.fitting.formatting import show_amount
+from fairlead.core.fitting.formatting import describe_amount
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import GpuShare, PodRequest, read_part
+from fairlead.core.fitting.pod_requests import GpuShare, PodRequest, read_kai_share
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.core.fitting.reasons import Cause, NodeCheck, Reason
-from fairlead.model.nodes import Device, GpuAllocation, Labels, Node
+from fairlead.model.nodes import GpuAllocation, Labels, Node, SharedGpu
 from fairlead.model.quantities import NANOS
 
 GPU = "nvidia.com/gpu"
@@ -23,57 +23,57 @@ TRUE = ("1", "t", "true")
 
 REGISTERED = "hami.io/node-nvidia-register"
 CORDONED = "hami.io/device-cordon"
-GIVEN = "hami.io/vgpu-devices-allocated"
-FIELDS = (7, 9)  # of a device; the older form lacks its index and its mode
+ALLOCATED = "hami.io/vgpu-devices-allocated"
+FIELDS = (7, 9)  # of a device; older versions of HAMi write no index and no mode
 
 GROUP = "runai-gpu-group"
 MEMORY_LABEL = "nvidia.com/gpu.memory"
-UNKNOWN_MEMORY = 100  # of a GPU that does not say how large it is: parts are counted in percent
+UNKNOWN_MEMORY = 100  # without the label, a GPU counts as 100, so that percentages still work
 MIG_LABEL, MIG_STRATEGY = "node-role.kubernetes.io/mig-enabled", "nvidia.com/mig.strategy"
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
-class Room(NamedTuple):
-    """A GPU that takes one more pod, and how many MiB are left of it."""
+class FreeGpu(NamedTuple):
+    """A GPU that can take one more pod, with its total and free memory in MiB."""
 
     device: str
     memory: int
     free: int
-    pods: int = 1  # that come with the part: the first one on a GPU of KAI's brings the one that holds it
+    pods: int = 1  # pods that a share adds to the node: with KAI, the first share of a GPU adds a reservation pod
 
 
-def read_devices(annotations: Labels) -> tuple[Device, ...]:
-    """The GPUs that a node registers, as HAMi writes them; none where HAMi itself could not read them."""
+def read_devices(annotations: Labels) -> tuple[SharedGpu, ...]:
+    """The GPUs that a node registered with HAMi; none if HAMi could not parse the annotation either."""
     text = annotations.get(REGISTERED, "")
     cordoned = {name.strip() for name in annotations.get(CORDONED, "").split(",")}
     try:
-        found = list(_parse_json(text) if text.startswith("[") else _parse_text(text))
+        devices = list(_parse_json(text) if text.startswith("[") else _parse_text(text))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return ()
-    return tuple(device._replace(healthy=device.healthy and device.id not in cordoned) for device in found)
+    return tuple(device._replace(healthy=device.healthy and device.id not in cordoned) for device in devices)
 
 
 def read_gpu_allocations(annotations: Labels, labels: Labels) -> tuple[GpuAllocation, ...]:
-    """What a pod was given of GPUs, as HAMi or KAI writes it down; nothing where they could not read it."""
+    """The GPU allocations of a pod from annotations and labels of HAMi or KAI; none if they cannot be parsed."""
     try:
-        if GIVEN in annotations:
-            return tuple(_parse_given(annotations[GIVEN]))
+        if ALLOCATED in annotations:
+            return tuple(_parse_allocated(annotations[ALLOCATED]))
         groups = _read_groups(labels)
-        memory, percent = read_part(annotations) if groups else (0, 0)
+        memory, percent = read_kai_share(annotations) if groups else (0, 0)
     except ValueError:
         return ()
     return tuple(GpuAllocation(group, memory, percent) for group in groups if memory or percent)
 
 
 def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
-    """How nodes are asked whether they have room for the part of a GPU that a pod asks for.
+    """A check of the GPU share that a pod requests, or None if it requests none.
 
-    Also for whole GPUs where HAMi shares them: its nodes count each as often as it can be shared.
+    Whole GPUs are checked too if HAMi shares them, because its nodes report each GPU once per possible share.
     """
     share, count = pod_request.gpu_share, _count_whole(pod_request)
     if share is not None:
-        find = _check_groups if share.by == "kai" else _check_devices
+        find = _check_groups if share.provider == "kai" else _check_devices
         return lambda node: _yield(find(share, node))
     if count and table.cached("devices", lambda: any(node.devices for node in table.nodes)):
         return lambda node: _yield(_check_whole(count, node))
@@ -81,62 +81,60 @@ def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
 
 
 def allocate(pod_request: PodRequest, node: Node) -> tuple[GpuAllocation, ...]:
-    """What a pod would be given of the node's GPUs now; nothing where there is no room, or no parts are dealt out."""
+    """The allocations that a pod would get on a node now; none if no GPU is free or the node does not share GPUs."""
     if pod_request.gpu_share is not None:
-        room = _find_fitting(pod_request.gpu_share, node)
-        return (
-            ()
-            if room is None
-            else (GpuAllocation(room.device, _need(pod_request.gpu_share, room.memory, pod_request.gpu_share.by)),)
-        )
+        share = pod_request.gpu_share
+        gpu = _find_fitting(share, node)
+        return () if gpu is None else (GpuAllocation(gpu.device, _required(share, gpu.memory, share.provider)),)
     count = _count_whole(pod_request)
-    unused = [room for room in _find_rooms_on_devices(node) if room.free == room.memory][:count]
-    return tuple(GpuAllocation(room.device, room.memory) for room in unused) if len(unused) == count else ()
+    unused = [gpu for gpu in _find_free_devices(node) if gpu.free == gpu.memory][:count]
+    return tuple(GpuAllocation(gpu.device, gpu.memory) for gpu in unused) if len(unused) == count else ()
 
 
 def count_when_empty(pod_request: PodRequest, node: Node) -> int | None:
-    """For how many such pods a node has parts if nothing else is there; None where parts do not matter."""
+    """How many identical pods get a GPU share on the empty node; None if GPU sharing does not matter."""
     share, count = pod_request.gpu_share, _count_whole(pod_request)
     if share is None:
         return len(node.devices) // count if count and node.devices else None
-    if share.by == "kai":
+    if share.provider == "kai":
         memory = _read_memory(node) or UNKNOWN_MEMORY
-        return node.capacity.get(GPU, 0) // NANOS * (memory // max(_need(share, memory, share.by), 1))
+        return node.capacity.get(GPU, 0) // NANOS * (memory // max(_required(share, memory, share.provider), 1))
     return sum(
-        min(device.slots, device.memory // max(_need(share, device.memory, share.by), 1)) for device in node.devices
+        min(device.slots, device.memory // max(_required(share, device.memory, share.provider), 1))
+        for device in node.devices
     )
 
 
-def _parse_json(text: str) -> Iterator[Device]:
-    """As newer versions write it. What is false, nought or empty is left out."""
-    for said in json.loads(text):
-        memory, slots = int(said.get("devmem", 0)), int(said.get("count", 0))
-        yield Device(str(said.get("id", "")), memory, slots, said.get("health") is True, str(said.get("type", "")))
+def _parse_json(text: str) -> Iterator[SharedGpu]:
+    """The format of newer versions, which omit fields that are false, 0 or empty."""
+    for raw in json.loads(text):
+        memory, slots = int(raw.get("devmem", 0)), int(raw.get("count", 0))
+        yield SharedGpu(str(raw.get("id", "")), memory, slots, raw.get("health") is True, str(raw.get("type", "")))
 
 
-def _parse_text(text: str) -> Iterator[Device]:
-    """As older versions write it: each device ends in a colon."""
-    for said in filter(None, text.split(":")):
-        fields = said.split(",")
+def _parse_text(text: str) -> Iterator[SharedGpu]:
+    """The format of older versions, in which each device ends with a colon."""
+    for device in filter(None, text.split(":")):
+        fields = device.split(",")
         if len(fields) not in FIELDS:
-            raise ValueError(said)
+            raise ValueError(device)
         name, slots, memory, _cores, kind, _numa, healthy = fields[:7]
-        yield Device(name, int(memory), int(slots), healthy.lower() in TRUE, kind)
+        yield SharedGpu(name, int(memory), int(slots), healthy.lower() in TRUE, kind)
 
 
-def _parse_given(text: str) -> Iterator[GpuAllocation]:
-    """The devices of each container: those end in a semicolon, and each device in a colon."""
-    for said in filter(None, text.replace(";", ":").split(":")):
-        name, _kind, memory, _cores, *_ = said.split(",")
+def _parse_allocated(text: str) -> Iterator[GpuAllocation]:
+    # Each device ends with a colon, the devices of each container with a semicolon.
+    for device in filter(None, text.replace(";", ":").split(":")):
+        name, _kind, memory, _cores, *_ = device.split(",")
         if int(memory) < 0:
-            raise ValueError(said)
-        yield GpuAllocation(name.partition("[")[0], int(memory))  # in brackets: which MIG slice of it
+            raise ValueError(device)
+        yield GpuAllocation(name.partition("[")[0], int(memory))  # brackets contain the MIG slice
 
 
 def _read_groups(labels: Labels) -> list[str]:
-    """The GPUs that KAI put a pod on; of several, each has a label of its own."""
-    found = (name for key, name in labels.items() if key == GROUP or key.startswith(f"{GROUP}/"))
-    return list(dict.fromkeys(found))
+    """The GPU groups of a pod in KAI. A pod on several GPUs has one label for each."""
+    groups = (name for key, name in labels.items() if key == GROUP or key.startswith(f"{GROUP}/"))
+    return list(dict.fromkeys(groups))
 
 
 def _count_whole(pod_request: PodRequest) -> int:
@@ -144,131 +142,131 @@ def _count_whole(pod_request: PodRequest) -> int:
 
 
 def _check_devices(share: GpuShare, node: Node) -> Reason | None:
-    """Why HAMi finds no device with room for a part."""
+    """Why no device that HAMi manages fits the share, or None if one does."""
     if _find_fitting(share, node) is not None:
         return None
     if not node.devices:
-        return _refuse(f"{_describe_asked(share)}; {node.name} deals out no parts of GPUs", lasts=True)
+        return _reject(f"{_describe_need(share)}; {node.name} does not share GPUs", lasts=True)
     largest = max(device.memory for device in node.devices)
     if share.memory > largest:
-        asks, most = _describe_apart(share, largest, largest)
-        return _refuse(f"{asks}; the largest GPU of {node.name} has {most}", lasts=True)
-    return _refuse(_describe_free(share, node))
+        needs, most = _describe_pair(share, largest, largest)
+        return _reject(f"{needs}; the largest GPU of {node.name} has {most}", lasts=True)
+    return _reject(_describe_free(share, node))
 
 
 def _check_whole(count: int, node: Node) -> Reason | None:
-    """Why fewer of the devices that HAMi shares have nothing on them."""
-    there = len(node.devices)
-    unused = sum(room.free == room.memory for room in _find_rooms_on_devices(node))
-    if not there or count <= unused:
+    """Why too few devices that HAMi manages are unused for a request of whole GPUs, or None."""
+    total = len(node.devices)
+    unused = sum(gpu.free == gpu.memory for gpu in _find_free_devices(node))
+    if not total or count <= unused:
         return None
-    asks = f"asks for {count} whole GPU{'s' * (count > 1)}"
-    if count > there:
-        return _refuse(f"{asks}; {node.name} has {there}", "resources.gpu", lasts=True)
-    are = "is" if unused < 2 else "are"
-    return _refuse(f"{asks}; {unused or 'none'} of {there} on {node.name} {are} unused", "resources.gpu")
+    needs = f"needs {count} whole GPU{'s' * (count > 1)}"
+    if count > total:
+        return _reject(f"{needs}; {node.name} has {total}", "resources.gpu", lasts=True)
+    return _reject(f"{needs}; {unused or 'none'} of {total} on {node.name} unused", "resources.gpu")
 
 
 def _check_groups(share: GpuShare, node: Node) -> Reason | None:
-    """Why KAI finds no GPU with room for a part: neither one that is shared, nor one that nobody has."""
+    """Why no shared or unused GPU that KAI manages fits the share, or None if one does."""
     memory = _read_memory(node)
-    if _is_cut(node):
-        return _refuse(f"{_describe_asked(share)}; MIG cuts the GPUs of {node.name}, which are not shared", lasts=True)
+    if _uses_mig(node):
+        message = f"{_describe_need(share)}; the GPUs of {node.name} use MIG and cannot be shared"
+        return _reject(message, lasts=True)
     if node.capacity.get(GPU, 0) < NANOS:
-        return _refuse(f"{_describe_asked(share)}; {node.name} has no GPU", lasts=True)
+        return _reject(f"{_describe_need(share)}; {node.name} has no GPU", lasts=True)
     if memory is None and share.memory:
-        return _refuse(
-            f"{_describe_asked(share)}; {node.name} lacks {MEMORY_LABEL}, how much its GPUs have", lasts=True
-        )
+        message = f"{_describe_need(share)}; {node.name} lacks the label {MEMORY_LABEL} with the size of its GPUs"
+        return _reject(message, lasts=True)
     if memory is not None and share.memory > memory:
-        asks, most = _describe_apart(share, memory, memory)
-        return _refuse(f"{asks}; a GPU of {node.name} has {most}", lasts=True)
+        needs, most = _describe_pair(share, memory, memory)
+        return _reject(f"{needs}; a GPU of {node.name} has {most}", lasts=True)
     if _find_fitting(share, node) is not None:
         return None
-    too_few = node.capacity.get(PODS, 0) < 2 * NANOS  # the first one comes with the pod that holds the GPU
-    return _refuse(_describe_free(share, node), lasts=too_few)
+    too_few = node.capacity.get(PODS, 0) < 2 * NANOS  # no room for a pod and KAI's reservation pod
+    return _reject(_describe_free(share, node), lasts=too_few)
 
 
 def _yield(reason: Reason | None) -> Iterator[Reason]:
     return iter(() if reason is None else (reason,))
 
 
-def _find_fitting(share: GpuShare, node: Node) -> Room | None:
-    """A GPU with room for the part, and for the pods that come with it."""
-    kai = share.by == "kai"
-    places = node.free(PODS) // NANOS if kai else 1
-    for room in _find_rooms_in_groups(node) if kai else _find_rooms_on_devices(node):
-        if room.free >= _need(share, room.memory, share.by) and room.pods <= places:
-            return room
+def _find_fitting(share: GpuShare, node: Node) -> FreeGpu | None:
+    """A GPU that fits the share, on a node with room for the pods that it adds."""
+    kai = share.provider == "kai"
+    free_pods = node.free(PODS) // NANOS if kai else 1
+    for gpu in _find_free_groups(node) if kai else _find_free_devices(node):
+        if gpu.free >= _required(share, gpu.memory, share.provider) and gpu.pods <= free_pods:
+            return gpu
     return None
 
 
-def _keep(find: Callable[[Node], Found]) -> Callable[[Node], Found]:
-    """Keep with a node what was found out about it, as its own cached properties do: each pod asks all nodes anew."""
-    name = find.__name__
+def _cache_on_node(compute: Callable[[Node], Value]) -> Callable[[Node], Value]:
+    """Cache a function of a node in the node itself, as a cached property: it is called for every pod."""
+    name = compute.__name__
 
-    def recall(node: Node) -> Found:
-        kept: dict[str, Found] = vars(node)
-        if name not in kept:
-            kept[name] = find(node)
-        return kept[name]
+    def cached(node: Node) -> Value:
+        values: dict[str, Value] = vars(node)
+        if name not in values:
+            values[name] = compute(node)
+        return values[name]
 
-    return recall
+    return cached
 
 
-@_keep
-def _find_rooms_on_devices(node: Node) -> list[Room]:
-    """The healthy devices that take another pod."""
-    taken: dict[str, int] = {}
-    pods: dict[str, int] = {}
-    for held in node.holdings:
-        for share in held.gpu_allocations:
-            taken[share.device] = taken.get(share.device, 0) + share.memory
-            pods[share.device] = pods.get(share.device, 0) + 1
+@_cache_on_node
+def _find_free_devices(node: Node) -> list[FreeGpu]:
+    """Healthy devices that HAMi manages and that can take another pod."""
+    allocated: dict[str, int] = {}
+    pod_counts: dict[str, int] = {}
+    for pod in node.pods:
+        for allocation in pod.gpu_allocations:
+            allocated[allocation.device] = allocated.get(allocation.device, 0) + allocation.memory
+            pod_counts[allocation.device] = pod_counts.get(allocation.device, 0) + 1
     return [
-        Room(device.id, device.memory, device.memory - taken.get(device.id, 0))
+        FreeGpu(device.id, device.memory, device.memory - allocated.get(device.id, 0))
         for device in node.devices
-        if device.healthy and pods.get(device.id, 0) < device.slots
+        if device.healthy and pod_counts.get(device.id, 0) < device.slots
     ]
 
 
-@_keep
-def _find_rooms_in_groups(node: Node) -> list[Room]:
-    """The GPUs that are shared already, unless all who share them leave; and one for all those that nobody has."""
+@_cache_on_node
+def _find_free_groups(node: Node) -> list[FreeGpu]:
+    """GPUs that KAI shares and that keep at least one pod, and one entry for all unused GPUs."""
     memory = _read_memory(node) or UNKNOWN_MEMORY
-    taken: dict[str, int] = {}
-    staying, held_for = set[str](), set[str]()
-    for held in node.holdings:
-        for share in held.gpu_allocations:
-            taken[share.device] = taken.get(share.device, 0) + _need(share, memory, "kai")
-            if not held.leaving:
-                staying.add(share.device)
-        if GROUP in held.labels and held.amounts.get(GPU):
-            held_for.add(held.labels[GROUP])
-    unused = node.free(GPU) // NANOS - len(taken.keys() - held_for)
+    allocated: dict[str, int] = {}
+    staying, reserved = set[str](), set[str]()
+    for pod in node.pods:
+        for allocation in pod.gpu_allocations:
+            allocated[allocation.device] = allocated.get(allocation.device, 0) + _required(allocation, memory, "kai")
+            if not pod.terminating:
+                staying.add(allocation.device)
+        if GROUP in pod.labels and pod.amounts.get(GPU):
+            reserved.add(pod.labels[GROUP])
+    # A group without a reservation pod uses a GPU that is not yet subtracted from the free ones.
+    unused = node.free(GPU) // NANOS - len(allocated.keys() - reserved)
     return [
-        *(Room(group, memory, memory - taken[group]) for group in taken if group in staying),
-        *([Room(f"new-{len(taken)}", memory, memory, pods=2)] if unused > 0 else []),
+        *(FreeGpu(group, memory, memory - allocated[group]) for group in allocated if group in staying),
+        *([FreeGpu(f"new-{len(allocated)}", memory, memory, pods=2)] if unused > 0 else []),
     ]
 
 
-def _need(share: GpuShare | GpuAllocation, memory: int, by: str) -> int:
-    """How many MiB a part is of a GPU of some size, rounded down as its scheduler does it: KAI counts in fractions."""
-    return share.memory or (int(share.percent / 100 * memory) if by == "kai" else memory * share.percent // 100)
+def _required(share: GpuShare | GpuAllocation, memory: int, provider: str) -> int:
+    """MiB that a share takes of a GPU, rounded down as its scheduler does: KAI calculates with floats."""
+    return share.memory or (int(share.percent / 100 * memory) if provider == "kai" else memory * share.percent // 100)
 
 
-@_keep
+@_cache_on_node
 def _read_memory(node: Node) -> int | None:
-    """The MiB of each GPU of a node, where it says so; some say it in bytes."""
+    """MiB of each GPU of a node, or None if it lacks the label."""
     text = node.labels.get(MEMORY_LABEL, "")
     if not (text.isascii() and text.isdigit()):
         return None
-    return int(text) if int(text) < MEBIBYTE else int(text) // MEBIBYTE
+    return int(text) if int(text) < MEBIBYTE else int(text) // MEBIBYTE  # some nodes have bytes in this label
 
 
-@_keep
-def _is_cut(node: Node) -> bool:
-    """Whether MIG has cut the GPUs of a node, as KAI sees it."""
+@_cache_on_node
+def _uses_mig(node: Node) -> bool:
+    """Whether MIG partitions the GPUs of a node, by the rules of KAI."""
     if node.labels.get(MIG_STRATEGY) not in ("single", "mixed"):
         return False
     if MIG_LABEL in node.labels:
@@ -277,42 +275,44 @@ def _is_cut(node: Node) -> bool:
 
 
 def _describe_free(share: GpuShare, node: Node) -> str:
-    """What is free of the GPU that has most, or what else is lacking there."""
-    rooms = _find_rooms_in_groups(node) if share.by == "kai" else _find_rooms_on_devices(node)
-    best = max(rooms, key=lambda room: room.free if share.memory else room.free / room.memory, default=None)
-    if best is not None and best.free >= _need(share, best.memory, share.by):
-        places = max(node.free(PODS) // NANOS, 0)
-        room = f"room for {places} pod{'s' * (places != 1)}"
-        return f"{_describe_asked(share)}; with it comes a pod that holds the GPU, and {node.name} has {room}"
+    """How much of the best GPU of a node is free, or what else prevents sharing it."""
+    gpus = _find_free_groups(node) if share.provider == "kai" else _find_free_devices(node)
+    best = max(gpus, key=lambda gpu: gpu.free if share.memory else gpu.free / gpu.memory, default=None)
+    if best is not None and best.free >= _required(share, best.memory, share.provider):
+        free_pods = max(node.free(PODS) // NANOS, 0)
+        room = f"room for {free_pods} pod{'s' * (free_pods != 1)}"
+        return f"{_describe_need(share)}; KAI adds a reservation pod for the GPU, and {node.name} has {room}"
     if best is not None and best.free > 0:
-        asks, free = _describe_apart(share, best.free, best.memory)
-        return f"{asks}; on {node.name} at most {free} of one GPU are free"
-    if rooms or not node.devices:
-        return f"{_describe_asked(share)}; on {node.name} nothing of any GPU is free"
-    well = sum(device.healthy for device in node.devices)
-    whys = {"full of pods": well, "cordoned or not well": len(node.devices) - well}
-    told = " and ".join(f"{count} {'is' if count == 1 else 'are'} {why}" for why, count in whys.items() if count)
-    return f"{_describe_asked(share)}; no GPU of {node.name} takes another pod: {told}"
+        needs, free = _describe_pair(share, best.free, best.memory)
+        return f"{needs}; at most {free} of one GPU free on {node.name}"
+    if gpus or not node.devices:
+        return f"{_describe_need(share)}; no GPU memory is free on {node.name}"
+    healthy = sum(device.healthy for device in node.devices)
+    causes = {"full": healthy, "cordoned or unhealthy": len(node.devices) - healthy}
+    counted = " and ".join(
+        f"{count} {'is' if count == 1 else 'are'} {cause}" for cause, count in causes.items() if count
+    )
+    return f"{_describe_need(share)}; no GPU of {node.name} can take another pod: {counted}"
 
 
-def _describe_asked(share: GpuShare) -> str:
-    return _describe_apart(share, 0, 1)[0]
+def _describe_need(share: GpuShare) -> str:
+    return _describe_pair(share, 0, 1)[0]
 
 
-def _describe_apart(share: GpuShare, free: int, memory: int) -> tuple[str, str]:
-    """What is asked for, and what there is of a GPU in the same unit; in MiB where they would look the same."""
+def _describe_pair(share: GpuShare, free: int, memory: int) -> tuple[str, str]:
+    """The request and the free memory of a GPU in the same unit, in MiB if rounding would make them look equal."""
     if not share.memory:
-        return f"asks for {share.percent}% of a GPU's memory", f"{free * 100 // memory}%"
-    asked, there = _show(share.memory), _show(free)
-    if asked == there:
-        asked, there = f"{share.memory}Mi", f"{free}Mi"
-    return f"asks for {asked} of a GPU's memory", there
+        return f"needs {share.percent}% of a GPU's memory", f"{free * 100 // memory}%"
+    requested, available = _show(share.memory), _show(free)
+    if requested == available:
+        requested, available = f"{share.memory} MiB", f"{free} MiB"
+    return f"needs {requested} of a GPU's memory", available
 
 
 @lru_cache(maxsize=4096)
 def _show(mebibytes: int) -> str:
-    return show_amount("memory", mebibytes * MEBIBYTE * NANOS)
+    return describe_amount("memory", mebibytes * MEBIBYTE * NANOS)
 
 
-def _refuse(message: str, path: str = "resources.gpu.memory", *, lasts: bool = False) -> Reason:
+def _reject(message: str, path: str = "resources.gpu.memory", *, lasts: bool = False) -> Reason:
     return Reason(Cause.SHARE, path, message, GPU, lasts)

@@ -1,41 +1,41 @@
-"""All nodes of a cluster in columns, so that thousands of them are looked at in milliseconds."""
+"""The nodes of a cluster in columns, so that thousands of nodes are filtered in milliseconds."""
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, TypeVar
 
-from fairlead.model.nodes import Amounts, Holding, Labels, Node, SchedulingContext, Taint
+from fairlead.model.nodes import Amounts, Labels, Node, ScheduledPod, SchedulingContext, Taint
 
-MOST_PENDING = 64  # changes that each copy makes good for itself, before they are made good for all
+MOST_PENDING = 64  # changes that each copy may apply by itself; with more, the original applies them first
 
 T = TypeVar("T")
 Column = TypeVar("Column", list[Any], dict[str, int])
 
 
 class TaintSet(NamedTuple):
-    """What nodes have in common that keep the same pods off."""
+    """The taints of a node and whether it is cordoned. Many nodes share one."""
 
     taints: tuple[Taint, ...]
     unschedulable: bool
 
 
 def taint_set_of(node: Node) -> TaintSet:
-    """What keeps pods off a node."""
+    """The taints of a node and whether it is cordoned."""
     return TaintSet(node.taints, node.unschedulable)
 
 
 class NodeTable:
-    """Nodes by position, with a column for each thing that every pod is held against.
+    """Nodes by position, with one column for each property that filters look at.
 
-    To put a node, and to copy all of them, takes the same few microseconds however many there are. A change is pending
-    until somebody looks at a column; and copies share their columns, until one of them has to change one.
+    `put` and `copy` take microseconds for any number of nodes: changes are applied when a column is read, and copies
+    share their columns until one of them changes (copy on write).
     """
 
     def __init__(self, nodes: Iterable[Node] = (), context: SchedulingContext | None = None) -> None:
         self.context = context or SchedulingContext()
-        self.noun = "run"  # what those are called that hold something
-        self.can_see: Callable[[str], bool] = lambda _project: True  # whether the reader may know whose run it is
+        self.noun = "run"  # what messages call the holders of resources: run or pod
+        self.can_see: Callable[[str], bool] = lambda _project: True  # whether the reader may see runs of a project
         self._nodes: list[Node] = []
         self._names: list[str] = []
         self._labels: list[Labels] = []
@@ -46,7 +46,7 @@ class NodeTable:
         self._known_taint_sets: dict[TaintSet, TaintSet] = {}
         self._pending: dict[str, Node | None] = {}
         self._prepared: dict[str, Any] = {}
-        self._own: set[int] = set()  # the columns, by their ids, that no other grid has
+        self._own: set[int] = set()  # ids of the columns that no other table shares
         for node in nodes:
             self.put(node)
 
@@ -57,97 +57,93 @@ class NodeTable:
         return iter(self.nodes)
 
     def put(self, node: Node) -> None:
-        """Add a node, or put it in the place of the one of that name."""
+        """Add a node, or replace the node with the same name."""
         self._pending[node.name] = node
         self._prepared = {}
 
     def remove(self, name: str) -> None:
-        """Take a node out. The last one moves to its position."""
+        """Remove a node. The last node moves to its position."""
         self._pending[name] = None
         self._prepared = {}
 
     def copy(self) -> Self:
-        """The same nodes, which stay as they are while this grid goes on changing."""
+        """A copy that later changes of this table do not affect."""
         if len(self._pending) > MOST_PENDING:
-            self._settle()
+            self._apply_pending()
         other = copy(self)
         other._capacity, other._free, other._pending = self._capacity.copy(), self._free.copy(), self._pending.copy()
         self._own, other._own, other._prepared = set(), set(), {}
         return other
 
     def without(self, run_id: str) -> Self:
-        """The same nodes once a run has ended."""
-        left = self.copy()
+        """A copy in which a run has ended."""
+        other = self.copy()
         for node in self.nodes:
-            if any(held.run_id == run_id for held in node.holdings):
-                left.put(replace(node, holdings=tuple(held for held in node.holdings if held.run_id != run_id)))
-        return left
+            if any(pod.run_id == run_id for pod in node.pods):
+                other.put(replace(node, pods=tuple(pod for pod in node.pods if pod.run_id != run_id)))
+        return other
 
     def visible_to(self, can_see: Callable[[str], bool]) -> Self:
-        """The same nodes for a reader who may know of the runs of some projects only."""
+        """A copy for a reader who may see the runs of some projects only."""
         other = self.copy()
         other.can_see = can_see
         return other
 
-    def visible_name(self, holding: Holding) -> str | None:
-        """The name of what holds something, where the reader may know it."""
-        return holding.name if holding.name is not None and self.can_see(holding.project) else None
+    def visible_name(self, pod: ScheduledPod) -> str | None:
+        """The name of a run or pod, or None if the reader may not see it."""
+        return pod.name if pod.name is not None and self.can_see(pod.project) else None
 
     @property
     def nodes(self) -> list[Node]:
-        """All of them."""
-        self._settle()
+        self._apply_pending()
         return self._nodes
 
     @property
     def names(self) -> list[str]:
-        """Their names."""
-        self._settle()
+        self._apply_pending()
         return self._names
 
     @property
     def labels(self) -> list[Labels]:
-        """Their labels."""
-        self._settle()
+        self._apply_pending()
         return self._labels
 
     @property
     def taint_sets(self) -> list[TaintSet]:
-        """What keeps pods off them; of equal ones, the same."""
-        self._settle()
+        """The taint set of each node. Equal ones are the same object, so that callers can compare ids."""
+        self._apply_pending()
         return self._taint_sets
 
     @property
     def all_taint_sets(self) -> list[TaintSet]:
-        """Each kind that there is, once."""
+        """The distinct taint sets."""
         return self.cached("kinds", lambda: list({id(taint_set): taint_set for taint_set in self.taint_sets}.values()))
 
     @property
     def capacity(self) -> dict[str, list[int]]:
-        """What they have of each resource."""
-        self._settle()
+        """Allocatable amounts by resource."""
+        self._apply_pending()
         return self._capacity
 
     @property
     def free(self) -> dict[str, list[int]]:
-        """What is left of it; less than nothing where it is overdrawn."""
-        self._settle()
+        """Free amounts by resource; negative if overcommitted."""
+        self._apply_pending()
         return self._free
 
     def cached(self, key: str, prepare: Callable[[], T]) -> T:
-        """What was prepared for all nodes under a key, as long as they stay as they are."""
+        """The value that `prepare` computed from all nodes, cached until a node changes."""
         if key not in self._prepared:
             self._prepared[key] = prepare()
-        found: T = self._prepared[key]
-        return found
+        value: T = self._prepared[key]
+        return value
 
     def position_of(self, name: str) -> int | None:
-        """The position of a node."""
-        self._settle()
+        """The position of a node, or None."""
+        self._apply_pending()
         return self._positions.get(name)
 
-    def _settle(self) -> None:
-        """Make good what is pending."""
+    def _apply_pending(self) -> None:
         if self._pending:
             pending, self._pending = self._pending, {}
             for name, node in pending.items():
@@ -166,7 +162,7 @@ class NodeTable:
         self._labels = self._set(self._labels, position, node.labels)
         self._taint_sets = self._set(self._taint_sets, position, taint_set)
         self._set_amounts(self._capacity, position, node.capacity)
-        self._set_amounts(self._free, position, node.left)
+        self._set_amounts(self._free, position, node.remaining)
 
     def _add(self, node: Node, taint_set: TaintSet) -> None:
         self._own_all()
@@ -194,31 +190,31 @@ class NodeTable:
     def _set(self, column: list[T], position: int, value: T) -> list[T]:
         if column[position] is value:
             return column
-        column = self._mine(column)
+        column = self._writable(column)
         column[position] = value
         return column
 
     def _set_amounts(self, columns: dict[str, list[int]], position: int, amounts: Amounts) -> None:
         for name in amounts:
             if name not in columns:
-                columns[name] = self._mine([0] * len(self._nodes))
+                columns[name] = self._writable([0] * len(self._nodes))
         for name, column in columns.items():
             if column[position] != (amount := amounts.get(name, 0)):
-                columns[name] = self._mine(column)
+                columns[name] = self._writable(column)
                 columns[name][position] = amount
 
     def _own_all(self) -> None:
-        self._positions = self._mine(self._positions)
-        self._nodes, self._names = self._mine(self._nodes), self._mine(self._names)
-        self._labels, self._taint_sets = self._mine(self._labels), self._mine(self._taint_sets)
+        self._positions = self._writable(self._positions)
+        self._nodes, self._names = self._writable(self._nodes), self._writable(self._names)
+        self._labels, self._taint_sets = self._writable(self._labels), self._writable(self._taint_sets)
         for columns in (self._capacity, self._free):
             for name, column in columns.items():
-                columns[name] = self._mine(column)
+                columns[name] = self._writable(column)
 
-    def _mine(self, column: Column) -> Column:
-        """A column to write to, which no other grid has."""
+    def _writable(self, column: Column) -> Column:
+        """The column itself if no other table shares it, else a copy."""
         if id(column) in self._own:
             return column
-        mine = column.copy()
-        self._own.add(id(mine))
-        return mine
+        own = column.copy()
+        self._own.add(id(own))
+        return own

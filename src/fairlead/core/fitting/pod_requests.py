@@ -1,41 +1,41 @@
-"""What a run asks of a node, read off its pod."""
+"""Requirements of a pod on its node: resources, affinity, tolerations, volumes and GPU shares."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.core.fitting.pod_resources import count_amounts, read_ports
-from fairlead.model.nodes import Amounts, Labels, Port, Term
+from fairlead.model.nodes import Amounts, HostPort, Labels, Term
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import NANOS, Quantity
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# By scheduler, the endings of a GPU's resource that only the scheduler deals out: no node says that it has them.
+# By scheduler: suffixes of GPU resources that only the scheduler accounts for; nodes do not list them as allocatable.
 UNLISTED: Mapping[str | None, tuple[str, ...]] = {"hami-scheduler": ("mem", "mem-percentage", "cores")}
 CLAIM = "PersistentVolumeClaim"
-OF_CONTAINER, REQUEST, LIMIT = "nvidia.com/container.", ".gpu-memory.request", ".gpu-memory.limit"
+CONTAINER_PREFIX, REQUEST, LIMIT = "nvidia.com/container.", ".gpu-memory.request", ".gpu-memory.limit"
 MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)
 class GpuShare:
-    """A part of one GPU's memory: in MiB, or in percent. Who deals it out: `kai` or `hami`."""
+    """A fraction of one GPU's memory, in MiB or percent. `provider` is `kai` or `hami`."""
 
-    by: str
+    provider: str
     memory: int = 0
     percent: int = 0
 
 
 @dataclass(frozen=True)
 class PodRequest:
-    """What one pod needs: amounts, which nodes it may be on, and what must be near it or far from it."""
+    """The requirements of one pod on its node."""
 
     amounts: Amounts
     node_selector: Labels = field(default_factory=dict)
-    node_terms: tuple[Term, ...] | None = None  # of which one must hold; None: any node will do
+    node_terms: tuple[Term, ...] | None = None  # one of them must match; None: every node matches
     tolerations: tuple[Term, ...] = ()
     node_name: str = ""
-    ports: tuple[Port, ...] = ()
+    ports: tuple[HostPort, ...] = ()
     namespace: str = ""
     labels: Labels = field(default_factory=dict)
     pod_affinity: tuple[Term, ...] = ()
@@ -43,11 +43,11 @@ class PodRequest:
     topology_spread: tuple[Term, ...] = ()
     claims: tuple[str, ...] = ()
     gpu_share: GpuShare | None = None
-    count: int = 1  # the pods of the run, all of them like this one
+    count: int = 1  # number of identical pods of the run
 
 
 def read_pod_request(manifests: Sequence[Manifest]) -> PodRequest:
-    """What the pods of a run's main object ask for, each. Claims that the run makes itself wait for no other volume."""
+    """The request of each pod of a run's main object, without claims that the run creates itself."""
     main = manifests[0]
     template, spec = main["spec"]["template"], main["spec"]
     meta = {**template.get("metadata", {}), "namespace": main["metadata"].get("namespace", "")}
@@ -63,13 +63,13 @@ def read_pod(
     count: int = 1,
     own_claims: set[str] | frozenset[str] = frozenset(),
 ) -> PodRequest:
-    """What a pod asks for."""
+    """The request of a pod."""
     meta = metadata or {}
     counted, scheduler = count_amounts(spec), spec.get("schedulerName")
     affinity = spec.get("affinity") or {}
     terms = ((affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}).get("nodeSelectorTerms")
     return PodRequest(
-        amounts=leave_out_dealt(counted, scheduler),
+        amounts=without_unlisted(counted, scheduler),
         node_selector=spec.get("nodeSelector") or {},
         node_terms=None if terms is None else tuple(terms),
         tolerations=tuple(spec.get("tolerations") or ()),
@@ -80,9 +80,9 @@ def read_pod(
         pod_affinity=read_terms(affinity, "podAffinity"),
         pod_anti_affinity=read_terms(affinity, "podAntiAffinity"),
         topology_spread=tuple(
-            said
-            for said in spec.get("topologySpreadConstraints") or ()
-            if said.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
+            constraint
+            for constraint in spec.get("topologySpreadConstraints") or ()
+            if constraint.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
         ),
         claims=tuple(name for name in read_claims(spec, meta) if name not in own_claims),
         gpu_share=_read_gpu_share(counted, meta.get("annotations") or {}, scheduler),
@@ -90,51 +90,50 @@ def read_pod(
     )
 
 
-def leave_out_dealt(counted: Amounts, scheduler: str | None) -> Amounts:
-    """Amounts without those that only the pod's scheduler deals out."""
-    dealt = {f"{name}{ending}" for name in counted for ending in UNLISTED.get(scheduler, ())}
-    return {name: amount for name, amount in counted.items() if name not in dealt} if dealt else counted
+def without_unlisted(counted: Amounts, scheduler: str | None) -> Amounts:
+    """Amounts without those that only the pod's scheduler accounts for."""
+    unlisted = {f"{name}{suffix}" for name in counted for suffix in UNLISTED.get(scheduler, ())}
+    return {name: amount for name, amount in counted.items() if name not in unlisted} if unlisted else counted
 
 
 def read_terms(affinity: Mapping[str, Any], part: str) -> tuple[Term, ...]:
-    """The terms about other pods that must hold."""
+    """The required terms of pod affinity or anti-affinity."""
     return tuple((affinity.get(part) or {}).get(REQUIRED) or ())
 
 
 def read_claims(spec: Mapping[str, Any], meta: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the claims that a pod mounts."""
-    found = []
+    """The names of the PersistentVolumeClaims that a pod mounts, generic ephemeral volumes included."""
+    names = []
     for volume in spec.get("volumes") or ():
         if (claim := volume.get("persistentVolumeClaim")) is not None:
-            found.append(claim["claimName"])
+            names.append(claim["claimName"])
         elif "ephemeral" in volume and meta.get("name"):
-            found.append(f"{meta['name']}-{volume['name']}")
-    return tuple(found)
+            names.append(f"{meta['name']}-{volume['name']}")
+    return tuple(names)
 
 
-def read_part(annotations: Labels) -> tuple[int, int]:
-    """The MiB, or else the percent, that a pod asked KAI for. A container's own memory goes before the pod's."""
-    for ending in (REQUEST, LIMIT):
+def read_kai_share(annotations: Labels) -> tuple[int, int]:
+    """MiB and percent of a GPU that a pod requests from KAI. Annotations of a container override those of the pod."""
+    for suffix in (REQUEST, LIMIT):
         for key, text in annotations.items():
-            if key.startswith(OF_CONTAINER) and key.endswith(ending):
+            if key.startswith(CONTAINER_PREFIX) and key.endswith(suffix):
                 return Quantity.parse(text).nanos // NANOS // MEBIBYTE, 0
     if text := annotations.get("gpu-fraction", ""):
         fraction = float(text)
-        # By millionths, since 0.28 * 100 is a little over 28; what is left of a percent counts as one.
+        # Rounds up to a whole percent. Millionths, because 0.28 * 100 is slightly more than 28 as a float.
         return 0, -(-round(fraction * 10**6) // 10**4) if 0 < fraction < 1 else 0
     return max(int(annotations.get("gpu-memory") or 0), 0), 0
 
 
 def _read_gpu_share(counted: Amounts, annotations: Labels, scheduler: str | None) -> GpuShare | None:
-    """A part of a GPU, as each of the schedulers that deal them out is asked for one."""
     if scheduler == "hami-scheduler":
-        listed = leave_out_dealt(counted, scheduler)
-        dealt = {name: amount // NANOS for name, amount in counted.items() if name not in listed}
-        memory = next((amount for name, amount in dealt.items() if name.endswith("mem")), 0)
-        percent = next((amount for name, amount in dealt.items() if name.endswith("mem-percentage")), 0)
+        listed = without_unlisted(counted, scheduler)
+        unlisted = {name: amount // NANOS for name, amount in counted.items() if name not in listed}
+        memory = next((amount for name, amount in unlisted.items() if name.endswith("mem")), 0)
+        percent = next((amount for name, amount in unlisted.items() if name.endswith("mem-percentage")), 0)
         return GpuShare("hami", memory, percent) if memory or percent else None
     try:
-        memory, percent = read_part(annotations)
-    except ValueError:  # what KAI could not read either
+        memory, percent = read_kai_share(annotations)
+    except ValueError:  # KAI cannot parse these annotations either
         return None
     return GpuShare("kai", memory, percent) if memory or percent else None

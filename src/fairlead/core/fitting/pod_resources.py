@@ -1,95 +1,96 @@
-"""What a pod takes of its node, counted as kube-scheduler counts it."""
+"""Resource requests and host ports of a pod, counted as kube-scheduler does."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fairlead.model.nodes import Amounts, Port
+from fairlead.model.nodes import Amounts, HostPort
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 
 PODS = "pods"
-OF_PODS = ("cpu", "memory")  # what a pod can ask for as a whole, beside huge pages
-STEPS = {"cpu": MILLICORE}  # the smallest part that is counted; of everything else it is one
+POD_LEVEL = ("cpu", "memory")  # allowed in the pod's own `resources`, next to huge pages
+STEPS = {"cpu": MILLICORE}  # smallest unit that is counted; 1 for every other resource
 INFEASIBLE = "Infeasible"
 
 JSON = Mapping[str, Any]
 
 
 def count_amounts(spec: JSON, status: JSON | None = None) -> Amounts:
-    """What a pod takes: its containers together, or those that run before them where that is more.
+    """The effective request of a pod: the sum of its containers, or the largest init step if that is more.
 
-    With a status, what its containers have, where that is more than they asked for since.
+    With a status, resources that containers still have during an in-place resize count too.
     """
-    had = _find_had(status or {})
-    given_up = any(
-        said["type"] == "PodResizePending" and said.get("reason") == INFEASIBLE
-        for said in (status or {}).get("conditions") or ()
+    allocated = _read_allocated(status or {})
+    infeasible = any(
+        condition["type"] == "PodResizePending" and condition.get("reason") == INFEASIBLE
+        for condition in (status or {}).get("conditions") or ()
     )
-    together = _add(_read_container(container, had, given_up) for container in spec["containers"])
-    beside: dict[str, int] = {}
-    before: dict[str, int] = {}
+    total = _add(_read_container(container, allocated, infeasible) for container in spec["containers"])
+    sidecars: dict[str, int] = {}
+    largest_init: dict[str, int] = {}
     for container in spec.get("initContainers") or ():
-        if container.get("restartPolicy") == "Always":  # it goes on beside them
-            own = _read_container(container, had, given_up)
-            together, beside = _add((together, own)), _add((beside, own))
-            before = _most((before, beside))
+        if container.get("restartPolicy") == "Always":  # a sidecar keeps running next to the containers
+            own = _read_container(container, allocated, infeasible)
+            total, sidecars = _add((total, own)), _add((sidecars, own))
+            largest_init = _max((largest_init, sidecars))
         else:
-            before = _most((before, _add((beside, _read_container(container, {}, given_up)))))
-    together = _most((together, before))
-    whole = spec.get("resources") or {}
-    unasked = {name: text for name, text in (whole.get("limits") or {}).items() if name not in together}
-    for name, text in (unasked | dict(whole.get("requests") or {})).items():
-        if name in OF_PODS or name.startswith("hugepages-"):
-            together[name] = _parse(text)
-    counted = _add((together, read_amounts(spec.get("overhead") or {})))
+            largest_init = _max((largest_init, _add((sidecars, _read_container(container, {}, infeasible)))))
+    total = _max((total, largest_init))
+    pod_level = spec.get("resources") or {}
+    limits_only = {name: text for name, text in (pod_level.get("limits") or {}).items() if name not in total}
+    for name, text in (limits_only | dict(pod_level.get("requests") or {})).items():
+        if name in POD_LEVEL or name.startswith("hugepages-"):
+            total[name] = _parse(text)
+    counted = _add((total, read_amounts(spec.get("overhead") or {})))
     return {**round_up(counted), PODS: NANOS}
 
 
 def read_amounts(texts: Mapping[str, Any]) -> dict[str, int]:
-    """Amounts as Kubernetes writes them."""
+    """Parse a Kubernetes resource list."""
     return {name: _parse(text) for name, text in texts.items()}
 
 
 def round_up(amounts: Amounts) -> dict[str, int]:
-    """Amounts in the smallest parts that are counted."""
+    """Round amounts up to the smallest units that are counted."""
     return {name: -(-amount // (step := STEPS.get(name, NANOS))) * step for name, amount in amounts.items()}
 
 
-def read_ports(spec: JSON) -> tuple[Port, ...]:
-    """The ports of its node that a pod asks for; those of a container that ends before the others are none.
+def read_ports(spec: JSON) -> tuple[HostPort, ...]:
+    """The host ports of a pod, which include every container port if it uses the host network.
 
-    One that is in the network of its node has all of its ports there.
+    Init containers other than sidecars do not count.
     """
-    beside = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
-    meant = "containerPort" if spec.get("hostNetwork") else "hostPort"
+    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    field = "containerPort" if spec.get("hostNetwork") else "hostPort"
     return tuple(
-        Port(port.get("protocol") or "TCP", port.get("hostIP") or "0.0.0.0", number)
-        for container in (*spec["containers"], *beside)
+        HostPort(port.get("protocol") or "TCP", port.get("hostIP") or "0.0.0.0", number)
+        for container in (*spec["containers"], *sidecars)
         for port in container.get("ports") or ()
-        if (number := port.get("hostPort") or port.get(meant))
+        if (number := port.get("hostPort") or port.get(field))
     )
 
 
-def _find_had(status: JSON) -> dict[str, list[Amounts]]:
-    """By container, what it was given and what it has."""
+def _read_allocated(status: JSON) -> dict[str, list[Amounts]]:
+    """The actuated requests and the allocated resources of each container."""
     statuses = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     return {
-        said["name"]: [
-            read_amounts((said["resources"] or {}).get("requests") or {}),
-            read_amounts(said.get("allocatedResources") or {}),
+        container["name"]: [
+            read_amounts((container["resources"] or {}).get("requests") or {}),
+            read_amounts(container.get("allocatedResources") or {}),
         ]
-        for said in statuses
-        if said.get("resources") is not None
+        for container in statuses
+        if container.get("resources") is not None
     }
 
 
-def _read_container(container: JSON, had: Mapping[str, list[Amounts]], given_up: bool) -> dict[str, int]:
-    """Who says a limit and asks for nothing has asked for the limit: the server fills that in."""
+def _read_container(container: JSON, allocated: Mapping[str, list[Amounts]], infeasible: bool) -> dict[str, int]:
     resources = container.get("resources") or {}
-    asked = read_amounts(dict(resources.get("limits") or {}) | dict(resources.get("requests") or {}))
-    has = had.get(container.get("name", ""))
-    if has is None:
-        return asked
-    return _most(has if given_up else (asked, *has))
+    # The API server sets a missing request to the limit.
+    requested = read_amounts(dict(resources.get("limits") or {}) | dict(resources.get("requests") or {}))
+    current = allocated.get(container.get("name", ""))
+    if current is None:
+        return requested
+    # An infeasible resize never happens, so its request does not count.
+    return _max(current if infeasible else (requested, *current))
 
 
 def _add(parts: Iterable[Amounts]) -> dict[str, int]:
@@ -100,14 +101,14 @@ def _add(parts: Iterable[Amounts]) -> dict[str, int]:
     return total
 
 
-def _most(parts: Sequence[Amounts]) -> dict[str, int]:
-    most: dict[str, int] = {}
+def _max(parts: Sequence[Amounts]) -> dict[str, int]:
+    largest: dict[str, int] = {}
     for part in parts:
         for name, amount in part.items():
-            most[name] = max(most.get(name, amount), amount)
-    return most
+            largest[name] = max(largest.get(name, amount), amount)
+    return largest
 
 
 def _parse(text: Any) -> int:
-    """The server keeps nothing finer than a thousandth, and rounds each amount up to that."""
+    # The API server rounds every quantity up to a multiple of 0.001.
     return -(-Quantity.parse(str(text)).nanos // MILLICORE) * MILLICORE

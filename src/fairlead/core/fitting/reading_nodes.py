@@ -1,4 +1,4 @@
-"""Nodes and pods as Kubernetes tells of them: from a watch, or from `kubectl get nodes,pods -o json`."""
+"""Reads nodes and pods from Kubernetes JSON, of a watch or of `kubectl get nodes,pods -o json`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -7,9 +7,9 @@ from typing import Any
 
 from fairlead.core.fitting.gpu_sharing import read_devices, read_gpu_allocations
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import leave_out_dealt, read_claims, read_terms
+from fairlead.core.fitting.pod_requests import read_claims, read_terms, without_unlisted
 from fairlead.core.fitting.pod_resources import count_amounts, read_amounts, read_ports, round_up
-from fairlead.model.nodes import Holding, Node, Taint
+from fairlead.model.nodes import Node, ScheduledPod, Taint
 
 ENDED = ("Succeeded", "Failed")
 
@@ -17,7 +17,7 @@ JSON = Mapping[str, Any]
 
 
 def read_node(raw: JSON) -> Node:
-    """A node, with nothing on it yet."""
+    """A node without pods."""
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     return Node(
         name=meta["name"],
@@ -31,38 +31,38 @@ def read_node(raw: JSON) -> Node:
     )
 
 
-def read_holding(raw: JSON) -> Holding:
-    """What a pod takes of its node, and what of it others must reckon with."""
+def read_scheduled_pod(raw: JSON) -> ScheduledPod:
+    """A pod on a node: the resources it uses and what restricts other pods."""
     meta, spec = raw["metadata"], raw["spec"]
-    return Holding(
+    return ScheduledPod(
         run_id="",
         name=None,
-        amounts=leave_out_dealt(count_amounts(spec, raw.get("status")), spec.get("schedulerName")),
+        amounts=without_unlisted(count_amounts(spec, raw.get("status")), spec.get("schedulerName")),
         namespace=meta.get("namespace") or "",
         labels=meta.get("labels") or {},
-        repels=read_terms(spec.get("affinity") or {}, "podAntiAffinity"),
+        anti_affinity=read_terms(spec.get("affinity") or {}, "podAntiAffinity"),
         ports=read_ports(spec),
         claims=read_claims(spec, meta),
         gpu_allocations=read_gpu_allocations(meta.get("annotations") or {}, meta.get("labels") or {}),
-        leaving="deletionTimestamp" in meta,
+        terminating="deletionTimestamp" in meta,
     )
 
 
 def is_placed(raw: JSON) -> bool:
-    """Whether a pod takes something of a node: it has one, and has not ended."""
+    """Whether a pod uses resources of a node: it has one, and has not ended."""
     return bool(raw["spec"].get("nodeName")) and (raw.get("status") or {}).get("phase") not in ENDED
 
 
 def read_cluster(items: Iterable[JSON]) -> NodeTable:
-    """The nodes among objects, with the pods that are on them. Pods are named as kubectl names them."""
+    """The nodes among Kubernetes objects with their pods, which are named namespace/name."""
     nodes: list[Node] = []
-    placed: defaultdict[str, list[Holding]] = defaultdict(list)
+    pods: defaultdict[str, list[ScheduledPod]] = defaultdict(list)
     for raw in items:
         if raw["kind"] == "Node":
             nodes.append(read_node(raw))
         elif raw["kind"] == "Pod" and is_placed(raw):
-            held = read_holding(raw)
-            placed[raw["spec"]["nodeName"]].append(replace(held, name=f"{held.namespace}/{raw['metadata']['name']}"))
-    table = NodeTable(replace(node, holdings=tuple(placed[node.name])) for node in nodes)
+            pod = read_scheduled_pod(raw)
+            pods[raw["spec"]["nodeName"]].append(replace(pod, name=f"{pod.namespace}/{raw['metadata']['name']}"))
+    table = NodeTable(replace(node, pods=tuple(pods[node.name])) for node in nodes)
     table.noun = "pod"
     return table

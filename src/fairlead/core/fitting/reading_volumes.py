@@ -1,83 +1,83 @@
-"""Claims, volumes, their classes and namespaces as Kubernetes tells of them."""
+"""Reads claims, volumes, storage classes and namespaces from Kubernetes JSON."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fairlead.core.fitting.pod_resources import read_amounts
-from fairlead.model.nodes import Claim, Labels, SchedulingContext, StorageClass, Volume
+from fairlead.model.nodes import Labels, PersistentVolume, PersistentVolumeClaim, SchedulingContext, StorageClass
 
 BOUND = "pv.kubernetes.io/bind-completed"
 CHOSEN_NODE = "volume.kubernetes.io/selected-node"
-OLD_CLASS = "volume.beta.kubernetes.io/storage-class"  # where it is there, it goes before the field
-MAKES_NONE = ("", "kubernetes.io/no-provisioner")
-OF_STORAGE = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
+OLD_CLASS = "volume.beta.kubernetes.io/storage-class"  # deprecated annotation that overrides the field
+NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
+STORAGE_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 
 JSON = Mapping[str, Any]
 
 
-def read_claim(raw: JSON) -> Claim:
-    """A claim to a volume."""
+def read_claim(raw: JSON) -> PersistentVolumeClaim:
+    """A PersistentVolumeClaim."""
     meta, spec = raw["metadata"], raw.get("spec") or {}
-    notes = meta.get("annotations") or {}
-    return Claim(
+    annotations = meta.get("annotations") or {}
+    return PersistentVolumeClaim(
         volume=spec.get("volumeName") or "",
-        storage_class=notes.get(OLD_CLASS, spec.get("storageClassName")),
+        storage_class=annotations.get(OLD_CLASS, spec.get("storageClassName")),
         size=_read_size((spec.get("resources") or {}).get("requests")),
         modes=tuple(spec.get("accessModes") or ()),
         selector=spec.get("selector"),
         block=spec.get("volumeMode") == "Block",
-        bound=bool(spec.get("volumeName")) and BOUND in notes,
+        bound=bool(spec.get("volumeName")) and BOUND in annotations,
         attributes_class=spec.get("volumeAttributesClassName") or "",
-        chosen_node=notes.get(CHOSEN_NODE) or "",
+        chosen_node=annotations.get(CHOSEN_NODE) or "",
         lost=(raw.get("status") or {}).get("phase") == "Lost",
-        leaving="deletionTimestamp" in meta,
+        terminating="deletionTimestamp" in meta,
         uid=meta.get("uid") or "",
     )
 
 
-def read_volume(raw: JSON) -> Volume:
-    """A volume that is there."""
+def read_volume(raw: JSON) -> PersistentVolume:
+    """A PersistentVolume."""
     meta, spec = raw["metadata"], raw.get("spec") or {}
-    kept = spec.get("claimRef")
+    claim_ref = spec.get("claimRef")
     required = (spec.get("nodeAffinity") or {}).get("required")
-    return Volume(
+    return PersistentVolume(
         name=meta["name"],
         node_terms=None if required is None else tuple(required.get("nodeSelectorTerms") or ()),
         labels=meta.get("labels") or {},
-        claimed_by=None if kept is None else (kept.get("namespace") or "", kept.get("name") or ""),
-        claim_uid=(kept or {}).get("uid") or "",
+        claimed_by=None if claim_ref is None else (claim_ref.get("namespace") or "", claim_ref.get("name") or ""),
+        claim_uid=(claim_ref or {}).get("uid") or "",
         size=_read_size(spec.get("capacity")),
         modes=tuple(spec.get("accessModes") or ()),
         storage_class=(meta.get("annotations") or {}).get(OLD_CLASS, spec.get("storageClassName") or ""),
         block=spec.get("volumeMode") == "Block",
         available=(raw.get("status") or {}).get("phase") == "Available",
         attributes_class=spec.get("volumeAttributesClassName") or "",
-        leaving="deletionTimestamp" in meta,
+        terminating="deletionTimestamp" in meta,
     )
 
 
 def read_class(raw: JSON) -> StorageClass:
-    """A way in which volumes are made."""
+    """A StorageClass."""
     return StorageClass(
-        waits=raw.get("volumeBindingMode") == "WaitForFirstConsumer",
+        wait_for_first_consumer=raw.get("volumeBindingMode") == "WaitForFirstConsumer",
         topologies=tuple(raw.get("allowedTopologies") or ()),
-        makes=(raw.get("provisioner") or "") not in MAKES_NONE,
+        provisions=(raw.get("provisioner") or "") not in NO_PROVISIONER,
     )
 
 
 def read_scheduling_context(items: Iterable[JSON], *, complete: bool = False) -> SchedulingContext:
-    """What is among objects beside nodes and pods.
+    """The storage objects and namespaces among Kubernetes objects.
 
-    Without anything of storage among them nobody has looked for claims, unless they are said to be all that there is.
+    Without storage objects the claims are unknown (None), unless the items are `complete`.
     """
     namespaces: dict[str, Labels] = {}
-    claims: dict[tuple[str, str], Claim] = {}
-    volumes: dict[str, Volume] = {}
+    claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
+    volumes: dict[str, PersistentVolume] = {}
     classes: dict[str, StorageClass] = {}
-    looked = complete
+    has_storage = complete
     for raw in items:
         kind, meta = raw["kind"], raw["metadata"]
-        looked = looked or kind in OF_STORAGE
+        has_storage = has_storage or kind in STORAGE_KINDS
         if kind == "Namespace":
             namespaces[meta["name"]] = meta.get("labels") or {}
         elif kind == "PersistentVolumeClaim":
@@ -86,7 +86,7 @@ def read_scheduling_context(items: Iterable[JSON], *, complete: bool = False) ->
             volumes[meta["name"]] = read_volume(raw)
         elif kind == "StorageClass":
             classes[meta["name"]] = read_class(raw)
-    return SchedulingContext(namespaces, claims if looked else None, volumes, classes)
+    return SchedulingContext(namespaces, claims if has_storage else None, volumes, classes)
 
 
 def _read_size(amounts: JSON | None) -> int:

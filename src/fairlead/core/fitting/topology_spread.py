@@ -1,4 +1,4 @@
-"""Whether pods stay spread over places, such as zones: no place has many more of them than another."""
+"""Topology spread constraints, as kube-scheduler evaluates them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,92 +15,92 @@ HONOR = "Honor"
 
 @dataclass(frozen=True)
 class SpreadConstraint:
-    """A rule: over which places, how far apart their numbers may be, which pods; and how many there are in each."""
+    """A topology spread constraint with the number of selected pods in each domain."""
 
-    key: str  # of the label whose value is the place of a node
-    most: int
+    key: str  # topology key: the value of this label is the domain of a node
+    max_skew: int
     selector: Selector | None
-    takes: Callable[[Labels], bool]
-    own: int  # one, where the new pod is counted with them
-    fewest_places: int
-    minds_labels: bool  # nodes that the pod may not be on, for their labels, are in no place
-    minds_taints: bool  # or for their taints
+    selects: Callable[[Labels], bool]
+    own: int  # 1 if the new pod is selected itself
+    min_domains: int
+    honors_affinity: bool  # nodes that the pod's node affinity excludes are not counted
+    honors_taints: bool  # nodes with taints that the pod does not tolerate are not counted
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
-    def least(self) -> int:
-        """The number in the place that has the fewest; none where there should be more places."""
-        return min(self.counts.values(), default=0) if len(self.counts) >= self.fewest_places else 0
+    def minimum(self) -> int:
+        """The smallest number of pods in a domain; 0 if there are fewer domains than required."""
+        return min(self.counts.values(), default=0) if len(self.counts) >= self.min_domains else 0
 
 
 def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
-    """How nodes are asked about the numbers in their places; None where a pod is not to be spread."""
-    rules = [_read_spread(said, pod_request) for said in pod_request.topology_spread]
-    if not rules:
+    """A check of the topology spread constraints of a pod, or None if it has none."""
+    constraints = [_read_constraint(raw, pod_request) for raw in pod_request.topology_spread]
+    if not constraints:
         return None
-    counts_in = _compile_counts_in(pod_request)
+    is_counted = _compile_is_counted(pod_request)
     for node, taint_set in zip(table.nodes, table.taint_sets, strict=True):
-        if all(rule.key in node.labels for rule in rules):  # a node that lacks one of the labels is in no place
-            for rule in rules:
-                if counts_in(node, taint_set, rule):
-                    value = node.labels[rule.key]
-                    rule.counts[value] = rule.counts.get(value, 0) + _count(rule, pod_request.namespace, node)
-    counted = [(rule, rule.least, show_pods(rule.selector)) for rule in rules]
+        # kube-scheduler ignores nodes that lack one of the topology labels.
+        if all(constraint.key in node.labels for constraint in constraints):
+            for constraint in constraints:
+                if is_counted(node, taint_set, constraint):
+                    value, count = node.labels[constraint.key], _count(constraint, pod_request.namespace, node)
+                    constraint.counts[value] = constraint.counts.get(value, 0) + count
+    prepared = [(constraint, constraint.minimum, show_pods(constraint.selector)) for constraint in constraints]
 
     def check(node: Node) -> Iterator[Reason]:
-        for rule, least, shown in counted:
-            value = node.labels.get(rule.key)
+        for constraint, minimum, pods in prepared:
+            value = node.labels.get(constraint.key)
             if value is None:
-                message = f"is spread over {rule.key}; {node.name} has no such label"
+                message = f"is spread over {constraint.key}; {node.name} has no such label"
                 yield Reason(Cause.SPREAD_LABEL, "", message, lasts=True)
-            elif (count := rule.counts.get(value, 0) + rule.own) - least > rule.most:
-                yield Reason(Cause.SPREAD, "", f"spreads {shown} over {_explain(rule, value, count)}")
+            elif (count := constraint.counts.get(value, 0) + constraint.own) - minimum > constraint.max_skew:
+                yield Reason(Cause.SPREAD, "", _explain(constraint, pods, value, count))
 
     return check
 
 
-def _read_spread(said: Term, pod_request: PodRequest) -> SpreadConstraint:
-    selector = merge_keys(said.get("labelSelector"), "In", said.get("matchLabelKeys") or (), pod_request.labels)
+def _read_constraint(raw: Term, pod_request: PodRequest) -> SpreadConstraint:
+    selector = merge_keys(raw.get("labelSelector"), "In", raw.get("matchLabelKeys") or (), pod_request.labels)
     return SpreadConstraint(
-        key=said["topologyKey"],
-        most=said["maxSkew"],
+        key=raw["topologyKey"],
+        max_skew=raw["maxSkew"],
         selector=selector,
-        takes=compile_selector(selector),
+        selects=compile_selector(selector),
         own=int(selects(selector, pod_request.labels)),
-        fewest_places=said.get("minDomains") or 1,
-        minds_labels=(said.get("nodeAffinityPolicy") or HONOR) == HONOR,
-        minds_taints=said.get("nodeTaintsPolicy") == HONOR,
+        min_domains=raw.get("minDomains") or 1,
+        honors_affinity=(raw.get("nodeAffinityPolicy") or HONOR) == HONOR,
+        honors_taints=raw.get("nodeTaintsPolicy") == HONOR,
     )
 
 
-def _compile_counts_in(pod_request: PodRequest) -> Callable[[Node, TaintSet, SpreadConstraint], bool]:
-    """Whether a node is in a place of a rule."""
-    suits, shut = matching.compile_node_matcher(pod_request), dict[TaintSet, bool]()
+def _compile_is_counted(pod_request: PodRequest) -> Callable[[Node, TaintSet, SpreadConstraint], bool]:
+    """A function that tells whether a node belongs to a domain of a constraint."""
+    matches, rejected = matching.compile_node_matcher(pod_request), dict[TaintSet, bool]()
 
-    def counts_in(node: Node, taint_set: TaintSet, rule: SpreadConstraint) -> bool:
-        if rule.minds_labels and suits is not None and not suits(node.labels, node.name):
+    def is_counted(node: Node, taint_set: TaintSet, constraint: SpreadConstraint) -> bool:
+        if constraint.honors_affinity and matches is not None and not matches(node.labels, node.name):
             return False
-        if not rule.minds_taints:
+        if not constraint.honors_taints:
             return True
-        if taint_set not in shut:
-            shut[taint_set] = bool(matching.find_taints(pod_request, taint_set))
-        return not shut[taint_set]
+        if taint_set not in rejected:
+            rejected[taint_set] = bool(matching.find_taints(pod_request, taint_set))
+        return not rejected[taint_set]
 
-    return counts_in
-
-
-def _count(rule: SpreadConstraint, namespace: str, node: Node) -> int:
-    """How many pods of a rule are on a node. Where every pod is one, kube-scheduler counts none."""
-    if is_empty(rule.selector):
-        return 0
-    takes = rule.takes
-    there = [held for held in node.holdings if held.namespace == namespace and takes(held.labels)]
-    return sum(not held.leaving for held in there)
+    return is_counted
 
 
-def _explain(rule: SpreadConstraint, value: str, count: int) -> str:
-    """Where there are too few places, that is why the least of them is none."""
-    said = f"{rule.key}, at most {rule.most} apart; {value} would have {count}"
-    if len(rule.counts) < rule.fewest_places:
-        return f"{said}, and there are {len(rule.counts)} of the {rule.fewest_places} places that it asks for"
-    return f"{said}, and the least has {rule.least}"
+def _count(constraint: SpreadConstraint, namespace: str, node: Node) -> int:
+    if is_empty(constraint.selector):
+        return 0  # kube-scheduler counts no pods for an empty selector
+    selects_pod = constraint.selects
+    selected = [pod for pod in node.pods if pod.namespace == namespace and selects_pod(pod.labels)]
+    return sum(not pod.terminating for pod in selected)
+
+
+def _explain(constraint: SpreadConstraint, pods: str, value: str, count: int) -> str:
+    spread = f"spreads {pods} over {constraint.key} with a maximum skew of {constraint.max_skew}"
+    if len(constraint.counts) < constraint.min_domains:
+        domains = f"only {len(constraint.counts)} of {constraint.min_domains} required domains exist"
+        return f"{spread}; {value} would have {count}, and {domains}"
+    return f"{spread}; {value} would have {count}, and the minimum is {constraint.minimum}"

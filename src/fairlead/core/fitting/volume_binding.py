@@ -1,4 +1,4 @@
-"""Claims that get their volume once a node is chosen: whether they would get one there."""
+"""Volume binding of claims that get their volume when a node is chosen (WaitForFirstConsumer)."""
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
@@ -7,125 +7,136 @@ from typing import NamedTuple
 from fairlead.core.fitting.label_selectors import selects
 from fairlead.core.fitting.matching import show_expression
 from fairlead.core.fitting.reasons import Cause, Reason
-from fairlead.model.nodes import Claim, Labels, Node, SchedulingContext, StorageClass, Term, Volume
+from fairlead.model.nodes import (
+    Labels,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    SchedulingContext,
+    StorageClass,
+    Term,
+)
 
 
 class VolumeIndex:
-    """Volumes of which a claim may have any, smallest first, laid out by a label of the nodes that reach them.
+    """Free volumes, smallest first, indexed by the node labels that give access to them.
 
-    There may be one for each disk of each node: a node looks only at those that could be its own.
+    With local disks there may be several volumes per node, so a search must not go through all of them.
     """
 
-    def __init__(self, volumes: Sequence[Volume]) -> None:
+    def __init__(self, volumes: Sequence[PersistentVolume]) -> None:
         self._volumes = sorted(volumes, key=lambda volume: volume.size)
         self._anywhere: list[int] = []
-        self._labelled: dict[str, dict[str, list[int]]] = {}
+        self._by_label: dict[str, dict[str, list[int]]] = {}
         for position, volume in enumerate(self._volumes):
             terms = volume.node_terms
-            found = [_find_values(term) for term in terms or ()]
-            if terms is None or None in found:
+            labels = [_find_values(term) for term in terms or ()]
+            if terms is None or None in labels:
                 self._anywhere.append(position)
                 continue
-            for key, value in {(said[0], value) for said in found if said for value in said[1]}:
-                self._labelled.setdefault(key, {}).setdefault(value, []).append(position)
+            for key, value in {(label[0], value) for label in labels if label for value in label[1]}:
+                self._by_label.setdefault(key, {}).setdefault(value, []).append(position)
 
-    def find(self, labels: Labels, taken: set[str]) -> Volume | None:
-        """The smallest volume that a node with these labels reaches and that is not taken."""
-        near = [places[labels[key]] for key, places in self._labelled.items() if labels.get(key) in places]
-        for position in merge(self._anywhere, *near):
+    def find(self, labels: Labels, taken: set[str]) -> PersistentVolume | None:
+        """The smallest volume that is not taken and accessible from a node with these labels."""
+        indexed = [positions[labels[key]] for key, positions in self._by_label.items() if labels.get(key) in positions]
+        for position in merge(self._anywhere, *indexed):
             volume = self._volumes[position]
-            if volume.name not in taken and reaches(labels, volume):
+            if volume.name not in taken and can_access(labels, volume):
                 return volume
         return None
 
 
 class UnboundClaim(NamedTuple):
-    """A claim without a volume, and where it could get one: kept for it, free, or made."""
+    """A claim without a volume, with the volumes that are reserved for it or free."""
 
     name: str
-    claim: Claim
-    made_by: StorageClass
-    kept: list[Volume]
+    claim: PersistentVolumeClaim
+    storage_class: StorageClass
+    reserved: list[PersistentVolume]
     free: VolumeIndex
 
-    def find(self, labels: Labels, taken: set[str]) -> Volume | None:
-        """The volume of those that are there that it would get on a node with these labels."""
-        kept = next((volume for volume in self.kept if volume.name not in taken), None)
-        if kept is not None:
-            return kept if reaches(labels, kept) else None
+    def find(self, labels: Labels, taken: set[str]) -> PersistentVolume | None:
+        """The existing volume that the claim would be bound to on a node with these labels."""
+        reserved = next((volume for volume in self.reserved if volume.name not in taken), None)
+        if reserved is not None:
+            return reserved if can_access(labels, reserved) else None
         return self.free.find(labels, taken)
 
 
-def reaches(labels: Labels, volume: Volume) -> bool:
-    """Whether a node with these labels reaches a volume. kube-scheduler does not look at fields: they always hold."""
+def can_access(labels: Labels, volume: PersistentVolume) -> bool:
+    """Whether a volume is accessible from a node with these labels."""
     if volume.node_terms is None:
         return True
+    # kube-scheduler ignores matchFields here.
     return any(any(term.values()) and selects(term, labels) for term in volume.node_terms)
 
 
-def wait(name: str, namespace: str, claim: Claim, context: SchedulingContext) -> UnboundClaim:
-    """A claim with the volumes that it could get. One that is kept for it need not be like what it asks for."""
-    suited = [volume for volume in context.volumes.values() if _suits(volume, claim)]
-    kept = [volume for volume in suited if volume.claimed_by == (namespace, name)]
-    free = [volume for volume in suited if volume.claimed_by is None and _is_free_for(volume, claim)]
+def find_volumes(name: str, namespace: str, claim: PersistentVolumeClaim, context: SchedulingContext) -> UnboundClaim:
+    """An unbound claim with the volumes that it could be bound to."""
+    compatible = [volume for volume in context.volumes.values() if _is_compatible(volume, claim)]
+    reserved = [volume for volume in compatible if volume.claimed_by == (namespace, name)]
+    free = [volume for volume in compatible if volume.claimed_by is None and _is_free_for(volume, claim)]
     return UnboundClaim(
         name,
         claim,
         context.classes[claim.storage_class or ""],
-        [volume for volume in kept if volume.claim_uid in ("", claim.uid)],
+        # A volume that was reserved for an earlier claim of this name has another uid.
+        [volume for volume in reserved if volume.claim_uid in ("", claim.uid)],
         VolumeIndex(free),
     )
 
 
-def check_waiting(waiting: Sequence[UnboundClaim], node: Node) -> Iterator[Reason]:
-    """Each claim that would get no volume on a node. They choose in this order."""
+def check_unbound(claims: Sequence[UnboundClaim], node: Node) -> Iterator[Reason]:
+    """A reason for each claim that would not get a volume on a node. Claims choose volumes in this order."""
     taken: set[str] = set()
-    for each in waiting:
-        chosen, of_class = each.claim.chosen_node, each.claim.storage_class
-        if chosen not in ("", node.name):
-            yield _refuse(each, f"one is being made on {chosen}, not on {node.name}")
-        elif not chosen and (volume := each.find(node.labels, taken)) is not None:
+    for unbound in claims:
+        chosen_node, class_name = unbound.claim.chosen_node, unbound.claim.storage_class
+        if chosen_node not in ("", node.name):
+            yield _reject(unbound, f"one is being provisioned on {chosen_node}, not on {node.name}")
+        elif not chosen_node and (volume := unbound.find(node.labels, taken)) is not None:
             taken.add(volume.name)
-        elif not each.made_by.makes:
-            yield _refuse(each, f"none of class {of_class} that would do is free on {node.name}")
-        elif not _makes_on(each.made_by, node.labels):
-            where = _show_topologies(each.made_by)
-            yield _refuse(each, f"class {of_class} makes them on nodes with {where}; not on {node.name}", lasts=True)
+        elif not unbound.storage_class.provisions:
+            yield _reject(unbound, f"no suitable volume of class {class_name} is free on {node.name}")
+        elif not _provisions_on(unbound.storage_class, node.labels):
+            allowed = f"nodes with {_show_topologies(unbound.storage_class)}"
+            message = f"class {class_name} provisions volumes on {allowed}; not on {node.name}"
+            yield _reject(unbound, message, lasts=True)
 
 
-def _refuse(waiting: UnboundClaim, why: str, *, lasts: bool = False) -> Reason:
-    message = f"mounts claim {waiting.name}, which has no volume yet; {why}"
-    return Reason(Cause.VOLUME, f"volumes.{waiting.name}", message, lasts=lasts)
+def _reject(unbound: UnboundClaim, problem: str, *, lasts: bool = False) -> Reason:
+    message = f"mounts claim {unbound.name}, which has no volume yet; {problem}"
+    return Reason(Cause.VOLUME, f"volumes.{unbound.name}", message, lasts=lasts)
 
 
-def _suits(volume: Volume, claim: Claim) -> bool:
+def _is_compatible(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return (
         volume.storage_class == claim.storage_class
         and volume.size >= claim.size
         and volume.block == claim.block
         and volume.attributes_class == claim.attributes_class
-        and not volume.leaving
+        and not volume.terminating
     )
 
 
-def _is_free_for(volume: Volume, claim: Claim) -> bool:
+def _is_free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     selected = claim.selector is None or selects(claim.selector, volume.labels)
     return volume.available and selected and set(claim.modes) <= set(volume.modes)
 
 
-def _makes_on(made_by: StorageClass, labels: Labels) -> bool:
-    """Whether a class makes volumes on a node with these labels: where it says nothing, on each."""
-    terms = [term.get("matchLabelExpressions") or () for term in made_by.topologies]
-    return not terms or any(said and all(labels.get(each["key"]) in each["values"] for each in said) for said in terms)
+def _provisions_on(storage_class: StorageClass, labels: Labels) -> bool:
+    """Whether a class provisions volumes on a node with these labels. Without allowed topologies, it does so on all."""
+    terms = [term.get("matchLabelExpressions") or () for term in storage_class.topologies]
+    return not terms or any(term and all(labels.get(each["key"]) in each["values"] for each in term) for term in terms)
 
 
-def _show_topologies(made_by: StorageClass) -> str:
-    terms = [term.get("matchLabelExpressions") or () for term in made_by.topologies]
-    shown = [" and ".join(show_expression({"operator": "In", **said}) for said in term) for term in terms if term]
-    return " or ".join(shown) or "no labels at all"
+def _show_topologies(storage_class: StorageClass) -> str:
+    terms = [term.get("matchLabelExpressions") or () for term in storage_class.topologies]
+    shown = [" and ".join(show_expression({"operator": "In", **label}) for label in term) for term in terms if term]
+    return " or ".join(shown) or "no labels"
 
 
 def _find_values(term: Term) -> tuple[str, Sequence[str]] | None:
-    """A label and its values of which a node must have one for the term to hold; None where it names none."""
+    """A label and the values that a term allows for it, or None if the term lists no values."""
     expressions = term.get("matchExpressions") or ()
-    return next(((said["key"], said["values"]) for said in expressions if said["operator"] == "In"), None)
+    return next(((each["key"], each["values"]) for each in expressions if each["operator"] == "In"), None)

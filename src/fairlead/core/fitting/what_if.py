@@ -1,4 +1,4 @@
-"""What would be if nodes came or went: a cluster as an administrator imagines it."""
+"""Simulates a cluster with added or removed nodes (what-if)."""
 
 import re
 from collections import defaultdict
@@ -6,13 +6,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
-from fairlead.core.descriptions.facts import listed
+from fairlead.core.descriptions.facts import format_list
 from fairlead.core.fitting import matching
 from fairlead.core.fitting.capacity import gpu_type_of, group_of
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import RequestRejected
 from fairlead.model.nodes import Node
-from fairlead.model.parsing import nearest, show
+from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
 from fairlead.model.scopes import Cluster
 
@@ -21,12 +21,12 @@ SEVERAL = re.compile(r"([0-9]{1,9})x(.+)", re.ASCII | re.DOTALL)
 MOST_ADDED = 5000
 MOST_NAMED = 4
 
-NodesByName = Mapping[str, Sequence[Node]]  # by name, the nodes that are called so
+NodesByName = Mapping[str, Sequence[Node]]  # by node name, node group or GPU type
 
 
 @dataclass(frozen=True)
 class NodeAddition:
-    """So many nodes like one that is there."""
+    """A number of nodes to add, and the node, group or GPU type to copy."""
 
     count: int
     like: str
@@ -34,7 +34,7 @@ class NodeAddition:
 
 @dataclass(frozen=True)
 class AddedNodes:
-    """Empty nodes that were added, and the node that they are like."""
+    """Empty nodes that were added, and the node they were copied from."""
 
     like: str
     names: tuple[str, ...]
@@ -42,7 +42,7 @@ class AddedNodes:
 
 @dataclass(frozen=True)
 class WhatIfCluster:
-    """A cluster with other nodes than it has. Pods that were on nodes which are left out are not placed anew."""
+    """A cluster with added and removed nodes. Pods of removed nodes are not rescheduled."""
 
     table: NodeTable
     added: tuple[AddedNodes, ...] = ()
@@ -51,22 +51,25 @@ class WhatIfCluster:
 
     @property
     def sentences(self) -> list[str]:
-        """What is supposed, in words; nothing where the cluster is as it is."""
-        told = [f"{_count(len(part.names), 'empty node')} like {part.like}: {_name(part.names)}" for part in self.added]
+        """Descriptions of the changes."""
+        sentences = [
+            f"{_count(len(part.names), 'empty node')} like {part.like}: {_name(part.names)}" for part in self.added
+        ]
         if self.left_out:
-            gone = f"without {_count(len(self.left_out), 'node')}: {_name(self.left_out)}"
+            removed = f"without {_count(len(self.left_out), 'node')}: {_name(self.left_out)}"
             pods = _count(self.pods_left_out, "pod")
             verb = "is" if self.pods_left_out == 1 else "are"
-            told.append(f"{gone}; {pods} there {verb} not placed anew" if self.pods_left_out else f"{gone}, empty")
-        return told
+            detail = f"; {pods} there {verb} not rescheduled" if self.pods_left_out else " (empty)"
+            sentences.append(f"{removed}{detail}")
+        return sentences
 
 
 def simulate(
     table: NodeTable, add: Sequence[str] = (), without: Sequence[str] = (), *, cluster: Cluster | None = None
 ) -> WhatIfCluster:
-    """The cluster with more nodes, `2xNAME` or `NAME`, and without others. Raise `RequestRejected` with all mistakes.
+    """A cluster with nodes added, as `2xNAME` or `NAME`, and removed. Raise `RequestRejected` with all errors.
 
-    A name is that of a node, of a node group or of a type of GPU. What is added is like the first node of these.
+    A name is that of a node, a node group or a GPU type. Added nodes are copies of its first node.
     """
     if not add and not without:
         return WhatIfCluster(table)
@@ -75,51 +78,52 @@ def simulate(
     violations = [*_check_additions(add, additions, known), *_check_names("without", without, known)]
     if violations:
         raise RequestRejected(violations)
-    gone = {node.name: node for name in without for node in known[name]}
-    other = table.copy()
-    for name in gone:
-        other.remove(name)
-    added = tuple(_add(other, known[each.like][0], each.count, table) for each in additions)
-    return WhatIfCluster(other, added, tuple(sorted(gone)), sum(len(node.holdings) for node in gone.values()))
+    removed = {node.name: node for name in without for node in known[name]}
+    changed = table.copy()
+    for name in removed:
+        changed.remove(name)
+    added = tuple(_add(changed, known[each.like][0], each.count, table) for each in additions)
+    return WhatIfCluster(changed, added, tuple(sorted(removed)), sum(len(node.pods) for node in removed.values()))
 
 
 def parse_addition(text: str, known: Container[str] = ()) -> NodeAddition:
-    """`2xNAME` is two, `NAME` is one; a known name that looks like several of another is that name."""
+    """Parse `2xNAME` (two nodes) or `NAME` (one node)."""
+    # A node may be named like "2xlarge": known names are not split.
     match = None if text in known else SEVERAL.fullmatch(text)
     return NodeAddition(1, text) if match is None else NodeAddition(int(match[1]), match[2])
 
 
-def resemble(node: Node, name: str) -> Node:
-    """A new node like another: empty and well, with a name of its own."""
+def copy_node(node: Node, name: str) -> Node:
+    """An empty and healthy copy of a node with another name."""
     return replace(
         node,
         name=name,
         labels={**node.labels, HOSTNAME: name},
-        holdings=(),
+        pods=(),
         taints=tuple(taint for taint in node.taints if not matching.is_temporary(taint)),
         unschedulable=False,
     )
 
 
 def _find_names(table: NodeTable, cluster: Cluster | None) -> NodesByName:
-    """What nodes can be called by: their own names, their groups, and the types of their GPUs."""
+    """Nodes by every name that a user may enter: node name, node group, GPU product and GPU type."""
     cluster = cluster or Cluster(name="any")
     nodes = sorted(table, key=lambda node: node.name)
     products = _gather((gpu_type_of(node, cluster.gpu_product_label), node) for node in nodes)
     types = _gather(
-        (name, node) for name, meant in cluster.gpu_types.items() for product in meant for node in products[product]
+        (name, node) for name, known in cluster.gpu_types.items() for product in known for node in products[product]
     )
     groups = _gather((group_of(node.labels), node) for node in nodes)
-    # The strongest last: a node goes before a group of its name.
-    found = {**types, **products, **groups, **{node.name: [node] for node in nodes}}
-    return {name: those for name, those in found.items() if name and those}
+    # Later entries replace earlier ones: a node name takes precedence over a group of the same name.
+    by_name = {**types, **products, **groups, **{node.name: [node] for node in nodes}}
+    return {name: named for name, named in by_name.items() if name and named}
 
 
-def _gather(named: Iterable[tuple[str, Node]]) -> defaultdict[str, list[Node]]:
-    found: defaultdict[str, list[Node]] = defaultdict(list)
-    for name, node in named:
-        found[name].append(node)
-    return found
+def _gather(pairs: Iterable[tuple[str, Node]]) -> defaultdict[str, list[Node]]:
+    by_name: defaultdict[str, list[Node]] = defaultdict(list)
+    for name, node in pairs:
+        by_name[name].append(node)
+    return by_name
 
 
 def _check_additions(
@@ -128,21 +132,23 @@ def _check_additions(
     yield from _check_names("add_nodes", [addition.like for addition in additions], known)
     for at, (text, addition) in enumerate(zip(texts, additions, strict=True)):
         if not addition.count and addition.like in known:
-            yield Violation(f"add_nodes.{at}", "range", f"adds none, found {show(text)}", f"say 1x{addition.like}")
+            yield Violation(
+                f"add_nodes.{at}", "range", f"adds no nodes, found {short_repr(text)}", f"use 1x{addition.like}"
+            )
     if (total := sum(addition.count for addition in additions)) > MOST_ADDED:
-        message = f"adds {total:,} nodes; at most {MOST_ADDED:,} are supposed at once"
-        yield Violation("add_nodes", "range", message, "add fewer")
+        message = f"adds {total:,} nodes; at most {MOST_ADDED:,} are allowed"
+        yield Violation("add_nodes", "range", message, "add fewer nodes")
 
 
 def _check_names(field: str, names: Sequence[str], known: NodesByName) -> Iterator[Violation]:
     for at, name in enumerate(names):
         if name not in known:
-            message = f"there is no node, node group or GPU type {show(name)}"
-            yield Violation(f"{field}.{at}", "unknown_node", message, nearest(name, known))
+            message = f"no node, node group or GPU type is named {short_repr(name)}"
+            yield Violation(f"{field}.{at}", "unknown_node", message, suggest_names(name, known))
 
 
 def _add(table: NodeTable, like: Node, number: int, before: NodeTable) -> AddedNodes:
-    """Nodes with names that none has, nor had."""
+    # A removed node's name is not reused, because messages still mention it.
     free = (
         name
         for at in count(1)
@@ -150,7 +156,7 @@ def _add(table: NodeTable, like: Node, number: int, before: NodeTable) -> AddedN
     )
     names = tuple(islice(free, number))
     for name in names:
-        table.put(resemble(like, name))
+        table.put(copy_node(like, name))
     return AddedNodes(like.name, names)
 
 
@@ -159,4 +165,4 @@ def _count(number: int, noun: str) -> str:
 
 
 def _name(names: Sequence[str]) -> str:
-    return listed(names, most=MOST_NAMED)
+    return format_list(names, most=MOST_NAMED)

@@ -4,12 +4,12 @@ import marshal
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead.core.attempts import RetryTerms, execution_of
+from fairlead.core.attempts import RetryPolicy, execution_of
 from fairlead.core.manifests import names
 from fairlead.core.manifests.names import PREFIX, RUN_LABEL
 from fairlead.core.manifests.volumes import SHARED
 from fairlead.model.plans import Manifest
-from fairlead.model.quantities import NANOS, Form, Quantity
+from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
 from fairlead.model.records import PlanRecord, RunRecord
 
 ATTEMPT = "FAIRLEAD_ATTEMPT"
@@ -21,7 +21,7 @@ def manifests_of(run: RunRecord, kept: PlanRecord) -> tuple[Manifest, ...]:
     planned = tuple(kept.plan["manifests"])
     if run.attempt == 1:
         return planned
-    return render_attempt(planned, run.id, run.attempt, RetryTerms.of(kept).memory_of(run))
+    return render_attempt(planned, run.id, run.attempt, RetryPolicy.of(kept).memory_of(run))
 
 
 def render_attempt(
@@ -88,11 +88,11 @@ def _give_memory(pod: Json, memory: int) -> None:
     grown = memory * NANOS
     if before is None or Quantity.parse(before).nanos in (0, grown):
         return
-    requests["memory"] = str(Quantity(grown, Form.BINARY))
+    requests["memory"] = str(Quantity(grown, QuantityFormat.BINARY))
     if limit is None:
         return
     nanos = -(-Quantity.parse(limit).nanos * grown // Quantity.parse(before).nanos)
-    limits["memory"] = str(Quantity(nanos, Form.BINARY).rounded_up())
+    limits["memory"] = str(Quantity(nanos, QuantityFormat.BINARY).rounded_up())
     for volume in pod.get("volumes", ()):
         if volume["name"] == SHARED and volume["emptyDir"].get("sizeLimit") == limit:  # as large as the limit allows
             volume["emptyDir"]["sizeLimit"] = limits["memory"]

@@ -7,7 +7,7 @@ from typing import Any
 from fairlead.core import explanations
 from fairlead.core.policies import merging
 from fairlead.core.policies.merging import EffectiveRule
-from fairlead.core.quotas import Used
+from fairlead.core.quotas import ScopeUsage
 from fairlead.model.plans import Source, SourcedValue
 from fairlead.model.policies import Policy
 
@@ -48,10 +48,10 @@ class EffectivePolicy:
     limit_factor: dict[str, EffectiveValue]
     defaults: list[ScopeDefaults]
     quotas: list[Json]
-    used: Used
+    used: ScopeUsage
 
 
-def describe(policies: Sequence[Policy], scope: str, used: Callable[[str], Used]) -> EffectivePolicy:
+def describe(policies: Sequence[Policy], scope: str, used: Callable[[str], ScopeUsage]) -> EffectivePolicy:
     """Policies from the platform down as one, and what is used at and below a scope."""
     rules = ((path, _describe_rule(rule)) for path, rule in sorted(merging.merge_rules(policies).items()))
     defaults = (ScopeDefaults(policy.scope, policy.defaults.to_data()) for policy in policies)

@@ -7,7 +7,7 @@ from typing import Any
 from fairlead.core.policies.merging import EffectiveRule
 from fairlead.core.resolution import LayerValues, Resolution, path_of
 from fairlead.model import fields
-from fairlead.model.plans import Layer, Setting, SourcedValue, Violation, show_value
+from fairlead.model.plans import Layer, Setting, SourcedValue, Violation, format_value
 from fairlead.model.quantities import UNLIMITED
 from fairlead.model.resources import WHOLE_DEVICE
 
@@ -43,7 +43,7 @@ def _check_flags(
             yield Violation(place, "required", message, f"say {fields.value_path(place)}", rule.required)
     if rule.locked:
         for said, value, layer in _said_below(path, layers):
-            message = f"the {layer.source} says {show_value(value)}; it is locked by the {rule.locked}"
+            message = f"the {layer.source} says {format_value(value)}; it is locked by the {rule.locked}"
             yield Violation(said, "locked", message, "leave it out", rule.locked)
 
 
@@ -59,13 +59,13 @@ def _required_at(path: str, settings: Mapping[str, Setting]) -> list[str]:
 def _find_broken(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violation]:
     """The bounds and options that a value breaks; each message begins after what was asked for."""
     for bound in rule.max.values():
-        endless, most = value is UNLIMITED or (value is None and path in LIMITS), show_value(bound.value)
+        endless, most = value is UNLIMITED or (value is None and path in LIMITS), format_value(bound.value)
         if endless or (_is_comparable(value, bound) and value > bound.value):
             hint = f"set {path} to {most} or less" if most != "0" else f"leave {path} out"
             yield Violation(path, "max", f"the {bound.source} allows at most {most}", hint, bound.source)
     for bound in rule.min.values():
         if _is_comparable(value, bound) and value < bound.value:
-            least = show_value(bound.value)
+            least = format_value(bound.value)
             hint = f"set {path} to {least} or more"
             yield Violation(path, "min", f"the {bound.source} asks for at least {least}", hint, bound.source)
     for bound in (*rule.max.values(), *rule.min.values()):
@@ -80,8 +80,8 @@ def _check_options(path: str, value: Any, options: Sequence[SourcedValue]) -> It
     broken = [bound for bound in options if value is not None and value not in bound.value]
     if not broken:
         return
-    allowed = "; ".join(f"the {bound.source} allows {', '.join(map(show_value, bound.value))}" for bound in broken)
-    common = [show_value(option) for option in options[0].value if all(option in bound.value for bound in options)]
+    allowed = "; ".join(f"the {bound.source} allows {', '.join(map(format_value, bound.value))}" for bound in broken)
+    common = [format_value(option) for option in options[0].value if all(option in bound.value for bound in options)]
     hint = f"set it to {' or '.join(common)}" if common else "nothing suits all scopes: ask an administrator"
     yield Violation(path, "options", allowed, hint, broken[0].source)
 
@@ -104,8 +104,8 @@ def _say(value: Any, setting: Setting | None) -> str:
         whose = f" (from the {setting.source})" if setting and setting.source.layer is not Layer.USER else ""
         return ("has no limit" if value is None else "is unlimited") + whose
     if setting is None or setting.source.layer is Layer.USER:
-        return f"asks for {show_value(value)}" + (f" ({setting.reason})" if setting and setting.reason else "")
-    return f"is {show_value(value)} (from the {setting.source})"
+        return f"asks for {format_value(value)}" + (f" ({setting.reason})" if setting and setting.reason else "")
+    return f"is {format_value(value)} (from the {setting.source})"
 
 
 def _measure(path: str, settings: Mapping[str, Setting]) -> Any:

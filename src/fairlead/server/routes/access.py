@@ -9,7 +9,7 @@ from fastapi import Depends, Response
 from fastapi.responses import StreamingResponse
 
 from fairlead.model.compute_resources import Defaults
-from fairlead.model.parsing import Strict
+from fairlead.model.parsing import StrictModel
 from fairlead.model.queries import Page
 from fairlead.model.records import AuditRecord, GrantRecord, TokenRecord
 from fairlead.model.roles import Grant
@@ -31,7 +31,7 @@ GrantBody = Annotated[Grant, Depends(JsonBody(Grant))]
 TokenBody = Annotated[TokenRequest, Depends(JsonBody(TokenRequest))]
 
 
-class SettingsRequest(Strict):
+class SettingsRequest(StrictModel):
     """Platform-wide settings."""
 
     EXAMPLE: ClassVar[Any] = {"defaults": {"resources": {"cpu": 1, "mem": "2Gi"}}}

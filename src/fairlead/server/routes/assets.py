@@ -7,10 +7,10 @@ from typing import Annotated, Any, ClassVar
 from fastapi import APIRouter, Depends, Query, Response
 
 from fairlead.core.diffs import Difference
-from fairlead.core.explanations import found_data
-from fairlead.model.compute_resources import Named
+from fairlead.core.explanations import finding_data
+from fairlead.model.compute_resources import NamedRequirements
 from fairlead.model.names import ObjectName
-from fairlead.model.parsing import Strict
+from fairlead.model.parsing import StrictModel
 from fairlead.model.plans import Sentence, Violation
 from fairlead.model.queries import Page
 from fairlead.model.records import RevisionRecord, RunRecord
@@ -24,7 +24,7 @@ from fairlead.services.pages import Listing
 Number = Annotated[int, Query(ge=1, le=2**31 - 1)]
 
 
-class Successor(Strict):
+class Successor(StrictModel):
     """The replacement for an archived object."""
 
     EXAMPLE: ClassVar[Any] = {"successor": "a100-80gb"}
@@ -45,7 +45,7 @@ class Findings:
 
 
 def asset_routes(
-    path: str, tag: str, kind: type, model: type[Named], pick: Callable[[Services], Assets[Any]]
+    path: str, tag: str, kind: type, model: type[NamedRequirements], pick: Callable[[Services], Assets[Any]]
 ) -> APIRouter:
     """Create the routes of a kind of object that has revisions: compute resources or templates."""
     router, one = make_router(tag), tag.removesuffix("s")
@@ -122,6 +122,6 @@ def asset_routes(
 
 
 def _sort(checked: Checked) -> Findings:
-    violations = [found_data(item) for item in checked.findings if isinstance(item, Violation)]
-    warnings = [found_data(item) for item in checked.findings if not isinstance(item, Violation)]
+    violations = [finding_data(item) for item in checked.findings if isinstance(item, Violation)]
+    warnings = [finding_data(item) for item in checked.findings if not isinstance(item, Violation)]
     return Findings(violations, warnings, list(checked.sentences))

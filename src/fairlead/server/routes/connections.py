@@ -7,7 +7,7 @@ from fastapi import Depends, Response
 from pydantic import Field
 
 from fairlead.model.observations import Check
-from fairlead.model.project_objects import Hidden
+from fairlead.model.project_objects import SensitiveModel
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import ClusterContext, Context, make_response
 from fairlead.server.routing import make_router, responses
@@ -17,7 +17,7 @@ router = make_router("clusters")
 PATH = "/clusters/{name}/kubeconfig"
 
 
-class Kubeconfig(Hidden):
+class Kubeconfig(SensitiveModel):
     """A kubeconfig and one of its contexts; by default the current context. Only that context is stored."""
 
     EXAMPLE: ClassVar[Any] = {"kubeconfig": "apiVersion: v1\nkind: Config\n...", "context": "main"}

@@ -7,7 +7,7 @@ from fastapi import Depends, Response
 from fairlead.errors import RequestRejected
 from fairlead.files.documents import read_library
 from fairlead.model.names import Name
-from fairlead.model.parsing import Flag, Strict
+from fairlead.model.parsing import Flag, StrictModel
 from fairlead.model.plans import Violation
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
@@ -17,7 +17,7 @@ from fairlead.services.config_files import FOLDER, Applied, Apply
 router = make_router("files")
 
 
-class Documents(Strict):
+class Documents(StrictModel):
     """Documents to apply, with options."""
 
     EXAMPLE: ClassVar[Any] = {"documents": [{"kind": "Project", "name": "forest"}], "dry_run": True}

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fairlead.core.fitting.fit_report import FitReport
 from fairlead.model.names import Name
-from fairlead.model.parsing import Flag, Strict
+from fairlead.model.parsing import Flag, StrictModel
 from fairlead.model.requests import RunRequest
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
@@ -20,7 +20,7 @@ router = make_router("runs")
 NodeName = Annotated[str, Field(max_length=MAX_NAME_LENGTH)]
 
 
-class FitRequest(Strict):
+class FitRequest(StrictModel):
     """A request in a project, with nodes to add or leave out: `2xNAME` adds two nodes like NAME."""
 
     EXAMPLE: ClassVar[Any] = {"project": "forest", "request": {"function": "train"}, "add_nodes": ["2xa100-node"]}

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from fairlead.core.policies.effective import EffectivePolicy
 from fairlead.errors import NotFound, RequestRejected
-from fairlead.model.parsing import show, violations_of
+from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Violation
 from fairlead.model.policies import Policy
 from fairlead.model.queries import Page
@@ -69,7 +69,7 @@ def _scope(kind: str, name: str) -> str:
     if kind != PLATFORM:
         return f"{kind}/{name}"
     if name != PLATFORM:
-        raise NotFound(f"platform {show(name)} does not exist", "use /policies/platform/platform")
+        raise NotFound(f"platform {short_repr(name)} does not exist", "use /policies/platform/platform")
     return PLATFORM
 
 

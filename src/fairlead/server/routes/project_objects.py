@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Depends, Response
 
-from fairlead.model.project_objects import SecretValue, SharedVolume, WrittenFunction
+from fairlead.model.project_objects import FunctionDefinition, SecretValue, SharedVolume
 from fairlead.model.queries import Page
 from fairlead.model.records import FunctionRecord, SecretRecord, VolumeRecord
 from fairlead.server.list_params import ListParams
@@ -20,7 +20,7 @@ router = make_router("projects")
 FunctionListParams = Annotated[Listing, Depends(ListParams(FunctionRecord))]
 SecretListParams = Annotated[Listing, Depends(ListParams(SecretRecord, hidden=("scope",)))]
 VolumeListParams = Annotated[Listing, Depends(ListParams(VolumeRecord, hidden=("scope",)))]
-FunctionBody = Annotated[WrittenFunction, Depends(JsonBody(WrittenFunction))]
+FunctionBody = Annotated[FunctionDefinition, Depends(JsonBody(FunctionDefinition))]
 SecretBody = Annotated[SecretValue, Depends(JsonBody(SecretValue))]
 VolumeBody = Annotated[SharedVolume, Depends(JsonBody(SharedVolume))]
 

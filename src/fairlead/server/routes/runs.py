@@ -9,7 +9,7 @@ from fastapi import Depends, Query, Response
 from pydantic import Field
 
 from fairlead.model.names import Name
-from fairlead.model.parsing import Strict
+from fairlead.model.parsing import StrictModel
 from fairlead.model.queries import Page
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
@@ -29,7 +29,7 @@ Wait = Annotated[int, Query(ge=0, le=MAX_WAIT_SECONDS)]
 RunListParams = Annotated[Listing, Depends(ListParams(RunRecord))]
 
 
-class RunChange(Strict):
+class RunChange(StrictModel):
     """Changes to the request of a run, merged like JSON Merge Patch: null removes a field. `project` moves the run."""
 
     EXAMPLE: ClassVar[Any] = {"change": {"resources": {"mem": {"requests": "4Gi"}}}}

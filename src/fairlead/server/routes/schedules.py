@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar
 
 from fastapi import Depends, Response
 
-from fairlead.model.parsing import Strict
+from fairlead.model.parsing import StrictModel
 from fairlead.model.queries import Page
 from fairlead.model.records import RunRecord, ScheduleRecord
 from fairlead.model.requests import RunRequest
@@ -18,7 +18,7 @@ from fairlead.services.pages import Listing
 router = make_router("schedules")
 
 
-class ScheduleChange(Strict):
+class ScheduleChange(StrictModel):
     """The fields of a schedule to change."""
 
     EXAMPLE: ClassVar[Any] = {"cron": "0 7 * * *"}

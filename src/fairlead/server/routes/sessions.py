@@ -15,8 +15,8 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 import fairlead
 from fairlead.errors import FairleadError, Unauthenticated, Unreadable
-from fairlead.model.parsing import Strict, parse_text, show, wrong
-from fairlead.model.project_objects import Hidden
+from fairlead.model.parsing import StrictModel, field_error, parse_text, short_repr
+from fairlead.model.project_objects import SensitiveModel
 from fairlead.model.requirements import Variable
 from fairlead.ports import LoginAttempt
 from fairlead.server.middleware import is_head
@@ -38,7 +38,7 @@ router = make_router("sessions", prefix="")
 log = structlog.get_logger()
 
 
-class SignIn(Hidden):
+class SignIn(SensitiveModel):
     """A token, or the one-time code of a sign-in link."""
 
     EXAMPLE: ClassVar[Any] = {"token": "fl_..."}
@@ -68,11 +68,11 @@ def parse_landing(value: Any) -> str:
     """Parse the path of the page to open after signing in."""
     text = parse_text(value)
     if not _is_local_path(text):
-        raise wrong("path", f"invalid path {show(text)}", LANDING_HINT)
+        raise field_error("path", f"invalid path {short_repr(text)}", LANDING_HINT)
     return text
 
 
-class SignInLinkRequest(Strict):
+class SignInLinkRequest(StrictModel):
     """A request for a sign-in link. `next` is the path of the page to open."""
 
     EXAMPLE: ClassVar[Any] = {"next": "/policies"}
@@ -227,7 +227,7 @@ def _read_attempt(request: Request) -> tuple[LoginAttempt, str]:
 
 def _check_landing(text: str) -> str:
     if not _is_local_path(text):
-        raise Unreadable(f"invalid path {show(text)} in next", LANDING_HINT)
+        raise Unreadable(f"invalid path {short_repr(text)} in next", LANDING_HINT)
     return text or "/"
 
 

@@ -52,7 +52,7 @@ export function useSaveFunction() {
     unwrap(
       client.PUT(FUNCTION, {
         params: { path: { project, name }, header: original && ifMatch(original) },
-        body: content as Schemas["WrittenFunction"],
+        body: content as Schemas["FunctionDefinition"],
       }),
     ),
   );

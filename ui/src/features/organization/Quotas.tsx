@@ -69,7 +69,7 @@ function QuotasView({ record, policy, onChoose }: ViewProps) {
 }
 
 /** The usage of resources without a quota in this scope. */
-function describeRest(record: Scope, used: Schemas["Used"], own: Quota | undefined): string {
+function describeRest(record: Scope, used: Schemas["ScopeUsage"], own: Quota | undefined): string {
   const rest = RESOURCES.map(({ key }) => key).filter((key) => own?.[key] === undefined);
   const text = showUsed(used, rest);
   const where = record.kind === "project" ? "here" : "here and below";

@@ -3,7 +3,7 @@ import type { Schemas } from "../../api/client";
 import { numberOf, round } from "../../format/amounts";
 import { BYTES, splitAmount, unitsFor } from "../../forms/quantities";
 
-type Used = Schemas["Used"];
+type Used = Schemas["ScopeUsage"];
 export type Resource = keyof Used;
 
 export const RESOURCES: { key: Resource; title: string }[] = [

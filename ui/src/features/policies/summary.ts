@@ -26,7 +26,7 @@ export interface SummarySection {
 }
 
 const RESOURCES: Record<string, string> = { cpu: "CPU compute", mem: "CPU memory", disk: "Disk" };
-const QUOTAS: [keyof Schemas["Used"], string][] = [
+const QUOTAS: [keyof Schemas["ScopeUsage"], string][] = [
   ["gpu", "GPU devices"],
   ["cpu", "CPU compute"],
   ["mem", "CPU memory"],

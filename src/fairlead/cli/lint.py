@@ -1,0 +1,57 @@
+"""`fairlead compute lint`: check definitions of compute resources in files."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from fairlead.cli.printing import count, print_sentences, print_violations, print_warnings
+from fairlead.core import linting
+from fairlead.core.linting import LintResult
+from fairlead.core.scope_tree import ScopeTree
+from fairlead.files import documents, snapshots
+from fairlead.files.documents import Document, Library
+from fairlead.model.plans import PlanWarning, Violation
+
+
+def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), show_default=False)] = False) -> int:
+    """Check definitions of compute resources: fields, names, contradictions and policies.
+
+    Parameters
+    ----------
+    folder
+        A file or folder with compute resources. Its policies and clusters are applied.
+    explain
+        Explain for each what a pod gets, and what may kill it.
+    """
+    library = documents.load_library([(folder, "ComputeResource")])
+    tree = snapshots.tree_of(library)
+    resources = [document for document in library.documents if document.kind == "ComputeResource"]
+    trials = [(document, _try_out(document, library, tree)) for document in resources]
+    findings = [replace(finding, location=_place(document)) for document, trial in trials for finding in trial.findings]
+    violations = [*library.violations, *snapshots.check_places(library)]
+    violations += [finding for finding in findings if isinstance(finding, Violation)]
+    warnings = [finding for finding in findings if isinstance(finding, PlanWarning)]
+    if not resources and not violations:
+        hint = "add a document with kind: ComputeResource"
+        violations.append(Violation("", "file", "contains no compute resources", hint, location=str(folder)))
+    for document, trial in trials if explain else ():
+        print(document.name)
+        print_sentences(trial.sentences)
+    print_warnings(warnings)
+    if not violations:
+        print(f"{count(len(resources), 'compute resource')}: {count(len(warnings), 'warning')}, no violations")
+    return print_violations(violations)
+
+
+def _try_out(document: Document, library: Library, tree: ScopeTree) -> LintResult:
+    scope = document.object.scope
+    policies = [policy for policy in library.of("Policy") if policy.scope in tree.path(scope)]
+    clusters = [cluster for cluster in library.of("Cluster") if tree.are_related(cluster.scope, scope)]
+    return linting.lint_compute_resource(document.object, policies, clusters)
+
+
+def _place(document: Document) -> str:
+    named = document.location.endswith(f", {document.name})")
+    return document.location if named else f"{document.location}: {document.name}"

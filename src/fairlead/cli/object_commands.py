@@ -1,0 +1,154 @@
+"""Commands that most kinds of objects share: ls, show, rename and rm."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from cyclopts import App, Parameter, validators
+
+from fairlead.cli.printing import print_done
+from fairlead.cli.tables import Columns, Item, print_table
+from fairlead.errors import NotFound, Unreadable
+from fairlead.files import yamls
+from fairlead.model.parsing import suggest_names
+from fairlead.sdk import api_client
+
+LARGEST_PAGE = 500
+STAMPS = ("id", "revision", "created_by", "created_at", "updated_by", "updated_at")  # shown last
+
+Json = Annotated[
+    bool, Parameter(name="--json", negative=(), show_default=False, help="Print the response of the server as JSON.")
+]
+Force = Annotated[
+    bool, Parameter(negative=(), show_default=False, help="Change objects that are managed by files, too.")
+]
+Project = Annotated[str, Parameter(env_var="FAIRLEAD_PROJECT", show_env_var=True, help="The project.")]
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """Options of lists."""
+
+    search: Annotated[str | None, Parameter(help="Search in all text columns.")] = None
+    sort: Annotated[
+        str | None, Parameter(allow_leading_hyphen=True, help="Sort by a column; prefix - for descending order.")
+    ] = None
+    filter: Annotated[
+        Sequence[str],
+        Parameter(
+            negative=(), show_default=False, help="COLUMN=VALUE, such as 'mem_request=>=32Gi'. Repeat to combine."
+        ),
+    ] = ()
+    limit: Annotated[
+        int | None, Parameter(validator=validators.Number(gte=1), help="Maximum number of items. Default: all.")
+    ] = None
+
+    @property
+    def parameters(self) -> dict[str, list[str]]:
+        """The query parameters."""
+        limit = LARGEST_PAGE if self.limit is None else min(self.limit, LARGEST_PAGE)
+        words = (("search", self.search), ("sort", self.sort), ("limit", str(limit)))
+        parameters = {name: [value] for name, value in words if value is not None}
+        for text in self.filter:
+            column, equals, value = text.partition("=")
+            if not column or not equals:
+                raise Unreadable(
+                    f"invalid filter {text!r}", "use a column and a value, such as --filter scope=platform"
+                )
+            parameters.setdefault(column, []).append(value)
+        return parameters
+
+
+WithListOptions = Annotated[ListOptions | None, Parameter(name="*")]
+
+
+@dataclass(frozen=True)
+class ObjectCommands:
+    """Commands for a kind of object."""
+
+    one: str
+    path: str
+    columns: Columns
+
+    def ls(self, *, list_options: WithListOptions = None, as_json: Json = False) -> int:
+        """List objects."""
+        return print_list(self.path, self.columns, f"{self.one}s", list_options, as_json)
+
+    def show(self, name: str, /, *, as_json: Json = False) -> int:
+        """Show one object."""
+        return print_item(connect().get(self.at(name)), as_json)
+
+    def rename(self, old: str, new: str, /, *, force: Force = False, as_json: Json = False) -> int:
+        """Rename an object and update all references."""
+        answer = connect().patch(self.at(old), {"name": new}, **forced(force))
+        return print_done(f"renamed {self.one} {old} to {new}", answer, as_json)
+
+    def rm(self, name: str, /, *, force: Force = False, as_json: Json = False) -> int:
+        """Delete an object that is not in use."""
+        connect().delete(self.at(name), **forced(force))
+        return print_done(f"deleted {self.one} {name}", None, as_json)
+
+    def require(self, name: str) -> None:
+        """Raise `NotFound` with similar names if the object does not exist."""
+        try:
+            connect().get(self.at(name))
+        except NotFound:
+            known = [item["name"] for item in islice(connect().list(self.path), LARGEST_PAGE)]
+            hint = f"create it: fairlead {self.one}s create {name}"
+            raise NotFound(f"{self.one} {name!r} does not exist", suggest_names(name, known, hint)) from None
+
+    def at(self, name: str, *further: str) -> str:
+        """The URL path of an object or of one of its subresources."""
+        if name in ("", ".", ".."):  # would address another resource
+            raise NotFound(f"{self.one} {name!r} does not exist")
+        return "/".join((self.path, quote(name, safe="", errors="surrogateescape"), *further))
+
+
+def gather(name: str, *commands: Callable[..., int]) -> App:
+    """Build the command group of a kind of object."""
+    app = App(name=name)
+    for command in commands:
+        app.command(command)
+    return app
+
+
+def connect() -> api_client.ApiClient:
+    """The API client of the configured server."""
+    return api_client.find_api_client()
+
+
+def forced(force: bool) -> dict[str, Any]:
+    """The `force` query parameter, only if set: not all routes accept it."""
+    return {"force": "true"} if force else {}
+
+
+def print_list(path: str, columns: Columns, many: str, list_options: ListOptions | None, as_json: bool) -> int:
+    """Print a list of the API as a table or as JSON. Return the exit code."""
+    list_options = list_options or ListOptions()
+    return print_items(
+        islice(connect().list(path, **list_options.parameters), list_options.limit), columns, many, as_json
+    )
+
+
+def print_items(items_found: Iterable[Item], columns: Columns, many: str, as_json: bool) -> int:
+    """Print items as a table or as JSON. Return the exit code. A note about an empty list goes to stderr."""
+    items = list(items_found)
+    if as_json:
+        print(json.dumps(items, indent=2))
+    elif items:
+        print_table(items, columns)
+    else:
+        print(f"no {many}", file=sys.stderr)
+    return 0
+
+
+def print_item(item: Item, as_json: bool) -> int:
+    """Print an object as YAML without empty fields, or as JSON. Return the exit code."""
+    ordered = sorted(item.items(), key=lambda field: field[0] in STAMPS)
+    parameters = {name: value for name, value in ordered if value not in (None, "", [], {})}
+    print(json.dumps(item, indent=2) if as_json else yamls.format_documents([parameters]).rstrip())
+    return 0
