@@ -30,7 +30,7 @@ def test_a_mistake_is_said_word_by_word(case: Case, tmp_path: Path) -> None:
 @EACH_TABLE
 def test_every_mistake_is_counted_and_says_where_it_is(table: str) -> None:
     for case in TABLES[table]:
-        problems = [problem for problem, _ in problems_of(case)]
+        problems = [problem for problem, _ in find_problems(case)]
         assert case.says.startswith(f"{len(problems)} violation{'s' if len(problems) > 1 else ''}\n"), case.case
         assert len(case.rules) == len(problems), case.case
         assert [problem for problem in problems if ": " not in problem] == [], case.case
@@ -38,13 +38,13 @@ def test_every_mistake_is_counted_and_says_where_it_is(table: str) -> None:
 
 @EACH_TABLE
 def test_every_mistake_offers_a_suggestion(table: str) -> None:
-    assert [problem for case in TABLES[table] for problem, hint in problems_of(case) if not hint] == []
+    assert [problem for case in TABLES[table] for problem, hint in find_problems(case) if not hint] == []
 
 
 @EACH_TABLE
 def test_no_suggestion_only_repeats_what_is_wrong(table: str) -> None:
     found = [
-        problem for case in TABLES[table] for problem, hint in problems_of(case) if hint and problem.endswith(hint)
+        problem for case in TABLES[table] for problem, hint in find_problems(case) if hint and problem.endswith(hint)
     ]
     assert found == []
 
@@ -55,7 +55,7 @@ def test_no_message_speaks_of_the_insides_of_the_program(table: str) -> None:
     assert [line for line in lines if INSIDES.search(line)] == []
 
 
-def problems_of(case: Case) -> Iterator[tuple[str, str]]:
+def find_problems(case: Case) -> Iterator[tuple[str, str]]:
     """What is wrong, each with its suggestion; an empty text where there is none."""
     lines = case.says.splitlines()[1:]
     for line, following in itertools.pairwise([*lines, ""]):

@@ -82,7 +82,7 @@ def test_one_is_copied_renamed_archived_restored_and_deleted(terminal: Terminal)
     assert terminal.say("compute", "rename", "second", "third") == "renamed compute resource second to third\n"
     assert "it is called third now" in terminal.fail("compute", "show", "second")
     archived = terminal.say("compute", "archive", "third", "--successor", "first")
-    assert archived == "archived compute resource third; first is used in its place\n"
+    assert archived == "archived compute resource third; first replaces it\n"
     assert terminal.read("compute", "ls", "--filter", "name==third") == []
     assert terminal.read("compute", "ls", "--filter", "name==third", "--filter", "archived=any")[0]["archived"]
     assert terminal.say("compute", "restore", "third") == "restored compute resource third\n"
@@ -135,10 +135,10 @@ def test_templates_are_kept_like_compute_resources(terminal: Terminal) -> None:
     ("text", "said"),
     [
         ("[", "c.yaml: is no YAML"),
-        ("", "c.yaml: is not one compute resource"),
-        ("- a", "c.yaml: is not one compute resource"),
-        ("name: a\n---\nname: b", "c.yaml: is not one compute resource"),
-        ("kind: Template\nname: a", "c.yaml: is not one compute resource"),
+        ("", "c.yaml: must contain exactly one compute resource"),
+        ("- a", "c.yaml: must contain exactly one compute resource"),
+        ("name: a\n---\nname: b", "c.yaml: must contain exactly one compute resource"),
+        ("kind: Template\nname: a", "c.yaml: must contain exactly one compute resource"),
         ("requirements: 5", "c.yaml: requirements: "),
         ("requirements: {resources: [1]}", "c.yaml: requirements.resources.0: "),
         ("requirments: {}", "did you mean requirements?"),
@@ -161,7 +161,7 @@ def test_every_mistake_is_told_at_once(terminal: Terminal) -> None:
         (("create", "nofile", "-f", "nowhere.yaml"), "nowhere.yaml: cannot be read"),
         (("create",), "name: is missing"),
         (("edit", "nobody", "--mem", "1Gi"), "there is no compute resource 'nobody'"),
-        (("edit", "nobody"), "nothing is said that could change"),
+        (("edit", "nobody"), "nothing to change"),
         (("copy", "nobody", "new"), "there is no compute resource 'nobody'"),
         (("archive", "nobody"), "there is no compute resource 'nobody'"),
         (("show", ""), "there is no compute resource ''"),

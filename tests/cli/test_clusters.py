@@ -111,7 +111,7 @@ def test_a_cluster_is_edited(terminal: Terminal, kubeconfig: Path) -> None:
     edited = terminal.say("clusters", "edit", "eight", "--no-create-namespaces", "--gpu-sharing", "kai")
     assert edited == "cluster eight is at revision 2\n"
     assert terminal.read("clusters", "show", "eight")["details"] == {"create_namespaces": False, "gpu_sharing": "kai"}
-    assert "nothing is said that could change" in terminal.fail("clusters", "edit", "eight")
+    assert "nothing to change" in terminal.fail("clusters", "edit", "eight")
     assert "python_image: is no image" in terminal.fail("clusters", "edit", "eight", "--python-image", "a b")
     terminal.say("clusters", "rm", "eight")
 
@@ -122,7 +122,7 @@ def test_this_machine_is_checked_too(terminal: Terminal) -> None:
     assert [line.split()[1] for line in answer.out.splitlines() if "->" not in line] == [
         *("machine", "users", "isolation", "gpus")
     ]
-    assert "is a machine, and needs no permissions" in terminal.fail("clusters", "rbac", "local")
+    assert "executes runs locally and needs no permissions" in terminal.fail("clusters", "rbac", "local")
 
 
 def test_permissions_are_printed_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

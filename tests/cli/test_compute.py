@@ -42,8 +42,8 @@ def test_one_file_can_be_checked_alone(tmp_path: Path) -> None:
         ("name: a\nscope: nowhere", "compute/x.yaml: scope: is no scope: 'nowhere'"),
         ("kind: Nonsense", "compute/x.yaml: kind: there is no kind 'Nonsense'"),
         ("[", "compute/x.yaml: "),
-        ("", "has no compute resources"),
-        ("kind: Policy", "has no compute resources"),
+        ("", "contains no compute resources"),
+        ("kind: Policy", "contains no compute resources"),
         (f"name: a\nrequirements: {{node_selector: {{zone: a}}, affinity: {NOT_ZONE_A}}}", "exclude each other"),
         (
             "name: a\nrequirements: {envs: {A: x}, secrets: [A]}",

@@ -58,7 +58,7 @@ def test_what_never_fits_is_told_and_the_answer_is_1(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "16")
     assert (answer.code, answer.out.splitlines()[0]) == (
         1,
-        "never: asks for 16 GPUs; the largest of 7 nodes has 8 (a100-1)",
+        "never: needs 16 GPUs; the largest of 7 nodes has 8 (a100-1)",
     )
 
 
@@ -99,9 +99,9 @@ def test_what_is_supposed_is_told_first(tmp_path: Path) -> None:
 def test_nodes_that_nobody_knows_are_refused_with_the_nearest(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "1", "--add-nodes", "2xa100-3", "--without", "l4")
     assert (answer.code, answer.out) == (1, "")
-    assert "add_nodes.0: there is no node, node group or GPU type 'a100-3'" in answer.err
+    assert "add_nodes.0: no node, node group or GPU type is named 'a100-3'" in answer.err
     assert "-> did you mean a100-2 or a100-1?" in answer.err
-    assert "without.0: there is no node, node group or GPU type 'l4'" in answer.err
+    assert "without.0: no node, node group or GPU type is named 'l4'" in answer.err
 
 
 def test_a_request_is_said_as_for_a_preview_with_the_same_files(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_program_is_said_as_for_a_run(tmp_path: Path) -> None:
     assert read(tmp_path, "train.py:main", "--gpu", "1", "-i", "n=3", "-e", "A=b")["verdict"] == "now"
     assert fit(tmp_path, "train.py", "--gpu", "1", "--", "--lr", "7").code == 0
     assert read(tmp_path, "train", "--image", "hub.example.org/train:1")["verdict"] == "now"
-    assert "there is no trian.py" in fit(tmp_path, "trian.py").err
+    assert "trian.py does not exist" in fit(tmp_path, "trian.py").err
 
 
 def test_an_action_may_be_said(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_request_that_breaks_rules_is_refused_as_a_preview_would(tmp_path: Pat
     answer = fit(tmp_path, "--gpu", "9", "--policy", PLATFORM, "--project", "forest")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.startswith("1 violation\n  resources.gpu.devices: asks for 9; the policy of department/vision")
-    assert "give the folder that has it: --compute DIR" in fit(tmp_path, "--profile", "big").err
+    assert "add the folder that defines it: --compute DIR" in fit(tmp_path, "--profile", "big").err
     write(tmp_path, {"r.yaml": "resources: {gpus: 1}"})
     assert "r.yaml: resources.gpus: unknown field" in fit(tmp_path, "r.yaml").err
 
@@ -165,7 +165,7 @@ def test_with_nothing_asked_for_every_compute_resource_is_tried(tmp_path: Path) 
 def test_pods_of_the_file_that_wait_are_placed_one_after_the_other(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--pending")
     assert (answer.code, answer.err) == (1, "")
-    assert answer.out.splitlines()[0] == "0 of 3 pending pods would be placed now"
+    assert answer.out.splitlines()[0] == "0 of 3 pending pods would be scheduled now"
     assert "leave one out" in fit(tmp_path, "--pending", "--gpu", "1").err
     placed = read(tmp_path, "--pending", "--add-nodes", "2xa100-1")["pods"]
     assert [(pod["pod"], pod["verdict"], pod["node"]) for pod in placed] == [
@@ -181,7 +181,7 @@ def test_no_pod_that_waits_is_good_news(tmp_path: Path) -> None:
     placed = [item for item in items if item["kind"] == "Node" or "nodeName" in item["spec"]]
     write(tmp_path, {"placed.json": json.dumps({"kind": "List", "items": placed})})
     answer = run(tmp_path, "fit", "--nodes", "placed.json", "--pending")
-    assert (answer.code, answer.out) == (0, "0 of no pending pods would be placed now\n")
+    assert (answer.code, answer.out) == (0, "0 of no pending pods would be scheduled now\n")
 
 
 def test_nodes_and_pods_may_come_in_several_files_and_from_a_pipe(
@@ -218,7 +218,7 @@ def test_a_file_that_kubectl_did_not_print_is_refused(tmp_path: Path, text: str 
 def test_options_about_files_need_the_file_with_the_nodes(tmp_path: Path, words: tuple[str, ...]) -> None:
     answer = run(tmp_path, "fit", *words)
     assert (answer.code, answer.out) == (1, "")
-    assert "say it: --nodes FILE" in answer.err
+    assert "add --nodes FILE" in answer.err
 
 
 def test_neither_the_server_nor_a_connection_is_needed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import fairlead
-from fairlead import composing
+from fairlead import composition
 from fairlead.cli import nodes as command
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.core.fitting.node_tables import NodeTable
@@ -62,7 +62,7 @@ class Desk:
 def make_desk(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **said: Any) -> World:
     """A world with a cluster of these nodes, which the terminal asks from now on."""
     tree = (Cluster(name="main", **said), Project(name="forest", parent="cluster/main"))
-    execution = composing.Execution(ExecutorRegistry({"kubernetes": Fields(*nodes)}))
+    execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": Fields(*nodes)}))
     world = found_world(MemoryStore(), monkeypatch, execution=execution, tree=tree)
     monkeypatch.setattr(command, "connect", lambda: Desk(world))
     return world
@@ -193,7 +193,7 @@ def test_a_cluster_is_told_in_all_by_group_and_by_type_of_gpu(tmp_path: Path, mo
         "",
         "COMPUTE RESOURCE  SCOPE           FITS NOW  WHY",
         "gpu               platform        1         -",
-        "gpus              project/forest  0         asks for 4 GPUs; the largest of 3 nodes has 2 (a)",
+        "gpus              project/forest  0         needs 4 GPUs; the largest of 3 nodes has 2 (a)",
         "tiny              platform        31        -",
     ]
 

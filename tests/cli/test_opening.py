@@ -10,7 +10,7 @@ from tests.cli.terminal import Terminal
 from tests.processes.machines import FAIRLEAD, Running, environment
 
 VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-NO_BROWSER = "no browser can be opened here: open this address in one, once and within 15 minutes\n"
+NO_BROWSER = "no browser found: open this URL, which works once within 15 minutes\n"
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_the_browser_that_somebody_chose_is_opened(server: Running, tmp_path: Pa
 @pytest.mark.parametrize("path", ["policies/", "//evil.example", "https://evil.example/"])
 def test_what_is_no_path_of_the_page_is_refused(terminal: Terminal, opened: list[str], path: str) -> None:
     told = terminal.fail("open", path)
-    assert f"next: is {path!r}, where nobody is sent" in told
+    assert f"next: invalid path {path!r}" in told
     assert "such as /compute-resources" in told
     assert opened == []
 

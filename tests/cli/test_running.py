@@ -54,7 +54,7 @@ def test_the_end_of_an_id_will_do(terminal: Terminal) -> None:
     run_id = terminal.say("run", "train.py:main", "--detach").strip()
     assert terminal.read("runs", "show", run_id[-8:])["id"] == run_id
     assert terminal.read("runs", "show", run_id[:20])["id"] == run_id
-    assert "see fairlead runs ls" in terminal.fail("runs", "show", "zzzz")
+    assert "list runs with fairlead runs ls" in terminal.fail("runs", "show", "zzzz")
 
 
 def test_a_preview_creates_nothing_and_is_told_as_json_too(terminal: Terminal) -> None:
@@ -68,10 +68,10 @@ def test_a_preview_creates_nothing_and_is_told_as_json_too(terminal: Terminal) -
     ("text", "told"),
     [
         ("envs: [{name: A}]\n", "envs is neither a mapping nor a list of name and value"),
-        ("volumes: {a: b}\n", "volumes is no list"),
-        ("resources: [1]\n", "resources is no mapping"),
+        ("volumes: {a: b}\n", "volumes is not a list"),
+        ("resources: [1]\n", "resources is not a mapping"),
         ("function: x\n", "says function"),
-        ("- 1\n", "is not one mapping"),
+        ("- 1\n", "is not a mapping"),
     ],
 )
 def test_a_file_that_says_something_else_is_refused_in_a_sentence(
@@ -145,13 +145,13 @@ def test_a_file_with_a_request_is_run_with_the_code_beside_it(terminal: Terminal
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("resources: {mem: 64Mi}\n", "more.yaml does not say what to run\n  -> say function there"),
+        ("resources: {mem: 64Mi}\n", "more.yaml has no function\n  -> say function there"),
         ("function: {source: train.py, color: red}\n", "more.yaml: function.color"),
         ("function: {source: ../train.py}\n", "more.yaml: function.source"),
         ("function: {name: 5}\n", "more.yaml: function.name"),
         ("function: 5\n", "more.yaml: function"),
         ("function: {name: no-such-one}\n", "has no function 'no-such-one'"),
-        ("function: {source: away.py}\n", "there is no away.py"),
+        ("function: {source: away.py}\n", "away.py does not exist"),
         ("function: train\nprofil: x\n", "more.yaml: profil"),
         ("[", "more.yaml"),
     ],

@@ -176,7 +176,7 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _address(greeting: str) -> str:
-    return greeting.split("serves at ", 1)[1].split()[0] if greeting.count("\n") > 1 else ""
+    return greeting.split("listening on ", 1)[1].split()[0] if greeting.count("\n") > 1 else ""
 
 
 def _is_ready(greeting: str) -> bool:

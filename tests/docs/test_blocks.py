@@ -12,7 +12,7 @@ from fairlead.files import documents, yamls
 from fairlead.model.plans import Violation
 from fairlead.model.requests import RunRequest
 from fairlead.model.requirements import Requirements
-from fairlead.settings import Settings, problems_of
+from fairlead.settings import Settings, find_problems
 from tests.docs.pages import ROOT, Block, commands_of, list_blocks, preview, render_block
 from tests.docs.servers import is_of_server, list_missing, render_page
 
@@ -53,7 +53,7 @@ def test_a_console_block_runs_the_product(block: Block) -> None:
 @pytest.mark.parametrize("block", list_blocks("toml"), ids=str)
 def test_settings_on_a_page_start_a_server(block: Block) -> None:
     assert block.meaning == "settings"
-    assert problems_of(Settings(**tomllib.loads(block.text))) == []
+    assert find_problems(Settings(**tomllib.loads(block.text))) == []
 
 
 @pytest.mark.parametrize("block", list_blocks("yaml"), ids=str)

@@ -5,15 +5,15 @@ import re
 from dataclasses import fields
 
 from fairlead.cli import NOUNS, app
-from fairlead.cli.compute import Said
-from fairlead.cli.holdings import create, set_
-from fairlead.cli.nouns import Asked
+from fairlead.cli.compute import ComputeOptions
+from fairlead.cli.object_commands import ListOptions
+from fairlead.cli.project_objects import create, set_
 from tests.docs.pages import ROOT
 
 TERMINAL = (ROOT / "docs" / "users" / "cli.md").read_text("utf-8")
 TABLE = [line for line in TERMINAL.splitlines() if line.startswith("| ")]
 OPTIONS = {
-    *(field.name for kind in (Asked, Said) for field in fields(kind)),
+    *(field.name for kind in (ListOptions, ComputeOptions) for field in fields(kind)),
     *(name for command in (create, set_) for name in inspect.signature(command).parameters if name != "name"),
     *("force", "parent", "print", "successor"),
 }

@@ -1,4 +1,4 @@
-"""The terminal door. Each command lives in a module of its own, which is loaded when the command is used."""
+"""The command line interface. Each command is in its own module, which is imported only when the command runs."""
 
 import io
 import os
@@ -15,47 +15,47 @@ app = App(
     version=fairlead.__version__,
     help_format="plaintext",
 )
-app.command("fairlead.cli.previews:preview", name="preview", help="What would run, with which values, and why.")
+app.command("fairlead.cli.preview:preview", name="preview", help="Show the plan of a run without submitting it.")
 
-app.command("fairlead.cli.running:run", name="run", help="Run a program with the compute it asks for.")
-app.command("fairlead.cli.runs:why", name="why", help="Why a run is where it is, and what would help.")
-app.command("fairlead.cli.fit:fit", name="fit", help="Would it run now, later or never, and why not.")
-app.command("fairlead.cli.servers:up", name="up", help="Serve on this machine.")
-app.command("fairlead.cli.opening:open_", name="open", help="Open the web page, or what a run serves, in a browser.")
-app.command("fairlead.cli.documents:apply", name="apply", help="Make the server as files say.")
-app.command("fairlead.cli.documents:export", name="export", help="Write what the server keeps as files.")
+app.command("fairlead.cli.run_command:run", name="run", help="Run a program with the requested compute.")
+app.command("fairlead.cli.runs:why", name="why", help="Explain why a run is waiting, and suggest changes.")
+app.command("fairlead.cli.fit:fit", name="fit", help="Check whether a run fits now, later or never.")
+app.command("fairlead.cli.servers:up", name="up", help="Start a server on this machine.")
+app.command("fairlead.cli.open_command:open_", name="open", help="Open the web UI or a served run in a browser.")
+app.command("fairlead.cli.documents:apply", name="apply", help="Apply configuration files to the server.")
+app.command("fairlead.cli.documents:export", name="export", help="Export the configuration of the server as files.")
 
-keys = App(name="keys", help="The key with which secrets are sealed.")
-keys.command("fairlead.cli.servers:rotate", name="rotate", help="Seal every secret with a new key.")
-keys.command("fairlead.cli.servers:forget", name="forget", help="Forget older keys.")
+keys = App(name="keys", help="Manage the key that encrypts secrets.")
+keys.command("fairlead.cli.servers:rotate", name="rotate", help="Encrypt all secrets with a new key.")
+keys.command("fairlead.cli.servers:forget", name="forget", help="Delete old keys.")
 app.command(keys)
 
 NOUNS = {
-    "runs": ("fairlead.cli.runs:runs", "Runs: what they do and did, and why."),
-    "compute": ("fairlead.cli.compute:compute", "Compute resources: what administrators offer by name."),
-    "templates": ("fairlead.cli.assets:templates", "Templates: starting points that users may change."),
-    "policy": ("fairlead.cli.policies:policy", "Policies: what is allowed at a scope."),
-    "functions": ("fairlead.cli.holdings:functions", "Functions that a project keeps."),
-    "schedules": ("fairlead.cli.schedules:schedules", "Schedules: what a project submits again and again."),
-    "secrets": ("fairlead.cli.holdings:secrets", "Secrets of a project."),
-    "volumes": ("fairlead.cli.holdings:volumes", "Volumes that the runs of a project may share."),
-    "projects": ("fairlead.cli.scopes:projects", "Projects: where functions, secrets and runs live."),
-    "departments": ("fairlead.cli.scopes:departments", "Departments: they share policies and compute resources."),
-    "nodes": ("fairlead.cli.nodes:nodes", "Nodes: what is free where runs are executed."),
-    "clusters": ("fairlead.cli.clusters:clusters", "Clusters: where runs execute, and how the server gets there."),
+    "runs": ("fairlead.cli.runs:runs", "List, follow, explain and stop runs."),
+    "compute": ("fairlead.cli.compute:compute", "Manage compute resources."),
+    "templates": ("fairlead.cli.assets:templates", "Manage templates."),
+    "policy": ("fairlead.cli.policies:policy", "Show and delete policies."),
+    "functions": ("fairlead.cli.project_objects:functions", "Manage the functions of a project."),
+    "schedules": ("fairlead.cli.schedules:schedules", "Manage the schedules of a project."),
+    "secrets": ("fairlead.cli.project_objects:secrets", "Manage the secrets of a project."),
+    "volumes": ("fairlead.cli.project_objects:volumes", "Manage the shared volumes of a project."),
+    "projects": ("fairlead.cli.scopes:projects", "Manage projects."),
+    "departments": ("fairlead.cli.scopes:departments", "Manage departments."),
+    "nodes": ("fairlead.cli.nodes:nodes", "Show nodes and free capacity."),
+    "clusters": ("fairlead.cli.clusters:clusters", "Manage and check clusters."),
 }
 for _name, (_path, _help) in NOUNS.items():
     app.command(_path, name=_name, help=_help)
 
-app.command("fairlead.cli.completions:completion", name="completion", help="Print the completion for a shell.")
+app.command("fairlead.cli.completion_script:completion", name="completion", help="Print the shell completion script.")
 
 
 def run(words: Sequence[str] | None = None) -> int:
-    """Run the command that these words say, or those that were typed. What went wrong is told here, once for all."""
+    """Run a command, by default from the arguments of the process, and print errors. Return the exit code."""
     try:
         status: int = app(words, result_action="return_int_as_exit_code_else_zero")
     except Exception as error:
-        # Only now: to load the errors loads the model, for which no help should wait.
+        # Imported late: the errors import the model, which would slow down --help.
         from fairlead.cli.printing import print_error
         from fairlead.errors import FairleadError
 
@@ -66,8 +66,8 @@ def run(words: Sequence[str] | None = None) -> int:
 
 
 def main() -> None:
-    """Run the command that was typed."""
-    # What a terminal's encoding cannot show is shown as an escape, not as a traceback.
+    """The entry point of the `fairlead` script."""
+    # Print characters that the encoding of the terminal lacks as escapes instead of failing.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -75,9 +75,9 @@ def main() -> None:
         status = run()
         sys.stdout.flush()
     except OSError as error:
-        if not isinstance(error, BrokenPipeError):  # whoever read the output had seen enough
+        if not isinstance(error, BrokenPipeError):  # the reader closed the pipe, for example `head`
             print(f"cannot write the output: {(error.strerror or str(error)).lower()}", file=sys.stderr)
-        # Python would try once more to write what is left when it exits.
+        # Otherwise Python flushes stdout again at exit, and fails again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     sys.exit(status)

@@ -1,13 +1,24 @@
-"""`fairlead templates`, and what compute resources have in common with them: revisions, and runs that use them."""
+"""`fairlead templates`, and the commands that templates and compute resources share: copy, archive, revisions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairlead.cli.nouns import Asking, Force, Json, Noun, connect, forced, gather, print_item, print_items, print_list
+from fairlead.cli.object_commands import (
+    Force,
+    Json,
+    ObjectCommands,
+    WithListOptions,
+    connect,
+    forced,
+    gather,
+    print_item,
+    print_items,
+    print_list,
+)
 from fairlead.cli.printing import print_done, print_sentences
 from fairlead.model.plans import Sentence
 
-WRITTEN = ("name", "description", "scope", "workload_types", "requirements")  # what people say of one
+WRITTEN = ("name", "description", "scope", "workload_types", "requirements")  # the fields that users set
 SHARED_COLUMNS = {"RUNS": "workloads", "DESCRIPTION": "description", "AGE": "created_at"}
 REVISIONS = {"REVISION": "number", "NAME": "name", "BY": "created_by", "AGE": "created_at"}
 RUNS = {
@@ -22,16 +33,16 @@ RUNS = {
 
 
 @dataclass(frozen=True)
-class Asset(Noun):
-    """A kind of thing with revisions, which runs use."""
+class Asset(ObjectCommands):
+    """Commands for objects with revisions: compute resources and templates."""
 
     def copy(self, name: str, new: str, /, *, scope: str | None = None, as_json: Json = False) -> int:
-        """Create one like another.
+        """Create a copy.
 
         Parameters
         ----------
         scope
-            Where the copy is offered. Left out, where the other one is.
+            The scope of the copy. Default: the scope of the original.
         """
         change = {"name": new} if scope is None else {"name": new, "scope": scope}
         answer = connect().post(self.at(name, "copy"), change)
@@ -40,45 +51,45 @@ class Asset(Noun):
     def archive(
         self, name: str, /, *, successor: str | None = None, force: Force = False, as_json: Json = False
     ) -> int:
-        """Hide one from those who choose, and keep it for those who use it.
+        """Archive: hide it from users who choose one, and keep it for runs that use it.
 
         Parameters
         ----------
         successor
-            What is used in its place from now on.
+            The replacement for requests that still name it.
         """
         answer = connect().post(self.at(name, "archive"), {"successor": successor}, **forced(force))
-        after = f"; {successor} is used in its place" if successor else ""
+        after = f"; {successor} replaces it" if successor else ""
         return print_done(f"archived {self.one} {name}{after}", answer, as_json)
 
     def restore(self, name: str, /, *, force: Force = False, as_json: Json = False) -> int:
-        """Show an archived one again to those who choose."""
+        """Restore an archived one."""
         answer = connect().post(self.at(name, "restore"), {}, **forced(force))
         return print_done(f"restored {self.one} {name}", answer, as_json)
 
     def explain(self, name: str, /, *, as_json: Json = False) -> int:
-        """Say what a pod that uses one gets, and what may end it."""
+        """Explain what a pod gets, and what may kill it."""
         record = connect().get(self.at(name))
-        said = {field: record[field] for field in WRITTEN if record.get(field) is not None}
-        answer = connect().post(f"{self.path}/check", said)
+        fields = {field: record[field] for field in WRITTEN if record.get(field) is not None}
+        answer = connect().post(f"{self.path}/check", fields)
         if as_json:
             return print_item(answer, as_json)
-        print_sentences(Sentence(**told) for told in answer["sentences"])
+        print_sentences(Sentence(**sentence) for sentence in answer["sentences"])
         return 0
 
     def revisions(self, name: str, /, *, as_json: Json = False) -> int:
-        """List how one was changed, the newest first."""
+        """List revisions, newest first."""
         return print_items(connect().get(self.at(name, "revisions")), REVISIONS, "revisions", as_json)
 
-    def workloads(self, name: str, /, *, asked: Asking = None, as_json: Json = False) -> int:
-        """List the unfinished runs that use one."""
-        return print_list(self.at(name, "workloads"), RUNS, "runs", asked, as_json)
+    def workloads(self, name: str, /, *, list_options: WithListOptions = None, as_json: Json = False) -> int:
+        """List active runs that use it."""
+        return print_list(self.at(name, "workloads"), RUNS, "runs", list_options, as_json)
 
     @property
     def changes(self) -> tuple[Callable[..., int], ...]:
-        """The commands beside listing and showing, in the order in which help shows them."""
-        kept = self.copy, self.rename, self.archive, self.restore, self.rm
-        return self.explain, *kept, self.revisions, self.workloads
+        """The commands in addition to ls and show, in the order of the help page."""
+        common = self.copy, self.rename, self.archive, self.restore, self.rm
+        return self.explain, *common, self.revisions, self.workloads
 
 
 TEMPLATES = Asset(

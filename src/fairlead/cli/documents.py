@@ -1,4 +1,4 @@
-"""`fairlead apply` and `fairlead export`: files as the truth of a server."""
+"""`fairlead apply` and `fairlead export`: the configuration of a server as files."""
 
 import json
 import re
@@ -32,22 +32,22 @@ def apply(
     manager: str = "files",
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> int:
-    """Make the server as files say: scopes, compute resources, templates and policies; all of them or none.
+    """Apply scopes, compute resources, templates and policies from files, all or nothing.
 
     Parameters
     ----------
     file
         A file or folder with YAML documents.
     prune
-        Also remove what was applied before and is in no file any more.
+        Delete objects that were applied before and are no longer in the files.
     dry_run
-        Only say what would change.
+        Print the changes without applying them.
     force
-        Also change what is managed by somebody else.
+        Change objects that another manager owns, too.
     manager
-        In whose name: what is applied is shown as managed by it, and edited through it alone.
+        The owner of the applied objects. Others cannot edit them without --force.
     as_json
-        Print what changed as JSON.
+        Print the changes as JSON.
     """
     library = documents.load_library((path, "ComputeResource") for path in file)
     if library.violations:
@@ -64,7 +64,7 @@ def apply(
         applied = api_client.find_api_client().post("/apply", body)
     except RequestRejected as error:
         return print_violations(
-            [_place(found, [document.location for document in library.documents]) for found in error.violations]
+            [_place(documents, [document.location for document in library.documents]) for documents in error.violations]
         )
     if as_json:
         print(json.dumps(applied, indent=2))
@@ -79,42 +79,42 @@ def export(
     *,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> int:
-    """Write everything that the server keeps as files that can be applied again.
+    """Export the configuration as files for `fairlead apply`.
 
     Parameters
     ----------
     folder
-        A folder for the files; left out, they are printed.
+        The output folder. Default: print to stdout.
     as_json
         Print the documents as JSON.
     """
-    found = api_client.find_api_client().get("/export")
+    documents = api_client.find_api_client().get("/export")
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(documents, indent=2))
     elif folder is None:
-        print(yamls.format_documents(found), end="")
+        print(yamls.format_documents(documents), end="")
     else:
-        _write(folder, found)
+        _write(folder, documents)
     return 0
 
 
-def _place(found: Violation, files: Sequence[str]) -> Violation:
-    """What the server says of a document, with the file that it stands in."""
-    match = re.match(r"document ([0-9]+)(?:, [^:]*)?(.*)", found.location or "", re.DOTALL)
-    return found if match is None else replace(found, location=f"{files[int(match[1]) - 1]}{match[2]}")
+def _place(documents: Violation, files: Sequence[str]) -> Violation:
+    """Replace the document number in the location of a violation by the file name."""
+    match = re.match(r"document ([0-9]+)(?:, [^:]*)?(.*)", documents.location or "", re.DOTALL)
+    return documents if match is None else replace(documents, location=f"{files[int(match[1]) - 1]}{match[2]}")
 
 
-def _write(folder: Path, found: Sequence[dict[str, Any]]) -> None:
+def _write(folder: Path, documents: Sequence[dict[str, Any]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, kinds in FILES.items():
-        chosen = [document for document in found if document["kind"] in kinds]
+        chosen = [document for document in documents if document["kind"] in kinds]
         file = folder / name
         if chosen:
             file.write_text(yamls.format_documents(chosen), "utf-8")
             print(f"{file}: {count(len(chosen), 'document')}")
         elif file.exists():
             file.unlink()
-            print(f"{file}: removed, nothing of it is kept")
+            print(f"{file}: removed")
 
 
 def _print_changes(applied: dict[str, Any]) -> None:
@@ -122,5 +122,5 @@ def _print_changes(applied: dict[str, Any]) -> None:
     for change in changes:
         print(f"{change['action']:<10}{change['kind']} {change['name']}")
     same = len(applied["changes"]) - len(changes)
-    ending = ", as a dry run: nothing was kept" if applied["dry_run"] else ""
+    ending = " (dry run)" if applied["dry_run"] else ""
     print(f"{count(len(changes), 'change')}, {same} unchanged{ending}")

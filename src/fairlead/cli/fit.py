@@ -1,4 +1,4 @@
-"""`fairlead fit`: would it run now, later or never, why not, and what if there were other nodes."""
+"""`fairlead fit`: check whether a run fits now, later or never, also on hypothetical nodes."""
 
 import json
 import sys
@@ -9,13 +9,14 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from fairlead.cli.grounds import Files, Ground, load_ground, plan_alone
-from fairlead.cli.holdings import DEFAULT
-from fairlead.cli.nouns import Project, connect
+from fairlead.cli.fit_reports import print_fit_report, print_offers, print_placed
+from fairlead.cli.local_planning import Files, LocalConfig, load_config, plan_alone
+from fairlead.cli.object_commands import Project, connect
 from fairlead.cli.printing import print_violations, print_warnings
-from fairlead.cli.requesting import (
+from fairlead.cli.project_objects import DEFAULT
+from fairlead.cli.request_options import (
     Arguments,
-    Wanted,
+    RequestOptions,
     Wanting,
     Words,
     is_request,
@@ -24,7 +25,6 @@ from fairlead.cli.requesting import (
     read_mapping,
 )
 from fairlead.cli.scopes import PROJECTS
-from fairlead.cli.verdicts import print_offers, print_placed, print_survey
 from fairlead.core.fitting import fit_report, pending_pods, what_if
 from fairlead.core.fitting.fit_report import FitReport, WhatIfChanges
 from fairlead.core.fitting.node_tables import NodeTable
@@ -39,7 +39,7 @@ from fairlead.model.requests import WORKLOAD_TYPES, Action, RunRequest
 from fairlead.model.scopes import Cluster
 
 STDIN = Path("-")
-# What stands for a function where none is said: something that can be run, served and worked in.
+# A placeholder function for requests without one; valid for all actions.
 UNNAMED = {"name": "fit", "source": "fit.py", "handler": "main"}
 
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
@@ -49,7 +49,7 @@ def fit(
     request: str | None = None,
     /,
     *args: Arguments,
-    wanted: Wanting = None,
+    options: Wanting = None,
     action: Annotated[Action | None, Parameter(show_default=False)] = None,
     project: Project = DEFAULT,
     add_nodes: Words = (),
@@ -60,82 +60,84 @@ def fit(
     files: Annotated[Files | None, Parameter(name="*")] = None,
     as_json: Annotated[Flag, Parameter(name="--json")] = False,
 ) -> int:
-    """Say whether it would run now, later or never, and why not. Nothing is created.
+    """Check whether a run fits now, later or never, with all reasons. Creates nothing.
 
     Parameters
     ----------
     request
-        A YAML file with a request, or a program as `fairlead run` takes it. Left out, what options say is asked for.
+        A YAML file with a request, or a program as for `fairlead run`. Default: options only.
     action
-        What is done with it: job, serve or workspace. Left out, what the request says, or else a job.
+        The action: job, serve or workspace. Default: the action of the request, or job.
     add_nodes
-        Suppose more nodes: 2xNAME for two empty ones like a node, or like the first of a node group or GPU type.
+        Add hypothetical nodes: 2xNAME adds two empty copies of a node, node group or GPU type.
     without
-        Suppose that nodes are not there: one by its name, or all of a node group or GPU type. Their pods go too.
+        Remove a node, or all nodes of a node group or GPU type, with their pods.
     all_nodes
-        List every node with every reason, and not only those that come nearest.
+        List all nodes with all reasons, not only the best candidates.
     nodes
-        A file with what `kubectl get nodes,pods -A -o json` prints, or - to read it from a pipe. No server is asked.
+        The output of `kubectl get nodes,pods -A -o json`, or - for stdin. Works without a server.
     pending
-        With --nodes: say of each pod in the file that waits for a node whether it would get one.
+        With --nodes: check every pending pod of the file.
     as_json
-        Print the answer as JSON.
+        Print the result as JSON.
     """
-    wanted = wanted or Wanted()
-    asked = (
-        None if (request, args, wanted, action) == (None, (), Wanted(), None) else _read(request, args, wanted, action)
+    options = options or RequestOptions()
+    parsed = (
+        None
+        if (request, args, options, action) == (None, (), RequestOptions(), None)
+        else _read(request, args, options, action)
     )
     if not nodes:
         if pending or files is not None:
-            message = "--pending and files of definitions are for when no server is asked, and no file has the nodes"
-            raise Unreadable(message, "say it: --nodes FILE")
-        return _ask_server(asked, project or DEFAULT, add_nodes, without, all_nodes=all_nodes, as_json=as_json)
-    if pending and asked is not None:
-        raise Unreadable("--pending is about the pods in the file, and something else is asked for", "leave one out")
+            message = "--pending and definition files require --nodes"
+            raise Unreadable(message, "add --nodes FILE")
+        return _ask_server(parsed, project or DEFAULT, add_nodes, without, all_nodes=all_nodes, as_json=as_json)
+    if pending and parsed is not None:
+        raise Unreadable("--pending cannot be combined with a request", "remove one of them")
     inventory = _load_inventory(nodes)
-    ground = load_ground(files or Files(), project or DEFAULT)
-    if ground.violations:
-        return print_violations(ground.violations)
+    config = load_config(files or Files(), project or DEFAULT)
+    if config.violations:
+        return print_violations(config.violations)
     print_warnings(inventory.warnings)
-    ground = _know_gpus(ground, inventory.table)
-    supposed = what_if.simulate(inventory.table, add_nodes, without, cluster=ground.snapshot.cluster)
+    config = _know_gpus(config, inventory.table)
+    what_if_cluster = what_if.simulate(inventory.table, add_nodes, without, cluster=config.snapshot.cluster)
     if pending:
-        return _describe_pending(inventory, supposed, ground.snapshot.cluster, as_json=as_json)
-    if asked is None:
-        return _describe_offers(ground, supposed, inventory, as_json=as_json)
-    found = _survey(asked, ground, supposed, all_nodes=all_nodes)
-    offered = sorted(ground.snapshot.compute_resources)
-    ways = find_suggestions(asked, ground.snapshot, supposed.table, profiles=offered)
-    return _tell(asdict(replace(found, suggestions=list(ways))), all_nodes=all_nodes, as_json=as_json)
+        return _describe_pending(inventory, what_if_cluster, config.snapshot.cluster, as_json=as_json)
+    if parsed is None:
+        return _describe_offers(config, what_if_cluster, inventory, as_json=as_json)
+    report = _report(parsed, config, what_if_cluster, all_nodes=all_nodes)
+    offered = sorted(config.snapshot.compute_resources)
+    suggestions = find_suggestions(parsed, config.snapshot, what_if_cluster.table, profiles=offered)
+    return _print_result(asdict(replace(report, suggestions=list(suggestions))), all_nodes=all_nodes, as_json=as_json)
 
 
-def _read(request: str | None, args: Sequence[str], wanted: Wanted, action: Action | None) -> RunRequest:
-    """What is asked for, by a file, a program, options, or all of them."""
-    is_file = is_request(request, wanted)
-    asked = read_mapping(Path(request)) if request is not None and is_file else {}
+def _read(request: str | None, args: Sequence[str], options: RequestOptions, action: Action | None) -> RunRequest:
+    """Build the request from a file, a program and options."""
+    is_file = is_request(request, options)
+    mapping = read_mapping(Path(request)) if request is not None and is_file else {}
     named = None if request is None else name_program(request)
-    function = asked.pop("function", None) or _name_function(None if is_file else request, named, wanted)
-    fields = asked if (args, wanted) == ((), Wanted()) else wanted.to_fields(args, asked)
+    function = mapping.pop("function", None) or _name_function(None if is_file else request, named, options)
+    fields = mapping if (args, options) == ((), RequestOptions()) else options.to_fields(args, mapping)
     acting = {} if action is None else {"action": action}
     return parse_request({**fields, "function": function, **acting}, request)
 
 
-def _name_function(program: str | None, named: str | None, wanted: Wanted) -> dict[str, Any]:
-    """A function that stands for what would run: its code has no say in where that fits."""
-    images = {name: value for name, value in wanted.images.items() if value is not None}
-    if wanted.image is not None:
-        return {"name": wanted.name or program or UNNAMED["name"], "kind": "container", **images}
+def _name_function(program: str | None, named: str | None, options: RequestOptions) -> dict[str, Any]:
+    """A placeholder function: the code does not affect the fit."""
+    images = {name: value for name, value in options.images.items() if value is not None}
+    if options.image is not None:
+        return {"name": options.name or program or UNNAMED["name"], "kind": "container", **images}
     if program is None:
-        return {**UNNAMED, "name": wanted.name or named or UNNAMED["name"], **images}
+        return {**UNNAMED, "name": options.name or named or UNNAMED["name"], **images}
     source, _, handler = program.partition(":")
     if not Path(source).exists():
-        raise Unreadable(f"there is no {source}", "say a program, a YAML file with a request, or only options")
-    said = {"name": wanted.name or named, "source": Path(source).resolve().name, **images}
+        raise Unreadable(f"{source} does not exist", "use a program, a YAML file with a request, or only options")
+    said = {"name": options.name or named, "source": Path(source).resolve().name, **images}
     return said | ({"handler": handler} if handler else {})
 
 
 def _ask_server(
-    asked: RunRequest | None,
+    request: RunRequest | None,
     project: str,
     add_nodes: Sequence[str],
     without: Sequence[str],
@@ -143,39 +145,37 @@ def _ask_server(
     all_nodes: bool,
     as_json: bool,
 ) -> int:
-    if asked is None:
+    if request is None:
         raise Unreadable(
-            "nothing is asked for", "say --gpu 1, --profile NAME, a program, or a YAML file with a request"
+            "the request is empty", "set --gpu 1, --profile NAME, a program, or a YAML file with a request"
         )
     PROJECTS.require(project)
     body = {
         "project": project,
-        "request": asked.to_data(),
+        "request": request.to_data(),
         "add_nodes": list(add_nodes),
         "without": list(without),
         "all_nodes": all_nodes,
     }
-    return _tell(connect().post("/fit", body), all_nodes=all_nodes, as_json=as_json)
+    return _print_result(connect().post("/fit", body), all_nodes=all_nodes, as_json=as_json)
 
 
-def _tell(survey: dict[str, Any], *, all_nodes: bool, as_json: bool) -> int:
+def _print_result(report: dict[str, Any], *, all_nodes: bool, as_json: bool) -> int:
     if not as_json:
-        return print_survey(survey, all_nodes=all_nodes)
-    print(json.dumps(survey, indent=2))
-    return 0 if survey["verdict"] == "now" else 1
+        return print_fit_report(report, all_nodes=all_nodes)
+    print(json.dumps(report, indent=2))
+    return 0 if report["verdict"] == "now" else 1
 
 
 def _load_inventory(paths: Sequence[Path]) -> Inventory:
-    """What all files say together."""
+    """Load and merge all inventory files."""
     objects, violations = [], []
     for path in paths:
         try:
             objects += inventories.parse_objects(sys.stdin.buffer.read() if path == STDIN else path.read_bytes())
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            violations.append(
-                Violation("", "file", f"cannot be read: {reason}", "give the name of one", location=str(path))
-            )
+            violations.append(Violation("", "file", f"cannot be read: {reason}", "check the path", location=str(path)))
         except Unreadable as error:
             violations.append(Violation("", "file", str(error), error.hint, location=str(path)))
     if violations:
@@ -183,54 +183,60 @@ def _load_inventory(paths: Sequence[Path]) -> Inventory:
     return inventories.read_inventory(objects, ", ".join(map(str, paths)))
 
 
-def _know_gpus(ground: Ground, table: NodeTable) -> Ground:
-    """Where no document says what a GPU is called, and the nodes have one kind of them, it is that."""
-    cluster = ground.snapshot.cluster
+def _know_gpus(config: LocalConfig, table: NodeTable) -> LocalConfig:
+    """Detect the GPU resource from the nodes if no document sets it and they have only one kind."""
+    cluster = config.snapshot.cluster
     named = [name for name in table.capacity if name.endswith("/gpu")]
-    if ground.library.of("Cluster") or len(named) != 1:
-        return ground
+    if config.library.of("Cluster") or len(named) != 1:
+        return config
     known = cluster.model_copy(update={"gpu_resource": named[0]})
-    return replace(ground, snapshot=replace(ground.snapshot, cluster=known))
+    return replace(config, snapshot=replace(config.snapshot, cluster=known))
 
 
-def _survey(asked: RunRequest, ground: Ground, supposed: WhatIfCluster, *, all_nodes: bool = False) -> FitReport:
-    plan = plan_alone(asked, ground)
-    return fit_report.build_report(plan, supposed, autoscaled=ground.snapshot.cluster.autoscaled, all_nodes=all_nodes)
+def _report(
+    request: RunRequest, config: LocalConfig, what_if_cluster: WhatIfCluster, *, all_nodes: bool = False
+) -> FitReport:
+    plan = plan_alone(request, config)
+    return fit_report.build_report(
+        plan, what_if_cluster, autoscaled=config.snapshot.cluster.autoscaled, all_nodes=all_nodes
+    )
 
 
-def _describe_pending(inventory: Inventory, supposed: WhatIfCluster, cluster: Cluster, *, as_json: bool) -> int:
-    told = asdict(WhatIfChanges.of(supposed))
+def _describe_pending(inventory: Inventory, what_if_cluster: WhatIfCluster, cluster: Cluster, *, as_json: bool) -> int:
+    changes = asdict(WhatIfChanges.of(what_if_cluster))
     placed = [
         asdict(pod)
-        for pod in pending_pods.schedule_all(inventory.waiting, supposed.table, autoscaled=cluster.autoscaled)
+        for pod in pending_pods.schedule_all(inventory.waiting, what_if_cluster.table, autoscaled=cluster.autoscaled)
     ]
     if not as_json:
-        return print_placed(told, placed)
-    print(json.dumps({"supposed": told, "pods": placed}, indent=2))
+        return print_placed(changes, placed)
+    print(json.dumps({"supposed": changes, "pods": placed}, indent=2))
     return 0 if all(pod["verdict"] == "now" for pod in placed) else 1
 
 
-def _describe_offers(ground: Ground, supposed: WhatIfCluster, inventory: Inventory, *, as_json: bool) -> int:
-    offers = list(_survey_offers(ground, supposed))
+def _describe_offers(
+    config: LocalConfig, what_if_cluster: WhatIfCluster, inventory: Inventory, *, as_json: bool
+) -> int:
+    offers = list(_report_offers(config, what_if_cluster))
     if not offers:
-        waiting = f"; or --pending, of which there are {len(inventory.waiting)}" if inventory.waiting else ""
-        hint = f"say --gpu 1, a program, a YAML file with a request, or compute resources: --compute DIR{waiting}"
-        raise Unreadable("nothing is asked for", hint)
-    told = asdict(WhatIfChanges.of(supposed))
+        waiting = f"; or --pending for the {len(inventory.waiting)} pending pods" if inventory.waiting else ""
+        hint = f"set --gpu 1, a program, a YAML file with a request, or --compute DIR{waiting}"
+        raise Unreadable("the request is empty", hint)
+    changes = asdict(WhatIfChanges.of(what_if_cluster))
     if not as_json:
-        return print_offers(told, offers)
-    print(json.dumps({"supposed": told, "compute_resources": offers}, indent=2))
+        return print_offers(changes, offers)
+    print(json.dumps({"supposed": changes, "compute_resources": offers}, indent=2))
     return 0
 
 
-def _survey_offers(ground: Ground, supposed: WhatIfCluster) -> Iterator[dict[str, Any]]:
-    """What becomes of a run that asks for a compute resource and nothing else, for each that is offered."""
-    for name, offer in sorted(ground.snapshot.compute_resources.items()):
+def _report_offers(config: LocalConfig, what_if_cluster: WhatIfCluster) -> Iterator[dict[str, Any]]:
+    """The fit of a run with each compute resource and no other requirements."""
+    for name, offer in sorted(config.snapshot.compute_resources.items()):
         said = {"function": UNNAMED, "action": _choose_action(offer), "profile": name}
-        yield {"name": name, **asdict(_survey(RunRequest.model_validate(said), ground, supposed))}
+        yield {"name": name, **asdict(_report(RunRequest.model_validate(said), config, what_if_cluster))}
 
 
 def _choose_action(offer: ComputeResource) -> str:
-    """Something that a compute resource may be used for."""
+    """An action that the compute resource allows."""
     allowed = offer.workload_types
     return next(action for action, kind in WORKLOAD_TYPES.items() if allowed is None or kind in allowed)

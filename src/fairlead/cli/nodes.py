@@ -1,4 +1,4 @@
-"""`fairlead nodes`: where runs are executed, what is free there, and what of it fits."""
+"""`fairlead nodes`: nodes, free capacity, and how many runs fit."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from fairlead.cli.nouns import Json, connect, gather, print_items
+from fairlead.cli.object_commands import Json, connect, gather, print_items
 from fairlead.cli.printing import count
 from fairlead.cli.tables import Item, print_table
 
@@ -16,45 +16,45 @@ WORDS = {"cpu": "CPU", "memory": "MEM", "ephemeral-storage": "DISK", "pods": "PO
 PODS = "pods"
 WHOLE_GPUS = "/gpu"
 CORDONED = "node.kubernetes.io/unschedulable:"
-OF_ALL = ("ephemeral-storage", PODS)  # seldom what is scarce: told of all nodes together alone
+OF_ALL = ("ephemeral-storage", PODS)  # rarely scarce: shown only for the whole cluster
 
-Cluster = Annotated[str | None, Parameter(help="Of this cluster alone.")]
+Cluster = Annotated[str | None, Parameter(help="Only this cluster.")]
 
 
 def ls(*, cluster: Cluster = None, as_json: Json = False) -> int:
-    """List nodes, with what is free of what they have."""
-    found = connect().get("/nodes", **_said(cluster=cluster))
-    has = [name for node in found for name, amount in node["capacity"].items() if amount != "0" and name != PODS]
+    """List nodes with their free resources."""
+    nodes_found = connect().get("/nodes", **_given(cluster=cluster))
+    has = [name for node in nodes_found for name, amount in node["capacity"].items() if amount != "0" and name != PODS]
     names = name_resources((*[name for name in WORDS if name != PODS], *has))
-    shown = [{**node, "taints": _describe_taints(node), **_free(node, names)} for node in found]
-    told: dict[str, str | Callable[[Item], Any]] = {"NAME": "name"}
-    if len({node["cluster"] for node in found}) > 1:
-        told["CLUSTER"] = "cluster"
-    told |= {word: name for word, name in (("GROUP", "group"), ("GPU TYPE", "gpu_type")) if _any(shown, name)}
-    told |= {word: itemgetter(word) for word in names.values()} | {"RUNS": _count_runs}
-    told |= {"TAINTS": "taints"} if _any(shown, "taints") else {}
-    return print_items(found if as_json else shown, told, "nodes", as_json)
+    shown = [{**node, "taints": _describe_taints(node), **_free(node, names)} for node in nodes_found]
+    columns: dict[str, str | Callable[[Item], Any]] = {"NAME": "name"}
+    if len({node["cluster"] for node in nodes_found}) > 1:
+        columns["CLUSTER"] = "cluster"
+    columns |= {word: name for word, name in (("GROUP", "group"), ("GPU TYPE", "gpu_type")) if _any(shown, name)}
+    columns |= {word: itemgetter(word) for word in names.values()} | {"RUNS": _count_runs}
+    columns |= {"TAINTS": "taints"} if _any(shown, "taints") else {}
+    return print_items(nodes_found if as_json else shown, columns, "nodes", as_json)
 
 
 def capacity(
     *,
     project: Annotated[
-        str | None, Parameter(env_var="FAIRLEAD_PROJECT", help="Of the cluster of this project.")
+        str | None, Parameter(env_var="FAIRLEAD_PROJECT", help="Only the cluster of this project.")
     ] = None,
     cluster: Cluster = None,
     as_json: Json = False,
 ) -> int:
-    """Show what is free on each cluster that you see: in all, by node group and type of GPU; and what fits there now.
+    """Show free capacity per cluster, node group and GPU type, and how many runs fit now.
 
-    Closed nodes take nothing new now. The largest free is what one node has left, which is what a pod can have.
+    Unavailable nodes accept no new pods. LARGEST FREE is the largest amount that is free on one node.
     """
-    found = connect().get("/capacity", **_said(project=project, cluster=cluster))
+    nodes_found = connect().get("/capacity", **_given(project=project, cluster=cluster))
     if as_json:
-        print(json.dumps(found, indent=2))
-    elif not found:
+        print(json.dumps(nodes_found, indent=2))
+    elif not nodes_found:
         print("no clusters", file=sys.stderr)
-    for number, entry in enumerate(() if as_json else found):
-        print("\n" * bool(number) + f"cluster {entry['cluster']}: {_tell(entry)}")
+    for number, entry in enumerate(() if as_json else nodes_found):
+        print("\n" * bool(number) + f"cluster {entry['cluster']}: {_summarize(entry)}")
         if entry["total"] is not None:
             _print_pools(entry)
             _print_offers(entry["compute_resources"])
@@ -62,15 +62,15 @@ def capacity(
 
 
 def show_fits(offer: Item) -> str | None:
-    """How many more of a compute resource fit now; nothing where nobody can tell."""
+    """How many more runs of a compute resource fit now; None if unknown."""
     return None if offer["fits_now"] is None else f"{offer['fits_now']}{'+' * offer['more']}"
 
 
 def name_resources(resources: Iterable[str]) -> dict[str, str]:
-    """How tables call each resource: GPUs are called so, whoever makes them; of two makes, each by its own name."""
-    found = list(dict.fromkeys(resources))
-    gpus = [name for name in found if name.endswith(WHOLE_GPUS)]
-    return {name: WORDS.get(name) or ("GPU" if [name] == gpus else name) for name in found}
+    """Column titles of resources. GPUs are called GPU unless there are several vendors."""
+    nodes_found = list(dict.fromkeys(resources))
+    gpus = [name for name in nodes_found if name.endswith(WHOLE_GPUS)]
+    return {name: WORDS.get(name) or ("GPU" if [name] == gpus else name) for name in nodes_found}
 
 
 def _free(node: Item, names: Mapping[str, str]) -> dict[str, str]:
@@ -79,26 +79,26 @@ def _free(node: Item, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _count_runs(node: Item) -> str:
-    """Runs that are there, and what else is: pods that are no runs, and runs that the reader does not see."""
+    """Count the visible runs on a node, and other pods."""
     runs, others = len(node["runs"]), node["others"]
     return f"{runs} and {count(others, 'other')}" if others else str(runs)
 
 
 def _describe_taints(node: Item) -> list[str]:
-    """What keeps runs off a node; the taint of a cordoned one says no more than that it is cordoned."""
+    """The taints of a node. The taint of a cordoned node is shown as `cordoned`."""
     if not node["unschedulable"]:
         return list(node["taints"])
     return ["cordoned", *(taint for taint in node["taints"] if not taint.startswith(CORDONED))]
 
 
-def _tell(entry: Item) -> str:
-    """A cluster in half a sentence."""
+def _summarize(entry: Item) -> str:
+    """Summarize a cluster."""
     if entry["total"] is None:
         return str(entry["error"])
     unavailable = entry["total"]["unavailable"]
-    told = count(entry["total"]["nodes"], "node")
-    told += f", {unavailable} unavailable" if unavailable else ""
-    return told + (", autoscaled" if entry["autoscaled"] else "")
+    columns = count(entry["total"]["nodes"], "node")
+    columns += f", {unavailable} unavailable" if unavailable else ""
+    return columns + (", autoscaled" if entry["autoscaled"] else "")
 
 
 def _print_pools(entry: Item) -> None:
@@ -115,7 +115,7 @@ def _print_offers(offers: Sequence[Item]) -> None:
 
 
 def _rows(entry: Item) -> Iterator[dict[str, Any]]:
-    """A row for each resource of all nodes together, of each group and of each type of GPU."""
+    """Table rows: each resource in total, per node group and per GPU type."""
     names = name_resources(entry["total"]["capacity"])
     pools = [("all", entry["total"])]
     pools += [(f"group {pool['name']}" if pool["name"] else "no group", pool) for pool in entry["groups"]]
@@ -138,7 +138,7 @@ def _any(items: Sequence[Item], name: str) -> bool:
     return any(item[name] for item in items)
 
 
-def _said(**parameters: str | None) -> dict[str, str]:
+def _given(**parameters: str | None) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value is not None}
 
 

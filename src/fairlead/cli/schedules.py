@@ -1,12 +1,12 @@
-"""`fairlead schedules`: what a project submits again and again."""
+"""`fairlead schedules`: schedules of a project."""
 
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from fairlead.cli.holdings import DEFAULT, Held
-from fairlead.cli.nouns import Json, Project, connect, gather
+from fairlead.cli.object_commands import Json, Project, connect, gather
 from fairlead.cli.printing import print_done
+from fairlead.cli.project_objects import DEFAULT, ProjectObject
 from fairlead.cli.tables import Item
 from fairlead.sdk.schedules import Schedule
 
@@ -18,15 +18,15 @@ def _describe_next(item: Item) -> str:
 
 
 def _describe_last(item: Item) -> str:
-    told = _show_moment(item["last_at"])
-    return f"{told}: {item['last_problem']}" if item["last_problem"] else told
+    time = _show_moment(item["last_at"])
+    return f"{time}: {item['last_problem']}" if item["last_problem"] else time
 
 
 def _show_moment(text: str | None) -> str:
     return "" if text is None else f"{text[:16].replace('T', ' ')} UTC"
 
 
-SCHEDULES = Held(
+SCHEDULES = ProjectObject(
     "schedule",
     {
         "NAME": "name",
@@ -41,19 +41,19 @@ SCHEDULES = Held(
 
 
 def pause(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
-    """Submit nothing until it is resumed."""
+    """Pause a schedule."""
     answer = connect().post(SCHEDULES.of(project).at(name, "pause"), None)
     return print_done(f"paused schedule {name}", answer, as_json)
 
 
 def resume(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
-    """Go on with the next time; those that went by meanwhile were not missed."""
+    """Resume a schedule with its next time. Times during the pause are skipped."""
     answer = connect().post(SCHEDULES.of(project).at(name, "resume"), None)
     return print_done(f"resumed schedule {name}, {describe_times(answer)}", answer, as_json)
 
 
 def run(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
-    """Submit a run of it now, and print the id of the run."""
+    """Submit a run of a schedule now, and print its id."""
     answer = connect().post(SCHEDULES.of(project).at(name, "run"), None)
     return print_done(answer["id"], answer, as_json)
 
@@ -69,34 +69,34 @@ def change(
     project: Project = DEFAULT,
     as_json: Json = False,
 ) -> int:
-    """Change when it is due. From then on its runs are submitted as you.
+    """Change a schedule. Its runs are submitted with your permissions from now on.
 
     Parameters
     ----------
     cron
-        When: minute, hour, day, month and weekday, such as "0 6 * * *".
+        A cron expression, such as "0 6 * * *".
     timezone
-        In which time zone, such as Europe/Rome.
+        The time zone, such as Europe/Rome.
     missed
-        What becomes of times at which no server was there: skip, once or all.
+        Runs missed while the server was down: skip, once or all.
     overlap
-        Whether a time is left out while the run before goes on: allow or skip.
+        If the previous run is still active: allow or skip.
     """
-    said = {"cron": cron, "timezone": timezone, "missed": missed, "overlap": overlap}
-    body = {part: value for part, value in said.items() if value is not None}
+    fields = {"cron": cron, "timezone": timezone, "missed": missed, "overlap": overlap}
+    body = {part: value for part, value in fields.items() if value is not None}
     answer = connect().patch(SCHEDULES.of(project).at(name), body)
     return print_done(f"changed schedule {name}, {describe_times(answer)}", answer, as_json)
 
 
 def describe_times(data: Item) -> str:
-    """When a schedule is due next."""
+    """Format the next time of a schedule."""
     return f"next at {_show_moment(data['next_at'])}" if data["next_at"] else "paused"
 
 
 def describe_kept(schedule: Schedule) -> str:
-    """What is said of a schedule that was just kept."""
+    """The confirmation after creating a schedule."""
     name = schedule.name
-    return f"kept schedule {name}, {describe_times(schedule.data)}\n  -> fairlead schedules show {name}"
+    return f"created schedule {name}, {describe_times(schedule.data)}\n  -> fairlead schedules show {name}"
 
 
 schedules = gather("schedules", SCHEDULES.ls, SCHEDULES.show, change, pause, resume, run, SCHEDULES.rm)

@@ -1,4 +1,4 @@
-"""Lists as people read them: a plain table, cut to the width of a terminal and whole in a pipe."""
+"""Plain-text tables, truncated to the width of a terminal and complete in a pipe."""
 
 import shutil
 import sys
@@ -13,12 +13,12 @@ NARROWEST = 6
 AGES = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 Item = Mapping[str, Any]
-# The heading of each column, and where its value is: a path with dots, or a function of the item.
+# Column titles, each with a dotted path into the item, or a function.
 Columns = Mapping[str, str | Callable[[Item], Any]]
 
 
 def print_table(items: Iterable[Item], columns: Columns) -> None:
-    """Items on stdout, a line each; times as ages."""
+    """Print items as a table, with times as ages."""
     now = datetime.now(UTC)
     rows = [[format_cell(_read(item, place), now) for place in columns.values()] for item in items]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -26,7 +26,7 @@ def print_table(items: Iterable[Item], columns: Columns) -> None:
 
 
 def format_table(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Rows as aligned lines. Where they are wider than a terminal, the widest columns are cut."""
+    """Align rows. If they exceed the terminal width, truncate the widest columns."""
     widths = [max(map(_width, column)) for column in zip_longest(*rows, fillvalue="")]
     if width is not None:
         spare = width - len(GAP) * (len(widths) - 1)
@@ -36,7 +36,7 @@ def format_table(rows: Sequence[Sequence[str]], width: int | None = None) -> lis
 
 
 def format_cell(value: Any, now: datetime) -> str:
-    """A value in a table: nothing as a dash, a time as an age, and no character that a terminal would obey."""
+    """Format a table cell: None as a dash, a time as an age, control characters escaped."""
     if value is None or value in ("", [], {}):
         return "-"
     if isinstance(value, bool):
@@ -48,13 +48,13 @@ def format_cell(value: Any, now: datetime) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """How long something is ago, in the largest unit that is full: `3h`."""
+    """Format the age of a time in its largest unit, such as `3h`."""
     step, unit = next((age for age in AGES if seconds >= age[0]), AGES[-1])
     return f"{max(int(seconds), 0) // step}{unit}"
 
 
 def _read(item: Item, place: str | Callable[[Item], Any]) -> Any:
-    """The value of a column. A field that is called `at`, or ends so, is a time."""
+    """Read the value of a column. Fields named `at` or `..._at` are times."""
     if callable(place):
         return place(item)
     value: Any = item
@@ -68,7 +68,7 @@ def _escape(letter: str) -> str:
 
 
 def _width(text: str) -> int:
-    """How many cells of a terminal a text takes: some letters take two, and marks upon letters none."""
+    """The display width of a text: wide characters take two cells, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(mark) else 2 if _is_wide(mark) else 1 for mark in text)

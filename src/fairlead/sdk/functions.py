@@ -13,7 +13,7 @@ from fairlead.model.plans import Suggestion
 from fairlead.model.requests import RunRequest, merge
 from fairlead.sdk import packing
 from fairlead.sdk.api_client import ApiClient, path_of
-from fairlead.sdk.packing import Packed
+from fairlead.sdk.packing import PackedCode
 from fairlead.sdk.plans import Preview
 from fairlead.sdk.runs import Run
 from fairlead.sdk.schedules import Schedule
@@ -62,7 +62,7 @@ class Function:
         api: ApiClient,
         project: str,
         fields: Mapping[str, Any],
-        code: Callable[[str], Packed] | None = None,
+        code: Callable[[str], PackedCode] | None = None,
         calls: Callable[..., Any] | None = None,
     ) -> None:
         self._api, self.project, self._fields = api, project, dict(fields)
@@ -158,11 +158,11 @@ class Function:
         return f"<function {self.name} of project {self.project}>"
 
 
-def pack_source(source: str, handler: str | None, *, command: bool) -> Callable[[str], Packed]:
-    """A function that packs a file or folder anew for each run, so that later edits are included."""
+def pack_source(source: str, handler: str | None, *, command: bool) -> Callable[[str], PackedCode]:
+    """A function that packs a file or folder again for each run, so that later edits are included."""
     path = Path(source)
 
-    def pack(action: str) -> Packed:
+    def pack(action: str) -> PackedCode:
         if not command and action != "workspace":  # a workspace opens the files in JupyterLab and calls no handler
             packing.check_handler(path, handler)
         return packing.pack_path(path)

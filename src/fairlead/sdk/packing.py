@@ -6,12 +6,12 @@ from typing import Any
 
 from fairlead.errors import Unreadable
 from fairlead.inspecting import check_code
-from fairlead.packing import Packed, pack_path
+from fairlead.packing import PackedCode, pack_path
 
-__all__ = ["Packed", "check_handler", "pack_function", "pack_path"]
+__all__ = ["PackedCode", "check_handler", "pack_function", "pack_path"]
 
 
-def pack_function(function: Callable[..., Any]) -> Packed:
+def pack_function(function: Callable[..., Any]) -> PackedCode:
     """Pickle a function with the local modules that it uses. The archive works only with this Python version."""
     from fairlead.sdk import pickling  # importing cloudpickle takes 25 ms, and only decorated functions need it
 

@@ -17,14 +17,14 @@ from typing import Any
 import cloudpickle
 
 from fairlead.errors import Unreadable
-from fairlead.packing import LARGEST_SOURCE, Entry, Packed, TooLarge, pack
+from fairlead.packing import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, TooLarge, pack
 
 NAMELESS = "function"
 INSTALLED = ("site-packages", "dist-packages")
 DEEPEST_SEARCH, MOST_SEARCHED = 10, 1000
 
 
-def pack_function(function: Callable[..., Any]) -> Packed:
+def pack_function(function: Callable[..., Any]) -> PackedCode:
     """Pickle a function. Raise `Unreadable` with the object that cannot be pickled."""
     if not callable(function):
         raise Unreadable(f"{function!r} is not a function", "pass a function or the path of a source file")
@@ -37,8 +37,8 @@ def pack_function(function: Callable[..., Any]) -> Packed:
             raise _explain(function, name, error) from error
     source = f"{name}.pkl"
     version = "{}.{}".format(*sys.version_info).encode()
-    archive = pack([Entry(source, content), Entry(".python-version", version), *_load_reader()])
-    return Packed(archive, source, handler=name)
+    archive = pack([ArchiveEntry(source, content), ArchiveEntry(".python-version", version), *_load_reader()])
+    return PackedCode(archive, source, handler=name)
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -54,9 +54,9 @@ class _Limited(io.BytesIO):
     """A buffer with a maximum size, so that pickling large data fails early."""
 
     def write(self, data: Any) -> int:
-        if self.tell() + memoryview(data).nbytes > LARGEST_SOURCE:
+        if self.tell() + memoryview(data).nbytes > MAX_SOURCE_BYTES:
             raise TooLarge(
-                f"the pickled function is larger than {LARGEST_SOURCE:,} bytes",
+                f"the pickled function is larger than {MAX_SOURCE_BYTES:,} bytes",
                 "move data out of the code, for example to a volume",
             )
         return super().write(data)
@@ -73,10 +73,10 @@ def _is_ours(value: Any) -> bool:
 
 
 @cache
-def _load_reader() -> tuple[Entry, ...]:
+def _load_reader() -> tuple[ArchiveEntry, ...]:
     """The installed cloudpickle package: few images contain it, and rarely this version."""
     files = Path(cloudpickle.__file__).parent.glob("*.py")
-    return tuple(Entry(f"cloudpickle/{file.name}", file.read_bytes()) for file in files)
+    return tuple(ArchiveEntry(f"cloudpickle/{file.name}", file.read_bytes()) for file in files)
 
 
 def _list_own_modules() -> Iterator[ModuleType]:

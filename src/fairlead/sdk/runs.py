@@ -180,7 +180,7 @@ class Run:
     ) -> Any:
         """Send a request to a served run, and return JSON data, text or bytes. Waits while the run starts.
 
-        What else httpx2 takes can be said as well: `params`, `headers`, `content`, `files`.
+        Further keyword arguments are passed to httpx2: `params`, `headers`, `content`, `files`.
         """
         if self._data["state"] in WAITING:
             self.wait_for_start()
@@ -308,7 +308,7 @@ class Why(Text):
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """What would make the run fit now, smallest change first."""
+        """Changes that would make the run fit now, smallest first."""
         return self.fit.suggestions
 
     def apply(self, suggestion: Suggestion | int) -> Run:

@@ -93,7 +93,7 @@ class Schedule:
         return Runs([Run(self._api, data) for _, data in zip(range(limit), found, strict=False)])
 
     def delete(self) -> None:
-        """Delete the schedule. Its runs are kept."""
+        """Delete the schedule, but not its runs."""
         self._api.delete(self._path())
 
     def _path(self, *further: str) -> str:

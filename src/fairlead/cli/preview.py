@@ -1,4 +1,4 @@
-"""`fairlead preview`: the plan of a request, from files alone."""
+"""`fairlead preview`: plan a request from files, without a server."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from fairlead.cli.grounds import Files, Paths, load_ground, plan_request
+from fairlead.cli.local_planning import Files, Paths, load_config, plan_request
 from fairlead.cli.printing import print_violations, print_warnings
 from fairlead.core import explanations
 from fairlead.files import documents, snapshots, yamls
@@ -31,39 +31,39 @@ def preview(
     project: str = "default",
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "explain",
 ) -> int:
-    """Show what would run, with which values and why. No server, no cluster: nothing is created.
+    """Show the plan of a request: all values and their sources. Needs no server and creates nothing.
 
     Parameters
     ----------
     request
-        A YAML file with what is asked for.
+        A YAML file with a request.
     compute
-        A file or folder with compute resources, for `profile:`. Any document may be in any of these folders.
+        A file or folder with compute resources. Each folder may contain documents of all kinds.
     templates
-        A file or folder with templates, for `template:`.
+        A file or folder with templates.
     policy
-        A file or folder with policies: defaults, rules, switches and quota.
+        A file or folder with policies.
     defaults
-        A YAML file with the platform's defaults: requirements that hold where nobody says anything.
+        A YAML file with the platform defaults.
     secrets
-        Names of the project's secrets, separated by commas. Left out, secrets are not checked.
+        The project's secret names, separated by commas. Default: secrets are not checked.
     project
-        The project in which it would run.
+        The project of the run.
     output
-        The explanation, the manifests as YAML, or the whole plan as JSON.
+        Print the explanation, the manifests as YAML, or the plan as JSON.
     """
-    ground = load_ground(Files(compute, templates, policy, defaults), project)
-    violations = list(ground.violations)
+    config = load_config(Files(compute, templates, policy, defaults), project)
+    violations = list(config.violations)
     if secrets is not None:
         named = frozenset(filter(None, map(str.strip, secrets.split(","))))
-        ground = replace(ground, snapshot=replace(ground.snapshot, secrets=named))
+        config = replace(config, snapshot=replace(config.snapshot, secrets=named))
     unnamed = request.stem if NAME.matches(request.stem) else "run"
-    asked = documents.load_object(RunRequest, request, violations, function=unnamed)
-    if asked is None or violations:
+    parsed = documents.load_object(RunRequest, request, violations, function=unnamed)
+    if parsed is None or violations:
         return _print(Plan(settings=(), violations=tuple(violations)), "", output)
-    plan = plan_request(asked, request.parent, ground)
-    warnings = (*plan.warnings, *snapshots.warn_out_of_reach(ground.library, project))
-    title = f"{asked.action} {asked.function.name} in project {project}"
+    plan = plan_request(parsed, request.parent, config)
+    warnings = (*plan.warnings, *snapshots.warn_out_of_reach(config.library, project))
+    title = f"{parsed.action} {parsed.function.name} in project {project}"
     return _print(replace(plan, warnings=warnings), title, output)
 
 

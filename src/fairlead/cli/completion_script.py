@@ -1,4 +1,4 @@
-"""`fairlead completion`: what a shell needs to complete the commands."""
+"""`fairlead completion`: shell completion scripts."""
 
 from typing import Literal
 
@@ -6,12 +6,12 @@ from fairlead.cli import app
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
-    """Print the completion of the commands, for the start-up file of a shell.
+    """Print the completion script of a shell.
 
     Parameters
     ----------
     shell
-        For which shell. For bash: source <(fairlead completion bash)
+        The shell. For bash: source <(fairlead completion bash)
     """
     print(app.generate_completion(shell=shell))
     return 0

@@ -1,4 +1,4 @@
-"""`fairlead functions`, `fairlead secrets` and `fairlead volumes`: what a project holds."""
+"""`fairlead functions`, `fairlead secrets` and `fairlead volumes`: objects of a project."""
 
 import getpass
 import sys
@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fairlead.cli.nouns import Asking, Json, Noun, Project, connect, gather
+from fairlead.cli.object_commands import Json, ObjectCommands, Project, WithListOptions, connect, gather
 from fairlead.cli.printing import print_done
 from fairlead.cli.scopes import PROJECTS
 from fairlead.cli.tables import Columns
@@ -17,36 +17,36 @@ DEFAULT = "default"
 
 
 @dataclass(frozen=True)
-class Held:
-    """A kind of thing that projects hold. Its methods are the commands."""
+class ProjectObject:
+    """Commands for a kind of object inside projects."""
 
     one: str
     columns: Columns
 
-    def of(self, project: str) -> Noun:
-        """Those of one project."""
-        # A variable that is set to nothing is not set.
-        return Noun(self.one, PROJECTS.at(project or DEFAULT, f"{self.one}s"), self.columns)
+    def of(self, project: str) -> ObjectCommands:
+        """The commands for one project."""
+        # Treat an empty variable as not set.
+        return ObjectCommands(self.one, PROJECTS.at(project or DEFAULT, f"{self.one}s"), self.columns)
 
-    def ls(self, *, project: Project = DEFAULT, asked: Asking = None, as_json: Json = False) -> int:
-        """List those of a project."""
-        return self.of(project).ls(asked=asked, as_json=as_json)
+    def ls(self, *, project: Project = DEFAULT, list_options: WithListOptions = None, as_json: Json = False) -> int:
+        """List the objects of a project."""
+        return self.of(project).ls(list_options=list_options, as_json=as_json)
 
     def show(self, name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
-        """Show all of one."""
+        """Show one object."""
         return self.of(project).show(name, as_json=as_json)
 
     def rm(self, name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
-        """Delete one."""
+        """Delete one object."""
         return self.of(project).rm(name, as_json=as_json)
 
 
-FUNCTIONS = Held(
+FUNCTIONS = ProjectObject(
     "function",
     {"NAME": "name", "KIND": "kind", "RUNS": "runs", "LAST RUN": "last_run_at", "BY": "updated_by"},
 )
-SECRETS = Held("secret", {"NAME": "name", "REVISION": "revision", "BY": "updated_by", "AGE": "updated_at"})
-VOLUMES = Held(
+SECRETS = ProjectObject("secret", {"NAME": "name", "REVISION": "revision", "BY": "updated_by", "AGE": "updated_at"})
+VOLUMES = ProjectObject(
     "volume",
     {
         "NAME": "name",
@@ -66,13 +66,13 @@ def set_(
     project: Project = DEFAULT,
     as_json: Json = False,
 ) -> int:
-    """Set a secret, new or not. It is never shown again.
+    """Create or replace a secret. Its value cannot be shown again.
 
     Parameters
     ----------
     value
-        Its value, which others on this machine may see while the command runs. Left out, it is read from stdin, or
-        asked for on a terminal.
+        The value. Other users of this machine can see it in the process list. Default: read from stdin, or
+        prompt on a terminal.
     """
     path = SECRETS.of(project).at(name)
     answer = connect().put(path, {"value": _ask(name) if value is None else value})
@@ -89,34 +89,34 @@ def create(
     project: Project = DEFAULT,
     as_json: Json = False,
 ) -> int:
-    """Create a volume that the runs of a project may share.
+    """Create a shared volume of a project.
 
     Parameters
     ----------
     size
-        How much it holds, such as 10Gi.
+        The size, such as 10Gi.
     storage_class
-        The kind of storage. Left out, the cluster's own choice.
+        The storage class. Default: the default class of the cluster.
     description
-        What is in it.
+        A description.
     """
-    said = {"name": name, "size": size, "storage_class": storage_class, "description": description}
-    answer = connect().post(VOLUMES.of(project).path, said)
+    fields = {"name": name, "size": size, "storage_class": storage_class, "description": description}
+    answer = connect().post(VOLUMES.of(project).path, fields)
     return print_done(f"created volume {name} of project {project or DEFAULT}", answer, as_json)
 
 
 def _ask(name: str) -> str:
-    """A value that nobody sees: typed without an echo, or from a pipe without the newline at its end."""
+    """Read a value without echo from a terminal, or from stdin without the trailing newline."""
     try:
         if sys.stdin.isatty():
             return getpass.getpass(f"value of {name}: ")
         value = sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        raise Unreadable("the value is no UTF-8 text", "encode it, for example with base64") from error
+        raise Unreadable("the value is not valid UTF-8", "encode it, for example with base64") from error
     except EOFError:  # Ctrl-D
         value = ""
     if not value:
-        raise Unreadable("there is no value on stdin", "pipe it in, or say --value")
+        raise Unreadable("stdin contains no value", "pipe the value in, or use --value")
     return value
 
 
