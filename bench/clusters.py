@@ -33,7 +33,7 @@ from fairlead.core.manifests.names import run_name
 from fairlead.errors import FairleadError
 from fairlead.model.connections import Connection
 from fairlead.model.scopes import Cluster
-from fairlead.packing import Entry
+from fairlead.packing import ArchiveEntry
 from tests.cluster import nodes
 from tests.cluster.control_planes import ControlPlane, running
 from tests.cluster.kubelets import FakeKubelet
@@ -187,7 +187,7 @@ def measure_calls(plane: ControlPlane, platform: Platform, kubelet: FakeKubelet,
 
 def _prepare(platform: Platform) -> dict[str, Any]:
     """A request for a run of a Python function whose code is kept."""
-    archive = packing.pack([Entry("train.py", CODE.encode())])
+    archive = packing.pack([ArchiveEntry("train.py", CODE.encode())])
     digest = f"sha256:{hashlib.sha256(archive).hexdigest()}"
     with platform.server.client() as client:
         kept = client.put(

@@ -4,7 +4,7 @@ import importlib
 
 __version__ = "0.1.0"
 
-TYPE_CHECKING = False  # as in typing, which takes its time to load
+TYPE_CHECKING = False  # instead of importing typing, which is slow
 if TYPE_CHECKING:
     from fairlead.errors import (
         Conflict as Conflict,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from fairlead.sdk.projects import project as project
     from fairlead.sdk.runs import Run as Run
 
-# Where each public name is: loaded when it is first asked for, so that the program itself starts at once.
-_HOMES = {
+# The module of each public name. Modules are imported on first use, so that the CLI starts quickly.
+_MODULES = {
     "project": "fairlead.sdk.projects",
     "get_run": "fairlead.sdk.projects",
     "Project": "fairlead.sdk.projects",
@@ -52,13 +52,13 @@ _HOMES = {
     "Unauthenticated": "fairlead.errors",
     "Unavailable": "fairlead.errors",
 }
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+__all__ = ["__version__", *_MODULES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'fairlead' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

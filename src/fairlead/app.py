@@ -1,4 +1,4 @@
-"""The composition root: everything that a server is made of is put together here, from its settings, and started."""
+"""The composition root: builds a server from its settings and runs it."""
 
 import argparse
 import contextlib
@@ -29,7 +29,7 @@ from fairlead.adapters.kubernetes.executors import ExecutorConfig, open_executor
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import describe_isolation, find_machine
 from fairlead.adapters.local.pod_to_spec import find_runtime
-from fairlead.composing import Entrance, Execution, build_services, make_id, now
+from fairlead.composition import ExecutionOptions, SignInOptions, build_services, make_id, now
 from fairlead.controllers.clocks import StableClock
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.folders import WatchedFolder
@@ -44,30 +44,30 @@ from fairlead.ports import Keyring, Principal, Store
 from fairlead.server.applications import create_application
 from fairlead.server.proxy.websockets import MAX_MESSAGE_BYTES
 from fairlead.server.run_events import RunEvents
-from fairlead.services.config_files import FOLDER, Apply
 from fairlead.services.calls import Call
+from fairlead.services.config_files import FOLDER, Apply
 from fairlead.services.first_run import FirstRun
-from fairlead.settings import Settings, describe_mistakes, problems_of, unknown_variables
+from fairlead.settings import Settings, describe_validation_errors, find_problems, find_unknown_variables
 
-PAGE = Path(__file__).with_name("_ui")
-WATCHER = Call(principal=Principal("fairlead", via="folder"), trusted=True)
-KEEPER = Call(principal=Principal("fairlead", via="keys"), trusted=True)
+WEB_UI = Path(__file__).with_name("_ui")
+FOLDER_SYNC = Call(principal=Principal("fairlead", via="folder"), trusted=True)
+KEY_ROTATION = Call(principal=Principal("fairlead", via="keys"), trusted=True)
 
 
 @dataclass(frozen=True)
-class Server:
-    """A server that is ready to serve."""
+class ServerInstance:
+    """The parts of a server that is ready to run."""
 
     app: FastAPI
     store: DatabaseStore
     token: str
-    link_word: str | None
+    sign_in_code: str | None
     executor: LocalExecutor | None
     executors: ExecutorRegistry
 
 
-def build_server(settings: Settings, url: str) -> Server:
-    """Open the database, bring it up to date, found the platform, and put the application together."""
+def build_server(settings: Settings, url: str) -> ServerInstance:
+    """Open and migrate the database, create the platform on the first start, and build the application."""
     store = DatabaseStore(settings.database_url)
     migrating.migrate(store.engine)
     folder: WatchedFolder | None = None
@@ -83,19 +83,17 @@ def build_server(settings: Settings, url: str) -> Server:
         }
 
     keyring, run_events, executor = _open_keyring(settings), RunEvents(), _open_executor(settings)
-    server_id = hosting.keep_id(settings.data, make_id)
-    secrets_of, keep_objects = (
-        partial(load_secret_values, store, keyring),
-        timedelta(minutes=settings.keep_objects_minutes),
-    )
+    server_id = hosting.load_server_id(settings.data, make_id)
+    secrets_of = partial(load_secret_values, store, keyring)
+    keep_objects = timedelta(minutes=settings.keep_objects_minutes)
     config = ExecutorConfig(store, settings.data / "clusters", now, secrets_of, keep_objects)
 
     def enqueue(run_id: str) -> None:
         controller.enqueue(run_id)
 
     connect = partial(open_executor, config, enqueue)
-    given = {} if executor is None else {"local": executor}
-    executors = ExecutorRegistry(given, store, keyring, connect if settings.execute else None)
+    local_executors = {} if executor is None else {"local": executor}
+    executors = ExecutorRegistry(local_executors, store, keyring, connect if settings.execute else None)
     controller = RunController(
         store,
         keyring,
@@ -107,49 +105,54 @@ def build_server(settings: Settings, url: str) -> Server:
         stable_clock=StableClock(now),
     )
 
-    def tell(run_id: str) -> None:
+    def notify(run_id: str) -> None:
         controller.enqueue(run_id)
         run_events.publish(run_id)
 
     if executor is not None:
         executor.subscribe(controller.enqueue)
-    execution = Execution(executors, tell, server_id)
-    services, founding = build_services(store, keyring, _open_entrance(settings), describe, execution)
+    execution = ExecutionOptions(executors, notify, server_id)
+    services, first_run = build_services(store, keyring, _sign_in_options(settings), describe, execution)
     keep = {"keep_runs": timedelta(days=settings.keep_runs_days), "keep_logs": timedelta(days=settings.keep_logs_days)}
     retention = Retention(store, executors, clock=StableClock(now), **keep)
     scheduler = Scheduler(store, services.schedules.occur, now)
     if settings.folder is not None:
         if not settings.folder.is_dir():
-            raise FairleadError(f"there is no folder {settings.folder}", "make it, or set folder to another one")
-        how = Apply(manager=FOLDER, prune=True)
-        folder = WatchedFolder(settings.folder, lambda library: services.config_files.apply(WATCHER, library, how), now)
-    founding.found([*settings.admins, f"user:{settings.local_user}"])
+            raise FairleadError(f"folder {settings.folder} does not exist", "create it, or set folder to another one")
+        options = Apply(manager=FOLDER, prune=True)
+        folder = WatchedFolder(
+            settings.folder, lambda library: services.config_files.apply(FOLDER_SYNC, library, options), now
+        )
+    first_run.found([*settings.admins, f"user:{settings.local_user}"])
     hosting.check_platform(settings.data, _read_platform_id(store))
-    token, word = _keep_token(settings, founding)
-    executors.refresh()  # or whoever asks first about a run on a cluster would hear that nothing is known of it
+    token, sign_in_code = _load_token(settings, first_run)
+    executors.refresh()  # before the first request, which would find the runs on clusters unknown
     app = create_application(
         services,
         check_ready=lambda: _check_ready(store),
         make_id=make_id,
         url=url,
         reads_are_local=store.dialect == "sqlite",
-        background=lambda: background.beside(folder, controller, retention, scheduler),
+        background=lambda: background.run_background_tasks(folder, controller, retention, scheduler),
         run_events=run_events,
-        page=PAGE,
+        page=WEB_UI,
         served_host=settings.served_host,
     )
-    return Server(app, store, token, word if settings.auth == "local" else None, executor, executors)
+    return ServerInstance(app, store, token, sign_in_code if settings.auth == "local" else None, executor, executors)
 
 
 def up(settings: Settings) -> int:
-    """Serve until told to end."""
-    os.umask(0o077)  # what the server writes is for its own user
-    with hosting.alone(settings.data), hosting.listening(settings.host, settings.port) as (listener, url):
-        found = settings.data / "server.json"
-        found.unlink(missing_ok=True)  # of a server that was killed
+    """Run the server until it is stopped."""
+    os.umask(0o077)  # files of the server are private to its user
+    with (
+        hosting.lock_data_folder(settings.data),
+        hosting.open_listener(settings.host, settings.port) as (listener, url),
+    ):
+        server_file = settings.data / "server.json"
+        server_file.unlink(missing_ok=True)  # from a server that was killed
         server = build_server(settings, settings.public_url or url)
-        hosting.write_private(found, json.dumps({"url": url, "pid": os.getpid()}))
-        _greet(settings, server, url)
+        hosting.write_private(server_file, json.dumps({"url": url, "pid": os.getpid()}))
+        _print_greeting(settings, server, url)
         configuration = uvicorn.Config(
             server.app,
             ws="wsproto",
@@ -159,12 +162,12 @@ def up(settings: Settings) -> int:
             timeout_graceful_shutdown=5,
             server_header=False,
         )
-        # Uvicorn ends by the signal that it was sent, once more; what is below must still be done.
+        # Uvicorn raises the signal again after its shutdown; without a handler, the clean-up below would not run.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        serving = uvicorn.Server(configuration)
+        serving = uvicorn.ServerInstance(configuration)
         server.app.state.is_shutting_down = lambda: serving.should_exit
         if settings.idle_seconds is not None:
-            background.end_when_idle(
+            background.shut_down_when_idle(
                 lambda: setattr(serving, "should_exit", True),
                 lambda: server.app.state.metrics.idle_seconds,
                 server.store,
@@ -175,7 +178,7 @@ def up(settings: Settings) -> int:
         except KeyboardInterrupt:
             pass
         finally:
-            found.unlink(missing_ok=True)
+            server_file.unlink(missing_ok=True)
             if server.executor is not None:
                 server.executor.close()
             server.executors.close()
@@ -184,29 +187,29 @@ def up(settings: Settings) -> int:
 
 
 def rotate_keys(settings: Settings) -> int:
-    """Seal every secret with a new key. With keys from a variable: with the first of them."""
-    with _platform(settings) as store:
+    """Encrypt every secret with a new key, or with the first key of FAIRLEAD_SECRET_KEYS."""
+    with _open_store(settings) as store:
         if settings.secret_keys is None:
             keyrings.rotate_key_file(settings.key_file)
-        count = build_services(store, _open_keyring(settings))[0].secrets.reseal(KEEPER)
-    kept = "older keys are kept until `fairlead keys forget`"
+        count = build_services(store, _open_keyring(settings))[0].secrets.reseal(KEY_ROTATION)
+    old_keys = "older keys are kept until `fairlead keys forget`"
     if settings.secret_keys is not None:
-        kept = "older keys can be taken out of FAIRLEAD_SECRET_KEYS"
-    print(f"{count} secret{'' if count == 1 else 's'} sealed with the new key; {kept}")
+        old_keys = "you can remove older keys from FAIRLEAD_SECRET_KEYS"
+    print(f"{count} secret{'' if count == 1 else 's'} encrypted with the new key; {old_keys}")
     return 0
 
 
 def forget_keys(settings: Settings) -> int:
-    """Forget every key but the one that seals, where no secret needs another."""
+    """Delete all keys but the current one, unless a secret needs another key."""
     if settings.secret_keys is not None:
-        raise FairleadError("the keys are in FAIRLEAD_SECRET_KEYS", "take the older ones out of it")
-    with _platform(settings) as store:
-        needed = build_services(store, _open_keyring(settings))[0].secrets.count_stale(KEEPER)
-    if needed:
-        message = f"{needed} secret{' is' if needed == 1 else 's are'} sealed with an older key"
+        raise FairleadError("the keys are in FAIRLEAD_SECRET_KEYS", "remove older keys from it")
+    with _open_store(settings) as store:
+        stale = build_services(store, _open_keyring(settings))[0].secrets.count_stale(KEY_ROTATION)
+    if stale:
+        message = f"{stale} secret{' is' if stale == 1 else 's are'} encrypted with an older key"
         raise FairleadError(message, "run `fairlead keys rotate` first")
-    forgotten = keyrings.forget_old_keys(settings.key_file)
-    print(f"{len(forgotten)} older key{'' if len(forgotten) == 1 else 's'} forgotten")
+    deleted = keyrings.forget_old_keys(settings.key_file)
+    print(f"{len(deleted)} older key{'' if len(deleted) == 1 else 's'} deleted")
     return 0
 
 
@@ -214,21 +217,21 @@ COMMANDS = {"up": up, "rotate-keys": rotate_keys, "forget-keys": forget_keys}
 
 
 def main() -> int:
-    """`python -m fairlead.app up` and other commands, with options that win over variables and the file."""
+    """Run a command, such as `python -m fairlead.app up`. Options override variables, which override the file."""
     parser = argparse.ArgumentParser(prog="fairlead.app")
     parser.add_argument("command", choices=tuple(COMMANDS))
     for name in ("host", "port", "data", "database", "folder", "auth", "capacity", "idle-seconds"):
         parser.add_argument(f"--{name}")
-    said = vars(parser.parse_args())
-    command = said.pop("command")
-    problems = unknown_variables(os.environ)
+    options = vars(parser.parse_args())
+    command = options.pop("command")
+    problems = find_unknown_variables(os.environ)
     try:
-        settings = Settings(**{name: value for name, value in said.items() if value is not None})
-        problems += problems_of(settings)
+        settings = Settings(**{name: value for name, value in options.items() if value is not None})
+        problems += find_problems(settings)
     except ValidationError as error:
-        problems += describe_mistakes(error)
-    except ValueError as error:  # the file is no TOML, or no text
-        problems.append(f"fairlead.toml cannot be read: {error}")
+        problems += describe_validation_errors(error)
+    except ValueError as error:  # the file is not valid TOML or UTF-8
+        problems.append(f"cannot read fairlead.toml: {error}")
     if problems:
         print("\n".join(f"error: {problem}" for problem in problems), file=sys.stderr)
         return 2
@@ -243,13 +246,13 @@ def main() -> int:
 
 
 @contextlib.contextmanager
-def _platform(settings: Settings) -> Iterator[DatabaseStore]:
-    """The database of a server that was started before. An empty one is not what anybody means."""
+def _open_store(settings: Settings) -> Iterator[DatabaseStore]:
+    """Open the database of an existing server. An empty database is an error: the user means another one."""
     if settings.database is None and not (settings.data / "fairlead.db").exists():
-        raise FairleadError(f"there is no database in {settings.data}", "say which one it is: --data or --database")
+        raise FairleadError(f"no database found in {settings.data}", "set --data or --database")
     with contextlib.closing(DatabaseStore(settings.database_url)) as store:
         if migrating.current(store.engine) is None:
-            raise FairleadError("the database is empty", "say which one it is: --data or --database")
+            raise FairleadError("the database is empty", "set --data or --database")
         migrating.migrate(store.engine)
         yield store
 
@@ -262,11 +265,11 @@ def _open_keyring(settings: Settings) -> Keyring:
     return keyrings.AesKeyring.from_file(settings.key_file)
 
 
-def _open_entrance(settings: Settings) -> Entrance:
+def _sign_in_options(settings: Settings) -> SignInOptions:
     link = settings.auth == "local"
     if settings.oidc_issuer is None or settings.oidc_audience is None:
-        return Entrance(link=link)
-    identity = OidcAuthenticator(
+        return SignInOptions(link=link)
+    authenticator = OidcAuthenticator(
         issuer=settings.oidc_issuer,
         audience=settings.oidc_audience,
         user_claim=settings.oidc_user_claim,
@@ -274,25 +277,25 @@ def _open_entrance(settings: Settings) -> Entrance:
         clock=now,
     )
     client, secret = settings.oidc_client_id, settings.oidc_client_secret
-    login = OidcLogin(identity, client, secret.get_secret_value() if secret else None) if client else None
-    return Entrance(identity, login, link)
+    login = OidcLogin(authenticator, client, secret.get_secret_value() if secret else None) if client else None
+    return SignInOptions(authenticator, login, link)
 
 
-def _keep_token(settings: Settings, founding: FirstRun) -> tuple[str, str]:
-    """The token of this machine, in a file that only its owner can read; and a word to sign in with."""
+def _load_token(settings: Settings, first_run: FirstRun) -> tuple[str, str]:
+    """Return this machine's token, which is in a file that only its owner can read, and a one-time sign-in code."""
     file = settings.data / "token"
-    known = file.read_bytes().decode("utf-8", "replace").strip() if file.exists() else None
+    stored = file.read_bytes().decode("utf-8", "replace").strip() if file.exists() else None
     machine = f"{socket.gethostname()}:{settings.data.resolve()}"
-    token, word = founding.let_in(settings.local_user, machine, known)
-    if token != known:
+    token, sign_in_code = first_run.let_in(settings.local_user, machine, stored)
+    if token != stored:
         hosting.write_private(file, token + "\n")
-    return token, word
+    return token, sign_in_code
 
 
 def _read_platform_id(store: Store) -> str:
     with store.reading() as tx:
         platform = tx.get(ScopeRecord, scope=PLATFORM)
-    assert platform is not None, "a platform was founded"
+    assert platform is not None, "the first start creates the platform"
     return platform.id
 
 
@@ -308,13 +311,13 @@ def _open_executor(settings: Settings) -> LocalExecutor | None:
     return LocalExecutor(settings.data, find_machine(settings.data, settings.capacity), runtime)
 
 
-def _greet(settings: Settings, server: Server, url: str) -> None:
-    """What a person who started the server wants to know. The token itself only on a terminal: it lasts."""
+def _print_greeting(settings: Settings, server: ServerInstance, url: str) -> None:
+    """Print addresses and commands for the person who started the server. The token is shown only on a terminal."""
     file = settings.data / "token"
     shown = f"{server.token}  (also in {file})" if sys.stdout.isatty() else str(file)
-    lines = [f"Fairlead {fairlead.__version__} serves at {url}", f"  token    {shown}"]
-    if server.link_word is not None:
-        lines.append(f"  sign in  {url}/login?code={server.link_word}  (works once, within 15 minutes)")
+    lines = [f"Fairlead {fairlead.__version__} is listening on {url}", f"  token    {shown}"]
+    if server.sign_in_code is not None:
+        lines.append(f"  sign in  {url}/login?code={server.sign_in_code}  (works once, within 15 minutes)")
     if server.executor is not None:
         lines.append(f"  runs     {describe_isolation(server.executor.machine, is_root=server.executor.is_root)}")
     lines.append(f'  try      curl -H "Authorization: Bearer $(cat {file})" {url}/api/v1/me')

@@ -1,4 +1,4 @@
-"""What a server does beside serving: it looks after runs and schedules, follows its folder, forgets, ends when idle."""
+"""Background tasks of a server: runs, schedules, the watched folder, retention and idle shutdown."""
 
 import contextlib
 import threading
@@ -16,61 +16,63 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord, ScheduleRecord
 from fairlead.ports import Store
 
-LOOK_SECONDS = 5.0
-SOON_SECONDS = 1.0
+CHECK_SECONDS = 5.0
+FIRST_RETRY_SECONDS = 1.0
 
 
 @contextlib.asynccontextmanager
-async def beside(
+async def run_background_tasks(
     folder: WatchedFolder | None, controller: RunController, retention: Retention, scheduler: Scheduler
 ) -> AsyncIterator[None]:
-    """Everything that goes on while the server serves, and ends with it. Runs go on."""
-    looking_after = threading.Thread(target=controller.run_forever, name="runs", daemon=True)
-    looking_after.start()
+    """Run all background tasks while the server runs. Runs continue after it has stopped."""
+    controller_thread = threading.Thread(target=controller.run_forever, name="runs", daemon=True)
+    controller_thread.start()
     try:
         async with anyio.create_task_group() as tasks:
             if folder is not None:
                 await anyio.to_thread.run_sync(folder.apply)
                 tasks.start_soon(folder.watch)
-            tasks.start_soon(_sweep, retention)
-            tasks.start_soon(_look, scheduler)
+            tasks.start_soon(_apply_retention, retention)
+            tasks.start_soon(_submit_schedules, scheduler)
             yield
             tasks.cancel_scope.cancel()
     finally:
         controller.shut_down()
-        looking_after.join()
+        controller_thread.join()
 
 
-def end_when_idle(end: Callable[[], None], idle_seconds: Callable[[], float], store: Store, seconds: float) -> None:
-    """End the server once nothing runs, nothing is scheduled, and nobody has asked for a while."""
+def shut_down_when_idle(
+    shut_down: Callable[[], None], idle_seconds: Callable[[], float], store: Store, seconds: float
+) -> None:
+    """Shut the server down after a time without requests, active runs and schedules."""
 
-    def look() -> None:
+    def check() -> None:
         while True:
-            time.sleep(min(seconds / 4, LOOK_SECONDS))
-            if idle_seconds() > seconds and not _count_live(store):
-                end()
+            time.sleep(min(seconds / 4, CHECK_SECONDS))
+            if idle_seconds() > seconds and not _count_active(store):
+                shut_down()
                 return
 
-    threading.Thread(target=look, name="idle", daemon=True).start()
+    threading.Thread(target=check, name="idle", daemon=True).start()
 
 
-async def _sweep(retention: Retention) -> None:
-    """Sweep now and then; soon again where something did not work, such as a cluster that was not seen yet."""
-    soon = SOON_SECONDS
+async def _apply_retention(retention: Retention) -> None:
+    """Delete expired data periodically; retry with backoff after a failure, such as a cluster not connected yet."""
+    retry_seconds = FIRST_RETRY_SECONDS
     while True:
-        worked = await anyio.to_thread.run_sync(retention.sweep)
-        await anyio.sleep(EVERY_SECONDS if worked else soon)
-        soon = SOON_SECONDS if worked else min(soon * 2, EVERY_SECONDS)
+        succeeded = await anyio.to_thread.run_sync(retention.sweep)
+        await anyio.sleep(EVERY_SECONDS if succeeded else retry_seconds)
+        retry_seconds = FIRST_RETRY_SECONDS if succeeded else min(retry_seconds * 2, EVERY_SECONDS)
 
 
-async def _look(scheduler: Scheduler) -> None:
+async def _submit_schedules(scheduler: Scheduler) -> None:
     while True:
         await anyio.to_thread.run_sync(scheduler.submit_due)
         await anyio.sleep(schedules.EVERY_SECONDS)
 
 
-def _count_live(store: Store) -> int:
-    """How many runs have not ended, and how many schedules wait for their time."""
+def _count_active(store: Store) -> int:
+    """Count active runs and schedules that have a next time."""
     with store.reading() as tx:
-        waiting = tx.count(ScheduleRecord, Condition("next_at", "!=", None))
-        return tx.count(RunRecord, Condition("active", "=", True)) + waiting
+        scheduled = tx.count(ScheduleRecord, Condition("next_at", "!=", None))
+        return tx.count(RunRecord, Condition("active", "=", True)) + scheduled

@@ -1,4 +1,4 @@
-"""How a server lives on a machine: alone in its folder, on a socket, with files that only its owner can read."""
+"""The data folder, listening socket and private files of a server."""
 
 import contextlib
 import fcntl
@@ -15,8 +15,8 @@ PAUSE_SECONDS = 0.05
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """One server for a data folder: two would apply the watched folder twice, and hide each other from the terminal."""
+def lock_data_folder(folder: Path) -> Iterator[None]:
+    """Lock the data folder: two servers would apply the watched folder twice and overwrite each other's address."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "server.lock").open("w") as lock:
         for attempt in range(ATTEMPTS):
@@ -24,34 +24,34 @@ def alone(folder: Path) -> Iterator[None]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                # Who looks whether a server is there holds the lock for a moment.
+                # A client that checks whether a server is running holds the lock for a moment.
                 if attempt == ATTEMPTS - 1:
-                    message = f"a server runs on {folder} already"
-                    raise FairleadError(message, "use that one, stop it, or set data to another folder") from None
+                    message = f"a server is already running on {folder}"
+                    raise FairleadError(message, "use that server, stop it, or set data to another folder") from None
                 time.sleep(PAUSE_SECONDS)
         yield
 
 
 @contextlib.contextmanager
-def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
-    """A socket that takes requests, and the address under which it does."""
+def open_listener(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
+    """Open a listening socket and return it with its URL."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(2048)  # from now on requests wait, and are not turned away
+        listener.listen(2048)  # requests queue here until the server is ready
     except (OSError, OverflowError) as error:
         listener.close()
         message = f"cannot listen on {host}, port {port}: {error}"
-        raise FairleadError(message, "choose another port: fairlead up --port 0 takes any that is free") from error
+        raise FairleadError(message, "choose another port; fairlead up --port 0 uses any free port") from error
     with contextlib.closing(listener):
         shown = f"[{host}]" if family == socket.AF_INET6 else host
         yield listener, f"http://{shown}:{listener.getsockname()[1]}"
 
 
-def keep_id(folder: Path, make_id: Callable[[], str]) -> str:
-    """The id of the server of a folder, which stays the same for as long as the folder is there."""
+def load_server_id(folder: Path, make_id: Callable[[], str]) -> str:
+    """Return the server id in the data folder, creating it on the first start."""
     file = folder / "server.id"
     if not file.exists():
         write_private(file, make_id())
@@ -59,18 +59,18 @@ def keep_id(folder: Path, make_id: Callable[[], str]) -> str:
 
 
 def check_platform(folder: Path, platform_id: str) -> None:
-    """Raise where a folder holds what belongs to another database: volumes and logs of runs that this one never had."""
+    """Check that the data folder, with its volumes and logs, belongs to this database."""
     file = folder / "platform.id"
     if not file.exists():
         write_private(file, platform_id)
     elif file.read_text("utf-8").strip() != platform_id:
-        message = f"{folder} holds the runs and volumes of another database"
-        raise FairleadError(message, "set data to another folder, or database to the one that it was used with")
+        message = f"{folder} contains runs and volumes of another database"
+        raise FairleadError(message, "set data to another folder, or set database to the one used with this folder")
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a file that only its owner can read, all of it or nothing."""
-    aside = file.with_name(f".{file.name}.{os.getpid()}")
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
-        opened.write(text)
-    aside.replace(file)
+    """Write a file atomically that only its owner can read."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as writer:
+        writer.write(text)
+    temporary.replace(file)

@@ -1,4 +1,4 @@
-"""The log: one JSON object for each line, on stderr; on a terminal, lines for people."""
+"""Configures logging to stderr: JSON lines, or readable lines on a terminal."""
 
 import logging
 import sys
@@ -8,18 +8,18 @@ import structlog
 
 
 def configure(level: str) -> None:
-    """Set the log up, for our own words and for those of libraries."""
-    least = logging.getLevelName(level.upper())
+    """Configure structlog and the logging of libraries."""
+    min_level = logging.getLevelName(level.upper())
     terminal = sys.stderr.isatty()
-    last = _for_people() if terminal else structlog.processors.JSONRenderer(serializer=_to_text)
+    renderer = _console_renderer() if terminal else structlog.processors.JSONRenderer(serializer=_to_json)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *([] if terminal else [structlog.processors.format_exc_info]),
-            last,
+            renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(least),
+        wrapper_class=structlog.make_filtering_bound_logger(min_level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
@@ -28,20 +28,20 @@ def configure(level: str) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
-def _for_people() -> structlog.dev.ConsoleRenderer:
-    # Not the prettier traceback: it shows the values of variables, tokens and secrets among them.
+def _console_renderer() -> structlog.dev.ConsoleRenderer:
+    # Plain tracebacks, because rich ones show the values of variables, including tokens and secrets.
     return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 
 
 class _JsonLines(logging.Formatter):
-    """What libraries say, in the same form."""
+    """Formats log records of libraries as JSON lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {"event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}
+        entry = {"event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return _to_text(told)
+            entry["exception"] = self.formatException(record.exc_info)
+        return _to_json(entry)
 
 
-def _to_text(told: object, **_: object) -> str:
-    return orjson.dumps(told, default=str).decode()
+def _to_json(entry: object, **_: object) -> str:
+    return orjson.dumps(entry, default=str).decode()

@@ -1,4 +1,4 @@
-"""Code as one archive, packed so that equal code gives equal bytes: names in order, no times, no owners."""
+"""Packs code into reproducible archives: sorted names, no timestamps, no owners."""
 
 import gzip
 import hashlib
@@ -14,19 +14,19 @@ from typing import NamedTuple
 
 from fairlead.errors import Unreadable
 
-LARGEST_SOURCE = 10 * 1024 * 1024
-# What machines leave behind. Editors leave locks too: .#train.py
+MAX_SOURCE_BYTES = 10 * 1024 * 1024
+# Caches and metadata that tools create. Editors also create lock files, such as .#train.py.
 SKIPPED = frozenset(
     {"__pycache__", ".git", ".venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".DS_Store"}
 )
-LOCK = ".#"
+LOCK_PREFIX = ".#"
 
 
 class TooLarge(Unreadable):
-    """There is more of it than travels to a run as code."""
+    """The code is larger than the limit."""
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     """A file of an archive."""
 
     name: str
@@ -35,8 +35,8 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Packed:
-    """Code that is ready to travel."""
+class PackedCode:
+    """A packed code archive."""
 
     archive: bytes
     source: str  # the file or folder inside the archive
@@ -44,29 +44,29 @@ class Packed:
 
     @cached_property
     def digest(self) -> str:
-        """What tells this archive from every other."""
+        """The SHA-256 digest of the archive."""
         return f"sha256:{hashlib.sha256(self.archive).hexdigest()}"
 
 
-def pack_path(path: Path, folder: Path | None = None) -> Packed:
-    """A file or a folder; its name in the archive is as seen from a folder, or else its own name."""
-    whole = Path(os.path.abspath(path))
-    start = Path(os.path.abspath(folder)) if folder else whole.parent
+def pack_path(path: Path, folder: Path | None = None) -> PackedCode:
+    """Pack a file or a folder. Its name in the archive is relative to `folder`, by default its parent."""
+    absolute = Path(os.path.abspath(path))
+    start = Path(os.path.abspath(folder)) if folder else absolute.parent
     try:
-        files = _measure(path, _list_files(whole, path))
-        entries = [Entry(file.relative_to(start).as_posix(), *_read(file)) for file in files]
+        files = _check_size(path, _list_files(absolute, path))
+        entries = [ArchiveEntry(file.relative_to(start).as_posix(), *_read(file)) for file in files]
     except FileNotFoundError as error:
-        raise Unreadable(f"there is no {error.filename or path}", "give the path of a file or folder") from error
+        raise Unreadable(f"{error.filename or path} does not exist", "pass the path of a file or folder") from error
     except OSError as error:
-        message = f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
-        raise Unreadable(message, "give a file that can be read") from error
+        message = f"cannot read {path}: {(error.strerror or str(error)).lower()}"
+        raise Unreadable(message, "pass a readable file") from error
     if not entries:
-        raise Unreadable(f"{path} is a folder without files", "put the code there, or give another path")
-    return Packed(pack(entries), whole.relative_to(start).as_posix())
+        raise Unreadable(f"the folder {path} contains no files", "add the code, or pass another path")
+    return PackedCode(pack(entries), absolute.relative_to(start).as_posix())
 
 
-def pack(entries: Iterable[Entry]) -> bytes:
-    """Files as a compressed archive."""
+def pack(entries: Iterable[ArchiveEntry]) -> bytes:
+    """Pack files into a compressed archive."""
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as archive:
         for name, content, executable in sorted(entries):
@@ -77,55 +77,55 @@ def pack(entries: Iterable[Entry]) -> bytes:
 
 
 def _list_files(path: Path, shown: Path) -> Iterator[Path]:
-    """The file itself, or the files of a folder; what is neither (a pipe, a device) could be read without end."""
+    """Yield the file, or the files of a folder. Other types, such as named pipes, could be read endlessly."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         yield from _walk(path, os.path.realpath(path), ())
     elif stat.S_ISREG(mode):
         yield path
     else:
-        raise Unreadable(f"{shown} is neither a file nor a folder", "give the path of a file or folder")
+        raise Unreadable(f"{shown} is not a file or folder", "pass the path of a file or folder")
 
 
-def _walk(folder: Path, root: str, above: tuple[str, ...]) -> Iterator[Path]:
-    """The files in a folder and below. A link counts as what it leads to, which must be inside as well."""
-    above = (*above, os.path.realpath(folder))
-    with os.scandir(folder) as found:
-        entries = [entry for entry in found if entry.name not in SKIPPED and not entry.name.startswith(LOCK)]
+def _walk(folder: Path, root: str, parents: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files in a folder and its subfolders. Symbolic links are followed if their target is in the root."""
+    parents = (*parents, os.path.realpath(folder))
+    with os.scandir(folder) as scan:
+        entries = [entry for entry in scan if entry.name not in SKIPPED and not entry.name.startswith(LOCK_PREFIX)]
     for entry in entries:
         path = folder / entry.name
         if entry.is_symlink():
-            _check_link(path, root, above)
+            _check_link(path, root, parents)
         if entry.is_dir():
-            yield from _walk(path, root, above)
+            yield from _walk(path, root, parents)
         elif entry.is_file():
             yield path
 
 
-def _check_link(path: Path, root: str, above: tuple[str, ...]) -> None:
-    """A link leads to something, inside, and not back to where the walk comes from."""
+def _check_link(path: Path, root: str, parents: tuple[str, ...]) -> None:
+    """Check that a symbolic link points to an existing target in the root and not to a parent folder."""
     target = os.path.realpath(path)
-    hint = "remove it, or put a copy of what is needed in its place; large data belongs on a volume"
+    hint = "remove it, or replace it with a copy; put large data on a volume"
     if os.path.commonpath((target, root)) != root:
-        raise Unreadable(f"{path} is a link that leads outside {root}, to {target}", hint)
+        raise Unreadable(f"the symbolic link {path} points outside {root}, to {target}", hint)
     if not os.path.exists(path):
-        raise Unreadable(f"{path} is a link that leads nowhere", hint)
-    if target in above:
-        raise Unreadable(f"{path} is a link that leads back to {target}, which it is in", hint)
+        raise Unreadable(f"the symbolic link {path} is broken", hint)
+    if target in parents:
+        raise Unreadable(f"the symbolic link {path} points to its own parent folder {target}", hint)
 
 
-def _measure(path: Path, files: Iterable[Path]) -> list[Path]:
-    """The files, unless they are too large together: found out before any is read, and without walking on."""
+def _check_size(path: Path, files: Iterable[Path]) -> list[Path]:
+    """Return the files. Raises `TooLarge` as soon as their total size exceeds the limit, before reading any."""
     sizes: dict[Path, int] = {}
     total = 0
     for file in files:
         sizes[file] = file.stat().st_size
         total += sizes[file]
-        if total > LARGEST_SOURCE:
+        if total > MAX_SOURCE_BYTES:
             largest = max(sizes, key=sizes.__getitem__)
-            part = f", {sizes[largest]:,} of them in {largest}" if len(sizes) > 1 else ""
-            message = f"{path} has more than {LARGEST_SOURCE:,} bytes{part}"
-            raise TooLarge(message, "keep data out of the code: use a volume")
+            part = f", including {sizes[largest]:,} in {largest}" if len(sizes) > 1 else ""
+            message = f"{path} has more than {MAX_SOURCE_BYTES:,} bytes{part}"
+            raise TooLarge(message, "keep data out of the code; use a volume")
     return list(sizes)
 
 

@@ -1,7 +1,7 @@
-"""Tokens of runs: with them code and outcome travel between the server and what executes a run. None is kept.
+"""Tokens with which runs download their code and upload their results. They are not stored.
 
-One is the sealed id of a try of its run, and dies with that try. The prefix has a dot, which no other token has, and
-begins as all tokens of this server do, so that no issuer is ever asked about one.
+A token is the encrypted id of an attempt and is valid until that attempt has ended. Its prefix contains a dot, which no
+other token has, and begins like all tokens of this server, so that it is never sent to an issuer.
 """
 
 import base64
@@ -14,31 +14,31 @@ PURPOSE = "run-token"
 
 
 def is_run_token(bearer: str | None) -> bool:
-    """Whether a token says that it is one of a run."""
+    """Whether a token has the prefix of run tokens."""
     return bearer is not None and bearer.startswith(PREFIX)
 
 
 def seal_run_token(keyring: Keyring, execution: str) -> str:
-    """The token of a try of a run."""
+    """Create the token of an attempt of a run."""
     return PREFIX + format_sealed(keyring.seal(execution.encode(), PURPOSE))
 
 
 def open_run_token(keyring: Keyring, token: str) -> str:
-    """The id of the try whose token it is. Raise `Unauthenticated` where it is none that this server sealed."""
+    """Return the id of the attempt that a token belongs to. Raises `Unauthenticated` for an invalid token."""
     try:
         return keyring.open(parse_sealed(token.removeprefix(PREFIX)), PURPOSE).decode()
     except (ValueError, Unavailable):
-        message = "the token of a run was not made by this server, or its key was forgotten"
-        raise Unauthenticated(message, "a run has its token from the server that started it") from None
+        message = "the run token is not from this server, or its key was deleted"
+        raise Unauthenticated(message, "use the token that the server passed to the run") from None
 
 
 def format_sealed(sealed: Sealed) -> str:
-    """Something sealed as a word that addresses, headers and cookies take as it is."""
+    """Encode an encrypted value for URLs, headers and cookies."""
     return f"{sealed.key_id}.{base64.urlsafe_b64encode(sealed.content).decode().rstrip('=')}"
 
 
 def parse_sealed(text: str) -> Sealed:
-    """What such a word stands for. Raise ValueError where it is none."""
+    """Decode an encrypted value. Raises ValueError if it is invalid."""
     key_id, _, content = text.partition(".")
     padding = b"=" * (-len(content) % 4)
     return Sealed(base64.b64decode(content.encode("ascii") + padding, altchars=b"-_", validate=True), key_id)

@@ -89,7 +89,7 @@ def test_code_that_is_not_what_was_submitted_does_not_run(tmp_path: Path) -> Non
     bootstrap = make_container(tmp_path, {"a.py": "print('ran')"}, "a.py", digest="sha256:0000")
     code, out, err = execute(tmp_path, bootstrap)
     assert (code, out) == (1, "")
-    assert err.startswith("the code is not what was submitted: expected sha256:0000, found sha256:")
+    assert err.startswith("the code was changed: expected sha256:0000, found sha256:")
 
 
 def test_a_function_without_a_source_says_so(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.packing import Entry, pack
+from fairlead.packing import ArchiveEntry, pack
 from tests.bootstrap.containers import error_of, execute, mount, value_of
 from tests.cli.terminal import write
 
@@ -70,11 +70,11 @@ def test_another_python_says_that_it_is_another(tmp_path: Path) -> None:
     packed = pack_script(tmp_path / "author", "def main():\n    pass\n")
     with tarfile.open(tmp_path / "author" / "packed.tar.gz") as archive:
         files = {name: archive.extractfile(name).read() for name in archive.getnames()}  # type: ignore[union-attr]
-    repacked = pack(Entry(name, content) for name, content in {**files, ".python-version": b"3.7"}.items())
+    repacked = pack(ArchiveEntry(name, content) for name, content in {**files, ".python-version": b"3.7"}.items())
     told = packed | {"digest": f"sha256:{hashlib.sha256(repacked).hexdigest()}"}
     bootstrap = mount(tmp_path, repacked, **told)
     here = "{}.{}".format(*sys.version_info)
-    said = f"pickled with Python 3.7, and this is {here}: use an image with Python 3.7, or a source file"
+    said = f"pickled with Python 3.7, but this is Python {here}: use an image with Python 3.7, or a source file"
     assert execute(tmp_path, bootstrap) == (1, "", f"{said}\n")
     assert error_of(tmp_path) == {"type": "PythonMismatch", "message": said, "traceback": ""}
 

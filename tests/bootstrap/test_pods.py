@@ -71,16 +71,16 @@ def test_fetched_code_that_is_not_what_was_submitted_does_not_run(tmp_path: Path
         server.code = b"something else"
         code, out, err = execute(tmp_path, bootstrap, **envs_of(tmp_path, server))
     assert (code, out) == (1, "")
-    assert err.startswith("the code is not what was submitted: expected sha256:")
+    assert err.startswith("the code was changed: expected sha256:")
     assert message_of(tmp_path)["error"]["type"] == "CodeChanged"
 
 
 def test_code_that_nobody_answers_for_names_the_address_and_the_error(tmp_path: Path) -> None:
     bootstrap, _ = make_fetching(tmp_path, {"a.py": MAIN})
-    limit(bootstrap, PATIENCE=1)
+    limit(bootstrap, GIVE_UP_SECONDS=1)
     url = silent_url()
     code, _, err = execute(tmp_path, bootstrap, **envs_of(tmp_path, url))
-    told = f"the code could not be fetched from {url}/api/v1/runs/{RUN}/code: no answer from {url} for 1 seconds: "
+    told = f"cannot download the code from {url}/api/v1/runs/{RUN}/code: no response from {url} for 1 seconds: "
     assert (code, err) == (1, f"{told}Connection refused\n")
     assert message_of(tmp_path)["error"] == {"type": "CodeUnavailable", "message": err.strip(), "traceback": ""}
 
@@ -90,7 +90,7 @@ def test_code_that_is_refused_is_asked_for_once(tmp_path: Path) -> None:
     with serving() as server:
         server.refused["code"] = {"status": 401, "detail": "run r1 is stopped"}
         _, _, err = execute(tmp_path, bootstrap, **envs_of(tmp_path, server))
-    assert err.endswith(f"{server.url} answered 401: run r1 is stopped\n")
+    assert err.endswith(f"{server.url} responded with 401: run r1 is stopped\n")
     assert len(server.asked) == 1
 
 
@@ -98,7 +98,7 @@ def test_code_that_cannot_be_fetched_is_said(tmp_path: Path) -> None:
     bootstrap, _ = make_fetching(tmp_path, {"a.py": MAIN})
     code, _, err = execute(tmp_path, bootstrap, **envs_of(tmp_path))
     assert (code, message_of(tmp_path)["error"]["type"]) == (1, "CodeUnavailable")
-    assert err == "the code did not come with the pod, and pods of this cluster cannot reach the server\n"
+    assert err == "the code is too large for the pod's ConfigMap, and pods of this cluster cannot reach the server\n"
 
 
 # The process of the function
@@ -204,7 +204,7 @@ def test_a_signal_is_passed_on_also_where_nobody_listens_yet(tmp_path: Path) -> 
     """The first process of a pod hears nothing unless it listens: the function would go on until it is killed."""
     script = f"{WAITING}print('ready')\ntime.sleep(30)\n"
     bootstrap = make_pod(tmp_path, {"a.py": script}, "a.py")
-    file, listens = bootstrap.parent / "sidecar.py", "    code, began = 1, False\n"
+    file, listens = bootstrap.parent / "sidecar.py", "    code, started = 1, False\n"
     text = file.read_text("utf-8")
     assert listens in text
     slowly = f"{listens}    print('forked', flush=True)\n    import time\n    time.sleep(0.5)\n"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.bootstrap.containers import call_code, error_of, execute, make_container, result_of, value_of
 
-SUGGESTION = "; return JSON, bytes, or write files to $FAIRLEAD_OUTPUT"
+SUGGESTION = "; return JSON or bytes, or write files to $FAIRLEAD_OUTPUT"
 
 
 def returning(folder: Path, result: str) -> tuple[int, str, str]:
@@ -74,7 +74,7 @@ def test_bytes_are_a_file_of_the_output(tmp_path: Path, result: str, kept: bytes
 )
 def test_a_result_that_is_not_json_is_a_failure_that_says_where(tmp_path: Path, result: str, said: str) -> None:
     code, _, err = returning(tmp_path, result)
-    message = f"the function returned something that is not JSON: {said}{SUGGESTION}"
+    message = f"the result of the function is not JSON: {said}{SUGGESTION}"
     assert (code, err) == (1, f"{message}\n")
     assert error_of(tmp_path) == {"type": "ResultNotJSON", "message": message, "traceback": ""}
 
@@ -85,7 +85,7 @@ def test_a_result_that_is_not_json_is_a_failure_that_says_where(tmp_path: Path, 
 def test_text_that_nobody_could_read_again_is_not_json(tmp_path: Path, result: str) -> None:
     code, _, err = returning(tmp_path, result)
     assert code == 1
-    assert err.startswith("the function returned something that is not JSON: ")
+    assert err.startswith("the result of the function is not JSON: ")
     assert error_of(tmp_path)["type"] == "ResultNotJSON"
 
 

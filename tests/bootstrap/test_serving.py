@@ -331,7 +331,7 @@ def test_the_init_beside_an_imported_handler_is_the_one_that_is_called(tmp_path:
 def test_inputs_that_no_init_takes_are_said_not_dropped(tmp_path: Path) -> None:
     call = {"action": "serve", "handler": "predict", "inputs": {"a": 1}, "port": 1}
     answer, _, err = execute(tmp_path, make_container(tmp_path, {"a.py": "def predict(): ...\n"}, "a.py", **call))
-    assert (answer, err) == (1, "inputs are for init(), and there is no such function beside the handler\n")
+    assert (answer, err) == (1, "inputs are passed to init(), but the module of the handler has no such function\n")
 
 
 def test_an_init_that_fails_ends_the_process_with_its_traceback(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def run(folder: Path, code: str, server: Server | str | None = None, **more: str
     """Call `main` of a file with this code, in a pod."""
     bootstrap = make_pod(folder, {"a.py": code}, "a.py", handler="main")
     if isinstance(server, str):
-        limit(bootstrap, PATIENCE=1)
+        limit(bootstrap, GIVE_UP_SECONDS=1)
     return execute(folder, bootstrap, **envs_of(folder, server), **more)
 
 
@@ -58,12 +58,11 @@ def test_a_result_that_cannot_get_back_fails_the_run(tmp_path: Path, returned: s
     assert code == 1
     told = message_of(tmp_path)["error"]
     assert (told["type"], told["traceback"]) == ("ResultLost", "")
-    as_file = ", which get back as a file" if returned.startswith("b") else ""
-    most = " at most 4000 bytes get back without it;" if not as_file else ""
-    assert told["message"] == (
-        f"the function returned {size} bytes{as_file}, and pods of this cluster cannot reach the server:{most} "
-        "write it to a volume, or ask an administrator to set the cluster's server_url"
-    )
+    unreachable, hint = "pods of this cluster cannot reach the server", sidecar.HINT
+    why = f", but {unreachable}, so the limit is 4000 bytes; {hint}"
+    if returned.startswith("b"):
+        why = f" and was not uploaded: {unreachable}: {hint}"
+    assert told["message"] == f"the result of the function has {size} bytes{why}"
     assert told["message"] in err
     assert "result" not in message_of(tmp_path)
 
@@ -82,7 +81,7 @@ def test_a_result_that_the_server_does_not_take_fails_the_run(tmp_path: Path) ->
     told = message_of(tmp_path)["error"]
     assert (code, told["type"]) == (1, "ResultLost")
     assert told["message"].endswith(
-        "bytes, and they could not be handed over: " + server.url + " answered 422: too odd; be plain"
+        "bytes and was not uploaded: " + server.url + " responded with 422: too odd; be plain"
     )
     assert told["message"] in err
 
@@ -186,8 +185,8 @@ def test_files_far_below_get_back_too(tmp_path: Path) -> None:
 
 def test_files_that_cannot_get_back_are_told_and_the_run_stays_completed(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, f"{LEAVE}\ndef main():\n    leave(a='A', b='B')\n    return 7\n")
-    why = f"{sidecar.ALONE}: {sidecar.SUGGESTION}"
-    assert (code, err) == (0, f"2 files of the output were lost: {why}\n")
+    why = f"{sidecar.UNREACHABLE}: {sidecar.HINT}"
+    assert (code, err) == (0, f"2 output files were not uploaded: {why}\n")
     told = message_of(tmp_path)
     assert told == {"lost": {"files": 2, "why": why}, "result": {"kind": "json", "value": 7}}
 
@@ -195,10 +194,10 @@ def test_files_that_cannot_get_back_are_told_and_the_run_stays_completed(tmp_pat
 @pytest.mark.parametrize(
     ("limits", "lost", "why"),
     [
-        ({"LARGEST_FILE": 20}, 1, "b has 30 bytes, and at most 20 of a file and 268,435,456 of a run are kept"),
-        ({"LARGEST_OUTPUT": 25}, 1, "b has 30 bytes, and at most 67,108,864 of a file and 25 of a run are kept"),
-        ({"LARGEST_OUTPUT": 15}, 2, "b has 30 bytes, and at most 67,108,864 of a file and 15 of a run are kept"),
-        ({"MOST_FILES": 1}, 2, "at most 1 files are kept: pack them into one, or use a volume"),
+        ({"LARGEST_FILE": 20}, 1, "b has 30 bytes, but the limit is 20 per file and 268,435,456 per run"),
+        ({"LARGEST_OUTPUT": 25}, 1, "b has 30 bytes, but the limit is 67,108,864 per file and 25 per run"),
+        ({"LARGEST_OUTPUT": 15}, 2, "b has 30 bytes, but the limit is 67,108,864 per file and 15 per run"),
+        ({"MOST_FILES": 1}, 2, "a run can have at most 1 output files: pack them into one, or use a volume"),
     ],
 )
 def test_more_than_is_kept_is_not_even_sent(tmp_path: Path, limits: dict[str, int], lost: int, why: str) -> None:
@@ -219,7 +218,7 @@ def test_a_file_that_the_server_refuses_is_lost_alone(tmp_path: Path) -> None:
         server.refused["output/a"] = {"status": 422, "detail": "1 rule is broken", "violations": [violation]}
         assert run(tmp_path, f"{LEAVE}\ndef main():\n    leave(a='A', b='B')\n", server)[0] == 0
     assert server.kept == {"output/b": b"B"}
-    why = f"{server.url} answered 422: has handed over too much; write it to a volume"
+    why = f"{server.url} responded with 422: has handed over too much; write it to a volume"
     assert message_of(tmp_path)["lost"] == {"files": 1, "why": why}
 
 
@@ -228,7 +227,7 @@ def test_a_file_that_cannot_be_read_is_lost_alone_and_at_once(tmp_path: Path) ->
     with serving() as server:
         answer, _, err = run(tmp_path, code, server)
     assert (answer, server.kept) == (0, {"output/a": b"A"})
-    assert err == "1 file of the output was lost: 'output/\\udcff' is a name that is no text\n"
+    assert err == "1 output file was not uploaded: the file name 'output/\\udcff' is not valid UTF-8\n"
 
 
 @pytest.mark.parametrize("status", [401, 404])
@@ -259,7 +258,7 @@ def test_a_server_that_stays_away_is_waited_for_once(tmp_path: Path) -> None:
     answer, _, err = run(tmp_path, code, url)
     assert (answer, err) == (
         0,
-        f"3 files of the output were lost: no answer from {url} for 1 seconds: Connection refused\n",
+        f"3 output files were not uploaded: no response from {url} for 1 seconds: Connection refused\n",
     )
     assert message_of(tmp_path)["result"]["value"] == 1
 
@@ -268,7 +267,7 @@ def test_an_address_that_leads_elsewhere_is_said(tmp_path: Path) -> None:
     with serving() as server:
         server.statuses = [308]
         _, _, err = run(tmp_path, f"{LEAVE}\ndef main():\n    leave(a='A')\n", server)
-    assert err == f"1 file of the output was lost: {server.url} answered that it is at https://elsewhere.test/\n"
+    assert err == f"1 output file was not uploaded: {server.url} redirects to https://elsewhere.test/\n"
 
 
 def test_a_server_behind_a_path_is_reached(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_what_fits_now_is_told_with_its_nodes_and_the_room(tmp_path: Path) -> No
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines() == [
         "now: 1 of 7 nodes takes it (l4-2); there is room for 1 such run",
-        "6 others do not: --all-nodes says why",
+        "6 others do not: use --all-nodes to see why",
     ]
 
 
@@ -51,7 +51,7 @@ def test_what_has_to_wait_is_told_with_the_nodes_that_could_take_it(tmp_path: Pa
     assert lines[0].startswith("later: needs 3 GPUs on one node; of 3 nodes that could take it, at most 2 are free")
     assert lines[1] == "of 7 nodes, 0 take it now, 4 could later and 3 never"
     assert [line.split()[0] for line in lines[3:8]] == ["NODE", "a100-1", "a100-2", "l4-1", "l4-2"]
-    assert lines[8:] == ["3 more nodes: --all-nodes says why", "", "Suggestions", "  1. ask for 2 GPUs instead of 3"]
+    assert lines[8:] == ["3 more nodes: use --all-nodes to see why", "", "Suggestions", "  1. ask for 2 GPUs instead of 3"]
 
 
 def test_what_never_fits_is_told_and_the_answer_is_1(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_nodes_may_come_and_go(tmp_path: Path, words: tuple[str, ...], verdict: 
 def test_what_is_supposed_is_told_first(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "8", "--add-nodes", "2xa100-1", "--without", "l4-2", "--without", "cpu-1")
     assert answer.out.splitlines()[:3] == [
-        "supposed: 2 empty nodes like a100-1: a100-1+1 and a100-1+2",
-        "supposed: without 2 nodes: cpu-1 and l4-2; 7 pods there are not placed anew",
+        "what if: 2 empty nodes like a100-1: a100-1+1 and a100-1+2",
+        "what if: without 2 nodes: cpu-1 and l4-2; 7 pods there are not placed anew",
         "now: 2 of 7 nodes take it (a100-1+1 and a100-1+2); there is room for 2 such runs",
     ]
 
@@ -159,7 +159,7 @@ def test_with_nothing_asked_for_every_compute_resource_is_tried(tmp_path: Path) 
     assert rows == [["1xa100", "later"], ["cpu-small", "now"], ["half-gpu", "now"]]
     offers = read(tmp_path, "--compute", PLATFORM, "--project", "forest")["compute_resources"]
     assert [(offer["name"], offer["verdict"]) for offer in offers[:2]] == [("1xa100", "now"), ("cpu-small", "now")]
-    assert "say --gpu 1" in fit(tmp_path).err
+    assert "set --gpu 1" in fit(tmp_path).err
 
 
 def test_pods_of_the_file_that_wait_are_placed_one_after_the_other(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_server_judges_with_its_own_nodes(terminal: Terminal, tmp_path: Path) 
     assert terminal.say("fit", "--cpu", "100m", "--mem", "64Mi").startswith("now: 1 of 1 node takes it")
     assert terminal("fit", "--cpu", "100000").out.startswith("never: asks for 100000 CPU; ")
     supposed = terminal("fit", "--cpu", "1", "--mem", "1Mi", "--add-nodes", f"3x{node['name']}", "--all-nodes")
-    assert (supposed.code, supposed.out.splitlines()[0].partition(":")[0]) == (0, "supposed")
+    assert (supposed.code, supposed.out.splitlines()[0].partition(":")[0]) == (0, "what_if")
     assert "did you mean" in terminal.fail("fit", "--cpu", "1", "--without", f"{node['name']}x")
     write(tmp_path, {"r.yaml": "resources: {cpu: 100m}", "train.py": ""})
     assert terminal("fit", "r.yaml").code == terminal("fit", "train.py", "--mem", "1Mi").code == 0

@@ -15,7 +15,7 @@ from fairlead.adapters import keyrings
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.kubernetes.clients import ApiClient
 from fairlead.adapters.kubernetes.executors import ExecutorConfig, KubernetesExecutor
-from fairlead.composing import build_services, make_id
+from fairlead.composition import build_services, make_id
 from fairlead.model.connections import Connection
 from fairlead.model.observations import LaunchSpec, Observation, Phase
 from fairlead.model.records import RunRecord

@@ -111,7 +111,7 @@ def test_one_that_has_to_wait_says_why_with_numbers_and_runs_when_there_is_room(
     waits = platform.run(profile="four-a100")
     said = platform.until(waits, "Unschedulable")
     holder = f"train-{started[0].id}"
-    ours = f"needs 4 GPUs; 0 of 4 are free on a100-1, the only node that could take it; next: run {holder} holds 4"
+    ours = f"needs 4 GPUs; 0 of 4 free on a100-1, the only suitable node; run {holder} uses 4"
     assert (said["state"], said["message"].partition("; the scheduler says: ")[0]) == ("pending", ours)
     theirs = said["message"].partition("; the scheduler says: ")[2]
     assert theirs.startswith("0/6 nodes are available: 1 Insufficient nvidia.com/gpu")
@@ -136,7 +136,7 @@ def test_of_several_nodes_the_best_is_named(platform: Platform, started: list[Ru
     waits = platform.run(resources={"gpu": {"devices": 3, "type": "A100"}})
     said = platform.until(waits, "Unschedulable")
     started.append(waits)
-    ours = "needs 3 GPUs on one node; of 2 nodes that could take it, at most 2 are free together (a100-2)"
+    ours = "needs 3 GPUs on one node; at most 2 free on any of 2 suitable nodes (a100-2)"
     assert said["message"].startswith(f"{ours}; next: run ")
     assert "; the scheduler says: 0/6 nodes are available: " in said["message"]
 
@@ -144,21 +144,21 @@ def test_of_several_nodes_the_best_is_named(platform: Platform, started: list[Ru
 def test_one_without_a_toleration_is_told_which(platform: Platform, started: list[Run]) -> None:
     started.append(platform.run(node_selector={"pool": "t4"}))
     said = platform.until(started[0], "Unschedulable")
-    ours = "1 node that could take it (t4-1) takes only what tolerates its taints: 1 is tainted team=vision:NoSchedule"
+    ours = "1 suitable node (t4-1) only accepts pods that tolerate its taints: 1 is tainted team=vision:NoSchedule"
     assert said["message"].startswith(f"{ours}; the scheduler says: ")
 
 
 def test_one_that_is_too_large_says_so(platform: Platform, started: list[Run]) -> None:
     started.append(platform.run(resources={"mem": "32Gi"}, node_selector={"pool": "cpu"}))
     said = platform.until(started[0], "Unschedulable")
-    ours = "asks for 32Gi memory; the largest of 1 node that matches has 16Gi (cpu-1)"
+    ours = "needs 32 GiB memory; cpu-1, the only matching node, has 16 GiB"
     assert said["message"].startswith(f"{ours}; the scheduler says: ")
 
 
 def test_once_a_node_comes_it_runs(platform: Platform, kubelet: FakeKubelet, started: list[Run]) -> None:
     started.append(platform.run(profile="l40"))
     said = platform.until(started[0], "Unschedulable")
-    assert said["message"].startswith(f"no node has {PRODUCT} In {L40}: 6 nodes")
+    assert said["message"].startswith(f"no node has a GPU of type {L40}: 6 nodes")
     kubelet.add_node("l40-1", gpus=1, labels={PRODUCT: L40})
     assert place_of(platform, started[0]) == "l40-1"
     started[0].stop()
@@ -176,7 +176,7 @@ def test_where_no_node_may_come_what_fits_on_none_is_refused(platform: Platform,
         answer = client.post("/projects/forest/runs", json={"function": function, "profile": "l40"})
     (violation,) = answer.json()["violations"]
     assert (violation["path"], violation["rule"]) == ("resources.gpu.type", "never_fits")
-    assert violation["message"].startswith(f"asks for a node with {PRODUCT} In {L40}; ")
+    assert violation["message"].startswith(f"needs a node with a GPU of type {L40}; ")
     assert platform.show(started[0])["state"] == "running"
     later = platform.run(profile="small")
     assert place_of(platform, later) == "cpu-1"

@@ -12,12 +12,12 @@ from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.errors import Conflict, NotFound
 from fairlead.model.records import FilePartRecord, RunFileRecord, RunRecord
 from fairlead.ports import Store
-from fairlead.run_files import PART
+from fairlead.run_files import PART_BYTES
 from tests.contracts.samples import NOW, keep, make, make_places
 
 pytestmark = pytest.mark.every_store
 
-SIZES = [0, 1, PART - 1, PART, PART + 1, 3 * PART]
+SIZES = [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES]
 
 
 @pytest.fixture
@@ -49,7 +49,9 @@ def test_a_file_comes_back_as_it_was_given(files: Store, size: int) -> None:
         assert run_files.load_size(tx, "r1", "output/a") == size
         assert run_files.list_files(tx, "r1") == [record]
         parts = tx.find(FilePartRecord)
-    assert [len(part.content) for part in parts] == [PART] * (size // PART) + [size % PART] * (size % PART > 0)
+    assert [len(part.content) for part in parts] == [PART_BYTES] * (size // PART_BYTES) + [size % PART_BYTES] * (
+        size % PART_BYTES > 0
+    )
     with run_files.open_file(files, "r1", "output/a") as opened:
         assert opened.read() == content
     with run_files.open_file(files, "r1", "output/a") as opened:
@@ -67,29 +69,38 @@ def test_a_file_is_kept_from_what_can_be_read_as_well(files: Store) -> None:
 
 @pytest.mark.parametrize(
     ("start", "most"),
-    [(0, 0), (0, 10), (5, 0), (PART - 1, 2), (PART, PART), (PART - 5, PART + 10), (2 * PART + 9, 5), (0, 9 * PART)],
+    [
+        (0, 0),
+        (0, 10),
+        (5, 0),
+        (PART_BYTES - 1, 2),
+        (PART_BYTES, PART_BYTES),
+        (PART_BYTES - 5, PART_BYTES + 10),
+        (2 * PART_BYTES + 9, 5),
+        (0, 9 * PART_BYTES),
+    ],
 )
 def test_part_of_a_file_is_read_wherever_it_lies(files: Store, start: int, most: int) -> None:
-    content = os.urandom(2 * PART + 10)
+    content = os.urandom(2 * PART_BYTES + 10)
     save(files, "log", content)
     with files.reading() as tx:
         assert run_files.load_range(tx, "r1", "log", start, most) == content[start : start + most]
 
 
 def test_beyond_the_end_there_is_nothing(files: Store) -> None:
-    save(files, "log", b"x" * PART)
+    save(files, "log", b"x" * PART_BYTES)
     with files.reading() as tx:
-        assert run_files.load_range(tx, "r1", "log", PART, 10) == b""
-        assert run_files.load_range(tx, "r1", "log", 50 * PART, 10) == b""
+        assert run_files.load_range(tx, "r1", "log", PART_BYTES, 10) == b""
+        assert run_files.load_range(tx, "r1", "log", 50 * PART_BYTES, 10) == b""
         assert run_files.load_range(tx, "r1", "gone", 0, 10) == b""
         assert run_files.load_file(tx, "r1", "gone") is None
         assert run_files.load_size(tx, "r1", "gone") is None
-    with pytest.raises(NotFound, match="left no file 'gone'"):
+    with pytest.raises(NotFound, match="has no output file 'gone'"):
         run_files.open_file(files, "r1", "output/gone")
 
 
 def test_a_file_takes_the_place_of_one_of_its_path(files: Store) -> None:
-    save(files, "output/a", b"x" * (3 * PART))
+    save(files, "output/a", b"x" * (3 * PART_BYTES))
     with files.recording() as tx:
         run_files.save_file(tx, "r1", "output/a", b"short", NOW + timedelta(hours=1))
     with files.reading() as tx:
@@ -143,12 +154,12 @@ def test_a_file_of_no_run_is_refused(files: Store) -> None:
 
 
 def test_a_file_that_goes_while_it_is_read_is_no_shorter_file(files: Store) -> None:
-    save(files, "log", os.urandom(3 * PART))
+    save(files, "log", os.urandom(3 * PART_BYTES))
     with run_files.open_file(files, "r1", "log") as opened:
         opened.read(10)
         with files.recording() as tx:
             run_files.remove_files(tx, "r1")
-        with pytest.raises(OSError, match="is not there any more"):
+        with pytest.raises(OSError, match="was deleted"):
             opened.read()
 
 

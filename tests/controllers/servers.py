@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from fairlead import composing
+from fairlead import composition
 from fairlead.controllers import runs
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.runs import RunController, ServerIdentity
@@ -56,7 +56,7 @@ class Servers:
             registry,
             identity=ServerIdentity(name, f"host-{name}", f"http://{name}"),
             clock=world.clock,
-            make_id=composing.make_id,
+            make_id=composition.make_id,
             publish=platform.told.append,
         )
         return self.controllers[name]

@@ -30,7 +30,7 @@ def test_what_does_not_fit_waits_with_the_reason_until_it_does(platform: Platfor
     controller = platform.control()
     controller.sync(set())
     assert (platform.state(first.id)[0], platform.state(second.id)) == ("pending", ("queued", "Unschedulable"))
-    assert platform.run(second.id).message == "waits until 20Gi memory is free"
+    assert platform.run(second.id).message == "waiting for 20 GiB memory"
     platform.executor.end(first.id)
     controller.sync({first.id})
     assert platform.state(second.id)[0] == "pending"

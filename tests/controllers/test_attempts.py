@@ -199,7 +199,7 @@ def test_a_place_on_this_machine_is_given_by_what_the_try_asks_for(platform: Pla
     controller.sync({run})
     controller.sync({run})
     assert platform.state(run) == ("queued", "Unschedulable")
-    assert platform.run(run).message == "waits until 16Gi memory is free"
+    assert platform.run(run).message == "waiting for 16 GiB memory"
     why = platform.world.services.explanations.why(platform.world.root, run)
     assert "asks for 16Gi" in why.message
     platform.executor.end(large)

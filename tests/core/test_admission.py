@@ -1,5 +1,6 @@
 """Which of the waiting runs a machine takes now."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,16 +60,18 @@ def test_those_before_a_large_one_are_taken_however_long_it_waited() -> None:
 
 def test_who_is_held_back_is_told_for_what() -> None:
     node = make_node(make_holding("x", cpu=2))
-    _, held = admit(node, wait("large", waited=LONG, cpu=8), wait("b", cpu=1))
-    assert (held.admitted, held.reason) == (False, "WaitingForTurn")
-    assert "waited for longer" in held.message
-    assert "large" not in held.message.replace("larger", "")  # it may be a run that its reader does not see
+    other_project = replace(wait("b", cpu=1), scope="project/other")
+    _, same, other = admit(node, wait("large", waited=LONG, cpu=8), wait("a", cpu=1), other_project)
+    assert (same.admitted, same.reason) == (other.admitted, other.reason) == (False, "WaitingForTurn")
+    assert same.message == "waiting behind large, which has been queued longer"
+    # The readers of a run may not be allowed to see runs of other projects.
+    assert other.message == "waiting behind a larger run, which has been queued longer"
 
 
 def test_what_never_fits_blocks_nobody_and_is_told_what_is_missing() -> None:
     never, after = admit(make_node(), wait("a", waited=LONG, cpu=9, gpu=3), wait("b", cpu=8))
     assert (never.admitted, never.reason) == (False, "NeverFits")
-    assert never.message == "asks for 9 CPU; box has 8 in all; asks for 3 GPUs; box has 2 in all"
+    assert never.message == "needs 9 CPU cores; box has 8 in total; needs 3 GPUs; box has 2 in total"
     assert after.admitted
 
 
@@ -81,14 +84,14 @@ def test_what_never_fits_is_told_so_also_behind_a_large_one() -> None:
 def test_a_label_that_is_missing_is_told_without_what_others_hold() -> None:
     labeled = QueuedRun("id-a", "a", make_pod_request(selector={"zone": "a"}, cpu=8))
     (never,) = admit(make_node(make_holding("x", cpu=8)), labeled)
-    assert never.message == "asks for a node with zone=a; box has no such label"
+    assert never.message == "needs a node with zone=a; box has no such label"
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"mem": "16Gi"}, "waits until 16Gi memory is free"),
-        ({"cpu": 4, "mem": "16Gi"}, "waits until 4 CPU and 16Gi memory are free"),
+        ({"mem": "16Gi"}, "waiting for 16 GiB memory"),
+        ({"cpu": 4, "mem": "16Gi"}, "waiting for 4 CPU cores and 16 GiB memory"),
     ],
 )
 def test_what_a_run_waits_for_is_told_without_what_changes_by_the_second(asked: dict[str, Any], message: str) -> None:

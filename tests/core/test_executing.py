@@ -173,7 +173,7 @@ def test_what_fits_now_says_so() -> None:
 def test_what_fits_later_may_be_submitted_and_says_why_it_would_wait() -> None:
     planned = plan_here([make_node(make_holding("a", cpu=8))], resources={"cpu": 1})
     assert (planned.fit.verdict, broken(planned)) == ("later", [])
-    assert planned.fit.reasons == ("asks for 1 CPU; 0 of 8 are free on box: run a holds the rest",)
+    assert planned.fit.reasons == ("needs 1 CPU core; 0 of 8 free on box. In use by a",)
     assert planned.manifests
 
 

@@ -68,15 +68,15 @@ def test_nothing_is_prepared_where_nothing_is_mounted_or_nobody_has_looked() -> 
 @pytest.mark.parametrize(
     ("claim", "why"),
     [
-        (None, "which is not there"),
+        (None, "which does not exist"),
         (PersistentVolumeClaim(volume="disk", bound=True, terminating=True), "which is being deleted"),
-        (PersistentVolumeClaim(volume="gone", bound=True), "whose volume gone is not there"),
-        (PersistentVolumeClaim(volume="disk", bound=True, lost=True), "whose volume disk is not there"),
+        (PersistentVolumeClaim(volume="gone", bound=True), "whose volume gone does not exist"),
+        (PersistentVolumeClaim(volume="disk", bound=True, lost=True), "whose volume disk does not exist"),
         (PersistentVolumeClaim(volume="disk"), "which is not bound to its volume disk yet"),
         (PersistentVolumeClaim(volume="disk", storage_class="local"), "which is not bound to its volume disk yet"),
-        (PersistentVolumeClaim(), "which has no volume, and no storage class that would make one"),
-        (PersistentVolumeClaim(storage_class=""), "which has no volume, and no storage class that would make one"),
-        (PersistentVolumeClaim(storage_class="none"), "which has no volume, and whose storage class none is not there"),
+        (PersistentVolumeClaim(), "which has neither a volume nor a storage class"),
+        (PersistentVolumeClaim(storage_class=""), "which has neither a volume nor a storage class"),
+        (PersistentVolumeClaim(storage_class="none"), "which has no volume, and its storage class none does not exist"),
         (PersistentVolumeClaim(storage_class="now"), "which has no volume yet"),
     ],
 )
@@ -95,7 +95,9 @@ def test_a_claim_of_another_namespace_is_not_there() -> None:
 
 def test_a_volume_is_reached_from_the_nodes_that_it_says() -> None:
     assert not find_all({"data": BOUND}, make_disk())
-    message = f"mounts claim data, whose volume disk is only reached from nodes with {HOST} In node-1; not from node-2"
+    message = (
+        f"mounts claim data, whose volume disk is only accessible from nodes with {HOST} In node-1; not from node-2"
+    )
     assert find_all({"data": BOUND}, make_disk(node_terms=only_on("node-1"))) == {
         "node-2": [Reason(Cause.VOLUME, "volumes.data", message, lasts=True)]
     }
@@ -153,7 +155,7 @@ def test_the_zones_of_a_volume_and_of_a_node_are_told() -> None:
 def test_a_claim_for_one_pod_at_a_time_is_not_shared() -> None:
     alone = PersistentVolumeClaim(volume="disk", bound=True, modes=("ReadWriteOncePod",))
     pod = ScheduledPod("", "train-42", {}, namespace="lab", claims=("data",))
-    message = "mounts claim data, which is for one pod at a time; train-42 on node-2 has it"
+    message = "mounts claim data, which only one pod can use at a time; train-42 on node-2 uses it"
     reason = Reason(Cause.IN_USE, "volumes.data", message)
     assert find_all({"data": alone}, make_disk(), pods=(pod,)) == {"node-1": [reason], "node-2": [reason]}
     assert not find_all({"data": BOUND}, make_disk(), pods=(pod,))
@@ -163,7 +165,7 @@ def test_a_claim_for_one_pod_at_a_time_is_not_shared() -> None:
 
 def test_a_claim_that_waits_for_a_node_gets_a_free_volume_there() -> None:
     found = find_all({"data": WAITING}, make_disk(node_terms=only_on("node-1")))
-    message = "mounts claim data, which has no volume yet; none of class local that would do is free on node-2"
+    message = "mounts claim data, which has no volume yet; no suitable volume of class local is free on node-2"
     assert found == {"node-2": [Reason(Cause.VOLUME, "volumes.data", message)]}
 
 
@@ -236,14 +238,14 @@ def test_a_class_makes_volumes_where_it_says(topologies: tuple[dict[str, Any], .
 def test_where_a_class_makes_volumes_is_told() -> None:
     terms = ({"matchLabelExpressions": [{"key": ZONE, "values": ["a", "b"]}]},)
     [reason] = find_all({"data": WAITING}, classes={"local": StorageClass(True, terms)})["node-2"]
-    where = f"class local makes them on nodes with {ZONE} In a, b; not on node-2"
+    where = f"class local provisions volumes on nodes with {ZONE} In a, b; not on node-2"
     assert reason.message == f"mounts claim data, which has no volume yet; {where}"
 
 
 def test_a_volume_that_is_being_made_is_waited_for_on_its_node() -> None:
     chosen = PersistentVolumeClaim(storage_class="local", chosen_node="node-1")
     found = find_all({"data": chosen}, make_disk(), classes={"local": StorageClass(wait_for_first_consumer=True)})
-    why = "one is being made on node-1, not on node-2"
+    why = "one is being provisioned on node-1, not on node-2"
     message = f"mounts claim data, which has no volume yet; {why}"
     assert found == {"node-2": [Reason(Cause.VOLUME, "volumes.data", message)]}
     assert set(find_all({"data": chosen}, make_disk())) == {"node-1", "node-2"}  # its class makes none

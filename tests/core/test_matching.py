@@ -87,8 +87,8 @@ def test_each_label_that_is_missing_is_told() -> None:
     pod_request = make_pod_request(selector={"zone": "b", "disk": "ssd", "cores": "8"})
     found = list(matching.find_mismatches(pod_request, make_node(labels=LABELS)))
     assert [(reason.path, reason.message) for reason in found] == [
-        ("node_selector.zone", "asks for a node with zone=b; box has zone=a"),
-        ("node_selector.disk", "asks for a node with disk=ssd; box has no such label"),
+        ("node_selector.zone", "needs a node with zone=b; box has zone=a"),
+        ("node_selector.disk", "needs a node with disk=ssd; box has no such label"),
     ]
 
 
@@ -99,4 +99,4 @@ def test_what_another_label_is_needed_for_never_fits() -> None:
     )
     affinity = make_pod_request(terms=[{"matchExpressions": [expression("zone", "In", "b")]}])
     fit = evaluation.evaluate(affinity, NodeTable([make_node(labels=LABELS)]))
-    assert (fit.verdict, fit.reasons) == ("never", ("asks for a node with zone In b; box has a",))
+    assert (fit.verdict, fit.reasons) == ("never", ("needs a node with zone In b; box has a",))

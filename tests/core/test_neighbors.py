@@ -1,4 +1,4 @@
-"""Pods that must be near each other, far from each other, or spread, as kube-scheduler sees them."""
+"""Pods that must run near each other, far from each other, or spread, as kube-scheduler sees them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -76,8 +76,8 @@ def test_nothing_is_prepared_where_no_pod_minds_another() -> None:
 def test_it_goes_where_the_pods_are_that_it_must_be_near_to() -> None:
     found = find_all(make_pod_request(pod_affinity=(make_term(),)), make_node_table({"node-1": [make_pod()]}))
     assert {name: [(each.message, each.lasts) for each in reasons] for name, reasons in found.items()} == {
-        "node-3": [(f"must be near pods with app=web (same {ZONE}); there are none in b", False)],
-        "node-4": [(f"must be near pods with app=web (same {ZONE}); node-4 has no such label", True)],
+        "node-3": [(f"must run near pods with app=web (same {ZONE}); there are none in b", False)],
+        "node-4": [(f"must run near pods with app=web (same {ZONE}); node-4 has no such label", True)],
     }
 
 
@@ -101,11 +101,11 @@ def test_a_pod_where_the_label_is_missing_is_near_to_none() -> None:
 def test_it_stays_away_from_where_the_pods_are_that_it_must_be_far_from() -> None:
     table = make_node_table({"node-1": [make_pod()], "node-3": [make_pod(), make_pod()], "node-4": [make_pod()]})
     found = find_all(make_pod_request(pod_anti_affinity=(make_term(),)), table)
-    away = f"must not be near pods with app=web (same {ZONE})"
+    away = f"must not run near pods with app=web (same {ZONE})"
     assert {name: [each.message for each in reasons] for name, reasons in found.items()} == {
         "node-1": [f"{away}; one is on node-1"],
         "node-2": [f"{away}; one is on node-1"],
-        "node-3": [f"{away}; of 2, one is on node-3"],
+        "node-3": [f"{away}; there are 2, one of them on node-3"],
     }
     assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(key=HOST),)), table)) == {
         "node-1",
@@ -177,9 +177,9 @@ def test_who_keeps_it_off_is_named_to_those_who_may_know() -> None:
     pods = [make_pod(name="train-42", project="vision", anti_affinity=(term,)), make_pod(anti_affinity=(term,))]
     table = make_node_table({"node-3": pods})
     [reason] = find_all(make_pod_request(), table)["node-3"]
-    assert reason.message == f"train-42 on node-3 bears no such pod near it (same {ZONE}), nor does 1 more"
+    assert reason.message == f"conflicts with the anti-affinity (same {ZONE}) of train-42 on node-3 and 1 more"
     [reason] = find_all(make_pod_request(), table.visible_to(lambda project: project != "vision"))["node-3"]
-    assert reason.message == f"a pod on node-3 bears no such pod near it (same {ZONE}), nor does 1 more"
+    assert reason.message == f"conflicts with the anti-affinity (same {ZONE}) of a pod on node-3 and 1 more"
     assert (reason.path, reason.lasts) == ("", False)
 
 
@@ -246,7 +246,12 @@ def test_a_place_does_not_get_many_more_pods_than_the_least_has() -> None:
     table = make_node_table({"node-1": [make_pod()], "node-2": [make_pod()], "node-3": [make_pod()]})
     found = find_all(make_pod_request("web", topology_spread=(make_spread(),)), table)
     assert {name: [(each.message, each.lasts) for each in reasons] for name, reasons in found.items()} == {
-        name: [(f"spreads pods with app=web over {ZONE}, at most 1 apart; a would have 3, and the least has 1", False)]
+        name: [
+            (
+                f"spreads pods with app=web over {ZONE} with a maximum skew of 1; a would have 3, and the minimum is 1",
+                False,
+            )
+        ]
         for name in ("node-1", "node-2")
     } | {"node-4": [(f"is spread over {ZONE}; node-4 has no such label", True)]}
 
@@ -280,7 +285,7 @@ def test_where_there_should_be_more_places_the_least_of_them_has_none() -> None:
     table = make_node_table({"node-1": [make_pod()], "node-3": [make_pod()]})
     assert set(find_all(make_pod_request("web", topology_spread=(make_spread(minDomains=2),)), table)) == {"node-4"}
     found = find_all(make_pod_request("web", topology_spread=(make_spread(minDomains=3),)), table)
-    assert found["node-3"][0].message.endswith("b would have 2, and there are 2 of the 3 places that it asks for")
+    assert found["node-3"][0].message.endswith("b would have 2, and only 2 of 3 required domains exist")
 
 
 def test_nodes_that_the_pod_may_not_be_on_are_in_no_place_where_the_rule_says_so() -> None:

@@ -31,16 +31,16 @@ def make_load(gpu: int = 0, cpu: int = 0, mem: int = 0, runs: int = 1) -> QuotaA
 
 
 def make_allowance(
-    used: QuotaAmounts = quotas.NOTHING, *, scope: str = VISION, aside: QuotaAmounts = quotas.NOTHING, **said: Any
+    used: QuotaAmounts = quotas.NOTHING, *, scope: str = VISION, reserved: QuotaAmounts = quotas.NOTHING, **said: Any
 ) -> Allowance:
     """A quota as people write it, with what is held of it."""
     holders = said.pop("holders", ())
-    return Allowance(scope, quotas.limits_of(Quota.model_validate(said)), used, aside, holders)
+    return Allowance(scope, quotas.limits_of(Quota.model_validate(said)), used, reserved, holders)
 
 
 def tell(asked: QuotaAmounts, *allowances: Allowance) -> list[str]:
     """What is lacking, in words."""
-    return [short.tell() for short in quotas.find_shortages(asked, allowances)]
+    return [shortage.describe() for shortage in quotas.find_shortages(asked, allowances)]
 
 
 def test_amounts_of_a_quota_are_whole_numbers() -> None:
@@ -62,54 +62,53 @@ HELD = (
         (
             make_load(gpu=4),
             make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HELD),
-            "quota of department/vision: 8 GPUs, of which 6 are held; this run asks for 4; next: run train-42 holds 4",
+            "needs 4 GPUs; 2 of 8 free in the department/vision quota; run train-42 uses 4",
         ),
         (
             make_load(gpu=1),
             make_allowance(QuotaAmounts(1, 0, 0, 1), gpu=1),
-            "quota of department/vision: 1 GPU, of which 1 is held; this run asks for 1",
+            "needs 1 GPU; 0 of 1 free in the department/vision quota",
         ),
         (
             make_load(gpu=10),
             make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HELD),
-            "asks for 10 GPUs, and the quota of department/vision is 8",
+            "needs 10 GPUs; the department/vision quota is 8",
         ),
         (
             make_load(cpu=4000),
             make_allowance(QuotaAmounts(0, 198500, 0, 9), cpu=200),
-            "quota of department/vision: 200 CPU, of which 198500m are held; this run asks for 4",
+            "needs 4 CPU cores; 1.5 of 200 free in the department/vision quota",
         ),
         (
             make_load(mem=200 * GI),
             make_allowance(QuotaAmounts(0, 0, 900 * GI, 9), mem="1Ti"),
-            "quota of department/vision: 1Ti memory, of which 900Gi is held; this run asks for 200Gi",
+            "needs 200 GiB memory; 124 GiB of 1 TiB free in the department/vision quota",
         ),
         (
             make_load(mem=2 * GI + 1),
             make_allowance(mem="2Gi"),
-            "asks for 2147483649 memory, and the quota of department/vision is 2147483648",
+            "needs 2147483649 bytes memory; the department/vision quota is 2147483648 bytes",
         ),
         (
             make_load(),
             make_allowance(QuotaAmounts(0, 0, 0, 2), runs=2, holders=HELD),
-            "quota of department/vision: 2 runs at once, and 2 have a place; next: run train-41",
+            "2 of 2 runs active in the department/vision quota; one of them is run train-41",
         ),
-        (make_load(), make_allowance(runs=0), "the quota of department/vision is 0 runs"),
+        (make_load(), make_allowance(runs=0), "the department/vision quota is 0 runs"),
         (
             make_load(gpu=1),
-            make_allowance(QuotaAmounts(6, 0, 0, 2), aside=QuotaAmounts(gpu=4, runs=1), gpu=8, holders=HELD),
-            "quota of department/vision: 8 GPUs, of which 6 are held; this run asks for 1, and one before it in"
-            " the queue comes first",
+            make_allowance(QuotaAmounts(6, 0, 0, 2), reserved=QuotaAmounts(gpu=4, runs=1), gpu=8, holders=HELD),
+            "needs 1 GPU; 2 of 8 free in the department/vision quota, but reserved for a run ahead in the queue",
         ),
         (
             make_load(),
-            make_allowance(QuotaAmounts(0, 0, 0, 1), aside=QuotaAmounts(runs=1), runs=2),
-            "quota of department/vision: 2 runs at once, and 1 has a place; one before it in the queue comes first",
+            make_allowance(QuotaAmounts(0, 0, 0, 1), reserved=QuotaAmounts(runs=1), runs=2),
+            "1 of 2 runs active in the department/vision quota, but reserved for a run ahead in the queue",
         ),
         (
             make_load(gpu=1),
             make_allowance(QuotaAmounts(12, 0, 0, 2), gpu=8),
-            "quota of department/vision: 8 GPUs, of which 12 are held; this run asks for 1",
+            "needs 1 GPU; 0 of 8 free in the department/vision quota",
         ),
     ],
     ids=str,
@@ -140,10 +139,10 @@ def test_a_run_that_asks_for_what_is_left_or_for_nothing_of_it_lacks_nothing(
 def test_every_quota_that_is_over_is_told_and_first_what_no_end_helps_against() -> None:
     platform = make_allowance(QuotaAmounts(10, 0, 0, 9), scope="platform", gpu=12, runs=9)
     vision = make_allowance(gpu=2)
-    assert [text.partition(";")[0].partition(",")[0] for text in tell(make_load(gpu=3), platform, vision)] == [
-        "asks for 3 GPUs",
-        "quota of platform: 12 GPUs",
-        "quota of platform: 9 runs at once",
+    assert [text for text in tell(make_load(gpu=3), platform, vision)] == [
+        "needs 3 GPUs; the department/vision quota is 2",
+        "needs 3 GPUs; 2 of 12 free in the platform quota",
+        "9 of 9 runs active in the platform quota",
     ]
 
 
@@ -153,10 +152,10 @@ def test_every_quota_that_is_over_is_told_and_first_what_no_end_helps_against() 
         (
             make_load(gpu=4),
             {"gpu": 8},
-            "waits for its turn: the quota of department/vision is 8 GPUs in all, and it asks for 4",
+            "waiting for 4 of 8 GPUs in the department/vision quota",
         ),
-        (make_load(), {"runs": 2}, "waits for its turn: the quota of department/vision is 2 runs at once"),
-        (make_load(gpu=9), {"gpu": 8}, "asks for 9 GPUs, and the quota of department/vision is 8"),
+        (make_load(), {"runs": 2}, "waiting for a free slot: the department/vision quota is 2 runs at once"),
+        (make_load(gpu=9), {"gpu": 8}, "needs 9 GPUs; the department/vision quota is 8"),
     ],
     ids=str,
 )
@@ -203,7 +202,7 @@ def test_there_is_room_for_as_many_as_every_quota_has_left() -> None:
 
 def test_the_end_of_a_run_gives_back_what_it_holds() -> None:
     allowance = make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HELD)
-    assert allowance.without("id-42").left == {"gpu": 6}
+    assert allowance.without("id-42").remaining == {"gpu": 6}
     assert allowance.without("id-99") is allowance
 
 

@@ -105,14 +105,14 @@ def test_a_part_fits_where_one_device_has_as_much_memory_free(
 def test_two_halves_of_two_devices_are_not_one_whole() -> None:
     node = make_hami_node(make_sharer(GpuAllocation(FIRST, 26624), GpuAllocation(SECOND, 26624)))
     assert tell(make_share_request("hami", memory=10240), node) == (
-        "asks for 10Gi of a GPU's memory; on node-3 at most 6Gi of one GPU are free"
+        "needs 10 GiB of a GPU's memory; at most 6 GiB of one GPU free on node-3"
     )
 
 
 def test_devices_without_any_memory_left_are_told_as_such() -> None:
     node = make_hami_node(make_sharer(GpuAllocation(FIRST, 32768), GpuAllocation(SECOND, 32768)))
     assert tell(make_share_request("hami", percent=5), node) == (
-        "asks for 5% of a GPU's memory; on node-3 nothing of any GPU is free"
+        "needs 5% of a GPU's memory; no GPU memory is free on node-3"
     )
 
 
@@ -120,7 +120,7 @@ def test_a_percent_is_of_the_device_that_it_would_be_on() -> None:
     devices = (SharedGpu(FIRST, 16384, 10), SharedGpu(SECOND, 81920, 10))
     node = make_hami_node(make_sharer(GpuAllocation(FIRST, 9000), GpuAllocation(SECOND, 50000)), devices=devices)
     assert tell(make_share_request("hami", percent=50), node) == (
-        "asks for 50% of a GPU's memory; on node-3 at most 45% of one GPU are free"
+        "needs 50% of a GPU's memory; at most 45% of one GPU free on node-3"
     )
     assert tell(make_share_request("hami", percent=45), node) == ""
 
@@ -131,7 +131,7 @@ def test_a_device_takes_only_so_many_pods() -> None:
     pod_request = make_share_request("hami", memory=1024)
     assert tell(pod_request, make_hami_node(first, devices=devices)) == ""
     assert tell(pod_request, make_hami_node(first, second, devices=devices)) == (
-        "asks for 1Gi of a GPU's memory; no GPU of node-3 takes another pod: 1 is full of pods"
+        "needs 1 GiB of a GPU's memory; no GPU of node-3 can take another pod: 1 is full"
     )
 
 
@@ -139,7 +139,7 @@ def test_each_container_of_a_pod_has_a_place_of_its_own_on_a_device() -> None:
     node = make_hami_node(
         make_sharer(GpuAllocation(FIRST, 1024), GpuAllocation(FIRST, 1024)), devices=(SharedGpu(FIRST, 32768, 2),)
     )
-    assert tell(make_share_request("hami", memory=1024), node).endswith("1 is full of pods")
+    assert tell(make_share_request("hami", memory=1024), node).endswith("1 is full")
 
 
 def test_a_device_that_is_not_well_takes_nothing_but_may_recover() -> None:
@@ -148,7 +148,7 @@ def test_a_device_that_is_not_well_takes_nothing_but_may_recover() -> None:
     assert reason == (
         Cause.SHARE,
         "resources.gpu.memory",
-        "asks for 20Gi of a GPU's memory; no GPU of node-3 takes another pod: 2 are cordoned or not well",
+        "needs 20 GiB of a GPU's memory; no GPU of node-3 can take another pod: 2 are cordoned or unhealthy",
         "nvidia.com/gpu",
         False,
     )
@@ -159,11 +159,11 @@ def test_a_device_that_is_not_well_takes_nothing_but_may_recover() -> None:
     [
         (
             make_node(name="node-3", gpu=8),
-            "asks for 40Gi of a GPU's memory; node-3 deals out no parts of GPUs",
+            "needs 40 GiB of a GPU's memory; node-3 does not share GPUs",
         ),
         (
             make_hami_node(make_sharer(GpuAllocation(FIRST, 32768))),
-            "asks for 40Gi of a GPU's memory; the largest GPU of node-3 has 32Gi",
+            "needs 40 GiB of a GPU's memory; the largest GPU of node-3 has 32 GiB",
         ),
     ],
     ids=["no register", "too small"],
@@ -176,7 +176,7 @@ def test_what_an_empty_node_would_not_take_either_lasts(node: Node, message: str
 def test_amounts_that_would_look_the_same_are_told_to_the_last_mebibyte() -> None:
     node = make_hami_node(devices=(SharedGpu(FIRST, 32767, 10),))
     assert tell(make_share_request("hami", memory=32768), node) == (
-        "asks for 32768Mi of a GPU's memory; the largest GPU of node-3 has 32767Mi"
+        "needs 32768 MiB of a GPU's memory; the largest GPU of node-3 has 32767 MiB"
     )
 
 
@@ -186,11 +186,11 @@ def test_amounts_that_would_look_the_same_are_told_to_the_last_mebibyte() -> Non
         (1, [], ""),
         (2, [], ""),
         (1, [GpuAllocation(FIRST, 1024)], ""),
-        (2, [GpuAllocation(FIRST, 1024)], "asks for 2 whole GPUs; 1 of 2 on node-3 is unused"),
+        (2, [GpuAllocation(FIRST, 1024)], "needs 2 whole GPUs; 1 of 2 on node-3 unused"),
         (
             1,
             [GpuAllocation(FIRST, 1024), GpuAllocation(SECOND, 32768)],
-            "asks for 1 whole GPU; none of 2 on node-3 is unused",
+            "needs 1 whole GPU; none of 2 on node-3 unused",
         ),
     ],
 )
@@ -202,7 +202,7 @@ def test_more_whole_gpus_than_there_are_devices_never_fit_though_as_many_pods_ma
     (reason,) = check(make_pod_request(gpu=3), make_hami_node())
     assert (reason.path, reason.message, reason.lasts) == (
         "resources.gpu",
-        "asks for 3 whole GPUs; node-3 has 2",
+        "needs 3 whole GPUs; node-3 has 2",
         True,
     )
 
@@ -253,7 +253,7 @@ def test_a_part_fits_on_a_gpu_that_nobody_has() -> None:
     pod_request = make_share_request("kai", percent=50)
     assert tell(pod_request, make_kai_node(*held, gpu=2)) == ""
     assert tell(pod_request, make_kai_node(*held, gpu=1)) == (
-        "asks for 50% of a GPU's memory; on node-3 at most 10% of one GPU are free"
+        "needs 50% of a GPU's memory; at most 10% of one GPU free on node-3"
     )
     assert tell(pod_request, make_kai_node(*held, make_holding("whole", gpu=1), gpu=2)) != ""
 
@@ -261,7 +261,7 @@ def test_a_part_fits_on_a_gpu_that_nobody_has() -> None:
 def test_nothing_is_free_where_whole_gpus_are_taken() -> None:
     node = make_kai_node(make_holding("whole", gpu=2), gpu=2)
     assert tell(make_share_request("kai", memory=1024), node) == (
-        "asks for 1Gi of a GPU's memory; on node-3 nothing of any GPU is free"
+        "needs 1 GiB of a GPU's memory; no GPU memory is free on node-3"
     )
 
 
@@ -288,7 +288,7 @@ def test_the_first_part_of_a_gpu_needs_room_for_the_pod_that_holds_it() -> None:
     pod_request = make_share_request("kai", percent=50)
     assert tell(pod_request, make_kai_node(pods=2)) == ""
     assert tell(pod_request, make_kai_node(pods=1)) == (
-        "asks for 50% of a GPU's memory; with it comes a pod that holds the GPU, and node-3 has room for 1 pod"
+        "needs 50% of a GPU's memory; KAI adds a reservation pod for the GPU, and node-3 has room for 1 pod"
     )
     held = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=50))
     assert tell(pod_request, make_kai_node(*held, pods=3)) == ""
@@ -300,25 +300,25 @@ def test_the_first_part_of_a_gpu_needs_room_for_the_pod_that_holds_it() -> None:
         (
             {"memory": 49152},
             make_kai_node(make_holding("whole", gpu=1)),
-            "asks for 48Gi of a GPU's memory; a GPU of node-3 has 40Gi",
+            "needs 48 GiB of a GPU's memory; a GPU of node-3 has 40 GiB",
         ),
-        ({"percent": 10}, make_kai_node(gpu=0), "asks for 10% of a GPU's memory; node-3 has no GPU"),
+        ({"percent": 10}, make_kai_node(gpu=0), "needs 10% of a GPU's memory; node-3 has no GPU"),
         (
             {"memory": 1024},
             make_kai_node(labels={}),
-            "asks for 1Gi of a GPU's memory; node-3 lacks nvidia.com/gpu.memory, how much its GPUs have",
+            "needs 1 GiB of a GPU's memory; node-3 lacks the label nvidia.com/gpu.memory with the size of its GPUs",
         ),
         (
             {"percent": 10},
             make_kai_node(labels={"nvidia.com/mig.strategy": "mixed"}, slices=7),
-            "asks for 10% of a GPU's memory; MIG cuts the GPUs of node-3, which are not shared",
+            "needs 10% of a GPU's memory; the GPUs of node-3 use MIG and cannot be shared",
         ),
         (
             {"percent": 10},
             make_kai_node(
                 labels={"nvidia.com/mig.strategy": "single", "node-role.kubernetes.io/mig-enabled": "true"}, gpu=7
             ),
-            "asks for 10% of a GPU's memory; MIG cuts the GPUs of node-3, which are not shared",
+            "needs 10% of a GPU's memory; the GPUs of node-3 use MIG and cannot be shared",
         ),
     ],
     ids=["too small", "no gpu", "no label", "mig", "mig by label"],
@@ -347,7 +347,7 @@ def test_percents_are_dealt_out_where_nobody_knows_how_large_a_gpu_is() -> None:
     held = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=40))
     assert tell(make_share_request("kai", percent=60), make_kai_node(*held, labels={})) == ""
     assert tell(make_share_request("kai", percent=61), make_kai_node(*held, labels={})) == (
-        "asks for 61% of a GPU's memory; on node-3 at most 60% of one GPU are free"
+        "needs 61% of a GPU's memory; at most 60% of one GPU free on node-3"
     )
 
 
@@ -412,5 +412,5 @@ def test_what_kubectl_tells_of_a_cluster_is_enough() -> None:
     (seen,) = read_cluster([node, pod])
     assert tell(make_share_request("hami", memory=12288), seen) == ""
     assert tell(make_share_request("hami", memory=16384), seen) == (
-        "asks for 16Gi of a GPU's memory; on node-3 at most 12Gi of one GPU are free"
+        "needs 16 GiB of a GPU's memory; at most 12 GiB of one GPU free on node-3"
     )

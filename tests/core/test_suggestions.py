@@ -54,11 +54,11 @@ def test_what_fits_now_needs_no_suggestion() -> None:
 
 def test_ask_for_less_another_compute_resource_or_wait_for_a_run_the_cheapest_first() -> None:
     assert find(resources={"gpu": 8, "mem": "16Gi"}) == [
-        ("lower", "ask for 4 GPUs instead of 8"),
-        ("compute_resource", "use compute resource 4xa100, of which 1 fits now"),
-        ("compute_resource", "use compute resource 1xa100, of which 7 fit now"),
-        ("wait", "wait for run train-4, which holds 4 GPUs on node-4"),
-        ("wait", "wait for run train-5, which holds 5 GPUs on node-5"),
+        ("lower", "request 4 GPUs instead of 8"),
+        ("compute_resource", "use compute resource 4xa100 (1 fits now)"),
+        ("compute_resource", "use compute resource 1xa100 (7 fit now)"),
+        ("wait", "wait for run train-4, which uses 4 GPUs on node-4"),
+        ("wait", "wait for run train-5, which uses 5 GPUs on node-5"),
     ]
 
 
@@ -84,8 +84,8 @@ def test_what_is_asked_for_is_lowered_to_what_is_free(asked: dict[str, Any], cha
 
 def test_an_amount_is_one_that_people_would_write() -> None:
     nodes = NodeTable([make_node(make_holding(cpu="7230m", mem="20000Mi"), cpu=8, mem="32Gi")])
-    assert ("lower", "ask for 700m CPU instead of 4") in find(nodes, resources={"cpu": 4})
-    assert ("lower", "ask for 12Gi memory instead of 30Gi") in find(nodes, resources={"mem": "30Gi"})
+    assert ("lower", "ask for 0.7 CPU cores instead of 4") in find(nodes, resources={"cpu": 4})
+    assert ("lower", "request 12 GiB memory instead of 30 GiB") in find(nodes, resources={"mem": "30Gi"})
 
 
 def test_what_a_compute_resource_says_is_not_for_the_user_to_lower() -> None:
@@ -95,8 +95,8 @@ def test_what_a_compute_resource_says_is_not_for_the_user_to_lower() -> None:
 def test_what_a_policy_forbids_is_no_suggestion() -> None:
     least = {"rules": {"resources.gpu": {"min": 4}}}
     assert find(snapshot=make_snapshot(least), resources={"gpu": 8})[:2] == [
-        ("lower", "ask for 4 GPUs instead of 8"),
-        ("compute_resource", "use compute resource 4xa100, of which 1 fits now"),
+        ("lower", "request 4 GPUs instead of 8"),
+        ("compute_resource", "use compute resource 4xa100 (1 fits now)"),
     ]
     must = {"rules": {"resources.gpu": {"min": 8}}}
     assert [kind for kind, _ in find(snapshot=make_snapshot(must), resources={"gpu": 8})] == ["wait", "wait"]
@@ -104,14 +104,14 @@ def test_what_a_policy_forbids_is_no_suggestion() -> None:
 
 def test_several_pods_are_fewer_or_smaller() -> None:
     ways = find(action="serve", replicas=3, resources={"gpu": 3})
-    assert ways[:2] == [("lower", "ask for 2 GPUs instead of 3"), ("lower", "have 2 pods instead of 3")]
+    assert ways[:2] == [("lower", "request 2 GPUs instead of 3"), ("lower", "use 2 pods instead of 3")]
 
 
 def test_what_keeps_it_to_certain_nodes_can_be_left_out() -> None:
     asked = {"node_selector": {"zone": "b", "pool": "x"}, "resources": {"gpu": 1}}
     nodes = NodeTable([make_node(labels={"pool": "x"})])
     (way,) = find_suggestions(make_request(**asked), make_snapshot(), nodes)
-    assert way.message == "leave out node_selector.zone: another node has room for it now"
+    assert way.message == "remove node_selector.zone: another node has room now"
     assert way.change == {"node_selector": [{"key": "pool", "value": "x"}]}
     (way,) = find_suggestions(make_request(resources={"gpu": {"devices": 1, "type": "h100"}}), make_snapshot(), nodes)
     assert way.change == {"resources": {"gpu": {"type": None}}}
@@ -130,9 +130,11 @@ def test_a_run_whose_end_is_not_enough_is_not_waited_for() -> None:
 def test_another_project_on_another_cluster() -> None:
     other = OtherProject("lake", make_snapshot(cluster="east"), NodeTable([make_node(gpu=8)]))
     full = OtherProject("hill", make_snapshot(cluster="west"), NodeTable([make_node(gpu=2)]))
-    ways = find_suggestions(make_request(resources={"gpu": 8}), make_snapshot(), HALF_FULL, elsewhere=[full, other])
+    ways = find_suggestions(
+        make_request(resources={"gpu": 8}), make_snapshot(), HALF_FULL, other_projects=[full, other]
+    )
     (way,) = [way for way in ways if way.kind == "cluster"]
-    assert (way.message, way.project) == ("run it in project lake: cluster east has room for it now", "lake")
+    assert (way.message, way.project) == ("run it in project lake: cluster east has room now", "lake")
 
 
 def test_a_change_is_merged_and_null_leaves_out() -> None:
@@ -173,22 +175,22 @@ def find_held(*allowances: Allowance, nodes: NodeTable = EMPTY, **asked: Any) ->
 
 def test_what_a_quota_has_left_is_what_can_be_asked_for() -> None:
     assert find_held(make_allowance(3, 1, 5), resources={"gpu": 8}) == [
-        ("lower", "ask for 3 GPUs instead of 8"),
-        ("compute_resource", "use compute resource 1xa100, of which 3 fit now"),
-        ("wait", "wait for run train-5, which holds 5 GPUs of the quota of department/vision"),
+        ("lower", "request 3 GPUs instead of 8"),
+        ("compute_resource", "use compute resource 1xa100 (3 fit now)"),
+        ("wait", "wait for run train-5, which uses 5 GPUs of the department/vision quota"),
     ]
     assert find_held(make_allowance(8, 1, 5), resources={"gpu": 8}) == []
 
 
 def test_several_pods_share_what_a_quota_has_left() -> None:
     ways = find_held(make_allowance(7), action="serve", replicas=4, resources={"gpu": 2})
-    assert ways[:2] == [("lower", "have 3 pods instead of 4"), ("lower", "ask for 1 GPU instead of 2")]
+    assert ways[:2] == [("lower", "use 3 pods instead of 4"), ("lower", "request 1 GPU instead of 2")]
 
 
 def test_where_a_number_of_runs_is_used_up_only_an_end_helps() -> None:
     full = make_allowance(0, 1, 1, part="runs")
     assert find_held(full, resources={"gpu": 8}) == [
-        ("wait", "wait for run train-1, which holds a place of the quota of department/vision")
+        ("wait", "wait for run train-1, which uses a slot of the department/vision quota")
     ]
 
 
@@ -196,7 +198,7 @@ def test_a_run_is_waited_for_whose_end_helps_on_the_node_and_in_the_quota() -> N
     """Two runs hold enough of a node, and one of them enough of the quota."""
     ways = find_held(make_allowance(3, 5, 1), nodes=HALF_FULL, resources={"gpu": 8})
     assert [message for kind, message in ways if kind == "wait"] == [
-        "wait for run train-5, which holds 5 GPUs on node-5"
+        "wait for run train-5, which uses 5 GPUs on node-5"
     ]
 
 

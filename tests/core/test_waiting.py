@@ -29,116 +29,115 @@ def cpus(name: str, **more: Any) -> Node:
 TOLD: list[tuple[str, PodRequest, list[Node]]] = [
     # Those that match are full.
     (
-        "needs 8 GPUs on one node; of 3 nodes that could take it, at most 5 are free together (n3); "
-        "next: run train-a holds 3",
+        "needs 8 GPUs on one node; at most 5 free on any of 3 suitable nodes (n3); run train-a uses 3",
         make_pod_request(gpu=8, selector={"pool": "a"}),
         [*(gpus(f"n{taken}", taken, labels={"pool": "a"}) for taken in (5, 3, 8)), gpus("other")],
     ),
     (
-        "needs 8 GPUs on one node; of 2 nodes, at most 1 is free (b); next: run train-a holds 7",
+        "needs 8 GPUs on one node; at most 1 free on any of 2 nodes (b); run train-a uses 7",
         make_pod_request(gpu=8),
         [gpus("a", 8), gpus("b", 7)],
     ),
     (
-        "needs 8 GPUs on one node; of 2 nodes, none has any free; next: run train-a holds 8",
+        "needs 8 GPUs on one node; none free on any of 2 nodes; run train-a uses 8",
         make_pod_request(gpu=8),
         [gpus("a", 8), gpus("b", 9)],
     ),
-    ("needs 8 GPUs; 3 of 8 are free on a; next: run train-a holds 5", make_pod_request(gpu=8), [gpus("a", 5)]),
+    ("needs 8 GPUs; 3 of 8 free on a; run train-a uses 5", make_pod_request(gpu=8), [gpus("a", 5)]),
     (
-        "needs 8 GPUs; 3 of 8 are free on a, the only node that could take it; next: run train-a holds 5",
+        "needs 8 GPUs; 3 of 8 free on a, the only suitable node; run train-a uses 5",
         make_pod_request(gpu=8, selector={"pool": "a"}),
         [gpus("a", 5, labels={"pool": "a"}), gpus("b")],
     ),
     (
-        "needs 16Gi memory on one node; of 2 nodes, at most 8Gi is free (b); next: run train-a holds 24Gi",
+        "needs 16 GiB memory on one node; at most 8 GiB free on any of 2 nodes (b); run train-a uses 24 GiB",
         make_pod_request(mem="16Gi"),
         [make_node(make_holding(mem="30Gi"), name="a"), make_node(make_holding(mem="24Gi"), name="b")],
     ),
     (
-        "needs 8 GPUs and 32Gi memory on one node; of 2 nodes, none has all of that free: "
-        "b comes nearest, with 24Gi of 32Gi memory",
+        "needs 8 GPUs and 32 GiB memory on one node; none of 2 nodes has all of that free; "
+        "b is closest with 24 GiB of 32 GiB memory",
         make_pod_request(gpu=8, mem="32Gi"),
         [gpus("a", 4), make_node(make_holding(mem="8Gi"), name="b", gpu=8)],
     ),
     (
-        "needs room for a pod; of 2 nodes, each is full (a takes 1 pods)",
+        "needs room for one more pod; all 2 nodes are at their pod limit (a: 1 pod)",
         make_pod_request(),
         [make_node(make_holding(), name=name, pods=1) for name in ("a", "b")],
     ),
     # A small one that has nothing to do is not what it waits for.
     (
-        "needs 8 GPUs; 5 of 8 are free on c, the only node that could take it; next: run train-a holds 3",
+        "needs 8 GPUs; 5 of 8 free on c, the only suitable node; run train-a uses 3",
         make_pod_request(gpu=8),
         [cpus("a"), gpus("b", has=6), gpus("c", 3)],
     ),
     # Those that match are not well, or are for others.
     (
-        "2 nodes that could take it (a and b) take nothing new now: 1 is cordoned and 1 is tainted " + NOT_READY,
+        "2 suitable nodes (a and b) accept no new pods: 1 is cordoned and 1 is tainted " + NOT_READY,
         make_pod_request(gpu=8),
         [gpus("a", cordoned=True), gpus("b", 8, taints=[NOT_READY]), cpus("c")],
     ),
     (
-        "3 nodes that could take it (a, b and c) take only what tolerates their taints: "
+        "3 suitable nodes (a, b and c) only accept pods that tolerate their taints: "
         "3 are tainted team=b:NoSchedule and 1 is tainted gpu:NoExecute",
         make_pod_request(gpu=8),
         [gpus("a", taints=[TEAM]), gpus("b", 8, taints=[TEAM]), gpus("c", taints=["gpu:NoExecute", TEAM]), cpus("d")],
     ),
     (
-        "1 node that could take it (a) takes only what tolerates its taints: 1 is tainted team=b:NoSchedule",
+        "1 suitable node (a) only accepts pods that tolerate its taints: 1 is tainted team=b:NoSchedule",
         make_pod_request(gpu=8),
         [gpus("a", taints=[TEAM], cordoned=True), cpus("d", taints=[NOT_READY])],
     ),
     # Nothing is large enough.
     (
-        "asks for 900Gi memory; the largest of 3 nodes has 512Gi (b)",
+        "needs 900 GiB memory; the largest of 3 nodes has 512 GiB (b)",
         make_pod_request(mem="900Gi"),
         [make_node(name="a"), make_node(name="b", mem="512Gi"), make_node(name="c", mem="64Gi", taints=[TEAM])],
     ),
     (
-        "asks for 900Gi memory; the largest of 1 node that matches has 32Gi (a)",
+        "needs 900 GiB memory; a, the only matching node, has 32 GiB",
         make_pod_request(mem="900Gi", selector={"pool": "a"}),
         [make_node(name="a", labels={"pool": "a"}), make_node(name="b", mem="1Ti")],
     ),
-    ("asks for 1 GPU; of 2 nodes, none has any", make_pod_request(gpu=1), [cpus("a"), cpus("b", cordoned=True)]),
+    ("needs 1 GPU; none of 2 nodes has any", make_pod_request(gpu=1), [cpus("a"), cpus("b", cordoned=True)]),
     (
-        "asks for 16 GPUs; the largest of 2 nodes has 8 (a)",
+        "needs 16 GPUs; the largest of 2 nodes has 8 (a)",
         make_pod_request(gpu=16, mem="33Gi"),
         [gpus("a"), gpus("b", 8)],
     ),
     (
-        "asks for 8 GPUs and 64Gi memory; of 2 nodes, none has all of that: b comes nearest, with 6 of 8 GPUs",
+        "needs 8 GPUs and 64 GiB memory; none of 2 nodes has all of that; b is closest with 6 of 8 GPUs",
         make_pod_request(gpu=8, mem="64Gi"),
         [gpus("a"), gpus("b", has=6, mem="64Gi")],
     ),
     # No node has the labels.
     (
-        "no node has pool=a100: 4 nodes, of which 3 are tainted team=b:NoSchedule",
+        "no node has pool=a100: 4 nodes checked, 3 are tainted team=b:NoSchedule",
         make_pod_request(selector={"pool": "a100"}),
         [*(gpus(name, taints=[TEAM]) for name in "abc"), gpus("d", labels={"pool": "v100"})],
     ),
-    ("no node has pool=a100: 1 node", make_pod_request(selector={"pool": "a100"}), [gpus("a")]),
+    ("no node has pool=a100: 1 node checked", make_pod_request(selector={"pool": "a100"}), [gpus("a")]),
     (
-        "no node has pool=a nor zone=b: 1 node",
+        "no node has pool=a or zone=b: 1 node checked",
         make_pod_request(selector={"pool": "a", "zone": "b"}),
         [gpus("a")],
     ),
     (
-        "no node has pool=a and zone=b: of 3 nodes, 2 have pool=a and 1 has zone=b",
+        "no node has pool=a and zone=b together: 3 nodes checked, 2 have pool=a and 1 has zone=b",
         make_pod_request(selector={"pool": "a", "zone": "b"}),
         [gpus("a", labels={"pool": "a"}), gpus("b", labels={"zone": "b"}), gpus("c", labels={"pool": "a"})],
     ),
     (
-        "no node has nvidia.com/gpu.product In A100, H100: 1 node",
+        "no node has a GPU of type A100 or H100: 1 node checked",
         make_pod_request(terms=GPU_TYPE),
         [gpus("a", labels={"nvidia.com/gpu.product": "L40S"})],
     ),
     (
-        "no node has what its node affinity asks for (2 terms): 1 node",
+        "no node has labels that match its node affinity of 2 terms: 1 node checked",
         make_pod_request(terms=[*GPU_TYPE, {}]),
         [gpus("a")],
     ),
-    ("there is no node", make_pod_request(), []),
+    ("the cluster has no nodes", make_pod_request(), []),
 ]
 
 
@@ -155,4 +154,4 @@ def test_an_amount_that_is_missing_by_a_byte_does_not_look_as_if_it_were_there()
     told = explain_no_fit(
         NodeFilter(make_pod_request(mem=str(32 * 2**30 + 1)), NodeTable([make_node(name="a"), make_node(name="b")]))
     )
-    assert told == "asks for 34359738369 memory; the largest of 2 nodes has 34359738368 (a)"
+    assert told == "needs 34359738369 bytes memory; the largest of 2 nodes has 34359738368 bytes (a)"

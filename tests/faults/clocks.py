@@ -32,12 +32,12 @@ def install(variables: Mapping[str, str]) -> None:
     """Let this process, which is about to be a server, have the clock of a file."""
     if CLOCK_FILE not in variables:
         return
-    from fairlead import composing
+    from fairlead import composition
     from fairlead.adapters.local import executors, folders
 
     shift(Path(variables[CLOCK_FILE]))
-    composing.datetime = folders.datetime = _Moments  # type: ignore[attr-defined, assignment]
-    composing.uuid_utils = _Ids()  # type: ignore[attr-defined, assignment]
+    composition.datetime = folders.datetime = _Moments  # type: ignore[attr-defined, assignment]
+    composition.uuid_utils = _Ids()  # type: ignore[attr-defined, assignment]
     executors.SUPERVISOR = SUPERVISOR
     executors.PACKAGES = os.pathsep.join([executors.PACKAGES, str(ROOT)])
 

@@ -137,4 +137,4 @@ def test_a_link_that_leads_outside_is_no_code(tmp_path: Path) -> None:
     (tmp_path / "src" / "data").symlink_to("/etc")
     code, [found] = load_code(tmp_path, make_function("src", handler="main:main"))
     assert (found.path, found.rule, code.archive) == ("function.source", "file", b"")
-    assert "leads outside" in found.message
+    assert "points outside" in found.message

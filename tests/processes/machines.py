@@ -218,7 +218,7 @@ def make_resource(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def _find_address(told: str) -> str:
-    return told.split("serves at ", 1)[1].split()[0] if "serves at " in told and told.count("\n") > 1 else ""
+    return told.split("listening on ", 1)[1].split()[0] if "listening on " in told and told.count("\n") > 1 else ""
 
 
 def _is_ready(url: str) -> bool:

@@ -21,16 +21,16 @@ def test_keys_are_rotated_while_the_server_runs(machine: Machine, database: tupl
     with server.client() as client:
         _plant(client)
         old = keyrings.load_key_file(server.data / "secret.key")
-        told = "5 secrets sealed with the new key; older keys are kept until `fairlead keys forget`\n"
+        told = "5 secrets encrypted with the new key; older keys are kept until `fairlead keys forget`\n"
         _command(machine, server, "rotate", database, told)
         new, *kept = keyrings.load_key_file(server.data / "secret.key")
         assert tuple(kept) == old
         assert _open_all(server, database, (new,)) == VALUES
         with pytest.raises(Unavailable):
             _open_all(server, database, old)
-        _command(machine, server, "forget", database, "1 older key forgotten\n")
+        _command(machine, server, "forget", database, "1 older key deleted\n")
         assert keyrings.load_key_file(server.data / "secret.key") == (new,)
-        # The server follows: what it seals from now on is sealed with the new key.
+        # The server follows: what it seals from now on is encrypted with the new key.
         assert client.put("/projects/default/secrets/LATER", json={"value": "later"}).status_code == 201
         assert client.put("/projects/default/secrets/SECRET_0", json={"value": "anew"}).status_code == 200
     assert _open_all(server, database, (new,)) == VALUES | {"LATER": "later", "SECRET_0": "anew"}
@@ -48,7 +48,7 @@ def test_keys_are_rotated_while_nothing_runs(machine: Machine) -> None:
         assert (ended.code, ended.err) == (0, "")
         assert _open_all(server, (), keyrings.load_key_file(server.data / "secret.key")[:1]) == VALUES
     assert len(keyrings.load_key_file(server.data / "secret.key")) == 3
-    assert machine.app("forget-keys", variables=here).out == "2 older keys forgotten\n"
+    assert machine.app("forget-keys", variables=here).out == "2 older keys deleted\n"
     last = keyrings.load_key_file(server.data / "secret.key")
     assert len(last) == 1
     assert set(last).isdisjoint(first)
@@ -110,7 +110,7 @@ def test_a_key_that_is_needed_is_not_forgotten(machine: Machine) -> None:
     keyrings.rotate_key_file(server.data / "secret.key")
     ended = machine.app("forget-keys", "--data", str(server.data))
     assert ended.code == 1
-    assert ended.err == "error: 5 secrets are sealed with an older key\n  -> run `fairlead keys rotate` first\n"
+    assert ended.err == "error: 5 secrets are encrypted with an older key\n  -> run `fairlead keys rotate` first\n"
     assert _open_all(server, (), keyrings.load_key_file(server.data / "secret.key")) == VALUES
 
 

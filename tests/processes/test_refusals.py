@@ -18,7 +18,12 @@ Case = tuple[int, list[str], dict[str, str], str]
 
 # The exit status, the options, the variables, and words that must be told.
 SETTINGS: dict[str, Case] = {
-    "open to others": (USAGE, ["--host", "0.0.0.0"], {}, "host is 0.0.0.0, which others can reach, and auth is local"),
+    "open to others": (
+        USAGE,
+        ["--host", "0.0.0.0"],
+        {},
+        "host is 0.0.0.0, which other machines can reach, but auth is local",
+    ),
     "open to others by IPv6": (USAGE, ["--host", "::"], {}, "which others can reach"),
     "port too high": (USAGE, ["--port", "99999"], {}, "99999"),
     "port no number": (USAGE, ["--port", "many"], {}, "many"),
@@ -27,7 +32,7 @@ SETTINGS: dict[str, Case] = {
     "unknown variable": (USAGE, [], {"FAIRLEAD_PROT": "1"}, "FAIRLEAD_PROT: did you mean FAIRLEAD_PORT"),
     "unknown level": (USAGE, [], {"FAIRLEAD_LOG_LEVEL": "loud"}, "loud"),
     "no kind of administrator": (USAGE, [], {"FAIRLEAD_ADMINS": "user:ada,bob"}, "user:<name> or group:<name>"),
-    "served host with a star": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "*.apps.example.org"}, "is no name of hosts"),
+    "served host with a star": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "*.apps.example.org"}, "invalid host name"),
     "served host with a scheme": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "https://a.example.org"}, "without a scheme"),
     "served host of numbers": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "10.0.0.1"}, "served_host: '10.0.0.1' is no name"),
     "OIDC without issuer": (USAGE, ["--auth", "oidc"], {}, "oidc_issuer"),
@@ -36,7 +41,7 @@ SETTINGS: dict[str, Case] = {
         USAGE,
         [],
         {"FAIRLEAD_OIDC_CLIENT_ID": "fairlead"},
-        "oidc_client_id is set, and auth is local",
+        "oidc_client_id is set, but auth is local",
     ),
     "secret without client": (
         USAGE,
@@ -205,4 +210,4 @@ def _check_refusal(ended: Ended, words: str, code: int, *, lines: int = 3) -> No
     assert PASSWORD not in ended.out + ended.err
     assert ended.code == code, ended
     assert 1 <= len(ended.err.splitlines()) <= lines, ended.err
-    assert "serves at" not in ended.out
+    assert "listening on" not in ended.out

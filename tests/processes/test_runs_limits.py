@@ -103,7 +103,7 @@ def test_of_twelve_runs_that_need_half_the_memory_two_run_at_a_time_and_the_othe
     runs = [platform.shell(text, resources={"mem": "2Gi"}) for _ in range(12)]
     last = runs[-1]
     until(lambda: last.reason == "Unschedulable")
-    assert last.message.startswith("waits until 2Gi memory is free")
+    assert last.message.startswith("waiting for 2 GiB memory")
     until(lambda: "asks for 2Gi memory; 0 of 4Gi are free on " in last.why())  # not while a place changes hands
     assert [run["state"] for run in end_all(runs, 60)] == ["completed"] * 12
     steps = sorted(line.split() for line in times.read_text().splitlines())
@@ -113,7 +113,7 @@ def test_of_twelve_runs_that_need_half_the_memory_two_run_at_a_time_and_the_othe
 
 
 def test_a_run_that_could_never_fit_is_refused_with_the_numbers(platform: Platform) -> None:
-    with pytest.raises(RequestRejected, match=r"asks for 5Gi memory; .* has 4Gi in all"):
+    with pytest.raises(RequestRejected, match=r"needs 5 GiB memory; .* has 4 GiB in total"):
         platform.shell("true", resources={"mem": "5Gi"})
 
 

@@ -12,11 +12,11 @@ from fairlead.sdk.runs import Run
 from tests.processes.execution import Platform, end, find_processes
 
 MISTAKES = [
-    ("def train(): pass", "trian", "HandlerMissing: there is no function 'trian' in 'main.py'; did you mean 'train'?"),
+    ("def train(): pass", "trian", "HandlerMissing: no function 'trian' in 'main.py'; did you mean 'train'?"),
     ("def train(:\n  pass", "train", "SyntaxError: invalid syntax (main.py, line 1)"),
     ("def train(:\n  pass", None, "SyntaxError: invalid syntax (main.py, line 1)"),
     ("import no_such_thing", None, "ModuleNotFoundError: No module named 'no_such_thing'"),
-    ("def f(): return {1, 2}", "f", "ResultNotJSON: the function returned something that is not JSON: result is a set"),
+    ("def f(): return {1, 2}", "f", "ResultNotJSON: the result of the function is not JSON: result is a set"),
     ("def f(): return {'a': [object()]}", "f", "result.a[0] is an object"),
     ("def f(): return float('nan')", "f", "result is nan"),
     ("def f(x): return x", "f", "InputsMismatch: the inputs do not match the function: "),
@@ -34,7 +34,7 @@ def test_code_that_cannot_be_run_fails_clearly(platform: Platform, text: str, ha
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("def train(): pass", "there is no function 'trian' in "), ("def train(:", "line 1")]
+    ("text", "told"), [("def train(): pass", "no function 'trian' in "), ("def train(:", "line 1")]
 )
 def test_the_sdk_tells_of_wrong_code_before_anything_is_sent(platform: Platform, text: str, told: str) -> None:
     (platform.shared / "wrong.py").write_text(text)

@@ -80,9 +80,9 @@ def test_of_two_servers_that_are_started_on_one_folder_one_serves_and_one_says_w
     words = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(machine.folder / "data")]
     both = [machine.start(*words) for _ in range(2)]
     (ended,) = until(lambda: [process for process in both if process.poll() is not None])
-    assert "a server runs on" in ended.told[1]
+    assert "a server is already running on" in ended.told[1]
     (serving,) = (process for process in both if process is not ended)
-    until(lambda: "serves at" in serving.told[0])
+    until(lambda: "listening on" in serving.told[0])
     assert serving.poll() is None
 
 

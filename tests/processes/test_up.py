@@ -29,7 +29,7 @@ def test_a_server_serves_soon_after_its_start(machine: Machine) -> None:
 @pytest.mark.smoke
 def test_it_says_where_it_serves_where_the_token_is_and_how_to_sign_in(server: Running) -> None:
     told = server.process.told[0]
-    assert f"serves at {server.url}\n" in told
+    assert f"is listening on {server.url}\n" in told
     assert f"token    {server.data / 'token'}\n" in told
     assert f"sign in  {server.url}/login?code=" in told
     assert f'curl -H "Authorization: Bearer $(cat {server.data / "token"})" {server.url}/api/v1/me' in told

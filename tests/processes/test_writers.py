@@ -218,7 +218,7 @@ def test_a_second_server_on_one_data_folder_is_refused_and_leaves_the_first_alon
     first = machine.up()
     ended = machine.app("up", "--port", "0", "--data", str(first.data), seconds=15)
     assert ended.code == 1, ended
-    assert ended.err.startswith(f"error: a server runs on {first.data} already\n")
+    assert ended.err.startswith(f"error: a server is already running on {first.data}\n")
     with first.client() as client:
         assert client.get("/me").status_code == 200
     assert (first.data / "server.json").exists()

@@ -48,7 +48,7 @@ def test_what_stands_at_the_top_level_is_there(tmp_path: Path, module: str, name
 @pytest.mark.parametrize("name", ["inner", "inside_a_list", "only_said", "other", "json", "helpers", "Main"])
 def test_what_does_not_is_not(tmp_path: Path, name: str) -> None:
     write(tmp_path, {"train.py": CODE})
-    with pytest.raises(Unreadable, match=f"there is no function '{name}' in .*train.py"):
+    with pytest.raises(Unreadable, match=f"no function '{name}' in .*train.py"):
         check_handler(tmp_path / "train.py", name)
 
 
@@ -79,7 +79,7 @@ def test_a_mistake_of_syntax_is_told_with_its_line(tmp_path: Path, handler: str 
     write(tmp_path, {"a.py": "x = 1\ndef main(:\n    pass\n"})
     with pytest.raises(Unreadable, match=r"a\.py, line 2: invalid syntax") as refused:
         check_handler(tmp_path / "a.py", handler)
-    assert refused.value.hint == "correct: def main(:"
+    assert refused.value.hint == "fix: def main(:"
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_what_is_no_python_at_all_is_refused_too(tmp_path: Path, content: bytes)
         ("pipeline.steps:run", None),
         ("pipeline:start", None),
         ("torch.distributed:run", None),
-        ("pipeline.steps:rum", "there is no function 'rum' in .*steps.py"),
-        ("pipeline:run", "there is no function 'run' in .*__init__.py"),
+        ("pipeline.steps:rum", "no function 'rum' in .*steps.py"),
+        ("pipeline:run", "no function 'run' in .*__init__.py"),
         ("run", "is a folder, but the handler 'run' names no module"),
         (None, "is a folder without __main__.py"),
     ],

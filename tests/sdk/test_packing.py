@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.errors import Unreadable
-from fairlead.packing import LARGEST_SOURCE, SKIPPED
+from fairlead.packing import MAX_SOURCE_BYTES, SKIPPED
 from fairlead.sdk.api_client import ApiClient
-from fairlead.sdk.packing import Packed, pack_function, pack_path
+from fairlead.sdk.packing import PackedCode, pack_function, pack_path
 from tests.cli.terminal import write
 from tests.suites import examples
 
@@ -32,10 +32,10 @@ FOLDERS = st.dictionaries(NAMES.map(lambda name: f"d{name}"), TREES, min_size=1,
 
 LOCK = threading.Lock()
 CONNECTION = ApiClient("http://127.0.0.1:1", "secret")
-LARGE = bytes(LARGEST_SOURCE)
+LARGE = bytes(MAX_SOURCE_BYTES)
 
 
-def entries_of(packed: Packed) -> dict[str, tuple[bytes, int]]:
+def entries_of(packed: PackedCode) -> dict[str, tuple[bytes, int]]:
     with tarfile.open(fileobj=io.BytesIO(packed.archive)) as archive:
         members = archive.getmembers()
         assert [member.name for member in members] == sorted(member.name for member in members)
@@ -103,19 +103,19 @@ def test_a_link_counts_as_what_it_leads_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("/etc/hostname", "leads outside"),
-        ("../other.py", "leads outside"),
-        ("../src2", "leads outside"),
-        ("nowhere.py", "leads nowhere"),
-        ("link", "leads nowhere"),
-        (".", "leads back to"),
-        ("../src", "leads back to"),
+        ("/etc/hostname", "points outside"),
+        ("../other.py", "points outside"),
+        ("../src2", "points outside"),
+        ("nowhere.py", "is broken"),
+        ("link", "is broken"),
+        (".", "points to its own parent folder"),
+        ("../src", "points to its own parent folder"),
     ],
 )
 def test_a_link_that_leads_out_or_around_is_refused_by_name(tmp_path: Path, target: str, said: str) -> None:
     write(tmp_path, {**FILES, "other.py": "", "src2/a.py": ""})
     (tmp_path / "src" / "link").symlink_to(target)
-    with pytest.raises(Unreadable, match=f"{tmp_path}/src/link is a link that {said}"):
+    with pytest.raises(Unreadable, match=f"{tmp_path}/src/link {said}"):
         pack_path(tmp_path / "src")
 
 
@@ -123,7 +123,7 @@ def test_links_that_lead_to_each_other_end(tmp_path: Path) -> None:
     write(tmp_path, {"src/a/x.py": "", "src/b/y.py": ""})
     (tmp_path / "src" / "a" / "b").symlink_to("../b")
     (tmp_path / "src" / "b" / "a").symlink_to("../a")
-    with pytest.raises(Unreadable, match="leads back to"):
+    with pytest.raises(Unreadable, match="points to its own parent folder"):
         pack_path(tmp_path / "src")
 
 
@@ -143,7 +143,7 @@ def test_locks_of_editors_and_pipes_are_left_where_they_are(tmp_path: Path) -> N
 def test_what_cannot_be_packed_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    for path, said in {"nowhere.py": "there is no ", "empty": "without files", "pipe": "neither a file nor"}.items():
+    for path, said in {"nowhere.py": "does not exist", "empty": "contains no files", "pipe": "is not a file or folder"}.items():
         with pytest.raises(Unreadable, match=said):
             pack_path(tmp_path / path)
 
@@ -151,7 +151,7 @@ def test_what_cannot_be_packed_is_said(tmp_path: Path) -> None:
 def test_too_much_code_is_refused_with_the_file_that_has_most_of_it(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     with (tmp_path / "src" / "model.bin").open("wb") as file:
-        file.truncate(LARGEST_SOURCE)
+        file.truncate(MAX_SOURCE_BYTES)
     with pytest.raises(Unreadable, match="src has more than 10,485,760 bytes") as refused:
         pack_path(tmp_path / "src")
     assert "volume" in refused.value.hint

@@ -163,9 +163,7 @@ def test_a_log_is_read_from_its_own_cursors_alone(neighbors: Neighbors, run: Run
 
 
 @pytest.mark.parametrize("odd", LAST_IDS, ids=lambda odd: repr(odd[:10]))
-def test_whoever_comes_back_with_an_odd_id_gets_the_log_or_a_refusal(
-    neighbors: Neighbors, run: Run, odd: str
-) -> None:
+def test_whoever_comes_back_with_an_odd_id_gets_the_log_or_a_refusal(neighbors: Neighbors, run: Run, odd: str) -> None:
     status, head, body = ask(neighbors, f"/api/v1/runs/{run.id}/logs?follow=true", **{"Last-Event-ID": odd})
     assert status in (200, 400, 422), body
     if status == 200:

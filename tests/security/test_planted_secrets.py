@@ -111,7 +111,8 @@ def runs(planted: Planted) -> dict[str, Run]:
     asked: Any = {"secrets": [NAME], "volumes": [secret_volume(NAME, "/keys")]}
     heard = look_on(planted.neighbors)
     made = {
-        permission: planted.neighbors.submit(OURS, PROGRAM, inputs={"permission": text}, **asked) for permission, text in ROLE_PERMISSIONS.items()
+        permission: planted.neighbors.submit(OURS, PROGRAM, inputs={"permission": text}, **asked)
+        for permission, text in ROLE_PERMISSIONS.items()
     }
     end_all([*made.values()], 240)
     until(lambda: b"".join(heard).count(b'"active":false') >= len(made))

@@ -16,7 +16,7 @@ from httpx2 import Client, Response
 from starlette.testclient import TestClient
 
 from fairlead.adapters import keyrings
-from fairlead.composing import Entrance, Execution, build_services, make_id
+from fairlead.composition import ExecutionOptions, SignInOptions, build_services, make_id
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.ports import Store
 from fairlead.server.applications import create_application
@@ -167,7 +167,7 @@ def operations_of(document: Mapping[str, Any]) -> list[Operation]:
 
 @contextlib.contextmanager
 def open_site(
-    store: Store, url: str = URL, entrance: Entrance | None = None, page: Path | None = None
+    store: Store, url: str = URL, entrance: SignInOptions | None = None, page: Path | None = None
 ) -> Iterator[Site]:
     """A server over an empty store."""
     site, _ = build_site(store, url, entrance, page=page)
@@ -175,11 +175,15 @@ def open_site(
         yield site
 
 
-def build_site(store: Store, url: str = URL, entrance: Entrance | None = None, **options: Any) -> tuple[Site, Machine]:
+def build_site(
+    store: Store, url: str = URL, entrance: SignInOptions | None = None, **options: Any
+) -> tuple[Site, Machine]:
     """A server over an empty store that was not started yet, and what pretends to execute its runs."""
     machine = Machine(store)
-    execution = Execution(ExecutorRegistry({"kubernetes": machine}), machine.hear_of)
-    services, founding = build_services(store, keyrings.AesKeyring(keyrings.parse_keys(KEY)), entrance, execution=execution)
+    execution = ExecutionOptions(ExecutorRegistry({"kubernetes": machine}), machine.hear_of)
+    services, founding = build_services(
+        store, keyrings.AesKeyring(keyrings.parse_keys(KEY)), entrance, execution=execution
+    )
     founding.found([f"user:{ADMIN}"])
     token, _ = founding.let_in(ADMIN, MACHINE, None)
     app = create_application(

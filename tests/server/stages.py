@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from fairlead.composing import Entrance
+from fairlead.composition import SignInOptions
 from fairlead.model.observations import Endpoint
 from fairlead.model.records import RunRecord
 from fairlead.ports import Store
@@ -101,7 +101,7 @@ def open_stage(
     store: Store,
     proxy_config: ProxyConfig | None = None,
     url: str | None = None,
-    entrance: Entrance | None = None,
+    entrance: SignInOptions | None = None,
     **options: Any,
 ) -> Iterator[Stage]:
     """A server over an empty store."""

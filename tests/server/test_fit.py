@@ -31,15 +31,15 @@ def test_the_answer_has_all_its_parts(site: Site, project: str) -> None:
         "nodes": nodes,
         "suggestions": [],
         "violations": [],
-        "supposed": {"added": [], "left_out": [], "pods_left_out": 0, "sentences": []},
+        "what_if": {"added_nodes": [], "removed_nodes": [], "removed_pods": 0, "sentences": []},
     }
 
 
 def test_nodes_are_added_and_left_out(site: Site, project: str) -> None:
     told = ask(site, project, add_nodes=["2xmachine"], without=["machine"], all_nodes=True)
     assert [node["name"] for node in told["nodes"]] == ["machine+1", "machine+2"]
-    assert told["supposed"]["added"] == [{"like": "machine", "names": ["machine+1", "machine+2"]}]
-    assert told["supposed"]["sentences"] == [
+    assert told["what_if"]["added_nodes"] == [{"like": "machine", "names": ["machine+1", "machine+2"]}]
+    assert told["what_if"]["sentences"] == [
         "2 empty nodes like machine: machine+1 and machine+2",
         "without 1 node: machine, empty",
     ]

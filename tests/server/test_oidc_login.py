@@ -11,7 +11,7 @@ import pytest
 from httpx2 import Response
 
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.composing import Entrance
+from fairlead.composition import SignInOptions
 from tests.adapters.desks import SECRET
 from tests.adapters.issuers import ISSUER, NOW, OTHER_RSA, Issuer, make_claims, make_token
 from tests.server.samples import ELSEWHERE
@@ -55,7 +55,7 @@ class Browser:
 def browser(sqlite_store: DatabaseStore) -> Iterator[Browser]:
     """A site that signs people in at an issuer."""
     issuer = Issuer()
-    with open_site(sqlite_store, entrance=Entrance(issuer.identity(), issuer.login())) as site:
+    with open_site(sqlite_store, entrance=SignInOptions(issuer.identity(), issuer.login())) as site:
         yield Browser(site, issuer)
 
 
@@ -103,7 +103,7 @@ def test_a_session_has_the_groups_of_the_id_token_and_is_in_the_audit(browser: B
 
 def test_cookies_of_a_server_with_https_go_there_alone(sqlite_store: DatabaseStore) -> None:
     issuer = Issuer()
-    entrance = Entrance(issuer.identity(), issuer.login())
+    entrance = SignInOptions(issuer.identity(), issuer.login())
     with open_site(sqlite_store, url="https://fairlead.test/", entrance=entrance) as site:
         begun = site.ask("GET", "/login/oidc", token=None)
         kept = cookies_in(begun)[LOGIN_COOKIE]
@@ -129,13 +129,13 @@ def test_a_browser_lands_where_it_wanted_to_be(browser: Browser, landing: str) -
 @pytest.mark.parametrize("landing", ELSEWHERE)
 def test_a_browser_is_never_sent_elsewhere(browser: Browser, landing: str) -> None:
     query = f"?next={quote(landing, safe='')}"
-    assert "next is " in sentence_of(browser.site.ask("GET", f"/login/oidc{query}", token=None))
+    assert "in next" in sentence_of(browser.site.ask("GET", f"/login/oidc{query}", token=None))
     back, kept = browser.go()
     planted = kept.rpartition(".")[0] + "." + quote(landing, safe="")  # by who can write cookies of this site
-    assert "next is " in sentence_of(browser.come(back, planted))
+    assert "in next" in sentence_of(browser.come(back, planted))
     word = browser.site.invite()
     by_link = f"/login{query}&code={word}"
-    assert "next is " in sentence_of(browser.site.ask("GET", by_link, token=None, headers=HTML))
+    assert "in next" in sentence_of(browser.site.ask("GET", by_link, token=None, headers=HTML))
     problem_of(browser.site.ask("GET", by_link, token=None), 400)
     assert browser.site.ask("GET", f"/login?code={word}", token=None).status_code == 303  # it was not used up
 
@@ -265,7 +265,7 @@ def test_everybody_learns_how_to_sign_in(browser: Browser, site: Site, sqlite_st
     oidc = {"issuer": ISSUER, "url": "/login/oidc"}
     told = {"token": True, "link": False, "oidc": oidc, "version": version}
     assert browser.site.get("/sessions", token=None) == browser.site.get("/sessions", token="fl_nobody") == told
-    with open_site(sqlite_store, entrance=Entrance(link=True)) as local:
+    with open_site(sqlite_store, entrance=SignInOptions(link=True)) as local:
         assert local.get("/sessions", token=None)["link"] is True
 
 

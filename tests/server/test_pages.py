@@ -253,7 +253,7 @@ def test_an_address_that_is_another_to_a_browser_shows_no_page(built: Site, path
 def test_a_server_without_a_page_says_how_to_get_it(site: Site, path: str) -> None:
     answer = ask(site, path)
     assert answer.status_code == 200
-    assert "was not built" in answer.text
+    assert "is not built" in answer.text
     assert "make ui" in answer.text
     assert "nonce" not in answer.headers["content-security-policy"]
     problem_of(ask(site, "/assets/index-1a2b3c.js"), 404)
@@ -262,7 +262,7 @@ def test_a_server_without_a_page_says_how_to_get_it(site: Site, path: str) -> No
 def test_a_folder_without_a_page_is_none(sqlite_store: DatabaseStore, tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nothing"):
         with open_site(sqlite_store, page=folder) as site:
-            assert "was not built" in ask(site, "/").text
+            assert "is not built" in ask(site, "/").text
 
 
 @pytest.mark.parametrize(

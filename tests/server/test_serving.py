@@ -87,7 +87,10 @@ def test_what_is_sent_and_answered_may_be_of_any_size(stage: Stage, each_reach: 
 
 def test_an_answer_may_come_while_the_request_is_still_sent(stage: Stage, endpoint: Endpoint) -> None:
     """What is sent back at once fills every buffer long before the last of 40 MiB is sent."""
-    size, head = 40 * MEBIBYTE, f"POST /served/{stage.serve(endpoint)}/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    size, head = (
+        40 * MEBIBYTE,
+        f"POST /served/{stage.serve(endpoint)}/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n",
+    )
     head += f"Authorization: Bearer {stage.site.token}\r\nContent-Length: {size}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", stage.port), timeout=PATIENCE) as connection:
         sending = threading.Thread(target=lambda: connection.sendall(head.encode() + b"e" * size), daemon=True)
@@ -152,7 +155,9 @@ def test_a_run_that_one_does_not_see_is_not_there(stage: Stage, program: Program
     assert program.asked == []
 
 
-def test_without_a_token_nobody_is_let_in_and_no_cookie_counts(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+def test_without_a_token_nobody_is_let_in_and_no_cookie_counts(
+    stage: Stage, program: Program, endpoint: Endpoint
+) -> None:
     run_id = stage.serve(endpoint)
     session = cookie_in(sign_in(stage.site)).value
     said: tuple[dict[str, str], ...] = (
@@ -224,9 +229,7 @@ def test_a_run_says_where_it_is_reached(stage: Stage, endpoint: Endpoint) -> Non
 def test_what_serves_nothing_has_no_url(stage: Stage, endpoint: Endpoint, route: str) -> None:
     method, path = route.split()
     job = stage.site.make("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
-    assert (
-        "is a job and has no URL" in problem_of(stage.site.ask(method, f"/runs/{job['id']}{path}"), 409)["detail"]
-    )
+    assert "is a job and has no URL" in problem_of(stage.site.ask(method, f"/runs/{job['id']}{path}"), 409)["detail"]
     ended = stage.serve(endpoint, state="stopped", active=False, message="stopped by ann")
     assert "is stopped: stopped by ann" in problem_of(stage.site.ask(method, f"/runs/{ended}{path}"), 409)["detail"]
     workspace, viewer = stage.serve(endpoint, "workspace"), stage.site.token_of(method, viewer="project/alpha")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from httpx2.websockets import WebSocketUpgradeError
 
-from fairlead import composing
+from fairlead import composition
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.model.observations import Endpoint
 from fairlead.model.records import AuditRecord
@@ -27,8 +27,8 @@ RUN, OTHER = "0" * 32, "f" * 32
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Lets time pass for a server that is made afterwards."""
-    passed, now = [timedelta()], composing.now
-    monkeypatch.setattr(composing, "now", lambda: now() + passed[0])
+    passed, now = [timedelta()], composition.now
+    monkeypatch.setattr(composition, "now", lambda: now() + passed[0])
     return lambda **time: passed.append(passed.pop() + timedelta(**time))
 
 
@@ -274,7 +274,7 @@ def test_a_ticket_ends_with_what_it_rests_on(stage: Stage, endpoint: Endpoint, e
 
 
 def test_whoever_an_issuer_knows_is_let_in_with_their_groups(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
-    with open_stage(sqlite_store, entrance=composing.Entrance(Issuer().identity())) as stage:
+    with open_stage(sqlite_store, entrance=composition.SignInOptions(Issuer().identity())) as stage:
         run_id = stage.serve(endpoint, "workspace")
         stage.site.make("/roles", {"subject": "group:ml", "role": "member", "scope": "project/alpha"})
         soon = {"exp": int(time.time()) + 600}

@@ -227,7 +227,9 @@ def test_a_run_that_takes_nothing_is_given_up(hasty_stage: Stage) -> None:
     read_problem(answer, 504)
 
 
-def test_a_stream_may_be_silent_for_longer_than_an_answer(hasty_stage: Stage, program: Program, endpoint: Endpoint) -> None:
+def test_a_stream_may_be_silent_for_longer_than_an_answer(
+    hasty_stage: Stage, program: Program, endpoint: Endpoint
+) -> None:
     run_id = hasty_stage.serve(endpoint)
     headers = {"Authorization": f"Bearer {hasty_stage.site.token}"}
     with hasty_stage.client.stream("GET", f"/served/{run_id}/events", headers=headers) as answer:

@@ -95,7 +95,9 @@ def test_headers_of_a_connection_end_with_it(stage: Stage, endpoint: Endpoint) -
     "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
     "Transfer-Encoding : chunked",
 ])  # fmt: skip
-def test_no_second_request_is_smuggled_in_the_first(stage: Stage, program: Program, endpoint: Endpoint, framing: str) -> None:
+def test_no_second_request_is_smuggled_in_the_first(
+    stage: Stage, program: Program, endpoint: Endpoint, framing: str
+) -> None:
     run_id = stage.serve(endpoint)
     smuggled = f"GET /smuggled HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n\r\n"
     sent = (
@@ -174,7 +176,9 @@ def test_a_run_sets_cookies_for_itself_alone(stage: Stage, endpoint: Endpoint, s
     ("https://elsewhere.example/a", "https://elsewhere.example/a"),
     ("//elsewhere.example/a", "//elsewhere.example/a"),
 ])  # fmt: skip
-def test_where_a_run_sends_its_caller_is_below_its_address(stage: Stage, endpoint: Endpoint, said: str, found: str) -> None:
+def test_where_a_run_sends_its_caller_is_below_its_address(
+    stage: Stage, endpoint: Endpoint, said: str, found: str
+) -> None:
     run_id = stage.serve(endpoint)
     words = {"prefix": f"/served/{run_id}", "host": f"127.0.0.1:{stage.port}", "reach": endpoint.url}
     query = {"status": "302", "location": said.format(**words), "content-length": "0"}

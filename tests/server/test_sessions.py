@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from httpx2 import Response
 
-from fairlead.composing import Entrance
+from fairlead.composition import SignInOptions
 from tests.adapters.issuers import Issuer, make_claims, make_token
 from tests.server.samples import ELSEWHERE, address_of, body_of
 from tests.server.sites import COOKIE, URL, Operation, Site, cookie_in, open_site, paths_of, problem_of, told
@@ -173,7 +173,7 @@ def test_a_session_makes_no_link_however_it_is_sent(site: Site) -> None:
 
 def test_a_token_of_an_issuer_makes_no_link(sqlite_store: Any) -> None:
     issuer = Issuer()
-    with open_site(sqlite_store, entrance=Entrance(issuer.identity(), issuer.login())) as site:
+    with open_site(sqlite_store, entrance=SignInOptions(issuer.identity(), issuer.login())) as site:
         token = make_token(make_claims())
         assert site.get("/me", token=token)["user"] == "ada"
         assert "you came with oidc" in problem_of(site.ask("POST", "/sessions/link", {}, token=token), 403)["detail"]

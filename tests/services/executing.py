@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from fairlead import composing, packing
+from fairlead import composition, packing
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.model.queries import Condition
 from fairlead.model.records import EventRecord, OutcomeRecord, RunRecord
 from fairlead.model.scopes import Cluster, Project
-from fairlead.packing import Entry
+from fairlead.packing import ArchiveEntry
 from fairlead.ports import Store
 from fairlead.services.calls import Call
 from tests.contracts.executors import MemoryExecutor
@@ -30,7 +30,7 @@ TREE = (
     Project(name="lost"),
 )
 SERVER = "s1"
-CODE = packing.pack([Entry("train.py", b"def main():\n    pass\n")])
+CODE = packing.pack([ArchiveEntry("train.py", b"def main():\n    pass\n")])
 DIGEST = f"sha256:{hashlib.sha256(CODE).hexdigest()}"
 
 
@@ -50,7 +50,7 @@ class Platform:
             ExecutorRegistry({"local": executor or self.executor}),
             identity=ServerIdentity(server, f"host-{server}", f"http://{server}"),
             clock=self.world.clock,
-            make_id=composing.make_id,
+            make_id=composition.make_id,
             publish=self.told.append,
         )
 
@@ -88,7 +88,7 @@ class Platform:
 def found_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
     """A platform over a new store."""
     executor, told = MemoryExecutor(), list[str]()
-    execution = composing.Execution(ExecutorRegistry({"local": executor}), told.append, SERVER)
+    execution = composition.ExecutionOptions(ExecutorRegistry({"local": executor}), told.append, SERVER)
     world = found_world(store, monkeypatch, execution=execution, tree=TREE)
     executor.clock = world.clock
     return Platform(world, executor, told)

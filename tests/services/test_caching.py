@@ -13,8 +13,8 @@ from fairlead.files.documents import read_library
 from fairlead.model.compute_resources import Defaults
 from fairlead.model.scopes import Project
 from fairlead.model.tokens import TokenRequest
-from fairlead.services.config_files import Apply
 from fairlead.services.calls import Call
+from fairlead.services.config_files import Apply
 from fairlead.services.unit_of_work import UnitOfWork
 from tests.services.worlds import FOREST, LAKE, MAIN, VISION, World, found, found_world, listing, make_world, setting
 

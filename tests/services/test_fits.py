@@ -47,7 +47,7 @@ def test_a_request_that_has_to_wait_is_told_for_what(platform: Platform) -> None
     run_id = occupy(platform, resources={"gpu": 2})
     found = judge(platform, resources={"gpu": 1})
     assert (found.verdict, found.room) == ("later", 0)
-    assert found.reasons == [f"asks for 1 GPU; 0 of 2 are free on box: run train-{run_id} holds the rest"]
+    assert found.reasons == [f"needs 1 GPU; 0 of 2 free on box. In use by train-{run_id}"]
 
 
 def test_what_never_fits_is_an_answer_and_no_error(platform: Platform) -> None:
@@ -55,13 +55,13 @@ def test_what_never_fits_is_an_answer_and_no_error(platform: Platform) -> None:
     assert (found.verdict, found.violations) == ("never", [])
 
 
-def test_other_nodes_may_be_supposed(platform: Platform) -> None:
+def test_other_nodes_may_be_hypothetical(platform: Platform) -> None:
     occupy(platform, resources={"gpu": 2})
     more = judge(platform, resources={"gpu": 2}, add_nodes=("2xbox",))
-    assert (more.verdict, more.room, more.supposed.added[0].names) == ("now", 2, ("box+1", "box+2"))
+    assert (more.verdict, more.room, more.what_if.added_nodes[0].names) == ("now", 2, ("box+1", "box+2"))
     fewer = judge(platform, resources={"cpu": 1}, without=("box",))
     assert (fewer.verdict, fewer.reasons, fewer.nodes) == ("never", ["there is no node"], [])
-    assert (fewer.supposed.left_out, fewer.supposed.pods_left_out) == (["box"], 1)
+    assert (fewer.what_if.removed_nodes, fewer.what_if.removed_pods) == (["box"], 1)
     assert judge(platform, resources={"gpu": 2}).verdict == "later", "nothing is kept"
 
 

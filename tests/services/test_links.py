@@ -43,7 +43,7 @@ def test_a_link_signs_its_maker_in_once_with_their_groups(world: World) -> None:
     assert link.token is not None
     assert link.token.startswith("fl_")
     assert link.expires_at == link.created_at + timedelta(minutes=15)
-    with pytest.raises(Unauthenticated):  # it is no token
+    with pytest.raises(Unauthenticated):  # it is not a valid token
         world.services.tokens.me(Call(bearer=link.token))
     me = world.services.tokens.me(Call(bearer=sign_in(world, link.token).token))
     assert (me.user, me.groups, me.via) == ("mia", ["team"], "session:browser")

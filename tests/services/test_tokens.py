@@ -146,7 +146,7 @@ def test_a_token_can_have_the_longest_lifetime(world: World) -> None:
 def test_a_sign_in_link_works_once_and_makes_a_session(world: World) -> None:
     tokens = world.services.tokens
     _, word = world.founding.let_in("mia", "host", None)
-    with pytest.raises(Unauthenticated):  # it is no token
+    with pytest.raises(Unauthenticated):  # it is not a valid token
         tokens.me(Call(bearer=word))
     session = tokens.sign_in(Call(), word)
     me = tokens.me(bearer(session))

@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from fairlead.packing import Entry, Packed, pack
+from fairlead.packing import ArchiveEntry, PackedCode, pack
 from tests.ui.browsing import PHONE, BrowserErrors, Browsing, check_accessibility
 from tests.ui.running import submit_like, wait
 from tests.ui.sites import Site
@@ -34,9 +34,9 @@ def run(site: Site, name: str, **request: Any) -> dict[str, Any]:
     return wait(site, submit_like(site, {"function": name, **request}), "completed")
 
 
-def send(page: Page, site: Site, source: str, *entries: Entry) -> str:
+def send(page: Page, site: Site, source: str, *entries: ArchiveEntry) -> str:
     """Upload code to the project and return its digest."""
-    packed = Packed(pack(list(entries)), source)
+    packed = PackedCode(pack(list(entries)), source)
     headers = {"Authorization": f"Bearer {site.token}", "Content-Type": "application/gzip"}
     response = page.request.put(f"/api/v1/projects/default/code/{packed.digest}", data=packed.archive, headers=headers)
     assert response.ok, response.text()
@@ -185,8 +185,8 @@ def test_edit_keeps_values_without_a_field(page: Page, site: Site) -> None:
 
 
 def test_code_with_several_files_is_shown_and_kept_on_edit(page: Page, site: Site) -> None:
-    modules = [Entry("model/net.py", b"WIDTH = 64\n"), Entry("model/train.py", b"import net\n")]
-    digest = send(page, site, "model", *modules, Entry("w.pkl", b"\x80"))
+    modules = [ArchiveEntry("model/net.py", b"WIDTH = 64\n"), ArchiveEntry("model/train.py", b"import net\n")]
+    digest = send(page, site, "model", *modules, ArchiveEntry("w.pkl", b"\x80"))
     make_function(site, "several", source="model", handler="train:main", code=digest)
     page.goto("/functions/default/several")
     files = page.get_by_role("navigation", name="Files").get_by_role("button")

@@ -210,7 +210,7 @@ def _describe_pending(inventory: Inventory, what_if_cluster: WhatIfCluster, clus
     ]
     if not as_json:
         return print_placed(changes, placed)
-    print(json.dumps({"supposed": changes, "pods": placed}, indent=2))
+    print(json.dumps({"what_if": changes, "pods": placed}, indent=2))
     return 0 if all(pod["verdict"] == "now" for pod in placed) else 1
 
 
@@ -225,7 +225,7 @@ def _describe_offers(
     changes = asdict(WhatIfChanges.of(what_if_cluster))
     if not as_json:
         return print_offers(changes, offers)
-    print(json.dumps({"supposed": changes, "compute_resources": offers}, indent=2))
+    print(json.dumps({"what_if": changes, "compute_resources": offers}, indent=2))
     return 0
 
 

@@ -20,7 +20,7 @@ JSON = Mapping[str, Any]
 
 def print_fit_report(report: JSON, *, all_nodes: bool = False) -> int:
     """Print a fit report. Return the exit code, 0 if the run fits now."""
-    _print_changes(report["supposed"])
+    _print_changes(report["what_if"])
     if report["violations"]:
         sys.stdout.flush()
         return _refuse(report["violations"])

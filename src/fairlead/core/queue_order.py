@@ -69,9 +69,9 @@ class QuotaLimits:
     def allowances(self, tallies: Tallies) -> dict[str, Allowance]:
         """Each quota with its current usage, by scope."""
         used = dict.fromkeys(self.limits, quotas.NOTHING)
-        for (scope, *held), number in tallies.items():
+        for (scope, *resources), number in tallies.items():
             for limiting in self.limiting_scopes(scope):
-                used[limiting] = used[limiting].plus(QuotaAmounts.of(RunResources(*held), number))
+                used[limiting] = used[limiting].plus(QuotaAmounts.of(RunResources(*resources), number))
         return {scope: Allowance(scope, limits, used[scope]) for scope, limits in self.limits.items()}
 
 
@@ -101,9 +101,9 @@ class Queue:
         resource once the first one is free. The quotas further down are included, because all their runs wait for the
         same quota. Nothing is reserved for a run that exceeds a quota by itself.
         """
-        if any(short.alone for short in lacking):
+        if any(shortage.exceeds_limit for shortage in lacking):
             return
-        lacks = {(short.allowance.scope, short.part) for short in lacking}
+        lacks = {(shortage.allowance.scope, shortage.part) for shortage in lacking}
         first = min(path.index(scope) for scope, _ in lacks)
         for scope in path[first:]:
             reserved = requested
@@ -117,6 +117,6 @@ class Queue:
         for scope in path:
             self._reserve(requested, scope)
 
-    def _reserve(self, load: QuotaAmounts, scope: str) -> None:
+    def _reserve(self, amounts: QuotaAmounts, scope: str) -> None:
         allowance = self.allowances[scope]
-        self.allowances[scope] = replace(allowance, aside=allowance.aside.plus(load))
+        self.allowances[scope] = replace(allowance, reserved=allowance.reserved.plus(amounts))

@@ -1,4 +1,4 @@
-"""Quotas: what runs hold of them, what one more would lack, and what that makes of a fit."""
+"""Quotas: their usage by runs, the resources that another run would lack, and their effect on a fit."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,15 +13,14 @@ from fairlead.model.policies import Quota
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
 from fairlead.model.records import RunRecord
 
-# The amounts of a quota: one of each in nanos, what nodes call it, and the word for it after an amount.
+# For each field of a quota: its unit in nanos, its resource name in Kubernetes, and its noun in messages.
 UNITS = {"gpu": NANOS, "cpu": MILLICORE, "mem": NANOS, "runs": NANOS}
 RESOURCES = {"gpu": "gpu", "cpu": "cpu", "mem": "memory", "runs": "runs"}
-WORDS = {"gpu": "GPU", "cpu": "CPU", "mem": "memory", "runs": "run"}
-COUNTED = ("gpu", "runs")
+NOUNS = {"gpu": "GPU", "cpu": "CPU core", "mem": "memory", "runs": "run"}
 
 
 class RunResources(NamedTuple):
-    """What a run holds while it has a place, all its pods together. A part of a GPU counts as one."""
+    """The requested resources of all pods of a run. Part of a GPU counts as one."""
 
     gpus: int = 0
     cpu_millicores: int = 0
@@ -29,7 +28,7 @@ class RunResources(NamedTuple):
 
 
 class QuotaAmounts(NamedTuple):
-    """What runs hold together, in what quotas speak of: GPUs, millicores, bytes, and how many runs there are."""
+    """Amounts that quotas limit: GPUs, millicores, bytes and the number of runs."""
 
     gpu: int = 0
     cpu: int = 0
@@ -37,16 +36,16 @@ class QuotaAmounts(NamedTuple):
     runs: int = 0
 
     @classmethod
-    def of(cls, held: RunResources, number: int = 1) -> "QuotaAmounts":
-        """What so many runs hold, each of them this."""
-        return cls(held.gpus * number, held.cpu_millicores * number, held.mem_bytes * number, number)
+    def of(cls, resources: RunResources, count: int = 1) -> "QuotaAmounts":
+        """The amounts of `count` runs with the same resources."""
+        return cls(resources.gpus * count, resources.cpu_millicores * count, resources.mem_bytes * count, count)
 
     def plus(self, other: "QuotaAmounts") -> "QuotaAmounts":
-        """Both together."""
+        """The sum of both."""
         return QuotaAmounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
-    def less(self, other: "QuotaAmounts") -> "QuotaAmounts":
-        """What is left without the other."""
+    def minus(self, other: "QuotaAmounts") -> "QuotaAmounts":
+        """The difference of both."""
         return QuotaAmounts(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
 
 
@@ -55,105 +54,105 @@ NOTHING = QuotaAmounts()
 
 @dataclass(frozen=True)
 class QuotaHolder:
-    """A run that has a place, and that the reader may know."""
+    """An admitted run that uses a quota and that the caller may see."""
 
     run_id: str
     name: str
-    load: QuotaAmounts
+    usage: QuotaAmounts
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """The quota of a scope, what runs that have a place hold of it, and what is set aside for those before this one."""
+    """The quota of a scope with its usage by admitted runs, and the amounts reserved for runs ahead in the queue."""
 
     scope: str
-    limits: Mapping[str, int]  # by the fields of a load, where the quota says something of them
+    limits: Mapping[str, int]  # by field of `QuotaAmounts`, only the limited ones
     used: QuotaAmounts = NOTHING
-    aside: QuotaAmounts = NOTHING
+    reserved: QuotaAmounts = NOTHING
     holders: tuple[QuotaHolder, ...] = ()
 
     @cached_property
-    def left(self) -> Mapping[str, int]:
-        """What one more run may ask for; less than nothing where the quota was larger once."""
+    def remaining(self) -> Mapping[str, int]:
+        """The amounts available to another run; negative if the quota was lowered below its usage."""
         return {
-            part: limit - getattr(self.used, part) - getattr(self.aside, part) for part, limit in self.limits.items()
+            part: limit - getattr(self.used, part) - getattr(self.reserved, part) for part, limit in self.limits.items()
         }
 
-    def find_shortages(self, asked: QuotaAmounts) -> "Iterator[QuotaShortage]":
-        """What there is not enough of. Who asks for nothing of something is not held by it."""
-        for part, left in self.left.items():
-            amount: int = getattr(asked, part)
-            if amount > max(left, 0):
+    def find_shortages(self, requested: QuotaAmounts) -> "Iterator[QuotaShortage]":
+        """The amounts of which the quota has too little. A request of 0 is never short."""
+        for part, remaining in self.remaining.items():
+            amount: int = getattr(requested, part)
+            if amount > max(remaining, 0):
                 yield QuotaShortage(self, part, amount)
 
     def without(self, run_id: str | None) -> "Allowance":
-        """The same once a run has ended."""
+        """The allowance after a run has ended."""
         gone = [holder for holder in self.holders if holder.run_id == run_id]
         staying = tuple(holder for holder in self.holders if holder not in gone)
-        return replace(self, used=self.used.less(gone[0].load), holders=staying) if gone else self
+        return replace(self, used=self.used.minus(gone[0].usage), holders=staying) if gone else self
 
 
 class QuotaShortage(NamedTuple):
-    """Something of which a quota has too little left for a run."""
+    """An amount of which a quota has too little for a run."""
 
     allowance: Allowance
     part: str
-    asked: int
+    requested: int
 
     @property
-    def alone(self) -> bool:
-        """Whether the run exceeds the quota by itself, so that nobody's end helps."""
-        return self.asked > self.allowance.limits[self.part]
+    def exceeds_limit(self) -> bool:
+        """Whether the run alone exceeds the quota, so that waiting does not help."""
+        return self.requested > self.allowance.limits[self.part]
 
-    def tell(self) -> str:
-        """What is lacking, with the numbers of this moment."""
-        if self.alone:
-            return self._describe_alone()
+    def describe(self) -> str:
+        """A message with current numbers."""
+        if self.exceeds_limit:
+            return self._describe_excess()
         part, limit, used = self.part, self.allowance.limits[self.part], getattr(self.allowance.used, self.part)
-        quota = f"quota of {self.allowance.scope}: {show(part, limit)}"
-        told = f"{quota} at once, and {used} {_have(used)} a place"
+        quota = f"the {self.allowance.scope} quota"
+        message = f"{used} of {format_amount(part, limit)} active in {quota}"
         if part != "runs":
-            held = f"{_show_bare(part, used)} {_are(part, used)} held" if used else "none is held"
-            told = f"{quota}, of which {held}; this run asks for {describe_pair(RESOURCES[part], *self._compared)[0]}"
-        if used + self.asked <= limit:
-            return f"{told}{';' if part == 'runs' else ', and'} one before it in the queue comes first"
-        return f"{told}{self._describe_next()}"
+            requested, free = describe_pair(
+                RESOURCES[part], self.requested * UNITS[part], max(limit - used, 0) * UNITS[part]
+            )
+            needs = f"needs {requested} {_noun(part, self.requested)}"
+            message = f"{needs}; {free} of {_format_bare(part, limit)} free in {quota}"
+        if used + self.requested <= limit:
+            return f"{message}, but reserved for a run ahead in the queue"
+        return f"{message}{self._describe_largest_holder()}"
 
     def describe_wait(self) -> str:
-        """What is waited for, without what changes by the second."""
-        if self.alone:
-            return self._describe_alone()
-        limit = show(self.part, self.allowance.limits[self.part])
-        asks = "at once" if self.part == "runs" else f"in all, and it asks for {_show_bare(self.part, self.asked)}"
-        return f"waits for its turn: the quota of {self.allowance.scope} is {limit} {asks}"
+        """A message without numbers that change often. It is stored with the run."""
+        if self.exceeds_limit:
+            return self._describe_excess()
+        limit = format_amount(self.part, self.allowance.limits[self.part])
+        if self.part == "runs":
+            return f"waiting for a free slot: the {self.allowance.scope} quota is {limit} at once"
+        requested = _format_bare(self.part, self.requested)
+        return f"waiting for {requested} of {limit} in the {self.allowance.scope} quota"
 
-    @property
-    def _compared(self) -> tuple[int, int]:
-        """What is asked for and what is left of it, in nanos."""
-        left = self.allowance.limits[self.part] - getattr(self.allowance.used, self.part)
-        return self.asked * UNITS[self.part], max(left, 0) * UNITS[self.part]
-
-    def _describe_alone(self) -> str:
+    def _describe_excess(self) -> str:
         limit = self.allowance.limits[self.part]
         if self.part == "runs":
-            return f"the quota of {self.allowance.scope} is {show(self.part, limit)}"
-        asked, has = describe_pair(RESOURCES[self.part], self.asked * UNITS[self.part], limit * UNITS[self.part])
-        word = _word(self.part, self.asked)
-        return f"asks for {asked} {word}, and the quota of {self.allowance.scope} is {has}"
+            return f"the {self.allowance.scope} quota is {format_amount(self.part, limit)}"
+        requested, allowed = describe_pair(
+            RESOURCES[self.part], self.requested * UNITS[self.part], limit * UNITS[self.part]
+        )
+        return f"needs {requested} {_noun(self.part, self.requested)}; the {self.allowance.scope} quota is {allowed}"
 
-    def _describe_next(self) -> str:
-        """Who holds most of it, of those that the reader may know."""
-        holding = [holder for holder in self.allowance.holders if getattr(holder.load, self.part)]
-        if not holding:
+    def _describe_largest_holder(self) -> str:
+        holders = [holder for holder in self.allowance.holders if getattr(holder.usage, self.part)]
+        if not holders:
             return ""
-        most = max(holding, key=lambda holder: int(getattr(holder.load, self.part)))
-        holds = "" if self.part == "runs" else f" holds {_show_bare(self.part, getattr(most.load, self.part))}"
-        return f"; next: run {most.name}{holds}"
+        largest = max(holders, key=lambda holder: int(getattr(holder.usage, self.part)))
+        if self.part == "runs":
+            return f"; one of them is run {largest.name}"
+        return f"; run {largest.name} uses {_format_bare(self.part, getattr(largest.usage, self.part))}"
 
 
 @dataclass(frozen=True)
 class ScopeUsage:
-    """What runs that have a place hold together, as a quota says it. Those that wait for one hold nothing."""
+    """The resources used by the admitted runs of a scope, in the units of a quota."""
 
     gpu: int
     cpu: str
@@ -162,21 +161,21 @@ class ScopeUsage:
 
 
 def count_resources(settings: Iterable[Setting]) -> RunResources:
-    """What a run with these settings holds: what it requests, which is set aside for it, for each of its pods."""
+    """The requested resources of a run with these settings."""
     values: Mapping[str, Any] = {setting.path: setting.value for setting in settings}
     pods = values.get("replicas") or 1
     cpu, mem = (values.get(f"resources.{name}.requests") or Quantity(0) for name in ("cpu", "mem"))
     return RunResources(
         gpus=(values.get("resources.gpu.devices") or 0) * pods,
-        cpu_millicores=_bound(cpu.times(pods, step_nanos=MILLICORE).nanos // MILLICORE),
-        mem_bytes=_bound(mem.times(pods, step_nanos=NANOS).nanos // NANOS),
+        cpu_millicores=_clamp(cpu.times(pods, step_nanos=MILLICORE).nanos // MILLICORE),
+        mem_bytes=_clamp(mem.times(pods, step_nanos=NANOS).nanos // NANOS),
     )
 
 
 def sum_usage(tallies: Iterable[tuple[RunResources, int]]) -> ScopeUsage:
-    """What runs hold together, of each of which there are so many."""
+    """The total usage of runs, given as pairs of resources and the number of runs with these resources."""
     counted = list(tallies)
-    gpus, cores, memory = (sum(held[part] * number for held, number in counted) for part in range(3))
+    gpus, cores, memory = (sum(resources[part] * number for resources, number in counted) for part in range(3))
     return ScopeUsage(
         gpu=gpus,
         cpu=str(Quantity(cores * MILLICORE)),
@@ -186,66 +185,58 @@ def sum_usage(tallies: Iterable[tuple[RunResources, int]]) -> ScopeUsage:
 
 
 def amounts_of(run: RunRecord) -> QuotaAmounts:
-    """What a run holds once it has a place."""
+    """The amounts that a run uses once it is admitted."""
     return QuotaAmounts.of(RunResources(run.gpus, run.cpu_millicores, run.mem_bytes))
 
 
 def limits_of(quota: Quota) -> dict[str, int]:
-    """What a quota says, in whole numbers."""
-    said: dict[str, int | Quantity | None] = {part: getattr(quota, part) for part in UNITS}
+    """The limits of a quota as integers, in the units of `QuotaAmounts`."""
+    amounts: dict[str, int | Quantity | None] = {part: getattr(quota, part) for part in UNITS}
     return {
         part: amount.nanos // UNITS[part] if isinstance(amount, Quantity) else amount
-        for part, amount in said.items()
+        for part, amount in amounts.items()
         if amount is not None
     }
 
 
-def find_shortages(asked: QuotaAmounts, allowances: Iterable[Allowance]) -> list[QuotaShortage]:
-    """What there is too little left of for a run: what it exceeds by itself first, then from the platform down."""
-    found = [short for allowance in allowances for short in allowance.find_shortages(asked)]
-    return sorted(found, key=lambda short: not short.alone)
+def find_shortages(requested: QuotaAmounts, allowances: Iterable[Allowance]) -> list[QuotaShortage]:
+    """The shortages of all quotas: first those that waiting does not resolve, then from the platform down."""
+    shortages = [shortage for allowance in allowances for shortage in allowance.find_shortages(requested)]
+    return sorted(shortages, key=lambda shortage: not shortage.exceeds_limit)
 
 
-def apply_quotas(fit: Fit, asked: QuotaAmounts, allowances: Iterable[Allowance]) -> Fit:
-    """A fit where quotas come first: while one holds a run, it does not run, whatever room the nodes have."""
-    found = find_shortages(asked, allowances)
-    if not found:
+def apply_quotas(fit: Fit, requested: QuotaAmounts, allowances: Iterable[Allowance]) -> Fit:
+    """The fit with quotas taken into account: a run that lacks quota does not start, even if nodes are free."""
+    shortages = find_shortages(requested, allowances)
+    if not shortages:
         return fit
     verdict = LATER if fit.verdict == NOW else fit.verdict
-    return replace(fit, verdict=verdict, reasons=(*(short.tell() for short in found), *fit.reasons))
+    return replace(fit, verdict=verdict, reasons=(*(shortage.describe() for shortage in shortages), *fit.reasons))
 
 
-def count_fitting_runs(asked: QuotaAmounts, allowances: Sequence[Allowance], most: int) -> int:
-    """For how many such runs quotas have room, up to so many."""
-    rooms = [most]
+def count_fitting_runs(requested: QuotaAmounts, allowances: Sequence[Allowance], maximum: int) -> int:
+    """The number of such runs that the quotas allow, at most `maximum`."""
+    counts = [maximum]
     for allowance in allowances:
-        for part, left in allowance.left.items():
-            if amount := getattr(asked, part):
-                rooms.append(max(left, 0) // amount)
-    return min(rooms)
+        for part, remaining in allowance.remaining.items():
+            if amount := getattr(requested, part):
+                counts.append(max(remaining, 0) // amount)
+    return min(counts)
 
 
-def show(part: str, amount: int) -> str:
-    """An amount with its word."""
-    return f"{_show_bare(part, amount)} {_word(part, amount)}"
+def format_amount(part: str, amount: int) -> str:
+    """An amount with its noun, such as `4 GPUs`."""
+    return f"{_format_bare(part, amount)} {_noun(part, amount)}"
 
 
-def _show_bare(part: str, amount: int) -> str:
+def _format_bare(part: str, amount: int) -> str:
     return describe_amount(RESOURCES[part], amount * UNITS[part])
 
 
-def _word(part: str, amount: int) -> str:
-    return WORDS[part] + "s" * (part in COUNTED and amount != 1)
+def _noun(part: str, amount: int) -> str:
+    return NOUNS[part] + "s" * (part != "mem" and amount * UNITS[part] != NANOS)
 
 
-def _are(part: str, amount: int) -> str:
-    return "is" if part == "mem" or (part in COUNTED and amount == 1) else "are"
-
-
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
-
-
-def _bound(number: int) -> int:
-    """As much as a column holds, which is more than there is."""
+def _clamp(number: int) -> int:
+    """The number, limited to what a database column can store."""
     return min(number, MAX_INTEGER)

@@ -8,7 +8,7 @@ from pathlib import Path
 from fairlead import packing
 from fairlead.core.drafts import Code
 from fairlead.errors import Unreadable
-from fairlead.model.plans import Finding, Violation, PlanWarning
+from fairlead.model.plans import Finding, PlanWarning, Violation
 from fairlead.model.requests import Action, Function
 
 

@@ -1,10 +1,10 @@
-"""Runs a Python function in any container that has Python: unpacks its code, calls it, keeps what it returns.
+"""Calls a Python function in a container: unpacks its code, calls it and saves its result.
 
-Standard library only, for Python 3.8 and later: it runs in images that know nothing of Fairlead.
-Beside it lie call.json (what to call) and code.tar.gz (the code). In its home it leaves result.json (what the function
-returned, or which file of the output has it) or error.json (why it failed). In a pod handover.py lies there too, which
-fetches code that is not there and hands over what was left; where a function is served answering.py, which listens.
-Imports stand where they are needed: all of them at the top would cost every start 60 ms.
+Standard library only, for Python 3.8 and later: it runs in images that do not have Fairlead installed.
+Next to it are call.json (what to call) and code.tar.gz (the code). It writes result.json (the result, or the name of an
+output file that contains it) or error.json to its home. In a pod, sidecar.py is next to it too: it downloads code that
+is too large for a ConfigMap, and uploads results. For served functions, function_server.py is next to it.
+Imports are inside functions: at the top, they would add 60 ms to every start.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import os
 import sys
 
-TYPE_CHECKING = False  # as in typing, whose import takes 5 ms
+TYPE_CHECKING = False  # instead of importing typing, which takes 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOME = os.environ.get("FAIRLEAD_HOME") or "/fairlead"
 OUTPUT = os.path.abspath(os.environ.get("FAIRLEAD_OUTPUT") or os.path.join(HOME, "output"))
-SOCKET = os.environ.get("FAIRLEAD_SOCKET")  # where to listen, on a machine whose ports others could call
-PATH = list(sys.path)
-LOADED: dict[str, Any] = {}  # of Python's own modules
-LARGEST_VALUE = 256 * 1024
-LARGEST_TRACEBACK = 64 * 1024
+SOCKET = os.environ.get("FAIRLEAD_SOCKET")  # a private socket, because other users of the machine can reach its ports
+ORIGINAL_PATH = list(sys.path)
+LOADED: dict[str, Any] = {}  # modules of the standard library
+MAX_VALUE_BYTES = 256 * 1024
+MAX_TRACEBACK_BYTES = 64 * 1024
 MAX_MESSAGE_BYTES = 8 * 1024
-LONGEST_HOME = 16  # with which the address of a kernel's socket is short enough
+MAX_HOME_LENGTH = 16  # up to which the socket paths of Jupyter kernels are short enough
 LIBRARY = os.path.dirname(os.__file__)
-LEADING_HERE = (__file__, "<frozen ", os.path.join(LIBRARY, "runpy.py"), os.path.join(LIBRARY, "asyncio", ""))
+BOOTSTRAP_FRAMES = (__file__, "<frozen ", os.path.join(LIBRARY, "runpy.py"), os.path.join(LIBRARY, "asyncio", ""))
 
 
-class Failure(Exception):
-    """What the author of a function is told in a sentence, without a traceback."""
+class FunctionError(Exception):
+    """A mistake in the function that is reported with a message and no traceback."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -42,31 +42,31 @@ class Failure(Exception):
 
 def main() -> None:
     try:
-        act()
-    except SystemExit as ended:
-        if ended.code is not None and not isinstance(ended.code, int):
-            write_error("SystemExit", str(ended.code), "")
+        run_call()
+    except SystemExit as exit_request:
+        if exit_request.code is not None and not isinstance(exit_request.code, int):
+            write_error("SystemExit", str(exit_request.code), "")
         raise
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        report(error)
+        report_error(error)
 
 
-def act() -> None:
-    """Do what call.json says."""
+def run_call() -> None:
+    """Execute call.json."""
     with open(os.path.join(HERE, "call.json"), encoding="utf-8") as file:
         call = json.load(file)
     folder = os.path.join(HOME, "code")
-    for needed in (folder, OUTPUT):
-        os.makedirs(needed, exist_ok=True)
-    for left in ("result.json", "error.json"):  # by a container that is started again
-        if os.path.exists(os.path.join(HOME, left)):
-            os.remove(os.path.join(HOME, left))
+    for path in (folder, OUTPUT):
+        os.makedirs(path, exist_ok=True)
+    for name in ("result.json", "error.json"):  # from before a restart of the container
+        if os.path.exists(os.path.join(HOME, name)):
+            os.remove(os.path.join(HOME, name))
     os.environ["FAIRLEAD_OUTPUT"] = OUTPUT
     archive = os.path.join(HERE, "code.tar.gz")
     if os.path.exists(os.path.join(HERE, "sidecar.py")):
-        archive = enter_pod(call, archive)
+        archive = start_sidecar(call, archive)
     os.chdir(folder)
     if call["source"]:
         unpack(archive, call["digest"], folder)
@@ -75,30 +75,30 @@ def act() -> None:
     if call["command"]:
         execute(call["command"] + sys.argv[1:])
     elif call["action"] == "workspace":
-        work(call["port"])
+        start_jupyterlab(call["port"])
     elif not call["source"]:
-        raise Failure("SourceMissing", "the function has no source: there is nothing to run")
+        raise FunctionError("SourceMissing", "the function has no source, so there is nothing to run")
     elif call["action"] == "serve":
         serve(call)
     elif call["handler"] or source.endswith(".pkl"):
-        keep(invoke(find(call)[1], call["inputs"]))
+        save_result(invoke(load_handler(call)[1], call["inputs"]))
     else:
         sys.argv[0] = source
-        standard("runpy").run_path(source, run_name="__main__")
+        import_standard("runpy").run_path(source, run_name="__main__")
 
 
-def enter_pod(call: dict[str, Any], archive: str) -> str:
-    """Go on as a process of its own, where another one sees to the code and to what this one leaves; the archive."""
-    archive, trouble = standard("sidecar").enter(call, archive, HOME, OUTPUT)
-    del sys.modules["sidecar"]  # the code may have a file of that name
-    if trouble:
-        raise Failure("CodeUnavailable", trouble)
+def start_sidecar(call: dict[str, Any], archive: str) -> str:
+    """Continue in a child process of the sidecar; return the path of the code archive."""
+    archive, error = import_standard("sidecar").start(call, archive, HOME, OUTPUT)
+    del sys.modules["sidecar"]  # the function's code may have a module of that name
+    if error:
+        raise FunctionError("CodeUnavailable", error)
     return archive
 
 
 def unpack(archive: str, digest: str, folder: str) -> None:
-    """Unpack the code, after making sure that it is the code that was submitted."""
-    try:  # hashlib loads OpenSSL, which takes 5 ms
+    """Verify the digest of the code and unpack it."""
+    try:  # hashlib would load OpenSSL, which takes 5 ms
         sha256 = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
     except ImportError:
         from hashlib import sha256
@@ -106,21 +106,24 @@ def unpack(archive: str, digest: str, folder: str) -> None:
 
     with open(archive, "rb") as file:
         packed = file.read()
-    found = "sha256:" + sha256(packed).hexdigest()
-    if found != digest:
-        raise Failure("CodeChanged", f"the code is not what was submitted: expected {digest}, found {found}")
+    actual = "sha256:" + sha256(packed).hexdigest()
+    if actual != digest:
+        raise FunctionError("CodeChanged", f"the code was changed: expected {digest}, found {actual}")
     if not unpack_plain(decompress(packed, 31), folder):
         import tarfile
 
-        with tarfile.open(archive) as opened:
+        with tarfile.open(archive) as tar:
             if hasattr(tarfile, "data_filter"):
-                opened.extractall(folder, filter="data")
+                tar.extractall(folder, filter="data")
             else:
-                opened.extractall(folder)
+                tar.extractall(folder)
 
 
 def unpack_plain(data: bytes, folder: str) -> bool:
-    """Unpack plain files; False, and nothing is written, where only tarfile can (long names, links): it takes 10 ms."""
+    """Unpack regular files without tarfile, which takes 10 ms to import.
+
+    Returns False, and writes nothing, if the archive needs tarfile: long names or links.
+    """
     files, at = [], 0
     while data[at : at + 1].strip(b"\0"):
         name, kind, size = data[at : at + 100].rstrip(b"\0").decode(), data[at + 156], int(data[at + 124 : at + 135], 8)
@@ -139,28 +142,28 @@ def unpack_plain(data: bytes, folder: str) -> bool:
 
 
 def execute(command: list[str]) -> None:
-    """Become another program, in the folder of the code."""
+    """Replace this process with another program, in the folder of the code."""
     try:
         os.execvp(command[0], command)
     except OSError as error:
-        raise Failure("CommandMissing", f"cannot run {command[0]!r}: {error.strerror}") from None
+        raise FunctionError("CommandMissing", f"cannot run {command[0]!r}: {error.strerror}") from None
 
 
-def work(port: int) -> None:
-    """Become a notebook server, which shows all that the run sees, and begins in the folder of the code."""
+def start_jupyterlab(port: int) -> None:
+    """Replace this process with JupyterLab, with the whole file system visible, starting in the folder of the code."""
     from importlib.util import find_spec
 
     if find_spec("jupyterlab") is None:
-        missing = "JupyterLab is not in this image: use an image that has it"
+        message = "JupyterLab is not installed in this image: use an image that contains it"
         if SOCKET:
-            missing = f"JupyterLab is not installed for {sys.executable}: install it there (pip install jupyterlab)"
-        raise Failure("CommandMissing", f"{missing}, or say the function's command")
+            message = f"JupyterLab is not installed for {sys.executable}: install it with pip install jupyterlab"
+        raise FunctionError("CommandMissing", f"{message}, or set the function's command")
     options = ["--no-browser", "--ServerApp.root_dir=/", f"--ServerApp.preferred_dir={os.getcwd()}"]
     if SOCKET:
-        # Nobody else can get to the socket, and whoever comes through the server was asked there who they are.
+        # Only the server can connect to the socket, and it has authenticated the user.
         options += [f"--ServerApp.sock={os.path.relpath(SOCKET)}", "--ServerApp.sock_mode=0600"]
         options += ["--IdentityProvider.token=", "--ServerApp.password=", "--ServerApp.allow_remote_access=True"]
-        if len(HOME) <= LONGEST_HOME:  # what kernels tell on ports, everybody on this machine can listen to
+        if len(HOME) <= MAX_HOME_LENGTH:  # any user of this machine could connect to the TCP ports of kernels
             options.append("--KernelManager.transport=ipc")
     else:
         options += ["--ip=0.0.0.0", f"--port={port}"]
@@ -169,19 +172,19 @@ def work(port: int) -> None:
     execute([sys.executable, "-m", "jupyterlab", *options, *sys.argv[1:]])
 
 
-def standard(name: str) -> Any:
-    """A module of the standard library, also where the code has a file of that name."""
+def import_standard(name: str) -> Any:
+    """Import a module of the standard library, even if the function's code has a file of that name."""
     if name not in LOADED:
-        kept, sys.path = sys.path, PATH
+        path, sys.path = sys.path, ORIGINAL_PATH
         try:
             LOADED[name] = __import__(name)
         finally:
-            sys.path = kept
+            sys.path = path
     return LOADED[name]
 
 
-def find(call: dict[str, Any]) -> tuple[Any, Callable[..., Any]]:
-    """The handler and the module it is in: a function of the source file, module:function, or a pickled one."""
+def load_handler(call: dict[str, Any]) -> tuple[Any, Callable[..., Any]]:
+    """Return the handler and its module: a function of the source file, module:function, or a pickled function."""
     if call["source"].endswith(".pkl"):
         return None, unpickle(call["source"])
     module, _, name = call["handler"].rpartition(":")
@@ -189,24 +192,24 @@ def find(call: dict[str, Any]) -> tuple[Any, Callable[..., Any]]:
         __import__(module)
         loaded = sys.modules[module]
     else:
-        loaded = load(call["source"])
+        loaded = load_module(call["source"])
     handler = getattr(loaded, name, None)
     if not callable(handler):
-        mine = [key for key, value in vars(loaded).items() if callable(value) and not key.startswith("_")]
-        close = standard("difflib").get_close_matches(name, mine, 3)
+        functions = [key for key, value in vars(loaded).items() if callable(value) and not key.startswith("_")]
+        close = import_standard("difflib").get_close_matches(name, functions, 3)
         hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-        hint = hint or (f"; it has {', '.join(map(repr, mine[:5]))}" if mine else "")
-        raise Failure("HandlerMissing", f"there is no function {name!r} in {module or call['source']!r}{hint}")
+        hint = hint or (f"; it has {', '.join(map(repr, functions[:5]))}" if functions else "")
+        raise FunctionError("HandlerMissing", f"no function {name!r} in {module or call['source']!r}{hint}")
     return loaded, handler
 
 
-def load(source: str) -> Any:
-    """A source file as a module, also where it is called as one of Python's own."""
+def load_module(source: str) -> Any:
+    """Load a source file as a module, even if it has the name of a standard module."""
     from importlib.machinery import ModuleSpec, SourceFileLoader
 
     name, ending = os.path.splitext(os.path.basename(source))
     if ending != ".py":
-        raise Failure("HandlerMissing", f"{source!r} is no Python file: say the handler as module:function")
+        raise FunctionError("HandlerMissing", f"{source!r} is not a Python file: set the handler to module:function")
     if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
         name += "_"
     path = os.path.abspath(source)
@@ -219,126 +222,125 @@ def load(source: str) -> Any:
 
 
 def unpickle(source: str) -> Any:
-    """A function that was pickled. Its bytecode is of one Python, which a file beside it names; no other can run it."""
-    here = "{}.{}".format(*sys.version_info)
+    """Load a pickled function. Its bytecode needs the Python version in a file next to it."""
+    current = "{}.{}".format(*sys.version_info)
     with open(os.path.join(os.path.dirname(source), ".python-version"), encoding="ascii") as file:
         python = file.read().strip()
-    if python != here:
-        suggestion = f"use an image with Python {python}, or a source file"
-        raise Failure("PythonMismatch", f"pickled with Python {python}, and this is {here}: {suggestion}")
+    if python != current:
+        hint = f"use an image with Python {python}, or a source file"
+        raise FunctionError("PythonMismatch", f"pickled with Python {python}, but this is Python {current}: {hint}")
     with open(source, "rb") as file:
-        return standard("pickle").load(file)
+        return import_standard("pickle").load(file)
 
 
 def invoke(handler: Callable[..., Any], inputs: dict[str, Any]) -> Any:
-    """What a handler returns, also an asynchronous one."""
+    """Call a handler, which may be asynchronous."""
     try:
         result = handler(**inputs)
     except TypeError as error:
         if error.__traceback__ and error.__traceback__.tb_next is None:  # raised by the call, not inside the function
-            refuse_inputs(handler, inputs, error)
+            check_inputs(handler, inputs, error)
         raise
-    return standard("asyncio").run(result) if hasattr(type(result), "cr_await") else result
+    return import_standard("asyncio").run(result) if hasattr(type(result), "cr_await") else result
 
 
-def refuse_inputs(handler: Callable[..., Any], inputs: dict[str, Any], error: TypeError) -> None:
-    """Say what the function takes, if that is what is wrong."""
+def check_inputs(handler: Callable[..., Any], inputs: dict[str, Any], error: TypeError) -> None:
+    """Raise an error that shows the signature if the inputs do not match it."""
     try:
-        signature = standard("inspect").signature(handler)
-    except ValueError:  # some functions of C do not say
+        signature = import_standard("inspect").signature(handler)
+    except ValueError:  # some functions written in C have no signature
         return
     try:
         signature.bind(**inputs)
     except TypeError:
-        asked = f"{getattr(handler, '__name__', 'function')}{signature}"
-        message = f"the inputs do not match the function: {error}; its signature is {asked}"
-        raise Failure("InputsMismatch", message) from None
+        shown = f"{getattr(handler, '__name__', 'function')}{signature}"
+        message = f"the inputs do not match the function: {error}; its signature is {shown}"
+        raise FunctionError("InputsMismatch", message) from None
 
 
-def keep(result: Any) -> None:
-    """Write down what the function returned: small JSON itself, anything larger as a file of the output."""
+def save_result(result: Any) -> None:
+    """Write result.json: with the result itself if it is small JSON, otherwise with the name of an output file."""
     if isinstance(result, (bytes, bytearray, memoryview)):
-        kept = keep_file("result.bin", "bytes", memoryview(result))
+        content = save_output_file("result.bin", "bytes", memoryview(result))
     else:
-        data = encode(result)
-        small = b'{"kind": "json", "value": %b}' % data if len(data) <= LARGEST_VALUE else None
-        kept = small or keep_file("result.json", "json", memoryview(data))
-    write(os.path.join(HOME, "result.json"), kept)
+        data = encode_json(result)
+        small = b'{"kind": "json", "value": %b}' % data if len(data) <= MAX_VALUE_BYTES else None
+        content = small or save_output_file("result.json", "json", memoryview(data))
+    write(os.path.join(HOME, "result.json"), content)
 
 
-def keep_file(name: str, kind: str, data: memoryview) -> bytes:
-    """Write a file of the output; what to say of it."""
+def save_output_file(name: str, kind: str, data: memoryview) -> bytes:
+    """Write an output file and return its description as JSON."""
     write(os.path.join(OUTPUT, name), data if data.c_contiguous else data.tobytes())
     return json.dumps({"kind": "file", "path": name, "type": kind, "size": data.nbytes}).encode()
 
 
-def encode(value: Any) -> bytes:
-    """A result as JSON."""
+def encode_json(value: Any) -> bytes:
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except RecursionError:
-        odd = "result is nested too deeply"
+        problem = "result is nested too deeply"
     except (TypeError, ValueError) as error:
-        odd = locate(value, "result", ()) or str(error)
-    suggestion = "return JSON, bytes, or write files to $FAIRLEAD_OUTPUT"
-    raise Failure("ResultNotJSON", f"the function returned something that is not JSON: {odd}; {suggestion}")
+        problem = find_non_json(value, "result", ()) or str(error)
+    hint = "return JSON or bytes, or write files to $FAIRLEAD_OUTPUT"
+    raise FunctionError("ResultNotJSON", f"the result of the function is not JSON: {problem}; {hint}")
 
 
-def locate(value: Any, path: str, above: tuple[int, ...]) -> str:
-    """What in a value is not JSON, and where; nothing where all is."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
-    if id(value) in above:
+def find_non_json(value: Any, path: str, parents: tuple[int, ...]) -> str:
+    """Describe the first part of a value that is not JSON; empty if there is none."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    if id(value) in parents:
         return f"{path} contains itself"
     if isinstance(value, float):
         return "" if value - value == 0 else f"{path} is {value}"
     if value is not None and not isinstance(value, (int, str, dict, list, tuple)):
         return f"{path} is {name_type(value)}"
-    for key, item in inside:
+    for key, item in items:
         if key is not None and not isinstance(key, (str, int, float)):
             return f"{path} has a key that is {name_type(key)}"
-        place = f"{path}.{key}" if isinstance(key, str) and key.isidentifier() else f"{path}[{key!r}]"
-        found = locate(item, place, (*above, id(value)))
-        if found:
-            return found
+        item_path = f"{path}.{key}" if isinstance(key, str) and key.isidentifier() else f"{path}[{key!r}]"
+        problem = find_non_json(item, item_path, (*parents, id(value)))
+        if problem:
+            return problem
     return ""
 
 
 def name_type(value: Any) -> str:
-    """The type of a value, with its article."""
+    """Return the type of a value with its article."""
     name = type(value).__name__
     return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
 
 
 def write(path: str, data: bytes | memoryview) -> None:
-    """Write a file that is there as a whole or not at all."""
+    """Write a file atomically."""
     with open(path + ".tmp", "wb") as file:
         file.write(data)
     os.replace(path + ".tmp", path)
 
 
-def report(error: BaseException) -> NoReturn:
-    """Tell of a failure as Python does, less the frames that lead to the function; write it down; end."""
-    if isinstance(error, Failure):
+def report_error(error: BaseException) -> NoReturn:
+    """Print a traceback without the frames of the bootstrap, write error.json, and exit."""
+    if isinstance(error, FunctionError):
         sys.stderr.write(f"{error}\n")
         write_error(error.kind, str(error), "")
         sys.exit(1)
-    lines = list_trace(error)
+    lines = format_traceback(error)
     sys.excepthook(type(error), error, error.__traceback__)
-    write_error(type(error).__name__, tell(error, lines), "".join(lines))
+    write_error(type(error).__name__, error_message(error, lines), "".join(lines))
     sys.exit(1)
 
 
-def list_trace(error: BaseException) -> list[str]:
-    """The lines of a traceback, from here on less the frames that lead to the function."""
+def format_traceback(error: BaseException) -> list[str]:
+    """Return the lines of a traceback without the frames of the bootstrap."""
     frames = error.__traceback__
-    while frames and frames.tb_frame.f_code.co_filename.startswith(LEADING_HERE):
+    while frames and frames.tb_frame.f_code.co_filename.startswith(BOOTSTRAP_FRAMES):
         frames = frames.tb_next
-    lines: list[str] = standard("traceback").format_exception(type(error), error.with_traceback(frames), frames)
+    lines: list[str] = import_standard("traceback").format_exception(type(error), error.with_traceback(frames), frames)
     return lines
 
 
-def tell(error: BaseException, lines: list[str]) -> str:
-    """What an error says; where it cannot, what Python says of it."""
+def error_message(error: BaseException, lines: list[str]) -> str:
+    """Return the message of an error; the last line of its traceback if str() fails."""
     try:
         return str(error)
     except Exception:
@@ -346,43 +348,43 @@ def tell(error: BaseException, lines: list[str]) -> str:
 
 
 def write_error(kind: str, message: str, trace: str) -> None:
-    """Write down why the function failed: the beginning of what was said, the end of how it came to that."""
-    message, tail = message[:MAX_MESSAGE_BYTES], trace.encode(errors="replace")[-LARGEST_TRACEBACK:]
-    told = {"type": kind, "message": message, "traceback": tail.decode(errors="ignore")}
+    """Write error.json, with the beginning of a long message and the end of a long traceback."""
+    message, tail = message[:MAX_MESSAGE_BYTES], trace.encode(errors="replace")[-MAX_TRACEBACK_BYTES:]
+    content = {"type": kind, "message": message, "traceback": tail.decode(errors="ignore")}
     try:
-        write(os.path.join(HOME, "error.json"), json.dumps(told, ensure_ascii=False).encode(errors="replace"))
+        write(os.path.join(HOME, "error.json"), json.dumps(content, ensure_ascii=False).encode(errors="replace"))
     except OSError as error:
         sys.stderr.write(f"cannot write error.json: {error}\n")
 
 
 def serve(call: dict[str, Any]) -> None:
-    """Answer each POST of a JSON object by calling the handler with it; call init() once before."""
-    function_server = standard("function_server")
+    """Serve the handler over HTTP: each POST of a JSON object calls it. Calls init() once before."""
+    function_server = import_standard("function_server")
     del sys.modules["function_server"]
-    for name in ("asyncio", "inspect", "traceback"):  # or calls that come at once would change sys.path at once
-        standard(name)
-    module, handler = find(call)
+    for name in ("asyncio", "inspect", "traceback"):  # import now: import_standard() is not thread-safe
+        import_standard(name)
+    module, handler = load_handler(call)
     init = getattr(module, "init", None)
     if callable(init):
         invoke(init, call["inputs"])
     elif call["inputs"]:
-        message = "inputs are for init(), and there is no such function beside the handler"
-        raise Failure("InputsMismatch", message)
-    function_server.listen(lambda inputs: respond(handler, inputs), call["port"], SOCKET)
+        message = "inputs are passed to init(), but the module of the handler has no such function"
+        raise FunctionError("InputsMismatch", message)
+    function_server.serve(lambda inputs: handle_request(handler, inputs), call["port"], SOCKET)
 
 
-def respond(handler: Callable[..., Any], inputs: dict[str, Any]) -> tuple[int, bytes]:
-    """The status and body of an answer. Whatever a call does, it does not end the others."""
+def handle_request(handler: Callable[..., Any], inputs: dict[str, Any]) -> tuple[int, bytes]:
+    """Call the handler and return status and body of the response. Errors never stop the server."""
     try:
-        return 200, encode(invoke(handler, inputs))
-    except Failure as failure:
-        sys.stderr.write(f"{failure}\n")
-        status, told = 400 if failure.kind == "InputsMismatch" else 500, f"{failure.kind}: {failure}"
+        return 200, encode_json(invoke(handler, inputs))
+    except FunctionError as error:
+        sys.stderr.write(f"{error}\n")
+        status, message = 400 if error.kind == "InputsMismatch" else 500, f"{error.kind}: {error}"
     except BaseException as error:
-        lines = list_trace(error)
+        lines = format_traceback(error)
         sys.stderr.write("".join(lines))
-        status, told = 500, f"{type(error).__name__}: {tell(error, lines)}"
-    return status, json.dumps({"error": told[:MAX_MESSAGE_BYTES]}).encode(errors="replace")
+        status, message = 500, f"{type(error).__name__}: {error_message(error, lines)}"
+    return status, json.dumps({"error": message[:MAX_MESSAGE_BYTES]}).encode(errors="replace")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Answers requests by calling a function: each POST of a JSON object is a call, and what it returns the answer.
+"""An HTTP server for a function: each POST of a JSON object calls it, and its result is the response.
 
-Standard library only, for Python 3.8 and later. It lies beside the bootstrap, which loads it where a function is
-served, before the function's own code: a file there may be called like a module that this one needs.
+Standard library only, for Python 3.8 and later. It is next to the bootstrap, which loads it for served functions before
+the function's own code, because that code may have files named like modules that this one imports.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-READY = ("/", "/health")  # where it is asked whether it is ready
-LARGEST_BODY = 256 * 1024 * 1024
-LONGEST_LINE = 1 << 10  # of those that say how long a piece of a body is
-WAITING = 128  # connections that wait for one of ours
-IDLE_SECONDS = 120.0  # after which a connection without a request is closed
-LOOK_SECONDS = 0.2  # how often it is looked whether this is to end
+READINESS_PATHS = ("/", "/health")
+MAX_BODY_BYTES = 256 * 1024 * 1024
+MAX_CHUNK_LINE = 1 << 10  # length of a line with the size of a chunk
+BACKLOG = 128
+IDLE_SECONDS = 120.0  # idle connections are closed after this time
+POLL_SECONDS = 0.2  # how often the shutdown flag is checked
 
 
-class Refused(Exception):
-    """A request that is not what it should be; says why."""
+class BadRequest(Exception):
+    """An invalid request, with the status of the response."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Listens on a port of all addresses, or on a Unix socket; knows which requests are being answered."""
+class FunctionServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """Listens on a port of all addresses, or on a Unix socket, and counts requests in flight."""
 
     daemon_threads = True
     allow_reuse_address = True
-    request_queue_size = WAITING
+    request_queue_size = BACKLOG
 
     def __init__(self, respond: Callable[[dict[str, Any]], tuple[int, bytes]], port: int, path: str | None) -> None:
         self.respond = respond
-        self.leaving = False
+        self.shutting_down = False
         self.busy, self.idle = 0, threading.Condition()
         if path is not None:
             self.address_family = socket.AF_UNIX
-        super().__init__("" if path is not None else ("0.0.0.0", port), Requests, bind_and_activate=False)  # type: ignore[arg-type]
+        super().__init__("" if path is not None else ("0.0.0.0", port), RequestHandler, bind_and_activate=False)  # type: ignore[arg-type]
         if path is not None:
             bind_path(self.socket, path)
         else:
@@ -58,124 +58,126 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.server_activate()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked is gone, or is no client of HTTP: nobody needs a traceback."""
+        """Ignore errors of connections: the client is gone or does not speak HTTP."""
 
-    def leave(self, *_: Any) -> None:
-        """Take no more requests, and end when those are answered that have come."""
-        self.leaving = True
-        threading.Thread(target=self.shutdown).start()  # it waits for a loop that this interrupts
+    def begin_shutdown(self, *_: Any) -> None:
+        """Stop accepting requests; finish the requests in flight."""
+        self.shutting_down = True
+        threading.Thread(
+            target=self.shutdown
+        ).start()  # in a thread: it waits for the loop that this handler interrupts
 
-    def finish(self) -> None:
-        """Wait until everything that was asked is answered."""
+    def wait_until_idle(self) -> None:
+        """Wait until all requests are answered."""
         with self.idle:
             self.idle.wait_for(lambda: self.busy == 0)
 
 
-class Requests(BaseHTTPRequestHandler):
-    """One connection."""
+class RequestHandler(BaseHTTPRequestHandler):
+    """Handles the requests of one connection."""
 
-    server: Server
+    server: FunctionServer
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS
-    wbufsize = -1  # head and body in one piece: in two, TCP holds the second back for 40 ms
-    began = 0.0
-    command = path = ""  # of what is no request
+    wbufsize = -1  # send head and body together: separately, TCP delays the body by 40 ms
+    started = 0.0
+    command = path = ""  # for requests that cannot be parsed
 
     def handle_expect_100(self) -> bool:
-        """Let whoever waits for that send the body."""
-        going_on = super().handle_expect_100()
+        """Send the 100 Continue response at once, although responses are buffered."""
+        is_accepted = super().handle_expect_100()
         self.wfile.flush()
-        return going_on
+        return is_accepted
 
     def do_GET(self) -> None:
-        """Whether it is ready: it listens once it is."""
+        """Readiness check. The server listens only after the function is ready."""
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
-            self.close_connection = True  # a body that nobody reads would be taken for the next request
-        if self.path.partition("?")[0] in READY:
-            self.answer(200, b'{"status": "ready"}')
+            self.close_connection = True  # the unread body would be parsed as the next request
+        if self.path.partition("?")[0] in READINESS_PATHS:
+            self.send_json(200, b'{"status": "ready"}')
         else:
-            self.refuse(404, "there is nothing here: POST a JSON object to /, or GET /health")
+            self.send_json_error(404, "not found: POST a JSON object to /, or GET /health")
 
     do_HEAD = do_GET  # noqa: N815
 
     def do_POST(self) -> None:
         """Call the function."""
-        self.began = time.monotonic()
+        self.started = time.monotonic()
         with self.server.idle:
             self.server.busy += 1
         try:
             try:
                 inputs = read_inputs(self.read_body())
-            except Refused as refused:
-                self.refuse(refused.status, str(refused))
+            except BadRequest as error:
+                self.send_json_error(error.status, str(error))
             else:
-                self.answer(*self.server.respond(inputs))
+                self.send_json(*self.server.respond(inputs))
         finally:
             with self.server.idle:
                 self.server.busy -= 1
                 self.server.idle.notify()
 
-    def refuse_method(self) -> None:
-        """Say what can be asked."""
-        self.close_connection = True  # there may be a body that nobody has read
-        self.refuse(405, f"{self.command} means nothing here: POST a JSON object, or GET /health")
+    def reject_method(self) -> None:
+        """Reject other methods."""
+        self.close_connection = True  # the body, if there is one, was not read
+        self.send_json_error(405, f"method {self.command} is not supported: POST a JSON object, or GET /health")
 
-    do_PUT = do_PATCH = do_DELETE = do_OPTIONS = refuse_method  # noqa: N815
+    do_PUT = do_PATCH = do_DELETE = do_OPTIONS = reject_method  # noqa: N815
 
     def read_body(self) -> bytes:
-        """All that was sent, also where it came without its length."""
+        """Read the body, with Content-Length or in chunks."""
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             return self.read_chunks()
-        said = (self.headers.get("Content-Length") or "0").strip()
-        if not (said.isascii() and said.isdigit()):
+        length = (self.headers.get("Content-Length") or "0").strip()
+        if not (length.isascii() and length.isdigit()):
             self.close_connection = True
-            raise Refused(400, f"Content-Length is a number of bytes, found {said!r}")
-        return self.read_piece(int(said), 0)
+            raise BadRequest(400, f"invalid Content-Length {length!r}: send a number of bytes")
+        return self.read_bytes(int(length), 0)
 
     def read_chunks(self) -> bytes:
-        """A body that comes in pieces, each with its length before it."""
-        pieces: list[bytes] = []
+        """Read a chunked body."""
+        chunks: list[bytes] = []
         total = 0
         while True:
-            line = self.rfile.readline(LONGEST_LINE).partition(b";")[0].strip()
+            line = self.rfile.readline(MAX_CHUNK_LINE).partition(b";")[0].strip()
             try:
                 size = int(line, 16)
             except ValueError:
                 size = -1
             if size < 0:
                 self.close_connection = True
-                raise Refused(400, "a piece of the body does not say how long it is")
+                raise BadRequest(400, "a chunk of the body has an invalid size")
             if size == 0:
-                while self.rfile.readline(LONGEST_LINE).strip():
+                while self.rfile.readline(MAX_CHUNK_LINE).strip():
                     pass
-                return b"".join(pieces)
-            pieces.append(self.read_piece(size, total))
+                return b"".join(chunks)
+            chunks.append(self.read_bytes(size, total))
             total += size
-            self.rfile.readline(LONGEST_LINE)
+            self.rfile.readline(MAX_CHUNK_LINE)
 
-    def read_piece(self, size: int, before: int) -> bytes:
-        """So many bytes. Raise `Refused` where they are too many, or do not come."""
-        if before + size > LARGEST_BODY:
+    def read_bytes(self, size: int, before: int) -> bytes:
+        """Read bytes of the body. Raises `BadRequest` if the body is too large or incomplete."""
+        if before + size > MAX_BODY_BYTES:
             self.close_connection = True
-            raise Refused(413, f"a request has at most {LARGEST_BODY} bytes: give a path or an address of larger data")
+            raise BadRequest(
+                413, f"the body is larger than {MAX_BODY_BYTES} bytes: send a path or a URL of the data instead"
+            )
         data = self.rfile.read(size)
         if len(data) < size:
             self.close_connection = True
-            raise Refused(400, f"the body ended after {before + len(data)} of {before + size} bytes")
+            raise BadRequest(400, f"the body ended after {before + len(data)} of {before + size} bytes")
         return data
 
-    def refuse(self, status: int, message: str) -> None:
-        """Answer that something is wrong with a request."""
-        self.answer(status, json.dumps({"error": message}).encode())
+    def send_json_error(self, status: int, message: str) -> None:
+        self.send_json(status, json.dumps({"error": message}).encode())
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """Answer what is no request of HTTP."""
+        """Respond to a request that is not valid HTTP."""
         self.close_connection = True
-        self.refuse(code, message or self.responses[code][0])
+        self.send_json_error(code, message or self.responses[code][0])
 
-    def answer(self, status: int, body: bytes) -> None:
-        """Answer with JSON."""
-        self.close_connection = self.close_connection or self.server.leaving
+    def send_json(self, status: int, body: bytes) -> None:
+        self.close_connection = self.close_connection or self.server.shutting_down
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -187,50 +189,53 @@ class Requests(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def version_string(self) -> str:
-        """Nobody is told with what this was made."""
+        """Do not reveal the Python version."""
         return "fairlead"
 
     def log_request(self, code: Any = "-", size: Any = "-") -> None:  # noqa: ARG002
-        """Keep what was refused or failed. Not among the errors: there the last one says why a process ended."""
+        """Log rejected and failed requests, to stdout: the last line of stderr is the reason why a process exited."""
         if int(code) >= 400:
-            took = f" in {time.monotonic() - self.began:.3f} s" if self.began else ""
-            sys.stdout.write(f"{self.command} {self.path!a} {int(code)}{took}\n")
+            duration = f" in {time.monotonic() - self.started:.3f} s" if self.started else ""
+            sys.stdout.write(f"{self.command} {self.path!a} {int(code)}{duration}\n")
             sys.stdout.flush()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Whatever else went wrong with a connection is no business of the function."""
+        """Do not log other connection errors: the function cannot act on them."""
 
 
-def listen(respond: Callable[[dict[str, Any]], tuple[int, bytes]], port: int, path: str | None) -> None:
-    """Answer until told to end; then answer what was asked, and return."""
-    server = Server(respond, port, path)
+def serve(respond: Callable[[dict[str, Any]], tuple[int, bytes]], port: int, path: str | None) -> None:
+    """Serve requests until SIGTERM or SIGINT, then finish those in flight and return."""
+    server = FunctionServer(respond, port, path)
     for number in (signal.SIGTERM, signal.SIGINT):
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):  # else the function has its own
-            signal.signal(number, server.leave)
-    server.serve_forever(poll_interval=LOOK_SECONDS)
+        if signal.getsignal(number) in (
+            signal.SIG_DFL,
+            signal.default_int_handler,
+        ):  # the function may have set its own
+            signal.signal(number, server.begin_shutdown)
+    server.serve_forever(poll_interval=POLL_SECONDS)
     server.server_close()
-    server.finish()
+    server.wait_until_idle()
 
 
 def bind_path(listener: socket.socket, path: str) -> None:
-    """Listen on a path, however long: through its folder, for an address of a socket has at most 107 bytes."""
+    """Listen on a path of any length, through its open folder: a Unix socket path has at most 107 bytes."""
     folder, name = os.path.split(path)
-    if os.path.lexists(path):  # left by a process that ended
+    if os.path.lexists(path):  # from a process that has ended
         os.remove(path)
-    opened, mask = os.open(folder, os.O_RDONLY), os.umask(0o177)
+    fd, mask = os.open(folder, os.O_RDONLY), os.umask(0o177)
     try:
-        listener.bind(f"/proc/self/fd/{opened}/{name}")
+        listener.bind(f"/proc/self/fd/{fd}/{name}")
     finally:
         os.umask(mask)
-        os.close(opened)
+        os.close(fd)
 
 
 def read_inputs(body: bytes) -> dict[str, Any]:
-    """The inputs of a call. Raise `Refused` where they are no JSON object."""
+    """Parse the inputs of a call. Raises `BadRequest` if they are not a JSON object."""
     try:
         inputs = json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:
-        raise Refused(400, f"the body is not JSON: {error}") from None
+        raise BadRequest(400, f"the body is not valid JSON: {error}") from None
     if not isinstance(inputs, dict):
-        raise Refused(400, f"a JSON object is expected, with the inputs by name, found {type(inputs).__name__}")
+        raise BadRequest(400, f"the body is a JSON {type(inputs).__name__}: send an object with the inputs by name")
     return inputs

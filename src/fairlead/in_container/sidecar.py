@@ -1,9 +1,9 @@
-"""Stands beside a function in a pod: fetches its code, waits for its end, and hands over what it left.
+"""The sidecar of a function in a pod: downloads its code, waits until it has ended, and uploads its results.
 
-Standard library only, for Python 3.8 and later. It lies beside the bootstrap, which loads it in a pod alone.
-The function has a process of its own: whatever it does, also being killed or becoming another program, what it left is
-handed over by a Python that it never touched. The token is taken out of its variables; it is good for this run alone.
-What is small goes into the termination message, which gets back without any network; the rest is put to the server.
+Standard library only, for Python 3.8 and later. It is next to the bootstrap, which loads it only in pods.
+The function runs in a child process: even if it is killed or executes another program, this process uploads its
+results. The token, which is valid for this run only, is removed from the function's environment. Small results are
+written to the termination message, which needs no network; everything else is uploaded to the server.
 """
 
 from __future__ import annotations
@@ -19,62 +19,62 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, BinaryIO, NoReturn
 
-TERMINATION = "/dev/termination-log"
-MAX_MESSAGE_BYTES = 4000  # of the 4096 bytes that Kubernetes keeps
+TERMINATION_LOG = "/dev/termination-log"
+MAX_MESSAGE_BYTES = 4000  # Kubernetes keeps 4096 bytes
 LARGEST_LEFT = 512 * 1024
 LARGEST_FILE = 64 * 1024 * 1024
 LARGEST_OUTPUT = 256 * 1024 * 1024
 MOST_FILES = 10_000
-LONGEST_REASON = 500
-PATIENCE = 120.0  # seconds without an answer, after which nothing more is tried
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0
-TIMEOUT = 60.0
+MAX_REASON_LENGTH = 500
+GIVE_UP_SECONDS = 120.0  # after this time without a response, nothing more is sent
+FIRST_PAUSE, MAX_PAUSE = 0.25, 10.0
+REQUEST_TIMEOUT = 60.0
 BLOCK = 256 * 1024
-AGAIN = (408, 409, 425, 429)  # and all from 500 on
-FINAL = (401, 403, 404)  # what holds for all that would follow
+RETRY_STATUSES = (408, 409, 425, 429)  # and all from 500 on
+FINAL_STATUSES = (401, 403, 404)  # all later requests would fail too
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
-ALONE = "pods of this cluster cannot reach the server"
-SUGGESTION = "write it to a volume, or ask an administrator to set the cluster's server_url"
+UNREACHABLE = "pods of this cluster cannot reach the server"
+HINT = "write it to a volume, or ask an administrator to set the cluster's server_url"
 
 
-class Lost(Exception):
-    """Something cannot be fetched or handed over; says why."""
+class TransferError(Exception):
+    """A download or an upload failed."""
 
 
-class Pod:
-    """What surrounds a function in a pod: the server, where it can be reached, and the termination message."""
+class Sidecar:
+    """Connects the run in this pod to the server, if pods can reach it, and writes the termination message."""
 
     def __init__(self, home: str, output: str) -> None:
         self.home, self.output = home, output
         self.server = (os.environ.get("FAIRLEAD_SERVER") or "").rstrip("/")
         self.token = os.environ.pop("FAIRLEAD_RUN_TOKEN", "")
         self.run = os.environ.get("FAIRLEAD_RUN", "")
-        self.message = os.environ.get("FAIRLEAD_TERMINATION") or TERMINATION
+        self.message_file = os.environ.get("FAIRLEAD_TERMINATION") or TERMINATION_LOG
         self.connection: Any = None
-        self.given_up = ""
+        self.failure = ""  # why all requests fail from now on
 
-    def ask(self, method: str, path: str, body: BinaryIO | None = None) -> bytes:
-        """What the server answers, however long it takes to come back. Raise `Lost` where it does not, or refuses."""
+    def request(self, method: str, path: str, body: BinaryIO | None = None) -> bytes:
+        """Send a request, with retries, and return the response. Raises `TransferError`."""
         from time import monotonic, sleep
 
-        pause, until = FIRST_PAUSE, monotonic() + PATIENCE
-        while not self.given_up:
+        pause, until = FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
+        while not self.failure:
             try:
-                return self.ask_once(method, path, body)
+                return self.request_once(method, path, body)
             except OSError as error:
                 why = error.strerror or str(error) or type(error).__name__
             self.close()
             if monotonic() + pause > until:
-                self.given_up = f"no answer from {self.server} for {PATIENCE:.0f} seconds: {why}"
+                self.failure = f"no response from {self.server} for {GIVE_UP_SECONDS:.0f} seconds: {why}"
                 break
             from random import random
 
             sleep(pause * (0.5 + random()))
-            pause = min(2 * pause, LONGEST_PAUSE)
-        raise Lost(self.given_up)
+            pause = min(2 * pause, MAX_PAUSE)
+        raise TransferError(self.failure)
 
-    def ask_once(self, method: str, path: str, body: BinaryIO | None) -> bytes:
-        """The same, tried once. Raise OSError where another try may do."""
+    def request_once(self, method: str, path: str, body: BinaryIO | None) -> bytes:
+        """Send a request once. Raises OSError if a retry may succeed."""
         from contextlib import suppress
         from http.client import HTTPException
 
@@ -84,251 +84,255 @@ class Pod:
             body.seek(0)
         try:
             address = self.connect() + path
-            # A server that refuses does not read to the end; its answer may be there nevertheless.
+            # A server that rejects a request may respond and close before it has read the whole body.
             with suppress(BrokenPipeError, ConnectionResetError):
                 self.connection.request(method, address, body, headers)
-            answer = self.connection.getresponse()
-            told: bytes = answer.read()
+            response = self.connection.getresponse()
+            content: bytes = response.read()
         except HTTPException as error:
             raise OSError(f"{type(error).__name__} {error}".strip()) from None
-        if answer.status < 300:
-            return told
-        why = f"{self.server} answered {answer.status}: {explain(told)}"
-        if answer.status < 400:
-            why = f"{self.server} answered that it is at {answer.getheader('Location', 'another address')}"
-        if answer.status in AGAIN or answer.status >= 500:
+        if response.status < 300:
+            return content
+        why = f"{self.server} responded with {response.status}: {describe_problem(content)}"
+        if response.status < 400:
+            why = f"{self.server} redirects to {response.getheader('Location', 'another address')}"
+        if response.status in RETRY_STATUSES or response.status >= 500:
             raise OSError(why)
-        if answer.status < 400 or answer.status in FINAL:
-            self.given_up = why
-        raise Lost(why)
+        if response.status < 400 or response.status in FINAL_STATUSES:
+            self.failure = why
+        raise TransferError(why)
 
     def connect(self) -> str:
-        """Have a connection to the server; the address there of all that the run asks for."""
+        """Connect to the server if needed; return the path of this run in its API."""
         from http import client
         from urllib.parse import urlsplit
 
-        said = urlsplit(self.server)
+        url = urlsplit(self.server)
         if self.connection is None:
-            kind = client.HTTPSConnection if said.scheme == "https" else client.HTTPConnection
-            connection = kind(said.netloc, timeout=TIMEOUT, blocksize=BLOCK)
+            kind = client.HTTPSConnection if url.scheme == "https" else client.HTTPConnection
+            connection = kind(url.netloc, timeout=REQUEST_TIMEOUT, blocksize=BLOCK)
             connection.connect()
             self.connection = connection
-        return f"{said.path}/api/v1/runs/{self.run}/"
+        return f"{url.path}/api/v1/runs/{self.run}/"
 
     def close(self) -> None:
-        """Let go of the connection: the next request makes a new one."""
+        """Close the connection. The next request opens a new one."""
         if self.connection is not None:
             self.connection.close()
         self.connection = None
 
-    def fetch_code(self) -> str:
-        """Fetch the code of the function; where it lies then. Raise `Lost` where that cannot be."""
+    def download_code(self) -> str:
+        """Download the code of the function and return the path of the archive. Raises `TransferError`."""
         if not self.server:
-            raise Lost(f"the code did not come with the pod, and {ALONE}")
+            raise TransferError(f"the code is too large for the pod's ConfigMap, and {UNREACHABLE}")
         try:
-            code = self.ask("GET", "code")
-        except Lost as lost:
-            message = f"the code could not be fetched from {self.server}/api/v1/runs/{self.run}/code: {lost}"
-            raise Lost(message) from None
+            code = self.request("GET", "code")
+        except TransferError as error:
+            message = f"cannot download the code from {self.server}/api/v1/runs/{self.run}/code: {error}"
+            raise TransferError(message) from None
         os.makedirs(self.home, exist_ok=True)
         archive = os.path.join(self.home, "code.tar.gz")
         with open(archive, "wb") as file:
             file.write(code)
         return archive
 
-    def upload_file(self, code: int) -> int:
-        """Hand over all that a function left that ended with a code; the code to end with."""
+    def upload_results(self, code: int) -> int:
+        """Upload the result, error and output files of a function; return the exit code of the pod."""
         lost = self.upload_files()
-        told: dict[str, Any] = {}
+        message: dict[str, Any] = {}
         if lost:
-            told["lost"] = {"files": len(lost), "why": next(iter(lost.values()))[:LONGEST_REASON]}
-        error = self.read("error.json")
+            message["lost"] = {"files": len(lost), "why": next(iter(lost.values()))[:MAX_REASON_LENGTH]}
+        error = self.read_json("error.json")
         if code == 0:
             try:
-                told.update(self.hand_over_result(self.read("result.json"), lost, told))
-            except Lost as trouble:
-                sys.stderr.write(f"{trouble}\n")
-                code, error = 1, {"type": "ResultLost", "message": str(trouble), "traceback": ""}
+                message.update(self.upload_result(self.read_json("result.json"), lost, message))
+            except TransferError as failure:
+                sys.stderr.write(f"{failure}\n")
+                code, error = 1, {"type": "ResultLost", "message": str(failure), "traceback": ""}
         if error is not None:
-            told.update(self.hand_over_error(error, told))
+            message.update(self.upload_error(error, message))
         self.close()
-        self.tell(told)
+        self.write_message(message)
         return code
 
     def upload_files(self) -> dict[str, str]:
-        """Hand over the files of the output; those that were lost, each with the reason."""
+        """Upload the output files; return the reason for each file that was not uploaded."""
         lost: dict[str, str] = {}
         count, total = 0, 0
-        for path, size in walk(self.output):
+        for path, size in list_files(self.output):
             try:
                 if not self.server:
-                    raise Lost(f"{ALONE}: {SUGGESTION}")
-                if any(letter < " " for letter in path):  # which no address can have
-                    raise Lost(f"{path!r} has a line break or the like in its name: rename it")
+                    raise TransferError(f"{UNREACHABLE}: {HINT}")
+                if any(letter < " " for letter in path):  # not allowed in URLs
+                    raise TransferError(f"{path!r} contains a control character: rename the file")
                 if count >= MOST_FILES:
-                    raise Lost(f"at most {MOST_FILES:,} files are kept: pack them into one, or use a volume")
+                    raise TransferError(
+                        f"a run can have at most {MOST_FILES:,} output files: pack them into one, or use a volume"
+                    )
                 if size > LARGEST_FILE or total + size > LARGEST_OUTPUT:
-                    most = f"at most {LARGEST_FILE:,} of a file and {LARGEST_OUTPUT:,} of a run are kept"
-                    raise Lost(f"{path} has {size:,} bytes, and {most}: write it to a volume")
+                    limits = f"the limit is {LARGEST_FILE:,} per file and {LARGEST_OUTPUT:,} per run"
+                    raise TransferError(f"{path} has {size:,} bytes, but {limits}: write it to a volume")
                 with open(os.path.join(self.output, path), "rb") as file:
-                    self.put(f"output/{path}", file)
+                    self.upload(f"output/{path}", file)
                 count, total = count + 1, total + size
-            except Lost as error:
+            except TransferError as error:
                 lost[path] = str(error)
             except OSError as error:
-                lost[path] = f"{path} cannot be read: {error.strerror}"
+                lost[path] = f"cannot read {path}: {error.strerror}"
         if lost:
-            told = "1 file of the output was" if len(lost) == 1 else f"{len(lost):,} files of the output were"
-            sys.stderr.write(f"{told} lost: {next(iter(lost.values()))}\n")
+            count_text = "1 output file was" if len(lost) == 1 else f"{len(lost):,} output files were"
+            sys.stderr.write(f"{count_text} not uploaded: {next(iter(lost.values()))}\n")
         return lost
 
-    def hand_over_result(self, result: Any, lost: dict[str, str], told: dict[str, Any]) -> dict[str, Any]:
-        """Hand over what the function returned; what to tell of it. Raise `Lost` where it cannot be."""
+    def upload_result(self, result: Any, lost: dict[str, str], message: dict[str, Any]) -> dict[str, Any]:
+        """Add the result to the termination message, or upload it if it is too large. Raises `TransferError`."""
         if result is None:
             return {}
-        returned = f"the function returned {result['size'] if 'size' in result else len(encode(result))} bytes"
+        size_text = (
+            f"the result of the function has {result['size'] if 'size' in result else len(encode(result))} bytes"
+        )
         file = str(result.get("path"))
         if result.get("kind") == "file" and file in lost:
-            raise Lost(f"{returned}, which get back as a file, and {lost[file]}")
-        if len(encode({**told, "result": result})) <= MAX_MESSAGE_BYTES:
+            raise TransferError(f"{size_text} and was not uploaded: {lost[file]}")
+        if len(encode({**message, "result": result})) <= MAX_MESSAGE_BYTES:
             return {"result": result}
         if not self.server:
-            raise Lost(f"{returned}, and {self.most}")
+            raise TransferError(f"{size_text}, but {self.size_limit}")
         try:
-            self.put("result.json", io.BytesIO(encode(result)))
-        except Lost as error:
-            raise Lost(f"{returned}, and they could not be handed over: {error}") from None
+            self.upload("result.json", io.BytesIO(encode(result)))
+        except TransferError as error:
+            raise TransferError(f"{size_text} and was not uploaded: {error}") from None
         return {"handed": "result.json"}
 
     @property
-    def most(self) -> str:
-        """How much gets back without the server, and what to do about the rest."""
-        return f"{ALONE}: at most {MAX_MESSAGE_BYTES} bytes get back without it; {SUGGESTION}"
+    def size_limit(self) -> str:
+        """The size limit of results without a server, and a hint."""
+        return f"{UNREACHABLE}, so the limit is {MAX_MESSAGE_BYTES} bytes; {HINT}"
 
-    def hand_over_error(self, error: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-        """Hand over how the function failed; what to tell of it: as much as there is room for."""
-        known = {name: str(error.get(name, "")) for name in ("type", "message", "traceback")}
-        over = len(encode({**told, "error": known})) - MAX_MESSAGE_BYTES
+    def upload_error(self, error: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+        """Add the error to the termination message, shortened if it is too large; the whole error is uploaded."""
+        fields = {name: str(error.get(name, "")) for name in ("type", "message", "traceback")}
+        over = len(encode({**message, "error": fields})) - MAX_MESSAGE_BYTES
         if over <= 0:
-            return {"error": known}
-        handed = {}
+            return {"error": fields}
+        uploaded = {}
         try:
             if self.server:
-                self.put("error.json", io.BytesIO(encode(known)))
-                handed = {"handed": "error.json"}
-        except Lost as lost:
-            sys.stderr.write(f"only part of the error was handed over: {lost}\n")
-        for name in ("traceback", "message", "type"):  # the end of how it came to that, the beginning of what was said
-            over = len(encode({**told, **handed, "error": known})) - MAX_MESSAGE_BYTES
+                self.upload("error.json", io.BytesIO(encode(fields)))
+                uploaded = {"handed": "error.json"}
+        except TransferError as failure:
+            sys.stderr.write(f"the whole error was not uploaded: {failure}\n")
+        for name in ("traceback", "message", "type"):  # keep the end of the traceback, and the beginning of the message
+            over = len(encode({**message, **uploaded, "error": fields})) - MAX_MESSAGE_BYTES
             if over > 0:
-                text = known[name].encode(errors="replace")
-                known[name] = (text[over:] if name == "traceback" else text[:-over]).decode(errors="ignore")
-        return {"error": known, **handed}
+                text = fields[name].encode(errors="replace")
+                fields[name] = (text[over:] if name == "traceback" else text[:-over]).decode(errors="ignore")
+        return {"error": fields, **uploaded}
 
-    def put(self, path: str, file: BinaryIO) -> None:
-        """Hand over one file. Raise `Lost` where it cannot be."""
+    def upload(self, path: str, file: BinaryIO) -> None:
+        """Upload a file. Raises `TransferError`."""
         from urllib.parse import quote
 
         try:
             address = "uploads/" + quote(path)
         except UnicodeEncodeError:
-            raise Lost(f"{path!a} is a name that is no text") from None
-        self.ask("PUT", address, file)
+            raise TransferError(f"the file name {path!a} is not valid UTF-8") from None
+        self.request("PUT", address, file)
 
-    def read(self, name: str) -> Any:
-        """A JSON object that the bootstrap left in its home; None where there is none."""
+    def read_json(self, name: str) -> Any:
+        """Read a JSON object that the bootstrap wrote to its home; None if there is none."""
         try:
             with open(os.path.join(self.home, name), "rb") as file:
-                found = json.loads(file.read(LARGEST_LEFT))
+                content = json.loads(file.read(LARGEST_LEFT))
         except (OSError, ValueError, RecursionError):
             return None
-        return found if isinstance(found, dict) else None
+        return content if isinstance(content, dict) else None
 
-    def tell(self, told: dict[str, Any]) -> None:
-        """Write the termination message. Where there is nothing to tell, what the function itself wrote there stays."""
-        if not told:
+    def write_message(self, message: dict[str, Any]) -> None:
+        """Write the termination message. An empty message does not replace one that the function wrote itself."""
+        if not message:
             return
         try:
-            with open(self.message, "wb") as file:  # in its place: it is mounted
-                file.write(encode(told))
+            with open(self.message_file, "wb") as file:  # not atomically: the file is a mount point
+                file.write(encode(message))
         except OSError as error:
-            sys.stderr.write(f"cannot write {self.message}: {error.strerror}\n")
+            sys.stderr.write(f"cannot write {self.message_file}: {error.strerror}\n")
 
 
-def enter(call: dict[str, Any], archive: str, home: str, output: str) -> tuple[str, str]:
-    """Where the code lies and what is wrong, for the process of the function. A second one stays beside it.
+def start(call: dict[str, Any], archive: str, home: str, output: str) -> tuple[str, str]:
+    """Fork: the child returns the path of the code archive and an error, the parent supervises the child.
 
-    A function that is served has no second process: it leaves nothing, and hears of its end itself.
+    A served function has no sidecar process: it has no results, and reports its failure itself.
     """
-    pod = Pod(home, output)
+    sidecar = Sidecar(home, output)
     missing = bool(call["source"]) and not os.path.exists(archive)
-    fetched = os.path.join(home, "code.tar.gz") if missing else archive
-    if not pod.server and not os.path.exists(pod.message):
+    downloaded = os.path.join(home, "code.tar.gz") if missing else archive
+    if not sidecar.server and not os.path.exists(sidecar.message_file):
         return archive, ""
     if call["action"] == "serve":
         import atexit
 
-        atexit.register(describe_failure, pod, os.getpid())
-        return fetched, fetch(pod, missing)
+        atexit.register(report_failure, sidecar, os.getpid())
+        return downloaded, download(sidecar, missing)
     import signal
 
     signals = [getattr(signal, name) for name in SIGNALS]
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # until somebody is there who passes them on
-    hear, say = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # until the parent can forward them
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child:
-        os.close(hear)
-        stand_by(pod, child, say, missing)
+        os.close(read_end)
+        supervise(sidecar, child, write_end, missing)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-    os.close(say)
-    with open(hear, "rb") as ready:
-        return fetched, ready.read().decode()
+    os.close(write_end)
+    with open(read_end, "rb") as ready:
+        return downloaded, ready.read().decode()
 
 
-def fetch(pod: Pod, missing: bool) -> str:
-    """Fetch the code where it is missing; what is wrong, in a sentence."""
+def download(sidecar: Sidecar, missing: bool) -> str:
+    """Download the code if it is missing; return an error message."""
     try:
         if missing:
-            pod.fetch_code()
-    except (Lost, OSError) as error:
+            sidecar.download_code()
+    except (TransferError, OSError) as error:
         return str(error)
     return ""
 
 
-def describe_failure(pod: Pod, process: int) -> None:
-    """Tell how a served function failed, where this is its process and it did."""
-    error = pod.read("error.json")
+def report_failure(sidecar: Sidecar, process: int) -> None:
+    """Write the termination message of a served function that failed, unless called in a child process."""
+    error = sidecar.read_json("error.json")
     if error is not None and os.getpid() == process:
-        pod.server = ""  # nobody waits for a traceback at the end of a server
-        pod.tell(pod.hand_over_error(error, {}))
+        sidecar.server = ""  # do not delay the exit with an upload
+        sidecar.write_message(sidecar.upload_error(error, {}))
 
 
-def stand_by(pod: Pod, child: int, say: int, missing: bool) -> NoReturn:
-    """Fetch the code, wait for the end of the function, hand over what it left, and end as it did."""
+def supervise(sidecar: Sidecar, child: int, ready_fd: int, missing: bool) -> NoReturn:
+    """Download the code, wait until the function has ended, upload its results, and exit with its exit code."""
     import signal
     from contextlib import suppress
 
-    code, began = 1, False
+    code, started = 1, False
 
-    def pass_on(number: int, _frame: Any) -> None:
+    def forward(number: int, _frame: Any) -> None:
         with suppress(ProcessLookupError):
-            os.kill(child, number if began else signal.SIGKILL)
-        if not began:  # and so nothing is to be handed over
+            os.kill(child, number if started else signal.SIGKILL)
+        if not started:  # nothing to upload yet
             os._exit(128 + number)
 
     try:
         signals = [getattr(signal, name) for name in SIGNALS]
         for number in signals:
-            signal.signal(number, pass_on)
+            signal.signal(number, forward)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-        trouble = fetch(pod, missing)
-        began = True
-        with suppress(BrokenPipeError), open(say, "wb") as ready:
-            ready.write(trouble.encode(errors="replace"))
+        error_message = download(sidecar, missing)
+        started = True
+        with suppress(BrokenPipeError), open(ready_fd, "wb") as ready:
+            ready.write(error_message.encode(errors="replace"))
         code = wait(child)
         for number in signals:
             signal.signal(number, signal.SIG_DFL)
-        code = pod.upload_file(code)
+        code = sidecar.upload_results(code)
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
         code = code or 1
@@ -338,45 +342,45 @@ def stand_by(pod: Pod, child: int, say: int, missing: bool) -> NoReturn:
 
 
 def wait(child: int) -> int:
-    """The exit code of a process, that of a shell where a signal ended it. As the first process, bury others too."""
+    """Wait for a process and return its exit code; 128 plus the signal if one killed it. As pid 1, reap others too."""
     while True:
-        ended, status = os.wait()
-        if ended == child:
+        pid, status = os.wait()
+        if pid == child:
             return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def walk(folder: str) -> Iterator[tuple[str, int]]:
-    """The plain files below a folder with their sizes. No link is followed."""
-    waiting = [""]
-    while waiting:
-        prefix = waiting.pop()
+def list_files(folder: str) -> Iterator[tuple[str, int]]:
+    """Yield the regular files in a folder and its subfolders, with their sizes. Symbolic links are not followed."""
+    prefixes = [""]
+    while prefixes:
+        prefix = prefixes.pop()
         try:
             names = sorted(os.listdir(os.path.join(folder, prefix)))
         except OSError as error:
-            sys.stderr.write(f"{prefix or 'the output folder'} cannot be read: {error.strerror}\n")
+            sys.stderr.write(f"cannot read {prefix or 'the output folder'}: {error.strerror}\n")
             continue
         for name in names:
             try:
-                seen = os.lstat(os.path.join(folder, prefix, name))
-            except OSError:  # something still runs, and has removed it
+                status = os.lstat(os.path.join(folder, prefix, name))
+            except OSError:  # removed by a process that is still running
                 continue
-            if stat.S_ISDIR(seen.st_mode):
-                waiting.append(f"{prefix}{name}/")
-            elif stat.S_ISREG(seen.st_mode):
-                yield prefix + name, seen.st_size
+            if stat.S_ISDIR(status.st_mode):
+                prefixes.append(f"{prefix}{name}/")
+            elif stat.S_ISREG(status.st_mode):
+                yield prefix + name, status.st_size
 
 
-def encode(told: Any) -> bytes:
-    """JSON, in bytes that are counted."""
-    return json.dumps(told, ensure_ascii=False).encode(errors="replace")
+def encode(value: Any) -> bytes:
+    """Encode a value as JSON."""
+    return json.dumps(value, ensure_ascii=False).encode(errors="replace")
 
 
-def explain(told: bytes) -> str:
-    """What a problem of the server says."""
+def describe_problem(content: bytes) -> str:
+    """Return the message and the hint of an error response."""
     try:
-        said = json.loads(told)
-        first = (said.get("violations") or [{}])[0]
-        words = (first.get("message") or said["detail"], first.get("hint") or said.get("hint"))
-        return "; ".join(filter(None, words))
+        problem = json.loads(content)
+        first = (problem.get("violations") or [{}])[0]
+        parts = (first.get("message") or problem["detail"], first.get("hint") or problem.get("hint"))
+        return "; ".join(filter(None, parts))
     except (ValueError, LookupError, AttributeError, TypeError):
-        return ascii(told[:200].decode(errors="replace"))
+        return ascii(content[:200].decode(errors="replace"))

@@ -1,16 +1,16 @@
-"""How a Kubernetes API server is reached."""
+"""Connections to Kubernetes API servers."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Connection:
-    """An API server, and as whom it is spoken to. Texts of certificates and keys are PEM."""
+    """The address and credentials of an API server. Certificates and keys are PEM."""
 
     server: str
     ca: str | None = None
     token: str = field(default="", repr=False)
-    token_file: str | None = None  # a token that is replaced by another one from time to time
+    token_file: str | None = None  # a file whose token is rotated by the cluster
     certificate: str | None = None
     key: str | None = field(default=None, repr=False)
     tls_server_name: str | None = None

@@ -1,4 +1,4 @@
-"""What is asked of a list: conditions, a word to search for, an order, and one page of it."""
+"""Queries of lists: conditions, search, order and pagination."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of a column. None is equal to nothing but None; `until`: at most a value, or None."""
+    """A condition on a column. None equals only None. `until` means at most the value, or None."""
 
     column: str
     operator: Operator
@@ -18,7 +18,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Query:
-    """One page of a list. `after` is the order's value and the id of the last item that was seen."""
+    """A query for one page of a list. `after` is the sort value and the ID of the last item of the previous page."""
 
     conditions: tuple[Condition, ...] = ()
     search: str = ""
@@ -30,7 +30,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Page(Generic[Item]):
-    """Items of a list, and the cursor with which the next page is asked for; None at the end."""
+    """One page of a list, with the cursor of the next page; None on the last page."""
 
     items: list[Item]
     next_cursor: str | None = None

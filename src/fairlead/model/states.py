@@ -1,4 +1,4 @@
-"""How far a run is."""
+"""States of runs."""
 
 from enum import StrEnum
 

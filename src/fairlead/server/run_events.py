@@ -19,8 +19,8 @@ class Subscription(asyncio.Event):
 
     def take(self) -> list[str]:
         """Ids of the runs that changed since the last call."""
-        taken, self._run_ids = sorted(self._run_ids), set()
-        return taken
+        run_ids, self._run_ids = sorted(self._run_ids), set()
+        return run_ids
 
 
 class RunEvents:

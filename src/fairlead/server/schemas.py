@@ -74,7 +74,7 @@ COMPONENTS: Mapping[str, Schema] = {
     ),
     "EffectiveQuota": _object(
         "The quota of a scope: its limits and their current usage.",
-        {"scope": TEXT, "used": refer("Used")},
+        {"scope": TEXT, "used": refer("ScopeUsage")},
         gpu=_COUNT,
         cpu=_QUANTITY,
         mem=_QUANTITY,

@@ -56,9 +56,9 @@ class FitChecks:
                 if executor is not None:
                     why = f"the nodes of {cluster.scope} cannot be seen now"
                 return fit_report.report_violations(plan, *quotas.apply_quotas(Fit(), asked, allowances).reasons, why)
-            supposed = what_if.simulate(table, add_nodes, without, cluster=cluster)
+            hypothetical = what_if.simulate(table, add_nodes, without, cluster=cluster)
             found = fit_report.build_report(
-                plan, supposed, autoscaled=cluster.autoscaled, all_nodes=all_nodes, allowances=allowances
+                plan, hypothetical, autoscaled=cluster.autoscaled, all_nodes=all_nodes, allowances=allowances
             )
-            ways = self.suggestions.find(unit, scope, request, context, supposed.table, allowances=allowances)
+            ways = self.suggestions.find(unit, scope, request, context, hypothetical.table, allowances=allowances)
             return replace(found, suggestions=list(ways))

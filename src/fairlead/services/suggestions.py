@@ -56,7 +56,7 @@ class Suggestions:
             context.snapshot,
             nodes,
             profiles=profiles,
-            elsewhere=elsewhere,
+            other_projects=elsewhere,
             allowances=allowances,
             turn=turn,
         )

@@ -120,8 +120,8 @@ def test_what_is_being_removed_is_not_over_yet() -> None:
 
 def test_what_fits_nowhere_says_so_in_our_words_and_in_the_scheduler_s() -> None:
     pod = make_pod("a", UNSCHEDULED, phase="Pending", node="")
-    seen = told(make_main(), pod, explain=lambda _pod: "needs 9 cores; 8 of 8 are free on box")
-    words = f"needs 9 cores; 8 of 8 are free on box; the scheduler says: {UNSCHEDULED['message']}"
+    seen = told(make_main(), pod, explain=lambda _pod: "needs 9 cores; 8 of 8 free on box")
+    words = f"needs 9 cores; 8 of 8 free on box; the scheduler says: {UNSCHEDULED['message']}"
     assert seen == (Phase.PENDING, "Unschedulable", words)
     assert told(make_main(), pod) == (Phase.PENDING, "Unschedulable", UNSCHEDULED["message"])
 

@@ -19,7 +19,7 @@ from fairlead.files.sources import load_program
 from fairlead.model.observations import LaunchSpec
 from fairlead.model.records import VolumeRecord
 from fairlead.model.scopes import Cluster
-from fairlead.packing import Entry
+from fairlead.packing import ArchiveEntry
 from tests.contracts.samples import NOW
 from tests.core.nodes import make_amounts
 from tests.making import PYTHON, make_cluster, make_policy, make_request, make_snapshot
@@ -78,7 +78,7 @@ def make_work(
     **asked: Any,
 ) -> LaunchSpec:
     """A run of a file with a function main, planned as the server plans it."""
-    code = packing.pack([Entry("train.py", source.encode())])
+    code = packing.pack([ArchiveEntry("train.py", source.encode())])
     said = {"function": PYTHON, "secrets": list(secrets or {}), **asked}
     snapshot = make_snapshot(
         cluster or make_cluster(name="here", executor="local"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.adapters.local import orphans, procfs
-from fairlead.adapters.local.procfs import PAGE_SIZE, CLOCK_TICKS, Process
+from fairlead.adapters.local.procfs import CLOCK_TICKS, PAGE_SIZE, Process
 
 RUN = f"measured-{os.getpid()}"  # of this worker alone: others run the same tests at the same time
 

@@ -70,7 +70,7 @@ def make_allowance(
     holders = tuple(QuotaHolder(f"id-{run}", run, load._replace(runs=1)) for run, load in held.items())
     used = others
     for holder in holders:
-        used = used.plus(holder.load)
+        used = used.plus(holder.usage)
     limits = {part: max(getattr(used, part) + steps * STEPS[part], 0) for part, steps in left.items()}
     return Allowance("department/vision", limits, used, aside, holders)
 
@@ -127,6 +127,6 @@ def test_each_suggestion_makes_it_fit_now(
 def test_who_waits_keeps_its_turn_and_who_asks_for_something_else_is_the_last(
     request: RunRequest, nodes: NodeTable, turn: list[Allowance], behind: QuotaAmounts
 ) -> None:
-    last = [replace(allowance, aside=allowance.aside.plus(behind)) for allowance in turn]
+    last = [replace(allowance, reserved=allowance.reserved.plus(behind)) for allowance in turn]
     for way in find_suggestions(request, make_snapshot(), nodes, profiles=sorted(GPUS), allowances=last, turn=turn):
         assert take(way, request, nodes, last=last, turn=turn).fit.verdict == "now", way

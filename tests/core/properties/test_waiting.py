@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairlead.core.fitting import evaluation, matching
 from fairlead.core.fitting.filtering import NodeFilter
-from fairlead.core.fitting.formatting import name_resource, show_amount
+from fairlead.core.fitting.formatting import describe_amount, name_resource
 from fairlead.core.fitting.node_tables import NodeTable, taint_set_of
 from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.wait_reasons import explain_no_fit
@@ -111,9 +111,9 @@ def test_what_is_said_to_be_free_is_the_most_that_is_free_on_the_nodes_that_matc
     pod_request: PodRequest, nodes: list[Node]
 ) -> None:
     found = re.fullmatch(
-        r"needs (\S+) (\S+) on one node; of (\d+) nodes?( that could take it)?, "
-        r"(?:at most (\S+) (?:is|are) free(?: together)? \((\S+)\)|none has any free)"
-        r"(?:; run (\S+) uses (\S+))?",
+        r"needs (\S+(?: [GM]iB)?) ([^;]+) on one node; "
+        r"(?:at most (\S+(?: [GM]iB)?)|none) free on any of (\d+)( suitable)? nodes?(?: \((\S+)\))?"
+        r"(?:; run (\S+) uses (.+))?",
         explain_no_fit(NodeFilter(pod_request, NodeTable(nodes))),
     )
     assume(found)
@@ -121,17 +121,17 @@ def test_what_is_said_to_be_free_is_the_most_that_is_free_on_the_nodes_that_matc
     open_ones = [node for node in nodes if is_open(pod_request, node) and is_large(pod_request, node)]
     (resource,) = [name for name in RESOURCES if name_resource(name) == found[2].removesuffix("s")]
     most = max(max(node.free(resource), 0) for node in open_ones)
-    assert found[1] == show_amount(resource, pod_request.amounts[resource])
-    assert int(found[3]) == len(open_ones)
-    assert bool(found[4]) == (len(open_ones) < len(nodes))
-    assert (found[5] or "0") == show_amount(resource, most)
+    assert found[1] == describe_amount(resource, pod_request.amounts[resource])
+    assert (found[3] or "0") == describe_amount(resource, most)
+    assert int(found[4]) == len(open_ones)
+    assert bool(found[5]) == (len(open_ones) < len(nodes))
     assert found[6] is None or [node.free(resource) for node in nodes if node.name == found[6]] == [most]
     assert most < pod_request.amounts[resource]
     of_it = [
         held.amounts.get(resource, 0) for node in open_ones if max(node.free(resource), 0) >= most for held in node.pods
     ]
     assert bool(found[7]) == any(of_it)
-    assert found[8] is None or found[8] in [show_amount(resource, held) for held in of_it if held]
+    assert found[8] is None or found[8] in [describe_amount(resource, held) for held in of_it if held]
 
 
 @rare
@@ -140,8 +140,8 @@ def test_what_is_said_to_be_the_largest_is_the_largest_with_the_labels(
     pod_request: PodRequest, nodes: list[Node]
 ) -> None:
     found = re.fullmatch(
-        r"asks for (\S+) (\S+); (?:the largest )?of (\d+) nodes?( that match(?:es)?)?"
-        r"(?: has (\S+) \((\S+)\)|, none has any)",
+        r"needs (\d\S*(?: [GM]iB)?) ([^;]+); (?:the largest|none) of (\d+)( matching)? nodes has "
+        r"(?:(\S+(?: [GM]iB)?) \((\S+)\)|any)",
         explain_no_fit(NodeFilter(pod_request, NodeTable(nodes))),
     )
     assume(found)
@@ -152,8 +152,8 @@ def test_what_is_said_to_be_the_largest_is_the_largest_with_the_labels(
     assert not any(is_large(pod_request, node) for node in labeled)
     assert int(found[3]) == len(labeled)
     assert bool(found[4]) == (len(labeled) < len(nodes))
-    assert (found[5] or "0") == show_amount(resource, most)
-    assert found[1] == show_amount(resource, pod_request.amounts[resource])
+    assert (found[5] or "0") == describe_amount(resource, most)
+    assert found[1] == describe_amount(resource, pod_request.amounts[resource])
     assert found[6] is None or [node.capacity.get(resource, 0) for node in nodes if node.name == found[6]] == [most]
 
 
@@ -161,7 +161,7 @@ def test_what_is_said_to_be_the_largest_is_the_largest_with_the_labels(
 def test_labels_are_blamed_only_where_no_node_has_them(pod_request: PodRequest, nodes: list[Node]) -> None:
     told = explain_no_fit(NodeFilter(pod_request, NodeTable(nodes)))
     assert told.startswith("no node has ") == (bool(nodes) and not any(has_labels(pod_request, node) for node in nodes))
-    if found := re.search(r": (\d+) nodes?(?:, of which (\d+) (?:is|are) tainted (\S+))?$", told):
+    if found := re.search(r": (\d+) nodes? checked(?:, (\d+) (?:is|are) tainted (\S+))?$", told):
         assert int(found[1]) == len(nodes)
         if found[2]:
             assert int(found[2]) == sum(found[3] in map(str, told_taints(pod_request, node)) for node in nodes)
@@ -175,7 +175,7 @@ def test_nodes_that_could_take_it_are_those_that_are_large_enough_and_kept_for_o
     pod_request: PodRequest, nodes: list[Node]
 ) -> None:
     found = re.match(
-        r"(\d+) nodes? that could take it \((.*)\) takes? (nothing|only)",
+        r"(\d+) suitable nodes? \((.*)\) (accepts? no|only)",
         explain_no_fit(NodeFilter(pod_request, NodeTable(nodes))),
     )
     assume(found)
@@ -183,7 +183,7 @@ def test_nodes_that_could_take_it_are_those_that_are_large_enough_and_kept_for_o
     large = [node for node in nodes if has_labels(pod_request, node) and is_large(pod_request, node)]
     assert not any(is_open(pod_request, node) for node in large)
     well = [node for node in large if not NodeFilter(pod_request, NodeTable([node])).feasible_when_empty]
-    spoken_of = [node for node in large if node not in well] if found[3] == "nothing" else large
+    spoken_of = [node for node in large if node not in well] if found[3] != "only" else large
     assert int(found[1]) == len(spoken_of)
     assert all(name in found[2] for name in [node.name for node in spoken_of][:3])
 
@@ -192,7 +192,7 @@ def test_nodes_that_could_take_it_are_those_that_are_large_enough_and_kept_for_o
 def test_a_cause_that_passes_is_told_before_one_that_stays(pod_request: PodRequest, nodes: list[Node]) -> None:
     """Whoever waits for room is not told of labels, and whoever could be taken elsewhere not of what is too small."""
     told = explain_no_fit(NodeFilter(pod_request, NodeTable(nodes)))
-    if told.startswith(("asks for", "no node has")):
+    if told.startswith("no node has") or (told.startswith("needs ") and " has " in told and "free" not in told):
         assert evaluation.evaluate(pod_request, NodeTable(nodes)).verdict == "never"
     if any(is_open(pod_request, node) and is_large(pod_request, node) for node in nodes) and told:
         assert told.startswith("needs ")

@@ -15,7 +15,7 @@ from fairlead.adapters.kubernetes.kueue import (
     Workload,
 )
 from fairlead.adapters.kubernetes.objects import MainObject
-from fairlead.core.fitting.formatting import name_resource, show_amount
+from fairlead.core.fitting.formatting import describe_amount, name_resource
 
 QUEUED = "Queued"
 HELD = "nothing goes on there until that is taken back"
@@ -90,6 +90,6 @@ def _describe_too_large(workload: Workload, pool: ClusterQueue) -> Iterator[str]
             mend = "it never goes on unless that is given one"
             yield f"asks for {name_resource(resource, 0)}, of which ClusterQueue {pool.key} has no quota: {mend}"
         elif asked > max(quotas, default=asked) and not pool.cohort:
-            asks = f"asks for {show_amount(resource, asked)} {name_resource(resource, asked)}"
-            most = f"ClusterQueue {pool.key} has a quota of {show_amount(resource, max(quotas))}"
+            asks = f"asks for {describe_amount(resource, asked)} {name_resource(resource, asked)}"
+            most = f"ClusterQueue {pool.key} has a quota of {describe_amount(resource, max(quotas))}"
             yield f"{asks}, and {most}: it never goes on unless that grows, or it asks for less"

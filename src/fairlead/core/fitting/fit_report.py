@@ -20,14 +20,14 @@ MOST_ROOM = 1000
 class WhatIfChanges:
     """Nodes that were added and removed. Pods of removed nodes are not rescheduled."""
 
-    added: list[AddedNodes] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    pods_left_out: int = 0
+    added_nodes: list[AddedNodes] = field(default_factory=list)
+    removed_nodes: list[str] = field(default_factory=list)
+    removed_pods: int = 0
     sentences: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, cluster: WhatIfCluster) -> "WhatIfChanges":
-        return cls(list(cluster.added), list(cluster.left_out), cluster.pods_left_out, cluster.sentences)
+        return cls(list(cluster.added_nodes), list(cluster.removed_nodes), cluster.removed_pods, cluster.sentences)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class FitReport:
     nodes: list[NodeFit] = field(default_factory=list)
     suggestions: list[Suggestion] = field(default_factory=list)
     violations: list[dict[str, Any]] = field(default_factory=list)
-    supposed: WhatIfChanges = field(default_factory=WhatIfChanges)
+    what_if: WhatIfChanges = field(default_factory=WhatIfChanges)
 
 
 def build_report(
@@ -67,7 +67,7 @@ def build_report(
     """The report on a plan, with reasons for the closest nodes or for all nodes."""
     changes = WhatIfChanges.of(cluster)
     if plan.violations:
-        return replace(report_violations(plan), supposed=changes)
+        return replace(report_violations(plan), what_if=changes)
     pod_request, table = read_pod_request(plan.manifests), cluster.table
     load = QuotaAmounts.of(quotas.count_resources(plan.settings))
     fit = quotas.apply_quotas(evaluation.evaluate(pod_request, table, autoscaled=autoscaled), load, allowances)
@@ -79,7 +79,7 @@ def build_report(
         room=quotas.count_fitting_runs(load, allowances, room),
         nodes=_list_all(pod_request, table) if all_nodes else _list_nearest(fit),
         suggestions=list(fit.suggestions),
-        supposed=changes,
+        what_if=changes,
     )
 
 

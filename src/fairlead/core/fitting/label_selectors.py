@@ -1,4 +1,4 @@
-"""Label selectors, by which Kubernetes tells pods, namespaces and volumes from one another."""
+"""Kubernetes label selectors for pods, namespaces and volumes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -6,55 +6,56 @@ from typing import Any
 from fairlead.core.fitting.matching import OPERATORS, show_expression
 from fairlead.model.nodes import Labels
 
-Selector = Mapping[str, Any]  # as Kubernetes writes it
+Selector = Mapping[str, Any]  # a LabelSelector as JSON
 
 
 def selects(selector: Selector | None, labels: Labels) -> bool:
-    """Whether labels are those of something that is meant. No selector means nothing, an empty one everything."""
+    """Whether labels match a selector. None matches nothing, an empty selector matches everything."""
     if selector is None:
         return False
     for key, value in (selector.get("matchLabels") or {}).items():
         if labels.get(key) != value:
             return False
-    for said in selector.get("matchExpressions") or ():
-        if not OPERATORS[said["operator"]](labels.get(said["key"]), said.get("values") or ()):
+    for requirement in selector.get("matchExpressions") or ():
+        if not OPERATORS[requirement["operator"]](labels.get(requirement["key"]), requirement.get("values") or ()):
             return False
     return True
 
 
 def compile_selector(selector: Selector | None) -> Callable[[Labels], bool]:
-    """The same test for many pods. Most selectors ask for one label: that is three times as quick."""
-    asked = list(((selector or {}).get("matchLabels") or {}).items())
-    if selector is None or selector.get("matchExpressions") or len(asked) != 1:
+    """A function that tests labels as `selects` does, for use on many pods."""
+    required = list(((selector or {}).get("matchLabels") or {}).items())
+    if selector is None or selector.get("matchExpressions") or len(required) != 1:
         return lambda labels: selects(selector, labels)
-    key, value = asked[0]
+    # Most selectors have exactly one label; comparing it directly takes a third of the time.
+    key, value = required[0]
     return lambda labels: labels.get(key) == value
 
 
 def is_empty(selector: Selector | None) -> bool:
-    """Whether everything is meant."""
+    """Whether a selector matches everything."""
     return selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
 
 
 def merge_keys(selector: Selector | None, operator: str, keys: Iterable[str], labels: Labels) -> Selector | None:
-    """The selector, which also asks for (or, with NotIn, excludes) a pod's own values of some labels.
+    """Merge matchLabelKeys (operator In) or mismatchLabelKeys (NotIn) into a selector, with the pod's own values.
 
-    Kubernetes' server does this to each pod that it is given: what has been merged once is not merged again.
+    The API server merges them when a pod is created, so keys that are already merged are skipped.
     """
     if selector is None:
         return None
-    there = list(selector.get("matchExpressions") or ())
-    merged = {said["key"] for said in there if said["operator"] == operator}
+    requirements = list(selector.get("matchExpressions") or ())
+    merged = {requirement["key"] for requirement in requirements if requirement["operator"] == operator}
     own = [
         {"key": key, "operator": operator, "values": [labels[key]]}
         for key in keys
         if key in labels and key not in merged
     ]
-    return {**selector, "matchExpressions": [*there, *own]} if own else selector
+    return {**selector, "matchExpressions": [*requirements, *own]} if own else selector
 
 
 def show_pods(selector: Selector | None) -> str:
-    """The pods that are meant, in a sentence."""
+    """The selected pods, for messages."""
     if selector is None:
         return "no pods"
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]

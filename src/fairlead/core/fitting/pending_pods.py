@@ -1,4 +1,4 @@
-"""Where pods that wait would go, one after the other, as each leaves less for those behind it."""
+"""Simulates how kube-scheduler would place the pending pods of a cluster one after the other."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from fairlead.core.fitting.pod_requests import PodRequest, read_pod
 from fairlead.core.fitting.reading_nodes import ENDED
 from fairlead.model.nodes import Node
 
-WEIGHED = ("cpu", "memory")  # by which kube-scheduler finds the node that is least taken
+WEIGHED = ("cpu", "memory")  # resources that kube-scheduler scores to find the least allocated node
 
 JSON = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class PendingPod:
-    """A pod without a node. `gates`: who holds it back, whatever room there is."""
+    """A pod without a node, with its scheduling gates."""
 
     name: str
     pod_request: PodRequest
@@ -29,7 +29,7 @@ class PendingPod:
 
 @dataclass(frozen=True)
 class PlacementResult:
-    """What becomes of a pod: where it would go, or why it goes nowhere."""
+    """The node of a pending pod, or the reasons why it stays pending."""
 
     pod: str
     verdict: str
@@ -38,26 +38,26 @@ class PlacementResult:
 
 
 def read_pending_pods(items: Iterable[JSON]) -> list[PendingPod]:
-    """The pods among objects that wait for a node, in the order in which kube-scheduler takes them."""
-    found = [_read(raw) for raw in items if raw["kind"] == "Pod" and is_pending(raw)]
-    return sorted(found, key=lambda pod: (-pod.priority, pod.created_at, pod.name))
+    """The pending pods among Kubernetes objects, in the order in which kube-scheduler considers them."""
+    pods = [_read(raw) for raw in items if raw["kind"] == "Pod" and is_pending(raw)]
+    return sorted(pods, key=lambda pod: (-pod.priority, pod.created_at, pod.name))
 
 
 def is_pending(raw: JSON) -> bool:
-    """Whether a pod has no node, and still wants one."""
-    placed, ended = raw["spec"].get("nodeName"), (raw.get("status") or {}).get("phase") in ENDED
-    return not placed and not ended and "deletionTimestamp" not in raw["metadata"]
+    """Whether a pod waits for a node."""
+    node_name, ended = raw["spec"].get("nodeName"), (raw.get("status") or {}).get("phase") in ENDED
+    return not node_name and not ended and "deletionTimestamp" not in raw["metadata"]
 
 
 def schedule_all(
     queue: Iterable[PendingPod], table: NodeTable, *, autoscaled: bool = False
 ) -> Iterator[PlacementResult]:
-    """What becomes of each pod, after those before it got their places. The grid stays as it is."""
+    """The result for each pod, given the placements of the pods before it. The table is not changed."""
     table = table.copy()
     for pod in queue:
         node_filter = NodeFilter(pod.pod_request, table)
         verdict = evaluation.decide_verdict(node_filter, autoscaled=autoscaled)
-        held_back = [f"is held back by {gate}, whatever room there is" for gate in pod.gates]
+        gated = [f"waits for the scheduling gate {gate}" for gate in pod.gates]
         if verdict == evaluation.NOW:
             node = min(
                 (table.nodes[at] for at in node_filter.feasible),
@@ -66,11 +66,11 @@ def schedule_all(
             if not pod.gates:
                 table.put(place(pod.pod_request, node, name=pod.name))
             yield PlacementResult(
-                pod.name, evaluation.LATER if pod.gates else verdict, None if pod.gates else node.name, held_back
+                pod.name, evaluation.LATER if pod.gates else verdict, None if pod.gates else node.name, gated
             )
         else:
             reasons = evaluation.evaluate(pod.pod_request, table, autoscaled=autoscaled).reasons
-            yield PlacementResult(pod.name, verdict, None, [*held_back, *reasons])
+            yield PlacementResult(pod.name, verdict, None, [*gated, *reasons])
 
 
 def _read(raw: JSON) -> PendingPod:
@@ -85,10 +85,10 @@ def _read(raw: JSON) -> PendingPod:
 
 
 def _weigh(node: Node, pod_request: PodRequest) -> float:
-    """How much would be left of what is weighed, in parts of what the node has."""
-    left = [
+    """The score of kube-scheduler's LeastAllocated strategy: the mean free fraction after placing the pod."""
+    free = [
         (node.free(name) - pod_request.amounts.get(name, 0)) / node.capacity[name]
         for name in WEIGHED
         if node.capacity.get(name)
     ]
-    return sum(left) / len(left) if left else 0.0
+    return sum(free) / len(free) if free else 0.0

@@ -1,4 +1,4 @@
-"""Why a node does not take a pod, as kube-scheduler's filters see it."""
+"""Reasons why a node cannot run a pod, after the filter plugins of kube-scheduler."""
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -8,30 +8,30 @@ from fairlead.model.nodes import Node
 
 
 class Cause(StrEnum):
-    """What is in the way."""
+    """The kind of filter that rejects a node."""
 
     NODE_NAME = "node_name"
     CORDONED = "cordoned"
     TAINT = "taint"
-    LABELS = "labels"  # the node selector, or the node affinity
+    LABELS = "labels"  # node selector or node affinity
     PORTS = "ports"
-    AMOUNT = "amount"  # too little of a resource, or room for no more pods
-    CLAIM = "claim"  # a volume that is not there, on whichever node
-    VOLUME = "volume"  # a volume that the node does not reach
-    ZONE = "zone"  # of a volume
-    IN_USE = "in_use"  # a volume for one pod at a time, which another pod has
-    NEAR = "near"  # the pods that it must be near to
-    FAR = "far"  # the pods that it must be far from
-    REPELLED = "repelled"  # a pod there that does not bear it
-    SPREAD = "spread"
-    SPREAD_LABEL = "spread_label"  # the node lacks the label by which pods are spread
-    SHARE = "share"  # of a GPU
+    AMOUNT = "amount"  # not enough of a resource, or too many pods
+    CLAIM = "claim"  # a claim or volume that does not exist, which rules out every node
+    VOLUME = "volume"  # a volume that the node cannot access
+    ZONE = "zone"  # a volume in another zone
+    IN_USE = "in_use"  # a ReadWriteOncePod volume that another pod uses
+    NEAR = "near"  # pod affinity
+    FAR = "far"  # pod anti-affinity
+    REPELLED = "repelled"  # anti-affinity of a pod that is already running
+    SPREAD = "spread"  # topology spread: the skew would be too large
+    SPREAD_LABEL = "spread_label"  # topology spread: the node lacks the topology label
+    SHARE = "share"  # not enough of a shared GPU
 
 
 class Reason(NamedTuple):
-    """Why a node does not take a run: what of the request is in the way, and a sentence with numbers.
+    """Why a node cannot run a pod, with the path of the request field that causes it.
 
-    `lasts`: it would not take it either if nothing ran there, and it were well.
+    `lasts`: the reason also applies to the node when it is empty and healthy.
     """
 
     cause: Cause
@@ -41,4 +41,4 @@ class Reason(NamedTuple):
     lasts: bool = False
 
 
-NodeCheck = Callable[[Node], Iterator[Reason]]  # prepared for one pod and all nodes, asked of each node
+NodeCheck = Callable[[Node], Iterator[Reason]]  # prepared once for a pod, then called for each node

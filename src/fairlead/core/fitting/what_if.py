@@ -45,21 +45,22 @@ class WhatIfCluster:
     """A cluster with added and removed nodes. Pods of removed nodes are not rescheduled."""
 
     table: NodeTable
-    added: tuple[AddedNodes, ...] = ()
-    left_out: tuple[str, ...] = ()
-    pods_left_out: int = 0
+    added_nodes: tuple[AddedNodes, ...] = ()
+    removed_nodes: tuple[str, ...] = ()
+    removed_pods: int = 0
 
     @property
     def sentences(self) -> list[str]:
         """Descriptions of the changes."""
         sentences = [
-            f"{_count(len(part.names), 'empty node')} like {part.like}: {_name(part.names)}" for part in self.added
+            f"{_count(len(part.names), 'empty node')} like {part.like}: {_name(part.names)}"
+            for part in self.added_nodes
         ]
-        if self.left_out:
-            removed = f"without {_count(len(self.left_out), 'node')}: {_name(self.left_out)}"
-            pods = _count(self.pods_left_out, "pod")
-            verb = "is" if self.pods_left_out == 1 else "are"
-            detail = f"; {pods} there {verb} not rescheduled" if self.pods_left_out else " (empty)"
+        if self.removed_nodes:
+            removed = f"without {_count(len(self.removed_nodes), 'node')}: {_name(self.removed_nodes)}"
+            pods = _count(self.removed_pods, "pod")
+            verb = "is" if self.removed_pods == 1 else "are"
+            detail = f"; {pods} there {verb} not rescheduled" if self.removed_pods else " (empty)"
             sentences.append(f"{removed}{detail}")
         return sentences
 
@@ -82,8 +83,8 @@ def simulate(
     changed = table.copy()
     for name in removed:
         changed.remove(name)
-    added = tuple(_add(changed, known[each.like][0], each.count, table) for each in additions)
-    return WhatIfCluster(changed, added, tuple(sorted(removed)), sum(len(node.pods) for node in removed.values()))
+    added_nodes = tuple(_add(changed, known[each.like][0], each.count, table) for each in additions)
+    return WhatIfCluster(changed, added_nodes, tuple(sorted(removed)), sum(len(node.pods) for node in removed.values()))
 
 
 def parse_addition(text: str, known: Container[str] = ()) -> NodeAddition:

@@ -11,9 +11,9 @@ class PrefixRemover:
         """The chunk without the prefix. Buffers an end that may be the start of a prefix."""
         text = (self._pending + chunk).replace(self._prefix, b"")
         longest = min(len(self._prefix) - 1, len(text))
-        kept = next((size for size in range(longest, 0, -1) if text.endswith(self._prefix[:size])), 0)
-        self._pending = text[len(text) - kept :]
-        return text[: len(text) - kept]
+        size = next((length for length in range(longest, 0, -1) if text.endswith(self._prefix[:length])), 0)
+        self._pending = text[len(text) - size :]
+        return text[: len(text) - size]
 
     def finish(self) -> bytes:
         """The rest, at the end of the stream."""

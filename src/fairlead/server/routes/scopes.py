@@ -25,7 +25,7 @@ async def list_scopes(context: Context, params: ScopeListParams) -> Response:
 
 
 def scope_routes(model: type[Scope]) -> APIRouter:
-    """List, show, create, edit and delete places of a kind."""
+    """Create the routes of a kind of scope."""
     kind = model.KIND
     path, tag = f"/{kind}s", f"{kind}s"
     scopes = make_router(tag)
@@ -38,9 +38,9 @@ def scope_routes(model: type[Scope]) -> APIRouter:
         return await context.respond(context.services.scopes.page, params, kind)
 
     @scopes.post(path, name=f"create_{kind}", **responses(ScopeRecord, status=201, writing=True, description="Created"))
-    async def create(context: Context, place: body) -> Response:
+    async def create(context: Context, scope: body) -> Response:
         """Create a scope below its parent."""
-        return await context.respond(context.services.scopes.create, place, status=201)
+        return await context.respond(context.services.scopes.create, scope, status=201)
 
     @scopes.get(f"{path}/{{name}}", name=f"show_{kind}", **responses(ScopeRecord))
     async def show(context: Context, name: str) -> Response:

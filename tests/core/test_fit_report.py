@@ -35,7 +35,7 @@ def test_a_request_that_has_to_wait_has_no_room_and_a_reason() -> None:
     found = build_report(plan({"resources": {"gpu": 2}}), make_supposed())
     assert (found.verdict, found.room) == ("later", 0)
     assert found.reasons == [
-        "needs 2 GPUs on one node; of 3 nodes that could take it, at most 1 is free (a); next: run train-a holds 1",
+        "needs 2 GPUs on one node; at most 1 free on any of 3 suitable nodes (a); run train-a uses 1",
     ]
 
 
@@ -58,7 +58,7 @@ def test_a_request_that_is_refused_is_told_why_and_not_judged() -> None:
     found = build_report(refused, simulate(make_supposed().table, ["a"]))
     assert (found.verdict, found.room, found.nodes) == ("unknown", None, [])
     assert [violation["path"] for violation in found.violations] == ["resources.gpu.devices"]
-    assert found.supposed.sentences == ["1 empty node like a: a+1"]
+    assert found.what_if.sentences == ["1 empty node like a: a+1"]
 
 
 def test_what_never_fits_is_an_answer_and_no_violation() -> None:

@@ -1,4 +1,4 @@
-"""The use cases of a server, put together over a store, a safe and whatever executes runs."""
+"""Builds the services of a server from a store, a keyring and executors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,21 +11,20 @@ from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.files.sources import load_program
 from fairlead.ports import Authenticator, Executors, Keyring, Login, Notify, Store
 from fairlead.server.request_context import Services
-from fairlead.services.config_files import ConfigFiles
 from fairlead.services.audits import Audits
 from fairlead.services.capacity import CapacityReports
-from fairlead.services.stored_code import CodeStore
 from fairlead.services.compute_resources import ComputeResources
+from fairlead.services.config_files import ConfigFiles
 from fairlead.services.connections import Connections
 from fairlead.services.executions import Executions
 from fairlead.services.explanations import Explanations
-from fairlead.services.run_feed import RunFeed
 from fairlead.services.first_run import FirstRun
 from fairlead.services.fit_checks import FitChecks
 from fairlead.services.functions import Functions
 from fairlead.services.grants import Grants
 from fairlead.services.logins import Logins
 from fairlead.services.policies import Policies
+from fairlead.services.run_feed import RunFeed
 from fairlead.services.run_uploads import RunUploads
 from fairlead.services.runs import Runs
 from fairlead.services.schedules import Schedules
@@ -34,6 +33,7 @@ from fairlead.services.secrets import Secrets
 from fairlead.services.serving import Serving
 from fairlead.services.settings import PlatformSettings
 from fairlead.services.snapshots import Snapshots
+from fairlead.services.stored_code import CodeStore
 from fairlead.services.templates import Templates
 from fairlead.services.tokens import Tokens
 from fairlead.services.unit_of_work import UnitOfWorkFactory
@@ -41,29 +41,29 @@ from fairlead.services.volumes import Volumes
 
 
 def now() -> datetime:
-    """The time, to the microsecond."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def make_id() -> str:
-    """An id: unique, and later ones sort after earlier ones."""
+    """Return a unique id. Ids sort by creation time."""
     return uuid_utils.uuid7().hex
 
 
 @dataclass(frozen=True)
-class Execution:
-    """What executes runs, and whom to tell when something changes about one."""
+class ExecutionOptions:
+    """The executors, and the function to call when a run changes."""
 
     executors: Executors = field(default_factory=lambda: ExecutorRegistry({}))
-    tell: Notify = lambda _run_id: None
+    notify: Notify = lambda _run_id: None
     server_id: str = ""
 
 
 @dataclass(frozen=True)
-class Entrance:
-    """Who knows people beside the server itself, where they sign in, and whether a link signs in too."""
+class SignInOptions:
+    """Ways to sign in besides tokens of the server: an OpenID Connect issuer, and one-time links."""
 
-    identity: Authenticator | None = None
+    authenticator: Authenticator | None = None
     login: Login | None = None
     link: bool = False
 
@@ -71,18 +71,18 @@ class Entrance:
 def build_services(
     store: Store,
     keyring: Keyring,
-    entrance: Entrance | None = None,
+    sign_in: SignInOptions | None = None,
     describe: Callable[[], dict[str, Any]] = dict,
-    execution: Execution | None = None,
+    execution: ExecutionOptions | None = None,
 ) -> tuple[Services, FirstRun]:
-    """What users can do, over a store and a safe; without an executor, runs wait for one."""
-    execution, entrance = execution or Execution(), entrance or Entrance()
-    units = UnitOfWorkFactory(store, now, make_id, entrance.identity)
+    """Build all services. Without an executor, runs stay queued."""
+    execution, sign_in = execution or ExecutionOptions(), sign_in or SignInOptions()
+    units = UnitOfWorkFactory(store, now, make_id, sign_in.authenticator)
     snapshots = Snapshots(load_program())
     executions = Executions(units, execution.executors, execution.server_id)
     scopes, policies, tokens = Scopes(units), Policies(units), Tokens(units)
     compute_resources, templates, codes = ComputeResources(units), Templates(units), CodeStore(units)
-    runs = Runs(units, snapshots, execution.executors, execution.tell)
+    runs = Runs(units, snapshots, execution.executors, execution.notify)
     services = Services(
         units=units,
         scopes=scopes,
@@ -102,10 +102,10 @@ def build_services(
         connections=Connections(units, keyring, execution.executors),
         stored_code=codes,
         functions=Functions(units, codes),
-        schedules=Schedules(units, runs, execution.tell),
+        schedules=Schedules(units, runs, execution.notify),
         grants=Grants(units),
         tokens=tokens,
-        logins=Logins(tokens, entrance.login, link=entrance.link),
+        logins=Logins(tokens, sign_in.login, link=sign_in.link),
         audits=Audits(units),
         settings=PlatformSettings(units, describe),
         config_files=ConfigFiles(units, scopes, policies, compute_resources, templates),

@@ -61,9 +61,9 @@ def test_how_many_and_like_which_node_is_one_word(text: str, known: tuple[str, .
 
 def test_nodes_that_are_added_are_like_another_but_empty_well_and_called_something_else() -> None:
     table = make_node_table()
-    supposed = simulate(table, ["2xa100-1"])
-    assert supposed.added == (AddedNodes("a100-1", ("a100-1+1", "a100-1+2")),)
-    new = supposed.table.nodes[-1]
+    hypothetical = simulate(table, ["2xa100-1"])
+    assert hypothetical.added_nodes == (AddedNodes("a100-1", ("a100-1+1", "a100-1+2")),)
+    new = hypothetical.table.nodes[-1]
     assert (new.name, new.labels[HOSTNAME], new.labels["zone"]) == ("a100-1+2", "a100-1+2", "a")
     assert (new.pods, new.unschedulable) == ((), False)
     assert [str(taint) for taint in new.taints] == ["team=vision:NoSchedule"]
@@ -72,10 +72,10 @@ def test_nodes_that_are_added_are_like_another_but_empty_well_and_called_somethi
 
 def test_the_cluster_itself_stays_as_it_is() -> None:
     table = make_node_table()
-    supposed = simulate(table, ["l4-1"], ["plain"])
+    hypothetical = simulate(table, ["l4-1"], ["plain"])
     assert sorted(table.names) == ["a100-1", "a100-2", "l4-1", "plain"]
-    assert sorted(supposed.table.names) == ["a100-1", "a100-2", "l4-1", "l4-1+1"]
-    assert supposed.table.context is table.context
+    assert sorted(hypothetical.table.names) == ["a100-1", "a100-2", "l4-1", "l4-1+1"]
+    assert hypothetical.table.context is table.context
 
 
 def test_nothing_supposed_is_the_cluster_as_it_is() -> None:
@@ -87,7 +87,7 @@ def test_nothing_supposed_is_the_cluster_as_it_is() -> None:
 @pytest.mark.parametrize(("like", "first"), [("train", "a100-1"), (A100, "a100-1"), (L4, "l4-1"), ("A100", "a100-1")])
 def test_a_group_or_a_type_of_gpu_stands_for_its_first_node(like: str, first: str) -> None:
     cluster = make_cluster(gpu_types={"A100": [A100], "H100": ["none-has-it"]})
-    assert simulate(make_node_table(), [like], cluster=cluster).added[0].like == first
+    assert simulate(make_node_table(), [like], cluster=cluster).added_nodes[0].like == first
 
 
 @pytest.mark.parametrize(
@@ -100,25 +100,25 @@ def test_a_group_or_a_type_of_gpu_stands_for_its_first_node(like: str, first: st
     ],
 )
 def test_what_is_left_out_takes_its_pods_with_it(without: list[str], gone: tuple[str, ...], pods: int) -> None:
-    supposed = simulate(make_node_table(), without=without)
-    assert (supposed.left_out, supposed.pods_left_out) == (gone, pods)
-    assert not set(gone) & set(supposed.table.names)
+    hypothetical = simulate(make_node_table(), without=without)
+    assert (hypothetical.removed_nodes, hypothetical.removed_pods) == (gone, pods)
+    assert not set(gone) & set(hypothetical.table.names)
 
 
 def test_a_node_goes_before_a_group_of_its_name() -> None:
     table = NodeTable([make_node(name="train"), make_node(name="a", labels={"pool": "train"})])
-    assert simulate(table, without=["train"]).left_out == ("train",)
+    assert simulate(table, without=["train"]).removed_nodes == ("train",)
 
 
 def test_a_node_can_be_replaced_by_others_like_it() -> None:
-    supposed = simulate(make_node_table(), ["2xl4-1"], ["l4-1"])
-    assert sorted(supposed.table.names) == ["a100-1", "a100-2", "l4-1+1", "l4-1+2", "plain"]
+    hypothetical = simulate(make_node_table(), ["2xl4-1"], ["l4-1"])
+    assert sorted(hypothetical.table.names) == ["a100-1", "a100-2", "l4-1+1", "l4-1+2", "plain"]
 
 
 def test_no_name_is_given_twice() -> None:
     table = NodeTable([make_node(name="a"), make_node(name="a+1")])
-    supposed = simulate(table, ["2xa", "a", "a+1"], ["a+1"])
-    assert [part.names for part in supposed.added] == [("a+2", "a+3"), ("a+4",), ("a+1+1",)]
+    hypothetical = simulate(table, ["2xa", "a", "a+1"], ["a+1"])
+    assert [part.names for part in hypothetical.added_nodes] == [("a+2", "a+3"), ("a+4",), ("a+1+1",)]
 
 
 def test_more_nodes_make_room() -> None:
@@ -129,13 +129,13 @@ def test_more_nodes_make_room() -> None:
 
 
 def test_what_is_supposed_is_told() -> None:
-    supposed = simulate(make_node_table(), ["a100-1", "6xl4-1"], ["train", "plain"])
-    assert supposed.sentences == [
+    hypothetical = simulate(make_node_table(), ["a100-1", "6xl4-1"], ["train", "plain"])
+    assert hypothetical.sentences == [
         "1 empty node like a100-1: a100-1+1",
         "6 empty nodes like l4-1: l4-1+1, l4-1+2, l4-1+3 and 3 more",
         "without 3 nodes: a100-1, a100-2 and plain; 3 pods there are not rescheduled",
     ]
-    assert simulate(make_node_table(), without=["plain"]).sentences == ["without 1 node: plain, empty"]
+    assert simulate(make_node_table(), without=["plain"]).sentences == ["without 1 node: plain (empty)"]
 
 
 def test_every_mistake_is_told_with_its_place_and_the_suggestion() -> None:
@@ -145,7 +145,7 @@ def test_every_mistake_is_told_with_its_place_and_the_suggestion() -> None:
     assert mistakes_of(caught) == [
         ("add_nodes.0", f"{nothing} 'a100-3'", "did you mean a100-2 or a100-1?"),
         ("add_nodes.1", "adds no nodes, found '0xl4-1'", "use 1xl4-1"),
-        ("add_nodes", "adds 5,003 nodes; at most 5,000 are supposed at once", "add fewer"),
+        ("add_nodes", "adds 5,003 nodes; at most 5,000 are allowed", "add fewer nodes"),
         ("without.0", f"{nothing} 'trian'", "did you mean train?"),
         ("without.1", f"{nothing} 'zzz'", f"known: {A100}, {L4}, a100-1, a100-2, l4-1, plain, serve, train"),
     ]
