@@ -193,7 +193,7 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
         message = f"cannot run {spec.command[0]}: {os.strerror(error.errno or 0).lower()}"
         if isinstance(error, PermissionError):
             message += "; set python to an interpreter that every user can run"
-            raise OSError(error.errno, message) from None
+        raise OSError(error.errno, message) from None
 
 
 def _enter(folder: str) -> None:
