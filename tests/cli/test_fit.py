@@ -48,7 +48,7 @@ def test_what_has_to_wait_is_told_with_the_nodes_that_could_take_it(tmp_path: Pa
     answer = fit(tmp_path, "--gpu", "3")
     lines = answer.out.splitlines()
     assert (answer.code, answer.err) == (1, "")
-    assert lines[0].startswith("later: needs 3 GPUs on one node; of 3 nodes that could take it, at most 2 are free")
+    assert lines[0].startswith("later: needs 3 GPUs on one node; at most 2 free on any of 3 suitable nodes")
     assert lines[1] == "of 7 nodes, 0 take it now, 4 could later and 3 never"
     assert [line.split()[0] for line in lines[3:8]] == ["NODE", "a100-1", "a100-2", "l4-1", "l4-2"]
     assert lines[8:] == ["3 more nodes: use --all-nodes to see why", "", "Suggestions", "  1. ask for 2 GPUs instead of 3"]
@@ -67,7 +67,7 @@ def test_every_node_is_listed_with_every_reason(tmp_path: Path) -> None:
     table = answer.out.partition("\n\n")[2].partition("\n\n")[0]
     rows = [line.split()[0] for line in table.splitlines() if not line.startswith(" ")]
     assert rows[1:] == ["a100-1", "a100-2", "l4-1", "l4-2", "cp-1", "cpu-1", "cpu-2"]
-    assert answer.out.count("asks for 40 CPU; ") == 5
+    assert answer.out.count("needs 40 CPU cores; ") == 5
     assert len(read(tmp_path, "--gpu", "2", "--all-nodes")["nodes"]) == 7
 
 
@@ -173,7 +173,7 @@ def test_pods_of_the_file_that_wait_are_placed_one_after_the_other(tmp_path: Pat
         ("lake/asr-train-81d7", "now", "a100-1+2"),
         ("meadow/map-tiles-4410", "never", None),
     ]
-    assert placed[2]["reasons"] == ["asks for 40 CPU; the largest of 2 nodes that match has 32 (cpu-1)"]
+    assert placed[2]["reasons"] == ["needs 40 CPU cores; the largest of 2 matching nodes has 32 (cpu-1)"]
 
 
 def test_no_pod_that_waits_is_good_news(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_server_judges_with_its_own_nodes(terminal: Terminal, tmp_path: Path) 
     (node,) = told["nodes"]
     assert (told["verdict"], node["fits"], told["violations"]) == ("now", True, [])
     assert terminal.say("fit", "--cpu", "100m", "--mem", "64Mi").startswith("now: 1 of 1 node takes it")
-    assert terminal("fit", "--cpu", "100000").out.startswith("never: asks for 100000 CPU; ")
+    assert terminal("fit", "--cpu", "100000").out.startswith("never: needs 100000 CPU cores; ")
     supposed = terminal("fit", "--cpu", "1", "--mem", "1Mi", "--add-nodes", f"3x{node['name']}", "--all-nodes")
     assert (supposed.code, supposed.out.splitlines()[0].partition(":")[0]) == (0, "what_if")
     assert "did you mean" in terminal.fail("fit", "--cpu", "1", "--without", f"{node['name']}x")

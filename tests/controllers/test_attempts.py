@@ -201,7 +201,7 @@ def test_a_place_on_this_machine_is_given_by_what_the_try_asks_for(platform: Pla
     assert platform.state(run) == ("queued", "Unschedulable")
     assert platform.run(run).message == "waiting for 16 GiB memory"
     why = platform.world.services.explanations.why(platform.world.root, run)
-    assert "asks for 16Gi" in why.message
+    assert "needs 16 GiB" in why.message
     platform.executor.end(large)
     controller.sync({large})
     assert platform.state(run)[0] == "pending"

@@ -62,7 +62,7 @@ def test_each_state_goes_on_by_what_is_seen(
     state: State, seen: Phase | None, after: State, act: ExecutorAction
 ) -> None:
     decision = decide(state, seen)
-    assert (decision.state, decision.act) == (after, act)
+    assert (decision.state, decision.action) == (after, act)
 
 
 @pytest.mark.parametrize("state", sorted(FINAL))
@@ -78,7 +78,7 @@ def test_what_is_stopped_before_anything_was_there_is_stopped() -> None:
     assert (decision.state, decision.reason) == (State.STOPPED, "Stopped")
     assert decision.message == "stopped by mia, before it had started"
     assert (
-        decision.act is ExecutorAction.STOP
+        decision.action is ExecutorAction.STOP
     )  # or what is there of it, and was not seen to begin, could begin afterwards
 
 
@@ -113,14 +113,14 @@ def test_how_a_run_failed_is_told_in_the_words_of_its_executor() -> None:
 @pytest.mark.parametrize("state", [State.RUNNING, State.DEGRADED])
 def test_a_run_of_which_nothing_is_left_is_lost(state: State) -> None:
     decision = decide(state, None)
-    assert (decision.state, decision.act, decision.reason) == (State.FAILED, ExecutorAction.NONE, "Lost")
+    assert (decision.state, decision.action, decision.reason) == (State.FAILED, ExecutorAction.NONE, "Lost")
 
 
 def test_a_run_that_waits_for_another_place_is_lost_too_for_it_has_begun_before() -> None:
     evicted = decide(State.RUNNING, Phase.PENDING, reason="Evicted", message="waits for another place")
     assert (evicted.state, evicted.reason) == (State.PENDING, "Evicted")
     decision = lifecycle.decide(make_run(evicted.state, started_at=NOW), None)
-    assert (decision.state, decision.act, decision.reason) == (State.FAILED, ExecutorAction.NONE, "Lost")
+    assert (decision.state, decision.action, decision.reason) == (State.FAILED, ExecutorAction.NONE, "Lost")
 
 
 def test_what_is_started_again_after_a_crash_says_the_same_again() -> None:
@@ -132,12 +132,12 @@ def test_what_is_started_again_after_a_crash_says_the_same_again() -> None:
 
 def test_what_is_stopped_again_says_the_same_again() -> None:
     decision = decide(State.STOPPING, Phase.RUNNING)
-    assert (decision.act, decision.reason, decision.message) == (ExecutorAction.STOP, "Before", "as it was")
+    assert (decision.action, decision.reason, decision.message) == (ExecutorAction.STOP, "Before", "as it was")
 
 
 @pytest.mark.parametrize("degraded", [None, *Phase])
 def test_a_degraded_run_goes_on_like_a_running_one(degraded: Phase | None) -> None:
-    assert decide(State.DEGRADED, degraded).act is ExecutorAction.NONE
+    assert decide(State.DEGRADED, degraded).action is ExecutorAction.NONE
 
 
 # Tries
@@ -149,7 +149,7 @@ RETRIES = AttemptHistory(RetryPolicy(retries=2))
 def test_what_failed_and_has_tries_left_waits_to_be_tried_again() -> None:
     seen = Observation(Phase.FAILED, reason="ExitCode", message="ValueError: bad", exit_code=1)
     decision = lifecycle.decide(make_run(State.RUNNING), seen, RETRIES)
-    assert (decision.state, decision.act, decision.reason) == (State.QUEUED, ExecutorAction.NONE, "Retrying")
+    assert (decision.state, decision.action, decision.reason) == (State.QUEUED, ExecutorAction.NONE, "Retrying")
     assert decision.message == "attempt 1 failed (ExitCode): ValueError: bad; attempt 2 of 3 begins in 10 s"
     failure = decision.failure
     assert failure is not None
@@ -158,7 +158,7 @@ def test_what_failed_and_has_tries_left_waits_to_be_tried_again() -> None:
 
 def test_the_last_try_fails_as_any_run_does_and_says_that_it_was_the_last() -> None:
     seen = Observation(Phase.FAILED, reason="ExitCode", message="ValueError: bad")
-    decision = lifecycle.decide(make_run(State.RUNNING, attempt=3), seen, AttemptHistory(RETRIES.terms, [0, 0]))
+    decision = lifecycle.decide(make_run(State.RUNNING, attempt=3), seen, AttemptHistory(RETRIES.policy, [0, 0]))
     message = "ValueError: bad; that was attempt 3 of 3"
     assert decision == Decision(State.FAILED, ExecutorAction.NONE, "ExitCode", message)
 
@@ -188,5 +188,5 @@ def test_what_is_stopped_while_it_waits_says_what_had_not_started(attempt: int, 
 @pytest.mark.parametrize("state", [State.RUNNING, State.DEGRADED])
 def test_a_served_run_of_which_nothing_answers_any_more_is_degraded(state: State) -> None:
     found = lifecycle.decide(make_run(state, action="serve"), Observation(Phase.STARTING))
-    assert (found.state, found.act, found.reason) == (State.DEGRADED, ExecutorAction.NONE, "NotReady")
+    assert (found.state, found.action, found.reason) == (State.DEGRADED, ExecutorAction.NONE, "NotReady")
     assert decide(state, Phase.STARTING).reason != "NotReady"

@@ -84,7 +84,7 @@ def test_what_is_asked_for_is_lowered_to_what_is_free(asked: dict[str, Any], cha
 
 def test_an_amount_is_one_that_people_would_write() -> None:
     nodes = NodeTable([make_node(make_holding(cpu="7230m", mem="20000Mi"), cpu=8, mem="32Gi")])
-    assert ("lower", "ask for 0.7 CPU cores instead of 4") in find(nodes, resources={"cpu": 4})
+    assert ("lower", "request 0.7 CPU cores instead of 4") in find(nodes, resources={"cpu": 4})
     assert ("lower", "request 12 GiB memory instead of 30 GiB") in find(nodes, resources={"mem": "30Gi"})
 
 

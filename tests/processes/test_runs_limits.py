@@ -104,7 +104,7 @@ def test_of_twelve_runs_that_need_half_the_memory_two_run_at_a_time_and_the_othe
     last = runs[-1]
     until(lambda: last.reason == "Unschedulable")
     assert last.message.startswith("waiting for 2 GiB memory")
-    until(lambda: "asks for 2Gi memory; 0 of 4Gi are free on " in last.why())  # not while a place changes hands
+    until(lambda: "needs 2 GiB memory; 0 of 4 GiB free on " in last.why())  # not while a place changes hands
     assert [run["state"] for run in end_all(runs, 60)] == ["completed"] * 12
     steps = sorted(line.split() for line in times.read_text().splitlines())
     at_once = list(itertools.accumulate(1 if word == "start" else -1 for _, word in steps))

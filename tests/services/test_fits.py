@@ -13,7 +13,7 @@ from tests.services.executing import FAR, HOME, OTHER, Platform
 from tests.services.worlds import call_as, make_asked, refused
 
 
-def judge(
+def check(
     platform: Platform,
     scope: str = HOME,
     *,
@@ -25,7 +25,7 @@ def judge(
 ) -> FitReport:
     request, project = make_asked(**{"function": PYTHON, **asked}), scope.partition("/")[2]
     fits = platform.world.services.fit_checks
-    return fits.judge(call or platform.world.root, project, request, add_nodes, without, all_nodes=all_nodes)
+    return fits.check(call or platform.world.root, project, request, add_nodes, without, all_nodes=all_nodes)
 
 
 def occupy(platform: Platform, **asked: Any) -> str:
@@ -38,42 +38,42 @@ def occupy(platform: Platform, **asked: Any) -> str:
 
 
 def test_a_request_fits_now_with_so_much_room(platform: Platform) -> None:
-    found = judge(platform, resources={"gpu": 1})
+    found = check(platform, resources={"gpu": 1})
     assert (found.verdict, found.room, found.counts) == ("now", 2, {"now": 1, "later": 0, "never": 0})
     assert [(node.name, node.fits, node.reasons) for node in found.nodes] == [("box", True, [])]
 
 
 def test_a_request_that_has_to_wait_is_told_for_what(platform: Platform) -> None:
     run_id = occupy(platform, resources={"gpu": 2})
-    found = judge(platform, resources={"gpu": 1})
+    found = check(platform, resources={"gpu": 1})
     assert (found.verdict, found.room) == ("later", 0)
     assert found.reasons == [f"needs 1 GPU; 0 of 2 free on box. In use by train-{run_id}"]
 
 
 def test_what_never_fits_is_an_answer_and_no_error(platform: Platform) -> None:
-    found = judge(platform, resources={"gpu": 3})
+    found = check(platform, resources={"gpu": 3})
     assert (found.verdict, found.violations) == ("never", [])
 
 
 def test_other_nodes_may_be_hypothetical(platform: Platform) -> None:
     occupy(platform, resources={"gpu": 2})
-    more = judge(platform, resources={"gpu": 2}, add_nodes=("2xbox",))
+    more = check(platform, resources={"gpu": 2}, add_nodes=("2xbox",))
     assert (more.verdict, more.room, more.what_if.added_nodes[0].names) == ("now", 2, ("box+1", "box+2"))
-    fewer = judge(platform, resources={"cpu": 1}, without=("box",))
+    fewer = check(platform, resources={"cpu": 1}, without=("box",))
     assert (fewer.verdict, fewer.reasons, fewer.nodes) == ("never", ["there is no node"], [])
     assert (fewer.what_if.removed_nodes, fewer.what_if.removed_pods) == (["box"], 1)
-    assert judge(platform, resources={"gpu": 2}).verdict == "later", "nothing is kept"
+    assert check(platform, resources={"gpu": 2}).verdict == "later", "nothing is kept"
 
 
 def test_a_node_that_is_not_there_is_refused(platform: Platform) -> None:
     with pytest.raises(RequestRejected) as caught:
-        judge(platform, add_nodes=("2xbux",), without=("bix",))
+        check(platform, add_nodes=("2xbux",), without=("bix",))
     assert refused(caught) == [("add_nodes.0", "unknown_node"), ("without.0", "unknown_node")]
     assert [violation.hint for violation in caught.value.violations] == ["did you mean box?"] * 2
 
 
 def test_a_request_that_breaks_rules_is_told_all_of_them(platform: Platform) -> None:
-    found = judge(platform, run_as_user=0, profile="none")
+    found = check(platform, run_as_user=0, profile="none")
     assert (found.verdict, found.room) == ("unknown", None)
     assert sorted(violation["path"] for violation in found.violations) == ["profile", "run_as_user"]
 
@@ -82,7 +82,7 @@ def test_names_of_runs_are_for_those_who_see_their_project(platform: Platform) -
     occupy(platform, resources={"gpu": 2})
     stranger = platform.world.grant("sam", "viewer", OTHER)
     told = [
-        judge(platform, OTHER, call=call, resources={"gpu": 1}).reasons[0] for call in (platform.world.root, stranger)
+        check(platform, OTHER, call=call, resources={"gpu": 1}).reasons[0] for call in (platform.world.root, stranger)
     ]
     assert [("train" in reason) for reason in told] == [True, False]
 
@@ -91,22 +91,22 @@ def test_whoever_does_not_see_the_project_finds_nothing(platform: Platform) -> N
     stranger = platform.world.grant("sam", "admin", OTHER)
     for call in (stranger, call_as("nobody")):
         with pytest.raises(NotFound, match="project/home"):
-            judge(platform, call=call)
+            check(platform, call=call)
     with pytest.raises(NotFound, match="project/none"):
-        judge(platform, "project/none")
-    assert judge(platform, call=platform.world.grant("vic", "viewer", HOME)).verdict == "now"
+        check(platform, "project/none")
+    assert check(platform, call=platform.world.grant("vic", "viewer", HOME)).verdict == "now"
 
 
 def test_without_a_view_of_the_nodes_nothing_is_known_but_what_is_refused(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = judge(platform, FAR, add_nodes=("a",))
+    found = check(platform, FAR, add_nodes=("a",))
     assert (found.verdict, found.reasons) == ("unknown", ["no server executes the runs of cluster/far"])
 
     def fail() -> NodeTable:
         raise Unavailable("no answer")
 
     monkeypatch.setattr(platform.executor, "nodes", fail)
-    found = judge(platform, run_as_user=0)
+    found = check(platform, run_as_user=0)
     assert (found.verdict, found.reasons) == ("unknown", ["the nodes of cluster/here cannot be seen now"])
     assert [violation["path"] for violation in found.violations] == ["run_as_user"]

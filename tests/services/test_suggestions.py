@@ -55,7 +55,7 @@ def test_a_refusal_says_what_would_fit(platform: Platform) -> None:
         platform.submit(resources={"cpu": 9})
     (violation,) = caught.value.violations
     assert (violation.path, violation.rule) == ("resources.cpu", "never_fits")
-    assert violation.hint == "ask for 8 CPU or less; to run now, ask for 2 CPU instead of 9"
+    assert violation.hint == "request 8 CPU cores or less; to run now, ask for 2 CPU instead of 9"
 
 
 def test_a_policy_can_let_what_never_fits_wait_with_a_warning(platform: Platform) -> None:

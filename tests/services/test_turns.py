@@ -74,7 +74,7 @@ def test_after_the_quota_comes_what_the_nodes_lack(platform: Platform) -> None:
     fit = preview(platform, resources={"cpu": 6})
     first, second = fit["reasons"]
     assert first.startswith("quota of platform: 7 CPU, of which 3 are held; this run asks for 6")
-    assert second.startswith("asks for 6 CPU; 5 of 8 are free on box")
+    assert second.startswith("needs 6 CPU cores; 5 of 8 free on box")
     assert [kind for kind, _ in list_ways(fit["suggestions"])] == ["lower", "wait"]
     assert list_ways(fit["suggestions"])[0] == ("lower", "ask for 4 CPU instead of 6")
 
@@ -93,7 +93,7 @@ def test_what_no_node_takes_is_refused_with_a_hint_that_quotas_allow(platform: P
     with pytest.raises(RequestRejected) as caught:
         platform.submit(resources={"cpu": 9})
     (violation,) = caught.value.violations
-    assert violation.hint == "ask for 8 CPU or less; to run now, ask for 1 CPU instead of 9"
+    assert violation.hint == "request 8 CPU cores or less; to run now, ask for 1 CPU instead of 9"
 
 
 def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform: Platform) -> None:

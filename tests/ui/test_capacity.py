@@ -112,7 +112,7 @@ def test_fewer_runs_fit_while_the_machine_is_busy_and_the_reason_is_shown(
     cores = node["capacity"]["cpu"]
     expect(offer(page, "one-core").nth(1)).to_have_text(f"{cores} more")
     expect(offer(page, "vast").nth(1)).to_have_text("none")
-    expect(offer(page, "vast").nth(2)).to_contain_text("Asks for 4000 CPU; the largest of 1 node has")
+    expect(offer(page, "vast").nth(2)).to_contain_text("Needs 4000 CPU cores; ")
     expect(offer(page, "vast").nth(4)).to_have_text("Training")
     busy = submit(site, "hold", "sleep 300", resources={"cpu": cores, "mem": "64Mi"})
     expect(offer(page, "one-core").nth(1)).to_have_text("none")
@@ -128,7 +128,7 @@ def test_fewer_runs_fit_while_the_machine_is_busy_and_the_reason_is_shown(
 
 def test_the_page_of_a_compute_resource_shows_the_fit_per_cluster(page: Page, site: Site) -> None:
     page.goto("/compute-resources/vast")
-    expect(page.get_by_text("Fits now: unknown on edge; none on local: asks for 4000 CPU")).to_be_visible()
+    expect(page.get_by_text("Fits now: unknown on edge; none on local: needs 4000 CPU cores")).to_be_visible()
     page.get_by_role("link", name="local", exact=True).click()
     expect(card(page, "Cluster local")).to_be_visible()
 

@@ -119,7 +119,7 @@ def test_a_waiting_run_shows_the_reason_and_applies_a_suggestion(page: Page, sit
     why = card(page, "Why it's waiting")
     expect(why).to_contain_text("Next in the queue.")
     fit = card(page, "Fit")
-    expect(fit).to_contain_text(f"Asks for 2 CPU; 1 of 4 are free on {fit_node(site)}")
+    expect(fit).to_contain_text(f"Needs 2 CPU cores; 1 of 4 free on {fit_node(site)}")
     expect(fit).to_contain_text(f"holder-{holder['id']}")
     check_accessibility(page)
     fit.get_by_role("button", name="Apply: ask for 1 CPU instead of 2").click()

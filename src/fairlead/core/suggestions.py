@@ -185,7 +185,8 @@ class _SuggestionSearch:
                 tried.add(run_id)
                 left = (NodeTable([node]) if single_node else self.nodes).without(run_id)
                 if self._has_quota_without(run_id) and evaluation.fits_now(NodeFilter(self.pod_request, left)):
-                    message = f"wait for run {name}, which uses {_format_usage(usage, self.pod_request.amounts, node)} on {node.name}"
+                    uses = _format_usage(usage, self.pod_request.amounts, node)
+                    message = f"wait for run {name}, which uses {uses} on {node.name}"
                     yield sum(usage.values()), Suggestion("wait", message, run_id=run_id)
 
     def _wait_for_quota(self) -> Iterator[tuple[QuotaAmounts, Suggestion]]:

@@ -34,7 +34,7 @@ def terms(draw: st.DrawFn) -> RetryPolicy:
         pods=draw(st.integers(1, 5)),
         request=request,
         limit=draw(st.none() | st.integers(request, 2**52)) if request else None,
-        most=draw(BYTES | st.just(2**63 - 1)),
+        max_memory=draw(BYTES | st.just(2**63 - 1)),
     )
 
 
@@ -82,7 +82,7 @@ def test_memory_never_shrinks_and_is_never_above_the_bound(said: RetryPolicy, en
         assert run.mem_bytes >= before
         request = said.memory_of(run)
         if run.mem_bytes > said.request * said.pods:
-            assert (said.limit_with(request) or request) <= said.most
+            assert (said.limit_with(request) or request) <= said.max_memory
             assert run.mem_bytes < 2**63
         before = run.mem_bytes
 
@@ -119,5 +119,5 @@ def test_every_end_of_a_try_says_how_it_failed_and_what_comes_next(said: RetryPo
         assert "None" not in decision.message
         if decision.failure is not None:
             assert f"attempt {run.attempt} failed ({decision.failure.reason}): " in decision.message
-            assert f"attempt {run.attempt + 1}" in decision.failure.retry.told
+            assert f"attempt {run.attempt + 1}" in decision.failure.retry.message
             assert 0 <= timedelta(seconds=decision.failure.retry.pause_seconds).total_seconds() <= LONGEST_PAUSE

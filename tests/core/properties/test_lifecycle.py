@@ -36,7 +36,7 @@ def runs(draw: st.DrawFn) -> RunRecord:
 def test_final_states_never_change(run: RunRecord, seen: Observation | None) -> None:
     assume(run.state in FINAL)
     decision = lifecycle.decide(run, seen)
-    assert (decision.state, decision.act, decision.message) == (run.state, ExecutorAction.NONE, run.message)
+    assert (decision.state, decision.action, decision.message) == (run.state, ExecutorAction.NONE, run.message)
 
 
 @given(st.sampled_from([State.QUEUED, State.PENDING, State.STARTING]), st.none() | SEEN)
@@ -51,9 +51,9 @@ def test_a_run_whose_stop_was_asked_for_never_ends_running(seen: Observation | N
     run = make(RunRecord, "r1", state="stopping", reason="StopRequested", message="mia stops it", stopped_by="mia")
     decision = lifecycle.decide(run, seen)
     assert decision.state in (State.STOPPING, *FINAL)
-    assert decision.act is not ExecutorAction.START
+    assert decision.action is not ExecutorAction.START
     if decision.state is State.STOPPING:
-        assert decision.act is ExecutorAction.STOP
+        assert decision.action is ExecutorAction.STOP
 
 
 @given(runs(), st.none() | SEEN)
@@ -61,12 +61,12 @@ def test_nothing_is_started_twice(run: RunRecord, seen: Observation | None) -> N
     never_started = run.state == State.QUEUED or (
         run.state in (State.PENDING, State.STARTING) and run.started_at is None
     )
-    assert lifecycle.decide(run, seen).act is not ExecutorAction.START or (seen is None and never_started)
+    assert lifecycle.decide(run, seen).action is not ExecutorAction.START or (seen is None and never_started)
 
 
 @given(runs(), st.none() | SEEN)
 def test_nothing_is_stopped_that_nobody_asked_to_stop(run: RunRecord, seen: Observation | None) -> None:
-    assert lifecycle.decide(run, seen).act is not ExecutorAction.STOP or run.state == State.STOPPING
+    assert lifecycle.decide(run, seen).action is not ExecutorAction.STOP or run.state == State.STOPPING
 
 
 @given(runs(), st.none() | SEEN)

@@ -113,7 +113,7 @@ def test_each_suggestion_makes_it_fit_now(
     request: RunRequest, nodes: NodeTable, others: NodeTable, allowances: list[Allowance], there: list[Allowance]
 ) -> None:
     other = OtherProject("lake", make_snapshot(cluster="east"), others, there)
-    offered: Any = {"profiles": sorted(GPUS), "elsewhere": [other], "allowances": allowances}
+    offered: Any = {"profiles": sorted(GPUS), "other_projects": [other], "allowances": allowances}
     ways = find_suggestions(request, make_snapshot(), nodes, **offered)
     assert not ways or plan(request, nodes, allowances).fit.verdict != "now"
     for way in ways:
