@@ -15,11 +15,12 @@ from tests.processes import execution
 from tests.processes.execution import Platform, end_all, reach, until
 from tests.processes.machines import Machine
 
-WORDS = {"cpu": "CPU", "memory": "memory"}
+WORDS = {"cpu": "CPU core", "memory": "memory"}
 # Of a machine with 4 CPU and 4Gi: one that needs much memory and one that needs many CPUs fill it.
 LARGE, QUICK, WHOLE = {"cpu": 1, "mem": "3Gi"}, {"cpu": 3, "mem": "1Gi"}, {"cpu": 4, "mem": "4Gi"}
 SIZES = [*[LARGE, QUICK] * 5, LARGE, WHOLE]
-TOLD = re.compile(r"asks for (\S+) (\w+); (\S+) of (\S+) are free on (\S+): (.+?) holds? the rest")
+AMOUNT = r"(\S+(?: [GM]iB)?)"
+TOLD = re.compile(rf"needs {AMOUNT} (CPU cores?|memory); {AMOUNT} of {AMOUNT} free on (\S+)\. In use by ([^;]+)")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ def nanos(text: str) -> int:
     return Quantity.parse(text).nanos
 
 
+def show(amount: str) -> str:
+    """An amount as messages show it."""
+    return re.sub(r"(?<=\d)([GM]i)$", r" \1B", amount)
+
+
 def submit(platform: Platform, number: int, resources: Any) -> Held:
     """A run that goes on until there is a file."""
     gate = platform.shared / f"gate-{number}"
@@ -72,12 +78,13 @@ def check_told(platform: Platform, held: Held, running: list[Held]) -> Any:
     assert (why["state"], why["fit"]["verdict"]) == ("queued", "later")
     lacking = [name for name, amount in held.asked.items() if nanos(amount) > nanos(node["free"][name])]
     told = TOLD.findall(why["message"])
-    assert [word for _, word, *_ in told] == [WORDS[name] for name in lacking]
+    assert [word.removesuffix("s") for _, word, *_ in told] == [WORDS[name] for name in lacking]
     for resource, (asked, _, free, has, where, holders) in zip(lacking, told, strict=True):
-        assert (asked, where) == (held.asked[resource], node["name"])
-        assert (free, has) == (node["free"][resource], node["capacity"][resource])
-        assert sorted(re.findall(r"run (\S+?)(?:,|$| and)", holders)) == sorted(each.name for each in running)
-        assert sum(nanos(each.asked[resource]) for each in running) == nanos(has) - nanos(free)
+        assert (asked, where) == (show(held.asked[resource]), node["name"])
+        assert (free, has) == (show(node["free"][resource]), show(node["capacity"][resource]))
+        assert sorted(re.findall(r"(\S+?)(?:,|$| and)", holders)) == sorted(each.name for each in running)
+        used = nanos(node["capacity"][resource]) - nanos(node["free"][resource])
+        assert sum(nanos(each.asked[resource]) for each in running) == used
     return why
 
 
@@ -95,7 +102,8 @@ def check_waits(held: Held, suggestions: Any, running: list[Held]) -> list[Held]
     waits = {way["run_id"]: way["message"] for way in suggestions if way["kind"] == "wait"}
     assert waits.keys() == {each.run.id for each in enough}
     for each in enough:
-        holds = f"which holds {each.asked['cpu']} CPU and {each.asked['memory']} memory on "
+        cores = f"{each.asked['cpu']} CPU core{'s' * (each.asked['cpu'] != '1')}"
+        holds = f"which uses {cores} and {show(each.asked['memory'])} memory on "
         assert waits[each.run.id].startswith(f"wait for run {each.name}, {holds}")
     return enough
 
@@ -130,7 +138,7 @@ def test_the_command_says_the_same(platform: Platform, shared_machine: Machine) 
     said = shared_machine.fairlead("why", waiting.run.id, variables=where)
     assert (said.code, said.err) == (0, "")
     assert said.out.splitlines()[0] == f"queued: {why['message']}"
-    assert f"1. wait for run {running.name}, which holds 4 CPU and 4Gi memory on " in said.out
+    assert f"1. wait for run {running.name}, which uses 4 CPU cores and 4 GiB memory on " in said.out
     running.gate.touch()
     waiting.gate.touch()
     assert [run["state"] for run in end_all([running.run, waiting.run])] == ["completed"] * 2
@@ -143,7 +151,7 @@ def test_a_suggestion_is_taken_by_one_call_before_and_after_a_run_is_submitted(p
     until(lambda: waits.why().suggestions)
     why = waits.why()
     assert [way.kind for way in why.suggestions] == ["lower", "wait"]
-    assert f"2. wait for run shell-{holds.id}, which holds 3 CPU on " in why
+    assert f"2. wait for run shell-{holds.id}, which uses 3 CPU cores on " in why
     changed = why.apply(1)
     with pytest.raises(Conflict, match="changes nothing"):
         why.apply(2)
