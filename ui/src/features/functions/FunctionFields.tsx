@@ -60,6 +60,7 @@ export function FunctionFields({ draft, onChange, isNew }: Props) {
           isCode
           label="Handler"
           description="Function to call. Leave empty to run the file."
+          // Below the input, so that both inputs of the row line up.
           inputWrapperOrder={["label", "input", "description", "error"]}
           placeholder="main"
           path="handler"
