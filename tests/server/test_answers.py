@@ -94,7 +94,7 @@ def test_what_the_page_reads_field_by_field_is_described_field_by_field(site: Si
         for field, said in schema.get("properties", {}).items():
             if said.get("items", said) in ({"additionalProperties": True, "type": "object"}, {}):
                 silent.add((name, field))
-    assert {field for name, field in silent if name in ("EffectivePolicy", "Findings", "Me", "RejectedItem")} == set()
+    assert {field for name, field in silent if name in ("EffectivePolicy", "Findings", "CurrentUser", "RejectedItem")} == set()
 
 
 def find(site: Site, key: str) -> Operation:

@@ -156,7 +156,7 @@ def test_an_answer_to_another_sign_in_is_refused(browser: Browser) -> None:
 def test_who_did_not_begin_here_is_refused(browser: Browser, kept: str | None) -> None:
     back, _ = browser.go()
     for address in (back, "/login/callback", "/login/callback?state=&code=x", "/login/callback?error=x"):
-        assert f"did not begin to sign in here within the last 10 minutes: sign in again, at {URL}" in sentence_of(
+        assert f"did not start to sign in here within the last 10 minutes: sign in again at {URL}" in sentence_of(
             browser.come(address, kept)
         )
     assert browser.issuer.desk.exchanged == []

@@ -58,7 +58,7 @@ def test_a_run_that_is_not_that_far_says_so_and_when_to_try_again(stage: Stage, 
 def test_a_run_that_nobody_reaches_says_how_it_is(stage: Stage) -> None:
     run_id = stage.serve(None, state="degraded", reason="CrashLoopBackOff", message="ended with exit code 3")
     said = read_problem(stage.ask("GET", run_id), 503)
-    assert "serves nothing; it is degraded: ended with exit code 3" in said["detail"]
+    assert "serves nothing; state degraded: ended with exit code 3" in said["detail"]
 
 
 def test_a_run_on_which_nothing_listens_is_not_ready(stage: Stage, tmp_path: Path) -> None:

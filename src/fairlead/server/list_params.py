@@ -11,7 +11,7 @@ from fairlead.model.columns import COLUMNS, MAX_PAGE_SIZE
 from fairlead.model.numbers import parse_integer
 from fairlead.model.parsing import collect_mistakes, printable, short_repr, suggest_names
 from fairlead.model.plans import Violation
-from fairlead.services.pages import Listing
+from fairlead.services.pages import ListQuery
 
 MAX_VALUE_LENGTH = 1000
 MAX_PARAMETERS = 50
@@ -32,7 +32,7 @@ class ListParams:
         self.columns = {name: column for name, column in COLUMNS[kind].items() if name not in hidden}
         self.names = {*names, *self.columns}
 
-    async def __call__(self, request: Request) -> Listing:
+    async def __call__(self, request: Request) -> ListQuery:
         """Parse the parameters. Raises `RequestRejected` with all violations."""
         parameters = request.query_params.multi_items()
         options = {name: value for name, value in parameters if name in RESERVED}
@@ -42,7 +42,7 @@ class ListParams:
             violations += _find_violations(parse_sort, self.columns, options["sort"])
         if violations:
             raise RequestRejected(violations)
-        return Listing(
+        return ListQuery(
             filters=filters,
             search=options.get("search", ""),
             sort=options.get("sort"),

@@ -147,8 +147,8 @@ async def authenticated(request: Request) -> RequestContext:
     """Dependency: the context of an authenticated request. Rejects other requests before reading their body."""
     context = await unauthenticated(request)
     units = context.services.units
-    if not units.knows(context.call):
-        await context.run_in_thread(units.admit)
+    if not units.is_known(context.call):
+        await context.run_in_thread(units.authenticate)
     if context.call.key is None:
         return context
     return replace(context, call=replace(context.call, fingerprint=await _fingerprint(request)))

@@ -93,7 +93,7 @@ FIELDS: Mapping[str, Mapping[str, Schema]] = {
         "fit": refer("Fit"),
     },
     "FitReport": {"violations": array_of(refer("Finding"))},
-    "Me": {"roles": array_of(refer("RoleAtScope"))},
+    "CurrentUser": {"roles": array_of(refer("RoleAtScope"))},
     "EffectivePolicy": {
         "rules": {"type": "object", "additionalProperties": refer("EffectiveRule")},
         "quotas": array_of(refer("EffectiveQuota")),

@@ -18,15 +18,15 @@ from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
-from fairlead.services.pages import Listing
+from fairlead.services.pages import ListQuery
 from fairlead.services.settings import SettingsView
-from fairlead.services.tokens import Me, TokenView
+from fairlead.services.tokens import CurrentUser, TokenView
 
 router = make_router("access")
-RoleListParams = Annotated[Listing, Depends(ListParams(GrantRecord))]
-TokenListParams = Annotated[Listing, Depends(ListParams(TokenRecord))]
-AuditExportParams = Annotated[Listing, Depends(ListParams(AuditRecord, names=("search",)))]
-AuditListParams = Annotated[Listing, Depends(ListParams(AuditRecord))]
+RoleListParams = Annotated[ListQuery, Depends(ListParams(GrantRecord))]
+TokenListParams = Annotated[ListQuery, Depends(ListParams(TokenRecord))]
+AuditExportParams = Annotated[ListQuery, Depends(ListParams(AuditRecord, names=("search",)))]
+AuditListParams = Annotated[ListQuery, Depends(ListParams(AuditRecord))]
 GrantBody = Annotated[Grant, Depends(JsonBody(Grant))]
 TokenBody = Annotated[TokenRequest, Depends(JsonBody(TokenRequest))]
 
@@ -42,7 +42,7 @@ class SettingsRequest(StrictModel):
 SettingsBody = Annotated[SettingsRequest, Depends(JsonBody(SettingsRequest))]
 
 
-@router.get("/me", name="show_me", **responses(Me))
+@router.get("/me", name="show_me", **responses(CurrentUser))
 async def me(context: Context) -> Response:
     """Show the current user with roles and scopes."""
     return await context.respond(context.services.tokens.me)

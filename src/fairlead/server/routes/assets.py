@@ -18,8 +18,8 @@ from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context, Services
 from fairlead.server.routing import make_router, responses
-from fairlead.services.assets import Assets, Checked
-from fairlead.services.pages import Listing
+from fairlead.services.assets import Assets, AssetCheck
+from fairlead.services.pages import ListQuery
 
 Number = Annotated[int, Query(ge=1, le=2**31 - 1)]
 
@@ -49,8 +49,8 @@ def asset_routes(
 ) -> APIRouter:
     """Create the routes of a kind of object that has revisions: compute resources or templates."""
     router, one = make_router(tag), tag.removesuffix("s")
-    list_params = Annotated[Listing, Depends(ListParams(kind))]
-    run_list_params = Annotated[Listing, Depends(ListParams(RunRecord))]
+    list_params = Annotated[ListQuery, Depends(ListParams(kind))]
+    run_list_params = Annotated[ListQuery, Depends(ListParams(RunRecord))]
     body = Annotated[Any, Depends(JsonBody(model))]
     change_body = Annotated[dict[str, Any], Depends(JsonBody(model, partial=True))]
     archive_body = Annotated[Successor, Depends(JsonBody(Successor, required=False))]
@@ -121,7 +121,7 @@ def asset_routes(
     return router
 
 
-def _sort(checked: Checked) -> Findings:
+def _sort(checked: AssetCheck) -> Findings:
     violations = [finding_data(item) for item in checked.findings if isinstance(item, Violation)]
     warnings = [finding_data(item) for item in checked.findings if not isinstance(item, Violation)]
     return Findings(violations, warnings, list(checked.sentences))

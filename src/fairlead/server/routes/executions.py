@@ -21,7 +21,7 @@ from fairlead.server.routing import BYTES, make_router, responses
 from fairlead.services.attempts import AttemptView
 from fairlead.services.calls import Call
 from fairlead.services.executions import NodeView, Outcome, Usage
-from fairlead.services.explanations import Why
+from fairlead.services.explanations import RunExplanation
 from fairlead.services.stored_code import StoredCode
 
 CHUNK_BYTES = 256 * 1024
@@ -124,7 +124,7 @@ async def events(context: Context, run_id: str) -> Response:
     return await context.respond(context.services.executions.events, run_id)
 
 
-@router.get("/runs/{run_id}/why", name="explain_run_state", **responses(Why, conflicts=True))
+@router.get("/runs/{run_id}/why", name="explain_run_state", **responses(RunExplanation, conflicts=True))
 async def why(context: Context, run_id: str) -> Response:
     """Explain the state of a run with current numbers."""
     return await context.respond(context.services.explanations.why, run_id)

@@ -12,7 +12,7 @@ from fairlead.model.plans import Violation
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
-from fairlead.services.config_files import FOLDER, Applied, Apply
+from fairlead.services.config_files import FOLDER, ApplyResult, ApplyOptions
 
 router = make_router("files")
 
@@ -32,13 +32,13 @@ class Documents(StrictModel):
 ApplyBody = Annotated[Documents, Depends(JsonBody(Documents))]
 
 
-@router.post("/apply", name="apply_documents", **responses(Applied, writing=True))
+@router.post("/apply", name="apply_documents", **responses(ApplyResult, writing=True))
 async def apply(context: Context, body: ApplyBody) -> Response:
     """Apply documents, all of them or none. The objects are managed by these documents from then on."""
     if body.manager == FOLDER:
         message = f"{FOLDER} is reserved for the watched folder"
         raise RequestRejected([Violation("manager", "reserved", message, "choose another name")])
-    options = Apply(body.manager, body.prune, body.dry_run, body.force)
+    options = ApplyOptions(body.manager, body.prune, body.dry_run, body.force)
     library = read_library(body.documents)
     return await context.respond(context.services.config_files.apply, library, options)
 

@@ -39,7 +39,7 @@ FitBody = Annotated[FitRequest, Depends(JsonBody(FitRequest))]
 async def fit(context: Context, body: FitBody) -> Response:
     """Check whether a request would start now, later or never, and why, also with other nodes than the current ones."""
     return await context.respond(
-        context.services.fit_checks.judge,
+        context.services.fit_checks.check,
         body.project,
         body.request,
         body.add_nodes,

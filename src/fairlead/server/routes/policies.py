@@ -17,13 +17,13 @@ from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
-from fairlead.services.pages import Listing
+from fairlead.services.pages import ListQuery
 from fairlead.services.policies import PolicyImpact
 
 router = make_router("policies")
 PATH = "/policies/{kind}/{name}"
 ScopeKind = Literal["platform", "cluster", "department", "project"]
-PolicyListParams = Annotated[Listing, Depends(ListParams(PolicyRecord))]
+PolicyListParams = Annotated[ListQuery, Depends(ListParams(PolicyRecord))]
 PolicyBody = Annotated[dict[str, Any], Depends(JsonBody(Policy, partial=True))]
 
 

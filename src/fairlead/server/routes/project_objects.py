@@ -13,13 +13,13 @@ from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context, make_response
 from fairlead.server.routing import make_router, responses
 from fairlead.services.functions import CodeView
-from fairlead.services.pages import Listing
-from fairlead.services.secrets import SecretName
+from fairlead.services.pages import ListQuery
+from fairlead.services.secrets import SecretView
 
 router = make_router("projects")
-FunctionListParams = Annotated[Listing, Depends(ListParams(FunctionRecord))]
-SecretListParams = Annotated[Listing, Depends(ListParams(SecretRecord, hidden=("scope",)))]
-VolumeListParams = Annotated[Listing, Depends(ListParams(VolumeRecord, hidden=("scope",)))]
+FunctionListParams = Annotated[ListQuery, Depends(ListParams(FunctionRecord))]
+SecretListParams = Annotated[ListQuery, Depends(ListParams(SecretRecord, hidden=("scope",)))]
+VolumeListParams = Annotated[ListQuery, Depends(ListParams(VolumeRecord, hidden=("scope",)))]
 FunctionBody = Annotated[FunctionDefinition, Depends(JsonBody(FunctionDefinition))]
 SecretBody = Annotated[SecretValue, Depends(JsonBody(SecretValue))]
 VolumeBody = Annotated[SharedVolume, Depends(JsonBody(SharedVolume))]
@@ -68,13 +68,13 @@ async def show_code(context: Context, project: str, name: str) -> Response:
     return await context.respond(context.services.functions.code, f"project/{project}", name)
 
 
-@router.get("/projects/{project}/secrets", name="list_secrets", **responses(Page[SecretName]))
+@router.get("/projects/{project}/secrets", name="list_secrets", **responses(Page[SecretView]))
 async def list_secrets(context: Context, project: str, params: SecretListParams) -> Response:
     """List the names of a project's secrets. Their values are never shown."""
     return await context.respond(context.services.secrets.page, f"project/{project}", params)
 
 
-@router.put("/projects/{project}/secrets/{name}", name="put_secret", **_put(SecretName))
+@router.put("/projects/{project}/secrets/{name}", name="put_secret", **_put(SecretView))
 async def put_secret(context: Context, project: str, name: str, secret: SecretBody) -> Response:
     """Create or replace a secret."""
     record, is_new = await context.run_in_thread(context.services.secrets.put, f"project/{project}", name, secret.value)

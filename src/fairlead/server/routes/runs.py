@@ -18,7 +18,7 @@ from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
 from fairlead.server.run_events import RunEvents, wait_for_change
-from fairlead.services.pages import Listing
+from fairlead.services.pages import ListQuery
 
 NOT_MODIFIED = 304
 MAX_WAIT_SECONDS = 60
@@ -26,7 +26,7 @@ POLL_SECONDS = 2.0  # changes made by other servers are found by polling
 
 router = make_router("runs")
 Wait = Annotated[int, Query(ge=0, le=MAX_WAIT_SECONDS)]
-RunListParams = Annotated[Listing, Depends(ListParams(RunRecord))]
+RunListParams = Annotated[ListQuery, Depends(ListParams(RunRecord))]
 
 
 class RunChange(StrictModel):

@@ -13,7 +13,7 @@ from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
-from fairlead.services.pages import Listing
+from fairlead.services.pages import ListQuery
 
 router = make_router("schedules")
 
@@ -29,7 +29,7 @@ class ScheduleChange(StrictModel):
     overlap: Overlap | None = None
 
 
-ScheduleListParams = Annotated[Listing, Depends(ListParams(ScheduleRecord))]
+ScheduleListParams = Annotated[ListQuery, Depends(ListParams(ScheduleRecord))]
 RunRequestBody = Annotated[RunRequest, Depends(JsonBody(RunRequest))]
 ScheduleChangeBody = Annotated[ScheduleChange, Depends(JsonBody(ScheduleChange))]
 SCHEDULE_PATH = "/projects/{project}/schedules/{name}"

@@ -11,9 +11,9 @@ from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
-from fairlead.services.pages import Listing
+from fairlead.services.pages import ListQuery
 
-ScopeListParams = Annotated[Listing, Depends(ListParams(ScopeRecord))]
+ScopeListParams = Annotated[ListQuery, Depends(ListParams(ScopeRecord))]
 
 router = make_router("scopes")
 

@@ -23,8 +23,8 @@ from fairlead.server.middleware import is_head
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import COOKIE, Context, OidcContext, PublicContext, make_response
 from fairlead.server.routing import make_router, responses
-from fairlead.services.logins import Returned
-from fairlead.services.tokens import SESSION_LASTS, TokenView
+from fairlead.services.logins import AuthorizationResponse
+from fairlead.services.tokens import SESSION_LIFETIME, TokenView
 
 LOGIN, LOGIN_OIDC, CALLBACK, SIGN_IN_PAGE = "/login", "/login/oidc", "/login/callback", "/sign-in"
 LOGIN_COOKIE = "fairlead_login"
@@ -128,7 +128,7 @@ async def begin_login(context: OidcContext, landing: Landing = "/") -> Response:
 async def finish_login(context: OidcContext) -> Response:
     """Sign in a browser that returns from the identity provider."""
     params = context.request.query_params
-    returned = Returned(**{part.name: params[part.name] for part in fields(Returned) if part.name in params})
+    returned = AuthorizationResponse(**{part.name: params[part.name] for part in fields(AuthorizationResponse) if part.name in params})
     try:
         attempt, landing = _read_attempt(context.request)
         back = _callback(context.request)
@@ -185,7 +185,7 @@ async def make_sign_in_link(context: Context, body: SignInLinkBody) -> Response:
 
 
 def _with_cookie(response: Response, session: TokenView, request: Request) -> Response:
-    _set_cookie(response, request, COOKIE, session.token or "", SESSION_LASTS, path="/", samesite="strict")
+    _set_cookie(response, request, COOKIE, session.token or "", SESSION_LIFETIME, path="/", samesite="strict")
     return response
 
 
