@@ -62,7 +62,7 @@ def test_an_entry_shows_old_and_new_values(page: Page, site: Site) -> None:
 def test_the_export_contains_filtered_entries(page: Page, site: Site) -> None:
     for name in ("kept", "left"):
         site.make_department(name)
-    open_audit(page, "?kind=department&name=%3Dkept&sort=who&columns=at,who")
+    open_audit(page, "?kind=department&name=%3Dkept&sort=user&columns=at,user")
     with page.expect_download() as download:
         page.get_by_role("link", name="Export").click()
     assert re.fullmatch(r"fairlead-audit-\d{4}-\d\d-\d\d\.jsonl", download.value.suggested_filename)

@@ -54,7 +54,7 @@ def test_an_invalid_amount_is_reported_at_its_field(page: Page) -> None:
     memory = open_settings(page)
     memory.fill("<b>much</b>")
     save(page)
-    expect(memory).to_have_accessible_description(re.compile("'<b>much</b>Gi' is no amount"))
+    expect(memory).to_have_accessible_description(re.compile("Invalid amount '<b>much</b>Gi'"))
     page.get_by_role("button", name="Discard changes").click()
     expect(memory).not_to_have_value("<b>much</b>")
 
