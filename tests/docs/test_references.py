@@ -2,6 +2,7 @@
 
 import pkgutil
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -84,6 +85,14 @@ def test_the_architecture_names_every_folder_of_the_code() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     folders = [folder.parent.name for folder in SOURCES.rglob("__init__.py") if folder.parent != SOURCES]
     assert [name for name in folders if f"{name}/" not in page] == []
+
+
+def test_no_term_is_defined_twice() -> None:
+    glossary = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    terms = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("\n## Terms\n")[2].partition("\n## ")[0]
+    defined = re.findall(r"^\| ([^|`-][^|]*?) \|", f"{glossary}\n{terms}", re.MULTILINE)
+    assert len(defined) > 60
+    assert [term for term, count in Counter(defined).items() if count > 1 and term != "term"] == []
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
