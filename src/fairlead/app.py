@@ -45,7 +45,7 @@ from fairlead.server.applications import create_application
 from fairlead.server.proxy.websockets import MAX_MESSAGE_BYTES
 from fairlead.server.run_events import RunEvents
 from fairlead.services.calls import Call
-from fairlead.services.config_files import FOLDER, Apply
+from fairlead.services.config_files import FOLDER, ApplyOptions
 from fairlead.services.first_run import FirstRun
 from fairlead.settings import Settings, describe_validation_errors, find_problems, find_unknown_variables
 
@@ -101,7 +101,7 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
         identity=ServerIdentity(server_id, socket.gethostname(), url),
         clock=now,
         make_id=make_id,
-        tell=run_events.publish,
+        publish=run_events.publish,
         stable_clock=StableClock(now),
     )
 
@@ -115,15 +115,15 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
     services, first_run = build_services(store, keyring, _sign_in_options(settings), describe, execution)
     keep = {"keep_runs": timedelta(days=settings.keep_runs_days), "keep_logs": timedelta(days=settings.keep_logs_days)}
     retention = Retention(store, executors, clock=StableClock(now), **keep)
-    scheduler = Scheduler(store, services.schedules.occur, now)
+    scheduler = Scheduler(store, services.schedules.submit_due_runs, now)
     if settings.folder is not None:
         if not settings.folder.is_dir():
             raise FairleadError(f"folder {settings.folder} does not exist", "create it, or set folder to another one")
-        options = Apply(manager=FOLDER, prune=True)
+        options = ApplyOptions(manager=FOLDER, prune=True)
         folder = WatchedFolder(
             settings.folder, lambda library: services.config_files.apply(FOLDER_SYNC, library, options), now
         )
-    first_run.found([*settings.admins, f"user:{settings.local_user}"])
+    first_run.initialize([*settings.admins, f"user:{settings.local_user}"])
     hosting.check_platform(settings.data, _read_platform_id(store))
     token, sign_in_code = _load_token(settings, first_run)
     executors.refresh()  # before the first request, which would find the runs on clusters unknown
@@ -164,7 +164,7 @@ def up(settings: Settings) -> int:
         )
         # Uvicorn raises the signal again after its shutdown; without a handler, the clean-up below would not run.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        serving = uvicorn.ServerInstance(configuration)
+        serving = uvicorn.Server(configuration)
         server.app.state.is_shutting_down = lambda: serving.should_exit
         if settings.idle_seconds is not None:
             background.shut_down_when_idle(
@@ -251,7 +251,7 @@ def _open_store(settings: Settings) -> Iterator[DatabaseStore]:
     if settings.database is None and not (settings.data / "fairlead.db").exists():
         raise FairleadError(f"no database found in {settings.data}", "set --data or --database")
     with contextlib.closing(DatabaseStore(settings.database_url)) as store:
-        if migrating.current(store.engine) is None:
+        if migrating.current_revision(store.engine) is None:
             raise FairleadError("the database is empty", "set --data or --database")
         migrating.migrate(store.engine)
         yield store
@@ -286,7 +286,7 @@ def _load_token(settings: Settings, first_run: FirstRun) -> tuple[str, str]:
     file = settings.data / "token"
     stored = file.read_bytes().decode("utf-8", "replace").strip() if file.exists() else None
     machine = f"{socket.gethostname()}:{settings.data.resolve()}"
-    token, sign_in_code = first_run.let_in(settings.local_user, machine, stored)
+    token, sign_in_code = first_run.issue_local_token(settings.local_user, machine, stored)
     if token != stored:
         hosting.write_private(file, token + "\n")
     return token, sign_in_code

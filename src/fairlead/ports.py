@@ -79,10 +79,10 @@ class Store(Protocol):
     def reading(self) -> AbstractContextManager[Transaction]:
         """Open a read-only transaction on a consistent snapshot."""
 
-    def recording(self, *, alone: bool = False) -> AbstractContextManager[Transaction]:
+    def recording(self, *, exclusive: bool = False) -> AbstractContextManager[Transaction]:
         """Open a transaction that adds records while the configuration is locked against changes.
 
-        With `alone`, no other `recording()` transaction runs at the same time either.
+        With `exclusive`, no other `recording()` transaction runs at the same time either.
         """
 
     def changing(self, part: ConfigPart, *more: ConfigPart) -> AbstractContextManager[Transaction]:
@@ -99,7 +99,7 @@ class Executor(Protocol):
     def has_scheduler(self) -> bool:
         """Whether the executor schedules runs itself, so that it accepts runs without waiting for free capacity."""
 
-    def start(self, work: LaunchSpec) -> None:
+    def start(self, launch: LaunchSpec) -> None:
         """Start the run. Idempotent. `observe` reports failures to start."""
 
     def stop(self, run_id: str) -> None:
@@ -203,10 +203,10 @@ class Login(Protocol):
     def issuer(self) -> str:
         """The URL of the issuer."""
 
-    def begin(self, attempt: LoginAttempt, back: str) -> str:
+    def begin(self, attempt: LoginAttempt, redirect_uri: str) -> str:
         """Return the URL to which the browser is redirected. Raises `Unavailable` if the issuer cannot be reached."""
 
-    def finish(self, attempt: LoginAttempt, back: str, code: str) -> Principal:
+    def finish(self, attempt: LoginAttempt, redirect_uri: str, code: str) -> Principal:
         """Exchange the code for the user. Raises `Unauthenticated` if it is invalid, `Unavailable` if unverifiable."""
 
 

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.database import waiting
-from fairlead.adapters.database.waiting import LOCKED, Line
+from fairlead.adapters.database import writer_lock
+from fairlead.adapters.database.writer_lock import LOCKED, WriterLock
 from fairlead.errors import Unavailable
 
 LONG_SECONDS = 1.0
-AT_THE_LOCK, IN_THE_LINE = "database is locked", f"changing the database: {LOCKED}"
+AT_THE_LOCK, IN_THE_LINE = "database is locked", f"cannot change the database: {LOCKED}"
 
 
 @pytest.fixture
-def line(monkeypatch: pytest.MonkeyPatch) -> Line:
+def line(monkeypatch: pytest.MonkeyPatch) -> WriterLock:
     """One in which changes wait for a second."""
-    monkeypatch.setattr(waiting, "LONG_SECONDS", LONG_SECONDS)
-    return Line()
+    monkeypatch.setattr(writer_lock, "LONG_SECONDS", LONG_SECONDS)
+    return WriterLock()
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def locked(tmp_path: Path) -> Iterator[Path]:
     holder.close()
 
 
-def test_whose_turn_comes_after_another_waited_in_vain_hardly_waits(line: Line, locked: Path) -> None:
+def test_whose_turn_comes_after_another_waited_in_vain_hardly_waits(line: WriterLock, locked: Path) -> None:
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(change, line, locked)
         time.sleep(LONG_SECONDS / 2)  # half of the patience of the second is left at its turn
@@ -44,18 +44,18 @@ def test_whose_turn_comes_after_another_waited_in_vain_hardly_waits(line: Line, 
         assert time.monotonic() - failed < LONG_SECONDS / 2
 
 
-def test_who_gives_up_in_the_line_is_told_what_it_is_that_takes_long(line: Line, locked: Path) -> None:
+def test_who_gives_up_in_the_line_is_told_what_it_is_that_takes_long(line: WriterLock, locked: Path) -> None:
     with ThreadPoolExecutor(1) as threads:
         with line:
             told = threads.submit(change, line, locked).result()
-        assert told == "changing the database: too many wait to do that"
+        assert told == "cannot change the database: too many changes are waiting"
         assert change(line, locked) == AT_THE_LOCK
         with line:
             told = threads.submit(change, line, locked).result()
         assert told == IN_THE_LINE
 
 
-def change(line: Line, file: Path) -> str:
+def change(line: WriterLock, file: Path) -> str:
     """Begin a change at its turn; how that failed."""
     connection = sqlite3.connect(file, isolation_level=None)
     try:

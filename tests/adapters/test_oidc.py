@@ -68,7 +68,7 @@ def test_other_algorithms_are_not(alg: Any, signature: str) -> None:
 def test_a_public_key_is_no_shared_secret(secret: bytes) -> None:
     signed = f"{make_part({'alg': 'HS256', 'kid': 'rsa'})}.{make_part(make_claims())}"
     forged = f"{signed}.{make_part(hmac.digest(secret, signed.encode(), 'sha256'))}"
-    assert "signed by 'HS256'" in refusal_of(forged)
+    assert "signed with 'HS256'" in refusal_of(forged)
 
 
 def test_a_published_shared_secret_is_never_used() -> None:
@@ -85,37 +85,37 @@ def test_a_published_shared_secret_is_never_used() -> None:
         ({"iss": f"{ISSUER}/"}, "this server trusts"),
         ({"iss": None}, "issued by nothing"),
         ({"iss": [ISSUER]}, "issued by a list"),
-        ({"aud": "other"}, "is for 'other'; this server is 'fairlead'"),
-        ({"aud": ["a", "b"]}, "is for 'a', 'b'; this server"),
+        ({"aud": "other"}, "has the audience 'other'; this server is 'fairlead'"),
+        ({"aud": ["a", "b"]}, "has the audience 'a', 'b'; this server"),
         ({"aud": [f"a{number}" for number in range(9)]}, "'a4', ...; this server"),
-        ({"aud": []}, "is for nobody"),
-        ({"aud": None}, "is for nothing"),
-        ({"aud": "fairlead-admin"}, "is for 'fairlead-admin'"),
-        ({"aud": {"fairlead": 1}}, "is for a mapping"),
-        ({"exp": None}, "does not say when it expires"),
+        ({"aud": []}, "has the audience []"),
+        ({"aud": None}, "has the audience nothing"),
+        ({"aud": "fairlead-admin"}, "has the audience 'fairlead-admin'"),
+        ({"aud": {"fairlead": 1}}, "has the audience a mapping"),
+        ({"exp": None}, "has no expiry time"),
         ({"exp": SECONDS - 60}, "expired at 2026-11-15 11:59:00 UTC; it is 2026-11-15 12:00:00 UTC"),
-        ({"exp": "soon"}, "no time as its claim 'exp'"),
-        ({"exp": True}, "no time as its claim 'exp'"),
-        ({"exp": -1}, "no time as its claim 'exp'"),
-        ({"exp": 10**30}, "no time as its claim 'exp'"),
-        ({"exp": SECONDS * 1000}, "no time as its claim 'exp'"),
-        ({"nbf": SECONDS + 61}, "is not good before 2026-11-15 12:01:01 UTC (nbf)"),
-        ({"nbf": []}, "no time as its claim 'nbf'"),
+        ({"exp": "soon"}, "the claim 'exp' of the token is not a time"),
+        ({"exp": True}, "the claim 'exp' of the token is not a time"),
+        ({"exp": -1}, "the claim 'exp' of the token is not a time"),
+        ({"exp": 10**30}, "the claim 'exp' of the token is not a time"),
+        ({"exp": SECONDS * 1000}, "the claim 'exp' of the token is not a time"),
+        ({"nbf": SECONDS + 61}, "is not valid before 2026-11-15 12:01:01 UTC (nbf)"),
+        ({"nbf": []}, "the claim 'nbf' of the token is not a time"),
         ({"iat": SECONDS + 61}, "was issued at 2026-11-15 12:01:01 UTC (iat)"),
-        ({"sub": None}, "no name of a user as its claim 'sub': found nothing"),
-        ({"sub": ""}, "no name of a user"),
-        ({"sub": "  "}, "no name of a user"),
-        ({"sub": 7}, "no name of a user"),
-        ({"sub": "ada\n"}, "no name of a user"),
-        ({"sub": "ada\u202e"}, "no name of a user"),
-        ({"sub": "\ud800"}, "no name of a user"),
+        ({"sub": None}, "the claim 'sub' of the token is not a user name: nothing"),
+        ({"sub": ""}, "is not a user name"),
+        ({"sub": "  "}, "is not a user name"),
+        ({"sub": 7}, "is not a user name"),
+        ({"sub": "ada\n"}, "is not a user name"),
+        ({"sub": "ada\u202e"}, "is not a user name"),
+        ({"sub": "\ud800"}, "is not a user name"),
         ({"sub": "a" * 251}, "(251 characters)"),
-        ({"groups": {"vision": True}}, "no list of groups as its claim 'groups': found a mapping"),
-        ({"groups": 7}, "no list of groups"),
-        ({"groups": ["vision", 7]}, "no name of a group in its claim 'groups': found 7"),
-        ({"groups": ["vision", ["admins"]]}, "no name of a group"),
+        ({"groups": {"vision": True}}, "the claim 'groups' of the token is not a list of groups: a mapping"),
+        ({"groups": 7}, "is not a list of groups"),
+        ({"groups": ["vision", 7]}, "the claim 'groups' of the token contains an invalid group name: 7"),
+        ({"groups": ["vision", ["admins"]]}, "an invalid group name"),
         ({"groups": ["g" * 251]}, "(251 characters)"),
-        ({"groups": [""]}, "no name of a group"),
+        ({"groups": [""]}, "an invalid group name"),
     ],
 )
 def test_a_signed_token_with_wrong_claims_is_refused(changed: dict[str, Any], said: str) -> None:
@@ -147,7 +147,7 @@ def test_groups_are_a_list_or_one_text(groups: Any, understood: tuple[str, ...])
 
 def test_groups_that_are_null_are_refused() -> None:
     claims = make_claims() | {"groups": None}
-    assert "no list of groups" in refusal_of(make_token(claims))
+    assert "is not a list of groups" in refusal_of(make_token(claims))
 
 
 def test_the_claims_with_the_user_and_the_groups_can_be_chosen() -> None:
@@ -167,7 +167,7 @@ def test_a_key_that_the_issuer_does_not_have_proves_nothing() -> None:
 
 
 def test_a_forger_with_the_right_key_id_is_refused() -> None:
-    assert "the signature is wrong" in refusal_of(make_token(key=OTHER_RSA))
+    assert "the signature of the token is not from" in refusal_of(make_token(key=OTHER_RSA))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_forger_with_the_right_key_id_is_refused() -> None:
 )
 def test_a_key_id_of_another_kind_of_key_is_refused(alg: str, kid: str) -> None:
     token = make_token(key=EC if alg == "ES256" else ED if alg == "EdDSA" else RSA, alg=alg, kid=kid)
-    assert "does not use it" in refusal_of(token)
+    assert "does not match that key" in refusal_of(token)
 
 
 @pytest.mark.parametrize("kid", ["../../dev/null", "' or 1=1 --", "", "k" * 2000])
@@ -209,7 +209,7 @@ def test_keys_that_a_token_brings_along_are_not_looked_at(kid: str) -> None:
 def test_without_a_key_id_the_only_suitable_key_is_used() -> None:
     assert IDENTITY.authenticate(make_token(kid=None)).user == "ada"
     two = Issuer(RSA, OTHER_RSA)
-    assert "which of the 2 keys" in refusal_of(make_token(kid=None), two.identity())
+    assert "has 2 keys" in refusal_of(make_token(kid=None), two.identity())
 
 
 def test_two_keys_of_one_id_are_both_tried() -> None:
@@ -220,7 +220,7 @@ def test_two_keys_of_one_id_are_both_tried() -> None:
 @pytest.mark.parametrize("typ", ["logout+jwt", "dpop+jwt", "application/secevent+jwt", "", 1])
 def test_a_token_made_for_something_else_is_refused(typ: Any) -> None:
     token = f"{make_part({'alg': 'RS256', 'kid': 'rsa', 'typ': typ})}.{make_part(make_claims())}.AAAA"
-    assert "says nothing of who calls" in refusal_of(token)
+    assert "does not identify a caller" in refusal_of(token)
 
 
 @pytest.mark.parametrize("typ", [None, "JWT", "jwt", "at+jwt", "application/at+JWT"])
@@ -261,7 +261,7 @@ def test_claims_that_are_no_plain_object_are_refused(payload: bytes) -> None:
 
 def test_an_infinite_number_is_no_time() -> None:
     payload = json.dumps(make_claims(exp=0)).replace('"exp": 0', '"exp": 1e999').encode()
-    assert "no time as its claim 'exp': found inf" in refusal_of(make_token(payload))
+    assert "the claim 'exp' of the token is not a time: inf" in refusal_of(make_token(payload))
 
 
 @pytest.mark.parametrize("header", [[], "alg", 1, None, b'{"alg": "RS256", "alg": "none"}', b"{" * 5000, b"\xff"])
@@ -278,7 +278,7 @@ def test_what_is_no_token_is_called_that(token: str) -> None:
 
 def test_a_token_may_be_16_kibibytes_long_and_no_longer() -> None:
     assert IDENTITY.authenticate(make_token(make_claims(more="m" * 11_000))).user == "ada"
-    assert "at most 16384 are read" in refusal_of(make_token(make_claims(more="m" * 13_000)))
+    assert "the limit is 16384" in refusal_of(make_token(make_claims(more="m" * 13_000)))
     assert "has 10000000 characters" in refusal_of("a" * 10_000_000)
 
 
@@ -309,7 +309,7 @@ def test_noise_is_refused_and_nothing_else_happens(noise: str) -> None:
 )
 @pytest.mark.parametrize("tail", ["", "?a=b", "#a"])
 def test_an_issuer_is_an_https_address(issuer: str, tail: str) -> None:
-    with pytest.raises(Unreadable, match="is no address of an issuer"):
+    with pytest.raises(Unreadable, match="invalid issuer URL"):
         Issuer().identity(issuer=issuer + tail)
 
 

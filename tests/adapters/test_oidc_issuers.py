@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from fairlead.adapters.identity import fetching, issuers
+from fairlead.adapters.identity import issuer_http, issuers
 from fairlead.adapters.identity.oidc import OidcAuthenticator
 from fairlead.errors import Unauthenticated, Unavailable
 from fairlead.ports import Authenticator
@@ -121,7 +121,7 @@ def test_an_issuer_that_comes_back_is_asked_again_after_a_pause() -> None:
     for _ in range(100):
         error = fail(identity, make_token())
     assert len(issuer.asked) == 1
-    assert str(error) == f"the keys of the issuer {ISSUER} cannot be read: connection refused"
+    assert str(error) == f"cannot read the keys of the issuer {ISSUER}: connection refused"
     assert error.retry_after_seconds == 5
     issuer.down = False
     fail(identity, make_token())
@@ -197,18 +197,18 @@ def test_forged_key_ids_do_not_hold_threads_while_an_issuer_is_slow(monkeypatch:
 @pytest.mark.parametrize(
     ("described", "said"),
     [
-        ({"issuer": "https://evil.example.org", "jwks_uri": BOTH[1]}, "calls itself 'https://evil.example.org'"),
-        ({"issuer": f"{ISSUER}/", "jwks_uri": BOTH[1]}, "calls itself"),
-        ({"jwks_uri": BOTH[1]}, "calls itself nothing"),
-        ({"issuer": ISSUER}, "no safe address of its keys"),
-        ({"issuer": ISSUER, "jwks_uri": ["https://a"]}, "no safe address of its keys"),
-        ({"issuer": ISSUER, "jwks_uri": "http://login.example.org/keys"}, "no safe address of its keys"),
-        ({"issuer": ISSUER, "jwks_uri": "http://127.0.0.1/keys"}, "no safe address of its keys"),
-        ({"issuer": ISSUER, "jwks_uri": "file:///etc/passwd"}, "no safe address of its keys"),
-        ({"issuer": ISSUER, "jwks_uri": "https://a:b@login.example.org/"}, "no safe address of its keys"),
-        ({"issuer": ISSUER, "jwks_uri": "https://[login/"}, "no safe address of its keys"),
-        ({"issuer": ISSUER, "jwks_uri": "https://login.example.org/a b"}, "no safe address of its keys"),
-        ([], "is no JSON object"),
+        ({"issuer": "https://evil.example.org", "jwks_uri": BOTH[1]}, "the issuer in its metadata is 'https://evil.example.org'"),
+        ({"issuer": f"{ISSUER}/", "jwks_uri": BOTH[1]}, "the issuer in its metadata is"),
+        ({"jwks_uri": BOTH[1]}, "the issuer in its metadata is nothing"),
+        ({"issuer": ISSUER}, "no safe URL for its keys"),
+        ({"issuer": ISSUER, "jwks_uri": ["https://a"]}, "no safe URL for its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "http://login.example.org/keys"}, "no safe URL for its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "http://127.0.0.1/keys"}, "no safe URL for its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "file:///etc/passwd"}, "no safe URL for its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "https://a:b@login.example.org/"}, "no safe URL for its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "https://[login/"}, "no safe URL for its keys"),
+        ({"issuer": ISSUER, "jwks_uri": "https://login.example.org/a b"}, "no safe URL for its keys"),
+        ([], "is not a JSON object"),
     ],
 )
 def test_an_issuer_that_describes_itself_badly_is_broken(described: Any, said: str) -> None:
@@ -243,7 +243,7 @@ def test_an_issuer_that_describes_itself_badly_is_broken(described: Any, said: s
 def test_an_issuer_without_a_usable_key_is_broken(listed: Any) -> None:
     issuer = Issuer()
     issuer.documents[BOTH[1]] = listed
-    assert "no key that signatures can be checked with" in str(fail(issuer.identity(), make_token()))
+    assert "no key for verifying signatures" in str(fail(issuer.identity(), make_token()))
 
 
 def test_one_broken_key_does_not_spoil_the_others() -> None:
@@ -255,7 +255,7 @@ def test_one_broken_key_does_not_spoil_the_others() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[" * 100_000, b"\xff", b'{"issuer": 1, "issuer": 2}'])
 def test_an_issuer_that_answers_nonsense_is_broken(content: bytes) -> None:
-    assert "not JSON as expected" in str(fail(Issuer().identity(fetch=lambda _: content), make_token()))
+    assert "not the expected JSON" in str(fail(Issuer().identity(fetch=lambda _: content), make_token()))
 
 
 def test_an_issuer_may_end_in_a_slash() -> None:
@@ -267,8 +267,8 @@ def test_an_issuer_may_end_in_a_slash() -> None:
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "http://example.org/", "ftp://127.0.0.1/", "data:,{}", ""])
 def test_only_https_is_fetched(address: str) -> None:
-    with pytest.raises(OSError, match="is no https address"):
-        fetching.fetch(address)
+    with pytest.raises(OSError, match="is not an https URL"):
+        issuer_http.fetch(address)
 
 
 def test_an_issuer_on_this_machine_is_asked_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +280,7 @@ def test_an_issuer_on_this_machine_is_asked_over_http(monkeypatch: pytest.Monkey
         for path, document in issuer.documents.items():
             answers[path.removeprefix(address)] = replying(200, json.dumps(document).encode())
         answers["/moved"] = replying(302, b"", Location=f"{address}/keys")
-        answers["/big"] = replying(200, b"x" * (fetching.MOST_BYTES + 1))
+        answers["/big"] = replying(200, b"x" * (issuer_http.MAX_BYTES + 1))
         answers["/odd"] = speaking_another_language
         answers["/slow"] = dripping
 
@@ -289,16 +289,16 @@ def test_an_issuer_on_this_machine_is_asked_over_http(monkeypatch: pytest.Monkey
         for path, said in [
             ("/moved", "status 302"),
             ("/missing", "status 404"),
-            ("/big", "longer than 1048576 bytes"),
-            ("/odd", "does not answer as HTTP says"),
+            ("/big", "larger than 1048576 bytes"),
+            ("/odd", "sent an invalid HTTP response"),
         ]:
             with pytest.raises(OSError, match=re.escape(address + path) + f".*{said}"):
-                fetching.fetch(address + path)
-        monkeypatch.setattr(fetching, "PATIENCE_SECONDS", 0.2)
+                issuer_http.fetch(address + path)
+        monkeypatch.setattr(issuer_http, "TIMEOUT_SECONDS", 0.2)
         with pytest.raises(OSError, match=r"takes longer than 0\.2 seconds"):
-            fetching.fetch(f"{address}/slow")
+            issuer_http.fetch(f"{address}/slow")
     with pytest.raises(OSError, match="refused"):
-        fetching.fetch(address)
+        issuer_http.fetch(address)
 
 
 @contextmanager

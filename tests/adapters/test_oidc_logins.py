@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from fairlead.adapters.identity import fetching
+from fairlead.adapters.identity import issuer_http
 from fairlead.adapters.identity.logins import OidcLogin
 from fairlead.errors import FairleadError, Unauthenticated, Unavailable
 from fairlead.ports import LoginAttempt, Principal
@@ -99,8 +99,8 @@ def test_the_audience_of_bearers_and_the_client_are_told_apart() -> None:
     """A token that lets a program in does not sign a browser in, and the other way round."""
     issuer = Issuer()
     issuer.desk.said = {"aud": "fairlead"}
-    assert "is for 'fairlead'; this server is 'fairlead: web'" in refusal_of(issuer)
-    with pytest.raises(Unauthenticated, match="is for 'fairlead: web'"):
+    assert "has the audience 'fairlead'; this server is 'fairlead: web'" in refusal_of(issuer)
+    with pytest.raises(Unauthenticated, match="has the audience 'fairlead: web'"):
         issuer.identity().authenticate(make_token(make_claims(aud=CLIENT)))
 
 
@@ -130,18 +130,18 @@ def test_without_a_word_of_the_issuer_a_secret_goes_into_the_header() -> None:
 @pytest.mark.parametrize(
     ("said", "refused"),
     [
-        ({"nonce": "another"}, "of another sign-in"),
-        ({"nonce": None}, "of another sign-in"),
-        ({"nonce": [ATTEMPT.nonce]}, "of another sign-in"),
-        ({"azp": "grafana"}, "was made for 'grafana' (azp)"),
-        ({"aud": "grafana"}, "is for 'grafana'"),
-        ({"aud": None}, "is for 'fairlead'"),  # as a bearer's token is
-        ({"aud": []}, "is for nobody"),
+        ({"nonce": "another"}, "from another sign-in"),
+        ({"nonce": None}, "from another sign-in"),
+        ({"nonce": [ATTEMPT.nonce]}, "from another sign-in"),
+        ({"azp": "grafana"}, "was issued to 'grafana' (azp)"),
+        ({"aud": "grafana"}, "has the audience 'grafana'"),
+        ({"aud": None}, "has the audience 'fairlead'"),  # as a bearer's token is
+        ({"aud": []}, "has the audience []"),
         ({"iss": "https://evil.example.org"}, "issued by 'https://evil.example.org'"),
         ({"exp": SECONDS - 60}, "expired at"),
-        ({"nbf": SECONDS + 600}, "is not good before"),
-        ({"sub": ""}, "no name of a user"),
-        ({"groups": {"vision": 1}}, "no list of groups"),
+        ({"nbf": SECONDS + 600}, "is not valid before"),
+        ({"sub": ""}, "is not a user name"),
+        ({"groups": {"vision": 1}}, "is not a list of groups"),
     ],
 )
 def test_an_id_token_that_is_not_about_this_sign_in_is_refused(said: dict[str, Any], refused: str) -> None:
@@ -164,9 +164,9 @@ def _unsigned(claims: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("sign", "refused"),
     [
-        (lambda claims: make_token(make_claims(**claims), OTHER_RSA), "the signature is wrong"),
+        (lambda claims: make_token(make_claims(**claims), OTHER_RSA), "the signature of the token is not from"),
         (lambda claims: make_token(make_claims(**claims), kid="no-such-key"), "which https://login"),
-        (lambda claims: make_token(make_claims(**claims), typ="logout+jwt"), "says nothing of who calls"),
+        (lambda claims: make_token(make_claims(**claims), typ="logout+jwt"), "does not identify a caller"),
         (_unsigned, "allowed are RS256"),
     ],
 )
@@ -193,7 +193,7 @@ def test_a_code_is_good_once_and_for_whoever_asked_for_it() -> None:
         (ATTEMPT, "https://evil.example.org/login/callback", code),
         (LoginAttempt(ATTEMPT.state, ATTEMPT.nonce, "guessed"), BACK, come_back(issuer, login)),
     ):
-        with pytest.raises(Unauthenticated, match="refuses the sign-in with status 400: 'invalid_grant'"):
+        with pytest.raises(Unauthenticated, match="rejected the sign-in with status 400: 'invalid_grant'"):
             login.finish(attempt, back, brought)
     code = come_back(issuer, login)
     assert login.finish(ATTEMPT, BACK, code).user == "ada"
@@ -205,7 +205,7 @@ def test_a_token_of_one_sign_in_does_not_finish_another() -> None:
     issuer = Issuer()
     login = issuer.login()
     code = come_back(issuer, login)
-    with pytest.raises(Unauthenticated, match="of another sign-in"):
+    with pytest.raises(Unauthenticated, match="from another sign-in"):
         login.finish(LoginAttempt(ATTEMPT.state, "other", ATTEMPT.verifier), BACK, code)
 
 
@@ -227,9 +227,9 @@ def test_a_client_that_the_issuer_does_not_know_is_told() -> None:
         (200, b'{"id_token": 7}', Unavailable, "sent no signed ID token"),
         (200, b'{"id_token": "a.b.c.d.e"}', Unavailable, "sent no signed ID token"),  # encrypted
         (200, b'{"access_token": "a.b.c"}', Unavailable, "sent no signed ID token"),
-        (200, b'{"id_token": "a.b.c"}', Unauthenticated, "signed JSON web token"),
-        (302, b"", Unavailable, "answers with status 302"),
-        (500, b'{"error": "oops"}', Unavailable, "answers with status 500"),
+        (200, b'{"id_token": "a.b.c"}', Unauthenticated, "signed JSON Web Token"),
+        (302, b"", Unavailable, "responded with status 302"),
+        (500, b'{"error": "oops"}', Unavailable, "responded with status 500"),
         (400, b"<html>", Unauthenticated, "status 400: nothing"),
         (400, json.dumps({"error": "x" * 5000}).encode(), Unauthenticated, "(5000 characters)"),
         (403, b'{"error": {"a": 1}}', Unauthenticated, "a mapping"),
@@ -265,7 +265,7 @@ def test_addresses_of_an_issuer_that_are_not_safe_are_not_used(name: str, addres
     issuer.describe(**{name: address})
     login = issuer.login()
     ask = login.begin if name == "authorization_endpoint" else partial(login.finish, code="code")
-    with pytest.raises(Unavailable, match=f"no safe address of its .* \\({name}\\)"):
+    with pytest.raises(Unavailable, match=f"no safe URL for its .* \\({name}\\)"):
         ask(ATTEMPT, BACK)
     assert issuer.desk.exchanged == []
 
@@ -282,7 +282,7 @@ def test_while_the_issuer_is_down_nobody_signs_in_and_it_is_not_asked_again_at_o
     issuer.wait(seconds=5)
     code = come_back(issuer, login)
     issuer.down = True
-    with pytest.raises(Unavailable, match="does not say who signed in: connection refused"):
+    with pytest.raises(Unavailable, match="cannot get the user from .*: connection refused"):
         login.finish(ATTEMPT, BACK, code)
 
 
@@ -295,26 +295,26 @@ def test_what_an_issuer_says_of_itself_is_kept_with_its_keys() -> None:
 
 
 def test_an_attempt_does_not_show_what_only_a_browser_knows() -> None:
-    assert repr(ATTEMPT) == "Attempt()"
+    assert repr(ATTEMPT) == "LoginAttempt()"
 
 
 def test_a_real_server_is_asked_with_a_form_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with providers.running() as provider:
         form, headers = {"code": "a&b=c"}, {"Authorization": "Basic Ojo="}
-        status, content = fetching.send(f"{provider.issuer}/token", form, headers)
+        status, content = issuer_http.send(f"{provider.issuer}/token", form, headers)
         assert (status, json.loads(content)) == (401, {"error": "invalid_client"})
         assert provider.desk.exchanged == [form]
-        assert fetching.send(f"{provider.issuer}/nothing", form, {})[0] == 404
-        with pytest.raises(OSError, match="is no https address"):
-            fetching.send("http://example.org/token", form, {})
+        assert issuer_http.send(f"{provider.issuer}/nothing", form, {})[0] == 404
+        with pytest.raises(OSError, match="is not an https URL"):
+            issuer_http.send("http://example.org/token", form, {})
 
         def exchange_slowly(_form: Mapping[str, str], _authorization: str) -> tuple[int, dict[str, Any]]:
             threading.Event().wait(1)
             return 200, {}
 
-        monkeypatch.setattr(fetching, "PATIENCE_SECONDS", 0.1)
+        monkeypatch.setattr(issuer_http, "TIMEOUT_SECONDS", 0.1)
         monkeypatch.setattr(provider.desk, "exchange", exchange_slowly)
         started = time.monotonic()
-        with pytest.raises(OSError, match=r"asking .*/token: .*timed out"):
-            fetching.send(f"{provider.issuer}/token", form, {})
+        with pytest.raises(OSError, match=r"cannot reach .*/token: .*timed out"):
+            issuer_http.send(f"{provider.issuer}/token", form, {})
         assert time.monotonic() - started < 0.9

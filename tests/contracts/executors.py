@@ -277,7 +277,9 @@ class MemoryBench:
             self.executor.write(run_id, b"up\n")
         elif self.programs[run_id] == SERVES:
             self.executor.endpoints[run_id] = Endpoint("http://pretended")
-            self.executor.kept[run_id].seen = Observation(Phase.RUNNING, "Ready", "answers", started_at=NOW)
+            self.executor.kept[run_id].seen = Observation(
+                Phase.RUNNING, "Ready", "ready to serve requests", started_at=NOW
+            )
         elif self.programs[run_id] == FAILS:
             error = {"type": "ValueError", "message": "bad", "traceback": "Traceback: ValueError"}
             told = {"reason": "ExitCode", "message": "ValueError: bad", "exit_code": 1, "error": error}

@@ -86,7 +86,7 @@ class MemoryStore:
         looked_at: Any = {kind: MappingProxyType(shelf) for kind, shelf in shelves.items()}
         yield MemoryTransaction(looked_at, generation)
 
-    def recording(self, *, alone: bool = False) -> AbstractContextManager["MemoryTransaction"]:  # noqa: ARG002
+    def recording(self, *, exclusive: bool = False) -> AbstractContextManager["MemoryTransaction"]:  # noqa: ARG002
         """A change that rests on the configuration: while it lasts, nobody changes that."""
         return self._writing()
 
@@ -158,7 +158,7 @@ class MemoryTransaction:
         shelf = self.shelves[type(record)]
         before = shelf.get(record.id)
         if before is None or before.revision != record.revision - 1:
-            raise Changed("it was changed by somebody else at the same time", "read it again, then change it")
+            raise Changed("someone else changed it at the same time", "read it again, then repeat the change")
         others = [other for other in shelf.values() if other is not before]
         self._check(record, unique=UNIQUE[type(record)], others=others)
         shelf[record.id] = _as_kept(record)
@@ -177,7 +177,7 @@ class MemoryTransaction:
         if kind is records.ScopeRecord:
             scopes = {place.scope for place in gone.values()}
             if any(named in scopes for record, _, named in self._references() if gone.get(record.id) != record):
-                raise Conflict("something still uses it", "remove what uses it first")
+                raise Conflict("it is still in use", "remove everything that uses it first")
         for id in gone:
             del self.shelves[kind][id]
             self._forget_parts(kind, id)
@@ -195,7 +195,7 @@ class MemoryTransaction:
         scopes = {place.scope: place for place in self.shelves[records.ScopeRecord].values()}
         if old in scopes and old != new:
             if new in scopes:
-                raise Conflict(f"there is already a {new}", "choose another name")
+                raise Conflict(f"{new} already exists", "choose another name")
             self.shelves[records.ScopeRecord][scopes[old].id] = replace(scopes[old], scope=new)
             self._follow(old, new)
 
@@ -237,13 +237,13 @@ class MemoryTransaction:
         taken = [operator.attrgetter(*names) for names in unique]
         if any(value(other) == value(record) for other in others for value in taken):
             self.refused = True
-            raise Conflict(f"there is already one called {called}", "choose another name")
+            raise Conflict(f"{called} already exists", "choose another name")
         scopes = {place.scope for place in self.shelves[records.ScopeRecord].values()} | {None}
         homeless = not {getattr(record, name) for name in REFERENCES[type(record)]} <= scopes
         owner, name = PARTS.get(type(record), (None, "id"))
         if homeless or (owner is not None and getattr(record, name) not in self.shelves[owner]):
             self.refused = True
-            raise Conflict(f"the place of {called} is not there any more", "read the tree again")
+            raise Conflict(f"the scope of {called} was deleted", "read the tree again")
 
     def _references(self) -> Iterator[tuple[Any, str, str]]:
         """Every record that names a place, with the field in which it does so and the place."""

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError
 
-from fairlead.adapters.database.migrating import FOLDER, HEAD, current, migrate
+from fairlead.adapters.database.migrating import FOLDER, HEAD, current_revision, migrate
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.database.tables import metadata
 from fairlead.errors import FairleadError
@@ -55,9 +55,9 @@ def test_the_newest_migration_is_the_one_that_the_code_needs() -> None:
 
 
 def test_an_empty_database_is_brought_to_what_the_code_needs(empty: sa.Engine, empty_url: str) -> None:
-    assert current(empty) is None
+    assert current_revision(empty) is None
     migrate(empty)
-    assert current(empty) == HEAD
+    assert current_revision(empty) == HEAD
     migrate(empty)
     store = DatabaseStore(empty_url)
     with store.reading() as tx:
@@ -76,7 +76,7 @@ def test_migrations_make_the_tables_that_the_code_means(empty: sa.Engine, tmp_pa
 
 def test_every_row_is_still_there_after_all_migrations(empty: sa.Engine) -> None:
     migrate(empty, FIRST)
-    assert current(empty) == FIRST
+    assert current_revision(empty) == FIRST
     tables = _reflect(empty).sorted_tables
     with empty.begin() as connection:
         for table in tables:
@@ -172,7 +172,7 @@ def test_servers_that_start_at_once_migrate_once(empty_url: str) -> None:
         store = DatabaseStore(empty_url)
         together.wait(10)
         migrate(store.engine)
-        found = current(store.engine)
+        found = current_revision(store.engine)
         with store.reading() as tx:
             assert tx.generation == Generation(1, 1)
         store.close()
@@ -189,7 +189,7 @@ def test_a_database_that_another_program_writes_for_the_first_time_is_waited_for
         done = threading.Timer(0.3, other.commit)
         done.start()
         store = DatabaseStore(f"sqlite:///{tmp_path}/new.db")
-        assert current(store.engine) is None
+        assert current_revision(store.engine) is None
         store.close()
         done.join()
 
@@ -201,7 +201,7 @@ def test_a_database_of_a_newer_version_is_refused(empty: sa.Engine) -> None:
     with pytest.raises(FairleadError, match="is at revision 9999, which this version does not know") as caught:
         migrate(empty)
     assert "newer" in (caught.value.hint or "")
-    assert current(empty) == "9999"
+    assert current_revision(empty) == "9999"
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(empty: sa.Engine) -> None:
@@ -214,7 +214,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(empty: sa.Engine) -> None:
     sa.event.remove(empty, "before_cursor_execute", fail)
     assert sa.inspect(empty).get_table_names() == []
     migrate(empty)
-    assert current(empty) == HEAD
+    assert current_revision(empty) == HEAD
 
 
 def _expect_refusal(engine: sa.Engine, name: str, statement: str) -> None:

@@ -135,7 +135,7 @@ def test_a_clock_that_is_set_back_makes_nobody_forget_anything(platform: Platfor
 def test_a_schedule_goes_on_after_a_clock_was_a_year_ahead_for_a_moment(platform: Platform) -> None:
     services, clock = platform.world.services, platform.world.clock
     services.schedules.create(platform.world.root, HOME, make_asked(function=PYTHON, schedule="0 6 * * *"))
-    scheduler = Scheduler(platform.world.store, services.schedules.occur, clock)
+    scheduler = Scheduler(platform.world.store, services.schedules.submit_due_runs, clock)
     jump(platform, YEAR)
     scheduler.submit_due()
     jump(platform, -YEAR)

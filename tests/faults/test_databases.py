@@ -23,8 +23,8 @@ from tests.processes.machines import Machine
 ALL = os.environ.get("FAULTS") == "all"
 LOCKED_SECONDS = 30.0 if ALL else 14.0  # a change waits for ten
 AWAY_SECONDS = 30.0 if ALL else 5.0
-LOCKED = "changing the database: another program has locked the database"
-CROWDED = "changing the database: too many wait to do that"
+LOCKED = "cannot change the database: another program has locked the database"
+CROWDED = "cannot change the database: too many changes are waiting"
 CALLERS = 12
 PATIENT_SECONDS = 30.0  # ten that a change waits, and those of a busy machine
 HOLD = """

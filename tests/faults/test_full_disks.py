@@ -18,7 +18,7 @@ from tests.processes.execution import until
 from tests.processes.machines import Machine
 
 SIZE = "48m"
-FULL = "changing the database: the disk of the database is full"
+FULL = "cannot change the database: the disk of the database is full"
 AT_ONCE = {"FAIRLEAD_CAPACITY": "cpu=1000,mem=1000Gi,disk=1000Gi,runs=40"}
 
 
@@ -57,9 +57,9 @@ def test_where_the_database_is_on_the_full_disk_requests_are_refused_and_say_so(
     with open_site(machine, variables=AT_ONCE) as site:
         noted = live_through(site)
         assert {told["detail"] for told in noted.refused} == {FULL}
-        assert {told["hint"] for told in noted.refused} == {"make room on it, then try again"}
+        assert {told["hint"] for told in noted.refused} == {"free some space, then try again"}
         assert {told["code"] for told in noted.refused} == {"unavailable"}
-        check_whole(site.data / "fairlead.db")
+        check_complete(site.data / "fairlead.db")
 
 
 def test_where_the_database_is_elsewhere_runs_wait_for_room_and_say_so(
@@ -69,7 +69,7 @@ def test_where_the_database_is_elsewhere_runs_wait_for_room_and_say_so(
     with open_site(machine, "--database", f"sqlite:///{elsewhere}", variables=AT_ONCE) as site:
         noted = live_through(site, accepted=True)
         assert noted.refused == []
-        check_whole(elsewhere)
+        check_complete(elsewhere)
 
 
 def live_through(site: Site, *, accepted: bool = False) -> Noted:
@@ -111,7 +111,7 @@ def is_looked_after(site: Site, run_id: str) -> bool:
     return folder.is_supervised or folder.has_ended
 
 
-def check_whole(file: Path) -> None:
+def check_complete(file: Path) -> None:
     """Nothing of a database is damaged."""
     with contextlib.closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.database import waiting
+from fairlead.adapters.database import writer_lock
 from fairlead.adapters.database.migrating import migrate
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.errors import FairleadError, Unavailable
@@ -40,9 +40,9 @@ def count(store: DatabaseStore) -> int:
 def test_a_file_that_is_away_is_missed_and_all_is_there_when_it_is_back(kept: DatabaseStore, file: Path) -> None:
     away = file.rename(file.with_name("away.db"))
     for _ in range(3):
-        with pytest.raises(Unavailable, match="reading the database"):
+        with pytest.raises(Unavailable, match="cannot read the database"):
             count(kept)
-        with pytest.raises(Unavailable, match="changing the database"):
+        with pytest.raises(Unavailable, match="cannot change the database"):
             keep(kept, make(VolumeRecord, "lost"))
     assert not file.exists()
     away.rename(file)
@@ -67,7 +67,7 @@ def test_a_log_without_its_database_is_no_new_database(kept: DatabaseStore, file
         connection.execute("SELECT 1 FROM generations")  # so that the log stays
         assert file.with_name("fairlead.db-wal").stat().st_size > 0
         away = file.rename(file.with_name("away.db"))
-        with pytest.raises(FairleadError, match=r"there is no .*fairlead\.db, and its log fairlead\.db-wal is there"):
+        with pytest.raises(FairleadError, match=r"fairlead\.db does not exist, but its write-ahead log fairlead\.db-wal does"):
             DatabaseStore(f"sqlite:///{file}")
         assert not file.exists()
         away.rename(file)
@@ -85,7 +85,7 @@ def locked(file: Path) -> Iterator[None]:
 def test_after_one_has_waited_for_another_program_in_vain_the_next_ones_hardly_wait(
     file: Path, locked: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "LONG_SECONDS", LONG)
+    monkeypatch.setattr(writer_lock, "LONG_SECONDS", LONG)
     with contextlib.closing(DatabaseStore(f"sqlite:///{file}")) as store:
         assert try_to_change(store) >= LONG
         assert max(try_to_change(store) for _ in range(3)) < LONG
@@ -95,7 +95,7 @@ def test_after_one_has_waited_for_another_program_in_vain_the_next_ones_hardly_w
 def test_once_a_change_gets_on_the_next_ones_wait_as_long_as_before(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "LONG_SECONDS", LONG)
+    monkeypatch.setattr(writer_lock, "LONG_SECONDS", LONG)
     with contextlib.closing(DatabaseStore(f"sqlite:///{file}")) as store:
         keep(store, *make_places())
         with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
@@ -110,8 +110,8 @@ def test_once_a_change_gets_on_the_next_ones_wait_as_long_as_before(
 def test_a_full_disk_is_told_as_such_and_nothing_of_the_change_is_kept(kept: DatabaseStore) -> None:
     with pytest.raises(Unavailable) as caught:
         fill(kept)
-    assert str(caught.value) == "changing the database: the disk of the database is full"
-    assert caught.value.hint == "make room on it, then try again"
+    assert str(caught.value) == "cannot change the database: the disk of the database is full"
+    assert caught.value.hint == "free some space, then try again"
     kept.close()  # the bound goes with the connection
     assert count(kept) == 1
     keep(kept, make(VolumeRecord, "v2", name="more"))

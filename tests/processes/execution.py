@@ -49,7 +49,7 @@ class Platform:
         folder = Path(tempfile.mkdtemp(dir=self.shared))
         (folder / "main.py").write_text(text)
         function = self.project.function("python", source=str(folder / "main.py"))
-        function._said |= {} if handler is None else {"handler": handler}
+        function._fields |= {} if handler is None else {"handler": handler}
         return function.run(action, **asked)
 
     def folder_of(self, run: Run) -> Path:

@@ -24,7 +24,7 @@ SETTINGS: dict[str, Case] = {
         {},
         "host is 0.0.0.0, which other machines can reach, but auth is local",
     ),
-    "open to others by IPv6": (USAGE, ["--host", "::"], {}, "which others can reach"),
+    "open to others by IPv6": (USAGE, ["--host", "::"], {}, "which other machines can reach"),
     "port too high": (USAGE, ["--port", "99999"], {}, "99999"),
     "port no number": (USAGE, ["--port", "many"], {}, "many"),
     "port too low": (USAGE, ["--port=-1"], {}, "-1"),
@@ -33,8 +33,8 @@ SETTINGS: dict[str, Case] = {
     "unknown level": (USAGE, [], {"FAIRLEAD_LOG_LEVEL": "loud"}, "loud"),
     "no kind of administrator": (USAGE, [], {"FAIRLEAD_ADMINS": "user:ada,bob"}, "user:<name> or group:<name>"),
     "served host with a star": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "*.apps.example.org"}, "invalid host name"),
-    "served host with a scheme": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "https://a.example.org"}, "without a scheme"),
-    "served host of numbers": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "10.0.0.1"}, "served_host: '10.0.0.1' is no name"),
+    "served host with a scheme": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "https://a.example.org"}, "without scheme"),
+    "served host of numbers": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "10.0.0.1"}, "served_host: invalid host name '10.0.0.1'"),
     "OIDC without issuer": (USAGE, ["--auth", "oidc"], {}, "oidc_issuer"),
     "issuer without OIDC": (USAGE, [], {"FAIRLEAD_OIDC_ISSUER": "https://a.example.org"}, "set auth to oidc"),
     "client without OIDC": (
@@ -51,13 +51,13 @@ SETTINGS: dict[str, Case] = {
             "FAIRLEAD_OIDC_AUDIENCE": "fairlead",
             "FAIRLEAD_OIDC_CLIENT_SECRET": PASSWORD,
         },
-        "oidc_client_secret is set, and oidc_client_id is not",
+        "oidc_client_secret is set, but oidc_client_id is not",
     ),
     "secret without OIDC": (
         USAGE,
         [],
         {"FAIRLEAD_OIDC_CLIENT_SECRET": PASSWORD},
-        "oidc_client_secret is set, and auth",
+        "oidc_client_secret is set, but auth",
     ),
     "client without an address for browsers": (
         USAGE,
@@ -73,11 +73,11 @@ SETTINGS: dict[str, Case] = {
         FAILED,
         ["--auth", "oidc"],
         {"FAIRLEAD_OIDC_ISSUER": "http://login.example.org", "FAIRLEAD_OIDC_AUDIENCE": "fairlead"},
-        "no address of an issuer",
+        "invalid issuer URL",
     ),
     "no key": (FAILED, [], {"FAIRLEAD_SECRET_KEYS": PASSWORD}, "key 1"),
     "database of another make": (FAILED, ["--database", f"mysql://root:{PASSWORD}@127.0.0.1/fairlead"], {}, "mysql"),
-    "no database address": (FAILED, ["--database", "fairlead"], {}, "the database is no address"),
+    "no database address": (FAILED, ["--database", "fairlead"], {}, "the database URL is invalid"),
     "database that is not there": (
         FAILED,
         ["--database", f"postgresql://fairlead:{PASSWORD}@127.0.0.1:1/fairlead"],
@@ -151,7 +151,7 @@ def _newer(folder: Path) -> str:
 
 def _no_database(folder: Path) -> str:
     (folder / "fairlead.db").write_bytes(b"this is a diary\n" * 1000)
-    return "no database"
+    return "not a database"
 
 
 def _folder_as_database(folder: Path) -> str:

@@ -47,7 +47,7 @@ def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -
     with ThreadPoolExecutor(1) as pool:
         followed = pool.submit(lambda: [line.text for line in run.read_logs(follow=True, cursor=0)])
         waiting = until(lambda: seen if (seen := run.refresh().data)["reason"] == "Retrying" else {}, LONG)
-        assert waiting["message"].endswith("no luck; attempt 2 of 3 begins in 10 s")
+        assert waiting["message"].endswith("no luck; attempt 2 of 3 starts in 10 s")
         ended = end(run, LONG)
         story = followed.result(LONG)
     assert (ended["state"], ended["attempt"], ended["exit_code"]) == ("completed", 3, 0)
@@ -62,7 +62,7 @@ def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -
     for number in (1, 2, 3):
         assert run.logs(attempt=number).startswith(said[number - 1])
         assert run.read("number", attempt=number) == f"{number}\n".encode()
-    with pytest.raises(NotFound, match="has no attempt 4"):
+    with pytest.raises(NotFound, match="attempt 4 of run .* does not exist"):
         run.logs(attempt=4)
     states = [(event["state"], event["reason"]) for event in run.events()]
     assert states.count(("queued", "Retrying")) == 2

@@ -105,7 +105,7 @@ def test_the_terminal_says_where_a_run_answers(platform: Platform, run: Run, mac
     assert printed.out.startswith(f"http://{run.id}.localhost:"), printed
     assert "/.fairlead/enter?code=" in printed.out
     gone = machine.fairlead("open", "policies", variables=here)
-    assert "there is no run 'policies'" in gone.err
+    assert "run 'policies' does not exist" in gone.err
     assert "fairlead open /policies" in gone.err
 
 

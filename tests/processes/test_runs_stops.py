@@ -77,7 +77,7 @@ def test_runs_that_are_stopped_while_they_start_or_end_by_many_at_once_are_answe
 def test_a_run_that_runs_cannot_be_deleted_and_one_that_ended_is_gone_with_its_folder(platform: Platform) -> None:
     run = platform.shell("echo hello > $FAIRLEAD_OUTPUT/file; sleep 60")
     reach(run, "running")
-    with pytest.raises(Conflict, match=f"run {run.id} is running, and only what has ended is deleted"):
+    with pytest.raises(Conflict, match=f"run {run.id} is running; only runs that have ended can be deleted"):
         run.delete()
     run.stop()
     end(run)

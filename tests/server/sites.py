@@ -102,7 +102,7 @@ class Site:
 
     def invite(self) -> str:
         """The word of a new sign-in link for the administrator."""
-        return self.founding.let_in(ADMIN, MACHINE, self.token)[1]
+        return self.founding.issue_local_token(ADMIN, MACHINE, self.token)[1]
 
     @property
     def document(self) -> dict[str, Any]:
@@ -184,8 +184,8 @@ def build_site(
     services, founding = build_services(
         store, keyrings.AesKeyring(keyrings.parse_keys(KEY)), entrance, execution=execution
     )
-    founding.found([f"user:{ADMIN}"])
-    token, _ = founding.let_in(ADMIN, MACHINE, None)
+    founding.initialize([f"user:{ADMIN}"])
+    token, _ = founding.issue_local_token(ADMIN, MACHINE, None)
     app = create_application(
         services, check_ready=lambda: None, make_id=make_id, url=url, stream_seconds=0.0, **options
     )

@@ -93,8 +93,8 @@ def test_what_is_followed_leads_through_all_tries_and_can_be_taken_up_anywhere(s
 def test_a_try_that_is_not_there_is_not_found(site: Site, run: str, noun: str) -> None:
     assert site.ask("GET", f"/runs/{run}/{noun}?attempt=1").status_code == 200
     told = problem_of(site.ask("GET", f"/runs/{run}/{noun}?attempt=3"), 404)
-    assert told["detail"] == f"run {run} has no attempt 3"
-    assert told["hint"] == "it has 2: list them to see how they went"
+    assert told["detail"] == f"attempt 3 of run {run} does not exist"
+    assert told["hint"] == "use an attempt from 1 to 2"
 
 
 @pytest.mark.parametrize("attempt", ["0", "-1", "x", "1.5", "", "99999999999999999999"])
@@ -107,7 +107,7 @@ def test_what_is_no_number_of_a_try_is_refused(site: Site, run: str, noun: str, 
 def test_a_cursor_of_another_try_is_refused(site: Site, run: str) -> None:
     told = problem_of(site.ask("GET", f"/runs/{run}/logs?attempt=1&cursor={cursors.join(2, 1)}"), 422)
     assert paths_of(told) == ["cursor"]
-    assert "it is of attempt 2, and attempt 1 was asked for" in told["violations"][0]["message"]
+    assert "the cursor belongs to attempt 2, not to attempt 1" in told["violations"][0]["message"]
 
 
 def test_peaks_are_those_of_the_try(site: Site, run: str) -> None:

@@ -44,7 +44,7 @@ def test_what_was_made_anew_under_its_name_is_not_what_was_read(site: Site) -> N
     site.ask("DELETE", policy)
     site.ask("PUT", policy, {"quota": {"runs": 2}})
     problem = problem_of(site.ask("PUT", policy, {"quota": {"runs": 3}}, headers={"If-Match": tag}), 412)
-    assert problem["detail"] == "it was deleted and made anew since you read it"
+    assert problem["detail"] == "it was deleted and created again since you read it"
     assert site.get(policy)["content"] == {"quota": {"runs": 2}}
 
 
@@ -53,7 +53,7 @@ def test_a_change_of_what_was_changed_since_is_refused(site: Site) -> None:
     assert site.ask("PATCH", "/compute-resources/one", {"description": "a"}, headers=at(1)).status_code == 200
     problem = problem_of(site.ask("PATCH", "/compute-resources/one", {"description": "b"}, headers=at(1)), 412)
     assert problem["code"] == "changed"
-    assert problem["detail"] == "it is at revision 2 now, and you read 1"
+    assert problem["detail"] == "it is now at revision 2, but you read revision 1"
     assert site.get("/compute-resources/one")["description"] == "a"
     problem_of(site.ask("DELETE", "/compute-resources/one", headers=at(1)), 412)
     assert site.ask("DELETE", "/compute-resources/one", headers=at(2)).status_code == 204

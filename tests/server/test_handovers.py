@@ -12,7 +12,7 @@ from fairlead.adapters import keyrings
 from fairlead.model.records import RunRecord
 from fairlead.run_tokens import seal_run_token
 from fairlead.server import request_bodies
-from fairlead.services.run_uploads import LARGEST_FILE
+from fairlead.services.run_uploads import MAX_FILE_BYTES
 from tests.server.conftest import Lines
 from tests.server.samples import CODE, DIGEST, SCRIPT, address_of, body_of, fill
 from tests.server.sites import KEY, Operation, Site, problem_of, told
@@ -131,7 +131,7 @@ def test_nothing_is_read_of_one_who_may_not_hand_over(run: tuple[Site, str, str]
 
 def test_a_file_that_is_too_large_is_refused_by_its_length_alone(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
-    sent = {"Content-Length": str(LARGEST_FILE + 1)}
+    sent = {"Content-Length": str(MAX_FILE_BYTES + 1)}
     said = problem_of(upload_file(site, run_id, "output/a", b"", token, **sent), 413)
     assert said["detail"] == "the body has more than 67,108,864 bytes"
     assert said["hint"] == "write it to a volume"
@@ -147,7 +147,7 @@ def test_a_file_that_grows_too_large_on_the_way_is_refused(run: tuple[Site, str,
 def test_the_largest_file_is_kept(site: Site) -> None:
     fill(site, "alpha")
     run_id, token = start(site)
-    assert told(upload_file(site, run_id, "output/a", b"\x00" * LARGEST_FILE, token))["size"] == LARGEST_FILE
+    assert told(upload_file(site, run_id, "output/a", b"\x00" * MAX_FILE_BYTES, token))["size"] == MAX_FILE_BYTES
 
 
 @pytest.mark.parametrize(

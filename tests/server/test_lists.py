@@ -223,7 +223,7 @@ def test_a_cursor_belongs_to_its_order(site: Site) -> None:
     problem = problem_of(site.ask("GET", f"/compute-resources?sort=-name&cursor={cursor}"), 422)
     assert paths_of(problem) == ["cursor"]
     problem = problem_of(site.ask("GET", f"/compute-resources?sort=created_at&cursor={cursor}"), 422)
-    assert problem["violations"][0]["message"] == "belongs to another list or another order"
+    assert problem["violations"][0]["message"] == "belongs to another list or sort order"
 
 
 def test_fifty_are_listed_where_nobody_says_how_many(site: Site) -> None:

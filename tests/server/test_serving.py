@@ -151,7 +151,7 @@ def test_a_run_that_one_does_not_see_is_not_there(stage: Stage, program: Program
     stage.site.make("/projects", {"name": "beta", "parent": "cluster/far"})
     token = stage.site.token_of("eve", admin="project/beta")
     for run_id in (stage.serve(endpoint), "0" * 32):
-        assert problem_of(stage.ask("GET", run_id, token=token), 404)["detail"] == f"there is no run '{run_id}'"
+        assert problem_of(stage.ask("GET", run_id, token=token), 404)["detail"] == f"run '{run_id}' does not exist"
     assert program.asked == []
 
 

@@ -58,7 +58,7 @@ def test_the_walk_finds_our_own_things(world: World, operations: list[Operation]
     assert len(walked) > 20
     for _, path in walked:
         answer = world.site.ask("GET", path.replace("new=2", "new=1"), token=world.tokens["admin"])
-        assert answer.status_code == 200 or "it is called alpha-resource now" in answer.text, f"{path}: {answer.text}"
+        assert answer.status_code == 200 or "use its new name: alpha-resource" in answer.text, f"{path}: {answer.text}"
 
 
 @pytest.mark.parametrize("role", ROLES)

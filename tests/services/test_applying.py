@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.files.documents import load_library, read_library
-from fairlead.services.config_files import Applied, Apply
+from fairlead.services.config_files import ApplyOptions, ApplyResult
 from tests.contracts.memory import MemoryStore
 from tests.services.worlds import FOREST, LAKE, VISION, World, check_texts, found_world, listing, make_world, names
 
@@ -30,12 +30,12 @@ DOCUMENTS: Documents = [
 ]
 
 
-def apply(world: World, documents: Documents, **how: Any) -> Applied:
+def apply(world: World, documents: Documents, **how: Any) -> ApplyResult:
     """Apply documents as an administrator."""
-    return world.services.config_files.apply(world.root, read_library(documents), Apply(**how))
+    return world.services.config_files.apply(world.root, read_library(documents), ApplyOptions(**how))
 
 
-def actions(applied: Applied) -> dict[str, str]:
+def actions(applied: ApplyResult) -> dict[str, str]:
     """What happened to each object."""
     return {f"{change.kind} {change.name}": change.action for change in applied.changes}
 
@@ -246,7 +246,7 @@ def test_an_export_makes_the_same_platform_elsewhere(world: World, monkeypatch: 
     world.services.scopes.edit(world.root, FOREST, {"name": "wood"})
     exported = world.services.config_files.export(world.root)
     other = make_world(MemoryStore(), monkeypatch)
-    other.founding.found(["user:root"])
+    other.founding.initialize(["user:root"])
     apply(other, exported)
     assert other.services.config_files.export(other.root) == exported
 
@@ -261,7 +261,7 @@ def test_an_export_leaves_out_what_the_caller_does_not_see(world: World) -> None
 
 def test_the_documents_of_the_examples_apply(world: World) -> None:
     library = load_library([(EXAMPLES, "")])
-    first = world.services.config_files.apply(world.root, library, Apply())
+    first = world.services.config_files.apply(world.root, library, ApplyOptions())
     assert {change.kind for change in first.changes} == {
         "Cluster",
         "Department",
@@ -270,7 +270,7 @@ def test_the_documents_of_the_examples_apply(world: World) -> None:
         "ComputeResource",
         "Template",
     }
-    again = world.services.config_files.apply(world.root, library, Apply())
+    again = world.services.config_files.apply(world.root, library, ApplyOptions())
     assert {change.action for change in again.changes} == {"unchanged"}
     assert world.preview(template="finetune")["violations"] == []
 
@@ -278,7 +278,7 @@ def test_the_documents_of_the_examples_apply(world: World) -> None:
 def test_an_editor_applies_what_they_may_and_is_told_of_the_rest(world: World) -> None:
     eve = world.grant("eve", "editor", VISION)
     own: Documents = [{"kind": "ComputeResource", "name": "mine", "scope": FOREST}]
-    applied = world.services.config_files.apply(eve, read_library(own), Apply(prune=True))
+    applied = world.services.config_files.apply(eve, read_library(own), ApplyOptions(prune=True))
     assert actions(applied) == {"ComputeResource mine": "created"}
     more: Documents = [
         *own,
@@ -287,7 +287,7 @@ def test_an_editor_applies_what_they_may_and_is_told_of_the_rest(world: World) -
         {"kind": "Project", "name": "new", "parent": VISION},
     ]
     with pytest.raises(RequestRejected) as caught:
-        world.services.config_files.apply(eve, read_library(more), Apply())
+        world.services.config_files.apply(eve, read_library(more), ApplyOptions())
     check_texts(caught.value.violations)
     assert [item.rule for item in caught.value.violations] == ["forbidden", "forbidden", "scope"]
 

@@ -152,7 +152,7 @@ def test_a_cursor_that_no_page_gave_out_is_a_violation(platform: Platform, curso
 def test_a_cursor_of_another_try_is_a_violation(platform: Platform) -> None:
     run = begin(platform)
     fail(platform, run)
-    with pytest.raises(RequestRejected, match="it is of attempt 2, and attempt 1 was asked for"):
+    with pytest.raises(RequestRejected, match="the cursor belongs to attempt 2, not to attempt 1"):
         read(platform, run, read(platform, run).cursor, attempt=1)
 
 
@@ -160,13 +160,13 @@ def test_a_log_that_is_not_kept_any_more_is_told_of_or_passed_over(platform: Pla
     run = begin(platform)
     fail(platform, run)
     platform.executor.delete_run(run)
-    with pytest.raises(NotFound, match=f"the log of run {run} is not kept any more"):
+    with pytest.raises(NotFound, match=f"the log of run {run} has been deleted"):
         read(platform, run, attempt=1)
     assert read_all(platform, run, cursor=0) == [BETWEEN[0], LINES[1]]
     platform.executor.end(f"{run}-2")
     platform.control().sync({run})
     platform.executor.delete_run(f"{run}-2")
-    with pytest.raises(NotFound, match=f"the log of attempt 2 of run {run} is not kept any more"):
+    with pytest.raises(NotFound, match=f"the log of attempt 2 of run {run} has been deleted"):
         read(platform, run)
 
 
@@ -194,7 +194,7 @@ def test_files_and_usage_are_those_of_the_last_try_or_of_one_that_is_said(platfo
             assert file.read().decode() == execution
     assert executions.usage(root, run, 1).peaks == {"mem": 1}
     assert executions.usage(root, run).peaks == {"cpu": 0.5, "mem": 1000}
-    with pytest.raises(NotFound, match=f"attempt 2 of run {run} left no file 'other.bin'"):
+    with pytest.raises(NotFound, match=f"output file 'other.bin' of attempt 2 of run {run} does not exist"):
         executions.open_file(root, run, "other.bin")
 
 
@@ -209,7 +209,7 @@ def test_a_try_that_is_not_there_is_not_found(platform: Platform, attempt: int) 
         lambda: executions.files(root, run, attempt),
         lambda: executions.open_file(root, run, "model.bin", attempt),
     ):
-        with pytest.raises(NotFound, match=f"run {run} has no attempt {attempt}"):
+        with pytest.raises(NotFound, match=f"attempt {attempt} of run {run} does not exist"):
             reading()
 
 
@@ -247,7 +247,7 @@ def test_only_those_who_see_the_run_see_its_tries(platform: Platform) -> None:
     run, executions = begin(platform), platform.world.services.executions
     assert executions.attempts(platform.world.grant("vic", "viewer", HOME), run)
     for call in (platform.world.grant("sam", "admin", OTHER), call_as("nobody")):
-        with pytest.raises(NotFound, match="there is no run"):
+        with pytest.raises(NotFound, match="run .* does not exist"):
             executions.attempts(call, run)
 
 

@@ -256,7 +256,7 @@ def test_administrators_read_of_what_they_govern_alone(world: World) -> None:
 @pytest.mark.every_store
 def test_an_export_is_whole_and_the_oldest_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     furnish(world)
-    monkeypatch.setattr("fairlead.services.audits.AT_ONCE", 3)
+    monkeypatch.setattr("fairlead.services.audits.EXPORT_PAGE_SIZE", 3)
     exported = world.audit()
     assert [entry.at for entry in exported] == sorted(entry.at for entry in exported)
     assert len({entry.id for entry in exported}) == len(exported)

@@ -14,7 +14,7 @@ from fairlead.model.compute_resources import Defaults
 from fairlead.model.scopes import Project
 from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call
-from fairlead.services.config_files import Apply
+from fairlead.services.config_files import ApplyOptions
 from fairlead.services.unit_of_work import UnitOfWork
 from tests.services.worlds import FOREST, LAKE, MAIN, VISION, World, found, found_world, listing, make_world, setting
 
@@ -122,7 +122,7 @@ SEEN: dict[str, tuple[Change, Look, Any]] = {
         lambda w: w.services.config_files.apply(
             w.root,
             read_library([{"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 0}}}]),
-            Apply(),
+            ApplyOptions(),
         ),
         lambda w: broken(w, resources={"gpu": 1}),
         ["max"],
@@ -175,8 +175,8 @@ def test_a_change_that_was_rolled_back_is_seen_by_nobody(pair: tuple[World, Worl
     ]
     for _ in range(2):
         with pytest.raises(RequestRejected):
-            one.services.config_files.apply(one.root, read_library(wrong), Apply())
-        one.services.config_files.apply(one.root, read_library(wrong[:2]), Apply(dry_run=True))
+            one.services.config_files.apply(one.root, read_library(wrong), ApplyOptions())
+        one.services.config_files.apply(one.root, read_library(wrong[:2]), ApplyOptions(dry_run=True))
         for world in pair:
             assert broken(world, resources={"gpu": 1}) == []
             with pytest.raises(NotFound):
@@ -193,7 +193,7 @@ def test_after_a_rolled_back_change_the_next_one_counts(pair: tuple[World, World
         {"kind": "Project", "name": "x", "parent": "department/none"},
     ]
     with pytest.raises(RequestRejected):
-        one.services.config_files.apply(one.root, read_library(wrong), Apply())
+        one.services.config_files.apply(one.root, read_library(wrong), ApplyOptions())
     two.put_policy(VISION, rules={"resources.gpu": {"max": 5}})
     for world in pair:
         assert broken(world, resources={"gpu": 4}) == []
@@ -257,10 +257,10 @@ def test_of_two_requests_with_one_key_at_the_same_time_one_is_kept_and_the_other
     pair: tuple[World, World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both_looked = threading.Barrier(2, timeout=0.2)  # broken where the second waits for the first
-    recall, ended = UnitOfWork.recall, list[str]()
+    find_response, ended = UnitOfWork.find_response, list[str]()
 
-    def recall_together(unit: UnitOfWork, answer: type[Any]) -> Any:
-        before = recall(unit, answer)
+    def find_together(unit: UnitOfWork, answer: type[Any]) -> Any:
+        before = find_response(unit, answer)
         with contextlib.suppress(threading.BrokenBarrierError):
             both_looked.wait()
         return before
@@ -272,7 +272,7 @@ def test_of_two_requests_with_one_key_at_the_same_time_one_is_kept_and_the_other
         except FairleadError as error:
             ended.append(str(error))
 
-    monkeypatch.setattr(UnitOfWork, "recall", recall_together)
+    monkeypatch.setattr(UnitOfWork, "find_response", find_together)
     threads = [threading.Thread(target=submit, args=(world,)) for world in pair]
     for thread in threads:
         thread.start()

@@ -10,7 +10,7 @@ from fairlead.model.nodes import Node, Taint
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Store
 from fairlead.services.calls import Call
-from fairlead.services.capacity import Capacity, ComputeResourceRoom
+from fairlead.services.capacity import Capacity, ComputeResourceCapacity
 from tests.contracts.executors import MemoryExecutor
 from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
 from tests.services.worlds import call_as
@@ -34,7 +34,7 @@ def fits(found: Capacity) -> dict[str, int | None]:
     return {offer.name: offer.fits_now for offer in found.compute_resources}
 
 
-def offer(found: Capacity, name: str) -> ComputeResourceRoom:
+def offer(found: Capacity, name: str) -> ComputeResourceCapacity:
     """One of the compute resources."""
     (wanted,) = [each for each in found.compute_resources if each.name == name]
     return wanted
@@ -61,7 +61,7 @@ def test_what_runs_hold_is_requested_and_the_rest_is_free(store: Store, monkeypa
     assert (found.total.capacity["cpu"], found.total.requested["cpu"]) == ("8", "500m")
     assert (found.total.free["cpu"], found.total.free["nvidia.com/gpu"]) == ("7500m", "1")
     assert (found.total.largest["cpu"].amount, found.total.largest["cpu"].node) == ("7500m", "box")
-    assert offer(found, "small") == ComputeResourceRoom("small", "platform", None, 3)
+    assert offer(found, "small") == ComputeResourceCapacity("small", "platform", None, 3)
 
 
 def test_groups_and_types_of_gpus_are_told_where_nodes_say_them(platform: Platform) -> None:
@@ -91,7 +91,7 @@ def test_what_keeps_all_of_them_off_is_told(platform: Platform) -> None:
     found = here(platform)
     assert offer(found, "gpus").fits_now == offer(found, "huge").fits_now == 0
     assert offer(found, "gpus").message == (
-        "is 2 (from the compute resource gpus); the policy of project/home allows at most 1"
+        "is 2 (from the compute resource gpus); the project/home policy allows at most 1"
     )
     assert "64 CPU" in offer(found, "huge").message
     (elsewhere,) = show(platform, project="other")
@@ -188,7 +188,7 @@ def test_nodes_are_told_of_the_clusters_that_one_sees(platform: Platform) -> Non
     assert [node.cluster for node in nodes(world.root, "local")] == ["local"]
     assert nodes(world.root, "far") == nodes(call_as("nobody")) == []
     assert nodes(vic) == nodes(vic, "here") != []
-    with pytest.raises(NotFound, match="there is no cluster/local"):
+    with pytest.raises(NotFound, match="cluster/local does not exist"):
         nodes(vic, "local")
 
 

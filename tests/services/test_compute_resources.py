@@ -152,7 +152,7 @@ def test_a_rename_keeps_identity_templates_policies_and_successors(world: World)
     assert [item.id for item in services.compute_resources.workloads(root, "large", listing()).items] == [run.id]
     with pytest.raises(NotFound) as caught:
         services.compute_resources.get(root, "big")
-    assert says(caught) == "there is no compute resource 'big' -> it is called large now"
+    assert says(caught) == "compute resource 'big' does not exist -> use its new name: large"
 
 
 def test_what_follows_a_rename_has_a_revision_for_each_number(world: World) -> None:
@@ -252,10 +252,10 @@ def test_a_restored_one_can_be_chosen_again(world: World) -> None:
 @pytest.mark.parametrize(
     ("successor", "message"),
     [
-        ("none", "there is no compute resource 'none'"),
-        ("old", "old is the same one"),
-        ("gone", "gone is archived itself"),
-        ("narrow", "narrow is at project/forest, which does not reach all that platform reaches"),
+        ("none", "compute resource 'none' does not exist"),
+        ("old", "old cannot be its own successor"),
+        ("gone", "gone is archived"),
+        ("narrow", "narrow is in project/forest, so it is not available everywhere in platform"),
     ],
 )
 def test_a_successor_must_be_able_to_stand_in(world: World, successor: str, message: str) -> None:
@@ -316,7 +316,7 @@ def test_revisions_are_kept_and_compared(world: World) -> None:
     assert services.compute_resources.compare(root, "large", 3, 3) == []
     with pytest.raises(NotFound, match="no revision 4") as caught:
         services.compute_resources.compare(root, "large", 1, 4)
-    assert caught.value.hint == "its newest is 3"
+    assert caught.value.hint == "use a revision from 1 to 3"
 
 
 def test_an_edit_never_changes_a_run_that_exists(world: World) -> None:

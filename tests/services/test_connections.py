@@ -301,7 +301,7 @@ def test_a_cluster_with_live_runs_stays_where_it_is(world: World) -> None:
     run = world.submit(FOREST)
     put(world, yaml.safe_dump(make_kubeconfig(user={"token": "another"})))
     elsewhere = yaml.safe_dump(make_kubeconfig(cluster={"server": "https://10.9.9.9:6443"}))
-    with pytest.raises(Conflict, match=r"is at .* and not at https://10\.9\.9\.9:6443") as caught:
+    with pytest.raises(Conflict, match=r"from .* to https://10\.9\.9\.9:6443") as caught:
         put(world, elsewhere)
     assert users_of(caught) == [("run", run.id)]
     world.services.runs.stop(world.root, run.id)

@@ -58,7 +58,7 @@ def test_a_viewer_reads_and_whoever_does_not_see_the_project_finds_nothing(platf
     viewer, stranger = platform.world.grant("vic", "viewer", HOME), platform.world.grant("sam", "admin", OTHER)
     READINGS[reading](platform, viewer, run)
     for call in (stranger, call_as("nobody")):
-        with pytest.raises(NotFound, match="there is no run"):
+        with pytest.raises(NotFound, match="run .* does not exist"):
             READINGS[reading](platform, call, run)
     with pytest.raises(NotFound, match="run"):
         READINGS[reading](platform, viewer, "none")
@@ -249,7 +249,7 @@ def test_a_run_is_stopped_in_every_state_and_says_what_happens(platform: Platfor
     after = stop(mia, run.id)
     if far == "queued":
         assert (after.state, after.active, after.stopped_by) == ("stopped", False, "mia")
-        assert after.message == "stopped by mia, before it had started"
+        assert after.message == "stopped by mia before it started"
     elif far in ("pending", "running"):
         assert (after.state, after.reason, after.message) == ("stopping", "StopRequested", "mia stops it")
     else:

@@ -13,15 +13,15 @@ def test_a_look_finds_what_changed_and_what_is_gone(world: World) -> None:
     world.clock.pass_by(minutes=1)
     begun = told.begin(root)
     new = world.submit()
-    assert [run.id for run in told.look(root, None, begun.at).runs] == [new.id]
+    assert [run.id for run in told.poll(root, None, begun.at).runs] == [new.id]
     world.services.runs.stop(root, old.id)
-    seen = told.look(root, None, begun.at)
+    seen = told.poll(root, None, begun.at)
     assert {run.id: run.state for run in seen.runs} == {old.id: "stopped", new.id: "queued"}
     world.services.runs.delete(root, old.id)
-    seen = told.look(root, None, begun.at)
+    seen = told.poll(root, None, begun.at)
     assert ([run.id for run in seen.runs], seen.gone) == ([new.id], [old.id])
     world.clock.pass_by(seconds=10)
-    later = told.look(root, None, world.clock())
+    later = told.poll(root, None, world.clock())
     assert (later.runs, later.gone) == ([], [])
 
 
@@ -29,7 +29,7 @@ def test_what_changed_is_told_also_after_the_clock_was_set_back(world: World) ->
     begun = world.services.run_feed.begin(world.root)
     world.clock.pass_by(hours=-3)
     new = world.submit()
-    assert [run.id for run in world.services.run_feed.look(world.root, None, begun.at).runs] == [new.id]
+    assert [run.id for run in world.services.run_feed.poll(world.root, None, begun.at).runs] == [new.id]
 
 
 def test_nobody_hears_of_what_they_do_not_see(world: World) -> None:
@@ -38,23 +38,23 @@ def test_nobody_hears_of_what_they_do_not_see(world: World) -> None:
     gone = world.submit(FOREST)
     world.services.runs.stop(world.root, gone.id)
     world.services.runs.delete(world.root, gone.id)
-    news = world.services.run_feed.look(viewer, None, begun.at)
+    news = world.services.run_feed.poll(viewer, None, begun.at)
     assert ([run.id for run in news.runs], news.gone) == ([seen.id], [])
-    loaded = world.services.run_feed.load(viewer, None, [hidden.id, seen.id])
+    loaded = world.services.run_feed.load_runs(viewer, None, [hidden.id, seen.id])
     assert [run.id for run in loaded] == [seen.id]
-    assert world.services.run_feed.load(world.root, FOREST, [hidden.id, seen.id]) == [hidden]
+    assert world.services.run_feed.load_runs(world.root, FOREST, [hidden.id, seen.id]) == [hidden]
 
 
 def test_too_much_to_tell_is_said_to_be_that(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = world.services.run_feed.begin(world.root)
-    monkeypatch.setattr(run_feed, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(run_feed, "MAX_CHANGES", 1)
     world.submit()
-    assert not world.services.run_feed.look(world.root, None, begun.at).many
+    assert not world.services.run_feed.poll(world.root, None, begun.at).many
     world.submit()
-    assert world.services.run_feed.look(world.root, None, begun.at).many
+    assert world.services.run_feed.poll(world.root, None, begun.at).many
 
 
 def test_a_project_that_is_deleted_is_too_much_to_tell(world: World) -> None:
     begun = world.services.run_feed.begin(world.root)
     world.services.scopes.delete(world.root, LAKE)
-    assert world.services.run_feed.look(world.root, None, begun.at).many
+    assert world.services.run_feed.poll(world.root, None, begun.at).many

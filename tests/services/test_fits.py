@@ -108,5 +108,5 @@ def test_without_a_view_of_the_nodes_nothing_is_known_but_what_is_refused(
 
     monkeypatch.setattr(platform.executor, "nodes", fail)
     found = check(platform, run_as_user=0)
-    assert (found.verdict, found.reasons) == ("unknown", ["the nodes of cluster/here cannot be seen now"])
+    assert (found.verdict, found.reasons) == ("unknown", ["the nodes of cluster/here are not available now"])
     assert [violation["path"] for violation in found.violations] == ["run_as_user"]

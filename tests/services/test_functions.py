@@ -44,7 +44,7 @@ def test_a_function_is_written_listed_shown_and_forgotten(world: World) -> None:
     assert names(functions.page(root, listing()).items) == ["shell", "square"]
     assert names(functions.page(root, listing(), LAKE).items) == []
     functions.delete(root, FOREST, "square")
-    with pytest.raises(NotFound, match="project/forest has no function 'square'"):
+    with pytest.raises(NotFound, match="function 'square' does not exist in project/forest"):
         functions.get(root, FOREST, "square")
     assert ("function.delete", "square") in world.told()
 
@@ -54,7 +54,7 @@ def test_the_text_of_a_function_is_the_file_of_its_code(world: World) -> None:
     [file] = world.services.functions.code(world.root, FOREST, "square").files
     assert (file.path, file.size, file.text) == ("model.py", len(TEXT), TEXT)
     put(world, "shell", command="bash -c true")
-    with pytest.raises(NotFound, match="function shell has no code of its own"):
+    with pytest.raises(NotFound, match="function shell has no code"):
         world.services.functions.code(world.root, FOREST, "shell")
 
 
@@ -208,7 +208,7 @@ def test_functions_go_with_their_project_and_follow_its_name(world: World) -> No
 def test_fit_knows_the_functions_that_are_kept(world: World) -> None:
     world.submit(function=IMAGE)
     named, whole = (
-        world.services.fit_checks.judge(world.root, "forest", make_asked(function=said)) for said in ("train", IMAGE)
+        world.services.fit_checks.check(world.root, "forest", make_asked(function=said)) for said in ("train", IMAGE)
     )
     assert named == whole
 

@@ -82,7 +82,7 @@ def test_what_a_run_handed_over_is_no_entry_of_the_audit(platform: Platform) -> 
 def test_a_run_without_code_of_its_own_has_none(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
-    with pytest.raises(NotFound, match="has no code of its own"):
+    with pytest.raises(NotFound, match="has no code"):
         platform.world.services.run_uploads.code(call_of(platform, run.id), run.id)
 
 
@@ -203,7 +203,7 @@ def test_a_token_of_a_run_opens_nothing_else(platform: Platform) -> None:
 
     units = UnitOfWorkFactory(platform.world.store, platform.world.clock, lambda: "x", Issuer())  # type: ignore[arg-type]
     with pytest.raises(Unauthenticated):
-        units.admit(call)
+        units.authenticate(call)
     for use_case in (services.runs.get, services.executions.code, services.executions.files, services.runs.stop):
         with pytest.raises(Unauthenticated):
             use_case(call, run)
@@ -265,7 +265,7 @@ def test_a_path_that_is_none_is_refused(path: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         check_path(path)
     assert refused(caught) == [("path", "path")]
-    assert "hand over result.json, error.json or output/" in str(caught.value.violations[0].hint)
+    assert "use result.json or error.json, or output/" in str(caught.value.violations[0].hint)
 
 
 @pytest.mark.every_store
@@ -303,13 +303,13 @@ def test_a_result_that_is_too_large_says_by_how_much_and_the_suggestion(platform
     with pytest.raises(RequestRejected) as caught:
         put(platform, call, run, "result.json", b'{"kind": "json", "value": "%b"}' % (b"x" * (512 * 1024 - frame + 1)))
     assert refused(caught) == [("body", "max")]
-    assert caught.value.violations[0].message == "result.json has 524,289 bytes; at most 524,288 are kept"
+    assert caught.value.violations[0].message == "result.json has 524,289 bytes; at most 524,288 are allowed"
     assert "a volume" in str(caught.value.violations[0].hint)
 
 
 @pytest.mark.every_store
 def test_a_run_leaves_so_many_bytes_and_no_more(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_uploads, "LARGEST_OUTPUT", 100)
+    monkeypatch.setattr(run_uploads, "MAX_OUTPUT_BYTES", 100)
     run, call = start(platform)
     put(platform, call, run, "output/a", b"x" * 60)
     put(platform, call, run, "output/a", b"x" * 70)  # in its own place
@@ -318,7 +318,7 @@ def test_a_run_leaves_so_many_bytes_and_no_more(platform: Platform, monkeypatch:
         put(platform, call, run, "output/b", b"x" * 31)
     assert refused(caught) == [("body", "max")]
     said = caught.value.violations[0]
-    assert said.message == f"has 31 bytes, and run {run} has handed over 70; at most 100 are kept"
+    assert said.message == f"has 31 bytes, and run {run} has uploaded 70; at most 100 are allowed"
     assert said.hint == "write it to a volume"
     put(platform, call, run, "output/b", b"x" * 30)
     other, theirs = start(platform)
@@ -326,14 +326,14 @@ def test_a_run_leaves_so_many_bytes_and_no_more(platform: Platform, monkeypatch:
 
 
 def test_a_run_leaves_so_many_files_and_no_more(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_uploads, "MOST_FILES", 2)
+    monkeypatch.setattr(run_uploads, "MAX_OUTPUT_FILES", 2)
     run, call = start(platform)
     for path in ("output/a", "output/b", "output/b"):
         put(platform, call, run, path)
     with pytest.raises(RequestRejected) as caught:
         put(platform, call, run, "output/c")
     assert refused(caught) == [("path", "max")]
-    assert "has handed over 2 files; at most 2 are kept" in caught.value.violations[0].message
+    assert "has already uploaded 2 files; at most 2 are allowed" in caught.value.violations[0].message
     assert len(kept(platform, run)) == 2
 
 
@@ -351,7 +351,7 @@ def test_all_that_was_handed_over_goes_with_the_run(platform: Platform) -> None:
 @pytest.mark.every_store
 def test_nothing_of_what_is_refused_is_kept(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run, call = start(platform)
-    monkeypatch.setattr(run_uploads, "LARGEST_OUTPUT", 10)
+    monkeypatch.setattr(run_uploads, "MAX_OUTPUT_BYTES", 10)
     put(platform, call, run, "output/a", b"first")
     for content in (b"x" * 11, b"x" * 3_000_000):
         with pytest.raises(FairleadError):

@@ -4,7 +4,7 @@ import pytest
 
 from fairlead.errors import Changed
 from fairlead.services.calls import Call
-from fairlead.services.unit_of_work import MOST_TRIES, insist
+from fairlead.services.unit_of_work import MAX_ATTEMPTS, retry_on_conflict
 
 
 class Busy:
@@ -21,11 +21,11 @@ class Busy:
 
 
 def test_who_names_no_revision_means_the_object_however_it_is() -> None:
-    assert insist(Call(), Busy(MOST_TRIES - 1)) == "done"
+    assert retry_on_conflict(Call(), Busy(MAX_ATTEMPTS - 1)) == "done"
     with pytest.raises(Changed):
-        insist(Call(), Busy(MOST_TRIES))
+        retry_on_conflict(Call(), Busy(MAX_ATTEMPTS))
 
 
 def test_who_names_a_revision_means_that_one() -> None:
     with pytest.raises(Changed):
-        insist(Call(revision=3), Busy(1))
+        retry_on_conflict(Call(revision=3), Busy(1))

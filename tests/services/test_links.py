@@ -53,7 +53,7 @@ def test_a_link_signs_its_maker_in_once_with_their_groups(world: World) -> None:
 
 
 def test_the_token_of_a_machine_makes_links(world: World) -> None:
-    text, _ = world.founding.let_in("root", "host", None)
+    text, _ = world.founding.issue_local_token("root", "host", None)
     session = sign_in(world, make_link(world, text).token)
     assert session.user == "root"
     assert session.expires_at == session.created_at + timedelta(hours=12)
@@ -195,10 +195,10 @@ def test_a_session_that_is_revoked_ends_nothing_else(world: World) -> None:
 
 
 def test_sessions_of_a_machine_end_when_it_gets_another_token(world: World) -> None:
-    text, word = world.founding.let_in("root", "host", None)
+    text, word = world.founding.issue_local_token("root", "host", None)
     printed, made = sign_in(world, word), sign_in(world, make_link(world, text).token)
-    world.founding.let_in("root", "host", text)
+    world.founding.issue_local_token("root", "host", text)
     assert is_in(world, made)
-    world.founding.let_in("root", "host", None)
+    world.founding.issue_local_token("root", "host", None)
     assert not is_in(world, made)
     assert is_in(world, printed), "the link that the server printed was made with no token"

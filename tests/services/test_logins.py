@@ -9,7 +9,7 @@ from fairlead.errors import NotFound, Unauthenticated
 from fairlead.model.records import TokenRecord
 from fairlead.ports import LoginAttempt, Principal
 from fairlead.services.calls import Call
-from fairlead.services.logins import Logins, Returned
+from fairlead.services.logins import AuthorizationResponse, Logins
 from fairlead.services.unit_of_work import UnitOfWorkFactory
 from tests.services.worlds import World, listing
 
@@ -48,7 +48,7 @@ def test_an_attempt_is_random_and_the_browser_that_made_it_gets_a_session(world:
     words = {*vars(attempt).values(), *vars(other).values()}
     assert len(words) == 6
     assert all(len(word) == 43 for word in words)
-    session = logins.finish(Call(address="192.0.2.7"), attempt, BACK, Returned(attempt.state, "code"))
+    session = logins.finish(Call(address="192.0.2.7"), attempt, BACK, AuthorizationResponse(attempt.state, "code"))
     assert issuer.finished == [(attempt, BACK, "code")]
     me = world.services.tokens.me(Call(bearer=session.token))
     assert (me.user, me.groups, me.via) == ("mia", ["team"], "session:browser")
@@ -59,7 +59,7 @@ def test_an_attempt_is_random_and_the_browser_that_made_it_gets_a_session(world:
 def test_a_session_ends_after_twelve_hours_and_is_forgotten_at_a_later_sign_in(world: World) -> None:
     logins, _ = open_logins(world)
     attempt, _ = logins.begin(Call(), BACK)
-    session = logins.finish(Call(), attempt, BACK, Returned(attempt.state, "code"))
+    session = logins.finish(Call(), attempt, BACK, AuthorizationResponse(attempt.state, "code"))
     world.clock.pass_by(hours=11, minutes=59)
     assert world.services.tokens.me(Call(bearer=session.token)).user == "mia"
     world.clock.pass_by(minutes=1)
@@ -67,7 +67,7 @@ def test_a_session_ends_after_twelve_hours_and_is_forgotten_at_a_later_sign_in(w
         world.services.tokens.me(Call(bearer=session.token))
     world.clock.pass_by(hours=12, minutes=1)
     attempt, _ = logins.begin(Call(), BACK)
-    later = logins.finish(Call(), attempt, BACK, Returned(attempt.state, "code"))
+    later = logins.finish(Call(), attempt, BACK, AuthorizationResponse(attempt.state, "code"))
     with world.store.reading() as tx:
         assert [token.id for token in tx.find(TokenRecord) if token.purpose == "session"] == [later.id]
 
@@ -80,17 +80,17 @@ def test_a_session_ends_after_twelve_hours_and_is_forgotten_at_a_later_sign_in(w
         (lambda good: replace(good, state="ä"), "not the answer to the sign-in"),
         (lambda good: replace(good, state="", error="access_denied"), "not the answer to the sign-in"),
         (lambda good: replace(good, iss="https://evil.example.org"), "comes from 'https://evil.example.org'"),
-        (lambda good: replace(good, error="access_denied"), "signed nobody in: 'access_denied'"),
-        (lambda good: replace(good, code=""), "signed nobody in: nothing"),
+        (lambda good: replace(good, error="access_denied"), "rejected the sign-in: 'access_denied'"),
+        (lambda good: replace(good, code=""), "rejected the sign-in: nothing"),
     ],
 )
 def test_an_answer_that_is_none_to_this_attempt_is_not_taken_to_the_issuer(
-    world: World, spoil: Callable[[Returned], Returned], said: str
+    world: World, spoil: Callable[[AuthorizationResponse], AuthorizationResponse], said: str
 ) -> None:
     logins, issuer = open_logins(world)
     attempt, _ = logins.begin(Call(), BACK)
     with pytest.raises(Unauthenticated, match=said) as caught:
-        logins.finish(Call(), attempt, BACK, spoil(Returned(attempt.state, "code", issuer.issuer)))
+        logins.finish(Call(), attempt, BACK, spoil(AuthorizationResponse(attempt.state, "code", issuer.issuer)))
     assert caught.value.hint
     assert issuer.finished == []
     assert world.services.tokens.page(world.root, listing()).items == []
@@ -100,7 +100,7 @@ def test_no_issuer_gives_anybody_a_name_of_the_server_itself(world: World) -> No
     logins, _ = open_logins(world, "root@localhost")
     attempt, _ = logins.begin(Call(), BACK)
     with pytest.raises(Unauthenticated, match="is a user of the server itself"):
-        logins.finish(Call(), attempt, BACK, Returned(attempt.state, "code"))
+        logins.finish(Call(), attempt, BACK, AuthorizationResponse(attempt.state, "code"))
     assert world.services.tokens.page(world.root, listing()).items == []
 
 
@@ -112,17 +112,17 @@ def test_a_bearer_token_of_an_issuer_does_not_identify_a_user_of_the_server(worl
 
     units = UnitOfWorkFactory(world.store, world.clock, lambda: "x", Issuer())
     with pytest.raises(Unauthenticated, match="root@localhost is a user of the server itself") as caught:
-        units.admit(Call(bearer="root@localhost"))
-    assert caught.value.hint == "use another name at the issuer, or another claim for the user"
-    assert not units.knows(Call(bearer="root@localhost"))
-    units.admit(Call(bearer="ada@example.org"))
-    assert units.knows(Call(bearer="ada@example.org"))
+        units.authenticate(Call(bearer="root@localhost"))
+    assert caught.value.hint == "use another name at the identity provider, or another claim for the user"
+    assert not units.is_known(Call(bearer="root@localhost"))
+    units.authenticate(Call(bearer="ada@example.org"))
+    assert units.is_known(Call(bearer="ada@example.org"))
 
 
 def test_without_an_issuer_nobody_signs_in_at_one(world: World) -> None:
     logins = world.services.logins
     assert (logins.issuer, logins.link) == (None, False)
-    with pytest.raises(NotFound, match="nobody signs in here at an issuer"):
+    with pytest.raises(NotFound, match="sign-in with OpenID Connect is not configured"):
         logins.begin(Call(), BACK)
     with pytest.raises(NotFound):
-        logins.finish(Call(), LoginAttempt("s", "n", "v"), BACK, Returned("s", "code"))
+        logins.finish(Call(), LoginAttempt("s", "n", "v"), BACK, AuthorizationResponse("s", "code"))

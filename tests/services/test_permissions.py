@@ -209,9 +209,9 @@ def test_nothing_of_a_sibling_project_is_there(world: World, role: str) -> None:
     ended = {name: _ended(use_case, world, user, known) for name, use_case in STRANGE.items()}
     assert ended == dict.fromkeys(STRANGE, "NotFound")
     services = world.services
-    with pytest.raises(RequestRejected, match="there is no project/meadow"):
+    with pytest.raises(RequestRejected, match="project/meadow does not exist"):
         services.compute_resources.check(user, ComputeResource(name="x", scope=MEADOW))
-    with pytest.raises(RequestRejected, match="there is no project/meadow"):
+    with pytest.raises(RequestRejected, match="project/meadow does not exist"):
         services.templates.check(user, Template(name="x", scope=MEADOW))
     assert names(services.scopes.page(user, listing()).items) == ["forest", "main", "platform", "vision"]
     assert names(services.compute_resources.page(user, listing(archived="false")).items) == []
@@ -290,7 +290,7 @@ def test_who_governs_a_department_gives_and_takes_roles_there_and_below_alone(wo
 @pytest.mark.every_store
 def test_a_role_is_given_once_and_gone_at_once(world: World) -> None:
     mia = world.grant("mia", "member", FOREST)
-    with pytest.raises(Conflict, match="user:mia is already member at project/forest"):
+    with pytest.raises(Conflict, match="user:mia already has the role member at project/forest"):
         world.grant("mia", "member", FOREST)
     world.submit(call=mia)
     grant = world.services.grants.page(world.root, listing(subject="mia")).items[0]

@@ -261,7 +261,7 @@ def test_who_sees_a_project_sees_what_holds_there_and_above(world: World) -> Non
 
 def test_a_managed_policy_refuses_edits_unless_forced(world: World) -> None:
     with world.services.policies.units.changing(world.root, "organization") as unit:
-        world.services.policies.keep(unit, make(VISION), None, "files")
+        world.services.policies.store(unit, make(VISION), None, "files")
     with pytest.raises(Conflict, match="managed by files"):
         world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
     with pytest.raises(Conflict, match="managed by files"):

@@ -204,7 +204,7 @@ def test_a_run_is_stopped_once_and_deleted_when_it_ended(ready: World) -> None:
     assert ready.services.runs.stop(ready.root, run.id) == stopped
     ready.services.runs.delete(ready.root, run.id)
     for use_case in (ready.services.runs.get, ready.services.runs.plan, ready.services.runs.stop):
-        with pytest.raises(NotFound, match="there is no run"):
+        with pytest.raises(NotFound, match="run .* does not exist"):
             use_case(ready.root, run.id)
     assert [entry.action for entry in ready.audit(object_id=run.id)] == ["run.create", "run.stop", "run.delete"]
 
@@ -238,6 +238,6 @@ def test_viewers_preview_and_members_submit(ready: World) -> None:
     for use_case in (ready.services.runs.stop, ready.services.runs.delete):
         with pytest.raises(Forbidden):
             use_case(vic, run.id)
-    assert ready.services.runs.stop(mia, run.id).message == "stopped by mia, before it had started"
+    assert ready.services.runs.stop(mia, run.id).message == "stopped by mia before it started"
     with pytest.raises(NotFound):
         ready.preview(LAKE, call=mia)

@@ -25,7 +25,7 @@ def keep(world: World, schedule: Any = "0 6 * * *", *, call: Call | None = None,
 def look_at(world: World, moment: datetime) -> None:
     """What a server does that looks for schedules at a moment."""
     world.clock.now = moment
-    Scheduler(world.store, world.services.schedules.occur, world.clock).submit_due()
+    Scheduler(world.store, world.services.schedules.submit_due_runs, world.clock).submit_due()
 
 
 def runs_of(world: World, name: str = "train") -> list[RunRecord]:
@@ -51,7 +51,7 @@ def test_a_schedule_is_kept_listed_changed_and_deleted(world: World) -> None:
     assert changed.next_at == SIX - timedelta(minutes=30)
     assert schedules.change(root, FOREST, "train", {"timezone": None}).timezone == "UTC"
     schedules.delete(root, FOREST, "train")
-    with pytest.raises(NotFound, match="project/forest has no schedule 'train'"):
+    with pytest.raises(NotFound, match="schedule 'train' does not exist in project/forest"):
         schedules.get(root, FOREST, "train")
     actions = [action for action, name in world.told() if name == "train" and action.startswith("schedule.")]
     assert actions == ["schedule.create", "schedule.edit", "schedule.edit", "schedule.delete"]
@@ -60,7 +60,7 @@ def test_a_schedule_is_kept_listed_changed_and_deleted(world: World) -> None:
 @pytest.mark.every_store
 def test_a_name_that_is_taken_is_a_conflict(world: World) -> None:
     keep(world)
-    with pytest.raises(Conflict, match="project/forest has a schedule train already"):
+    with pytest.raises(Conflict, match="schedule train already exists in project/forest"):
         keep(world)
 
 
@@ -77,7 +77,7 @@ def test_a_run_with_a_schedule_is_told_where_that_goes(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.submit(schedule="0 6 * * *")
     (found,) = caught.value.violations
-    assert (found.path, found.hint) == ("schedule", "send it to /projects/forest/schedules, or leave it out")
+    assert (found.path, found.hint) == ("schedule", "send it to /projects/forest/schedules, or remove it")
 
 
 @pytest.mark.every_store
@@ -106,7 +106,7 @@ def test_each_time_is_planned_anew_so_that_policies_of_then_apply(world: World) 
     kept = read(world)
     assert runs_of(world) == []
     assert kept.last_run_id is None
-    assert "asks for 4; the policy of platform allows at most 2" in (kept.last_problem or "")
+    assert "asks for 4; the platform policy allows at most 2" in (kept.last_problem or "")
     assert kept.next_at == SIX + timedelta(days=1)
     assert ("schedule.refuse", "train") in world.told()
     world.put_policy(rules={"resources.gpu": {"max": 8}})
@@ -138,7 +138,7 @@ def test_a_time_is_left_out_while_the_run_before_goes_on_where_that_is_said(worl
     look_at(world, SIX + timedelta(seconds=1))
     look_at(world, SIX + timedelta(days=1, seconds=1))
     (run,) = runs_of(world)
-    assert read(world).last_problem == f"left out: run {run.id} is queued"
+    assert read(world).last_problem == f"skipped: run {run.id} is queued"
     world.services.runs.stop(world.root, run.id)
     look_at(world, SIX + timedelta(days=2, seconds=1))
     assert len(runs_of(world)) == 2
@@ -168,10 +168,10 @@ def test_two_servers_submit_each_time_once(world: World) -> None:
     kept = keep(world)
     world.clock.now = SIX + timedelta(seconds=1)
     stale = world.services.schedules._load(kept.id)
-    world.services.schedules.occur(kept.id)
+    world.services.schedules.submit_due_runs(kept.id)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(world.services.schedules, "_load", lambda _id: stale)  # as a server that read it before
-        world.services.schedules.occur(kept.id)
+        world.services.schedules.submit_due_runs(kept.id)
     assert len(runs_of(world)) == 1
 
 

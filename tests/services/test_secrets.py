@@ -48,7 +48,7 @@ def test_a_secret_is_set_named_and_deleted(world: World) -> None:
     assert names(secrets.page(root, FOREST, listing(sort="-created_at")).items) == ["API_KEY", "TOKEN"]
     assert names(secrets.page(root, LAKE, listing()).items) == []
     secrets.delete(root, FOREST, "TOKEN")
-    with pytest.raises(NotFound, match="project/forest has no secret 'TOKEN'"):
+    with pytest.raises(NotFound, match="secret 'TOKEN' does not exist in project/forest"):
         secrets.delete(root, FOREST, "TOKEN")
 
 

@@ -76,7 +76,7 @@ def test_a_word_lets_in_once(scene: Scene) -> None:
     run = scene.serve()
     word = scene.word(run)
     ticket = scene.serving.redeem_code(Call(), run.id, word)
-    assert scene.serving.admit(Call(), run.id, ticket.text).endpoint == REACH
+    assert scene.serving.authorize(Call(), run.id, ticket.value).endpoint == REACH
     with pytest.raises(Unauthenticated, match="has already been used"):
         scene.serving.redeem_code(Call(), run.id, word)
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_entered_uses_no_word_up(scene: Scene) -> None:
 
 def test_use_is_noted_when_the_last_note_is_a_minute_old(scene: Scene) -> None:
     run, clock = scene.serve(), scene.world.clock
-    admit = scene.serving.admit
+    admit = scene.serving.authorize
     admit(scene.world.root, run.id)
     first = scene.run(run.id)
     assert first.last_used_at is not None
@@ -144,9 +144,9 @@ def test_use_is_noted_when_the_last_note_is_a_minute_old(scene: Scene) -> None:
 def test_use_that_a_clock_noted_which_was_ahead_is_noted_anew(scene: Scene) -> None:
     run, clock = scene.serve(), scene.world.clock
     clock.pass_by(days=30)
-    scene.serving.admit(scene.world.root, run.id)
+    scene.serving.authorize(scene.world.root, run.id)
     clock.pass_by(days=-30)
-    scene.serving.admit(scene.world.root, run.id)
+    scene.serving.authorize(scene.world.root, run.id)
     assert (scene.run(run.id).last_used_at or clock()) < clock()
 
 
@@ -155,20 +155,20 @@ def test_a_ticket_lasts_no_longer_than_what_a_provider_said_of_its_user(scene: S
     for until, most in ((now + timedelta(minutes=10), 10 * 60), (None, 12 * 3600)):
         call = Call(principal=Principal("root", until=until))
         ticket = scene.serving.redeem_code(Call(), run.id, scene.word(run, call))
-        assert most - 1 < ticket.lasts.total_seconds() <= most
+        assert most - 1 < ticket.lifetime.total_seconds() <= most
 
 
 def test_the_present_try_of_a_run_is_reached(scene: Scene) -> None:
     run = scene.serve(attempt=3)
     assert list(scene.executor.endpoints) == [f"{run.id}-3"]
-    assert scene.serving.admit(scene.world.root, run.id).endpoint == REACH
+    assert scene.serving.authorize(scene.world.root, run.id).endpoint == REACH
 
 
 def test_whoever_tries_to_use_a_run_that_does_not_answer_uses_it(scene: Scene) -> None:
     run = scene.serve("workspace", state="degraded", reason="CrashLoopBackOff", message="ended with exit code 3")
     scene.executor.endpoints.clear()
     with pytest.raises(Unavailable) as caught:
-        scene.serving.admit(scene.world.root, run.id)
+        scene.serving.authorize(scene.world.root, run.id)
     assert "does not answer yet; it is degraded: ended with exit code 3" in says(caught)
     assert scene.run(run.id).last_used_at is not None
 
@@ -177,11 +177,11 @@ def test_who_sees_only_what_is_above_a_run_does_not_see_it(scene: Scene) -> None
     run = scene.serve()
     eve = scene.world.grant("eve", "viewer", "project/lake")
     for ask in (
-        lambda: scene.serving.admit(eve, run.id),
+        lambda: scene.serving.authorize(eve, run.id),
         lambda: scene.serving.open(eve, run.id, HOSTS),
         lambda: scene.serving.describe_url(eve, run.id, HOSTS),
-        lambda: scene.serving.admit(call_as("nobody"), run.id),
+        lambda: scene.serving.authorize(call_as("nobody"), run.id),
     ):
-        with pytest.raises(FairleadError, match="there is no run"):
+        with pytest.raises(FairleadError, match="run .* does not exist"):
             ask()
-    assert scene.serving.admit(scene.world.grant("ida", "viewer", MAIN), run.id).endpoint == REACH
+    assert scene.serving.authorize(scene.world.grant("ida", "viewer", MAIN), run.id).endpoint == REACH

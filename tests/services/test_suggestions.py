@@ -85,7 +85,7 @@ def test_one_call_takes_a_suggestion(platform: Platform) -> None:
     before = wait(platform, inputs={"epochs": 3})
     after = platform.world.services.runs.change(platform.world.root, before, ways_of(platform, before)[0].change)
     assert platform.state(before) == ("stopped", "Stopped")
-    assert platform.run(before).message.endswith(f": run {after.id} is in its place")
+    assert platform.run(before).message.endswith(f": replaced by run {after.id}")
     kept = platform.world.services.runs.plan(platform.world.root, after.id)
     assert kept.request["inputs"] == {"epochs": 3}
     assert kept.request["resources"] == {"cpu": {"requests": "2"}}

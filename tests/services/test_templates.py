@@ -93,7 +93,7 @@ def test_a_renamed_template_keeps_its_runs_and_its_successors(world: World) -> N
     assert [item.id for item in services.templates.workloads(root, "finetune", listing()).items] == [run.id]
     with pytest.raises(NotFound) as caught:
         services.templates.get(root, "tune")
-    assert says(caught).endswith("it is called finetune now")
+    assert says(caught).endswith("use its new name: finetune")
 
 
 def test_a_template_that_runs_use_is_not_deleted(world: World) -> None:

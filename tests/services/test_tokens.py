@@ -89,7 +89,7 @@ def test_a_token_can_revoke_itself(world: World) -> None:
 
 def test_only_administrators_of_the_platform_make_tokens_for_others(world: World) -> None:
     ada = world.grant("ada", "admin", "department/vision")
-    with pytest.raises(Forbidden, match="ada may not make tokens for mia"):
+    with pytest.raises(Forbidden, match="ada may not create tokens for mia"):
         make(world, ada, user="mia")
     assert make(world, ada, user="ada").user == "ada"
     view = make(world, call_as("root", "wheel"), user="mia")
@@ -145,7 +145,7 @@ def test_a_token_can_have_the_longest_lifetime(world: World) -> None:
 
 def test_a_sign_in_link_works_once_and_makes_a_session(world: World) -> None:
     tokens = world.services.tokens
-    _, word = world.founding.let_in("mia", "host", None)
+    _, word = world.founding.issue_local_token("mia", "host", None)
     with pytest.raises(Unauthenticated):  # it is not a valid token
         tokens.me(Call(bearer=word))
     session = tokens.sign_in(Call(), word)
@@ -159,14 +159,14 @@ def test_a_sign_in_link_works_once_and_makes_a_session(world: World) -> None:
 
 
 def test_a_sign_in_link_is_soon_too_old(world: World) -> None:
-    _, word = world.founding.let_in("root", "host", None)
+    _, word = world.founding.issue_local_token("root", "host", None)
     world.clock.pass_by(minutes=16)
     with pytest.raises(Unauthenticated, match="used up or too old"):
         world.services.tokens.sign_in(Call(), word)
 
 
 def test_sign_in_links_are_in_no_list(world: World) -> None:
-    world.founding.let_in("root", "host", None)
+    world.founding.issue_local_token("root", "host", None)
     assert names(world.services.tokens.page(world.root, listing()).items) == ["host"]
     assert world.services.tokens.page(world.root, listing(purpose="login")).items == []
 
@@ -200,13 +200,13 @@ def test_a_word_that_nobody_gave_out_signs_nobody_in(world: World, word: str) ->
 
 
 def test_the_token_of_a_machine_is_kept_until_it_is_revoked(world: World) -> None:
-    first, _ = world.founding.let_in("root", "host", None)
-    elsewhere, _ = world.founding.let_in("root", "other", None)
-    assert world.founding.let_in("root", "host", first)[0] == first
+    first, _ = world.founding.issue_local_token("root", "host", None)
+    elsewhere, _ = world.founding.issue_local_token("root", "other", None)
+    assert world.founding.issue_local_token("root", "host", first)[0] == first
     view = world.services.tokens.page(world.root, listing(name="host")).items[0]
     world.services.tokens.delete(world.root, view.id)
-    second, _ = world.founding.let_in("root", "host", first)
-    third, _ = world.founding.let_in("root", "host", None)
+    second, _ = world.founding.issue_local_token("root", "host", first)
+    third, _ = world.founding.issue_local_token("root", "host", None)
     for gone in (first, second):
         with pytest.raises(Unauthenticated):
             world.services.tokens.me(Call(bearer=gone))
@@ -216,7 +216,7 @@ def test_the_token_of_a_machine_is_kept_until_it_is_revoked(world: World) -> Non
 
 @pytest.mark.parametrize("user", ["mia", "root"])
 def test_the_token_of_a_machine_belongs_to_who_started_the_server(world: World, user: str) -> None:
-    text, word = world.founding.let_in("root", "host", make(world, call_as(user)).token)
+    text, word = world.founding.issue_local_token("root", "host", make(world, call_as(user)).token)
     for call in (Call(bearer=text), bearer(world.services.tokens.sign_in(Call(), word))):
         assert world.services.tokens.me(call).user == "root"
     assert world.services.tokens.me(Call(bearer=text)).via == "local:host"

@@ -8,7 +8,7 @@ from fairlead.errors import RequestRejected
 from fairlead.model.plans import Suggestion
 from fairlead.ports import Store
 from fairlead.services.calls import Call
-from fairlead.services.explanations import Why
+from fairlead.services.explanations import RunExplanation
 from tests.making import PYTHON
 from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
 from tests.services.worlds import make_asked
@@ -32,7 +32,7 @@ def preview(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
 def judge(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
     """What `fairlead fit` is answered."""
     request = make_asked(function=PYTHON, **asked)
-    return platform.world.services.fit_checks.judge(platform.world.root, scope.partition("/")[2], request)
+    return platform.world.services.fit_checks.check(platform.world.root, scope.partition("/")[2], request)
 
 
 def wait(platform: Platform, scope: str = HOME, **asked: Any) -> str:
@@ -43,7 +43,7 @@ def wait(platform: Platform, scope: str = HOME, **asked: Any) -> str:
     return run.id
 
 
-def why(platform: Platform, run_id: str, call: Call | None = None) -> Why:
+def why(platform: Platform, run_id: str, call: Call | None = None) -> RunExplanation:
     """Why a run waits."""
     return platform.world.services.explanations.why(call or platform.world.root, run_id)
 

@@ -32,11 +32,11 @@ def test_a_volume_is_made_listed_and_removed(world: World) -> None:
     volumes.create(root, FOREST, make("more"))
     assert names(volumes.page(root, FOREST, listing(sort="-name")).items) == ["more", "data"]
     assert names(volumes.page(root, LAKE, listing()).items) == []
-    with pytest.raises(Conflict, match="already has a volume data"):
+    with pytest.raises(Conflict, match="volume data already exists"):
         volumes.create(root, FOREST, make())
     volumes.create(root, LAKE, make())
     volumes.delete(root, FOREST, "data")
-    with pytest.raises(NotFound, match="project/forest has no volume 'data'"):
+    with pytest.raises(NotFound, match="volume 'data' does not exist in project/forest"):
         volumes.get(root, FOREST, "data")
     assert volumes.get(root, LAKE, "data").scope == LAKE
 

@@ -30,7 +30,7 @@ from fairlead.ports import Principal, Store
 from fairlead.server.request_context import Services
 from fairlead.services.calls import Call
 from fairlead.services.first_run import FirstRun
-from fairlead.services.pages import Listing
+from fairlead.services.pages import ListQuery
 from tests.making import CONTAINER
 
 NOW = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
@@ -112,7 +112,7 @@ class World:
 
     def audit(self, **filters: str) -> list[AuditRecord]:
         """What the audit says, the oldest first."""
-        pages = self.services.audits.export(self.root, Listing(filters=tuple(filters.items())))
+        pages = self.services.audits.export(self.root, ListQuery(filters=tuple(filters.items())))
         return [entry for page in pages for entry in page]
 
     def told(self) -> list[tuple[str, str]]:
@@ -144,7 +144,7 @@ def found_world(
 ) -> World:
     """The services over a new store, with a tree."""
     world = make_world(store, monkeypatch, execution=execution)
-    world.founding.found(["user:root"])
+    world.founding.initialize(["user:root"])
     with world.services.scopes.units.changing(world.root, "organization") as unit:  # one commit instead of six
         for place in tree:
             world.services.scopes.add(unit.refreshed(), place)
@@ -156,10 +156,10 @@ def make_asked(**asked: Any) -> RunRequest:
     return RunRequest.model_validate({"function": CONTAINER, **asked})
 
 
-def listing(search: str = "", sort: str | None = None, **more: Any) -> Listing:
+def listing(search: str = "", sort: str | None = None, **more: Any) -> ListQuery:
     """What is asked of a list: limit, cursor and total, and filters by column."""
     paging = {name: more.pop(name) for name in ("limit", "cursor", "total") if name in more}
-    return Listing(tuple(more.items()), search, sort, **paging)
+    return ListQuery(tuple(more.items()), search, sort, **paging)
 
 
 def names(records: Sequence[Any]) -> list[str]:

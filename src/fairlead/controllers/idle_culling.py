@@ -46,5 +46,5 @@ class IdleCuller:
         if not idle_culling.is_unused(*usage, now):
             return
         if idle_culling.is_idle(*usage, executor.read_usage(execution_of(run.id, run.attempt)), now):
-            self.state_writer.save(run, lifecycle.decide_idle_stop(run), None, stopped_by=idle_culling.BY)
+            self.state_writer.save(run, lifecycle.decide_idle_stop(run), None, stopped_by=idle_culling.STOPPED_BY)
             stopped.append(run.id)

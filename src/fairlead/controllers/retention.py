@@ -73,7 +73,7 @@ class Retention:
 
     def _delete_code(self, now: datetime) -> None:
         # An exclusive transaction: a run submitted meanwhile could need the code.
-        with self.store.recording(alone=True) as tx:
+        with self.store.recording(exclusive=True) as tx:
             for code in tx.find(CodeRecord, Condition("created_at", "<", now - UNUSED_CODE)):
                 uses_code = Condition("code", "=", code.digest)
                 if not any(tx.find(kind, uses_code, limit=1) for kind in (RunRecord, FunctionRecord, ScheduleRecord)):

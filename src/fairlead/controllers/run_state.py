@@ -109,7 +109,7 @@ class RunStateWriter:
         # in between.
         exclusive = claims and bool(self.organization.quota_limits.limiting_scopes(run.scope))
         try:
-            with self.store.recording(alone=exclusive) as tx:
+            with self.store.recording(exclusive=exclusive) as tx:
                 if claims and not self._may_claim(tx, run, exclusive=exclusive):
                     return None
                 tx.save(after)

@@ -197,9 +197,9 @@ class RunController:
         decision = lifecycle.decide(
             run, observation, self.state_writer.load_tried(run) if failed else attempts.NO_HISTORY
         )
-        if decision.act is ExecutorAction.START:
+        if decision.action is ExecutorAction.START:
             decision = self._start(executor, run, decision)
-        elif decision.act is ExecutorAction.STOP:
+        elif decision.action is ExecutorAction.STOP:
             decision = self._stop(executor, execution, decision)
         if decision.failure is not None:
             self._watched.pop(run_id, None)  # it is queued again, and admitted like any other queued run
@@ -273,7 +273,7 @@ class RunController:
 
     def _shorten_retry_delays(self, now: datetime) -> None:
         """Retry runs now whose retry time is too far ahead because the clock was set back."""
-        latest = now + timedelta(seconds=attempts.LONGEST_PAUSE)
+        latest = now + timedelta(seconds=attempts.MAX_PAUSE_SECONDS)
         with self.store.reading() as tx:
             delayed = tx.find(RunRecord, Condition("active", "=", True), Condition("retry_at", ">", latest))
         for run in delayed:

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from fairlead.controllers.steps import log_failures
-from fairlead.core.cron_times import LATE, find_due
+from fairlead.core.cron_times import GRACE_PERIOD, find_due
 from fairlead.model.queries import Condition
 from fairlead.model.records import ScheduleRecord
 from fairlead.ports import Clock, Store
@@ -16,15 +16,15 @@ EVERY_SECONDS = 1.0
 class Scheduler:
     """Submits due runs of all schedules. Safe on several servers: each occurrence is submitted once."""
 
-    def __init__(self, store: Store, occur: Callable[[str], None], clock: Clock) -> None:
-        self.store, self.occur, self.clock = store, occur, clock
+    def __init__(self, store: Store, submit_due_runs: Callable[[str], None], clock: Clock) -> None:
+        self.store, self.submit_due_runs, self.clock = store, submit_due_runs, clock
         self._checked_at: datetime | None = None
 
     def submit_due(self) -> None:
         """Submit the runs that are due. A failure is logged, retried next time, and does not affect other schedules."""
         now = self.clock()
         # If the clock may have been set back, check all schedules: their next time may be too far ahead.
-        set_back = self._checked_at is None or now < self._checked_at - LATE
+        set_back = self._checked_at is None or now < self._checked_at - GRACE_PERIOD
         condition = Condition("next_at", "!=", None) if set_back else Condition("next_at", "<=", now)
         schedules: list[ScheduleRecord] = []
         if not log_failures("listing schedules", lambda: schedules.extend(self._find(condition))):
@@ -39,4 +39,4 @@ class Scheduler:
 
     def _occur_if_due(self, schedule: ScheduleRecord, now: datetime) -> None:
         if find_due(schedule, now).next_at != schedule.next_at:
-            self.occur(schedule.id)
+            self.submit_due_runs(schedule.id)

@@ -1,4 +1,4 @@
-"""What compute resources and templates have in common: kept by name at a scope, with every revision they ever had."""
+"""Base of compute resources and templates: named objects in a scope, with all their revisions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -17,190 +17,201 @@ from fairlead.model.records import JSON, AssetRecord, RevisionRecord, RunRecord
 from fairlead.model.roles import Permission
 from fairlead.ports import ConfigPart
 from fairlead.services.calls import Call
-from fairlead.services.pages import Listing, load_page
+from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-MOST_TOLD = 50
-# What a revision remembers of an asset.
-CONTENT = ("name", "description", "scope", "requirements", "workload_types", "archived", "successor", "managed_by")
+MAX_LISTED = 50
+# Fields of an asset that are stored in its revisions.
+REVISION_FIELDS = (
+    "name",
+    "description",
+    "scope",
+    "requirements",
+    "workload_types",
+    "archived",
+    "successor",
+    "managed_by",
+)
 
 AssetT = TypeVar("AssetT", bound=AssetRecord)
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What is wrong with something that would be offered, and what a pod that uses it gets."""
+class AssetCheck:
+    """Violations and warnings of an asset, and a description of the pods that use it."""
 
     findings: tuple[Finding, ...]
     sentences: tuple[Sentence, ...]
 
 
 class Assets(Generic[AssetT]):
-    """The use cases of one kind of asset."""
+    """Lists, creates, changes, archives and deletes assets of one kind."""
 
     noun: ClassVar[str]
     code: ClassVar[str]
     kind: type[AssetT]
     model: ClassVar[type[NamedRequirements]]
-    used_as: ClassVar[str]  # the field of a run that names it
+    used_as: ClassVar[str]  # the field of a run with the name of its asset
 
     def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
 
-    def page(self, call: Call, asked: Listing) -> Page[AssetT]:
-        """Those that the caller sees. Archived ones only where they are asked for."""
+    def page(self, call: Call, query: ListQuery) -> Page[AssetT]:
+        """List the visible assets. Archived ones are included only if the query filters by `archived`."""
         with self.units.reading(call) as unit:
-            within = unit.in_sight()
-            if not any(name == "archived" for name, _ in asked.filters):
+            within = unit.visible_scopes()
+            if not any(name == "archived" for name, _ in query.filters):
                 within.append(Condition("archived", "=", False))
-            return load_page(unit.tx, self.kind, asked, sort="name", within=within)
+            return load_page(unit.tx, self.kind, query, sort="name", within=within)
 
     def get(self, call: Call, name: str) -> AssetT:
-        """One of them."""
+        """Return one asset."""
         with self.units.reading(call) as unit:
             return self.find(unit, name)
 
-    def check(self, call: Call, asset: NamedRequirements) -> Checked:
-        """What keeps it from being used, what may surprise its users, and what they get. Nothing is kept."""
+    def check(self, call: Call, asset: NamedRequirements) -> AssetCheck:
+        """Check an asset without storing it."""
         with self.units.reading(call) as unit:
             self._authorize(unit, asset, Permission.VIEW)
-            trial = self.try_out(unit, asset)
-            return Checked(_placed(trial), trial.sentences)
+            result = self.lint(unit, asset)
+            return AssetCheck(_prefix_paths(result), result.sentences)
 
     def create(self, call: Call, asset: NamedRequirements) -> AssetT:
-        """Keep a new one."""
+        """Create an asset."""
         with self.units.changing(call, "assets") as unit:
-            return unit.recall(self.kind) or unit.remember(self.add(unit, asset))
+            return unit.find_response(self.kind) or unit.store_response(self.add(unit, asset))
 
     def edit(self, call: Call, name: str, change: Mapping[str, Any], *, force: bool = False) -> AssetT:
-        """Change the fields that are said, each as a whole; a new name renames it."""
-        change = self.spell(change)
-        # Policies may name it, and follow when it is renamed.
-        follows: tuple[ConfigPart, ...] = ("organization",) if "name" in change else ()
-        with self.units.changing(call, "assets", *follows) as unit:
+        """Replace the given fields of an asset. A new name renames it."""
+        change = self.normalize_names(change)
+        # Renaming an asset also changes the policies that reference it.
+        more: tuple[ConfigPart, ...] = ("organization",) if "name" in change else ()
+        with self.units.changing(call, "assets", *more) as unit:
             record = self.find(unit, name, Permission.SHARE)
-            unit.check_free(record, self.noun, force=force)
+            unit.check_writable(record, self.noun, force=force)
             return self.change(unit, record, self.merge(record, change))
 
     def copy(self, call: Call, name: str, change: Mapping[str, Any]) -> AssetT:
-        """Keep a new one that is like another, but for the fields that are said."""
+        """Create a copy of an asset with the given fields changed."""
         with self.units.changing(call, "assets") as unit:
-            if (before := unit.recall(self.kind)) is not None:
+            if (before := unit.find_response(self.kind)) is not None:
                 return before
             record = self.find(unit, name)
-            change = self.spell(change)
+            change = self.normalize_names(change)
             if "name" not in change:
-                violation = Violation("name", "required", "is missing", "say the name of the copy")
+                violation = Violation("name", "required", "is missing", "set the name of the copy")
                 raise RequestRejected([violation])
-            return unit.remember(self.add(unit, self.merge(record, change)))
+            return unit.store_response(self.add(unit, self.merge(record, change)))
 
     def archive(self, call: Call, name: str, successor: str | None, *, force: bool = False) -> AssetT:
-        """Hide it from those who choose; where it is named, its successor is used."""
-        return self._put_aside(call, name, "archive", archived=True, successor=successor, force=force)
+        """Archive an asset: it is no longer offered, and runs that reference it use its successor."""
+        return self._set_archived(call, name, "archive", archived=True, successor=successor, force=force)
 
     def restore(self, call: Call, name: str, *, force: bool = False) -> AssetT:
-        """Show it again to those who choose."""
-        return self._put_aside(call, name, "restore", archived=False, successor=None, force=force)
+        """Restore an archived asset."""
+        return self._set_archived(call, name, "restore", archived=False, successor=None, force=force)
 
     def delete(self, call: Call, name: str, *, force: bool = False) -> None:
-        """Forget it, unless something uses it. What it was stays in its revisions."""
+        """Delete an asset. Its revisions stay. Raises `Conflict` if it is in use."""
         with self.units.changing(call, "assets") as unit:
             record = self.find(unit, name, Permission.SHARE)
-            unit.check_free(record, self.noun, force=force)
-            self.drop(unit, record)
+            unit.check_writable(record, self.noun, force=force)
+            self.remove(unit, record)
 
     def revisions(self, call: Call, name: str) -> list[RevisionRecord]:
-        """What it was after each save, the newest first."""
+        """Return all revisions of an asset, newest first."""
         with self.units.reading(call) as unit:
             record = self.find(unit, name)
             return unit.tx.find(RevisionRecord, Condition("object_id", "=", record.id))[::-1]
 
     def compare(self, call: Call, name: str, old: int, new: int) -> list[Difference]:
-        """What is different between two revisions."""
+        """Return the differences between two revisions."""
         with self.units.reading(call) as unit:
             record = self.find(unit, name)
-            kept = [unit.tx.get(RevisionRecord, object_id=record.id, number=number) for number in (old, new)]
-            for number, revision in zip((old, new), kept, strict=True):
+            revisions = [unit.tx.get(RevisionRecord, object_id=record.id, number=number) for number in (old, new)]
+            for number, revision in zip((old, new), revisions, strict=True):
                 if revision is None:
-                    raise NotFound(f"{self.noun} {name} has no revision {number}", f"its newest is {record.revision}")
-            before, after = (revision.content for revision in kept if revision is not None)
+                    message = f"revision {number} of {self.noun} {name} does not exist"
+                    raise NotFound(message, f"use a revision from 1 to {record.revision}")
+            before, after = (revision.content for revision in revisions if revision is not None)
             return compare(before, after)
 
-    def workloads(self, call: Call, name: str, asked: Listing) -> Page[RunRecord]:
-        """The runs that use it; those that are not finished, unless others are asked for."""
+    def workloads(self, call: Call, name: str, query: ListQuery) -> Page[RunRecord]:
+        """List the runs that use an asset: only active ones, unless the query filters by `active` or `state`."""
         with self.units.reading(call) as unit:
             record = self.find(unit, name)
-            within = [*unit.in_sight(), Condition(f"{self.used_as}_id", "=", record.id)]
-            if not any(column in ("active", "state") for column, _ in asked.filters):
+            within = [*unit.visible_scopes(), Condition(f"{self.used_as}_id", "=", record.id)]
+            if not any(column in ("active", "state") for column, _ in query.filters):
                 within.append(Condition("active", "=", True))
-            return load_page(unit.tx, RunRecord, asked, sort="-created_at", within=within)
+            return load_page(unit.tx, RunRecord, query, sort="-created_at", within=within)
 
     def find(self, unit: UnitOfWork, name: str, permission: Permission = Permission.VIEW) -> AssetT:
-        """One of them by name or id, for a caller who may do the permission."""
+        """Return an asset by name or id. Raises `NotFound` if it is not visible, `Forbidden` without the permission."""
         record = unit.tx.get(self.kind, name=name) or unit.tx.get(self.kind, id=name)
         if record is None or not unit.permissions.sees(record.scope):
-            raise NotFound(f"there is no {self.noun} {short_repr(name)}", self._former(unit, name))
+            raise NotFound(f"{self.noun} {short_repr(name)} does not exist", self._find_new_name(unit, name))
         if permission is not Permission.VIEW:
             unit.require(permission, record.scope, f"{self.noun} {short_repr(name)}")
         return record
 
     def add(self, unit: UnitOfWork, asset: NamedRequirements, managed_by: str | None = None) -> AssetT:
-        """Keep a new one, within a use case."""
+        """Create an asset in a unit of work."""
         self._authorize(unit, asset)
-        self._refuse_wrong(unit, asset)
+        self._reject_violations(unit, asset)
         if unit.tx.get(self.kind, name=asset.name) is not None:
-            raise Conflict(f"there is already a {self.noun} {asset.name}", "choose another name")
-        record = self.kind(**unit.stamps(), **self.to_fields(unit, asset), managed_by=managed_by)
-        return keep_revision(unit, unit.add(record, self.code, record.name, record.scope))
+            raise Conflict(f"{self.noun} {asset.name} already exists", "choose another name")
+        record = self.kind(**unit.creation_fields(), **self.to_fields(unit, asset), managed_by=managed_by)
+        return store_revision(unit, unit.add(record, self.code, record.name, record.scope))
 
     def change(
         self, unit: UnitOfWork, record: AssetT, asset: NamedRequirements, managed_by: str | None = None
     ) -> AssetT:
-        """Keep a changed one, within a use case. What does not change makes no revision."""
-        _refuse_revision(asset)
-        said = self.to_fields(unit, asset) | {"managed_by": managed_by or record.managed_by}
-        if all(getattr(record, name) == value for name, value in said.items()):
+        """Change an asset in a unit of work. Creates a new revision only if a field changes."""
+        _reject_revision(asset)
+        values = self.to_fields(unit, asset) | {"managed_by": managed_by or record.managed_by}
+        if all(getattr(record, name) == value for name, value in values.items()):
             return record
         if asset.scope != record.scope:
             self._authorize(unit, asset)
-        self._refuse_wrong(unit, asset)
+        self._reject_violations(unit, asset)
         other = unit.tx.get(self.kind, name=asset.name)
         if other is not None and other.id != record.id:
-            raise Conflict(f"there is already a {self.noun} {asset.name}", "choose another name")
+            raise Conflict(f"{self.noun} {asset.name} already exists", "choose another name")
         action = f"{self.code}.{'rename' if asset.name != record.name else 'edit'}"
-        after = unit.save(record, replace(record, **said, **unit.next(record)), action, asset.name, asset.scope)
-        self.follow(unit, record, after)
-        return keep_revision(unit, after)
+        changed = replace(record, **values, **unit.update_fields(record))
+        after = unit.save(record, changed, action, asset.name, asset.scope)
+        self.update_references(unit, record, after)
+        return store_revision(unit, after)
 
-    def drop(self, unit: UnitOfWork, record: AssetT) -> None:
-        """Forget one, within a use case, unless something uses it."""
-        users = self.users(unit, record)
-        if users:
-            hint = "change or end what uses it first, or archive it instead"
-            raise Conflict(f"{self.noun} {record.name} is used by {name_some(users)}", hint, users)
+    def remove(self, unit: UnitOfWork, record: AssetT) -> None:
+        """Delete an asset in a unit of work. Raises `Conflict` if it is in use."""
+        usages = self.find_usages(unit, record)
+        if usages:
+            hint = "remove these usages first, or archive it instead"
+            raise Conflict(f"{self.noun} {record.name} is used by {format_objects(usages)}", hint, usages)
         unit.remove(record, self.code, record.name, record.scope)
 
     def merge(self, record: AssetT, change: Mapping[str, Any]) -> Any:
-        """What a record says, with some fields said anew."""
-        return self.parse({**self.to_written(record), **change})
+        """Return the asset of a record with some fields replaced."""
+        return self.parse({**self.to_model_data(record), **change})
 
-    def spell(self, change: Mapping[str, Any]) -> dict[str, Any]:
-        """Fields under the one name that each has. Raise where one is there under two."""
-        spelled = {self.model.canonical_name(name): value for name, value in change.items()}
-        if len(spelled) < len(change):
-            violation = Violation("", "duplicate", "has a field twice, in two spellings", "keep one")
+    def normalize_names(self, change: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace aliases of fields by their names. Raises `RequestRejected` if a field is given twice."""
+        normalized = {self.model.canonical_name(name): value for name, value in change.items()}
+        if len(normalized) < len(change):
+            violation = Violation("", "duplicate", "has the same field in two spellings", "keep one of them")
             raise RequestRejected([violation])
-        return spelled
+        return normalized
 
     def parse(self, data: Mapping[str, Any]) -> Any:
-        """An asset as somebody wrote it. Raises with every violation."""
+        """Parse an asset. Raises `RequestRejected` with all violations."""
         try:
             return self.model.model_validate(data)
         except ValidationError as error:
             raise RequestRejected(violations_of(error, self.model)) from error
 
     def to_fields(self, unit: UnitOfWork, asset: NamedRequirements) -> JSON:
-        """The fields of a record, from what somebody wrote."""
+        """Convert an asset to the fields of its record."""
         return {
             "name": asset.name,
             "description": asset.description,
@@ -209,82 +220,84 @@ class Assets(Generic[AssetT]):
             "requirements": asset.requirements.to_data(),
         }
 
-    def to_written(self, record: AssetT) -> JSON:
-        """What somebody would write to get the record."""
-        written = {"name": record.name, "description": record.description, "scope": record.scope}
-        return {**written, "requirements": record.requirements}
+    def to_model_data(self, record: AssetT) -> JSON:
+        """Convert a record to the fields of its model."""
+        data = {"name": record.name, "description": record.description, "scope": record.scope}
+        return {**data, "requirements": record.requirements}
 
-    def try_out(self, unit: UnitOfWork, asset: Any) -> LintResult:
-        """It, as if somebody used it among the policies that reach it."""
+    def lint(self, unit: UnitOfWork, asset: Any) -> LintResult:
+        """Plan example runs that use the asset, with the policies of its scope."""
         raise NotImplementedError
 
-    def users(self, unit: UnitOfWork, record: AssetT) -> list[JSON]:
-        """What uses it, so that it cannot go."""
+    def find_usages(self, unit: UnitOfWork, record: AssetT) -> list[JSON]:
+        """Return the objects that use an asset and prevent its deletion."""
         conditions = (Condition(f"{self.used_as}_id", "=", record.id), Condition("active", "=", True))
-        runs = unit.tx.find(RunRecord, *conditions, limit=MOST_TOLD)
+        runs = unit.tx.find(RunRecord, *conditions, limit=MAX_LISTED)
         return [{"kind": "run", "name": run.id, "scope": run.scope, "state": run.state} for run in runs]
 
-    def follow(self, unit: UnitOfWork, before: AssetT, after: AssetT) -> None:
-        """What else changes when it does."""
+    def update_references(self, unit: UnitOfWork, before: AssetT, after: AssetT) -> None:
+        """Update or check the objects that reference an asset after it has changed."""
 
-    def _put_aside(
+    def _set_archived(
         self, call: Call, name: str, verb: str, *, archived: bool, successor: str | None, force: bool
     ) -> AssetT:
         with self.units.changing(call, "assets") as unit:
-            if (before := unit.recall(self.kind)) is not None:
+            if (before := unit.find_response(self.kind)) is not None:
                 return before
             record = self.find(unit, name, Permission.SHARE)
-            unit.check_free(record, self.noun, force=force)
+            unit.check_writable(record, self.noun, force=force)
             if successor is not None:
                 self._check_successor(unit, record, successor)
-            after = replace(record, archived=archived, successor=successor, **unit.next(record))
+            after = replace(record, archived=archived, successor=successor, **unit.update_fields(record))
             unit.save(record, after, f"{self.code}.{verb}", record.name, record.scope)
-            return unit.remember(keep_revision(unit, after))
+            return unit.store_response(store_revision(unit, after))
 
     def _authorize(self, unit: UnitOfWork, asset: NamedRequirements, permission: Permission = Permission.SHARE) -> None:
         if asset.scope not in unit.organization.scopes or not unit.permissions.sees(asset.scope):
-            violation = Violation("scope", "scope", f"there is no {asset.scope}", "choose a scope that you see")
+            violation = Violation("scope", "scope", f"{asset.scope} does not exist", "use a scope that you can see")
             raise RequestRejected([violation])
         unit.require(permission, asset.scope, asset.scope)
 
-    def _refuse_wrong(self, unit: UnitOfWork, asset: NamedRequirements) -> None:
-        _refuse_revision(asset)
-        found = [finding for finding in _placed(self.try_out(unit, asset)) if isinstance(finding, Violation)]
-        if found:
-            raise RequestRejected(found)
+    def _reject_violations(self, unit: UnitOfWork, asset: NamedRequirements) -> None:
+        _reject_revision(asset)
+        violations = [finding for finding in _prefix_paths(self.lint(unit, asset)) if isinstance(finding, Violation)]
+        if violations:
+            raise RequestRejected(violations)
 
     def _check_successor(self, unit: UnitOfWork, record: AssetT, successor: str) -> None:
         other = unit.tx.get(self.kind, name=successor)
         reason = None
         if other is None or not unit.permissions.sees(other.scope):
-            reason = f"there is no {self.noun} {short_repr(successor)}"
-        elif other.id == record.id or other.archived:
-            reason = f"{successor} is {'the same one' if other.id == record.id else 'archived itself'}"
+            reason = f"{self.noun} {short_repr(successor)} does not exist"
+        elif other.id == record.id:
+            reason = f"{successor} cannot be its own successor"
+        elif other.archived:
+            reason = f"{successor} is archived"
         elif other.scope not in unit.organization.tree.path(record.scope):
-            reason = f"{successor} is at {other.scope}, which does not reach all that {record.scope} reaches"
+            reason = f"{successor} is in {other.scope}, so it is not available everywhere in {record.scope}"
         if reason is not None:
-            hint = "choose one that reaches as far, or leave it out"
+            hint = f"use one in {record.scope} or in a scope that contains it, or omit it"
             raise RequestRejected([Violation("successor", "successor", reason, hint)])
 
-    def _former(self, unit: UnitOfWork, name: str) -> str | None:
-        """Where something is that had this name before, for those who may see it."""
-        for revision in reversed(unit.tx.find(RevisionRecord, Condition("name", "=", name), limit=MOST_TOLD)):
+    def _find_new_name(self, unit: UnitOfWork, name: str) -> str | None:
+        """Return a hint with the new name of an asset that was renamed, if the caller sees it."""
+        for revision in reversed(unit.tx.find(RevisionRecord, Condition("name", "=", name), limit=MAX_LISTED)):
             record = unit.tx.get(self.kind, id=revision.object_id)
             if record is not None and unit.permissions.sees(record.scope):
-                return f"it is called {record.name} now"
+                return f"use its new name: {record.name}"
         return None
 
 
-def name_some(users: list[JSON]) -> str:
-    """What is in the way, in a sentence: the first few, and how many more."""
-    names = ", ".join(f"{user['kind']} {user['name']}" for user in users[:5])
-    return names + (f" and {len(users) - 5} more" if len(users) > 5 else "")
+def format_objects(objects: list[JSON]) -> str:
+    """Format the first five objects of a list, and the number of the others."""
+    names = ", ".join(f"{item['kind']} {item['name']}" for item in objects[:5])
+    return names + (f" and {len(objects) - 5} more" if len(objects) > 5 else "")
 
 
-def keep_revision(unit: UnitOfWork, record: AssetT) -> AssetT:
-    """Remember for ever what an asset is now."""
-    known = {field.name for field in fields(record)}
-    content = {name: getattr(record, name) for name in CONTENT if name in known}
+def store_revision(unit: UnitOfWork, record: AssetT) -> AssetT:
+    """Store the content of an asset as its newest revision."""
+    existing = {field.name for field in fields(record)}
+    content = {name: getattr(record, name) for name in REVISION_FIELDS if name in existing}
     unit.tx.add(
         RevisionRecord(
             id=unit.make_id(),
@@ -299,13 +312,13 @@ def keep_revision(unit: UnitOfWork, record: AssetT) -> AssetT:
     return record
 
 
-def _placed(trial: LintResult) -> tuple[Finding, ...]:
-    """What is wrong with something, where it stands in what was written."""
-    found = trial.findings
-    return tuple(replace(item, path=".".join(filter(None, ("requirements", item.path)))) for item in found)
+def _prefix_paths(result: LintResult) -> tuple[Finding, ...]:
+    """Return the findings with paths in the asset. A plan has no level `requirements`."""
+    findings = result.findings
+    return tuple(replace(item, path=".".join(filter(None, ("requirements", item.path)))) for item in findings)
 
 
-def _refuse_revision(asset: NamedRequirements) -> None:
+def _reject_revision(asset: NamedRequirements) -> None:
     if asset.revision is not None:
-        violation = Violation("revision", "read_only", "is counted by the server", "leave it out")
+        violation = Violation("revision", "read_only", "is set by the server", "remove it")
         raise RequestRejected([violation])

@@ -1,4 +1,4 @@
-"""Tries of a run as its reader sees them, and who knows of each: one may have been executed elsewhere than the next."""
+"""Attempts of a run. Each attempt may have been executed by another server."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,9 +13,9 @@ from fairlead.services.unit_of_work import UnitOfWork
 
 @dataclass(frozen=True)
 class AttemptView:
-    """One try of a run: the present one as far as it is, those before it as they ended.
+    """One attempt of a run: the current one, or one that has ended.
 
-    `mem_bytes`: what it requests of memory, all its pods together.
+    `mem_bytes` is the memory request of all pods together.
     """
 
     number: int
@@ -32,7 +32,7 @@ class AttemptView:
 
 @dataclass(frozen=True)
 class AttemptHandle:
-    """One try of a run, and what executes or executed it. `record`: how it ended, where another one came after it."""
+    """One attempt of a run and its executor. `record` is set for attempts before the current one."""
 
     run: RunRecord
     number: int
@@ -41,44 +41,44 @@ class AttemptHandle:
 
     @property
     def execution(self) -> str:
-        """How its executor knows it."""
+        """The id of the attempt in its executor."""
         return execution_of(self.run.id, self.number)
 
     @property
-    def has_place(self) -> bool:
-        """Whether anything of it was ever given to an executor."""
+    def was_assigned(self) -> bool:
+        """Whether a server was ever assigned to the attempt, so that its executor may have data of it."""
         return self.record is not None or self.run.server_id is not None
 
 
 def find_attempt(
     unit: UnitOfWork, executors: Executors, server_id: str, run: RunRecord, attempt: int | None = None
 ) -> AttemptHandle:
-    """A try of a run; without a number, the last that was given a place. Raise `NotFound` where there is none.
+    """Return an attempt of a run: the last one that started, or the one with a number.
 
-    Raise `Conflict` where only another machine knows of it, and say which.
+    Raises `NotFound` if it does not exist, and `Conflict` if its data is on the machine of another server.
     """
     number = last_started_attempt(run) if attempt is None else attempt
     record = unit.tx.get(AttemptRecord, id=execution_of(run.id, number)) if number < run.attempt else None
     if number > run.attempt or number < 1 or (record is None and number < run.attempt):
-        raise NotFound(f"run {run.id} has no attempt {number}", f"it has {run.attempt}: list them to see how they went")
+        raise NotFound(f"attempt {number} of run {run.id} does not exist", f"use an attempt from 1 to {run.attempt}")
     cluster = None if run.cluster is None else unit.organization.clusters.get(run.cluster)
     owner_id = run.server_id if record is None else record.server_id
     if cluster is not None and cluster.executor == "local" and owner_id not in (None, server_id):
         other = unit.tx.get(ServerRecord, id=owner_id)
-        where = f"{other.name}, at {other.url}" if other is not None else "another machine"
-        what = f"run {run.id}" if run.attempt == 1 else f"attempt {number} of run {run.id}"
-        raise Conflict(f"{what} is executed by {where}", "ask that server")
+        server = f"{other.name} at {other.url}" if other is not None else "another server"
+        subject = f"run {run.id}" if run.attempt == 1 else f"attempt {number} of run {run.id}"
+        raise Conflict(f"{subject} is executed by {server}", "send the request to that server")
     return AttemptHandle(run, number, executors.find(cluster), record)
 
 
 def list_attempts(unit: UnitOfWork, run: RunRecord) -> list[AttemptView]:
-    """All tries of a run, the first one first; the present one last."""
+    """Return all attempts of a run, oldest first."""
     past = unit.tx.find(AttemptRecord, Condition("run_id", "=", run.id)) if run.attempt > 1 else []
-    kept = unit.tx.get(OutcomeRecord, id=run.id) or OutcomeRecord(id=run.id)
-    ended = (run.state, run.reason, run.message, run.exit_code, run.started_at, run.finished_at, run.mem_bytes)
+    outcome = unit.tx.get(OutcomeRecord, id=run.id) or OutcomeRecord(id=run.id)
+    current = (run.state, run.reason, run.message, run.exit_code, run.started_at, run.finished_at, run.mem_bytes)
     return [
         *(_view_of(attempt) for attempt in sorted(past, key=lambda attempt: attempt.number)),
-        AttemptView(run.attempt, *ended, error=kept.error, usage=kept.usage),
+        AttemptView(run.attempt, *current, error=outcome.error, usage=outcome.usage),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The audit: who did what to what, when and from where. It is only ever read here; use cases add to it."""
+"""Reads the audit log. Entries are added by `UnitOfWork.audit`."""
 
 from collections.abc import Iterator
 
@@ -7,40 +7,40 @@ from fairlead.model.queries import Condition, Page
 from fairlead.model.records import AuditRecord
 from fairlead.model.roles import Permission
 from fairlead.services.calls import Call
-from fairlead.services.pages import Listing, load_page
+from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-AT_ONCE = 500
+EXPORT_PAGE_SIZE = 500
 
 
 class Audits:
-    """The use cases of the audit."""
+    """Lists and exports the audit log."""
 
     def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
 
-    def page(self, call: Call, asked: Listing) -> Page[AuditRecord]:
-        """What happened at scopes that the caller governs, the newest first."""
+    def page(self, call: Call, query: ListQuery) -> Page[AuditRecord]:
+        """List the entries of all scopes that the caller administers, newest first."""
         with self.units.reading(call) as unit:
-            return load_page(unit.tx, AuditRecord, asked, sort="-at", within=_governed(unit))
+            return load_page(unit.tx, AuditRecord, query, sort="-at", within=_administered_scopes(unit))
 
-    def export(self, call: Call, asked: Listing) -> Iterator[list[AuditRecord]]:
-        """All of it, page after page, the oldest first."""
-        asked = Listing(filters=asked.filters, search=asked.search, sort="at", limit=AT_ONCE)
+    def export(self, call: Call, query: ListQuery) -> Iterator[list[AuditRecord]]:
+        """Yield all entries that match the query in pages, oldest first."""
+        query = ListQuery(filters=query.filters, search=query.search, sort="at", limit=EXPORT_PAGE_SIZE)
         while True:
-            page = self.page(call, asked)
+            page = self.page(call, query)
             yield page.items
             if page.next_cursor is None:
                 return
-            asked = Listing(asked.filters, asked.search, "at", page.next_cursor, AT_ONCE)
+            query = ListQuery(query.filters, query.search, "at", page.next_cursor, EXPORT_PAGE_SIZE)
 
 
-def _governed(unit: UnitOfWork) -> list[Condition]:
-    reach = unit.permissions.reach(Permission.ADMINISTER)
-    if reach == frozenset():
-        message = f"{unit.principal.user} governs no scope, so there is no audit to read"
+def _administered_scopes(unit: UnitOfWork) -> list[Condition]:
+    administered = unit.permissions.reach(Permission.ADMINISTER)
+    if administered == frozenset():
+        message = f"{unit.principal.user} does not administer any scope, so the audit log is not readable"
         raise Forbidden(message, "ask an administrator for the role admin")
-    if reach is None:
+    if administered is None:
         return []
     scopes = unit.organization.scopes
-    return [Condition("scope_id", "in", tuple(scopes[scope].id for scope in sorted(reach)))]
+    return [Condition("scope_id", "in", tuple(scopes[scope].id for scope in sorted(administered)))]

@@ -1,4 +1,4 @@
-"""Capacity: what each cluster has and what is free of it, and how many more of each compute resource fit now."""
+"""Capacity of clusters: total, requested and free resources, and how many more runs could start now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,20 +21,20 @@ from fairlead.model.roles import Permission
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Executors, Generation
 from fairlead.services.calls import Call
-from fairlead.services.executions import show_nodes
+from fairlead.services.executions import load_visible_nodes
 from fairlead.services.snapshots import Snapshots, compute_resource_of
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-MOST_COUNTED = 1000
-MOST_KEPT = 5000
-NOTHING_ASKED = RunRequest.model_validate({"function": "offer"})
+MAX_COUNTED = 1000
+MAX_CACHED = 5000
+EMPTY_REQUEST = RunRequest.model_validate({"function": "offer"})
 
-Asked = PodRequest | Violation  # what a compute resource asks for, or why nobody can use it
+PodRequestOrViolation = PodRequest | Violation  # the request of a compute resource, or why it is unusable
 
 
 @dataclass(frozen=True)
 class Slot:
-    """The most of a resource that is free on one node, and which that is."""
+    """The largest free amount of a resource on a single node, and the name of that node."""
 
     amount: str
     node: str
@@ -42,7 +42,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Pool:
-    """Some nodes together. `closed`: how many of them take nothing new now, and are no part of `largest`."""
+    """Totals of a group of nodes. `unavailable` nodes accept no new pods and do not count for `largest`."""
 
     name: str
     nodes: int
@@ -54,11 +54,11 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class ComputeResourceRoom:
-    """A compute resource, and how many more runs of one pod that ask for it alone would be placed now.
+class ComputeResourceCapacity:
+    """How many more runs with one pod of a compute resource could start now.
 
-    `fits_now` is null where nobody can tell, and with `more` there is room for more than were counted. `message`: why
-    none fits.
+    `fits_now` is null if the nodes are unknown. `more`: there is room for more runs than were counted. `message`: why
+    no run fits.
     """
 
     name: str
@@ -71,9 +71,9 @@ class ComputeResourceRoom:
 
 @dataclass(frozen=True)
 class Capacity:
-    """A cluster: all of its nodes, those of each group and of each type of GPU, and what fits there now.
+    """Capacity of a cluster in total, by node group and by GPU type, and how many more runs fit.
 
-    Where its nodes cannot be told now it is not `reachable`, and `trouble` says why.
+    If its nodes are unknown, `reachable` is false and `error` contains the reason.
     """
 
     cluster: str
@@ -83,147 +83,152 @@ class Capacity:
     total: Pool | None = None
     groups: list[Pool] = field(default_factory=list)
     gpu_types: list[Pool] = field(default_factory=list)
-    compute_resources: list[ComputeResourceRoom] = field(default_factory=list)
+    compute_resources: list[ComputeResourceCapacity] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class _Look:
-    """What is known of a cluster, before anything is counted."""
+class _ClusterNodes:
+    """The nodes and compute resources of a cluster."""
 
     cluster: Cluster
     table: NodeTable | None
     error: str
-    compute_catalog: Sequence[tuple[ComputeResourceRecord, Asked]]
+    compute_resources: Sequence[tuple[ComputeResourceRecord, PodRequestOrViolation]]
 
 
 class CapacityReports:
-    """The use case of looking at what is free."""
+    """Reports the capacity of clusters."""
 
     def __init__(self, units: UnitOfWorkFactory, executors: Executors, snapshots: Snapshots) -> None:
         self.units, self.executors, self.snapshots = units, executors, snapshots
-        self._kept: tuple[Generation | None, dict[tuple[str, str], Asked]] = (None, {})
+        self._cache: tuple[Generation | None, dict[tuple[str, str], PodRequestOrViolation]] = (None, {})
 
     def show(self, call: Call, project: str | None = None, cluster: str | None = None) -> list[Capacity]:
-        """The clusters that the caller sees, or that of a project, with the compute resources that reach it."""
+        """Report all visible clusters, one cluster, or the cluster and compute resources of a project."""
         with self.units.reading(call) as unit:
             scope = None if project is None else f"project/{project}"
-            looks = [self._look(unit, each, scope) for each in _find_clusters(unit, scope, cluster)]
-        return [_tell(look) for look in looks]
+            clusters = [self._load_cluster(unit, each, scope) for each in _find_clusters(unit, scope, cluster)]
+        return [_to_capacity(each) for each in clusters]
 
-    def _look(self, unit: UnitOfWork, cluster: Cluster, project: str | None) -> _Look:
-        table, error = self._see(unit, cluster)
-        found: list[tuple[ComputeResourceRecord, Asked]] = []
-        for scope, records in _find_offers(unit, cluster, project).items():
-            asks = self._ask(unit, scope, records)
-            found += [(record, asks[scope, record.name]) for record in records]
-        return _Look(cluster, table, error, sorted(found, key=lambda offer: offer[0].name))
+    def _load_cluster(self, unit: UnitOfWork, cluster: Cluster, project: str | None) -> _ClusterNodes:
+        table, error = self._load_nodes(unit, cluster)
+        resources: list[tuple[ComputeResourceRecord, PodRequestOrViolation]] = []
+        for scope, records in _find_compute_resources(unit, cluster, project).items():
+            pod_requests = self._load_pod_requests(unit, scope, records)
+            resources += [(record, pod_requests[scope, record.name]) for record in records]
+        return _ClusterNodes(cluster, table, error, sorted(resources, key=lambda item: item[0].name))
 
-    def _see(self, unit: UnitOfWork, cluster: Cluster) -> tuple[NodeTable | None, str]:
-        """The nodes of a cluster, or why they cannot be told."""
+    def _load_nodes(self, unit: UnitOfWork, cluster: Cluster) -> tuple[NodeTable | None, str]:
+        """Return the nodes of a cluster, or the reason why they are unknown."""
         executor = self.executors.find(cluster)
-        governs = unit.permissions.may(
-            Permission.ADMINISTER, cluster.scope
-        )  # what went wrong may tell of the server's insides
+        # Errors may contain internals of the server, so only administrators get them.
+        administers = unit.permissions.may(Permission.ADMINISTER, cluster.scope)
         if executor is None:
-            known = self.executors.connection_error(cluster) if governs else ""
-            return None, known or f"no server executes the runs of {cluster.scope} yet"
+            reason = self.executors.connection_error(cluster) if administers else ""
+            return None, reason or f"no server executes the runs of {cluster.scope} yet"
         try:
-            return show_nodes(unit, executor), ""
+            return load_visible_nodes(unit, executor), ""
         except Unavailable as error:
-            return None, str(error) if governs else f"the nodes of {cluster.scope} cannot be seen now"
+            return None, str(error) if administers else f"the nodes of {cluster.scope} are not available now"
 
-    def _ask(
+    def _load_pod_requests(
         self, unit: UnitOfWork, scope: str, records: Sequence[ComputeResourceRecord]
-    ) -> Mapping[tuple[str, str], Asked]:
-        """What each compute resource asks for at a scope: planned once for as long as nothing of it is changed."""
-        generation, asks = self._kept  # one attribute, so that no thread sees half of a change
-        if generation != unit.tx.generation or len(asks) > MOST_KEPT:
-            asks = {}
-            self._kept = (unit.tx.generation, asks)
-        unknown = [record for record in records if (scope, record.name) not in asks]
-        if unknown:
-            known = {record.name: compute_resource_of(record) for record in unknown}
-            context = self.snapshots.load(unit, scope, NOTHING_ASKED)
-            snapshot = replace(context.snapshot, compute_resources=known)
-            asks |= {
-                (scope, name): compute_catalog.find_pod_request(resource, snapshot) for name, resource in known.items()
+    ) -> Mapping[tuple[str, str], PodRequestOrViolation]:
+        """Return the pod request of each compute resource in a scope, cached until the configuration changes."""
+        generation, requests = self._cache  # one attribute, so that threads read both values consistently
+        if generation != unit.tx.generation or len(requests) > MAX_CACHED:
+            requests = {}
+            self._cache = (unit.tx.generation, requests)
+        missing = [record for record in records if (scope, record.name) not in requests]
+        if missing:
+            resources = {record.name: compute_resource_of(record) for record in missing}
+            context = self.snapshots.load(unit, scope, EMPTY_REQUEST)
+            snapshot = replace(context.snapshot, compute_resources=resources)
+            requests |= {
+                (scope, name): compute_catalog.find_pod_request(resource, snapshot)
+                for name, resource in resources.items()
             }
-        return asks
+        return requests
 
 
 def _find_clusters(unit: UnitOfWork, project: str | None, name: str | None) -> list[Cluster]:
-    """The clusters that are asked about, by name. A project has one, or none."""
+    """Return the requested clusters, sorted by name. A project has one cluster or none."""
     known = unit.organization.clusters
     if project is not None:
         unit.require(Permission.VIEW, project, project)
         its = find_cluster(known.values(), unit.organization.tree.path(project))
-        found = [its] if its.scope in known else []
+        clusters = [its] if its.scope in known else []
     else:
-        found = [cluster for scope, cluster in known.items() if unit.permissions.sees(scope)]
+        clusters = [cluster for scope, cluster in known.items() if unit.permissions.sees(scope)]
     if name is not None:
         unit.require(Permission.VIEW, f"cluster/{name}", f"cluster/{name}")
-    return sorted((each for each in found if name in (None, each.name)), key=lambda each: each.name)
+    return sorted((each for each in clusters if name in (None, each.name)), key=lambda each: each.name)
 
 
-def _find_offers(unit: UnitOfWork, cluster: Cluster, project: str | None) -> dict[str, list[ComputeResourceRecord]]:
-    """The compute resources that can be chosen, by the scope at which they are tried out.
+def _find_compute_resources(
+    unit: UnitOfWork, cluster: Cluster, project: str | None
+) -> dict[str, list[ComputeResourceRecord]]:
+    """Return the available compute resources by the scope in which a run is planned to evaluate them.
 
-    That is the project. Without one it is the cluster, or whatever is below it that a compute resource is for.
+    This is the project if one is given. Otherwise it is the cluster, or the scope of the compute resource if that is
+    inside the cluster.
     """
     path, current = unit.organization.tree.path, Condition("archived", "=", False)
     if project is not None:
         return {project: unit.tx.find(ComputeResourceRecord, Condition("scope", "in", tuple(path(project))), current)}
-    found: dict[str, list[ComputeResourceRecord]] = {}
+    resources: dict[str, list[ComputeResourceRecord]] = {}
     above = path(cluster.scope)
-    for record in unit.tx.find(ComputeResourceRecord, *unit.in_sight(), current):
+    for record in unit.tx.find(ComputeResourceRecord, *unit.visible_scopes(), current):
         if record.scope in above:
-            found.setdefault(cluster.scope, []).append(record)
+            resources.setdefault(cluster.scope, []).append(record)
         elif cluster.scope in path(record.scope):
-            found.setdefault(record.scope, []).append(record)
-    return found
+            resources.setdefault(record.scope, []).append(record)
+    return resources
 
 
-def _tell(look: _Look) -> Capacity:
-    cluster, table = look.cluster, look.table
-    offered = [_count(record, asked, table) for record, asked in look.compute_catalog]
+def _to_capacity(nodes: _ClusterNodes) -> Capacity:
+    cluster, table = nodes.cluster, nodes.table
+    resources = [_count_fitting(record, requested, table) for record, requested in nodes.compute_resources]
     if table is None:
-        return Capacity(cluster.name, False, look.error, cluster.autoscaled, compute_resources=offered)
+        return Capacity(cluster.name, False, nodes.error, cluster.autoscaled, compute_resources=resources)
     types = capacity.capacity_by_gpu_type(table, cluster.gpu_product_label)
     return Capacity(
         cluster=cluster.name,
         reachable=True,
         error="",
         autoscaled=cluster.autoscaled,
-        total=_show(capacity.total_capacity(table)),
-        groups=[_show(pool) for pool in capacity.capacity_by_group(table)],
-        gpu_types=[_show(pool) for pool in types if pool.name != NO_GPU],
-        compute_resources=offered,
+        total=_to_pool(capacity.total_capacity(table)),
+        groups=[_to_pool(pool) for pool in capacity.capacity_by_group(table)],
+        gpu_types=[_to_pool(pool) for pool in types if pool.name != NO_GPU],
+        compute_resources=resources,
     )
 
 
-def _count(record: ComputeResourceRecord, asked: Asked, table: NodeTable | None) -> ComputeResourceRoom:
-    offer = ComputeResourceRoom(record.name, record.scope, record.workload_types, None)
-    if isinstance(asked, Violation):
-        return replace(offer, fits_now=0, message=asked.message)
+def _count_fitting(
+    record: ComputeResourceRecord, requested: PodRequestOrViolation, table: NodeTable | None
+) -> ComputeResourceCapacity:
+    result = ComputeResourceCapacity(record.name, record.scope, record.workload_types, None)
+    if isinstance(requested, Violation):
+        return replace(result, fits_now=0, message=requested.message)
     if table is None:
-        return offer
-    node_filter = NodeFilter(asked, table)
-    fits, more = capacity.count_additional(node_filter, MOST_COUNTED)
-    return replace(offer, fits_now=fits, more=more, message="" if fits else wait_reasons.explain_no_fit(node_filter))
+        return result
+    node_filter = NodeFilter(requested, table)
+    fits, more = capacity.count_additional(node_filter, MAX_COUNTED)
+    return replace(result, fits_now=fits, more=more, message="" if fits else wait_reasons.explain_no_fit(node_filter))
 
 
-def _show(pool: capacity.NodePool) -> Pool:
+def _to_pool(pool: capacity.NodePool) -> Pool:
     return Pool(
         name=pool.name,
         nodes=pool.nodes,
         unavailable=pool.unavailable,
-        capacity=_show_amounts(pool.capacity),
-        requested=_show_amounts(pool.requested),
-        free=_show_amounts(pool.free),
+        capacity=_format_amounts(pool.capacity),
+        requested=_format_amounts(pool.requested),
+        free=_format_amounts(pool.free),
         largest={name: Slot(show_amount(name, slot.amount), slot.node) for name, slot in pool.largest.items()},
     )
 
 
-def _show_amounts(amounts: Amounts) -> dict[str, str]:
-    """Amounts as people write them; of what is overdrawn, nothing is free."""
+def _format_amounts(amounts: Amounts) -> dict[str, str]:
+    """Format amounts. Negative free amounts, of overcommitted nodes, are shown as 0."""
     return {name: show_amount(name, max(amount, 0)) for name, amount in amounts.items()}

@@ -1,4 +1,4 @@
-"""How clusters are reached: their kubeconfigs, sealed like secrets; and whether all is there that runs need."""
+"""Connections to clusters: encrypted kubeconfigs, and checks of everything that runs need."""
 
 import re
 from dataclasses import dataclass, replace
@@ -17,30 +17,30 @@ from fairlead.model.records import RunRecord, SecretRecord
 from fairlead.model.roles import Permission
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Executors, Keyring, Sealed
-from fairlead.services.assets import name_some
+from fairlead.services.assets import format_objects
 from fairlead.services.calls import Call
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-MOST_TOLD = 50
-TRUSTS_ALL = Check(
+MAX_LISTED = 50
+INSECURE_TLS = Check(
     "certificate",
     "warning",
-    "insecure-skip-tls-verify is true: whoever answers at the address of the cluster is believed, and gets the token",
-    "put certificate-authority-data in its place, and connect again",
+    "insecure-skip-tls-verify is true: an attacker in the network can impersonate the cluster and get the token",
+    "replace it by certificate-authority-data, and connect again",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class KubeconfigView:
-    """What is told of a kubeconfig: where it leads and as whom, and nothing with which others could go there."""
+    """A kubeconfig without its credentials."""
 
     id: str
     scope: str
     context: str
     server: str
     user: list[str]  # token, certificate, or both
-    authority: bool  # whether it says whom to believe to be the server; else any authority of the machine is
-    verified: bool  # whether the server must show who it is
+    authority: bool  # whether it has a CA certificate; otherwise the CAs of the machine are trusted
+    verified: bool  # whether the certificate of the API server is verified
     revision: int
     created_by: str
     created_at: datetime
@@ -49,87 +49,92 @@ class KubeconfigView:
 
 
 class Connections:
-    """The use cases of connections to clusters."""
+    """Manages and checks the connections to clusters."""
 
     def __init__(self, units: UnitOfWorkFactory, keyring: Keyring, executors: Executors) -> None:
         self.units, self.keyring, self.executors = units, keyring, executors
 
     def get(self, call: Call, scope: str) -> KubeconfigView:
-        """Where the kubeconfig of a cluster leads."""
+        """Return the kubeconfig of a cluster without its credentials."""
         with self.units.reading(call) as unit:
             self._find_cluster(unit, scope, Permission.VIEW)
             return self._view_of(self._find(unit, scope))
 
     def put(self, call: Call, scope: str, text: str, context: str | None) -> tuple[KubeconfigView, bool]:
-        """Reach a cluster by a context of a kubeconfig; whether it had none before."""
+        """Connect a cluster with a context of a kubeconfig. Returns the view, and whether the connection is new."""
         with self.units.changing(call, "assets") as unit:
             cluster = self._find_cluster(unit, scope, Permission.ADMINISTER)
             if cluster.executor != "kubernetes" or cluster.connection != "kubeconfig":
-                found = "executor: local" if cluster.executor == "local" else f"connection: {cluster.connection}"
-                raise Conflict(f"{scope} has {found}, and needs no kubeconfig", "change that first")
-            record, new = self._keep(unit, scope, kubeconfigs.serialize_kubeconfig(_read(text, context)))
+                setting = "executor: local" if cluster.executor == "local" else f"connection: {cluster.connection}"
+                hint = "set executor: kubernetes and connection: kubeconfig first"
+                raise Conflict(f"{scope} has {setting} and does not use a kubeconfig", hint)
+            record, new = self._store(unit, scope, kubeconfigs.serialize_kubeconfig(_parse(text, context)))
         self.executors.refresh()
         return self._view_of(record), new
 
     def delete(self, call: Call, scope: str) -> None:
-        """Reach a cluster no more, unless it executes runs."""
+        """Disconnect a cluster. Raises `Conflict` if it has active runs."""
         with self.units.changing(call, "assets") as unit:
             self._find_cluster(unit, scope, Permission.ADMINISTER)
             record = self._find(unit, scope)
             unit.check_revision(record)
-            _refuse_live(unit, scope, f"{scope} executes")
+            _reject_active_runs(unit, scope, f"{scope} is executing")
             unit.remove(record, "kubeconfig", KUBECONFIG, scope)
         self.executors.refresh()
 
     def check(self, call: Call, scope: str) -> list[Check]:
-        """Whether all is there that runs need on a cluster, and what to do where not. Makes a pod for a moment."""
+        """Check everything that runs need on a cluster. Creates a short-lived pod."""
         with self.units.reading(call) as unit:
             cluster = self._find_cluster(unit, scope, Permission.ADMINISTER)
-            projects = unit.organization.tree.projects_below(scope)
+            projects = unit.organization.tree.projects_in(scope)
             record = unit.tx.get(SecretRecord, scope=scope, name=KUBECONFIG)
-        self.executors.refresh()  # it may be a moment old
+        self.executors.refresh()  # the connection may be new
         executor = self.executors.find(cluster)
         if executor is None:
-            trouble = self.executors.connection_error(cluster)
-            return [_explain_absence(cluster, trouble, has_kubeconfig=record is not None)]
-        trusts_all = record is not None and not self._view_of(record).verified
-        return [*([TRUSTS_ALL] if trusts_all else []), *executor.check(projects)]
+            error = self.executors.connection_error(cluster)
+            return [_explain_missing_executor(cluster, error, has_kubeconfig=record is not None)]
+        insecure = record is not None and not self._view_of(record).verified
+        return [*([INSECURE_TLS] if insecure else []), *executor.check(projects)]
 
     def _check_address(self, unit: UnitOfWork, record: SecretRecord, content: bytes) -> None:
-        """Another address may be another cluster, on which live runs would be taken for gone."""
+        """Raise `Conflict` if the address changes while runs are active.
+
+        Another address may be another cluster, where the runs would be considered lost.
+        """
         before = kubeconfigs.parse_serialized(self.keyring.open(Sealed(record.sealed, record.key_id), record.id))[
             1
         ].server
         after = kubeconfigs.parse_serialized(content)[1].server
         if before != after:
-            _refuse_live(unit, record.scope, f"{record.scope} is at {before} and not at {after}, and executes")
+            message = f"the address would change from {before} to {after} while {record.scope} is executing"
+            _reject_active_runs(unit, record.scope, message)
 
     def _find_cluster(self, unit: UnitOfWork, scope: str, permission: Permission) -> Cluster:
         unit.require(permission, scope, scope)
         cluster = unit.organization.clusters.get(scope)
         if cluster is None:
-            raise NotFound(f"{scope} is no cluster")
+            raise NotFound(f"{scope} is not a cluster")
         return cluster
 
     def _find(self, unit: UnitOfWork, scope: str) -> SecretRecord:
         record = unit.tx.get(SecretRecord, scope=scope, name=KUBECONFIG)
         if record is None:
-            raise NotFound(f"{scope} has no kubeconfig", "give it one: fairlead clusters connect")
+            raise NotFound(f"{scope} has no kubeconfig", "connect it: fairlead clusters connect")
         return record
 
-    def _keep(self, unit: UnitOfWork, scope: str, content: bytes) -> tuple[SecretRecord, bool]:
-        """Seal what is new; whether there was nothing before."""
+    def _store(self, unit: UnitOfWork, scope: str, content: bytes) -> tuple[SecretRecord, bool]:
+        """Encrypt and store a kubeconfig. Returns the record, and whether it is new."""
         record = unit.tx.get(SecretRecord, scope=scope, name=KUBECONFIG)
         if record is None:
             unit.check_absent(f"kubeconfig of {scope}")
-            stamps = unit.stamps()
+            stamps = unit.creation_fields()
             sealed = self.keyring.seal(content, stamps["id"])
             record = SecretRecord(**stamps, scope=scope, name=KUBECONFIG, sealed=sealed.content, key_id=sealed.key_id)
             return unit.add(record, "kubeconfig", KUBECONFIG, scope), True
         unit.check_revision(record)
         self._check_address(unit, record, content)
         sealed = self.keyring.seal(content, record.id)
-        after = replace(record, sealed=sealed.content, key_id=sealed.key_id, **unit.next(record))
+        after = replace(record, sealed=sealed.content, key_id=sealed.key_id, **unit.update_fields(record))
         return unit.save(record, after, "kubeconfig.edit", KUBECONFIG, scope), False
 
     def _view_of(self, record: SecretRecord) -> KubeconfigView:
@@ -138,43 +143,42 @@ class Connections:
         return KubeconfigView(context=context, **_describe(connection), **_stamps_of(record))
 
 
-def _read(text: str, context: str | None) -> SelectedContext:
-    """One context of a kubeconfig that is right. Of what is wrong, nothing is repeated that may be secret."""
+def _parse(text: str, context: str | None) -> SelectedContext:
+    """Parse a kubeconfig and select a context. Error messages do not repeat content, which may be secret."""
     try:
         documents = yamls.parse_documents(text.encode("utf-8", "surrogatepass"))
     except Unreadable as error:
         line = re.search(r"line [0-9]+", str(error))
-        message = f"is no YAML that can be read{f': see {line[0]}' if line else ''}"
-        hint = "give what kubectl config view --raw --flatten --minify prints"
+        message = f"is not valid YAML{f': see {line[0]}' if line else ''}"
+        hint = "use the output of kubectl config view --raw --flatten --minify"
         raise RequestRejected([Violation(kubeconfigs.ROOT, "yaml", message, hint)]) from None
     if len(documents) != 1:
         message = f"must be one document, found {len(documents) or 'nothing'}"
-        hint = "give what kubectl config view --raw --flatten --minify prints"
+        hint = "use the output of kubectl config view --raw --flatten --minify"
         raise RequestRejected([Violation(kubeconfigs.ROOT, "documents", message, hint)])
-    chosen = kubeconfigs.select_context(documents[0], context)
-    kubeconfigs.to_connection(chosen)
-    return chosen
+    selected = kubeconfigs.select_context(documents[0], context)
+    kubeconfigs.to_connection(selected)  # raises if it is not valid
+    return selected
 
 
-def _refuse_live(unit: UnitOfWork, scope: str, beginning: str) -> None:
-    """Raise `Conflict` where a cluster executes runs."""
-    there = (Condition("cluster", "=", scope), Condition("active", "=", True))
-    runs = unit.tx.find(RunRecord, *there, limit=MOST_TOLD)
-    users = [{"kind": "run", "name": run.id, "scope": run.scope} for run in runs]
-    if users:
-        raise Conflict(f"{beginning} {name_some(users)}", "wait for the runs to end, or stop them", users)
+def _reject_active_runs(unit: UnitOfWork, scope: str, beginning: str) -> None:
+    """Raise `Conflict` if a cluster has active runs. The message is `beginning` and the names of the runs."""
+    active = (Condition("cluster", "=", scope), Condition("active", "=", True))
+    runs = unit.tx.find(RunRecord, *active, limit=MAX_LISTED)
+    usages = [{"kind": "run", "name": run.id, "scope": run.scope} for run in runs]
+    if usages:
+        raise Conflict(f"{beginning} {format_objects(usages)}", "wait for the runs to end, or stop them", usages)
 
 
-def _explain_absence(cluster: Cluster, trouble: str, *, has_kubeconfig: bool) -> Check:
-    """Why nothing executes the runs of a cluster."""
-    message = f"this server executes nothing on {cluster.scope}" + (f": {trouble}" if trouble else "")
-    hint = "mend its kubeconfig" if trouble else "start a server with execute = true"
+def _explain_missing_executor(cluster: Cluster, error: str, *, has_kubeconfig: bool) -> Check:
+    message = f"this server does not execute runs on {cluster.scope}" + (f": {error}" if error else "")
+    hint = "fix its kubeconfig" if error else "start a server with execute = true"
     if cluster.executor == "local":
-        message, hint = "no server executes runs on its machine here", "start one with execute = true"
+        message, hint = "this server does not execute runs on its own machine", "start a server with execute = true"
     elif cluster.connection == "in_cluster":
         hint = "run the server as a pod of the cluster, with the service account fairlead"
     elif not has_kubeconfig:
-        message = f"{cluster.scope} has no kubeconfig, so that nothing can be executed there"
+        message = f"{cluster.scope} has no kubeconfig, so it cannot execute runs"
         hint = f"fairlead clusters connect {cluster.name} --kubeconfig FILE"
     return Check("connection", "problem", message, hint)
 
@@ -183,7 +187,7 @@ def _describe(connection: Connection) -> dict[str, Any]:
     user = {"token": bool(connection.token), "certificate": connection.certificate is not None}
     return {
         "server": connection.server,
-        "user": [kind for kind, has in user.items() if has],
+        "user": [kind for kind, present in user.items() if present],
         "authority": connection.ca is not None,
         "verified": not connection.insecure,
     }

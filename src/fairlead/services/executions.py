@@ -1,4 +1,4 @@
-"""What a run is doing and what came of it: logs, usage, files, result and history."""
+"""Logs, usage, output files, results and events of runs, and the nodes that execute them."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,14 +25,14 @@ from fairlead.services.attempts import AttemptHandle, AttemptView, find_attempt,
 from fairlead.services.calls import Call
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-# What is said of a run that is in a cluster's hands, and of which a pod has no node.
 EPOCH = datetime.fromtimestamp(0, UTC)
-UNPLACED = ("Unschedulable", "SchedulerError", "Preempted", "Evicted", "NodeLost", "ProvisioningFailed")
+# Reasons of pending runs with a pod that has no node.
+UNSCHEDULED_REASONS = ("Unschedulable", "SchedulerError", "Preempted", "Evicted", "NodeLost", "ProvisioningFailed")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run that has ended."""
+    """The result of a run that has ended."""
 
     state: str
     reason: str
@@ -45,7 +45,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a run uses: the most of each, and samples over time."""
+    """Resource usage of a run: peaks, and samples over time."""
 
     peaks: JSON
     series: list[JSON]
@@ -53,10 +53,10 @@ class Usage:
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node: what it has, what is free of it, and which runs are there, as far as the caller sees them.
+    """A node with its capacity and its runs. `others` counts pods that are not runs visible to the caller.
 
-    `closed`: it takes nothing new now, because it is cordoned or not well. `group` and `gpu_type` are empty where no
-    label of the node tells, or it has no GPU.
+    `unavailable`: it is cordoned or unhealthy and accepts no new pods. `group` and `gpu_type` are empty if its labels
+    do not define them or it has no GPU.
     """
 
     name: str
@@ -75,102 +75,102 @@ class NodeView:
 
 
 class Executions:
-    """The use cases of runs that are executed."""
+    """Reads logs, usage, files and results of runs from their executors."""
 
     def __init__(self, units: UnitOfWorkFactory, executors: Executors, server_id: str = "") -> None:
         self.units, self.executors, self.server_id = units, executors, server_id
 
-    def log(self, call: Call, run_id: str, cursor: int | None, most: int, attempt: int | None = None) -> LogPage:
-        """Part of a run's log from a cursor on; without one, from where the try begins that is said, or else the last.
+    def log(self, call: Call, run_id: str, cursor: int | None, max_bytes: int, attempt: int | None = None) -> LogPage:
+        """Read part of a run's log from a cursor on, or from the start of an attempt, by default the last.
 
-        Of a try that is said, its log alone; otherwise the tries follow one another, and it is complete when the run
-        has ended. Each cursor tells of which try it is.
+        With `attempt`, only the log of that attempt is read. Otherwise the log continues with the next attempt and is
+        complete when the run has ended. Cursors include the number of the attempt.
         """
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
-            number, position = _find_place(run, cursor, attempt)
-            tried = self._find_attempt(unit, run, number)
-        page = _read_log(tried, position, most, follows=attempt is None)
+            number, position = _resolve_cursor(run, cursor, attempt)
+            handle = self._find_attempt(unit, run, number)
+        page = _read_log(handle, position, max_bytes, continues=attempt is None)
         entries = [replace(entry, end=cursors.join(number, entry.end)) for entry in page.entries]
         if attempt is not None or not page.complete:
             return LogPage(entries, cursors.join(number, page.cursor), page.complete)
-        if tried.record is None:
+        if handle.record is None:
             return LogPage(entries, cursors.join(number, page.cursor), complete=not run.active)
         after = cursors.join(number + 1, 0)
-        return LogPage([*entries, _describe_next(tried.record, after)], after, complete=False)
+        return LogPage([*entries, _attempt_separator(handle.record, after)], after, complete=False)
 
     def usage(self, call: Call, run_id: str, attempt: int | None = None) -> Usage:
-        """What a try of a run used, over time and at most; of the last one where none is said."""
-        tried = self._open_attempt(call, run_id, attempt)
-        series = [] if tried.executor is None else tried.executor.read_usage(tried.execution)
-        kept: AttemptRecord | OutcomeRecord | None = tried.record
-        if kept is None:
+        """Return the resource usage of an attempt, by default the last."""
+        handle = self._open_attempt(call, run_id, attempt)
+        series = [] if handle.executor is None else handle.executor.read_usage(handle.execution)
+        record: AttemptRecord | OutcomeRecord | None = handle.record
+        if record is None:
             with self.units.reading(call) as unit:
-                kept = unit.tx.get(OutcomeRecord, id=run_id)
-        return Usage(find_peaks(series) if kept is None else kept.usage, series)
+                record = unit.tx.get(OutcomeRecord, id=run_id)
+        return Usage(find_peaks(series) if record is None else record.usage, series)
 
     def files(self, call: Call, run_id: str, attempt: int | None = None) -> list[OutputFile]:
-        """The files that a try of a run left; the last one where none is said."""
-        tried = self._open_attempt(call, run_id, attempt)
-        return [] if tried.executor is None else tried.executor.list_files(tried.execution)
+        """List the output files of an attempt, by default the last."""
+        handle = self._open_attempt(call, run_id, attempt)
+        return [] if handle.executor is None else handle.executor.list_files(handle.execution)
 
     def open_file(self, call: Call, run_id: str, path: str, attempt: int | None = None) -> BinaryIO:
-        """One file that a try of a run left; the last one where none is said."""
-        tried = self._open_attempt(call, run_id, attempt)
-        hint = "list its files to see what it left"
-        missing = NotFound(f"{attempts.describe_execution(tried.execution)} left no file {short_repr(path)}", hint)
-        if tried.executor is None:
+        """Open an output file of an attempt, by default the last."""
+        handle = self._open_attempt(call, run_id, attempt)
+        message = f"output file {short_repr(path)} of {attempts.describe_execution(handle.execution)} does not exist"
+        missing = NotFound(message, "list the output files of the run")
+        if handle.executor is None:
             raise missing
         try:
-            return tried.executor.open_file(tried.execution, path)
+            return handle.executor.open_file(handle.execution, path)
         except NotFound:
             raise missing from None
 
     def attempts(self, call: Call, run_id: str) -> list[AttemptView]:
-        """The tries of a run, the first one first."""
+        """Return the attempts of a run, oldest first."""
         with self.units.reading(call) as unit:
             return list_attempts(unit, find_run(unit, run_id))
 
     def outcome(self, call: Call, run_id: str) -> Outcome:
-        """What came of a run. Raise `Conflict` where it has not ended."""
+        """Return the result of a run. Raises `Conflict` if the run has not ended."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
             if run.active:
-                raise Conflict(f"run {run_id} is {run.state}, and has no result yet", "wait for its end")
-            kept = unit.tx.get(OutcomeRecord, id=run_id) or OutcomeRecord(id=run_id)
-            ended = (run.state, run.reason, run.message, run.exit_code)
-            return Outcome(*ended, result=kept.result, error=kept.error, usage=kept.usage)
+                raise Conflict(f"run {run_id} is {run.state} and has no result yet", "wait until it has ended")
+            record = unit.tx.get(OutcomeRecord, id=run_id) or OutcomeRecord(id=run_id)
+            state = (run.state, run.reason, run.message, run.exit_code)
+            return Outcome(*state, result=record.result, error=record.error, usage=record.usage)
 
     def events(self, call: Call, run_id: str) -> list[EventRecord]:
-        """What happened to a run, the oldest first."""
+        """Return the events of a run, oldest first."""
         with self.units.reading(call) as unit:
             find_run(unit, run_id)
             return unit.tx.find(EventRecord, Condition("run_id", "=", run_id), by="revision")
 
     def code(self, call: Call, run_id: str) -> bytes:
-        """The packed code that a run executes, so that it can be looked at again."""
+        """Return the code of a run as a tar.gz archive."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
-            kept = None if run.code is None else unit.tx.get(BlobRecord, id=run.code)
-            if kept is None:
-                raise NotFound(f"run {run_id} has no code of its own")
-            return kept.content
+            blob = None if run.code is None else unit.tx.get(BlobRecord, id=run.code)
+            if blob is None:
+                raise NotFound(f"run {run_id} has no code")
+            return blob.content
 
     def nodes(self, call: Call, cluster: str | None = None) -> list[NodeView]:
-        """Where runs are executed, what is there and what is free: on all clusters that the caller sees, or on one."""
+        """Return the nodes of all visible clusters, or of one cluster. Clusters with unknown nodes are left out."""
         with self.units.reading(call) as unit:
             if cluster is not None:
                 unit.require(Permission.VIEW, f"cluster/{cluster}", f"cluster/{cluster}")
-            seen = [each for scope, each in unit.organization.clusters.items() if unit.permissions.sees(scope)]
-            found: list[NodeView] = []
-            for each in sorted(seen, key=lambda each: each.name):
+            visible = [each for scope, each in unit.organization.clusters.items() if unit.permissions.sees(scope)]
+            views: list[NodeView] = []
+            for each in sorted(visible, key=lambda each: each.name):
                 executor = self.executors.find(each) if cluster in (None, each.name) else None
-                table = None if executor is None else known_nodes(unit, executor)
-                found += [] if table is None else [_view_of(node, table, each) for node in sorted(table, key=_name_of)]
-            return found
+                table = None if executor is None else find_visible_nodes(unit, executor)
+                views += [] if table is None else [_view_of(node, table, each) for node in sorted(table, key=_name_of)]
+            return views
 
     def find_executor(self, call: Call, run_id: str) -> tuple[Executor | None, RunRecord]:
-        """Who executes a run. Raise `Conflict` where that is another machine, and say which."""
+        """Return the executor of a run. Raises `Conflict` if another server executes it on its own machine."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
             return self._find_attempt(unit, run, run.attempt).executor, run
@@ -183,61 +183,64 @@ class Executions:
         return find_attempt(unit, self.executors, self.server_id, run, attempt)
 
 
-def _find_place(run: RunRecord, cursor: int | None, attempt: int | None) -> tuple[int, int]:
-    """From where a log is read: the try, and the place in its log."""
+def _resolve_cursor(run: RunRecord, cursor: int | None, attempt: int | None) -> tuple[int, int]:
+    """Return the attempt and the position in its log from which to read."""
     if cursor is None:
         return attempts.last_started_attempt(run) if attempt is None else attempt, 0
     number, position = cursors.split(cursor)
     if attempt not in (None, number) and cursor != 0:
-        raise _refuse_cursor(cursor, f"it is of attempt {number}, and attempt {attempt} was asked for")
+        raise _invalid_cursor(cursor, f"the cursor belongs to attempt {number}, not to attempt {attempt}")
     if not 1 <= number <= run.attempt:
-        raise _refuse_cursor(cursor, "the log is not that long")
+        raise _invalid_cursor(cursor, "the cursor is after the end of the log")
     return number if attempt is None else attempt, position
 
 
-def _read_log(tried: AttemptHandle, position: int, most: int, *, follows: bool) -> LogPage:
-    """Part of the log of a try. Of one whose log is not kept any more: nothing, where others follow it."""
-    if tried.executor is None or not tried.has_place:
-        return LogPage([], position, complete=not tried.run.active)
+def _read_log(handle: AttemptHandle, position: int, max_bytes: int, *, continues: bool) -> LogPage:
+    """Read part of the log of an attempt.
+
+    If its log was deleted, the page is empty if the log `continues` with the next attempt. Otherwise raises `NotFound`.
+    """
+    if handle.executor is None or not handle.was_assigned:
+        return LogPage([], position, complete=not handle.run.active)
     try:
-        return tried.executor.read_log(tried.execution, position, most)
+        return handle.executor.read_log(handle.execution, position, max_bytes)
     except NotFound:
-        # It has a place, and nothing is there yet; or nothing ever was.
-        if tried.record is None and (tried.run.active or tried.run.started_at is None):
-            return LogPage([], position, complete=not tried.run.active)
-        if tried.record is not None and follows:
+        # The run was assigned to a server, but has not written anything yet, or never started.
+        if handle.record is None and (handle.run.active or handle.run.started_at is None):
+            return LogPage([], position, complete=not handle.run.active)
+        if handle.record is not None and continues:
             return LogPage([], position, complete=True)
-        raise NotFound(f"the log of {attempts.describe_execution(tried.execution)} is not kept any more") from None
+        raise NotFound(f"the log of {attempts.describe_execution(handle.execution)} has been deleted") from None
     except ValueError as error:
-        raise _refuse_cursor(cursors.join(tried.number, position), str(error)) from None
+        raise _invalid_cursor(cursors.join(handle.number, position), str(error)) from None
 
 
-def _describe_next(ended: AttemptRecord, end: int) -> LogEntry:
-    """The line between the logs of two tries."""
-    told = f"attempt {ended.number} failed ({ended.reason}): {ended.message}; attempt {ended.number + 1} follows\n"
-    return LogEntry(ended.finished_at or EPOCH, "platform", told.encode(), end)
+def _attempt_separator(ended: AttemptRecord, end: int) -> LogEntry:
+    """Return the line between the logs of two attempts."""
+    text = f"attempt {ended.number} failed ({ended.reason}): {ended.message}; attempt {ended.number + 1} follows\n"
+    return LogEntry(ended.finished_at or EPOCH, "platform", text.encode(), end)
 
 
-def _refuse_cursor(cursor: int, why: str) -> RequestRejected:
-    violation = Violation("cursor", "cursor", f"{cursor}: {why}", "use the cursor of the page before, or leave it out")
+def _invalid_cursor(cursor: int, problem: str) -> RequestRejected:
+    violation = Violation("cursor", "cursor", f"{cursor}: {problem}", "use the cursor of the previous page, or omit it")
     return RequestRejected([violation])
 
 
-def known_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable | None:
-    """The nodes of an executor, with the names of runs that the caller may see; None where nobody can tell now."""
+def find_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable | None:
+    """Return the nodes of an executor with the names of visible runs only; None if they are unknown."""
     try:
-        return show_nodes(unit, executor)
+        return load_visible_nodes(unit, executor)
     except Unavailable:
         return None
 
 
-def show_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable:
-    """The same; raise `Unavailable` where nobody can tell now."""
+def load_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable:
+    """Return the nodes of an executor with the names of visible runs only. Raises `Unavailable` if they are unknown."""
     return executor.nodes().visible_to(cache(lambda project: unit.permissions.sees(f"project/{project}")))
 
 
 def _view_of(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
-    named = [holding.run_id for holding in node.pods if table.visible_name(holding) is not None]
+    runs = [pod.run_id for pod in node.pods if table.visible_name(pod) is not None]
     return NodeView(
         name=node.name,
         cluster=cluster.name,
@@ -250,8 +253,8 @@ def _view_of(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
         capacity={name: show_amount(name, amount) for name, amount in node.capacity.items()},
         requested={name: show_amount(name, amount - node.free(name)) for name, amount in node.capacity.items()},
         free={name: show_amount(name, max(node.free(name), 0)) for name in node.capacity},
-        runs=named,
-        others=len(node.pods) - len(named),
+        runs=runs,
+        others=len(node.pods) - len(runs),
     )
 
 
@@ -260,16 +263,16 @@ def _name_of(node: Node) -> str:
 
 
 def find_run(unit: UnitOfWork, run_id: str, permission: Permission = Permission.VIEW) -> RunRecord:
-    """A run that the caller may do something with. Raise `NotFound` where it is not there for them."""
+    """Return a run. Raises `NotFound` if it is not visible, `Forbidden` without the permission."""
     record = unit.tx.get(RunRecord, id=run_id)
     if record is None or not unit.permissions.sees(record.scope):
-        raise NotFound(f"there is no run {short_repr(run_id)}")
+        raise NotFound(f"run {short_repr(run_id)} does not exist")
     unit.require(permission, record.scope, f"run {short_repr(run_id)}")
     return record
 
 
-def has_no_place(run: RunRecord) -> bool:
-    """Whether a run waits: nobody has it yet, or a cluster has it and finds no node."""
+def is_unscheduled(run: RunRecord) -> bool:
+    """Whether a run waits in the queue of the server, or on its cluster for a node."""
     return (run.state == State.QUEUED and run.server_id is None) or (
-        run.state == State.PENDING and run.reason in UNPLACED
+        run.state == State.PENDING and run.reason in UNSCHEDULED_REASONS
     )

@@ -1,4 +1,4 @@
-"""The first things: the platform itself, a place to work in, and somebody who governs it."""
+"""Initial data of a new installation: the platform, a cluster, a project, administrators and a token."""
 
 from collections.abc import Iterable
 
@@ -9,23 +9,25 @@ from fairlead.model.scopes import PLATFORM, Cluster, Project
 from fairlead.ports import Principal
 from fairlead.services.calls import Call, digest_of
 from fairlead.services.scopes import Scopes
-from fairlead.services.tokens import LINK, LINK_LASTS, Tokens
+from fairlead.services.tokens import LINK_LIFETIME, LINK_NAME, Tokens
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-FOUNDER = Call(principal=Principal("fairlead", via="start"), trusted=True)
+FIRST_RUN_CALL = Call(principal=Principal("fairlead", via="start"), trusted=True)
 
 
 class FirstRun:
-    """What a server does once before it serves."""
+    """Creates the initial data when the server starts."""
 
     def __init__(self, units: UnitOfWorkFactory, scopes: Scopes, tokens: Tokens) -> None:
         self.units, self.scopes, self.tokens = units, scopes, tokens
 
-    def found(self, admins: Iterable[str]) -> None:
-        """Make sure that there is a platform with administrators, and on an empty one a place to work in."""
-        with self.units.changing(FOUNDER, "organization") as unit:
+    def initialize(self, admins: Iterable[str]) -> None:
+        """Create the platform with a local cluster and a default project if it is new, and add administrators."""
+        with self.units.changing(FIRST_RUN_CALL, "organization") as unit:
             if unit.tx.get(ScopeRecord, scope=PLATFORM) is None:
-                platform = ScopeRecord(**unit.stamps(), kind=PLATFORM, name=PLATFORM, scope=PLATFORM, parent=None)
+                platform = ScopeRecord(
+                    **unit.creation_fields(), kind=PLATFORM, name=PLATFORM, scope=PLATFORM, parent=None
+                )
                 unit.add(platform, PLATFORM, PLATFORM, PLATFORM)
                 unit = unit.refreshed()
                 self.scopes.add(unit, Cluster(name="local", executor="local"))
@@ -33,23 +35,26 @@ class FirstRun:
             for admin in admins:
                 self._grant(unit, admin)
 
-    def let_in(self, user: str, machine: str, known: str | None) -> tuple[str, str]:
-        """A token for whoever started the server, the known one where it still lets in; and a word to sign in with."""
-        with self.units.changing(FOUNDER, "organization") as unit:
-            kept = None if known is None else unit.tx.get(TokenRecord, digest=digest_of(known))
-            text = known if kept is not None and (kept.user, kept.purpose) == (user, "local") else None
+    def issue_local_token(self, user: str, machine: str, stored: str | None) -> tuple[str, str]:
+        """Return a token for the user who started the server, and a one-time sign-in code.
+
+        `stored` is the token from the last start; it is used again if it is still valid.
+        """
+        with self.units.changing(FIRST_RUN_CALL, "organization") as unit:
+            record = None if stored is None else unit.tx.get(TokenRecord, digest=digest_of(stored))
+            text = stored if record is not None and (record.user, record.purpose) == (user, "local") else None
             if text is None:
                 stale = (Condition("purpose", "=", "local"), Condition("name", "=", machine))
                 for token in unit.tx.find(TokenRecord, *stale):
                     self.tokens.revoke(unit, token)
                 text = self.tokens.add(unit, user, (), machine, "local", None).token
-            word = self.tokens.add(unit, user, (), LINK, "login", unit.now + LINK_LASTS).token
+            code = self.tokens.add(unit, user, (), LINK_NAME, "login", unit.now + LINK_LIFETIME).token
             assert text is not None
-            assert word is not None
-            return text, word
+            assert code is not None
+            return text, code
 
     def _grant(self, unit: UnitOfWork, subject: str) -> None:
-        said = {"subject": subject, "role": str(Role.ADMIN), "scope": PLATFORM}
-        if unit.tx.get(GrantRecord, **said) is None:
-            record = GrantRecord(**unit.stamps(), subject=subject, role=str(Role.ADMIN), scope=PLATFORM)
+        grant = {"subject": subject, "role": str(Role.ADMIN), "scope": PLATFORM}
+        if unit.tx.get(GrantRecord, **grant) is None:
+            record = GrantRecord(**unit.creation_fields(), subject=subject, role=str(Role.ADMIN), scope=PLATFORM)
             unit.add(record, "role", subject, PLATFORM)

@@ -1,4 +1,4 @@
-"""Signing in at an issuer: a browser goes there and comes back. What it comes back with proves nothing by itself."""
+"""Sign-in with OpenID Connect: redirects the browser to the issuer and verifies the response."""
 
 import hmac
 import secrets
@@ -10,12 +10,12 @@ from fairlead.ports import Login, LoginAttempt
 from fairlead.services.calls import Call
 from fairlead.services.tokens import Tokens, TokenView
 
-AGAIN = "sign in again"
+SIGN_IN_AGAIN = "sign in again"
 
 
 @dataclass(frozen=True)
-class Returned:
-    """What an issuer sends a browser back with."""
+class AuthorizationResponse:
+    """The authorization response of the issuer: query parameters of the redirect back to the server."""
 
     state: str = field(default="", repr=False)
     code: str = field(default="", repr=False)
@@ -25,37 +25,39 @@ class Returned:
 
 
 class Logins:
-    """The use cases of signing in at an issuer, and whether a link signs in as well."""
+    """Signs browsers in with an OpenID Connect issuer. `link`: sign-in links are enabled too."""
 
     def __init__(self, tokens: Tokens, login: Login | None = None, *, link: bool = False) -> None:
         self._tokens, self._login, self.link = tokens, login, link
 
     @property
     def issuer(self) -> str | None:
-        """Where people can sign in beside this server."""
+        """The URL of the issuer; None if OpenID Connect is not configured."""
         return None if self._login is None else self._login.issuer
 
-    def begin(self, _call: Call, back: str) -> tuple[LoginAttempt, str]:
-        """A new attempt, which the browser keeps to itself, and the address that it goes to."""
+    def begin(self, _call: Call, redirect_uri: str) -> tuple[LoginAttempt, str]:
+        """Start a sign-in. Returns the attempt, which the browser stores, and the URL of the issuer to redirect to."""
         attempt = LoginAttempt(*(secrets.token_urlsafe(32) for _ in range(3)))
-        return attempt, self._find_login().begin(attempt, back)
+        return attempt, self._find_login().begin(attempt, redirect_uri)
 
-    def finish(self, call: Call, attempt: LoginAttempt, back: str, returned: Returned) -> TokenView:
-        """A session for whoever came back from the issuer, where it was this browser that went there."""
+    def finish(
+        self, call: Call, attempt: LoginAttempt, redirect_uri: str, response: AuthorizationResponse
+    ) -> TokenView:
+        """Create a session from the response of the issuer, if this browser started the sign-in."""
         login = self._find_login()
-        # Somebody else's code, in a link that they made, would sign this browser in as them.
-        if not hmac.compare_digest(attempt.state.encode(), returned.state.encode()):
-            raise Unauthenticated("this is not the answer to the sign-in that this browser began last", AGAIN)
-        if returned.iss not in (None, login.issuer):
-            message = f"the answer comes from {short_repr(returned.iss)}; this server trusts {short_repr(login.issuer)}"
-            raise Unauthenticated(message, AGAIN)
-        if returned.error or not returned.code:
-            described = f" ({short_repr(returned.error_description)})" if returned.error_description else ""
-            message = f"{login.issuer} signed nobody in: {short_repr(returned.error or None)}{described}"
-            raise Unauthenticated(message, f"{AGAIN}, or ask whoever runs the identity provider")
-        return self._tokens.sign_in_as(call, login.finish(attempt, back, returned.code))
+        # Login CSRF: a link with an attacker's code would sign this browser in as the attacker.
+        if not hmac.compare_digest(attempt.state.encode(), response.state.encode()):
+            raise Unauthenticated("this response does not belong to the last sign-in of this browser", SIGN_IN_AGAIN)
+        if response.iss not in (None, login.issuer):
+            message = f"the response is from {short_repr(response.iss)}, but the issuer is {short_repr(login.issuer)}"
+            raise Unauthenticated(message, SIGN_IN_AGAIN)
+        if response.error or not response.code:
+            description = f" ({short_repr(response.error_description)})" if response.error_description else ""
+            message = f"{login.issuer} rejected the sign-in: {short_repr(response.error or None)}{description}"
+            raise Unauthenticated(message, f"{SIGN_IN_AGAIN}, or ask the administrator of the identity provider")
+        return self._tokens.sign_in_as(call, login.finish(attempt, redirect_uri, response.code))
 
     def _find_login(self) -> Login:
         if self._login is None:
-            raise NotFound("nobody signs in here at an issuer", "sign in with a token or a link")
+            raise NotFound("sign-in with OpenID Connect is not configured", "sign in with a token or a link")
         return self._login

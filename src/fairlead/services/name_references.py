@@ -1,4 +1,4 @@
-"""What names something by its name follows when that changes: defaults and rules of policies, and the settings."""
+"""Updates names in policies and settings when an object is renamed."""
 
 from dataclasses import replace
 
@@ -8,15 +8,15 @@ from fairlead.services.unit_of_work import UnitOfWork
 
 
 def rewrite_policies(unit: UnitOfWork, field: str, old: str, new: str) -> None:
-    """Write a new name where policies and the platform's defaults say the old one in a field."""
+    """Replace a name in one field of all policies and of the platform's defaults."""
     for policy in unit.tx.find(PolicyRecord):
         content = _rewrite(policy.content, field, old, new)
         if content != policy.content:
-            after = replace(policy, content=content, **unit.next(policy))
+            after = replace(policy, content=content, **unit.update_fields(policy))
             unit.save(policy, after, "policy.edit", policy.scope, policy.scope)
     settings = unit.tx.get(SettingsRecord, id=SETTINGS)
     if settings is not None and settings.defaults.get(field) == old:
-        changed = replace(settings, defaults=settings.defaults | {field: new}, **unit.next(settings))
+        changed = replace(settings, defaults=settings.defaults | {field: new}, **unit.update_fields(settings))
         unit.save(settings, changed, "settings.edit", SETTINGS, PLATFORM)
 
 

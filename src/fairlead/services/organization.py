@@ -1,4 +1,4 @@
-"""The organization as one picture: tree, clusters, policies and grants. Loaded again only when it was changed."""
+"""The organization in memory: scopes, clusters, policies and grants. Reloaded only when it has changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from fairlead.services.calls import digest_of
 
 @dataclass(frozen=True)
 class Organization:
-    """All that changes rarely, as of one generation."""
+    """Scopes, policies, grants and defaults as of one generation."""
 
     generation: int
     scopes: Mapping[str, ScopeRecord]
@@ -31,11 +31,11 @@ class Organization:
 
     @classmethod
     def load(cls, tx: Transaction, generation: int) -> "Organization":
-        """The organization as a transaction sees it."""
+        """Load the organization in a transaction."""
         settings = tx.get(SettingsRecord, id=SETTINGS)
         return cls(
             generation=generation,
-            scopes={place.scope: place for place in tx.find(ScopeRecord)},
+            scopes={record.scope: record for record in tx.find(ScopeRecord)},
             policies={policy.scope: policy for policy in tx.find(PolicyRecord)},
             grants=tuple(tx.find(GrantRecord)),
             defaults=Requirements.model_validate(settings.defaults if settings else {}),
@@ -43,27 +43,28 @@ class Organization:
 
     @cached_property
     def tree(self) -> ScopeTree:
-        """Who stands above whom."""
-        return ScopeTree({scope: place.parent for scope, place in self.scopes.items() if place.parent is not None})
+        """The parent of each scope."""
+        return ScopeTree({scope: record.parent for scope, record in self.scopes.items() if record.parent is not None})
 
     @cached_property
     def clusters(self) -> dict[str, Cluster]:
         """The clusters by scope."""
-        return {scope: read_cluster(place) for scope, place in self.scopes.items() if place.kind == "cluster"}
+        return {scope: read_cluster(record) for scope, record in self.scopes.items() if record.kind == "cluster"}
 
     def clusters_near(self, scope: str) -> list[Cluster]:
-        """The clusters that a scope is on or that are below it."""
-        return [cluster for place, cluster in self.clusters.items() if self.tree.are_related(place, scope)]
+        """Return the clusters that contain the scope or are inside it."""
+        return [cluster for other, cluster in self.clusters.items() if self.tree.are_related(other, scope)]
 
     @cached_property
-    def sharing(self) -> dict[str, Cluster]:
-        """The clusters that deal out parts of GPUs, by scope."""
+    def gpu_sharing_clusters(self) -> dict[str, Cluster]:
+        """The clusters that share GPUs, by scope."""
         return {scope: cluster for scope, cluster in self.clusters.items() if cluster.gpu_sharing != "none"}
 
     @cached_property
     def parsed_policies(self) -> dict[str, Policy]:
-        """The policies by scope, ready to be used."""
-        return {scope: Policy.model_validate({**kept.content, "scope": scope}) for scope, kept in self.policies.items()}
+        """The policies by scope, as models."""
+        records = self.policies
+        return {scope: Policy.model_validate({**record.content, "scope": scope}) for scope, record in records.items()}
 
     @cached_property
     def quota_limits(self) -> QuotaLimits:
@@ -71,23 +72,24 @@ class Organization:
         return QuotaLimits.of(self.tree, ((scope, policy.quota) for scope, policy in self.parsed_policies.items()))
 
     def policies_of(self, scope: str) -> tuple[Policy, ...]:
-        """The policies that reach a scope, from the platform down."""
-        return tuple(self.parsed_policies[place] for place in self.tree.path(scope) if place in self.policies)
+        """Return the policies that apply to a scope, from the platform down."""
+        return tuple(self.parsed_policies[ancestor] for ancestor in self.tree.path(scope) if ancestor in self.policies)
 
     def permissions_of(self, principal: Principal) -> Permissions:
-        """What somebody may see and do."""
+        """Return the permissions of a user."""
         if principal not in self._permissions:
             grants = ((grant.subject, grant.role, grant.scope) for grant in self.grants)
-            found = permissions.permissions_of(principal.user, principal.groups, grants, self.tree)
-            self._permissions[principal] = found
+            self._permissions[principal] = permissions.permissions_of(
+                principal.user, principal.groups, grants, self.tree
+            )
         return self._permissions[principal]
 
-    def knows_token(self, text: str) -> bool:
-        """Whether a token with this text was good when it was last looked at."""
+    def has_cached_token(self, text: str) -> bool:
+        """Whether a token with this text is in the cache. It may have expired since."""
         return digest_of(text) in self._tokens
 
     def find_token(self, tx: Transaction, text: str, now: datetime) -> TokenRecord | None:
-        """The token with this text, where it is kept and has not expired."""
+        """Return the token with this text; None if it does not exist or has expired."""
         digest = digest_of(text)
         token = self._tokens.get(digest) or tx.get(TokenRecord, digest=digest)
         if token is None:

@@ -1,4 +1,4 @@
-"""Lists: what an address asks for becomes a query, and each page says how to get the next."""
+"""Pagination: loads one page of records, with filters, search, sort order and a cursor for the next page."""
 
 import base64
 import binascii
@@ -20,8 +20,8 @@ RecordT = TypeVar("RecordT")
 
 
 @dataclass(frozen=True)
-class Listing:
-    """What an address asks of a list."""
+class ListQuery:
+    """Filters, search, sort order and page of a list."""
 
     filters: tuple[tuple[str, str], ...] = ()
     search: str = ""
@@ -32,27 +32,27 @@ class Listing:
 
 
 def load_page(
-    tx: Transaction, kind: type[RecordT], asked: Listing, *, sort: str, within: Sequence[Condition] = ()
+    tx: Transaction, kind: type[RecordT], query: ListQuery, *, sort: str, within: Sequence[Condition] = ()
 ) -> Page[RecordT]:
-    """One page of the records of a kind that stand within conditions."""
+    """Load one page of records that meet all conditions in `within`. `sort` is the default sort order."""
     columns = COLUMNS[kind]
-    sort = sort if asked.sort is None else asked.sort
+    sort = sort if query.sort is None else query.sort
     name, descending = parse_sort(columns, sort)
-    conditions = (*within, *parse_conditions(columns, asked.filters))
-    after = None if asked.cursor is None else _read_cursor(asked.cursor, f"{kind.__name__}:{sort}", columns[name])
-    query = Query(conditions, asked.search, name, descending, after, asked.limit + 1)
-    items = tx.page(kind, query).items
+    conditions = (*within, *parse_conditions(columns, query.filters))
+    after = None if query.cursor is None else _read_cursor(query.cursor, f"{kind.__name__}:{sort}", columns[name])
+    # One more than the limit shows whether there is a next page.
+    items = tx.page(kind, Query(conditions, query.search, name, descending, after, query.limit + 1)).items
     cursor = None
-    if len(items) > asked.limit:
-        items = items[: asked.limit]
+    if len(items) > query.limit:
+        items = items[: query.limit]
         cursor = _write_cursor(kind, items[-1], sort, columns[name])
-    total = tx.count(kind, *conditions, search=asked.search) if asked.total else None
+    total = tx.count(kind, *conditions, search=query.search) if query.total else None
     return Page(items, cursor, total)
 
 
-def map_page(page: Page[Any], change: Any) -> Page[Any]:
-    """The same page with each item as something else."""
-    return replace(page, items=[change(item) for item in page.items])
+def map_page(page: Page[Any], convert: Any) -> Page[Any]:
+    """Convert each item of a page."""
+    return replace(page, items=[convert(item) for item in page.items])
 
 
 def _write_cursor(kind: type, last: Any, sort: str, column: Column) -> str:
@@ -68,16 +68,16 @@ def _read_cursor(cursor: str, sort: str, column: Column) -> tuple[Any, str]:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         sorted_by, value, last = msgspec.json.decode(text, type=tuple[str, Any, str])
         if sorted_by != sort:
-            raise _wrong_cursor("belongs to another list or another order")
+            raise _invalid_cursor("belongs to another list or sort order")
         value = msgspec.convert(value, kinds.get(column.kind, str))
         value = value.astimezone(UTC) if isinstance(value, datetime) else value
         if "\0" in f"{value}{last}" or (isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER):
-            raise ValueError("no column holds this")
+            raise ValueError("not a value of any column")
     except (binascii.Error, msgspec.MsgspecError, ValueError, OverflowError) as error:
-        raise _wrong_cursor("is none that this list gave out") from error
+        raise _invalid_cursor("is not a cursor of this list") from error
     return value, last
 
 
-def _wrong_cursor(message: str) -> RequestRejected:
-    hint = "use next_cursor of the page before, with the same sort, or leave it out"
+def _invalid_cursor(message: str) -> RequestRejected:
+    hint = "use next_cursor of the previous page with the same sort, or omit it"
     return RequestRejected([Violation("cursor", "cursor", message, hint)])

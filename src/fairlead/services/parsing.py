@@ -1,4 +1,4 @@
-"""Names and values that arrive on their own, outside a body: read strictly, refused with a violation."""
+"""Parsing of single values that are not part of a request body, such as names in URLs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from fairlead.model.plans import Violation
 
 
 def parse_field(path: str, parse: Callable[[Any], Any], value: Any) -> Any:
-    """The value as its parser reads it. Raise `RequestRejected` with what is wrong."""
+    """Parse a value. Raises `RequestRejected` with all violations."""
     mistakes = collect_mistakes(path, parse, value)
     if mistakes:
         raise RequestRejected(Violation(*mistake) for mistake in mistakes)

@@ -1,4 +1,4 @@
-"""Where runs stand in the queues of their clusters, for whoever asks why they wait."""
+"""Positions of runs in the queues of their clusters."""
 
 from functools import cache
 
@@ -13,17 +13,19 @@ from fairlead.services.unit_of_work import UnitOfWork
 
 
 def find_queue_position(executor: Executor | None, run: RunRecord) -> QueuePosition | None:
-    """Where a run stands in a queue of its cluster at this moment; None where it is in none, or nobody can tell."""
+    """Return the position of a run in a queue of its cluster; None if it is not in a queue or this is unknown."""
     if executor is None or run.server_id is None or run.state != State.PENDING:
         return None
     try:
-        seen = executor.observe(execution_of(run.id, run.attempt))
+        observation = executor.observe(execution_of(run.id, run.attempt))
     except Unavailable:
         return None
-    return None if seen is None or seen.queue_position is None else seen.queue_position()
+    if observation is None or observation.queue_position is None:
+        return None
+    return observation.queue_position()
 
 
-def tell(unit: UnitOfWork, queue_position: QueuePosition | None) -> list[str]:
-    """The same in sentences, with the names of runs that the caller may see."""
+def describe(unit: UnitOfWork, queue_position: QueuePosition | None) -> list[str]:
+    """Describe a queue position in sentences, with the names of visible runs only."""
     sees = cache(lambda project: unit.permissions.sees(f"project/{project}"))
     return [] if queue_position is None else list(describe_queue_position(queue_position, sees))

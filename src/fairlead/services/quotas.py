@@ -1,4 +1,4 @@
-"""What quotas leave a run, and who holds the rest, as far as its caller may know."""
+"""Free amounts of quotas for a run, and the runs that use the quotas."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,45 +11,48 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
 from fairlead.services.unit_of_work import UnitOfWork
 
-MOST_WAITING, MOST_HOLDERS = 200, 200
+MAX_WAITING, MAX_HOLDERS = 200, 200
 
 
 def load_allowances(
     unit: UnitOfWork,
     scope: str,
-    asked: QuotaAmounts | None = None,
+    requested: QuotaAmounts | None = None,
     *,
     before: str | None = None,
-    besides: str | None = None,
+    excluding: str | None = None,
 ) -> tuple[Allowance, ...]:
-    """The quotas that bound a run at a scope, with those who hold them where they leave less than it asks for.
+    """Return the quotas that apply to a run in a scope, after reservations for waiting runs.
 
-    Behind all that wait for the same, or those before somebody's turn; as if one that is to be replaced were not there.
+    `before` limits the waiting runs to those with an earlier queue key. `excluding` is the id of a run that is ignored,
+    because it will be replaced. If the quotas lack something of `requested`, visible runs that use them are included.
     """
     quota_limits = unit.organization.quota_limits
     path = quota_limits.limiting_scopes(scope)
     if not path:
         return ()
-    within = (*quota_limits.within(path[0]), *([Condition("id", "!=", besides)] if besides else []))
-    line = Queue(quota_limits.allowances(unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *within)))
+    within = (*quota_limits.within(path[0]), *([Condition("id", "!=", excluding)] if excluding else []))
+    queue = Queue(quota_limits.allowances(unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *within)))
     older = [Condition("turn", "<", before)] if before else []
     waiting = unit.tx.find(
-        RunRecord, *WAITING, Condition("reason", "=", QUOTA), *within, *older, by="turn", limit=MOST_WAITING
+        RunRecord, *WAITING, Condition("reason", "=", QUOTA), *within, *older, by="turn", limit=MAX_WAITING
     )
     for run in waiting:
         load, above = quotas.amounts_of(run), quota_limits.limiting_scopes(run.scope)
-        if lacking := line.find_shortages(load, above):
-            line.reserve_for_waiting(load, above, lacking)
-        else:  # it is its turn since a moment ago, or would be without the one that is to be replaced
-            line.reserve(load, above)
-    found = tuple(line.allowances[place] for place in path)
-    return _name_holders(unit, found) if asked is not None and quotas.find_shortages(asked, found) else found
+        if lacking := queue.find_shortages(load, above):
+            queue.reserve_for_waiting(load, above, lacking)
+        else:  # it will be admitted next, or could be admitted without the excluded run
+            queue.reserve(load, above)
+    allowances = tuple(queue.allowances[limiting] for limiting in path)
+    if requested is not None and quotas.find_shortages(requested, allowances):
+        return _add_holders(unit, allowances)
+    return allowances
 
 
-def _name_holders(unit: UnitOfWork, allowances: Sequence[Allowance]) -> tuple[Allowance, ...]:
+def _add_holders(unit: UnitOfWork, allowances: Sequence[Allowance]) -> tuple[Allowance, ...]:
     quota_limits = unit.organization.quota_limits
     within = quota_limits.within(allowances[0].scope)
-    runs = unit.tx.find(RunRecord, *HOLDING, *within, *unit.in_sight(), limit=MOST_HOLDERS)
+    runs = unit.tx.find(RunRecord, *HOLDING, *within, *unit.visible_scopes(), limit=MAX_HOLDERS)
     holders = [
         (
             quota_limits.limiting_scopes(run.scope),

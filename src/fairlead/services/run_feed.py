@@ -1,4 +1,4 @@
-"""What changes while somebody looks: runs that are there now, or are other than they were, and those that are gone."""
+"""Feed of changes: runs that were created, changed or deleted since a point in time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from fairlead.model.records import AuditRecord, RunRecord
 from fairlead.services.calls import Call
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-MOST_AT_ONCE = 1000
-GOING = ("run.delete", "project.delete")  # a project takes its ended runs along
-# Servers have clocks of their own, and what was changed is there a moment after its time.
+MAX_CHANGES = 1000
+DELETE_ACTIONS = ("run.delete", "project.delete")  # deleting a project deletes its runs
+# Clocks of servers differ, and a change becomes visible shortly after its timestamp.
 OVERLAP = timedelta(seconds=5)
 
 RecordT = TypeVar("RecordT")
@@ -20,7 +20,7 @@ RecordT = TypeVar("RecordT")
 
 @dataclass(frozen=True)
 class RunChanges:
-    """What changed up to a moment. `many`: too much to tell, and lists are better read anew."""
+    """Changes up to a point in time. `many`: too many changes to list, so the client must reload."""
 
     at: datetime
     runs: list[RunRecord] = field(default_factory=list)
@@ -29,41 +29,43 @@ class RunChanges:
 
 
 class RunFeed:
-    """The use cases of looking on."""
+    """Reads changes of runs for event streams."""
 
     def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
 
     def begin(self, call: Call, scope: str | None = None) -> RunChanges:
-        """Nothing yet: what follows is new from here on."""
+        """Return an empty feed that starts now. Raises `NotFound` if the scope is not visible."""
         with self.units.reading(call) as unit:
-            unit.within(scope)
+            unit.scope_conditions(scope)
             return RunChanges(unit.now)
 
-    def load(self, call: Call, scope: str | None, run_ids: Sequence[str]) -> list[RunRecord]:
-        """Of some runs those that the caller sees, as they are now."""
+    def load_runs(self, call: Call, scope: str | None, run_ids: Sequence[str]) -> list[RunRecord]:
+        """Return the current state of those runs that the caller sees."""
         with self.units.reading(call) as unit:
-            some = tuple(run_ids[:MOST_AT_ONCE])
-            return unit.tx.find(RunRecord, Condition("id", "in", some), *unit.within(scope))
+            first_ids = tuple(run_ids[:MAX_CHANGES])
+            return unit.tx.find(RunRecord, Condition("id", "in", first_ids), *unit.scope_conditions(scope))
 
-    def look(self, call: Call, scope: str | None, since: datetime) -> RunChanges:
-        """What changed since a moment, whichever server changed it; some of it may have been told before."""
+    def poll(self, call: Call, scope: str | None, since: datetime) -> RunChanges:
+        """Return the changes of all servers since a point in time. May repeat earlier changes."""
         with self.units.reading(call) as unit:
-            unit.within(scope)
+            unit.scope_conditions(scope)
             runs = _find_since(unit, RunRecord, "updated_at", since)
-            entries = _find_since(unit, AuditRecord, "at", since, Condition("action", "in", GOING))
-            seen = [run for run in runs if _is_seen(unit, run.scope, scope)]
-            gone = [entry.object_id for entry in entries if _is_seen(unit, entry.scope, scope) and entry.kind == "run"]
-            many = len(runs) > MOST_AT_ONCE or any(entry.kind == "project" for entry in entries)
-            return RunChanges(unit.now, many=True) if many else RunChanges(unit.now, seen, gone)
+            entries = _find_since(unit, AuditRecord, "at", since, Condition("action", "in", DELETE_ACTIONS))
+            changed = [run for run in runs if _is_included(unit, run.scope, scope)]
+            deleted = [
+                entry.object_id for entry in entries if _is_included(unit, entry.scope, scope) and entry.kind == "run"
+            ]
+            many = len(runs) > MAX_CHANGES or any(entry.kind == "project" for entry in entries)
+            return RunChanges(unit.now, many=True) if many else RunChanges(unit.now, changed, deleted)
 
 
 def _find_since(unit: UnitOfWork, kind: type[RecordT], column: str, since: datetime, *more: Condition) -> list[RecordT]:
-    """What changed, by its time alone: with the scopes of the caller, databases would look at all that is there."""
-    since = min(since, unit.now)  # the clock may have been set back meanwhile
+    """Find records by time only: with conditions for scopes, databases would scan the whole table."""
+    since = min(since, unit.now)  # the clock may have been set back
     conditions = (Condition(column, ">", since - OVERLAP), *more)
-    return unit.tx.page(kind, Query(conditions, sort=column, limit=MOST_AT_ONCE + 1)).items
+    return unit.tx.page(kind, Query(conditions, sort=column, limit=MAX_CHANGES + 1)).items
 
 
-def _is_seen(unit: UnitOfWork, scope: str, wanted: str | None) -> bool:
-    return unit.permissions.sees(scope) if wanted is None else scope == wanted
+def _is_included(unit: UnitOfWork, scope: str, requested: str | None) -> bool:
+    return unit.permissions.sees(scope) if requested is None else scope == requested

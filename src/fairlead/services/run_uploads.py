@@ -1,4 +1,4 @@
-"""What a run that is executed elsewhere fetches and hands over, with a token that is good for nothing else."""
+"""Downloads and uploads of running runs on clusters, authenticated with the token of the run."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from fairlead.core import attempts
 from fairlead.core.attempts import attempt_of, execution_of, run_id_of
-from fairlead.core.outcomes import LARGEST_LEFT, parse_outcome, read_result
+from fairlead.core.outcomes import MAX_OUTCOME_BYTES, parse_outcome, read_result
 from fairlead.errors import Forbidden, NotFound, RequestRejected, Unauthenticated
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
@@ -20,119 +20,126 @@ from fairlead.services.calls import Call
 from fairlead.services.executions import find_run
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-LEFT = ("result.json", "error.json")
-LARGEST_FILE = 64 * 1024 * 1024
-LARGEST_OUTPUT = 256 * 1024 * 1024
-MOST_FILES = 10_000
-LONGEST_PATH = 1000
-TO_A_VOLUME = "write it to a volume"
+RESULT_FILES = ("result.json", "error.json")
+MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_OUTPUT_BYTES = 256 * 1024 * 1024
+MAX_OUTPUT_FILES = 10_000
+MAX_PATH_BYTES = 1000
+USE_VOLUME_HINT = "write it to a volume"
 
 
 @dataclass(frozen=True)
 class UploadedFile:
-    """A file that was handed over."""
+    """A file that a run uploaded."""
 
     path: str
     size: int
 
 
 class RunUploads:
-    """The use cases of runs themselves."""
+    """Serves code to runs and stores the files that they upload."""
 
     def __init__(self, units: UnitOfWorkFactory, keyring: Keyring) -> None:
         self.units, self.keyring = units, keyring
 
-    def admit(self, call: Call, run_id: str) -> None:
-        """Raise unless the caller is a run that goes on, and this one."""
-        with self._opened(self.units.reading, call, run_id):
+    def authenticate(self, call: Call, run_id: str) -> None:
+        """Raise unless the caller has the token of the run and the run is active."""
+        with self._authenticated(self.units.reading, call, run_id):
             pass
 
     def code(self, call: Call, run_id: str) -> bytes:
-        """The packed code that the run executes."""
-        with self._opened(self.units.reading, call, run_id) as (unit, run):
-            kept = None if run.code is None else unit.tx.get(BlobRecord, id=run.code)
-            if kept is None:
-                raise NotFound(f"run {run_id} has no code of its own")
-            return kept.content
+        """Return the code of the run as a tar.gz archive."""
+        with self._authenticated(self.units.reading, call, run_id) as (unit, run):
+            blob = None if run.code is None else unit.tx.get(BlobRecord, id=run.code)
+            if blob is None:
+                raise NotFound(f"run {run_id} has no code")
+            return blob.content
 
     def put(self, call: Call, run_id: str, path: str, content: BinaryIO) -> UploadedFile:
-        """Keep a file of the run, in the place of one of the same path."""
+        """Store a file of the run, replacing one with the same path."""
         check_path(path)
-        if path in LEFT:
-            _check_left(path, content)
-        with self._opened(self.units.recording, call, run_id) as (unit, run):
+        if path in RESULT_FILES:
+            _check_result_file(path, content)
+        with self._authenticated(self.units.recording, call, run_id) as (unit, run):
             execution = execution_of(run_id, run.attempt)
-            if path not in LEFT:
-                _check_room(unit, execution, path, _measure(content))
-            kept = save_file(unit.tx, execution, path, content, unit.now)
-            return UploadedFile(kept.path, kept.size)
+            if path not in RESULT_FILES:
+                _check_output_limits(unit, execution, path, _measure(content))
+            file = save_file(unit.tx, execution, path, content, unit.now)
+            return UploadedFile(file.path, file.size)
 
     @contextlib.contextmanager
-    def _opened(
-        self, opening: Callable[[Call], AbstractContextManager[UnitOfWork]], call: Call, run_id: str
+    def _authenticated(
+        self, open_unit: Callable[[Call], AbstractContextManager[UnitOfWork]], call: Call, run_id: str
     ) -> Iterator[tuple[UnitOfWork, RunRecord]]:
-        """A use case of a run's present try. Who has another token gets what they would get anywhere else for a run."""
+        """Open a unit of work as the current attempt of a run. Tokens of users get the errors of reading a run."""
         if not is_run_token(call.bearer):
             with self.units.reading(call) as unit:
                 find_run(unit, run_id)
-            raise Forbidden(f"only run {run_id} itself hands over what it leaves", "read its files instead")
+            raise Forbidden(f"only run {run_id} itself can upload its files", "read its files instead")
         execution = open_run_token(self.keyring, call.bearer or "")
         if run_id_of(execution) != run_id:
-            raise NotFound(f"there is no run {short_repr(run_id)}")
-        with opening(replace(call, principal=Principal(f"run/{run_id}", via="run-token"))) as unit:
+            raise NotFound(f"run {short_repr(run_id)} does not exist")
+        with open_unit(replace(call, principal=Principal(f"run/{run_id}", via="run-token"))) as unit:
             run = unit.tx.get(RunRecord, id=run_id)
             if run is None:
-                raise NotFound(f"there is no run {short_repr(run_id)}")
+                raise NotFound(f"run {short_repr(run_id)} does not exist")
             if attempt_of(execution) != run.attempt:
-                message = f"attempt {attempt_of(execution)} of run {run_id} is over: its token is good only until then"
-                raise Unauthenticated(message, "there is nothing more to hand over")
+                message = f"attempt {attempt_of(execution)} of run {run_id} has ended, so its token has expired"
+                raise Unauthenticated(message, "stop uploading: the files of this attempt are complete")
             if not run.active or run.server_id is None:
-                message = f"run {run_id} is {run.state}: its token is good only while it is executed"
-                raise Unauthenticated(message, "there is nothing more to hand over")
+                message = f"run {run_id} is {run.state}, so its token has expired"
+                raise Unauthenticated(message, "stop uploading: the files of this run are complete")
             yield unit, run
 
 
 def check_path(path: str) -> None:
-    """Raise where a path is none that a run hands over."""
-    odd = ""
+    """Raise `RequestRejected` if a run may not upload a file with this path."""
+    problem = ""
     parts = path.split("/")
-    if path not in LEFT and (parts[0] != OUTPUT.rstrip("/") or len(parts) < 2):
-        odd = f"{short_repr(path)} is nothing that a run hands over"
+    if path not in RESULT_FILES and (parts[0] != OUTPUT.rstrip("/") or len(parts) < 2):
+        problem = f"invalid path {short_repr(path)}: it is neither a result nor in {OUTPUT}"
     elif any(part in ("", ".", "..") or "\0" in part for part in parts):
-        odd = f"{short_repr(path)} is no path below the output folder"
-    elif any("\ud800" <= letter <= "\udfff" for letter in path):
-        odd = "a path with half a character"
-    elif len(path.encode()) > LONGEST_PATH:
-        odd = f"the path has {len(path.encode()):,} bytes; at most {LONGEST_PATH:,} are kept"
-    if odd:
-        hint = f"hand over {', '.join(LEFT)} or {OUTPUT} and the path of a file, of at most {LONGEST_PATH:,} bytes"
-        raise RequestRejected([Violation("path", "path", odd, hint)])
+        problem = f"invalid path {short_repr(path)}: it is not inside {OUTPUT}"
+    elif any("\ud800" <= character <= "\udfff" for character in path):
+        problem = "the path contains an unpaired surrogate"
+    elif len(path.encode()) > MAX_PATH_BYTES:
+        problem = f"the path has {len(path.encode()):,} bytes; at most {MAX_PATH_BYTES:,} are allowed"
+    if problem:
+        hint = f"use {' or '.join(RESULT_FILES)}, or {OUTPUT} and a path, of at most {MAX_PATH_BYTES:,} bytes"
+        raise RequestRejected([Violation("path", "path", problem, hint)])
 
 
-def _check_left(path: str, content: BinaryIO) -> None:
-    """Raise where a result or an error is too large, or is none that the bootstrap leaves."""
+def _check_result_file(path: str, content: BinaryIO) -> None:
+    """Raise `RequestRejected` if a result or error is too large or was not written by the bootstrap."""
     size = _measure(content)
-    if size > LARGEST_LEFT:
-        message = f"{path} has {size:,} bytes; at most {LARGEST_LEFT:,} are kept"
-        raise RequestRejected([Violation("body", "max", message, f"{TO_A_VOLUME}, or to a file of the output folder")])
-    found = parse_outcome(content.read())
-    known = read_result(found) if path == "result.json" else found
-    if known is None:
-        message = f"is no {path.partition('.')[0]} as the bootstrap leaves it"
-        raise RequestRejected([Violation("body", "json", message, "hand over files below output/ instead")])
+    if size > MAX_OUTCOME_BYTES:
+        message = f"{path} has {size:,} bytes; at most {MAX_OUTCOME_BYTES:,} are allowed"
+        raise RequestRejected(
+            [Violation("body", "max", message, f"{USE_VOLUME_HINT}, or to a file of the output folder")]
+        )
+    data = parse_outcome(content.read())
+    parsed = read_result(data) if path == "result.json" else data
+    if parsed is None:
+        message = f"is not a valid {path.partition('.')[0]} of the bootstrap"
+        raise RequestRejected([Violation("body", "json", message, f"upload other files to {OUTPUT}")])
 
 
-def _check_room(unit: UnitOfWork, execution: str, path: str, size: int) -> None:
-    """Raise where a try leaves more than is kept. Files that come at once may go past that, each once."""
-    before, whose = load_size(unit.tx, execution, path), attempts.describe_execution(execution)
+def _check_output_limits(unit: UnitOfWork, execution: str, path: str, size: int) -> None:
+    """Raise `RequestRejected` if the output of an attempt exceeds a limit.
+
+    Concurrent uploads may exceed the limits once, because they do not see each other.
+    """
+    before, run_name = load_size(unit.tx, execution, path), attempts.describe_execution(execution)
     count, total = measure_files(unit.tx, execution, OUTPUT)
     total -= before or 0
-    if before is None and count >= MOST_FILES:
-        message = f"{whose} has handed over {count:,} files; at most {MOST_FILES:,} are kept"
-        raise RequestRejected([Violation("path", "max", message, "pack them into one, or write them to a volume")])
-    if total + size > LARGEST_OUTPUT:
-        message = f"has {size:,} bytes, and {whose} has handed over {total:,}; at most {LARGEST_OUTPUT:,} are kept"
-        raise RequestRejected([Violation("body", "max", message, TO_A_VOLUME)])
+    if before is None and count >= MAX_OUTPUT_FILES:
+        message = f"{run_name} has already uploaded {count:,} files; at most {MAX_OUTPUT_FILES:,} are allowed"
+        raise RequestRejected([Violation("path", "max", message, "pack them into one file, or use a volume")])
+    if total + size > MAX_OUTPUT_BYTES:
+        message = (
+            f"has {size:,} bytes, and {run_name} has uploaded {total:,}; at most {MAX_OUTPUT_BYTES:,} are allowed"
+        )
+        raise RequestRejected([Violation("body", "max", message, USE_VOLUME_HINT)])
 
 
 def _measure(content: BinaryIO) -> int:

@@ -1,4 +1,4 @@
-"""Runs: previewed, submitted, listed, explained, stopped. Preview is submit without the write; nothing starts here."""
+"""Preview, submission, changes, stops and deletion of runs. Controllers start the submitted runs."""
 
 import contextlib
 import hashlib
@@ -11,7 +11,7 @@ import msgspec
 from pydantic import ValidationError
 
 from fairlead.core import explanations, lifecycle, quotas
-from fairlead.core.actions import check_kept_code
+from fairlead.core.actions import check_stored_code
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.planning import plan_run
@@ -27,22 +27,29 @@ from fairlead.model.roles import Permission
 from fairlead.model.states import FINAL, State
 from fairlead.ports import Executors, Notify
 from fairlead.services.calls import Call
-from fairlead.services.executions import find_run, has_no_place
-from fairlead.services.functions import content_of, find_function, is_news, keep_function, name_whole, suggest
-from fairlead.services.pages import Listing, load_page
+from fairlead.services.executions import find_run, is_unscheduled
+from fairlead.services.functions import (
+    find_function,
+    function_content,
+    is_new_content,
+    resolve_function,
+    store_function,
+    suggest_functions,
+)
+from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import PlanningContext, Snapshots
-from fairlead.services.stored_code import find_code, lend_code
-from fairlead.services.submissions import make_record
+from fairlead.services.stored_code import copy_code, find_code
+from fairlead.services.submissions import build_run_record
 from fairlead.services.suggestions import Suggestions
-from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory, insist
+from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory, retry_on_conflict
 
-TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)
+PLAN_TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A plan, the ground that it was made on, and the token with which exactly this is submitted."""
+class PlannedRun:
+    """A plan with its context, and the token with which exactly this plan can be submitted."""
 
     plan: Plan
     data: JSON
@@ -52,125 +59,127 @@ class Planned:
 
 
 class Runs:
-    """The use cases of runs."""
+    """Previews, submits, changes, stops and deletes runs."""
 
     def __init__(
         self,
         units: UnitOfWorkFactory,
         snapshots: Snapshots,
         executors: Executors,
-        tell: Notify = lambda _run_id: None,
+        notify: Notify = lambda _run_id: None,
     ) -> None:
-        self.units, self.snapshots, self.executors, self.tell = units, snapshots, executors, tell
+        self.units, self.snapshots, self.executors, self.notify = units, snapshots, executors, notify
         self.suggestions = Suggestions(snapshots, executors)
 
     def preview(self, call: Call, scope: str, request: RunRequest) -> JSON:
-        """What would run, with which values and why. Nothing is kept."""
+        """Plan a run without submitting it. The result has a token for submitting exactly this plan."""
         with self.units.reading(call) as unit:
             unit.require(Permission.VIEW, scope, scope)
-            whole = name_whole(unit, scope, request)
-            planned = self._plan(unit, scope, whole, unit.make_id(), advise=True)
+            resolved = resolve_function(unit, scope, request)
+            planned = self._plan(unit, scope, resolved, unit.make_id(), with_suggestions=True)
             return {**planned.data, "token": planned.token}
 
     def submit(self, call: Call, scope: str, request: RunRequest) -> RunRecord:
-        """Keep a queued run, or raise `RequestRejected`. Nothing starts here."""
+        """Store a run in the queue. Raises `RequestRejected` with all violations."""
         try:
             with self.units.recording(call) as unit:
-                if (before := unit.recall(RunRecord)) is not None:
+                if (before := unit.find_response(RunRecord)) is not None:
                     return before
                 unit.require(Permission.RUN, scope, scope)
-                refuse_schedule(scope, request)
-                request = name_whole(unit, scope, request)
-                record = self._keep(unit, scope, request, self._plan_as_previewed(unit, scope, request))
-                unit.remember(record)
-                news = is_news(unit, scope, request.function)
-        except RequestRejected as refused:  # what would help is found while nobody waits to write
-            raise self._hint(call, scope, request, refused) from None
-        self.tell(record.id)
-        if news:
-            self._keep_function(call, scope, request.function)
+                reject_schedule(scope, request)
+                request = resolve_function(unit, scope, request)
+                record = self._store(unit, scope, request, self._plan_as_previewed(unit, scope, request))
+                unit.store_response(record)
+                has_new_function = is_new_content(unit, scope, request.function)
+        except RequestRejected as rejection:  # suggestions take time, so they are searched after the transaction
+            raise self._add_hint(call, scope, request, rejection) from None
+        self.notify(record.id)
+        if has_new_function:
+            self._store_function(call, scope, request.function)
         return record
 
     def check(self, unit: UnitOfWork, scope: str, request: RunRequest) -> RunRequest:
-        """A request with the function that it names, where a run of it could be kept now; else `RequestRejected`."""
+        """Return the request with its stored function. Raises `RequestRejected` if it could not be submitted now."""
         unit.require(Permission.RUN, scope, scope)
-        whole = name_whole(unit, scope, request)
-        planned = self._plan(unit, scope, whole, unit.make_id())
+        resolved = resolve_function(unit, scope, request)
+        planned = self._plan(unit, scope, resolved, unit.make_id())
         if planned.plan.violations:
             raise RequestRejected(planned.plan.violations)
-        return whole
+        return resolved
 
-    def submit_for(self, unit: UnitOfWork, schedule: ScheduleRecord) -> RunRecord:
-        """Keep a queued run for a schedule, as whoever wrote it would submit it now."""
+    def submit_scheduled(self, unit: UnitOfWork, schedule: ScheduleRecord) -> RunRecord:
+        """Submit a run of a schedule as the caller, in a unit of work."""
         unit.require(Permission.RUN, schedule.scope, schedule.scope)
-        request = name_whole(unit, schedule.scope, _read(schedule.request))
+        request = resolve_function(unit, schedule.scope, _parse(schedule.request))
         planned = self._plan(unit, schedule.scope, request, unit.make_id())
-        return self._keep(unit, schedule.scope, request, planned, schedule=schedule.name)
+        return self._store(unit, schedule.scope, request, planned, schedule=schedule.name)
 
     def change(self, call: Call, run_id: str, change: JSON, project: str | None = None) -> RunRecord:
-        """Put a run with another request in the place of one that waits: both happen, or nothing."""
+        """Replace a waiting run by a run with a changed request, atomically."""
         with self.units.recording(call) as unit:
-            if (done := unit.recall(RunRecord)) is not None:
-                return done
+            if (response := unit.find_response(RunRecord)) is not None:
+                return response
             before = find_run(unit, run_id, Permission.RUN)
             unit.check_revision(before)
-            if not has_no_place(before):
-                message = f"run {run_id} is {before.state}, and only one that waits for a place is changed"
+            if not is_unscheduled(before):
+                message = f"run {run_id} is {before.state}; only waiting runs can be changed"
                 raise Conflict(message, "submit it again with other values")
             scope = before.scope if project is None else f"project/{project}"
             unit.require(Permission.RUN, scope, scope)
-            kept = unit.tx.get(PlanRecord, id=run_id)
-            asked: JSON = {} if kept is None else kept.request
-            request = _read(merge(asked, change))
-            _check_change(asked, change, request, moves=scope != before.scope)
-            lend_code(unit, before.scope, scope, request.function.code)
+            plan = unit.tx.get(PlanRecord, id=run_id)
+            old_request: JSON = {} if plan is None else plan.request
+            request = _parse(merge(old_request, change))
+            _check_change(old_request, change, request, moves=scope != before.scope)
+            copy_code(unit, before.scope, scope, request.function.code)
             schedule = before.schedule if scope == before.scope else None
             planned = self._plan(unit, scope, request, unit.make_id())
-            record = self._keep(unit, scope, request, planned, schedule=schedule)
-            self._end(unit, before, f"run {record.id} is in its place")
-            unit.remember(record)
-        self.tell(run_id)
-        self.tell(record.id)
+            record = self._store(unit, scope, request, planned, schedule=schedule)
+            self._request_stop(unit, before, f"replaced by run {record.id}")
+            unit.store_response(record)
+        self.notify(run_id)
+        self.notify(record.id)
         return record
 
-    def page(self, call: Call, asked: Listing, scope: str | None = None) -> Page[RunRecord]:
-        """The runs that the caller sees, the newest first."""
+    def page(self, call: Call, query: ListQuery, scope: str | None = None) -> Page[RunRecord]:
+        """List the visible runs, newest first."""
         with self.units.reading(call) as unit:
-            return load_page(unit.tx, RunRecord, asked, sort="-created_at", within=unit.within(scope))
+            return load_page(unit.tx, RunRecord, query, sort="-created_at", within=unit.scope_conditions(scope))
 
     def get(self, call: Call, run_id: str) -> RunRecord:
-        """One run."""
+        """Return one run."""
         with self.units.reading(call) as unit:
             return find_run(unit, run_id)
 
     def plan(self, call: Call, run_id: str) -> PlanRecord:
-        """What was asked for in a run, and what was decided."""
+        """Return the request and the plan of a run."""
         with self.units.reading(call) as unit:
             find_run(unit, run_id)
-            kept = unit.tx.get(PlanRecord, id=run_id)
-            if kept is None:
-                raise NotFound(f"there is no run {short_repr(run_id)}")
-            return kept
+            plan = unit.tx.get(PlanRecord, id=run_id)
+            if plan is None:
+                raise NotFound(f"run {short_repr(run_id)} does not exist")
+            return plan
 
     def manifests(self, call: Call, run_id: str) -> list[JSON]:
-        """The objects of the present try of a run."""
+        """Return the manifests of the current attempt of a run."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
         return list(manifests_of(run, self.plan(call, run_id)))
 
     def stop(self, call: Call, run_id: str) -> RunRecord:
-        """Say that a run is to end. One that has ended, or is about to, stays as it is."""
-        return insist(call, lambda: self._stop(call, run_id))
+        """Stop a run. Does nothing if it has ended or is stopping."""
+        return retry_on_conflict(call, lambda: self._stop(call, run_id))
 
     def delete(self, call: Call, run_id: str) -> None:
-        """Forget a run that has ended."""
+        """Delete a run that has ended."""
         with self.units.recording(call) as unit:
             record = find_run(unit, run_id, Permission.RUN)
             unit.check_revision(record)
             if record.active:
-                raise Conflict(f"run {run_id} is {record.state}, and only what has ended is deleted", "stop it first")
+                raise Conflict(
+                    f"run {run_id} is {record.state}; only runs that have ended can be deleted", "stop it first"
+                )
             unit.remove(record, "run", record.id, record.scope)
-        self.tell(run_id)
+        self.notify(run_id)
 
     def _stop(self, call: Call, run_id: str) -> RunRecord:
         with self.units.recording(call) as unit:
@@ -178,60 +187,61 @@ class Runs:
             unit.check_revision(record)
             if not record.active or record.state == State.STOPPING:
                 return record
-            after = self._end(unit, record)
-        self.tell(run_id)
+            after = self._request_stop(unit, record)
+        self.notify(run_id)
         return after
 
-    def _keep_function(self, call: Call, scope: str, function: Function) -> None:
-        """Keep the function that a run brought with it, where that works: if not, the next run of it tries again.
+    def _store_function(self, call: Call, scope: str, function: Function) -> None:
+        """Store the function of a submitted run. Failures are ignored: its next run tries again.
 
-        In a transaction of its own: two at once that bring the same function must not refuse each other.
+        Uses a separate transaction, so that runs submitted at once with the same function do not conflict.
         """
-        with contextlib.suppress(FairleadError), self.units.recording(replace(call, key=None), alone=True) as unit:
-            keep_function(unit, scope, function, find_function(unit, scope, function.name))
+        with contextlib.suppress(FairleadError), self.units.recording(replace(call, key=None), exclusive=True) as unit:
+            store_function(unit, scope, function, find_function(unit, scope, function.name))
 
-    def _keep(
-        self, unit: UnitOfWork, scope: str, request: RunRequest, planned: Planned, *, schedule: str | None = None
+    def _store(
+        self, unit: UnitOfWork, scope: str, request: RunRequest, planned: PlannedRun, *, schedule: str | None = None
     ) -> RunRecord:
-        """Keep a run as it was planned. Raise `RequestRejected` where it cannot be."""
+        """Store a planned run. Raises `RequestRejected` if the plan has violations."""
         if planned.plan.violations:
             raise RequestRejected(planned.plan.violations)
         record = self._describe_wait(
-            make_record(unit, planned.run_id, scope, request, planned.plan, planned.context), planned
+            build_run_record(unit, planned.run_id, scope, request, planned.plan, planned.context), planned
         )
         record = replace(record, schedule=schedule)
         unit.add(record, "run", record.id, scope)
-        unit.tx.add(PlanRecord(id=record.id, request=request.to_data(), plan=_without_nodes(planned.data)))
-        _note(unit, record)
+        unit.tx.add(PlanRecord(id=record.id, request=request.to_data(), plan=_without_fit(planned.data)))
+        _add_event(unit, record)
         return record
 
-    def _end(self, unit: UnitOfWork, record: RunRecord, why: str = "") -> RunRecord:
-        """Say that a run is to end, and by whom."""
+    def _request_stop(self, unit: UnitOfWork, record: RunRecord, reason: str = "") -> RunRecord:
+        """Store that the caller stops a run. A run without a server ends at once."""
         by = unit.principal.user
         decision = lifecycle.decide_stop(record, by)
-        message = f"{decision.message}: {why}" if why else decision.message
+        message = f"{decision.message}: {reason}" if reason else decision.message
         changed: JSON = {"state": str(decision.state), "reason": decision.reason, "message": message}
         if decision.state in FINAL:
             changed |= {"active": False, "finished_at": unit.now}
-        after = replace(record, **changed, stopped_by=by, **unit.next(record))
+        after = replace(record, **changed, stopped_by=by, **unit.update_fields(record))
         unit.save(record, after, "run.stop", record.id, record.scope)
-        _note(unit, after)
+        _add_event(unit, after)
         return after
 
-    def _plan(self, unit: UnitOfWork, scope: str, request: RunRequest, run_id: str, *, advise: bool = False) -> Planned:
-        """The plan of a request; where that is asked, with what would make it run now."""
+    def _plan(
+        self, unit: UnitOfWork, scope: str, request: RunRequest, run_id: str, *, with_suggestions: bool = False
+    ) -> PlannedRun:
         context = self.snapshots.load(unit, scope, request)
         nodes = self.suggestions.nodes_of(unit, context)
         plan = plan_run(request, context.snapshot, run_id, nodes=nodes)
-        if advise and (plan.manifests or plan.fit.verdict == "never"):
-            plan = self._advise(unit, scope, request, plan, context, nodes)
-        violations = [_name_function(unit, scope, request, found) for found in plan.violations]
+        if with_suggestions and (plan.manifests or plan.fit.verdict == "never"):
+            plan = self._add_suggestions(unit, scope, request, plan, context, nodes)
+        violations = [_report_unknown_function(unit, scope, request, violation) for violation in plan.violations]
         plan = replace(plan, violations=(*violations, *_check_code(unit, scope, request, plan, context)))
         data = explanations.to_data(plan)
         token = None if plan.violations else f"{run_id}.{_fingerprint(scope, request, data)}"
-        return Planned(plan, data, context, run_id, token)
+        return PlannedRun(plan, data, context, run_id, token)
 
-    def _advise(
+    def _add_suggestions(
         self,
         unit: UnitOfWork,
         scope: str,
@@ -240,104 +250,104 @@ class Runs:
         context: PlanningContext,
         nodes: NodeTable | None,
     ) -> Plan:
-        """The plan with what quotas make of its fit, and with what would make it run now."""
-        asked, turn = (
-            QuotaAmounts.of(quotas.count_resources(plan.settings)),
-            queue_key(unit.make_id(), request.priority or 0),
-        )
-        allowances = load_allowances(unit, scope, asked, before=turn)
-        fit = self.suggestions.hold_back(unit, context, quotas.apply_quotas(plan.fit, asked, allowances), turn)
+        """Return the plan with quotas and queue applied to its fit, and with suggestions if it cannot start now."""
+        requested = QuotaAmounts.of(quotas.count_resources(plan.settings))
+        turn = queue_key(unit.make_id(), request.priority or 0)
+        allowances = load_allowances(unit, scope, requested, before=turn)
+        fit = quotas.apply_quotas(plan.fit, requested, allowances)
+        fit = self.suggestions.apply_queue_order(unit, context, fit, turn)
         if fit.verdict == "now":
             return plan
-        ways = self.suggestions.find(unit, scope, request, context, nodes, allowances=allowances)
-        return replace(plan, fit=replace(fit, suggestions=ways), violations=_hint(plan.violations, ways))
+        suggestions = self.suggestions.find(unit, scope, request, context, nodes, allowances=allowances)
+        violations = _add_first_suggestion(plan.violations, suggestions)
+        return replace(plan, fit=replace(fit, suggestions=suggestions), violations=violations)
 
-    def _hint(self, call: Call, scope: str, request: RunRequest, refused: RequestRejected) -> RequestRejected:
-        """A refusal, with what would fit where nothing else is wrong."""
-        if {found.rule for found in refused.violations} != {"never_fits"}:
-            return refused
+    def _add_hint(self, call: Call, scope: str, request: RunRequest, rejection: RequestRejected) -> RequestRejected:
+        """Add the first suggestion to a rejection if its only reason is that the run never fits."""
+        if {violation.rule for violation in rejection.violations} != {"never_fits"}:
+            return rejection
         with self.units.reading(call) as unit:
-            plan = self._plan(unit, scope, request, unit.make_id(), advise=True).plan
-        return RequestRejected(_hint(refused.violations, plan.fit.suggestions))
+            plan = self._plan(unit, scope, request, unit.make_id(), with_suggestions=True).plan
+        return RequestRejected(_add_first_suggestion(rejection.violations, plan.fit.suggestions))
 
-    def _plan_as_previewed(self, unit: UnitOfWork, scope: str, request: RunRequest) -> Planned:
-        """The plan of a request; with a token the very one that was previewed, or `Conflict`."""
+    def _plan_as_previewed(self, unit: UnitOfWork, scope: str, request: RunRequest) -> PlannedRun:
+        """Plan a request. With a plan token, raises `Conflict` unless the plan equals the previewed one."""
         if request.plan_token is None:
             return self._plan(unit, scope, request, unit.make_id())
-        match = TOKEN.fullmatch(request.plan_token)
+        match = PLAN_TOKEN.fullmatch(request.plan_token)
         if match is None:
             violation = Violation(
-                "plan_token", "plan_token", "is none that a preview gave out", "preview again and send its token"
+                "plan_token", "plan_token", "is not a token of a preview", "preview again and send its token"
             )
             raise RequestRejected([violation])
         token, request = request.plan_token, request.model_copy(update={"plan_token": None})
         planned = self._plan(unit, scope, request, match[1])
         if planned.token != token:
-            message = "what would run now is not what was previewed: the request or what it rests on has changed"
+            message = "the plan differs from the preview: the request or the configuration has changed"
             raise Conflict(message, "preview again, and submit with the new token")
-        # In the audit: a run that was deleted since was submitted all the same.
+        # The audit log also contains runs that were deleted since.
         if unit.tx.find(AuditRecord, Condition("object_id", "=", match[1]), limit=1):
-            raise Conflict("what was previewed is submitted already", f"see run {match[1]}, or preview again")
+            raise Conflict("this preview has already been submitted", f"see run {match[1]}, or preview again")
         return planned
 
-    def _describe_wait(self, record: RunRecord, planned: Planned) -> RunRecord:
-        """The run, with what it waits for where nobody executes the runs of its cluster."""
+    def _describe_wait(self, record: RunRecord, planned: PlannedRun) -> RunRecord:
+        """Return the run with the reason `NoExecutor` if no server executes runs of its cluster."""
         cluster = planned.context.snapshot.cluster
         if record.cluster is not None and (self.executors.find(cluster) is not None or not self.executors.all()):
             return record
-        message = "its project is on no cluster"
+        message = "the project is not in a cluster"
         if record.cluster is not None:
             message = f"no server executes the runs of {record.cluster} yet"
             if cluster.executor == "kubernetes" and cluster.connection == "kubeconfig":
-                message += f": `fairlead clusters connect {cluster.name}` tells this one how to reach it"
+                message += f": connect it with `fairlead clusters connect {cluster.name}`"
         return replace(record, reason="NoExecutor", message=message)
 
 
-def refuse_schedule(scope: str, request: RunRequest) -> None:
-    """A run is submitted once; what is submitted again and again is kept elsewhere."""
+def reject_schedule(scope: str, request: RunRequest) -> None:
+    """Raise `RequestRejected` if a request for a single run has a schedule."""
     if request.schedule is not None:
         path = f"/projects/{scope.partition('/')[2]}/schedules"
-        message = f"is no part of one run, found {short_repr(request.schedule.cron)}"
-        raise RequestRejected([Violation("schedule", "schedule", message, f"send it to {path}, or leave it out")])
+        message = f"is not allowed for a single run, found {short_repr(request.schedule.cron)}"
+        raise RequestRejected([Violation("schedule", "schedule", message, f"send it to {path}, or remove it")])
 
 
-def _check_change(asked: JSON, change: JSON, request: RunRequest, *, moves: bool) -> None:
-    """Raise `RequestRejected` where nothing would be different, or what is left out is not there."""
-    missing = [
-        Violation(f"change.{path}", "unknown_field", "there is nothing to leave out", "leave it out of the change")
-        for path in _find_missing(asked, change)
+def _check_change(old_request: JSON, change: JSON, request: RunRequest, *, moves: bool) -> None:
+    """Raise `RequestRejected` if nothing changes, or if a field to remove is not set."""
+    violations = [
+        Violation(f"change.{path}", "unknown_field", "is not set, so it cannot be removed", "omit it from the change")
+        for path in _find_missing(old_request, change)
     ]
-    if not missing and not moves and request.to_data() == _read(asked).to_data():
-        missing = [Violation("change", "required", "changes nothing", "say what is to be different")]
-    if missing:
-        raise RequestRejected(missing)
+    if not violations and not moves and request.to_data() == _parse(old_request).to_data():
+        violations = [Violation("change", "required", "changes nothing", "set a field to another value")]
+    if violations:
+        raise RequestRejected(violations)
 
 
-def _find_missing(asked: Any, change: JSON, above: str = "") -> Iterator[str]:
-    """The paths that are to be left out, and are not said."""
+def _find_missing(old_request: Any, change: JSON, prefix: str = "") -> Iterator[str]:
+    """Yield the paths of fields that the change removes but that are not set."""
     for name, value in change.items():
-        there = asked.get(name) if isinstance(asked, dict) else None
-        if value is None and there is None:
-            yield f"{above}{name}"
+        old_value = old_request.get(name) if isinstance(old_request, dict) else None
+        if value is None and old_value is None:
+            yield f"{prefix}{name}"
         elif isinstance(value, dict):
-            yield from _find_missing(there, value, f"{above}{name}.")
+            yield from _find_missing(old_value, value, f"{prefix}{name}.")
 
 
-def _read(data: JSON) -> RunRequest:
+def _parse(data: JSON) -> RunRequest:
     try:
         return RunRequest.model_validate(data)
     except ValidationError as error:
         raise RequestRejected(violations_of(error, RunRequest)) from error
 
 
-def _hint(violations: Sequence[Violation], ways: Sequence[Suggestion]) -> tuple[Violation, ...]:
-    """What never fits, with the first thing that would."""
-    told = f"to run now, {ways[0].message}" if ways else None
+def _add_first_suggestion(violations: Sequence[Violation], suggestions: Sequence[Suggestion]) -> tuple[Violation, ...]:
+    """Add the first suggestion to the hint of a request that never fits."""
+    hint = f"to run now, {suggestions[0].message}" if suggestions else None
     return tuple(
-        replace(found, hint="; ".join(filter(None, (found.hint, told))))
-        if found.rule == "never_fits" and told
-        else found
-        for found in violations
+        replace(violation, hint="; ".join(filter(None, (violation.hint, hint))))
+        if violation.rule == "never_fits" and hint
+        else violation
+        for violation in violations
     )
 
 
@@ -345,34 +355,35 @@ def _check_code(
     unit: UnitOfWork, scope: str, request: RunRequest, plan: Plan, context: PlanningContext
 ) -> Iterator[Violation]:
     digest = request.function.code
-    kept = None if digest is None else find_code(unit, scope, digest)
-    if kept is not None:
-        yield from check_kept_code(plan.manifests, context.snapshot.cluster, kept.size)
+    code = None if digest is None else find_code(unit, scope, digest)
+    if code is not None:
+        yield from check_stored_code(plan.manifests, context.snapshot.cluster, code.size)
     elif digest is not None:
-        message, path = f"there is no code {digest} in {scope}", f"/projects/{scope.partition('/')[2]}/code/{digest}"
-        hint = f"send it first: PUT it to {path}"
+        message = f"code {digest} does not exist in {scope}"
+        hint = f"upload it first: PUT /projects/{scope.partition('/')[2]}/code/{digest}"
         yield Violation("function.code", "unknown_code", message, hint)
 
 
-def _name_function(unit: UnitOfWork, scope: str, request: RunRequest, found: Violation) -> Violation:
-    """That there is nothing to run, told as what it is where a function was only named: nobody knows that name."""
-    if (found.path, found.rule) != ("function.source", "required") or content_of(request.function):
-        return found
+def _report_unknown_function(unit: UnitOfWork, scope: str, request: RunRequest, violation: Violation) -> Violation:
+    """Replace the violation "no source" if the request has only the name of a function that does not exist."""
+    if (violation.path, violation.rule) != ("function.source", "required") or function_content(request.function):
+        return violation
     name = request.function.name
-    return Violation("function", "unknown", f"{scope} has no function {short_repr(name)}", suggest(unit, scope, name))
+    message = f"function {short_repr(name)} does not exist in {scope}"
+    return Violation("function", "unknown", message, suggest_functions(unit, scope, name))
 
 
-def _note(unit: UnitOfWork, run: RunRecord) -> None:
-    """Keep in the run's history that it came to a state."""
+def _add_event(unit: UnitOfWork, run: RunRecord) -> None:
+    """Store the new state of a run as an event."""
     unit.tx.add(EventRecord.of(run, unit.make_id(), unit.now))
 
 
-def _without_nodes(plan: JSON) -> JSON:
-    """A plan without what is of this moment, and of what its caller may see: whether nodes have room for it."""
-    warnings = [found for found in plan["warnings"] if found["rule"] != "never_fits"]
+def _without_fit(plan: JSON) -> JSON:
+    """Return a plan without its fit, which depends on the current nodes and on what the caller sees."""
+    warnings = [warning for warning in plan["warnings"] if warning["rule"] != "never_fits"]
     return {**plan, "warnings": warnings, "fit": explanations.fit_data(Fit())}
 
 
 def _fingerprint(scope: str, request: RunRequest, plan: JSON) -> str:
-    plan = _without_nodes(plan)
+    plan = _without_fit(plan)
     return hashlib.sha256(msgspec.json.encode([scope, request.to_data(), plan])).hexdigest()

@@ -1,4 +1,4 @@
-"""Schedules: kept, listed, paused; and at each of their times a run, planned anew as whoever wrote them."""
+"""Schedules that submit runs at cron times, with the permissions of their owner."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,83 +19,84 @@ from fairlead.model.roles import Permission
 from fairlead.model.schedules import Schedule
 from fairlead.ports import Notify, Principal
 from fairlead.services.calls import Call
-from fairlead.services.pages import Listing, load_page
+from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.runs import Runs
-from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory, insist
+from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory, retry_on_conflict
 
 VIA = "schedule"
-LONGEST_PROBLEM = 2000
-PARTS = ("cron", "timezone", "missed", "overlap")  # what can be changed of a schedule
+MAX_PROBLEM_LENGTH = 2000
+EDITABLE_FIELDS = ("cron", "timezone", "missed", "overlap")
 
 
 class Schedules:
-    """The use cases of schedules."""
+    """Manages schedules and submits their runs."""
 
-    def __init__(self, units: UnitOfWorkFactory, runs: Runs, tell: Notify = lambda _run_id: None) -> None:
-        self.units, self.runs, self.tell = units, runs, tell
+    def __init__(self, units: UnitOfWorkFactory, runs: Runs, notify: Notify = lambda _run_id: None) -> None:
+        self.units, self.runs, self.notify = units, runs, notify
 
     def create(self, call: Call, scope: str, request: RunRequest) -> ScheduleRecord:
-        """Keep a schedule. Raise `RequestRejected` where a run of it would be refused now."""
+        """Create a schedule. Raises `RequestRejected` if its run could not be submitted now."""
         if request.schedule is None:
-            hint = "say a line of cron, such as 0 6 * * *"
-            raise RequestRejected([Violation("schedule", "required", "is missing: when is it to run?", hint)])
-        with self.units.recording(call, alone=True) as unit:
-            if (before := unit.recall(ScheduleRecord)) is not None:
+            hint = "set a cron expression, for example 0 6 * * *"
+            raise RequestRejected([Violation("schedule", "required", "is missing", hint)])
+        with self.units.recording(call, exclusive=True) as unit:
+            if (before := unit.find_response(ScheduleRecord)) is not None:
                 return before
-            record = self._make(unit, scope, request, request.schedule)
+            record = self._build_record(unit, scope, request, request.schedule)
             if unit.tx.get(ScheduleRecord, scope=scope, name=record.name) is not None:
-                hint = "say another name in the schedule, or delete that one first"
-                raise Conflict(f"{scope} has a schedule {record.name} already", hint)
-            return unit.remember(unit.add(record, "schedule", record.name, scope))
+                hint = "set another name in the schedule, or delete the existing one first"
+                raise Conflict(f"schedule {record.name} already exists in {scope}", hint)
+            return unit.store_response(unit.add(record, "schedule", record.name, scope))
 
-    def page(self, call: Call, asked: Listing, scope: str | None = None) -> Page[ScheduleRecord]:
-        """The schedules that the caller sees, of all projects or of one."""
+    def page(self, call: Call, query: ListQuery, scope: str | None = None) -> Page[ScheduleRecord]:
+        """List the visible schedules of all projects or of one."""
         with self.units.reading(call) as unit:
-            return load_page(unit.tx, ScheduleRecord, asked, sort="name", within=unit.within(scope))
+            return load_page(unit.tx, ScheduleRecord, query, sort="name", within=unit.scope_conditions(scope))
 
     def get(self, call: Call, scope: str, name: str) -> ScheduleRecord:
-        """One schedule."""
+        """Return one schedule."""
         with self.units.reading(call) as unit:
             return _find(unit, scope, name)
 
     def change(self, call: Call, scope: str, name: str, change: Mapping[str, Any]) -> ScheduleRecord:
-        """Say other times, or what becomes of missed ones. From then on it runs as whoever changed it."""
-        return insist(call, lambda: self._change(call, scope, name, change))
+        """Change the times or options of a schedule. The caller becomes its owner."""
+        return retry_on_conflict(call, lambda: self._change(call, scope, name, change))
 
     def _change(self, call: Call, scope: str, name: str, change: Mapping[str, Any]) -> ScheduleRecord:
         with self.units.recording(call) as unit:
             before = _find(unit, scope, name, Permission.RUN)
             unit.check_revision(before)
             if not change:
-                hint = f"say what is to be different: {', '.join(PARTS)}"
-                raise RequestRejected([Violation("cron", "required", "nothing is to be changed", hint)])
-            schedule = _read({part: getattr(before, part) for part in PARTS} | dict(change))
+                hint = f"set at least one of {', '.join(EDITABLE_FIELDS)}"
+                raise RequestRejected([Violation("cron", "required", "the change is empty", hint)])
+            schedule = _parse({field: getattr(before, field) for field in EDITABLE_FIELDS} | dict(change))
             if mistakes := list(cron_times.find_mistakes(schedule)):
-                raise RequestRejected([replace(found, path=found.path.partition(".")[2]) for found in mistakes])
-            told = {part: getattr(schedule, part) for part in PARTS}
-            after = _planned(replace(before, **told, **_by(unit), **unit.next(before)), unit.now)
+                raise RequestRejected([replace(mistake, path=mistake.path.partition(".")[2]) for mistake in mistakes])
+            values = {field: getattr(schedule, field) for field in EDITABLE_FIELDS}
+            changed = replace(before, **values, **_owner_fields(unit), **unit.update_fields(before))
+            after = _with_next_time(changed, unit.now)
             return unit.save(before, after, "schedule.edit", after.name, scope)
 
     def pause(self, call: Call, scope: str, name: str) -> ScheduleRecord:
-        """Submit nothing until it is resumed."""
-        return insist(call, lambda: self._switch(call, scope, name, paused=True))
+        """Pause a schedule: it submits no runs until it is resumed."""
+        return retry_on_conflict(call, lambda: self._set_paused(call, scope, name, paused=True))
 
     def resume(self, call: Call, scope: str, name: str) -> ScheduleRecord:
-        """Go on with the next time. Those that went by meanwhile were not missed."""
-        return insist(call, lambda: self._switch(call, scope, name, paused=False))
+        """Resume a schedule with its next time. Times during the pause do not count as missed."""
+        return retry_on_conflict(call, lambda: self._set_paused(call, scope, name, paused=False))
 
     def run(self, call: Call, scope: str, name: str) -> RunRecord:
-        """Submit a run of it now, as the caller. Its times stay as they are."""
+        """Submit a run of a schedule now, as the caller. Its next time does not change."""
         with self.units.recording(call) as unit:
-            if (before := unit.recall(RunRecord)) is not None:
+            if (before := unit.find_response(RunRecord)) is not None:
                 return before
-            run = unit.remember(self.runs.submit_for(unit, _find(unit, scope, name, Permission.RUN)))
-        self.tell(run.id)
+            run = unit.store_response(self.runs.submit_scheduled(unit, _find(unit, scope, name, Permission.RUN)))
+        self.notify(run.id)
         return run
 
     def delete(self, call: Call, scope: str, name: str) -> None:
-        """Forget a schedule. Runs of it stay."""
-        insist(call, lambda: self._delete(call, scope, name))
+        """Delete a schedule. Its runs stay."""
+        retry_on_conflict(call, lambda: self._delete(call, scope, name))
 
     def _delete(self, call: Call, scope: str, name: str) -> None:
         with self.units.recording(call) as unit:
@@ -103,71 +104,71 @@ class Schedules:
             unit.check_revision(record)
             unit.remove(record, "schedule", name, scope)
 
-    def occur(self, schedule_id: str) -> None:
-        """Submit what is due of a schedule, and keep when it is due next: both, or nothing, whichever server does it.
+    def submit_due_runs(self, schedule_id: str) -> None:
+        """Submit the due runs of a schedule and set its next time, atomically, even if several servers do it.
 
-        What is refused is kept as its problem, and does not come back until the next time.
+        A rejected run is stored as the schedule's problem and is not retried before the next time.
         """
         record = self._load(schedule_id)
         if record is None:
             return
-        whoever = Call(principal=Principal(record.user, tuple(record.groups), via=VIA))
+        owner = Call(principal=Principal(record.user, tuple(record.groups), via=VIA))
         submitted: list[RunRecord] = []
         try:
-            with self.units.recording(whoever) as unit:
+            with self.units.recording(owner) as unit:
                 due = cron_times.find_due(record, unit.now)
                 if due.times and not (skipped := _find_overlap(unit, record)):
-                    submitted = [self.runs.submit_for(unit, record) for _ in due.times]
+                    submitted = [self.runs.submit_scheduled(unit, record) for _ in due.times]
                     _advance(unit, record, due, last_run_id=submitted[-1].id, last_problem=None)
                 elif due.times:
                     _advance(unit, record, due, last_run_id=record.last_run_id, last_problem=skipped)
                 elif due.next_at != record.next_at:
                     _advance(unit, record, due)
-        except (Changed, Unavailable):  # by its user or another server; or it is tried again
+        except (Changed, Unavailable):  # a user or another server changed it, or the controller retries later
             return
         except FairleadError as error:
-            self._refuse(record, error)
+            self._record_rejection(record, error)
         for run in submitted:
-            self.tell(run.id)
+            self.notify(run.id)
 
     def _load(self, schedule_id: str) -> ScheduleRecord | None:
         with self.units.reading(Call(principal=Principal("fairlead", via=VIA), trusted=True)) as unit:
             return unit.tx.get(ScheduleRecord, id=schedule_id)
 
-    def _refuse(self, record: ScheduleRecord, error: FairleadError) -> None:
+    def _record_rejection(self, record: ScheduleRecord, error: FairleadError) -> None:
         problem = "; ".join(map(str, error.violations)) if isinstance(error, RequestRejected) else str(error)
         trusted = Call(principal=Principal(record.user, tuple(record.groups), via=VIA), trusted=True)
         try:
             with self.units.recording(trusted) as unit:
                 due = cron_times.find_due(record, unit.now)
-                after = _advance(unit, record, due, last_run_id=None, last_problem=problem[:LONGEST_PROBLEM])
+                after = _advance(unit, record, due, last_run_id=None, last_problem=problem[:MAX_PROBLEM_LENGTH])
                 unit.audit("schedule.refuse", after, after.name, after.scope, after=after)
         except Changed:
             return
 
-    def _make(self, unit: UnitOfWork, scope: str, request: RunRequest, schedule: Schedule) -> ScheduleRecord:
+    def _build_record(self, unit: UnitOfWork, scope: str, request: RunRequest, schedule: Schedule) -> ScheduleRecord:
         self.runs.check(unit, scope, request)
-        asked = request.to_data()
-        asked.pop("schedule")
-        told = schedule.model_dump() | {"name": schedule.name or request.function.name}
+        run_request = request.to_data()
+        run_request.pop("schedule")
+        values = schedule.model_dump() | {"name": schedule.name or request.function.name}
         record = ScheduleRecord(
-            **unit.stamps(),
-            **told,
-            **_by(unit),
+            **unit.creation_fields(),
+            **values,
+            **_owner_fields(unit),
             scope=scope,
             function=request.function.name,
-            request=asked,
+            request=run_request,
             code=request.function.code,
         )
-        return _planned(record, unit.now)
+        return _with_next_time(record, unit.now)
 
-    def _switch(self, call: Call, scope: str, name: str, *, paused: bool) -> ScheduleRecord:
+    def _set_paused(self, call: Call, scope: str, name: str, *, paused: bool) -> ScheduleRecord:
         with self.units.recording(call) as unit:
             before = _find(unit, scope, name, Permission.RUN)
             unit.check_revision(before)
             if before.paused == paused:
                 return before
-            after = _planned(replace(before, paused=paused, **unit.next(before)), unit.now)
+            after = _with_next_time(replace(before, paused=paused, **unit.update_fields(before)), unit.now)
             return unit.save(before, after, f"schedule.{'pause' if paused else 'resume'}", name, scope)
 
 
@@ -175,39 +176,41 @@ def _find(unit: UnitOfWork, scope: str, name: str, permission: Permission = Perm
     unit.require(permission, scope, scope)
     record = unit.tx.get(ScheduleRecord, scope=scope, name=name)
     if record is None:
-        known = [kept.name for kept in unit.tx.find(ScheduleRecord, Condition("scope", "=", scope), limit=500)]
-        hint = suggest_names(name, known, "it has {known}") if known else "it has none: submit a run with a schedule"
-        raise NotFound(f"{scope} has no schedule {short_repr(name)}", hint)
+        known = [other.name for other in unit.tx.find(ScheduleRecord, Condition("scope", "=", scope), limit=500)]
+        hint = suggest_names(name, known, "it has {known}") if known else "submit a run with a schedule"
+        raise NotFound(f"schedule {short_repr(name)} does not exist in {scope}", hint)
     return record
 
 
-def _read(said: JSON) -> Schedule:
+def _parse(data: JSON) -> Schedule:
     try:
-        return Schedule.model_validate(said)
+        return Schedule.model_validate(data)
     except ValidationError as error:
         raise RequestRejected(violations_of(error, Schedule)) from error
 
 
-def _by(unit: UnitOfWork) -> JSON:
-    """On whose behalf its runs are submitted."""
+def _owner_fields(unit: UnitOfWork) -> JSON:
+    """Return the user and groups with whose permissions a schedule submits runs."""
     return {"user": unit.principal.user, "groups": list(unit.principal.groups)}
 
 
-def _planned(record: ScheduleRecord, now: datetime) -> ScheduleRecord:
-    """The schedule with its next time after now."""
+def _with_next_time(record: ScheduleRecord, now: datetime) -> ScheduleRecord:
+    """Return the schedule with its next time after now."""
     next_at = None if record.paused else cron_times.next_after(record.cron, record.timezone, now)
     return replace(record, next_at=next_at)
 
 
 def _find_overlap(unit: UnitOfWork, record: ScheduleRecord) -> str:
-    """Why a time is left out: the run before has not ended, and that is not allowed."""
-    of_it = (Condition("scope", "=", record.scope), Condition("schedule", "=", record.name))
-    going = unit.tx.find(RunRecord, Condition("active", "=", True), *of_it, limit=1) if record.overlap == "skip" else []
-    return f"left out: run {going[0].id} is {going[0].state}" if going else ""
+    """Return why a time is skipped: the previous run is active and must not overlap. Empty if it is not skipped."""
+    if record.overlap != "skip":
+        return ""
+    of_schedule = (Condition("scope", "=", record.scope), Condition("schedule", "=", record.name))
+    active = unit.tx.find(RunRecord, Condition("active", "=", True), *of_schedule, limit=1)
+    return f"skipped: run {active[0].id} is {active[0].state}" if active else ""
 
 
 def _advance(unit: UnitOfWork, record: ScheduleRecord, due: DueTimes, **more: Any) -> ScheduleRecord:
-    """Keep when a schedule was due, and when it is next. That is no change of its user's."""
+    """Store the last and next time of a schedule. This is not audited, because no user changed it."""
     last_at = due.times[-1] if due.times else record.last_at
     after = replace(
         record, next_at=due.next_at, last_at=last_at, revision=record.revision + 1, updated_at=unit.now, **more

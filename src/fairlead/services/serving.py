@@ -27,7 +27,7 @@ from fairlead.ports import Keyring, Principal
 from fairlead.run_tokens import format_sealed, parse_sealed
 from fairlead.services.calls import Call, digest_of
 from fairlead.services.executions import Executions, find_run
-from fairlead.services.unit_of_work import REMEMBERED, UnitOfWork, UnitOfWorkFactory
+from fairlead.services.unit_of_work import IDEMPOTENCY_KEY_LIFETIME, UnitOfWork, UnitOfWorkFactory
 
 CODE_PURPOSE, SESSION_PURPOSE = "run-code", "run-session"  # encryption contexts: one is not valid as the other
 CODE_LIFETIME, SESSION_LIFETIME = timedelta(seconds=60), timedelta(hours=12)
@@ -125,7 +125,7 @@ class Claims:
 
 
 class Serving:
-    """The use cases of runs that serve HTTP."""
+    """Gives programs and browsers access to runs that serve HTTP."""
 
     def __init__(self, units: UnitOfWorkFactory, executions: Executions, keyring: Keyring) -> None:
         self.units, self.executions, self.keyring = units, executions, keyring
@@ -171,7 +171,7 @@ class Serving:
             lifetime = SESSION_LIFETIME if ends is None else min(SESSION_LIFETIME, ends - unit.now)
             return SessionCookie(self._encrypt(replace(claims, until=unit.now + lifetime), SESSION_PURPOSE), lifetime)
 
-    def admit(self, call: Call, run_id: str, cookie: str | None = None) -> ProxyAccess:
+    def authorize(self, call: Call, run_id: str, cookie: str | None = None) -> ProxyAccess:
         """Check access to a run with a token or a session cookie, record its use, and return its endpoint."""
         with self.units.reading(call if cookie is None else replace(call, principal=ANONYMOUS)) as unit:
             if cookie is not None:
@@ -246,7 +246,7 @@ def _authenticate(unit: UnitOfWork, claims: Claims) -> tuple[UnitOfWork, TokenRe
 
 def _mark_redeemed(unit: UnitOfWork, digest: str) -> None:
     """Store that a one-time code was redeemed. If two servers do so at once, the second gets a conflict."""
-    unit.tx.remove_all(IdempotencyRecord, Condition("created_at", "<", unit.now - REMEMBERED))
+    unit.tx.remove_all(IdempotencyRecord, Condition("created_at", "<", unit.now - IDEMPOTENCY_KEY_LIFETIME))
     used = IdempotencyRecord(id=digest, user=unit.principal.user, digest="", answer=None, created_at=unit.now)
     try:
         unit.tx.add(used)

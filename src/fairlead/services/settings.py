@@ -1,4 +1,4 @@
-"""What administrators set for the whole platform."""
+"""Platform-wide settings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 @dataclass(frozen=True)
 class SettingsView:
-    """What is set, and what the server was started with."""
+    """The defaults of the platform, and the configuration of the server."""
 
     revision: int
     defaults: JSON
@@ -22,36 +22,36 @@ class SettingsView:
 
 
 class PlatformSettings:
-    """The use cases of the settings."""
+    """Reads and changes the platform-wide settings."""
 
     def __init__(self, units: UnitOfWorkFactory, describe: Callable[[], JSON]) -> None:
         self.units, self.describe = units, describe
 
     def get(self, call: Call) -> SettingsView:
-        """What is set."""
+        """Return the settings."""
         with self.units.reading(call) as unit:
             unit.require(Permission.VIEW, PLATFORM, PLATFORM)
             return self._view(unit, unit.tx.get(SettingsRecord, id=SETTINGS))
 
     def put(self, call: Call, defaults: Defaults) -> SettingsView:
-        """Say what holds where nobody says anything."""
+        """Replace the platform's defaults."""
         with self.units.changing(call, "organization") as unit:
             unit.require(Permission.ADMINISTER, PLATFORM, PLATFORM)
             check_profile(unit, defaults.profile, PLATFORM)
-            return self._view(unit, self._keep(unit, defaults))
+            return self._view(unit, self._store(unit, defaults))
 
-    def _keep(self, unit: UnitOfWork, defaults: Defaults) -> SettingsRecord:
+    def _store(self, unit: UnitOfWork, defaults: Defaults) -> SettingsRecord:
         record = unit.tx.get(SettingsRecord, id=SETTINGS)
         if record is None:
             unit.check_absent("settings")
-            made = SettingsRecord(**{**unit.stamps(), "id": SETTINGS}, defaults=defaults.to_data())
-            return unit.add(made, "settings", SETTINGS, PLATFORM)
+            created = SettingsRecord(**{**unit.creation_fields(), "id": SETTINGS}, defaults=defaults.to_data())
+            return unit.add(created, "settings", SETTINGS, PLATFORM)
         unit.check_revision(record, required=True)
-        after = replace(record, defaults=defaults.to_data(), **unit.next(record))
+        after = replace(record, defaults=defaults.to_data(), **unit.update_fields(record))
         return unit.save(record, after, "settings.edit", SETTINGS, PLATFORM)
 
     def _view(self, unit: UnitOfWork, record: SettingsRecord | None) -> SettingsView:
-        """What is set. What the watched folder came to may name anything, so it is for those who govern all."""
+        """Return the settings. Only administrators get the status of the watched folder: it may name any object."""
         server = self.describe()
         if not unit.permissions.may(Permission.ADMINISTER, PLATFORM):
             server.pop("folder", None)

@@ -1,4 +1,4 @@
-"""The code of functions: kept once under its digest, so that a run can be repeated exactly."""
+"""Stored code of functions, addressed by its digest."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -17,56 +17,56 @@ from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 @dataclass(frozen=True)
 class StoredCode:
-    """Code that is kept, and under which digest a request names it."""
+    """The digest and size of stored code."""
 
     digest: str
     size: int
 
 
 class CodeStore:
-    """The use cases of code."""
+    """Stores and finds code."""
 
     def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
 
     def find(self, call: Call, scope: str, digest: str) -> StoredCode:
-        """Code that is kept already, and need not be sent. Raise `NotFound` where it must."""
+        """Return stored code. Raises `NotFound` if it must be uploaded first."""
         with self.units.reading(call) as unit:
             unit.require(Permission.RUN, scope, scope)
-            kept = find_code(unit, scope, digest)
-        if kept is None:
-            raise NotFound(f"there is no code {short_repr(digest)}", "send it: PUT it to this address")
-        return StoredCode(kept.digest, kept.size)
+            record = find_code(unit, scope, digest)
+        if record is None:
+            raise NotFound(f"code {short_repr(digest)} does not exist", "upload it with PUT to this URL")
+        return StoredCode(record.digest, record.size)
 
     def put(self, call: Call, scope: str, digest: str, content: bytes) -> StoredCode:
-        """Keep code. What is kept already stays as it is."""
+        """Store code. Does nothing if it is already stored."""
         parse_field("digest", parse_digest, digest)
-        found = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        if found != digest:
-            message = f"what was sent is {found}, and not {digest}"
-            raise RequestRejected([Violation("digest", "digest", message, "send it whole, under its own digest")])
-        # Alone: who sends the same at once would otherwise be told that its digest is taken.
-        with self.units.recording(call, alone=True) as unit:
+        actual = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        if actual != digest:
+            message = f"the digest of the content is {actual}, not {digest}"
+            raise RequestRejected([Violation("digest", "digest", message, "send the complete content with its digest")])
+        # Exclusive: otherwise two uploads of the same code at once would conflict.
+        with self.units.recording(call, exclusive=True) as unit:
             unit.require(Permission.RUN, scope, scope)
             if find_code(unit, scope, digest) is None:
-                made = {"id": _id_of(unit, scope, digest), "digest": digest, "created_by": unit.principal.user}
-                unit.tx.add(CodeRecord(**made, size=len(content), created_at=unit.now))
+                values = {"id": _id_of(unit, scope, digest), "digest": digest, "created_by": unit.principal.user}
+                unit.tx.add(CodeRecord(**values, size=len(content), created_at=unit.now))
                 if unit.tx.count(BlobRecord, Condition("id", "=", digest)) == 0:
                     unit.tx.add(BlobRecord(id=digest, content=content))
         return StoredCode(digest, len(content))
 
 
 def find_code(unit: UnitOfWork, scope: str, digest: str) -> CodeRecord | None:
-    """Code that a project keeps."""
+    """Return stored code of a project; None if it does not exist."""
     return unit.tx.get(CodeRecord, id=_id_of(unit, scope, digest))
 
 
-def lend_code(unit: UnitOfWork, scope: str, other: str, digest: str | None) -> None:
-    """Keep the code of a project in another one too, for a run that moves there."""
-    kept = None if digest is None or scope == other else find_code(unit, scope, digest)
-    if kept is not None and find_code(unit, other, kept.digest) is None:
-        new_id, by = _id_of(unit, other, kept.digest), unit.principal.user
-        unit.tx.add(replace(kept, id=new_id, created_by=by, created_at=unit.now))
+def copy_code(unit: UnitOfWork, source: str, target: str, digest: str | None) -> None:
+    """Copy code from one project to another, for a run that moves there."""
+    record = None if digest is None or source == target else find_code(unit, source, digest)
+    if record is not None and find_code(unit, target, record.digest) is None:
+        new_id, by = _id_of(unit, target, record.digest), unit.principal.user
+        unit.tx.add(replace(record, id=new_id, created_by=by, created_at=unit.now))
 
 
 def _id_of(unit: UnitOfWork, scope: str, digest: str) -> str:

@@ -1,4 +1,4 @@
-"""A run as it is kept when it is submitted: what it executes, what it uses and holds, and where it stands in line."""
+"""Builds the records of submitted runs."""
 
 from typing import Any
 
@@ -11,25 +11,25 @@ from fairlead.model.states import State
 from fairlead.services.snapshots import PlanningContext
 from fairlead.services.unit_of_work import UnitOfWork
 
-WAITING = "waits for its turn"
+QUEUED_MESSAGE = "waiting in the queue"
 
 
-def make_record(
+def build_run_record(
     unit: UnitOfWork, run_id: str, scope: str, request: RunRequest, plan: Plan, context: PlanningContext
 ) -> RunRecord:
-    """The record of a run that was planned."""
+    """Build the record of a planned run."""
     values = {setting.path: setting.value for setting in plan.settings}
     profile, template = values.get("profile"), values.get("template")
     resource = context.records.get(("profile", profile)) if profile else None
     started_from = context.records.get(("template", template)) if template else None
     return RunRecord(
-        **{**unit.stamps(), "id": run_id},
+        **{**unit.creation_fields(), "id": run_id},
         scope=scope,
         function=request.function.name,
         action=request.action,
         state=str(State.QUEUED),
         reason="Queued",
-        message=WAITING,
+        message=QUEUED_MESSAGE,
         code=request.function.code,
         cluster=_cluster_of(unit, context),
         compute_resource=profile,
@@ -46,15 +46,15 @@ def make_record(
 
 
 def _cluster_of(unit: UnitOfWork, context: PlanningContext) -> str | None:
-    """Whose executor executes the run: the cluster that it was planned for, where that is one."""
+    """Return the cluster for which a run was planned; None if the project is not in a cluster."""
     scope = context.snapshot.cluster.scope
     return scope if scope in unit.organization.clusters else None
 
 
 def _uses_of(values: dict[str, Any]) -> set[str]:
-    """The project's volumes and secrets that a run is given."""
-    named = ("secrets.", "function.pull_secrets.")
-    used = {f"secret/{value}" for path, value in values.items() if path.startswith(named)}
+    """Return the volumes and secrets of the project that a run uses."""
+    prefixes = ("secrets.", "function.pull_secrets.")
+    used = {f"secret/{value}" for path, value in values.items() if path.startswith(prefixes)}
     for path, value in values.items():
         section, _, part = path.partition(".")
         if section == "volumes" and part.endswith(".spec.claim_name"):

@@ -1,4 +1,4 @@
-"""What would make a run fit now, of what its caller may see and do."""
+"""Suggestions that would make a run fit now, limited to what the caller may see and do."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,16 +18,16 @@ from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.roles import Permission
 from fairlead.ports import Executors
-from fairlead.services.executions import known_nodes
+from fairlead.services.executions import find_visible_nodes
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import PlanningContext, Snapshots, load_profiles
 from fairlead.services.unit_of_work import UnitOfWork
 
-MOST_CLUSTERS = 5
+MAX_CLUSTERS = 5
 
 
 class Suggestions:
-    """Finds suggestions, for whoever plans or explains a run."""
+    """Finds suggestions for runs that do not fit now."""
 
     def __init__(self, snapshots: Snapshots, executors: Executors) -> None:
         self.snapshots, self.executors = snapshots, executors
@@ -43,14 +43,14 @@ class Suggestions:
         allowances: Sequence[Allowance] = (),
         turn: Sequence[Allowance] | None = None,
     ) -> tuple[Suggestion, ...]:
-        """What would make a request fit now; nothing where it fits, or nobody can tell.
+        """Return changes of a request that would make it fit now. Empty if it fits or the nodes are unknown.
 
-        `allowances`: what quotas leave it when it is submitted now; `turn`: what they leave it if it waits already.
+        `allowances` are the quotas for a run that is submitted now, `turn` those for the run that is already waiting.
         """
         if nodes is None:
             return ()
         profiles = load_profiles(unit.tx, context)
-        elsewhere = list(self._find_elsewhere(unit, scope, request))
+        elsewhere = list(self._find_other_projects(unit, scope, request))
         return suggestions.find_suggestions(
             request,
             context.snapshot,
@@ -62,36 +62,41 @@ class Suggestions:
         )
 
     def nodes_of(self, unit: UnitOfWork, context: PlanningContext) -> NodeTable | None:
-        """The nodes that the runs of a project go to, as the caller may see them."""
+        """Return the nodes of the project's cluster with the names of visible runs only; None if they are unknown."""
         executor = self.executors.find(context.snapshot.cluster)
-        return None if executor is None else known_nodes(unit, executor)
+        return None if executor is None else find_visible_nodes(unit, executor)
 
-    def hold_back(self, unit: UnitOfWork, context: PlanningContext, fit: Fit, turn: str) -> Fit:
-        """A fit where one before it has waited for long: on a machine without a scheduler, that comes first."""
+    def apply_queue_order(self, unit: UnitOfWork, context: PlanningContext, fit: Fit, turn: str) -> Fit:
+        """Change the verdict "now" to "later" if an earlier run has waited long and must start first.
+
+        This applies only to executors without a scheduler, which start runs in queue order.
+        """
         cluster = context.snapshot.cluster
         executor = self.executors.find(cluster)
         if fit.verdict != NOW or executor is None or executor.has_scheduler:
             return fit
-        long_ago = unit.now - timedelta(seconds=PATIENCE_SECONDS)
+        threshold = unit.now - timedelta(seconds=PATIENCE_SECONDS)
         waiting = unit.tx.find(
             RunRecord,
             *WAITING,
             Condition("cluster", "=", cluster.scope),
             Condition("reason", "=", "Unschedulable"),
-            Condition("created_at", "<", long_ago),
-            Condition("retry_at", "until", long_ago),  # it may have run since, and wait to be tried again
+            Condition("created_at", "<", threshold),
+            Condition("retry_at", "until", threshold),  # a retried attempt has waited only since then
             Condition("turn", "<", turn),
             limit=1,
         )
         return replace(fit, verdict=LATER, reasons=(WAITING_FOR_TURN,)) if waiting else fit
 
-    def _find_elsewhere(self, unit: UnitOfWork, scope: str, request: RunRequest) -> Iterator[OtherProject]:
-        """A project of the caller's on each other cluster."""
+    def _find_other_projects(self, unit: UnitOfWork, scope: str, request: RunRequest) -> Iterator[OtherProject]:
+        """Yield a project in each of the other clusters in which the caller may run workloads."""
         tree = unit.organization.tree
-        others = [place for place in unit.organization.clusters if place != tree.cluster_of(scope)]
-        projects = ([f"project/{name}" for name in tree.projects_below(cluster)] for cluster in others)
-        own = ([place for place in scopes if unit.permissions.may(Permission.RUN, place)] for scopes in projects)
-        for place in islice((scopes[0] for scopes in own if scopes), MOST_CLUSTERS):
-            context = self.snapshots.load(unit, place, request)
+        others = [cluster for cluster in unit.organization.clusters if cluster != tree.cluster_of(scope)]
+        projects = ([f"project/{name}" for name in tree.projects_in(cluster)] for cluster in others)
+        allowed = (
+            [project for project in scopes if unit.permissions.may(Permission.RUN, project)] for scopes in projects
+        )
+        for project in islice((scopes[0] for scopes in allowed if scopes), MAX_CLUSTERS):
+            context = self.snapshots.load(unit, project, request)
             if (nodes := self.nodes_of(unit, context)) is not None:
-                yield OtherProject(context.snapshot.project, context.snapshot, nodes, load_allowances(unit, place))
+                yield OtherProject(context.snapshot.project, context.snapshot, nodes, load_allowances(unit, project))

@@ -1,4 +1,4 @@
-"""Tokens: what lets users and programs in. Their text is shown once, and only its digest is kept."""
+"""API tokens, sign-in links and browser sessions. Only digests are stored; a token is shown once."""
 
 import secrets
 from dataclasses import dataclass, field, replace
@@ -14,18 +14,19 @@ from fairlead.model.scopes import PLATFORM
 from fairlead.model.tokens import TokenRequest
 from fairlead.ports import Principal
 from fairlead.services.calls import Call, digest_of
-from fairlead.services.pages import Listing, load_page, map_page
-from fairlead.services.unit_of_work import TOKEN_PREFIX, UnitOfWork, UnitOfWorkFactory, refuse_own_user
+from fairlead.services.pages import ListQuery, load_page, map_page
+from fairlead.services.unit_of_work import TOKEN_PREFIX, UnitOfWork, UnitOfWorkFactory, reject_reserved_user
 
-LINK = "sign-in link"
-LINK_LASTS = timedelta(minutes=15)
-SESSION_LASTS = timedelta(hours=12)
-LASTING = ("api", "local")  # purposes of tokens that make links and open sessions, which end with them
+LINK_NAME = "sign-in link"
+LINK_LIFETIME = timedelta(minutes=15)
+SESSION_LIFETIME = timedelta(hours=12)
+# Tokens that can create sign-in links and sessions, which expire with the token.
+LONG_LIVED_PURPOSES = ("api", "local")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenView:
-    """What is told of a token; its text only in the answer that made it."""
+    """A token or session. `token` is set only in the response that created it."""
 
     id: str
     name: str
@@ -34,13 +35,13 @@ class TokenView:
     expires_at: datetime | None
     created_by: str
     created_at: datetime
-    created_with: str | None = None  # of a session: the id of the token with which it ends
+    created_with: str | None = None  # for sessions: the id of the token with which it expires
     token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Me:
-    """Who the caller is, and what they are at which scope."""
+class CurrentUser:
+    """The caller: user, groups, kind of authentication, and roles by scope."""
 
     user: str
     groups: list[str]
@@ -49,100 +50,104 @@ class Me:
 
 
 class Tokens:
-    """The use cases of tokens and sessions."""
+    """Manages tokens and sessions."""
 
     def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
 
-    def me(self, call: Call) -> Me:
-        """Who the caller is."""
+    def me(self, call: Call) -> CurrentUser:
+        """Return the caller."""
         with self.units.reading(call) as unit:
             roles = [
                 {"role": str(role), "scope": scope}
                 for scope, granted in sorted(unit.permissions.roles.items())
                 for role in sorted(granted)
             ]
-            return Me(user=unit.principal.user, groups=list(unit.principal.groups), via=unit.principal.via, roles=roles)
+            return CurrentUser(
+                user=unit.principal.user, groups=list(unit.principal.groups), via=unit.principal.via, roles=roles
+            )
 
-    def page(self, call: Call, asked: Listing) -> Page[TokenView]:
-        """The caller's tokens; administrators of the platform see everybody's."""
+    def page(self, call: Call, query: ListQuery) -> Page[TokenView]:
+        """List the caller's tokens. Administrators of the platform see the tokens of all users."""
         with self.units.reading(call) as unit:
-            within = [Condition("purpose", "!=", "login"), *_own(unit)]
-            return map_page(load_page(unit.tx, TokenRecord, asked, sort="name", within=within), view_of)
+            within = [Condition("purpose", "!=", "login"), *_own_tokens_only(unit)]
+            return map_page(load_page(unit.tx, TokenRecord, query, sort="name", within=within), view_of)
 
-    def create(self, call: Call, asked: TokenRequest) -> TokenView:
-        """A new token for the caller, or, from an administrator of the platform, for somebody else."""
+    def create(self, call: Call, request: TokenRequest) -> TokenView:
+        """Create a token for the caller. Administrators of the platform can create tokens for other users."""
         with self.units.changing(call, "organization") as unit:
-            unit.recall(TokenView)
-            user = asked.user or unit.principal.user
+            unit.find_response(TokenView)
+            user = request.user or unit.principal.user
             groups = unit.principal.groups
             if user != unit.principal.user:
                 groups = ()
                 if not unit.permissions.may(Permission.ADMINISTER, PLATFORM):
-                    message = f"{unit.principal.user} may not make tokens for {user}"
-                    raise Forbidden(message, "leave user out to make one for yourself")
-            expires_at = None if asked.expires_in is None else unit.now + timedelta(seconds=int(asked.expires_in))
-            return unit.remember(self.add(unit, user, groups, asked.name, "api", expires_at), once=True)
+                    message = f"{unit.principal.user} may not create tokens for {user}"
+                    raise Forbidden(message, "omit user to create a token for yourself")
+            expires_at = None if request.expires_in is None else unit.now + timedelta(seconds=int(request.expires_in))
+            return unit.store_response(self.add(unit, user, groups, request.name, "api", expires_at), once=True)
 
     def delete(self, call: Call, token_id: str) -> None:
-        """Revoke a token: from now on it lets nobody in."""
+        """Revoke a token."""
         with self.units.changing(call, "organization") as unit:
             record = unit.tx.get(TokenRecord, id=token_id)
-            mine = record is not None and record.user == unit.principal.user
-            if record is None or not (mine or unit.permissions.may(Permission.ADMINISTER, PLATFORM)):
-                raise NotFound(f"there is no token {short_repr(token_id)}")
+            is_own = record is not None and record.user == unit.principal.user
+            if record is None or not (is_own or unit.permissions.may(Permission.ADMINISTER, PLATFORM)):
+                raise NotFound(f"token {short_repr(token_id)} does not exist")
             unit.check_revision(record)
             self.revoke(unit, record)
 
     def make_link(self, call: Call) -> TokenView:
-        """A word that signs a browser in as the caller, once and soon.
+        """Create a one-time code that signs a browser in as the caller.
 
-        Only a token of this server makes one: what the link opens ends with that token.
+        This requires a token of this server, because the session of the browser expires with that token.
         """
         with self.units.changing(call, "organization") as unit:
-            unit.recall(TokenView)
-            _forget_old(unit)
+            unit.find_response(TokenView)
+            _remove_expired(unit)
             token = unit.tx.get(TokenRecord, digest=digest_of(call.bearer or ""))
-            if token is None or token.purpose not in LASTING:
-                message = f"a sign-in link is made with a token of this server; you came with {unit.principal.via}"
-                raise Forbidden(message, "send one that POST /tokens made")
-            until = _earliest(unit.now + LINK_LASTS, token.expires_at)
-            link = self.add(unit, token.user, tuple(token.groups), LINK, "login", until, created_with=token.id)
-            return unit.remember(link, once=True)
+            if token is None or token.purpose not in LONG_LIVED_PURPOSES:
+                message = f"a sign-in link requires a token of this server, not {unit.principal.via}"
+                raise Forbidden(message, "use a token created with POST /tokens")
+            until = _earliest(unit.now + LINK_LIFETIME, token.expires_at)
+            link = self.add(unit, token.user, tuple(token.groups), LINK_NAME, "login", until, created_with=token.id)
+            return unit.store_response(link, once=True)
 
-    def sign_in(self, call: Call, word: str) -> TokenView:
-        """A session of a browser, for the word of a sign-in link or for a token."""
-        nobody = replace(call, principal=Principal("nobody", via="sign-in"))
-        with self.units.reading(nobody) as unit:
-            _find_open(unit, word)  # before anything is locked: anybody can ask
-        with self.units.changing(nobody, "organization") as unit:
-            _forget_old(unit)
-            found = _find_open(unit, word)
-            source = _find_source(unit, found)
-            unit = replace(unit, principal=Principal(found.user, tuple(found.groups), f"{found.purpose}:{found.name}"))
-            if found.purpose == "login":
-                unit.remove(found, "token", found.name, PLATFORM)
+    def sign_in(self, call: Call, credential: str) -> TokenView:
+        """Create a browser session from the code of a sign-in link, or from a token."""
+        anonymous = replace(call, principal=Principal("nobody", via="sign-in"))
+        with self.units.reading(anonymous) as unit:
+            _find_valid(unit, credential)  # unauthenticated callers must not be able to lock the configuration
+        with self.units.changing(anonymous, "organization") as unit:
+            _remove_expired(unit)
+            record = _find_valid(unit, credential)
+            source = _find_source(unit, record)
+            unit = replace(
+                unit, principal=Principal(record.user, tuple(record.groups), f"{record.purpose}:{record.name}")
+            )
+            if record.purpose == "login":
+                unit.remove(record, "token", record.name, PLATFORM)
             end = None if source is None else source.expires_at
-            own_end = None if found.purpose == "login" else found.expires_at
-            until = _earliest(unit.now + SESSION_LASTS, end, own_end)
+            own_end = None if record.purpose == "login" else record.expires_at
+            until = _earliest(unit.now + SESSION_LIFETIME, end, own_end)
             created_with = None if source is None else source.id
             return self.add(
-                unit, found.user, tuple(found.groups), "browser", "session", until, created_with=created_with
+                unit, record.user, tuple(record.groups), "browser", "session", until, created_with=created_with
             )
 
     def sign_in_as(self, call: Call, principal: Principal) -> TokenView:
-        """A session of a browser, for somebody whom an issuer has just signed in."""
-        refuse_own_user(principal)
+        """Create a browser session for a user whom the identity provider has signed in."""
+        reject_reserved_user(principal)
         with self.units.changing(replace(call, principal=principal), "organization") as unit:
-            _forget_old(unit)
-            return self.add(unit, principal.user, principal.groups, "browser", "session", unit.now + SESSION_LASTS)
+            _remove_expired(unit)
+            return self.add(unit, principal.user, principal.groups, "browser", "session", unit.now + SESSION_LIFETIME)
 
     def sign_out(self, call: Call) -> None:
-        """End the session that the caller came with."""
+        """End the browser session of the caller."""
         with self.units.changing(call, "organization") as unit:
-            found = unit.tx.get(TokenRecord, digest=digest_of(call.bearer or ""))
-            if found is not None and found.purpose == "session":
-                unit.remove(found, "token", found.name, PLATFORM)
+            record = unit.tx.get(TokenRecord, digest=digest_of(call.bearer or ""))
+            if record is not None and record.purpose == "session":
+                unit.remove(record, "token", record.name, PLATFORM)
 
     def add(
         self,
@@ -155,12 +160,12 @@ class Tokens:
         *,
         created_with: str | None = None,
     ) -> TokenView:
-        """Keep a new token, within a use case; the answer is the only place where its text is."""
+        """Create a token in a unit of work. Only the returned view contains its text."""
         if expires_at is not None and expires_at <= unit.now:
-            raise RequestRejected([Violation("expires_in", "range", "is over already", "say a time to come")])
+            raise RequestRejected([Violation("expires_in", "range", "is in the past", "use a positive duration")])
         text = TOKEN_PREFIX + secrets.token_urlsafe(32)
         record = TokenRecord(
-            **unit.stamps(),
+            **unit.creation_fields(),
             user=user,
             groups=list(groups),
             name=name,
@@ -173,14 +178,14 @@ class Tokens:
         return view_of(record, text)
 
     def revoke(self, unit: UnitOfWork, record: TokenRecord) -> None:
-        """Forget a token with the links and sessions that were made with it, within a use case."""
-        for made in unit.tx.find(TokenRecord, Condition("created_with", "=", record.id)):
-            unit.remove(made, "token", made.name, PLATFORM)
+        """Delete a token with its sign-in links and sessions, in a unit of work."""
+        for dependent in unit.tx.find(TokenRecord, Condition("created_with", "=", record.id)):
+            unit.remove(dependent, "token", dependent.name, PLATFORM)
         unit.remove(record, "token", record.name, PLATFORM)
 
 
 def view_of(record: TokenRecord, text: str | None = None) -> TokenView:
-    """What is told of a token."""
+    """Convert a record to a view, with the text of the token if it is new."""
     return TokenView(
         id=record.id,
         name=record.name,
@@ -194,33 +199,35 @@ def view_of(record: TokenRecord, text: str | None = None) -> TokenView:
     )
 
 
-def _forget_old(unit: UnitOfWork) -> None:
-    unit.tx.remove_all(TokenRecord, Condition("expires_at", "<", unit.now - SESSION_LASTS))
+def _remove_expired(unit: UnitOfWork) -> None:
+    unit.tx.remove_all(TokenRecord, Condition("expires_at", "<", unit.now - SESSION_LIFETIME))
 
 
-def _find_open(unit: UnitOfWork, word: str) -> TokenRecord:
-    """The token or sign-in link with this text, where it still opens."""
-    found = unit.tx.get(TokenRecord, digest=digest_of(word))
-    if found is None or (found.expires_at is not None and found.expires_at <= unit.now):
+def _find_valid(unit: UnitOfWork, credential: str) -> TokenRecord:
+    """Return the token or sign-in link with this text. Raises `Unauthenticated` if it is not valid."""
+    record = unit.tx.get(TokenRecord, digest=digest_of(credential))
+    if record is None or (record.expires_at is not None and record.expires_at <= unit.now):
         message = (
-            "the link or token is unknown, revoked, used up or too old" if word else "no sign-in link or token was sent"
+            "the link or token is unknown, revoked, already used or expired"
+            if credential
+            else "no sign-in link or token was sent"
         )
-        raise Unauthenticated(message, "run fairlead open for a new one, or sign in with a token")
-    return found
+        raise Unauthenticated(message, "run fairlead open for a new link, or sign in with a token")
+    return record
 
 
-def _find_source(unit: UnitOfWork, found: TokenRecord) -> TokenRecord | None:
-    """The token that a session ends with which this opens. There is none where an issuer or the server signs in."""
-    if found.purpose in LASTING:
-        return found
-    return None if found.created_with is None else unit.tx.get(TokenRecord, id=found.created_with)
+def _find_source(unit: UnitOfWork, record: TokenRecord) -> TokenRecord | None:
+    """Return the token with which a new session expires; None for links that the server created."""
+    if record.purpose in LONG_LIVED_PURPOSES:
+        return record
+    return None if record.created_with is None else unit.tx.get(TokenRecord, id=record.created_with)
 
 
 def _earliest(*moments: datetime | None) -> datetime:
     return min(moment for moment in moments if moment is not None)
 
 
-def _own(unit: UnitOfWork) -> list[Condition]:
+def _own_tokens_only(unit: UnitOfWork) -> list[Condition]:
     return (
         [] if unit.permissions.may(Permission.ADMINISTER, PLATFORM) else [Condition("user", "=", unit.principal.user)]
     )

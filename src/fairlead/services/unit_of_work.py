@@ -1,4 +1,4 @@
-"""One use case is one transaction: who asks, what holds, what is kept, and what the audit says of it."""
+"""Unit of work: one transaction with the caller, their permissions, revision checks, idempotency and the audit log."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -21,20 +21,20 @@ from fairlead.services.organization import Organization
 
 UNCOMMITTED = -1
 TOKEN_PREFIX = "fl_"
-REMEMBERED = timedelta(days=2)
-IDENTIFIED_FOR = timedelta(seconds=30)
-MOST_IDENTIFIED = 1000
-MOST_TRIES = 10
-HIDDEN = ("sealed", "key_id", "digest")  # what the audit must not know
+IDEMPOTENCY_KEY_LIFETIME = timedelta(days=2)
+PRINCIPAL_CACHE_LIFETIME = timedelta(seconds=30)
+MAX_CACHED_PRINCIPALS = 1000
+MAX_ATTEMPTS = 10
+NOT_AUDITED = ("sealed", "key_id", "digest")  # fields of records that must not appear in the audit log
 
 RecordT = TypeVar("RecordT", bound=Record)
-Managed = ScopeRecord | AssetRecord | PolicyRecord
-Answer = TypeVar("Answer")
+ManagedRecord = ScopeRecord | AssetRecord | PolicyRecord
+ResponseT = TypeVar("ResponseT")
 
 
 @dataclass(frozen=True)
 class UnitOfWork:
-    """What a use case works with."""
+    """One operation of a caller in one transaction."""
 
     tx: Transaction
     organization: Organization
@@ -45,9 +45,9 @@ class UnitOfWork:
     make_id: MakeId
 
     def require(self, permission: Permission, scope: str, noun: str) -> None:
-        """Raise `NotFound` where the caller does not see the scope, `Forbidden` where they may not do the permission."""
+        """Raise `NotFound` if the scope is not visible, `Forbidden` if the caller lacks the permission."""
         if scope not in self.organization.scopes or not self.permissions.sees(scope):
-            raise NotFound(f"there is no {printable(noun)}")
+            raise NotFound(f"{printable(noun)} does not exist")
         if permission is not Permission.VIEW and not self.permissions.may(permission, scope):
             roles = (
                 "admin"
@@ -60,46 +60,48 @@ class UnitOfWork:
             raise Forbidden(message, f"ask an administrator of {scope} for the role {roles}")
 
     def refreshed(self) -> "UnitOfWork":
-        """The same use case, with its own changes of the organization in the picture."""
+        """Return a copy that sees the changes this transaction has made to the organization."""
         organization = Organization.load(self.tx, UNCOMMITTED)
-        return replace(self, organization=organization, permissions=_permit(organization, self.principal, self.call))
+        return replace(
+            self, organization=organization, permissions=_permissions_for(organization, self.principal, self.call)
+        )
 
     def clusters_near(self, scope: str) -> list[Cluster]:
-        """The clusters that a scope is on or that are below it, as far as the caller sees them."""
-        near = self.organization.clusters_near(scope)
-        return [cluster for cluster in near if self.permissions.sees(cluster.scope)]
+        """Return the visible clusters that contain the scope or are inside it."""
+        clusters = self.organization.clusters_near(scope)
+        return [cluster for cluster in clusters if self.permissions.sees(cluster.scope)]
 
-    def in_sight(self) -> list[Condition]:
-        """What must hold of a scope for the caller to see what is there."""
+    def visible_scopes(self) -> list[Condition]:
+        """Return the conditions that restrict records to scopes the caller sees."""
         visible = self.permissions.visible
         return [] if visible is None else [Condition("scope", "in", tuple(sorted(visible)))]
 
-    def within(self, scope: str | None) -> list[Condition]:
-        """What must hold of a scope for something to be at a place that the caller sees, or at any such place."""
+    def scope_conditions(self, scope: str | None) -> list[Condition]:
+        """Return the conditions for records of one scope, or of all scopes the caller sees."""
         if scope is None:
-            return self.in_sight()
+            return self.visible_scopes()
         self.require(Permission.VIEW, scope, scope)
         return [Condition("scope", "=", scope)]
 
     def add(self, record: RecordT, noun: str, name: str, scope: str) -> RecordT:
-        """Keep a new record, and say so in the audit."""
+        """Store a new record and audit it."""
         self.tx.add(record)
         self.audit(f"{noun}.create", record, name, scope, after=record)
         return record
 
     def save(self, before: RecordT, after: RecordT, action: str, name: str, scope: str) -> RecordT:
-        """Keep a changed record, and say so in the audit."""
+        """Store a changed record and audit the change."""
         self.tx.save(after)
         self.audit(action, after, name, scope, before=before, after=after)
         return after
 
     def remove(self, record: Record, noun: str, name: str, scope: str) -> None:
-        """Forget a record, and say so in the audit."""
+        """Delete a record and audit it."""
         self.tx.remove(record)
         self.audit(f"{noun}.delete", record, name, scope, before=record)
 
     def audit(self, action: str, of: Any, name: str, scope: str, *, before: Any = None, after: Any = None) -> None:
-        """Who does what to what, before and after, when, and from where."""
+        """Add an entry to the audit log, with the object before and after the change."""
         entry = AuditRecord(
             id=self.make_id(),
             at=self.now,
@@ -113,192 +115,204 @@ class UnitOfWork:
             name=name,
             scope=scope,
             scope_id=of.id if isinstance(of, ScopeRecord) else self.organization.scopes[scope].id,
-            before=to_audit(before),
-            after=to_audit(after),
+            before=to_audit_data(before),
+            after=to_audit_data(after),
         )
         self.tx.add(entry)
 
-    def stamps(self) -> dict[str, Any]:
-        """What a new record says of its making."""
+    def creation_fields(self) -> dict[str, Any]:
+        """Return the id, users and timestamps of a new record."""
         user = self.principal.user
-        stamped = {"created_by": user, "created_at": self.now, "updated_by": user, "updated_at": self.now}
-        return {"id": self.make_id(), **stamped}
+        stamps = {"created_by": user, "created_at": self.now, "updated_by": user, "updated_at": self.now}
+        return {"id": self.make_id(), **stamps}
 
-    def next(self, record: Record) -> dict[str, Any]:
-        """What a changed record says of its change."""
+    def update_fields(self, record: Record) -> dict[str, Any]:
+        """Return the next revision, user and timestamp of a changed record."""
         return {"revision": record.revision + 1, "updated_by": self.principal.user, "updated_at": self.now}
 
     def check_revision(self, record: Record, *, required: bool = False) -> None:
-        """Raise where the caller read another revision than the one that is kept."""
+        """Check If-Match. Raises `Changed` if the record has another revision, `RevisionMissing` if one is required."""
         if self.call.revision is None and required and not self.call.any_revision:
-            hint = "send If-Match with the ETag that you read, or If-Match: * to replace whatever is there"
-            raise RevisionMissing("it exists, and replacing it needs the revision that you read", hint)
+            hint = "send If-Match with the ETag you read, or If-Match: * to replace any revision"
+            raise RevisionMissing("it already exists, and replacing it requires If-Match", hint)
         if self.call.revision_of is not None and not record.id.endswith(self.call.revision_of):
-            raise Changed("it was deleted and made anew since you read it", "read it again, then change it")
+            raise Changed("it was deleted and created again since you read it", "read it again, then change it")
         if self.call.revision is not None and self.call.revision != record.revision:
-            message = f"it is at revision {record.revision} now, and you read {self.call.revision}"
+            message = f"it is now at revision {record.revision}, but you read revision {self.call.revision}"
             raise Changed(message, "read it again, then change it")
 
     def check_absent(self, noun: str) -> None:
-        """Raise where the caller read a revision of something that is not there."""
+        """Raise `Changed` if the caller sent the revision of an object that does not exist."""
         if self.call.revision not in (None, 0):
-            raise Changed(f"what you read of the {noun} is not there any more", "leave If-Match out to make it anew")
+            raise Changed(f"the {noun} that you read was deleted", "omit If-Match to create it again")
 
-    def check_free(self, record: Managed, noun: str, *, force: bool, required: bool = False) -> None:
-        """Raise where the caller read another revision, or where files say what it is and are not to be overruled."""
+    def check_writable(self, record: ManagedRecord, noun: str, *, force: bool, required: bool = False) -> None:
+        """Check If-Match. Raises `Conflict` if files manage the object, unless `force` is set."""
         self.check_revision(record, required=required)
         if record.managed_by is not None and not force:
-            hint = "change the file and apply it again, or overrule it until then: force=true, at a terminal --force"
+            hint = "change the file and apply it, or override it until then with force=true (CLI: --force)"
             raise Conflict(f"the {noun} is managed by {record.managed_by}", hint)
 
-    def recall(self, answer: type[Answer]) -> Answer | None:
-        """What this same request was answered before, where its idempotency key was used."""
+    def find_response(self, kind: type[ResponseT]) -> ResponseT | None:
+        """Return the stored response to this request, if its Idempotency-Key was used before."""
         if self.call.key is None:
             return None
-        kept = self.tx.get(IdempotencyRecord, id=self._answer_id())
-        if kept is None:
+        stored = self.tx.get(IdempotencyRecord, id=self._response_id())
+        if stored is None:
             return None
-        if kept.digest != self.call.fingerprint:
+        if stored.digest != self.call.fingerprint:
             raise Conflict("this Idempotency-Key was used for another request", "use a new key for a new request")
-        if kept.answer is None:
-            message = "this was done before with the same Idempotency-Key, and its answer was shown only once"
-            raise Conflict(message, "use a new key, and remove what was made before")
-        return msgspec.convert(kept.answer, answer)
+        if stored.answer is None:
+            message = "this Idempotency-Key was already used, and the response with its secret cannot be shown again"
+            raise Conflict(message, "use a new key, and delete the object that was created")
+        return msgspec.convert(stored.answer, kind)
 
-    def remember(self, answer: Answer, *, once: bool = False) -> Answer:
-        """Keep the answer for when the same request is sent again; not where it is to be shown only once."""
+    def store_response(self, response: ResponseT, *, once: bool = False) -> ResponseT:
+        """Store the response for retries with the same Idempotency-Key. With `once`, its content is not stored."""
         if self.call.key is not None:
-            self.tx.remove_all(IdempotencyRecord, Condition("created_at", "<", self.now - REMEMBERED))
-            kept = None if once else msgspec.json.decode(msgspec.json.encode(answer))
+            self.tx.remove_all(IdempotencyRecord, Condition("created_at", "<", self.now - IDEMPOTENCY_KEY_LIFETIME))
+            content = None if once else msgspec.json.decode(msgspec.json.encode(response))
             user, digest = self.principal.user, self.call.fingerprint
             self.tx.add(
-                IdempotencyRecord(id=self._answer_id(), user=user, digest=digest, answer=kept, created_at=self.now)
+                IdempotencyRecord(id=self._response_id(), user=user, digest=digest, answer=content, created_at=self.now)
             )
-        return answer
+        return response
 
-    def _answer_id(self) -> str:
+    def _response_id(self) -> str:
         return digest_of(f"{self.principal.user}\n{self.call.key}")
 
 
 class UnitOfWorkFactory:
-    """Opens transactions for callers who are known."""
+    """Authenticates callers and opens a transaction for each operation."""
 
     def __init__(self, store: Store, clock: Clock, make_id: MakeId, identity: Authenticator | None = None) -> None:
         self._store, self._clock, self._make_id, self._identity = store, clock, make_id, identity
         self._organization: Organization | None = None
-        self._identified: dict[str, tuple[Principal, datetime]] = {}
+        self._principals: dict[str, tuple[Principal, datetime]] = {}
 
     @contextlib.contextmanager
     def reading(self, call: Call) -> Iterator[UnitOfWork]:
-        """A use case that changes nothing."""
-        principal = self._identify(call)
+        """Open a read-only transaction."""
+        principal = self._authenticate(call)
         with self._store.reading() as tx:
-            yield self._unit(tx, call, principal)
+            yield self._build(tx, call, principal)
 
     @contextlib.contextmanager
-    def recording(self, call: Call, *, alone: bool = False) -> Iterator[UnitOfWork]:
-        """A use case that rests on the configuration and does not change it."""
-        principal = self._identify(call)
-        # The same request twice at once must find its first answer.
-        with self._store.recording(alone=alone or call.key is not None) as tx:
-            yield self._unit(tx, call, principal)
+    def recording(self, call: Call, *, exclusive: bool = False) -> Iterator[UnitOfWork]:
+        """Open a transaction that adds records while the configuration is locked against changes.
+
+        With `exclusive`, no other `recording()` transaction runs at the same time either.
+        """
+        principal = self._authenticate(call)
+        # If a request is sent twice at the same time, the second must find the response to the first.
+        with self._store.recording(exclusive=exclusive or call.key is not None) as tx:
+            yield self._build(tx, call, principal)
 
     @contextlib.contextmanager
     def changing(self, call: Call, part: ConfigPart, *more: ConfigPart) -> Iterator[UnitOfWork]:
-        """A use case that changes the configuration."""
-        principal = self._identify(call)
+        """Open a transaction that changes parts of the configuration."""
+        principal = self._authenticate(call)
         with self._store.changing(part, *more) as tx:
-            yield self._unit(tx, call, principal, changed="organization" in (part, *more))
+            yield self._build(tx, call, principal, changed="organization" in (part, *more))
 
-    def knows(self, call: Call) -> bool:
-        """Whether the caller was let in a moment ago. Costs nothing; whether it still holds, each use case sees."""
-        known = self._organization
+    def is_known(self, call: Call) -> bool:
+        """Whether the caller was authenticated recently. Only reads caches; each operation authenticates again."""
+        cached = self._organization
         return call.bearer is not None and (
-            (known is not None and known.knows_token(call.bearer)) or self._recall(call.bearer) is not None
+            (cached is not None and cached.has_cached_token(call.bearer))
+            or self._cached_principal(call.bearer) is not None
         )
 
-    def admit(self, call: Call) -> None:
-        """Raise `Unauthenticated` where the caller is nobody known."""
+    def authenticate(self, call: Call) -> None:
+        """Raise `Unauthenticated` if the caller has no valid token."""
         with self.reading(call):
             pass
 
-    def _identify(self, call: Call) -> Principal | None:
-        """Who asks, where no token of ours says it. Outside the transaction: a provider may have to be asked."""
+    def _authenticate(self, call: Call) -> Principal | None:
+        """Return the user of a token of the identity provider; None for tokens of this server.
+
+        Runs outside the transaction, because verifying a token may send requests to the identity provider.
+        """
         if call.principal is not None:
             return call.principal
         if call.bearer is None:
             raise Unauthenticated("no token was sent", "send the header Authorization: Bearer <token>")
         if call.bearer.startswith(TOKEN_PREFIX) or self._identity is None:
             return None
-        principal = self._recall(call.bearer) or self._identity.authenticate(call.bearer)
-        refuse_own_user(principal)
-        if len(self._identified) >= MOST_IDENTIFIED:
-            self._identified.clear()
-        self._identified.setdefault(digest_of(call.bearer), (principal, self._clock() + IDENTIFIED_FOR))
+        principal = self._cached_principal(call.bearer) or self._identity.authenticate(call.bearer)
+        reject_reserved_user(principal)
+        if len(self._principals) >= MAX_CACHED_PRINCIPALS:
+            self._principals.clear()
+        self._principals.setdefault(digest_of(call.bearer), (principal, self._clock() + PRINCIPAL_CACHE_LIFETIME))
         return principal
 
-    def _recall(self, bearer: str) -> Principal | None:
-        """Who a provider said that the bearer is, a moment ago."""
-        principal, until = self._identified.get(digest_of(bearer), (None, None))
+    def _cached_principal(self, bearer: str) -> Principal | None:
+        """Return the user of a token that the identity provider verified recently."""
+        principal, until = self._principals.get(digest_of(bearer), (None, None))
         now = self._clock()
-        if until is not None and not now < until <= now + IDENTIFIED_FOR:  # later only where the clock was set back
-            self._identified.pop(digest_of(bearer), None)
+        # A later expiry means that the clock was set back.
+        if until is not None and not now < until <= now + PRINCIPAL_CACHE_LIFETIME:
+            self._principals.pop(digest_of(bearer), None)
             return None
         return principal
 
-    def _unit(self, tx: Transaction, call: Call, principal: Principal | None, *, changed: bool = False) -> UnitOfWork:
+    def _build(self, tx: Transaction, call: Call, principal: Principal | None, *, changed: bool = False) -> UnitOfWork:
         now = self._clock()
-        organization = self._load(tx, changed=changed)
+        organization = self._load_organization(tx, changed=changed)
         if principal is None:
             token = organization.find_token(tx, call.bearer or "", now)
             if token is None or token.purpose == "login":
-                raise Unauthenticated("the token is not known, was revoked or has expired", "get a new token")
+                raise Unauthenticated("the token is unknown, revoked or expired", "create a new token")
             principal = Principal(token.user, tuple(token.groups), f"{token.purpose}:{token.name}")
-        permissions = _permit(organization, principal, call)
+        permissions = _permissions_for(organization, principal, call)
         return UnitOfWork(tx, organization, principal, permissions, call, now, self._make_id)
 
-    def _load(self, tx: Transaction, *, changed: bool) -> Organization:
-        """The organization as it was when the transaction began; a change of it only counts from its end."""
+    def _load_organization(self, tx: Transaction, *, changed: bool) -> Organization:
+        """Return the organization as of the start of the transaction, from the cache if it has not changed."""
+        # A transaction that changes the organization has already incremented the generation.
         generation = tx.generation.organization - changed
-        known = self._organization
-        if known is None or known.generation != generation:
-            known = Organization.load(tx, generation)
-            self._organization = known
-        return known
+        organization = self._organization
+        if organization is None or organization.generation != generation:
+            organization = Organization.load(tx, generation)
+            self._organization = organization
+        return organization
 
 
-def _permit(organization: Organization, principal: Principal, call: Call) -> Permissions:
+def _permissions_for(organization: Organization, principal: Principal, call: Call) -> Permissions:
     if call.trusted:
         return Permissions(organization.tree, {PLATFORM: frozenset({Role.ADMIN})})
     return organization.permissions_of(principal)
 
 
-def refuse_own_user(principal: Principal) -> None:
-    """An issuer whose users can choose their names must not let one be who started the server."""
+def reject_reserved_user(principal: Principal) -> None:
+    """Raise `Unauthenticated` if the identity provider reports a user name that is reserved for the server.
+
+    Otherwise a user who can choose a name there could sign in as the administrator who started the server.
+    """
     if principal.user.endswith(OWN_USERS):
-        message = f"{principal.user} is a user of the server itself, which no issuer knows"
-        raise Unauthenticated(message, "use another name at the issuer, or another claim for the user")
+        message = f"the user name {principal.user} is reserved for the server"
+        raise Unauthenticated(message, "use another name at the identity provider, or another claim for the user")
 
 
-def to_audit(record: Any) -> JSON | None:
-    """A record as the audit tells it."""
+def to_audit_data(record: Any) -> JSON | None:
+    """Return the fields of a record for the audit log, without secrets and derived fields."""
     if record is None or isinstance(record, dict):
         return record
     derived = record.DERIVED
-    said = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in derived}
-    shown: JSON = msgspec.to_builtins({name: value for name, value in said.items() if name not in HIDDEN})
-    return shown
+    values = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in derived}
+    content: JSON = msgspec.to_builtins({name: value for name, value in values.items() if name not in NOT_AUDITED})
+    return content
 
 
-def insist(call: Call, do: Callable[[], Answer]) -> Answer:
-    """Do what is asked for, again where somebody else changes the object at that very moment.
+def retry_on_conflict(call: Call, operation: Callable[[], ResponseT]) -> ResponseT:
+    """Retry an operation if the object changes at the same time, unless the caller sent If-Match.
 
-    Who named no revision means the object, however it is: what the platform keeps of it is no reason to refuse.
+    Without If-Match the operation applies to any revision, so an update by the server must not make it fail.
     """
-    for _ in range(MOST_TRIES - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         try:
-            return do()
+            return operation()
         except Changed:
             if call.revision is not None:
                 raise
-    return do()
+    return operation()

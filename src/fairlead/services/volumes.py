@@ -1,4 +1,4 @@
-"""Volumes that the runs of a project share."""
+"""Shared volumes of projects."""
 
 from fairlead.errors import Conflict, NotFound
 from fairlead.model.parsing import short_repr
@@ -6,62 +6,62 @@ from fairlead.model.project_objects import SharedVolume
 from fairlead.model.queries import Condition, Page
 from fairlead.model.records import RunRecord, VolumeRecord
 from fairlead.model.roles import Permission
-from fairlead.services.assets import name_some
+from fairlead.services.assets import format_objects
 from fairlead.services.calls import Call
-from fairlead.services.pages import Listing, load_page
+from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 
 class Volumes:
-    """The use cases of volumes."""
+    """Manages shared volumes."""
 
     def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
 
-    def page(self, call: Call, scope: str, asked: Listing) -> Page[VolumeRecord]:
-        """The volumes of a project."""
+    def page(self, call: Call, scope: str, query: ListQuery) -> Page[VolumeRecord]:
+        """List the volumes of a project."""
         with self.units.reading(call) as unit:
             unit.require(Permission.VIEW, scope, scope)
-            return load_page(unit.tx, VolumeRecord, asked, sort="name", within=[Condition("scope", "=", scope)])
+            return load_page(unit.tx, VolumeRecord, query, sort="name", within=[Condition("scope", "=", scope)])
 
     def get(self, call: Call, scope: str, name: str) -> VolumeRecord:
-        """One volume of a project."""
+        """Return one volume."""
         with self.units.reading(call) as unit:
             return self._find(unit, scope, name, Permission.VIEW)
 
     def create(self, call: Call, scope: str, volume: SharedVolume) -> VolumeRecord:
-        """A new volume, empty until a run writes to it."""
+        """Create an empty volume."""
         with self.units.changing(call, "assets") as unit:
-            if (before := unit.recall(VolumeRecord)) is not None:
+            if (before := unit.find_response(VolumeRecord)) is not None:
                 return before
             unit.require(Permission.RUN, scope, scope)
             if unit.tx.get(VolumeRecord, scope=scope, name=volume.name) is not None:
-                raise Conflict(f"{scope} already has a volume {volume.name}", "choose another name")
+                raise Conflict(f"volume {volume.name} already exists in {scope}", "choose another name")
             record = VolumeRecord(
-                **unit.stamps(),
+                **unit.creation_fields(),
                 scope=scope,
                 name=volume.name,
                 size=str(volume.size),
                 storage_class=volume.storage_class,
                 description=volume.description,
             )
-            return unit.remember(unit.add(record, "volume", volume.name, scope))
+            return unit.store_response(unit.add(record, "volume", volume.name, scope))
 
     def delete(self, call: Call, scope: str, name: str) -> None:
-        """Remove a volume with all that is on it, unless a run that is not finished uses it."""
+        """Delete a volume with its data. Raises `Conflict` if an active run uses it."""
         with self.units.changing(call, "assets") as unit:
             record = self._find(unit, scope, name, Permission.RUN)
             unit.check_revision(record)
-            live = unit.tx.find(RunRecord, Condition("scope", "=", scope), Condition("active", "=", True))
-            users = [{"kind": "run", "name": run.id, "scope": scope} for run in live if f"volume/{name}" in run.uses]
-            if users:
-                message = f"volume {name} is used by {name_some(users)}"
-                raise Conflict(message, "wait for the runs to end, or stop them", users)
+            active = unit.tx.find(RunRecord, Condition("scope", "=", scope), Condition("active", "=", True))
+            usages = [{"kind": "run", "name": run.id, "scope": scope} for run in active if f"volume/{name}" in run.uses]
+            if usages:
+                message = f"volume {name} is used by {format_objects(usages)}"
+                raise Conflict(message, "wait for the runs to end, or stop them", usages)
             unit.remove(record, "volume", name, scope)
 
     def _find(self, unit: UnitOfWork, scope: str, name: str, permission: Permission) -> VolumeRecord:
         unit.require(permission, scope, scope)
         record = unit.tx.get(VolumeRecord, scope=scope, name=name)
         if record is None:
-            raise NotFound(f"{scope} has no volume {short_repr(name)}")
+            raise NotFound(f"volume {short_repr(name)} does not exist in {scope}")
         return record

@@ -48,7 +48,7 @@ def test_of_a_cluster_that_has_everything_all_is_well() -> None:
     states = {name: {check.state for check in checks} for name, checks in found.items()}
     assert states.pop("callbacks") == {"warning"}  # nobody said where pods reach the server
     assert set().union(*states.values()) == {"ok"}, found
-    assert found["connection"][0].message == "Kubernetes v1.35.8 answers"
+    assert found["connection"][0].message == "connected to Kubernetes v1.35.8"
     assert found["storage"][0].message == "storage classes fast, standard; standard is the default"
     assert found["gpus"][0].message == "8 nvidia.com/gpu on 1 of 2 nodes"
 
@@ -57,7 +57,7 @@ def test_of_a_cluster_that_has_everything_all_is_well() -> None:
     ("error", "told"),
     [
         (Unavailable("the cluster does not answer: refused"), "does not answer"),
-        (ApiError(401, "Unauthorized", "Unauthorized"), "does not let the server in"),
+        (ApiError(401, "Unauthorized", "Unauthorized"), "rejects the credentials"),
     ],
 )
 def test_where_nobody_answers_nothing_else_is_asked(error: Exception, told: str) -> None:
@@ -140,9 +140,9 @@ def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_told() -> None:
 
 def test_namespaces_that_are_missing_are_made_where_that_is_wanted() -> None:
     check = look(ScriptedApi(WELL), "forest", "lake")["namespaces"][0]
-    assert (check.state, "1 of 2 projects" in check.message, "are made" in check.message) == ("ok", True, True)
+    assert (check.state, "1 of 2 projects" in check.message, "are created" in check.message) == ("ok", True, True)
     problem, rest = look(ScriptedApi(WELL), "forest", "lake", create_namespaces=False)["namespaces"]
-    assert "there is no namespace lake for project lake" in problem.message
+    assert "namespace lake of project lake does not exist" in problem.message
     assert "kubectl create namespace lake" in (problem.hint or "")
     assert rest.state == "ok"
 
@@ -157,7 +157,7 @@ def test_a_namespace_of_somebody_else_is_told() -> None:
 def test_of_very_many_projects_it_is_said_how_many_were_looked_at() -> None:
     api = ScriptedApi(WELL)
     found = look(api, *(f"p{number}" for number in range(50)), create_namespaces=False)
-    assert "30 were not looked at" in found["namespaces"][-1].message
+    assert "30 were not checked" in found["namespaces"][-1].message
     assert len({asked["namespace"] for asked in api.reviews}) == 21
 
 
@@ -167,14 +167,14 @@ def test_of_very_many_projects_it_is_said_how_many_were_looked_at() -> None:
 @pytest.mark.parametrize(
     ("classes", "said", "state", "told"),
     [
-        ([], {}, "warning", "there is no storage class"),
+        ([], {}, "warning", "the cluster has no storage class"),
         ([make_named("fast")], {}, "warning", "no storage class is the default"),
         ([make_named("fast", **DEFAULT)], {"storage_classes": ("fast",)}, "ok", "fast is the default"),
         (
             [make_named("fast", **DEFAULT)],
             {"storage_classes": ("slow",)},
             "problem",
-            "allows slow, and the cluster has",
+            "allows slow, but the cluster has",
         ),
     ],
 )
@@ -186,7 +186,7 @@ def test_storage_is_there_or_it_is_told(classes: Any, said: dict[str, Any], stat
 def test_runtimes_that_are_allowed_are_there_or_it_is_told() -> None:
     assert look(ScriptedApi(WELL), runtime_classes=("nvidia",))["runtime classes"][0].state == "ok"
     check = look(ScriptedApi(WELL), runtime_classes=("kata", "nvidia"))["runtime classes"][0]
-    assert (check.state, check.message) == ("problem", "runtime_classes allows kata, and the cluster has nvidia")
+    assert (check.state, check.message) == ("problem", "runtime_classes allows kata, but the cluster has nvidia")
 
 
 # GPUs
@@ -199,7 +199,7 @@ AMD = [make_node("a", amd_gpu="4")]
     [
         ([make_node("a")], {}, "warning", "none of 1 nodes has nvidia.com/gpu"),
         ([], {}, "warning", "none of 0 nodes"),
-        ([make_node("a")], {"autoscaled": True}, "ok", "may be added"),
+        ([make_node("a")], {"autoscaled": True}, "ok", "the autoscaler may add some"),
         (AMD, {}, "warning", "none of 1 nodes has nvidia.com/gpu"),
         (AMD, {"gpu_resource": "amd.com/gpu"}, "ok", "4 amd.com/gpu on 1 of 1 nodes"),
         ([make_node("a", **{"nvidia_mig-1g.5gb": "7"})], {}, "ok", "slices: nvidia.com/mig-1g.5gb"),
@@ -220,7 +220,7 @@ def test_nodes_without_a_product_are_told() -> None:
     check = one(ScriptedApi({**WELL, NODES: nodes}), "gpu types")
     assert check.message.startswith("1 of 2 nodes with GPUs have no label nvidia.com/gpu.product")
     check = one(ScriptedApi(WELL), "gpu types", gpu_types={"big": ["H100"], "small": ["A100"]})
-    assert check.message == "no node has a product of big in gpu_types; products that are there: A100"
+    assert check.message == "no node has a product of big in gpu_types; available products: A100"
 
 
 def test_hami_is_seen_on_nodes() -> None:
@@ -236,7 +236,7 @@ def test_hami_is_seen_on_nodes() -> None:
 @pytest.mark.parametrize(("field", "name"), [("gpu_sharing", "gpu sharing"), ("queueing", "queueing")])
 def test_kai_and_its_queue_are_there_or_it_is_told(field: str, name: str) -> None:
     api = ScriptedApi(WELL)
-    assert one(api, name, **{field: "kai"}).message == f"{field} is kai, and KAI is not there"
+    assert one(api, name, **{field: "kai"}).message == f"{field} is kai, but KAI is not installed"
     api.said["/apis"] = make_groups("scheduling.run.ai")
     assert "no queue team" in one(api, name, **{field: "kai"}, kai_queue="team").message
     api.said["/apis/scheduling.run.ai/v2/queues/team"] = make_named("team")
@@ -245,18 +245,18 @@ def test_kai_and_its_queue_are_there_or_it_is_told(field: str, name: str) -> Non
 
 def test_kueue_and_its_queues_are_there_or_it_is_told() -> None:
     api, kueue = ScriptedApi(WELL), {"queueing": "kueue", "kueue_queue": "team"}
-    assert one(api, "queueing", **kueue).message == "queueing is kueue, and Kueue is not there"
+    assert one(api, "queueing", **kueue).message == "queueing is kueue, but Kueue is not installed"
     api.said["/apis"] = make_groups("kueue.x-k8s.io")
     local = "/apis/kueue.x-k8s.io/v1/namespaces/forest/localqueues/team"
     api.said[local] = {"metadata": make_meta("team"), "spec": {"clusterQueue": "shared"}}
-    assert "there is no ClusterQueue shared" in one(api, "queueing", **kueue).message
+    assert "ClusterQueue shared of the LocalQueues does not exist" in one(api, "queueing", **kueue).message
     pool = {"metadata": make_meta("shared"), "spec": {}, "status": {}}
     api.said["/apis/kueue.x-k8s.io/v1/clusterqueues/shared"] = pool
     assert one(api, "queueing", **kueue).state == "ok"
     check = look(api, "forest", "lake", **kueue)["queueing"][0]
-    assert (check.state, "no LocalQueue team in lake" in check.message) == ("problem", True)
+    assert (check.state, "LocalQueue team does not exist in lake" in check.message) == ("problem", True)
     pool["status"]["conditions"] = [condition("Active", "False", message="no flavor large")]
-    assert one(api, "queueing", **kueue).message == "ClusterQueue shared lets nothing go: no flavor large"
+    assert one(api, "queueing", **kueue).message == "ClusterQueue shared is inactive: no flavor large"
     pool["spec"]["stopPolicy"] = "Hold"
     assert one(api, "queueing", **kueue).message == "ClusterQueue shared is stopped: runs there wait"
     del pool["spec"]["stopPolicy"], pool["status"]["conditions"]

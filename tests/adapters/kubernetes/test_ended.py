@@ -36,7 +36,7 @@ def test_a_job_may_be_told_to_have_ended_before_its_pods_are(main: JSON, pods: l
     view.on_main_change(None, read_main(main))
     for raw in pods:
         view.on_pod_change(None, read_pod(raw))
-    found = view.of(RUN)
+    found = view.find_run(RUN)
     assert found is not None
     assert observing.has_outdated_pods(found) is lacks
 
@@ -53,7 +53,7 @@ def test_what_has_completed_has_its_result() -> None:
 def test_what_could_not_be_handed_over_is_told() -> None:
     message = '{"result": {"kind": "json", "value": 7}, "lost": {"files": 3, "why": "no route"}}'
     pod = make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message))
-    words = "has completed; 3 of its files could not be handed over: no route"
+    words = "completed; 3 of its files could not be uploaded: no route"
     assert told(make_main("Job", DONE), pod) == (Phase.SUCCEEDED, "", words)
 
 
@@ -80,11 +80,11 @@ def test_whatever_a_pod_leaves_is_no_result_unless_it_is_one(message: str) -> No
         ({"terminated": terminated(1, message='{"error": 5}')}, ("ExitCode", "exited with code 1", 1)),
         (
             {"terminated": terminated(137, "OOMKilled"), "limits": {"memory": "2Gi"}},
-            ("OOMKilled", "used more memory than its limit of 2Gi", 137),
+            ("OOMKilled", "exceeded its memory limit of 2Gi", 137),
         ),
         (
             {"terminated": terminated(137, "OOMKilled")},
-            ("OOMKilled", "used more memory than its node could give", 137),
+            ("OOMKilled", "exceeded the memory of its node", 137),
         ),
         (
             {"terminated": terminated(128, "StartError", "no such program")},
@@ -96,7 +96,7 @@ def test_whatever_a_pod_leaves_is_no_result_unless_it_is_one(message: str) -> No
         ),
         (
             {"terminated": terminated(137, "ContainerStatusUnknown", "The container could not be located")},
-            ("NodeLost", "its node box was started anew while it ran", 137),
+            ("NodeLost", "its node box restarted while it was running", 137),
         ),
         (
             {"terminated": terminated(137), "said": {"reason": "Evicted", "message": LOW}},
@@ -106,7 +106,7 @@ def test_whatever_a_pod_leaves_is_no_result_unless_it_is_one(message: str) -> No
             {"said": {"reason": "UnexpectedAdmissionError", "message": "no GPU"}},
             ("UnexpectedAdmissionError", "no GPU", None),
         ),
-        ({}, ("Failed", "failed, and nothing tells why", None)),
+        ({}, ("Failed", "failed for an unknown reason", None)),
     ],
 )
 def test_why_it_failed(pod: JSON, seen: tuple[str, str, int | None]) -> None:
@@ -119,7 +119,7 @@ def test_a_deadline_is_told_with_its_seconds() -> None:
     late = make_pod(phase="Failed", said={"reason": "DeadlineExceeded"}, terminated=terminated(143, at=LATER))
     seen = look(make_main("Job", FAILED, deadline=90), late)
     assert seen is not None
-    assert (seen.reason, seen.message) == ("DeadlineExceeded", "ran longer than its deadline of 90 seconds")
+    assert (seen.reason, seen.message) == ("DeadlineExceeded", "exceeded its deadline of 90 s")
 
 
 def test_of_several_pods_the_one_that_failed_first_is_told() -> None:
@@ -141,4 +141,4 @@ def test_of_several_pods_the_one_that_failed_first_is_told() -> None:
 
 def test_pods_that_somebody_removed_are_told() -> None:
     seen = told(make_main("Job", FAILED))
-    assert seen == (Phase.FAILED, "PodRemoved", "somebody or something has removed its pod: reached the limit")
+    assert seen == (Phase.FAILED, "PodRemoved", "its pod was removed: reached the limit")

@@ -35,7 +35,7 @@ def test_a_pod_that_only_has_the_labels_of_a_run_is_none_of_its() -> None:
     elsewhere["metadata"]["namespace"] = "meadow"
     for raw in (mine, forged, elsewhere):
         view.on_pod_change(None, read(raw))
-    found = view.of(RUN)
+    found = view.find_run(RUN)
     assert found is not None
     assert [pod.name for pod in found.pods.values()] == ["a"]
 
@@ -46,7 +46,7 @@ def test_a_second_job_with_the_labels_of_a_run_does_not_take_its_place() -> None
     forged["metadata"] |= {"uid": "another", "namespace": "meadow"}
     view.on_main_change(None, read_main(PLATFORM, main))
     view.on_main_change(None, read_main(PLATFORM, forged))
-    found = view.of(RUN)
+    found = view.find_run(RUN)
     assert found is not None
     assert found.main is not None
     assert found.main.namespace == "forest"

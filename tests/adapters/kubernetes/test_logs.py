@@ -261,7 +261,7 @@ def test_of_a_run_whose_pods_are_gone_nothing_is_remembered_once_its_log_is_save
     reading = open_logs()
     reading.follow_all([running()])
     wait_until(lambda: reading.save(RUN, []))
-    assert not reading._readings
+    assert not reading._pod_logs
 
 
 def test_not_more_are_followed_at_once_than_is_good(

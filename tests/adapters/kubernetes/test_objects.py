@@ -42,7 +42,7 @@ def test_what_is_of_another_platform_or_of_none_is_not_ours(labels: JSON) -> Non
     pod = objects.read_pod(PLATFORM, make_pod(labels=labels, limits={"cpu": "2"}))
     assert pod is not None
     assert (pod.run_id, pod.project, pod.pod_request) == ("", "", None)
-    assert pod.holding.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it takes its place all the same
+    assert pod.scheduled_pod.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it takes its place all the same
 
 
 def test_a_project_whose_name_no_label_can_hold_is_named_in_full() -> None:

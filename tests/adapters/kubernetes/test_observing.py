@@ -33,12 +33,12 @@ def look(main: JSON, *pods: JSON, warnings: tuple[JSON, ...] = (), **context: An
     view = ClusterView(lambda _run_id: None)
     view.on_main_change(None, read_main(main))
     for raw in pods:
-        before = (known := view.of(RUN)) and known.pods.get(raw["metadata"]["uid"])
+        before = (known := view.find_run(RUN)) and known.pods.get(raw["metadata"]["uid"])
         gone = raw["metadata"].get("gone", False)
         view.on_pod_change(before or None, None if gone else read_pod(raw))
     for raw in warnings:
         view.on_warning_change(None, read_warning(raw))
-    found = view.of(RUN)
+    found = view.find_run(RUN)
     assert found is not None
     return observing.observe(found, ObservationContext(view.warnings_about(found), **context))
 
@@ -80,12 +80,12 @@ def test_of_what_was_not_released_nothing_is_seen() -> None:
         (
             make_main(completions=2),
             [make_pod("a", **RUNNING), make_pod("b", phase="Pending", index=1, waiting={})],
-            (Phase.RUNNING, "", "1 of 2 pods run; the others are being started"),
+            (Phase.RUNNING, "", "1 of 2 pods are running; the others are starting"),
         ),
         (
             make_main(completions=2),
             [make_pod("a", **RUNNING), make_pod("b", UNSCHEDULED, phase="Pending", index=1, node="")],
-            (Phase.RUNNING, "Unschedulable", f"1 of 2 pods run; {UNSCHEDULED['message']}"),
+            (Phase.RUNNING, "Unschedulable", f"1 of 2 pods are running; {UNSCHEDULED['message']}"),
         ),
         # What came of it is for the Job to say.
         (make_main(), [make_pod(phase="Succeeded", terminated=terminated(0))], (Phase.RUNNING, "", "")),
@@ -94,7 +94,7 @@ def test_of_what_was_not_released_nothing_is_seen() -> None:
         (
             make_main(suspend=True),
             [],
-            (Phase.PENDING, "Suspended", "somebody has suspended Job train-1: it goes on once that is taken back"),
+            (Phase.PENDING, "Suspended", "Job train-1 was suspended; the run continues when it is resumed"),
         ),
     ],
 )
@@ -105,14 +105,14 @@ def test_how_far_it_is(main: JSON, pods: list[JSON], seen: tuple[Phase, str, str
 def test_what_waits_in_a_queue_of_the_cluster_says_in_which() -> None:
     main = make_main(suspend=True)
     main["metadata"]["labels"] = {**main["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "gpus"}
-    assert told(main) == (Phase.PENDING, "Queued", "waits in queue gpus of the cluster")
+    assert told(main) == (Phase.PENDING, "Queued", "waiting in queue gpus of the cluster")
 
 
 def test_what_is_being_removed_is_not_over_yet() -> None:
     main = make_main("Job", FAILED)
     main["metadata"]["deletionTimestamp"] = LATER
-    assert told(main, make_pod(**RUNNING)) == (Phase.RUNNING, "Ending", "is being ended")
-    assert told(main) == (Phase.STARTING, "Ending", "is being ended")
+    assert told(main, make_pod(**RUNNING)) == (Phase.RUNNING, "Ending", "stopping")
+    assert told(main) == (Phase.STARTING, "Ending", "stopping")
 
 
 # What keeps it from running
@@ -141,7 +141,7 @@ def test_a_volume_that_cannot_be_made_is_told_where_the_scheduler_waits_for_it()
     pod = make_pod("a", waits, phase="Pending", node="", volumes=(volume,))
     claim = {"metadata": {"uid": "c", "name": "train-1-data", "namespace": "forest"}}
     warning = make_warning(claim, "ProvisioningFailed", 'storageclass.storage.k8s.io "nope" not found')
-    ours = 'its volume train-1-data cannot be made: storageclass.storage.k8s.io "nope" not found'
+    ours = 'its volume train-1-data cannot be provisioned: storageclass.storage.k8s.io "nope" not found'
     assert told(make_main(), pod, warnings=(warning,)) == (
         Phase.PENDING,
         "ProvisioningFailed",
@@ -173,9 +173,9 @@ def test_a_volume_that_cannot_be_made_is_told_where_the_scheduler_waits_for_it()
         (
             "CreateContainerConfigError",
             'secret "x" not found',
-            ("CreateContainerConfigError", 'its container cannot be made: secret "x" not found'),
+            ("CreateContainerConfigError", 'its container cannot be created: secret "x" not found'),
         ),
-        ("CreateContainerError", "", ("CreateContainerError", "its container cannot be made: CreateContainerError")),
+        ("CreateContainerError", "", ("CreateContainerError", "its container cannot be created: CreateContainerError")),
     ],
 )
 def test_a_container_that_cannot_start(reason: str, words: str, seen: tuple[str, str]) -> None:
@@ -207,19 +207,19 @@ def test_a_pod_that_may_not_be_made_is_told_without_the_name_that_it_did_not_get
     """With each try it has another one, and each would be an event."""
     main = make_main()
     words = 'Error creating: pods "train-1-{}" is forbidden: exceeded quota: few, requested: pods=1, limited: pods=0'
-    ours = "its pod cannot be made: exceeded quota: few, requested: pods=1, limited: pods=0; it is tried again"
+    ours = "its pod cannot be created: exceeded quota: few, requested: pods=1, limited: pods=0; retrying"
     for suffix in ("2m2zg", "xk9f4"):
         warning = make_warning(main, "FailedCreate", words.format(suffix))
         assert told(main, warnings=(warning,)) == (Phase.PENDING, "FailedCreate", ours)
     warning = make_warning(main, "FailedCreate", "something else")
-    assert told(main, warnings=(warning,))[2] == "its pod cannot be made: something else; it is tried again"
+    assert told(main, warnings=(warning,))[2] == "its pod cannot be created: something else; retrying"
 
 
 def test_a_node_that_is_lost_says_nothing_of_the_run() -> None:
-    seen = look(make_main(), make_pod(**RUNNING), describe_node_loss=lambda pod: f"{pod.node} does not answer")
+    seen = look(make_main(), make_pod(**RUNNING), describe_node_loss=lambda pod: f"{pod.node} is not ready")
     assert seen is not None
     assert (seen.phase, seen.reason) == (Phase.RUNNING, "NodeLost")
-    words = "its node box does not answer: what has become of it is known once the node is back, or was removed"
+    words = "its node box is not ready; its state is unknown until the node is back or removed"
     assert seen.message == words
 
 
@@ -229,17 +229,17 @@ def test_a_node_that_is_lost_says_nothing_of_the_run() -> None:
         (
             "PreemptionByScheduler",
             {},
-            ("Preempted", "it made room for one with a higher priority, and waits for another place"),
+            ("Preempted", "preempted by a pod with higher priority, waiting for another node"),
         ),
-        ("DeletionByTaintManager", {}, ("NodeLost", "its node went away, and it waits for another place")),
-        ("DeletionByPodGC", {}, ("NodeLost", "its node went away, and it waits for another place")),
-        ("EvictionByEvictionAPI", {}, ("Evicted", "it had to leave its node, and waits for another place")),
+        ("DeletionByTaintManager", {}, ("NodeLost", "its node was lost, waiting for another node")),
+        ("DeletionByPodGC", {}, ("NodeLost", "its node was lost, waiting for another node")),
+        ("EvictionByEvictionAPI", {}, ("Evicted", "evicted from its node, waiting for another node")),
         (
             "TerminationByKubelet",
             {"said": {"reason": "Evicted", "message": LOW}},
-            ("Evicted", f"its node has ended it, and it waits for another place: {LOW.strip()}"),
+            ("Evicted", f"terminated by its node, waiting for another node: {LOW.strip()}"),
         ),
-        ("TerminationByKubelet", {}, ("Evicted", "its node has ended it, and it waits for another place")),
+        ("TerminationByKubelet", {}, ("Evicted", "terminated by its node, waiting for another node")),
         ("SomethingNew", {}, ("", "")),
     ],
 )

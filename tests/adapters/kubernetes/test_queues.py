@@ -86,43 +86,58 @@ class Seen:
 @pytest.mark.parametrize(
     ("workload", "local", "pool", "words"),
     [
-        (make_workload(), None, None, "waits for queue gpus, which is not in namespace forest: it goes on once"),
+        (make_workload(), None, None, "waiting for queue gpus: LocalQueue gpus does not exist in namespace forest"),
         (
             make_workload(),
             make_local(),
             None,
-            "waits in queue gpus, which leads to ClusterQueue shared, and that is not",
+            "waiting in queue gpus: its ClusterQueue shared does not exist",
         ),
-        (None, make_local(), make_pool(), "waits in queue gpus, which leads to ClusterQueue shared"),
-        (make_workload("train-1", PENDING), make_local(), make_pool(), "waits in queue gpus, which leads to ClusterQ"),
-        (make_workload(), make_local(stopPolicy="Hold"), make_pool(), "waits in queue gpus, which is stopped: nothing"),
-        (make_workload(), make_local(), make_pool(stopPolicy="Hold"), "waits in queue gpus: ClusterQueue shared is st"),
-        (make_workload(active=False), make_local(), make_pool(), "waits in queue gpus: Workload job-train-1 was deact"),
+        (None, make_local(), make_pool(), "waiting in queue gpus of ClusterQueue shared"),
+        (make_workload("train-1", PENDING), make_local(), make_pool(), "waiting in queue gpus of ClusterQ"),
+        (
+            make_workload(),
+            make_local(stopPolicy="Hold"),
+            make_pool(),
+            "waiting in queue gpus, which is stopped: no run",
+        ),
+        (
+            make_workload(),
+            make_local(),
+            make_pool(stopPolicy="Hold"),
+            "waiting in queue gpus: ClusterQueue shared is st",
+        ),
+        (
+            make_workload(active=False),
+            make_local(),
+            make_pool(),
+            "waiting in queue gpus: Workload job-train-1 was deact",
+        ),
         (
             make_workload(),
             make_local(),
             make_pool(condition("Active", "False", "FlavorNotFound", "no flavor")),
-            "waits in queue gpus: ClusterQueue shared lets nothing go: no flavor",
+            "waiting in queue gpus: ClusterQueue shared is inactive: no flavor",
         ),
         (
             make_workload(asks="16"),
             make_local(),
             make_pool(),
-            "asks for 16 GPUs, and ClusterQueue shared has a quota of 8: it never goes on unless that grows",
+            "needs 16 GPUs, but the quota of ClusterQueue shared is 8: it cannot start unless the quota grows",
         ),
-        (make_workload(asks="16"), make_local(), make_pool(cohort="all"), "waits in queue gpus, which leads to"),
-        (make_workload(asks="16"), make_local(), make_pool(cohortName="all"), "waits in queue gpus, which leads to"),
+        (make_workload(asks="16"), make_local(), make_pool(cohort="all"), "waiting in queue gpus of"),
+        (make_workload(asks="16"), make_local(), make_pool(cohortName="all"), "waiting in queue gpus of"),
         (
             make_workload(),
             make_local(),
             {**make_pool(), "spec": {}},
-            "asks for GPUs, of which ClusterQueue shared has no quota: it never goes on",
+            "needs GPUs, but ClusterQueue shared has no quota for GPUs: it cannot start",
         ),
         (
             make_workload("train-1", RESERVED),
             make_local(),
             make_pool(),
-            "has what it asks for in ClusterQueue shared, ",
+            "quota reserved in ClusterQueue shared, ",
         ),
     ],
 )
@@ -137,7 +152,7 @@ def test_checks_of_a_queue_are_named_that_are_not_passed_yet() -> None:
     workload["status"]["admissionChecks"] = [{"name": "paid", "state": "Ready"}, {"name": "nodes", "state": "Pending"}]
     assert Seen(workload, local=make_local(), pool=make_pool()).tell() == (
         "Queued",
-        "has what it asks for in ClusterQueue shared, and waits for nodes",
+        "quota reserved in ClusterQueue shared, waiting for nodes",
     )
 
 
@@ -147,11 +162,11 @@ def test_checks_of_a_queue_are_named_that_are_not_passed_yet() -> None:
         (
             "Preempted",
             [condition("Preempted", reason="InClusterQueue")],
-            ("Preempted", "it made room for one with a higher"),
+            ("Preempted", "preempted by a run with higher"),
         ),
-        ("Preempted", [], ("Preempted", "it made room for another; waits in queue gpus")),
-        ("ClusterQueueStopped", [], ("Evicted", "its queue was stopped; waits in queue gpus")),
-        ("SomethingNew", [], ("Evicted", "Kueue has ended it (in its words); waits in queue gpus")),
+        ("Preempted", [], ("Preempted", "preempted by another run; waiting in queue gpus")),
+        ("ClusterQueueStopped", [], ("Evicted", "its queue was stopped; waiting in queue gpus")),
+        ("SomethingNew", [], ("Evicted", "evicted by Kueue (in its words); waiting in queue gpus")),
     ],
 )
 def test_what_had_to_leave_says_why_and_waits_again(reason: str, more: list[JSON], told: tuple[str, str]) -> None:
@@ -164,7 +179,7 @@ def test_what_had_to_leave_says_why_and_waits_again(reason: str, more: list[JSON
 def test_what_has_come_back_from_an_eviction_says_nothing_of_it() -> None:
     workload = make_workload("train-1", condition("Evicted", "False", "QuotaReserved"), RESERVED, ADMITTED)
     seen = Seen(workload, local=make_local(), pool=make_pool())
-    assert seen.tell() == ("Queued", "has what it asks for in ClusterQueue shared")
+    assert seen.tell() == ("Queued", "quota reserved in ClusterQueue shared")
 
 
 # Where it stands
@@ -230,7 +245,7 @@ def test_what_is_observed_of_a_held_job_tells_where_it_stands_when_it_is_asked()
 def test_until_all_queues_were_seen_nobody_says_that_one_is_missing() -> None:
     seen = Seen(make_workload())
     seen.locals.ready.clear()
-    assert seen.tell() == ("Queued", "waits in queue gpus of the cluster")
+    assert seen.tell() == ("Queued", "waiting in queue gpus of the cluster")
     seen.told.clear()
     seen.locals.on_list()
     assert seen.told == ["uid-train-1"]  # to look again
@@ -238,19 +253,19 @@ def test_until_all_queues_were_seen_nobody_says_that_one_is_missing() -> None:
 
 def test_without_kueue_it_is_told_that_nobody_will_let_it_go() -> None:
     seen = Seen()
-    with pytest.raises(ApiError, match="Kueue is not there") as refused:
+    with pytest.raises(ApiError, match="Kueue is not installed") as refused:
         find_path(ScriptedApi().api, "workloads")
-    seen.workloads.trouble = str(refused.value)
-    assert seen.tell()[1] == "waits in queue gpus of Kueue, which is not on the cluster: somebody has to install it"
-    assert seen.queues.queue_position(make_job()).unavailable == "Kueue is not there"
+    seen.workloads.error = str(refused.value)
+    assert seen.tell()[1] == "waiting in queue gpus, but Kueue is not installed on the cluster"
+    assert seen.queues.queue_position(make_job()).unavailable == "Kueue is not installed"
 
 
 def test_who_may_not_look_learns_why_and_nothing_breaks() -> None:
     seen = Seen()
     for reflector in seen.queues.reflectors:
         reflector.ready.clear()
-        reflector.trouble = "workloads is forbidden"
-    assert seen.tell() == ("Queued", "waits in queue gpus of the cluster")
+        reflector.error = "workloads is forbidden"
+    assert seen.tell() == ("Queued", "waiting in queue gpus of the cluster")
     assert seen.queues.queue_position(make_job()).unavailable == "workloads is forbidden"
     with pytest.raises(ApiError, match="no"):
         find_path(ScriptedApi({"/apis/kueue.x-k8s.io": ApiError(403, "Forbidden", "no")}).api, "workloads")
@@ -283,11 +298,15 @@ def test_one_that_was_made_anew_stays_when_the_old_one_is_told_to_be_gone() -> N
         again["metadata"]["uid"] = "another"
         reflector.put(again)
     for reflector in seen.queues.reflectors:
-        reflector._drop(next(iter(reflector._kept)))
+        reflector._delete(next(iter(reflector._objects)))
     held = seen.queues.find(make_job())
     assert held.workload is not None
-    assert [held.workload.uid, held.local and held.local.uid, held.pool and held.pool.uid] == ["another"] * 3
-    seen.workloads._drop("another")
+    assert [
+        held.workload.uid,
+        held.local_queue and held.local_queue.uid,
+        held.cluster_queue and held.cluster_queue.uid,
+    ] == ["another"] * 3
+    seen.workloads._delete("another")
     assert seen.queues.find(make_job()).workload is None
 
 

@@ -24,7 +24,7 @@ BEFORE, START, AFTER = "2026-11-15T08:29:00Z", "2026-11-15T08:30:00Z", "2026-11-
 RUNNING: JSON = {"running": {"startedAt": START}}
 READY, NOT_YET = condition("Ready", "True", at=AFTER), condition("Ready", "False", at=BEFORE)
 NO_MORE = condition("Ready", "False", reason="ContainersNotReady", at=AFTER)
-STARTING = "is being started: nothing listens on port 8080 yet"
+STARTING = "starting: not accepting connections on port 8080 yet"
 SERVED = make_main("Deployment")
 
 
@@ -47,17 +47,17 @@ def make_ready(name: str = "a") -> JSON:
         (make_pod("a", **RUNNING), (Phase.STARTING, "", STARTING)),
         (make_pod("a", NOT_YET, **RUNNING), (Phase.STARTING, "", STARTING)),
         (make_pod("a", condition("Ready", "False", at=START), **RUNNING), (Phase.STARTING, "", STARTING)),
-        (make_ready(), (Phase.RUNNING, "Ready", "answers")),
+        (make_ready(), (Phase.RUNNING, "Ready", "ready to serve requests")),
         (
             make_pod("a", NO_MORE, **RUNNING),
-            (Phase.DEGRADED, "NotReady", "its process runs, and nothing answers on port 8080 any more"),
+            (Phase.DEGRADED, "NotReady", "running, but no longer accepting connections on port 8080"),
         ),
         (
             make_pod("a", NO_MORE, terminated=terminated(3, message="no model\n")),
             (
                 Phase.DEGRADED,
                 "CrashLoopBackOff",
-                "exited with code 3: no model; it has ended once, and is started again",
+                "exited with code 3: no model; it has exited once and restarts",
             ),
         ),
         (
@@ -65,7 +65,7 @@ def make_ready(name: str = "a") -> JSON:
             (
                 Phase.DEGRADED,
                 "CrashLoopBackOff",
-                "exited with code 3: no model; it has ended 3 times, and is started again after a pause",
+                "exited with code 3: no model; it has exited 3 times and restarts after a pause",
             ),
         ),
         (
@@ -73,7 +73,7 @@ def make_ready(name: str = "a") -> JSON:
             (
                 Phase.DEGRADED,
                 "OOMKilled",
-                "used more memory than its node could give; it has ended 3 times, and is started again after a pause",
+                "exceeded the memory of its node; it has exited 3 times and restarts after a pause",
             ),
         ),
         (
@@ -81,11 +81,11 @@ def make_ready(name: str = "a") -> JSON:
             (
                 Phase.DEGRADED,
                 "OOMKilled",
-                "used more memory than its limit of 1Gi; it has ended twice, and was started again: "
-                "nothing listens on port 8080 yet",
+                "exceeded its memory limit of 1Gi; it has exited twice and was restarted: "
+                "not accepting connections on port 8080 yet",
             ),
         ),
-        (make_pod("a", READY, last=terminated(3), **RUNNING), (Phase.RUNNING, "Ready", "answers")),
+        (make_pod("a", READY, last=terminated(3), **RUNNING), (Phase.RUNNING, "Ready", "ready to serve requests")),
     ],
 )
 def test_a_run_that_serves_is_as_ready_as_its_pod(pod: JSON, seen: tuple[Phase, str, str]) -> None:
@@ -95,20 +95,20 @@ def test_a_run_that_serves_is_as_ready_as_its_pod(pod: JSON, seen: tuple[Phase, 
 @pytest.mark.parametrize(
     ("others", "seen"),
     [
-        ([], ("Ready", "2 of 3 replicas answer; the others are being started")),
-        ([make_pod("c", NOT_YET, **RUNNING)], ("Ready", "2 of 3 replicas answer; the others are being started")),
+        ([], ("Ready", "2 of 3 replicas are ready; the others are starting")),
+        ([make_pod("c", NOT_YET, **RUNNING)], ("Ready", "2 of 3 replicas are ready; the others are starting")),
         (
             [make_pod("c", UNSCHEDULED, phase="Pending", node="")],
-            ("Unschedulable", f"2 of 3 replicas answer; {UNSCHEDULED['message']}"),
+            ("Unschedulable", f"2 of 3 replicas are ready; {UNSCHEDULED['message']}"),
         ),
         (
             [make_pod("c", NO_MORE, waiting={"reason": "CrashLoopBackOff"}, last=terminated(3))],
             (
                 "CrashLoopBackOff",
-                "2 of 3 replicas answer; exited with code 3; it has ended 3 times, and is started again after a pause",
+                "2 of 3 replicas are ready; exited with code 3; it has exited 3 times and restarts after a pause",
             ),
         ),
-        ([make_ready("c")], ("Ready", "all 3 replicas answer")),
+        ([make_ready("c")], ("Ready", "all 3 replicas are ready")),
     ],
 )
 def test_a_run_of_which_some_replicas_answer_runs_and_says_how_many(others: list[JSON], seen: tuple[str, str]) -> None:
@@ -135,7 +135,7 @@ def test_a_pod_that_had_to_leave_is_replaced_and_the_run_waits_meanwhile() -> No
 
 
 def test_a_node_that_is_lost_takes_what_it_serves_with_it() -> None:
-    seen = told(SERVED, make_ready(), describe_node_loss=lambda pod: f"{pod.node} does not answer")
+    seen = told(SERVED, make_ready(), describe_node_loss=lambda pod: f"{pod.node} is not ready")
     assert seen[:2] == (Phase.DEGRADED, "NodeLost")
 
 

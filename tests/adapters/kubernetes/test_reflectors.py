@@ -42,7 +42,7 @@ class Script:
 
     def play(self) -> "Script":
         """Follow until the script is over."""
-        self.reflector.live()
+        self.reflector.run()
         assert not self.steps, "not all of the script was asked for"
         return self
 
@@ -52,7 +52,7 @@ class Script:
         self.ready.append(self.reflector.ready.is_set())
 
     def note_trouble(self) -> None:
-        self.troubles.append(self.reflector.trouble)
+        self.troubles.append(self.reflector.error)
 
     def list(self, path: str, **params: Any) -> JSON:
         assert (path, params["labelSelector"]) == (PATH, "fairlead.dev/run")
@@ -70,7 +70,7 @@ class Script:
 
     def _next(self) -> Any:
         if not self.steps:
-            self.reflector.end()
+            self.reflector.stop()
             raise OVER
         step = self.steps.pop(0)
         if isinstance(step, Exception):
@@ -251,7 +251,7 @@ def test_pauses_grow_while_nothing_works_and_are_short_again_afterwards(monkeypa
     monkeypatch.setattr(time, "monotonic", lambda: sum(now))
     pass_by = partial(now.append, 100.0)
     script = Script(*[Unavailable("no answer")] * 6, ("10",), [pass_by, Unavailable("again")], Unavailable("still"))
-    monkeypatch.setattr(script.reflector._ended, "wait", pauses.append)
+    monkeypatch.setattr(script.reflector._stopped, "wait", pauses.append)
     script.play()
     assert len(pauses) == 9
     growing, back = pauses[:6], pauses[6:]
@@ -265,7 +265,7 @@ def test_after_an_outage_that_was_too_long_it_lists_at_once(monkeypatch: pytest.
     monkeypatch.setattr(reflectors, "LONGEST_PAUSE", 10.0)
     pauses: list[float] = []
     script = Script(("10",), *[Unavailable("no answer")] * 6, GONE, ("20",))
-    monkeypatch.setattr(script.reflector._ended, "wait", pauses.append)
+    monkeypatch.setattr(script.reflector._stopped, "wait", pauses.append)
     script.play()
     assert script.asked == ["list", *["watch 10"] * 7, "list", "watch 20"]
     assert 5 <= pauses[5] <= 15  # nobody answers
@@ -282,7 +282,7 @@ def test_a_watch_that_is_over_at_once_again_and_again_is_no_reason_to_hurry(
     monkeypatch.setattr(reflectors, "LONGEST_PAUSE", 10.0)
     pauses: list[float] = []
     script = Script(("10",), *[step for _ in range(6) for step in ([end, ("10",)] if GONE in end else [end])])
-    monkeypatch.setattr(script.reflector._ended, "wait", pauses.append)
+    monkeypatch.setattr(script.reflector._stopped, "wait", pauses.append)
     script.play()
     assert all(5 <= pause <= 15 for pause in pauses[3:6])
 

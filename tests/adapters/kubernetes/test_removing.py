@@ -55,7 +55,7 @@ def executor(
     with memory_store.recording() as tx:
         tx.add(make(RunRecord, RUN, scope="project/forest"))
     for follower in (Reflector, PodMetricsSampler):
-        monkeypatch.setattr(follower, "live", lambda _self: None)
+        monkeypatch.setattr(follower, "run", lambda _self: None)
     config = ExecutorConfig(
         memory_store, tmp_path, lambda: LATER, lambda _run_id: (), objects=timedelta(0), platform=PLATFORM
     )

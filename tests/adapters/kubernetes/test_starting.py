@@ -179,7 +179,7 @@ def test_a_secret_that_is_there_is_never_read() -> None:
 def test_an_object_of_that_name_that_is_of_another_run_is_not_touched() -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster())
     kept.objects[path_of("batch/v1", "jobs", "forest", work.name)] = {"metadata": {"labels": {}}}
-    with pytest.raises(StartFailed, match=f"there is a Job {work.name} in forest that is not of run r1"):
+    with pytest.raises(StartFailed, match=f"Job {work.name} already exists in forest and is not of run r1"):
         start(kept, work)
     assert verbs(kept) == ["POST jobs", "GET jobs"]
 
@@ -188,7 +188,7 @@ def test_what_is_being_removed_is_waited_for() -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster())
     start(kept, work)
     kept.find("Job")["metadata"]["deletionTimestamp"] = "2026-11-15T08:30:00Z"
-    with pytest.raises(Unavailable, match=r"an older Job .* is still being removed"):
+    with pytest.raises(Unavailable, match=r"an older Job .* is still being deleted"):
         start(kept, work)
 
 
@@ -197,7 +197,7 @@ def test_what_an_older_main_object_owns_is_waited_for() -> None:
     start(kept, work, on)
     (path,) = [path for path, made in kept.objects.items() if made["kind"] == "Job"]
     del kept.objects[path]
-    with pytest.raises(Unavailable, match=r"an older PersistentVolumeClaim .* is still being removed"):
+    with pytest.raises(Unavailable, match=r"an older PersistentVolumeClaim .* is still being deleted"):
         start(kept, work, on)
 
 
@@ -217,9 +217,13 @@ def test_a_namespace_is_made_with_labels_and_looked_at_once() -> None:
 @pytest.mark.parametrize(
     ("labels", "fields", "told"),
     [
-        ({}, {}, "namespace forest is there, and not labeled for project forest: label it with `kubectl label"),
+        ({}, {}, "namespace forest exists but is not labeled for project forest: label it with `kubectl label"),
         ({PROJECT: "meadow"}, {}, "not labeled for project forest"),
-        (None, {"create_namespaces": False}, "there is no namespace forest, and cluster/main makes none: make it"),
+        (
+            None,
+            {"create_namespaces": False},
+            "namespace forest does not exist, and cluster/main does not create any: create it",
+        ),
     ],
 )
 def test_a_namespace_that_is_not_the_project_s_is_waited_for(
@@ -243,7 +247,7 @@ def test_a_namespace_that_was_removed_meanwhile_is_made_again() -> None:
     list(starter.start(make_work("r1", cluster=cluster())))
     kept.objects.clear()
     kept.said["POST /apis/batch"] = ApiError(404, "NotFound", 'namespaces "forest" not found')
-    with pytest.raises(Unavailable, match='the cluster says no: namespaces "forest" not found'):
+    with pytest.raises(Unavailable, match='the cluster rejected the request: namespaces "forest" not found'):
         list(starter.start(make_work("r2", cluster=cluster())))
     list(starter.start(make_work("r2", cluster=cluster())))
     assert "/api/v1/namespaces/forest" in kept.objects
@@ -256,13 +260,13 @@ def test_a_namespace_that_was_removed_meanwhile_is_made_again() -> None:
 def test_what_is_there_already_needs_the_label_of_the_project(kind: str, volume: dict[str, Any]) -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[volume])
     name = next(iter(volume["spec"].values()))
-    with pytest.raises(StartFailed, match=f"there is no {kind} {name} in namespace forest: make it, and run again"):
+    with pytest.raises(
+        StartFailed, match=f"{kind} {name} does not exist in namespace forest: create it, and submit the run again"
+    ):
         start(kept, work)
     for labels in ({}, {PROJECT: "meadow"}):
         kept.add(kind, name, **labels)
-        with pytest.raises(
-            StartFailed, match=f"{kind} {name} is not labeled for project forest: whoever owns it can say"
-        ):
+        with pytest.raises(StartFailed, match=f"{kind} {name} is not labeled for project forest: its owner can run"):
             start(kept, work)
     assert "POST jobs" not in verbs(kept)
     kept.add(kind, name, **{PROJECT: "forest"})
@@ -282,7 +286,7 @@ def test_a_volume_of_the_project_is_made_where_it_is_not_there() -> None:
 def test_the_claim_of_a_volume_that_was_deleted_is_not_taken_for_the_new_one_of_its_name() -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[SHARED], shared={"sets": "v2"})
     kept.add("PersistentVolumeClaim", "sets", **{PROJECT: "forest", "fairlead.dev/volume": "v1"})
-    with pytest.raises(StartFailed, match="is another volume than that of forest"):
+    with pytest.raises(StartFailed, match=r"is not the volume .* of forest"):
         start(kept, work)
 
 
@@ -293,7 +297,7 @@ def test_the_claim_of_a_volume_that_was_deleted_is_not_taken_for_the_new_one_of_
 def test_what_can_never_be_taken_is_unfit(status: int) -> None:
     kept = Kept()
     kept.said["POST /apis/batch"] = ApiError(status, "Invalid", "spec.template: invalid")
-    with pytest.raises(StartFailed, match=r"the cluster refuses it: spec\.template: invalid"):
+    with pytest.raises(StartFailed, match=r"the cluster rejected it: spec\.template: invalid"):
         start(kept, make_work("r1", cluster=cluster()))
 
 
@@ -301,7 +305,7 @@ def test_what_can_never_be_taken_is_unfit(status: int) -> None:
 def test_what_an_administrator_can_mend_is_waited_for(status: int, hint: bool) -> None:
     kept = Kept()
     kept.said["POST /apis/batch"] = ApiError(status, "Forbidden", "exceeded quota: few")
-    with pytest.raises(Unavailable, match="the cluster says no: exceeded quota: few") as caught:
+    with pytest.raises(Unavailable, match="the cluster rejected the request: exceeded quota: few") as caught:
         start(kept, make_work("r1", cluster=cluster()))
     assert ("`fairlead clusters check main`" in str(caught.value)) is hint
 
@@ -309,7 +313,8 @@ def test_what_an_administrator_can_mend_is_waited_for(status: int, hint: bool) -
 def test_code_that_is_too_large_travels_only_where_pods_can_fetch_it() -> None:
     large = replace(make_work("r1", cluster=cluster()), code=b"x" * (1 << 20))
     with pytest.raises(
-        StartFailed, match=r"its code has 1048576 bytes, and [0-9]+ travel with a run: keep data out of it"
+        StartFailed,
+        match=r"its code has 1048576 bytes, and at most [0-9]+ fit into the ConfigMap of a run: remove data",
     ):
         start(Kept(), large)
     kept = Kept()

@@ -32,8 +32,8 @@ def test_a_claim_that_was_made_anew_under_its_name_stays_when_the_old_one_is_tol
     claims, *_ = context.reflectors
     for uid, version, volume in (("u1", 1, "pv-1"), ("u2", 2, "pv-2")):
         claims.put(make("data", uid, version, spec={"volumeName": volume}))
-    old = claims._kept["u1"]
+    old = claims._objects["u1"]
     claims.on_change(old, None)
     assert [claim.volume for claim in (context.current().claims or {}).values()] == ["pv-2"]
-    claims.on_change(claims._kept["u2"], None)
+    claims.on_change(claims._objects["u2"], None)
     assert context.current().claims == {}

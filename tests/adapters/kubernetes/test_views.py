@@ -54,22 +54,22 @@ def watched() -> Watched:
 
 def test_a_run_is_there_as_long_as_any_of_its_objects_is(watched: Watched) -> None:
     main, pod = read_main(make_main()), make_pod(**RUNNING)
-    assert watched.view.of(RUN) is None
+    assert watched.view.find_run(RUN) is None
     watched.pod(pod)  # what tells of pods may be quicker
-    assert (watched.view.runs(), watched.told) == ([RUN], [RUN])
+    assert (watched.view.run_ids(), watched.told) == ([RUN], [RUN])
     watched.view.on_main_change(None, main)
-    found = watched.view.of(RUN)
+    found = watched.view.find_run(RUN)
     assert found is not None
     assert (found.main, [each.name for each in found.pods.values()]) == (main, ["train-1-a"])
     watched.view.on_main_change(main, None)
-    assert watched.view.runs() == [RUN]
+    assert watched.view.run_ids() == [RUN]
     watched.pod(pod, gone=True)
-    assert (watched.view.runs(), watched.view.of(RUN), len(watched.told)) == ([], None, 4)
+    assert (watched.view.run_ids(), watched.view.find_run(RUN), len(watched.told)) == ([], None, 4)
 
 
 def test_what_is_asked_for_does_not_change_under_the_hands_of_whoever_asked(watched: Watched) -> None:
     watched.pod(make_pod("a"))
-    found = watched.view.of(RUN)
+    found = watched.view.find_run(RUN)
     watched.pod(make_pod("b"))
     assert found is not None
     assert len(found.pods) == 1
@@ -82,7 +82,7 @@ def test_a_node_is_free_of_what_pods_take_that_are_not_over(watched: Watched) ->
         watched.pod(raw)
     assert (watched.free(), watched.free("pods")) == (3, 108)
     (node,) = watched.view.nodes()
-    assert sorted((holding.run_id, holding.name, holding.project) for holding in node.pods) == [
+    assert sorted((scheduled_pod.run_id, scheduled_pod.name, scheduled_pod.project) for scheduled_pod in node.pods) == [
         ("", None, ""),
         (RUN, "train-1", "forest"),
     ]
@@ -95,9 +95,9 @@ def test_a_node_is_free_of_what_pods_take_that_are_not_over(watched: Watched) ->
 
 def test_a_pod_holds_its_place_by_the_name_of_its_run_once_that_is_known(watched: Watched) -> None:
     watched.pod(make_pod(**RUNNING))
-    assert [holding.name for node in watched.view.nodes() for holding in node.pods] == [None]
+    assert [scheduled_pod.name for node in watched.view.nodes() for scheduled_pod in node.pods] == [None]
     watched.view.on_main_change(None, read_main(make_main()))
-    assert [holding.name for node in watched.view.nodes() for holding in node.pods] == ["train-1"]
+    assert [scheduled_pod.name for node in watched.view.nodes() for scheduled_pod in node.pods] == ["train-1"]
 
 
 def test_pods_on_a_node_that_is_not_known_yet_count_once_it_is(watched: Watched) -> None:
@@ -128,12 +128,12 @@ def test_why_a_pod_had_to_leave_is_known_until_another_one_runs(watched: Watched
         watched.pod(raw)
     watched.pod(old, gone=True)
     watched.pod(make_pod("new", phase="Pending", node=""))
-    found = watched.view.of(RUN)
+    found = watched.view.find_run(RUN)
     assert found is not None
     assert found.disrupted is not None
     assert found.disrupted.reason == "PreemptionByScheduler"
     watched.pod(make_pod("new", **RUNNING))
-    found = watched.view.of(RUN)
+    found = watched.view.find_run(RUN)
     assert found is not None
     assert found.disrupted is None
 
@@ -163,7 +163,7 @@ def test_the_last_warning_about_each_object_of_a_run_is_known(watched: Watched) 
     other = {"metadata": {"uid": "o", "name": "other", "namespace": "forest"}}
     for about, message in ((main, "first"), (pod, "second"), (main, "third"), (other, "none of ours")):
         watched.view.on_warning_change(None, read_warning(make_warning(about, "FailedCreate", message)))
-    found = watched.view.of(RUN)
+    found = watched.view.find_run(RUN)
     assert found is not None
     assert [warned.message for warned in watched.view.warnings_about(found)] == ["third", "second"]
     assert watched.told == [RUN] * 3

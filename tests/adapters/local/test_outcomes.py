@@ -11,7 +11,7 @@ import pytest
 from fairlead.adapters.local.outcomes import ProcessExit, build_outcome, read_result_file
 from fairlead.adapters.log_files import LogWriter
 from fairlead.adapters.masking import Masker
-from fairlead.core.outcomes import LARGEST_LEFT
+from fairlead.core.outcomes import MAX_OUTCOME_BYTES
 
 
 def exited(code: int) -> int:
@@ -150,7 +150,7 @@ DEEP = '{"a":' * 60_000 + "1" + "}" * 60_000
         b"null",
         b"\xff\xfe",
         b'{"a": 1',
-        b'{"pad": "' + b"x" * LARGEST_LEFT + b'"}',
+        b'{"pad": "' + b"x" * MAX_OUTCOME_BYTES + b'"}',
         DEEP.encode(),
         b"9" * 5000,
     ],

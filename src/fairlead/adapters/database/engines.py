@@ -1,4 +1,4 @@
-"""How the databases are reached: SQLite as one file with one writer at a time, PostgreSQL by its address."""
+"""Opens the database engines: a SQLite file with one writer at a time, or a PostgreSQL server."""
 
 import importlib.util
 import os
@@ -13,14 +13,14 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DisconnectionError
 
-from fairlead.adapters.database.waiting import LONG_SECONDS, Line
+from fairlead.adapters.database.writer_lock import LONG_SECONDS, WriterLock
 from fairlead.errors import FairleadError
 
 POOL = 5
-KNOWN = "set it to postgresql://user:password@host/name, or leave it out for SQLite in the data folder"
-# WAL: readers and the writer do not wait for each other. FULL: a commit has reached the disk when it is acknowledged,
-# so that no acknowledged change is lost with the power (NORMAL would only keep the database whole).
-# Recursive triggers: what is append-only refuses INSERT OR REPLACE too.
+HINT = "set database to postgresql://user:password@host/name, or leave it out for SQLite in the data folder"
+# WAL: readers and the writer do not block each other. FULL: a commit is on disk when it is acknowledged, so that a
+# power failure loses no acknowledged change (NORMAL would only keep the database consistent).
+# Recursive triggers: the triggers of append-only tables also reject INSERT OR REPLACE.
 PRAGMAS = (
     f"busy_timeout={LONG_SECONDS * 1000:.0f}",
     "journal_mode=WAL",
@@ -30,17 +30,17 @@ PRAGMAS = (
 )
 
 
-def open_engines(url: str, line: Line) -> tuple[sa.Engine, sa.Engine]:
-    """An engine for changes, which on SQLite begin in a line, and one for looks."""
+def open_engines(url: str, lock: WriterLock) -> tuple[sa.Engine, sa.Engine]:
+    """Return an engine for writing, which on SQLite uses the lock, and one for reading."""
     try:
         address = sa.make_url(url)
     except ArgumentError:
-        raise FairleadError("the database is no address", KNOWN) from None
+        raise FairleadError("the database URL is invalid", HINT) from None
     if address.get_backend_name() not in ("sqlite", "postgresql"):
-        raise FairleadError(f"the database is {address.get_backend_name()}, which is not supported", KNOWN)
+        raise FairleadError(f"the database is {address.get_backend_name()}, which is not supported", HINT)
     if address.get_backend_name() == "sqlite":
         _make_file(address)
-        return _open_sqlite(address, line.begin), _open_sqlite(address, _begin_look, "query_only=ON")
+        return _open_sqlite(address, lock.begin), _open_sqlite(address, _begin_reading, "query_only=ON")
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
     writer = _create(address)
@@ -52,7 +52,7 @@ def _open_sqlite(address: sa.URL, begin: Callable[[sqlite3.Connection], None], *
     file = _file_of(address)
 
     def connect() -> sqlite3.Connection:
-        # Never made anew: an empty one in the place of one that is away would take its log, and spoil both.
+        # Never create the file: an empty database in place of a missing one would take over its WAL and corrupt both.
         return sqlite3.connect(f"file:{quote(str(file))}?mode=rw", uri=True, check_same_thread=False)
 
     engine = _create(address) if file is None else _create(address, creator=connect)
@@ -60,14 +60,14 @@ def _open_sqlite(address: sa.URL, begin: Callable[[sqlite3.Connection], None], *
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: Any, record: Any) -> None:
         record.info["file"] = _identify(file)
-        connection.isolation_level = None  # transactions begin where the engine says so, not where the driver guesses
+        connection.isolation_level = None  # the engine begins transactions, not the driver
         for pragma in (*PRAGMAS, *more):
             _set(connection, pragma)
 
     @sa.event.listens_for(engine, "checkout")
     def check(_connection: Any, record: Any, _proxy: Any) -> None:
         if _identify(file) != record.info["file"]:
-            raise DisconnectionError("another file is in the place of the database, or none")
+            raise DisconnectionError("the database file was replaced or removed")
 
     @sa.event.listens_for(engine, "begin")
     def start(connection: sa.Connection) -> None:
@@ -76,45 +76,45 @@ def _open_sqlite(address: sa.URL, begin: Callable[[sqlite3.Connection], None], *
     return engine
 
 
-def _begin_look(connection: sqlite3.Connection) -> None:
+def _begin_reading(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN")
 
 
 def _file_of(address: sa.URL) -> Path | None:
-    """Where the database is; None where it is in memory."""
+    """Return the path of the database file; None if the database is in memory."""
     return None if address.database in (None, "", ":memory:") else Path(address.database).absolute()
 
 
 def _make_file(address: sa.URL) -> None:
-    """Make the file of a database, once: an empty file is an empty database."""
+    """Create the database file if it does not exist: an empty file is an empty database."""
     file = _file_of(address)
     if file is None or file.exists() or not file.parent.is_dir():
         return
     log = file.with_name(f"{file.name}-wal")
     if log.exists():
-        message = f"there is no {file}, and its log {log.name} is there"
-        raise FairleadError(message, f"bring {file.name} back, or move {log.name} away for a new database")
+        message = f"{file} does not exist, but its write-ahead log {log.name} does"
+        raise FairleadError(message, f"restore {file.name}, or move {log.name} away to start with a new database")
     file.touch()
 
 
 def _identify(file: Path | None) -> tuple[int, int] | None:
-    """Which file is at a path now: it may have been moved away, or another one put in its place."""
+    """Return the identity of the file at a path, which changes if the file is replaced."""
     try:
-        found = None if file is None else os.stat(file)
+        status = None if file is None else os.stat(file)
     except OSError:
         return None
-    return None if found is None else (found.st_dev, found.st_ino)
+    return None if status is None else (status.st_dev, status.st_ino)
 
 
 def _set(connection: sqlite3.Connection, pragma: str) -> None:
-    """Set a pragma. The busy timeout does not hold for WAL where another one is writing the very first pages."""
-    last = time.monotonic() + LONG_SECONDS
+    """Set a pragma. SQLite does not apply the busy timeout while another process writes the first pages of a WAL."""
+    deadline = time.monotonic() + LONG_SECONDS
     while True:
         try:
             connection.execute(f"PRAGMA {pragma}")
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > last:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 
@@ -126,8 +126,8 @@ def _create(address: sa.URL, **options: Any) -> sa.Engine:
         address,
         pool_size=POOL,
         max_overflow=POOL,
-        pool_reset_on_return=None,  # every transaction ends where it began; once more would be a question for nothing
-        hide_parameters=True,  # an error must not carry what people keep into a log
+        pool_reset_on_return=None,  # every transaction is closed explicitly, so a rollback would be a useless query
+        hide_parameters=True,  # errors are logged and must not contain user data
         json_serializer=lambda value: msgspec.json.encode(value).decode(),
         json_deserializer=msgspec.json.decode,
         **options,

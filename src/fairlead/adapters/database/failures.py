@@ -1,4 +1,4 @@
-"""The only module that knows how databases fail: their errors in our words, chained."""
+"""Translates database errors into our own. No other module knows the errors of the database library."""
 
 import contextlib
 import sqlite3
@@ -8,65 +8,67 @@ import structlog
 from sqlalchemy.exc import DataError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from fairlead.adapters.database.waiting import LOCKED
+from fairlead.adapters.database.writer_lock import LOCKED
 from fairlead.errors import FairleadError, RequestRejected, Unavailable
 from fairlead.model.plans import Violation
 
 log = structlog.get_logger()
 
-# What SQLite says of a moment or of the disk, not of a statement; and PostgreSQL, by class.
-PASSING = tuple(f"SQLITE_{word}" for word in ("BUSY", "LOCKED", "IOERR", "CANTOPEN", "FULL", "READONLY"))
-PASSING_STATES = ("08", "40", "53", "55", "57", "58")
-# What people can do something about, in words, with what that is.
-SILENT = "the database does not answer", "try again in a moment"
-TOLD = {
+# Temporary errors: of SQLite by name, of PostgreSQL by class of SQLSTATE.
+TEMPORARY = tuple(f"SQLITE_{word}" for word in ("BUSY", "LOCKED", "IOERR", "CANTOPEN", "FULL", "READONLY"))
+TEMPORARY_STATES = ("08", "40", "53", "55", "57", "58")
+# Messages and hints for errors that users can act on.
+NO_RESPONSE = "the database does not respond", "try again in a moment"
+MESSAGES = {
     "SQLITE_BUSY": (LOCKED, "try again in a moment"),
-    "SQLITE_FULL": ("the disk of the database is full", "make room on it, then try again"),
-    "53100": ("the disk of the database is full", "make room on it, then try again"),
+    "SQLITE_FULL": ("the disk of the database is full", "free some space, then try again"),
+    "53100": ("the disk of the database is full", "free some space, then try again"),
 }
 
 
 @contextlib.contextmanager
-def translated(doing: str) -> Iterator[None]:
-    """Raise our errors in place of the library's, so that no other layer knows it."""
+def translate_errors(operation: str) -> Iterator[None]:
+    """Raise our errors in place of those of the database library. `operation` completes "cannot ..."."""
     try:
         yield
     except (OperationalError, PoolTimeout, sqlite3.OperationalError) as error:
-        if not _is_passing(error):
+        if not _is_temporary(error):
             raise
-        # Why is for the log: it names hosts, users and files.
-        log.warning("database failed", doing=doing, reason=_reason(error))
-        problem, hint = TOLD.get(_code_of(error), SILENT)
-        raise Unavailable(f"{doing}: {problem}", hint) from error
+        # The reason is only logged because it contains hosts, users and file names.
+        log.warning("database failed", operation=operation, reason=_reason(error))
+        problem, hint = MESSAGES.get(_code_of(error), NO_RESPONSE)
+        raise Unavailable(f"cannot {operation}: {problem}", hint) from error
     except DataError as error:
         violation = Violation(
-            "", "value", "a value is one that the database cannot hold", "write a smaller or plainer one"
+            "", "value", "the database cannot store one of the values", "use a smaller value without unusual characters"
         )
         raise RequestRejected([violation]) from error
     except DBAPIError as error:
         if getattr(error.orig, "sqlite_errorname", "") == "SQLITE_NOTADB":
-            raise FairleadError(f"{doing}: the file is no database", "set data to another folder") from error
+            raise FairleadError(
+                f"cannot {operation}: the file is not a database", "set data to another folder"
+            ) from error
         if error.connection_invalidated:
-            raise Unavailable(f"{doing}: the connection was lost", "try again in a moment") from error
+            raise Unavailable(f"cannot {operation}: the connection was lost", "try again in a moment") from error
         raise
 
 
-def _is_passing(error: Exception) -> bool:
-    """Whether it may be better in a moment: types do not tell that from a mistake in a statement, codes do."""
+def _is_temporary(error: Exception) -> bool:
+    """Whether a retry may succeed. The type of an error does not show that, but its code does."""
     code = _code_of(error)
-    return code.startswith(PASSING if code.startswith("SQLITE") else PASSING_STATES)
+    return code.startswith(TEMPORARY if code.startswith("SQLITE") else TEMPORARY_STATES)
 
 
 def _code_of(error: Exception) -> str:
-    """The name that SQLite gives an error, or the state that PostgreSQL does; where there is none, that of silence."""
+    """Return the SQLite error name or the PostgreSQL SQLSTATE; without either, that of a lost connection."""
     cause = _cause_of(error)
     return str(getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or "08000")
 
 
 def _reason(error: Exception) -> str:
-    return (str(_cause_of(error)).strip().splitlines() or ["no answer"])[0]
+    return (str(_cause_of(error)).strip().splitlines() or ["no response"])[0]
 
 
 def _cause_of(error: Exception) -> BaseException:
-    """What the database said: the error of its driver, which the library mostly wraps."""
+    """Return the driver's error, which the library usually wraps."""
     return getattr(error, "orig", None) or error

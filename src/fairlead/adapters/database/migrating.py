@@ -1,4 +1,4 @@
-"""Bringing a database to the tables that this version needs."""
+"""Migrates the database to the schema of this version."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,18 +6,18 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from fairlead.adapters.database.failures import translated
+from fairlead.adapters.database.failures import translate_errors
 from fairlead.errors import FairleadError
 
 FOLDER = Path(__file__).parent / "migrations"
-LOCK = 7_230_017  # any number; servers that start at once wait for each other by it
+LOCK = 7_230_017  # arbitrary id of an advisory lock, so that only one server migrates at a time
 HEAD = "0009"
 
 
 def migrate(engine: sa.Engine, revision: str = "head") -> None:
-    """Bring the database up to a revision. Data stays. Alembic is loaded only where there is something to do."""
-    found = current(engine)
-    if revision == "head" and found == HEAD:
+    """Upgrade the database to a revision. Alembic is imported only if needed, because that is slow."""
+    before = current_revision(engine)
+    if revision == "head" and before == HEAD:
         return
     from alembic import command
     from alembic.util.exc import CommandError
@@ -26,19 +26,19 @@ def migrate(engine: sa.Engine, revision: str = "head") -> None:
         try:
             command.upgrade(_configuration(connection), revision)
         except CommandError as error:
-            message = f"the database is at revision {found}, which this version does not know"
-            raise FairleadError(message, "start the version of Fairlead that made it, or a newer one") from error
+            message = f"the database is at revision {before}, which this version does not know"
+            raise FairleadError(message, "start the version of Fairlead that created it, or a newer one") from error
 
 
-def current(engine: sa.Engine) -> str | None:
-    """The revision that the database is at; None where it is empty."""
-    with translated(f"opening {engine.url.render_as_string()}"), engine.connect() as connection:
+def current_revision(engine: sa.Engine) -> str | None:
+    """Return the current revision of the database; None if it is empty."""
+    with translate_errors(f"open {engine.url.render_as_string()}"), engine.connect() as connection:
         if not sa.inspect(connection).has_table("alembic_version"):
             return None
         return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _configuration(connection: sa.Connection):  # type: ignore[no-untyped-def]  # alembic's Config, not loaded here
+def _configuration(connection: sa.Connection):  # type: ignore[no-untyped-def]  # alembic's Config, not imported here
     from alembic.config import Config
 
     configuration = Config()

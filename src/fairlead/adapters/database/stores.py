@@ -1,4 +1,4 @@
-"""The store on a database: transactions over tables, and the library's errors in our words."""
+"""Stores records in a database: transactions, queries and conflicts."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -9,197 +9,201 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from fairlead.adapters.database import engines, queries
-from fairlead.adapters.database.failures import translated
-from fairlead.adapters.database.orders import order_of
+from fairlead.adapters.database.failures import translate_errors
+from fairlead.adapters.database.sorting import sort_expression
 from fairlead.adapters.database.tables import TABLES, generations, scopes
-from fairlead.adapters.database.waiting import Line
+from fairlead.adapters.database.writer_lock import WriterLock
 from fairlead.errors import Changed, Conflict
 from fairlead.model import columns
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.model.records import ComputeResourceRecord, TemplateRecord
 from fairlead.ports import ConfigPart, Generation, RecordT
 
-FEW = 1000
-LOCKS = {None: "", "shared": " FOR SHARE", "alone": " FOR UPDATE"}
+FEW = 1000  # up to this number, matching rows are sorted in memory
+LOCKS = {None: "", "shared": " FOR SHARE", "exclusive": " FOR UPDATE"}
 
 
 class DatabaseStore:
-    """Records in SQLite or PostgreSQL. The row of generations is the lock on the configuration."""
+    """Stores records in SQLite or PostgreSQL. The row in the table generations is the lock on the configuration."""
 
     def __init__(self, url: str) -> None:
-        line = Line()
-        self._writer, self._reader = engines.open_engines(url, line)
-        self._one_writer = line if self.dialect == "sqlite" else contextlib.nullcontext()
+        lock = WriterLock()
+        self._writer, self._reader = engines.open_engines(url, lock)
+        self._writer_lock = lock if self.dialect == "sqlite" else contextlib.nullcontext()
 
     @property
     def dialect(self) -> str:
-        """Which database it is: `sqlite` or `postgresql`."""
+        """The database: `sqlite` or `postgresql`."""
         return self._writer.dialect.name
 
     @property
     def engine(self) -> sa.Engine:
-        """The engine for changes, for migrations."""
+        """The engine for writing, which migrations use."""
         return self._writer
 
     @contextlib.contextmanager
     def reading(self) -> Iterator["DatabaseTransaction"]:
-        """A look at the store as it is at one moment."""
-        with translated("reading the database"), self._reader.connect() as connection, connection.begin():
+        """Open a read-only transaction on a consistent snapshot."""
+        with translate_errors("read the database"), self._reader.connect() as connection, connection.begin():
             yield DatabaseTransaction(connection, _read_generation(connection))
 
     @contextlib.contextmanager
-    def recording(self, *, alone: bool = False) -> Iterator["DatabaseTransaction"]:
-        """A change that rests on the configuration, which nobody changes meanwhile; alone, nobody records either."""
-        with translated("changing the database"), self._one_writer, self._writer.begin() as connection:
-            tx = DatabaseTransaction(connection, _read_generation(connection, lock="alone" if alone else "shared"))
+    def recording(self, *, exclusive: bool = False) -> Iterator["DatabaseTransaction"]:
+        """Open a transaction that adds records while the configuration is locked against changes.
+
+        With `exclusive`, no other `recording()` transaction runs at the same time either.
+        """
+        with translate_errors("change the database"), self._writer_lock, self._writer.begin() as connection:
+            generation = _read_generation(connection, lock="exclusive" if exclusive else "shared")
+            tx = DatabaseTransaction(connection, generation)
             yield tx
-            tx.check_whole()
+            tx.check_complete()
 
     @contextlib.contextmanager
     def changing(self, part: ConfigPart, *more: ConfigPart) -> Iterator["DatabaseTransaction"]:
-        """A change of parts of the configuration, one at a time."""
-        with translated("changing the database"), self._one_writer, self._writer.begin() as connection:
-            grown = sa.update(generations).values({part: generations.c[part] + 1 for part in (part, *more)})
-            row = connection.execute(grown.returning(generations.c.organization, generations.c.assets)).one()
+        """Open a transaction that changes parts of the configuration. Only one runs at a time."""
+        with translate_errors("change the database"), self._writer_lock, self._writer.begin() as connection:
+            increment = sa.update(generations).values({part: generations.c[part] + 1 for part in (part, *more)})
+            row = connection.execute(increment.returning(generations.c.organization, generations.c.assets)).one()
             tx = DatabaseTransaction(connection, Generation(*row))
             yield tx
-            tx.check_whole()
+            tx.check_complete()
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         self._writer.dispose()
         self._reader.dispose()
 
 
 class DatabaseTransaction:
-    """One transaction on a connection."""
+    """A transaction on a database connection."""
 
     def __init__(self, connection: sa.Connection, generation: Generation) -> None:
         self._connection = connection
         self.generation = generation
-        self.refused = False
+        self.has_conflict = False
 
     def get(self, kind: type[RecordT], **key: Any) -> RecordT | None:
-        """The one record whose fields have these values."""
-        found = self.find(kind, *(Condition(name, "=", value) for name, value in key.items()), limit=1)
-        return found[0] if found else None
+        """Return the record whose fields have these values."""
+        records = self.find(kind, *(Condition(name, "=", value) for name, value in key.items()), limit=1)
+        return records[0] if records else None
 
     def find(
         self, kind: type[RecordT], *conditions: Condition, by: str = "id", limit: int | None = None
     ) -> list[RecordT]:
-        """Records for which all conditions hold, in the order of one of their texts; without one, oldest first."""
+        """Return the records that match all conditions, sorted by a text field; by default oldest first."""
         order = (TABLES[kind].c[by], TABLES[kind].c.id)
-        statement = queries.select_of(kind).where(*self._clauses(kind, conditions)).order_by(*dict.fromkeys(order))
+        statement = queries.select_records(kind).where(*self._clauses(kind, conditions)).order_by(*dict.fromkeys(order))
         return self._load(kind, statement.limit(limit) if limit is not None else statement)
 
     def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
-        """One page of a list; its cursor is left for the caller to make."""
+        """Return one page of a list. The caller makes its cursor."""
         key = TABLES[kind].c.id
         conditions = self._clauses(kind, query.conditions)
-        clauses = [*conditions, *queries.search_of(kind, query.search), *queries.after_of(kind, query)]
+        clauses = [*conditions, *queries.search_clauses(kind, query.search), *queries.cursor_clauses(kind, query)]
         few = None if queries.is_broad(query) else self._find_few(kind, query, clauses)
-        # The page is cut first: what is derived is then worked out for its rows alone.
-        directions = queries.directions_of(kind, query)
+        # Select the ids of the page first, so that derived columns are computed for its rows only.
+        directions = queries.order_by_clauses(kind, query)
         if few is not None:
-            return Page(self._load(kind, queries.select_of(kind).where(key.in_(few)).order_by(*directions)))
+            return Page(self._load(kind, queries.select_records(kind).where(key.in_(few)).order_by(*directions)))
         clauses[: len(conditions)] = self._clauses(kind, query.conditions, in_order=True)
         cut = sa.select(key).where(*clauses).order_by(*directions).limit(query.limit).subquery("page")
-        return Page(self._load(kind, queries.select_of(kind).join(cut, cut.c.id == key).order_by(*directions)))
+        return Page(self._load(kind, queries.select_records(kind).join(cut, cut.c.id == key).order_by(*directions)))
 
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
-        """How many records there are for which all conditions hold."""
-        clauses = [*self._clauses(kind, conditions), *queries.search_of(kind, search)]
+        """Count the records that match all conditions."""
+        clauses = [*self._clauses(kind, conditions), *queries.search_clauses(kind, search)]
         statement = sa.select(sa.func.count()).select_from(TABLES[kind]).where(*clauses)
         return int(self._connection.execute(statement).scalar_one())
 
     def tally(self, kind: type[Any], names: Sequence[str], *conditions: Condition) -> dict[tuple[Any, ...], int]:
-        """How many records there are for which all conditions hold, by the values of some of their fields."""
+        """Count the records that match all conditions, grouped by some of their fields."""
         columns = [TABLES[kind].c[name] for name in names]
-        counted = sa.select(*columns, sa.func.count()).where(*self._clauses(kind, conditions)).group_by(*columns)
-        return {tuple(row[:-1]): row[-1] for row in self._connection.execute(counted)}
+        statement = sa.select(*columns, sa.func.count()).where(*self._clauses(kind, conditions)).group_by(*columns)
+        return {tuple(row[:-1]): row[-1] for row in self._connection.execute(statement)}
 
     def add(self, record: Any) -> None:
-        """Keep a new record. Raise `Conflict` where its name or id is taken."""
-        with self._refusing(record):
+        """Insert a record. Raises `Conflict` if its name or id is taken."""
+        with self._raise_conflicts(record):
             self._connection.execute(sa.insert(TABLES[type(record)]), _values(record))
 
     def save(self, record: Any) -> None:
-        """Keep a changed record. Raise `Changed` unless its revision is the next after the kept one."""
+        """Update a record. Raises `Changed` unless its revision directly follows the stored one."""
         table = TABLES[type(record)]
-        kept = sa.and_(table.c.id == record.id, table.c.revision == record.revision - 1)
-        with self._refusing(record):
-            changed = self._connection.execute(sa.update(table).where(kept).values(_values(record)))
-        if changed.rowcount != 1:
-            raise Changed("it was changed by somebody else at the same time", "read it again, then change it")
+        stored = sa.and_(table.c.id == record.id, table.c.revision == record.revision - 1)
+        with self._raise_conflicts(record):
+            updated = self._connection.execute(sa.update(table).where(stored).values(_values(record)))
+        if updated.rowcount != 1:
+            raise Changed("someone else changed it at the same time", "read it again, then repeat the change")
 
     def remove(self, record: Any) -> None:
-        """Forget a record."""
+        """Delete a record."""
         self.remove_all(type(record), Condition("id", "=", record.id))
 
     def remove_all(self, kind: type[Any], *conditions: Condition) -> int:
-        """Forget all records for which the conditions hold; how many there were."""
+        """Delete all records that match the conditions and return their number."""
         try:
             return self._connection.execute(sa.delete(TABLES[kind]).where(*self._clauses(kind, conditions))).rowcount
         except IntegrityError as error:
-            raise Conflict("something still uses it", "remove what uses it first") from error
+            raise Conflict("it is still in use", "remove everything that uses it first") from error
 
     def move_to_cluster(self, scopes: Sequence[str], cluster: str | None) -> None:
-        """Note that compute resources and templates at these scopes are on a cluster. That is no change of theirs."""
+        """Set the cluster of compute resources and templates in these scopes, without a new revision."""
         for kind in (ComputeResourceRecord, TemplateRecord):
-            there = self._clauses(kind, [Condition("scope", "in", tuple(scopes))])
-            self._connection.execute(sa.update(TABLES[kind]).where(*there).values(cluster=cluster))
+            clauses = self._clauses(kind, [Condition("scope", "in", tuple(scopes))])
+            self._connection.execute(sa.update(TABLES[kind]).where(*clauses).values(cluster=cluster))
 
     def rename_scope(self, old: str, new: str) -> None:
-        """Give a place a new name: whatever names it as its scope, parent or cluster follows."""
+        """Rename a scope. The foreign keys of all records that reference it are updated too."""
         try:
             self._connection.execute(sa.update(scopes).where(scopes.c.scope == old).values(scope=new))
         except IntegrityError as error:
-            raise Conflict(f"there is already a {new}", "choose another name") from error
+            raise Conflict(f"{new} already exists", "choose another name") from error
 
     @contextlib.contextmanager
-    def _refusing(self, record: Any) -> Iterator[None]:
-        """Say that something is taken, where the database does. What was done before cannot be kept then."""
+    def _raise_conflicts(self, record: Any) -> Iterator[None]:
+        """Raise `Conflict` for integrity errors. The transaction cannot be committed after that."""
         try:
             yield
         except IntegrityError as error:
-            self.refused = True
-            called = getattr(record, "name", None) or record.id
+            self.has_conflict = True
+            name = getattr(record, "name", None) or record.id
             if "foreign key" in str(error.orig).lower():
-                raise Conflict(f"the place of {called} is not there any more", "read the tree again") from error
-            raise Conflict(f"there is already one called {called}", "choose another name") from error
+                raise Conflict(f"the scope of {name} was deleted", "read the tree again") from error
+            raise Conflict(f"{name} already exists", "choose another name") from error
 
-    def check_whole(self) -> None:
-        """Raise where a refusal was caught on the way: PostgreSQL would forget all of it, and say nothing."""
-        if self.refused:
-            raise RuntimeError("a transaction in which the database refused something cannot be kept")
+    def check_complete(self) -> None:
+        """Raise if a `Conflict` was caught on the way: PostgreSQL would silently roll the transaction back."""
+        if self.has_conflict:
+            raise RuntimeError("a transaction with a conflict cannot be committed")
 
     def _load(self, kind: type[RecordT], statement: sa.Select[Any]) -> list[RecordT]:
         names = statement.selected_columns.keys()
         return [kind(**dict(zip(names, row, strict=True))) for row in self._connection.execute(statement)]
 
     def _find_few(self, kind: type, query: Query, clauses: Sequence[Any]) -> list[str] | None:
-        """The ids of the page where only few rows match; None where many do.
+        """Return the ids of the page if only few rows match; None if many do.
 
-        Databases cannot know whether to read the list in its order until enough rows match, or to collect the matching
-        ones and sort them. With few of the one and many of the other, either takes a hundred times as long.
+        A database cannot know whether it is faster to read the list in order until enough rows match, or to collect and
+        sort all matching rows. The wrong choice takes a hundred times as long.
         """
-        order = order_of(kind, query.sort)
+        order = sort_expression(kind, query.sort)
         statement = sa.select(order, TABLES[kind].c.id).where(*clauses).limit(FEW + 1)
-        found = [tuple(row) for row in self._connection.execute(statement)]
-        if len(found) > FEW:
+        rows = [tuple(row) for row in self._connection.execute(statement)]
+        if len(rows) > FEW:
             return None
-        return [key for _, key in sorted(found, reverse=query.descending)[: query.limit]]
+        return [key for _, key in sorted(rows, reverse=query.descending)[: query.limit]]
 
     def _clauses(self, kind: type, conditions: Sequence[Condition], *, in_order: bool = False) -> list[Any]:
-        return queries.clauses_of(kind, conditions, self._connection.dialect.name, in_order=in_order)
+        return queries.where_clauses(kind, conditions, self._connection.dialect.name, in_order=in_order)
 
 
 def _values(record: Any) -> dict[str, Any]:
-    own = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in record.DERIVED}
-    return own | dict(columns.computed_columns(record))
+    stored = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in record.DERIVED}
+    return stored | dict(columns.computed_columns(record))
 
 
-def _read_generation(connection: sa.Connection, *, lock: Literal["alone", "shared"] | None = None) -> Generation:
-    # As text: every transaction asks this first, and building the statement would take longer than asking.
-    locking = "" if connection.dialect.name == "sqlite" else LOCKS[lock]
-    return Generation(*connection.exec_driver_sql(f"SELECT organization, assets FROM generations{locking}").one())
+def _read_generation(connection: sa.Connection, *, lock: Literal["exclusive", "shared"] | None = None) -> Generation:
+    # As text: every transaction executes this first, and building the statement would take longer than executing it.
+    suffix = "" if connection.dialect.name == "sqlite" else LOCKS[lock]
+    return Generation(*connection.exec_driver_sql(f"SELECT organization, assets FROM generations{suffix}").one())

@@ -1,4 +1,4 @@
-"""The tables: one for each kind of record, with a column for each field and for each computed column of lists."""
+"""Database tables: one per kind of record, with a column per field and per computed list column."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -18,8 +18,8 @@ NAMING = {
 metadata = sa.MetaData(naming_convention=NAMING)
 
 
-class Moment(sa.types.TypeDecorator[datetime]):
-    """A point in time. SQLite keeps no zone, so it is UTC there."""
+class UtcDateTime(sa.types.TypeDecorator[datetime]):
+    """A timestamp in UTC. SQLite stores no time zone."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -33,9 +33,9 @@ class Moment(sa.types.TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-# Letters are ordered by their code on both databases, so that a cursor means the same on both.
+# Both databases compare texts by code point, so that cursors work the same on both.
 Text = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
-# Kept as it was written: nothing is looked up inside, and people see their fields in their own order.
+# Stored as written: queries do not look inside, and users see their fields in their own order.
 Json = sa.JSON(none_as_null=True)
 
 
@@ -44,7 +44,7 @@ def _column(name: str, kind: Any, *more: Any, **options: Any) -> sa.Column[Any]:
 
 
 def _scope(name: str = "scope", *, nullable: bool = False) -> sa.Column[Any]:
-    """Where something is. A place that is renamed takes along all that is there; one with something in it stays."""
+    """Return a column with the scope of a record. Renaming a scope updates it; a scope in use cannot be deleted."""
     reference = sa.ForeignKey("places.scope", onupdate="CASCADE", ondelete="NO ACTION")
     return sa.Column(name, Text, reference, nullable=nullable, index=True)
 
@@ -56,9 +56,9 @@ def _record(name: str, *rest: sa.schema.SchemaItem) -> sa.Table:
         sa.Column("id", Text, primary_key=True),
         _column("revision", sa.Integer),
         _column("created_by", Text),
-        _column("created_at", Moment),
+        _column("created_at", UtcDateTime),
         _column("updated_by", Text),
-        _column("updated_at", Moment),
+        _column("updated_at", UtcDateTime),
         *rest,
     )
 
@@ -104,7 +104,7 @@ revisions = sa.Table(
     _column("name", Text, index=True),
     _column("content", Json),
     _column("created_by", Text),
-    _column("created_at", Moment),
+    _column("created_at", UtcDateTime),
     sa.UniqueConstraint("object_id", "number"),
 )
 policies = _record(
@@ -159,7 +159,7 @@ tokens = _record(
     _column("name", Text),
     _column("purpose", Text),
     _column("digest", Text, unique=True),
-    _column("expires_at", Moment, nullable=True),
+    _column("expires_at", UtcDateTime, nullable=True),
     _column("created_with", Text, nullable=True),
 )
 _scheduled: Any = dict.fromkeys(("sqlite_where", "postgresql_where"), sa.text("schedule IS NOT NULL"))
@@ -186,14 +186,14 @@ runs = _record(
     _column("server_id", Text, nullable=True),
     _column("stopped_by", Text, nullable=True),
     _column("exit_code", sa.Integer, nullable=True),
-    _column("started_at", Moment, nullable=True),
-    _column("finished_at", Moment, nullable=True, index=True),
+    _column("started_at", UtcDateTime, nullable=True),
+    _column("finished_at", UtcDateTime, nullable=True, index=True),
     _column("priority", sa.Integer, server_default="0"),
     _column("turn", Text, server_default=""),
     _column("attempt", sa.Integer, server_default="1"),
-    _column("retry_at", Moment, nullable=True),
+    _column("retry_at", UtcDateTime, nullable=True),
     _column("idle_seconds", sa.Integer, nullable=True),
-    _column("last_used_at", Moment, nullable=True),
+    _column("last_used_at", UtcDateTime, nullable=True),
     _column("schedule", Text, nullable=True),
     sa.Index("ix_runs_active", "active", "server_id", "turn", "id"),
     sa.Index("ix_runs_compute_resource", "compute_resource_id", "active"),
@@ -213,8 +213,8 @@ attempts = sa.Table(
     _column("reason", Text),
     _column("message", Text),
     _column("exit_code", sa.Integer, nullable=True),
-    _column("started_at", Moment, nullable=True),
-    _column("finished_at", Moment, nullable=True),
+    _column("started_at", UtcDateTime, nullable=True),
+    _column("finished_at", UtcDateTime, nullable=True),
     _column("mem_bytes", sa.BigInteger),
     _column("server_id", Text, nullable=True),
     _column("error", Json, nullable=True),
@@ -234,8 +234,8 @@ schedules = _record(
     _column("user", Text),
     _column("groups", Json),
     _column("paused", sa.Boolean(create_constraint=False)),
-    _column("next_at", Moment, nullable=True, index=True),
-    _column("last_at", Moment, nullable=True),
+    _column("next_at", UtcDateTime, nullable=True, index=True),
+    _column("last_at", UtcDateTime, nullable=True),
     _column("last_run_id", Text, nullable=True),
     _column("last_problem", Text, nullable=True),
     sa.UniqueConstraint("scope", "name"),
@@ -252,7 +252,7 @@ events = sa.Table(
     metadata,
     sa.Column("id", Text, primary_key=True),
     _column("run_id", Text, sa.ForeignKey("runs.id", ondelete="CASCADE"), index=True),
-    _column("at", Moment),
+    _column("at", UtcDateTime),
     _column("state", Text),
     _column("reason", Text),
     _column("message", Text),
@@ -273,7 +273,7 @@ run_files = sa.Table(
     _column("run_id", Text, sa.ForeignKey("runs.id", ondelete="CASCADE"), index=True),
     _column("path", Text),
     _column("size", sa.BigInteger),
-    _column("modified_at", Moment),
+    _column("modified_at", UtcDateTime),
 )
 file_parts = sa.Table(
     "file_parts",
@@ -290,7 +290,7 @@ codes = sa.Table(
     _column("digest", Text, index=True),
     _column("size", sa.Integer),
     _column("created_by", Text),
-    _column("created_at", Moment, index=True),
+    _column("created_at", UtcDateTime, index=True),
 )
 blobs = sa.Table(
     "blobs",
@@ -302,13 +302,13 @@ servers = _record(
     "servers",
     _column("name", Text),
     _column("url", Text),
-    _column("seen_at", Moment),
+    _column("seen_at", UtcDateTime),
 )
 audit = sa.Table(
     "audit",
     metadata,
     sa.Column("id", Text, primary_key=True),
-    _column("at", Moment),
+    _column("at", UtcDateTime),
     _column("user", Text, index=True),
     _column("via", Text),
     _column("address", Text),
@@ -330,7 +330,7 @@ answers = sa.Table(
     _column("user", Text),
     _column("digest", Text),
     _column("answer", Json, nullable=True),
-    _column("created_at", Moment, index=True),
+    _column("created_at", UtcDateTime, index=True),
 )
 settings = _record("settings", _column("defaults", Json))
 generations = sa.Table(

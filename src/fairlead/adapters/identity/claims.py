@@ -1,4 +1,4 @@
-"""What a token claims, and what is wrong with it. Nothing here knows whether the token is genuine."""
+"""Parses and checks the claims of a token. Its signature is verified elsewhere."""
 
 import json
 import math
@@ -10,132 +10,127 @@ from fairlead.errors import Unauthenticated
 from fairlead.model.parsing import short_repr
 from fairlead.model.tokens import MAX_NAME_LENGTH
 
-LEEWAY = timedelta(seconds=60)  # how far clocks may disagree
+LEEWAY = timedelta(seconds=60)  # allowed difference between clocks
 END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
-MOST_SHOWN = 5
-LOG_IN = "log in at the identity provider again, and use the new token"
-ASK_ADMINISTRATOR = "ask whoever runs the identity provider to change what it puts into tokens for this server"
+MAX_SHOWN = 5
+SIGN_IN = "sign in at the identity provider again, and use the new token"
+ASK_ADMINISTRATOR = "ask the administrator of the identity provider to change its tokens for this server"
 
 Claims = Mapping[str, Any]
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
-    """A JSON object in which every name stands once and every number is one. Raise `ValueError` for anything else."""
+    """Parse a JSON object without duplicate names and non-finite numbers. Raises `ValueError`."""
     try:
-        # Not from bytes: json would guess UTF-16 and UTF-32, too.
-        value = json.loads(content.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        # Decode first: json.loads would also accept bytes in UTF-16 and UTF-32.
+        value = json.loads(content.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
     except RecursionError:
-        raise ValueError("is nested too deeply") from None
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(value, dict):
-        raise ValueError("is no JSON object")
+        raise ValueError("it is not a JSON object")
     return value
 
 
 def check_issuer(claims: Claims, issuer: str) -> None:
-    """A token is good only from the issuer that we trust, written exactly as we write it."""
-    found = claims.get("iss")
-    if found != issuer:
-        message = f"the token was issued by {short_repr(found)}; this server trusts {short_repr(issuer)}"
+    """Check that a token is from the trusted issuer. The URLs must be exactly equal."""
+    value = claims.get("iss")
+    if value != issuer:
+        message = f"the token was issued by {short_repr(value)}; this server trusts {short_repr(issuer)}"
         raise Unauthenticated(message, f"get a token from {issuer}")
 
 
 def check_audience(claims: Claims, audience: str) -> None:
-    """A token that was made for another server must not open this one."""
-    found = claims.get("aud")
-    listed = found if isinstance(found, list) else [found]
-    if audience not in listed:
-        shown = ", ".join(map(short_repr, listed[:MOST_SHOWN])) + (", ..." if len(listed) > MOST_SHOWN else "")
-        message = f"the token is for {shown or 'nobody'}; this server is {short_repr(audience)}"
-        raise Unauthenticated(message, f"ask the identity provider for a token with the audience {audience}")
+    """Check that a token is for this server."""
+    value = claims.get("aud")
+    audiences = value if isinstance(value, list) else [value]
+    if audience not in audiences:
+        shown = ", ".join(map(short_repr, audiences[:MAX_SHOWN])) + (", ..." if len(audiences) > MAX_SHOWN else "")
+        message = f"the token has the audience {shown or '[]'}; this server is {short_repr(audience)}"
+        raise Unauthenticated(message, f"request a token with the audience {audience} from the identity provider")
 
 
 def check_login(claims: Claims, client: str, nonce: str) -> None:
-    """A token that tells of a sign-in must be of this very one, and made for whoever began it."""
+    """Check that an ID token is from this sign-in and for this client."""
     if claims.get("nonce") != nonce:
-        raise Unauthenticated("the token is of another sign-in than the one that was begun (nonce)", "sign in again")
+        raise Unauthenticated("the token is from another sign-in (nonce)", "sign in again")
     if claims.get("azp", client) != client:
-        message = f"the token was made for {short_repr(claims['azp'])} (azp); this server is {short_repr(client)}"
+        message = f"the token was issued to {short_repr(claims['azp'])} (azp); this server is {short_repr(client)}"
         raise Unauthenticated(message, ASK_ADMINISTRATOR)
 
 
 def parse_end(claims: Claims) -> datetime:
-    """Until when a token is good, which it must say."""
-    expires = _moment(claims, "exp")
+    """Return when a token expires."""
+    expires = _timestamp(claims, "exp")
     if expires is None:
-        raise Unauthenticated("the token does not say when it expires (exp)", ASK_ADMINISTRATOR)
+        raise Unauthenticated("the token has no expiry time (exp)", ASK_ADMINISTRATOR)
     return expires
 
 
 def check_times(claims: Claims, now: datetime) -> None:
-    """A token is good from when it says until when it says."""
+    """Check that a token is valid now."""
     expires = parse_end(claims)
     if now >= expires + LEEWAY:
-        raise Unauthenticated(f"the token expired at {_show(expires)}; it is {_show(now)}", LOG_IN)
-    for name, doing in (("nbf", "is not good before"), ("iat", "was issued at")):
-        begins = _moment(claims, name)
+        raise Unauthenticated(f"the token expired at {_format(expires)}; it is {_format(now)}", SIGN_IN)
+    for name, text in (("nbf", "is not valid before"), ("iat", "was issued at")):
+        begins = _timestamp(claims, name)
         if begins is not None and now < begins - LEEWAY:
-            message = f"the token {doing} {_show(begins)} ({name}); it is {_show(now)}"
-            raise Unauthenticated(
-                message, "check that the clocks of this server and of the identity provider are right"
-            )
+            message = f"the token {text} {_format(begins)} ({name}); it is {_format(now)}"
+            raise Unauthenticated(message, "check the clocks of this server and of the identity provider")
 
 
 def parse_user(claims: Claims, name: str) -> str:
-    """Who the token is about."""
-    found = claims.get(name)
-    if not isinstance(found, str) or not _is_name(found):
-        message = f"the token has no name of a user as its claim {name!r}: found {short_repr(found)}"
-        raise Unauthenticated(message, f"it must be 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}")
-    # Where anybody can sign up with any address, an unproven one would make them somebody else.
+    """Return the user that a token identifies."""
+    value = claims.get(name)
+    if not isinstance(value, str) or not _is_name(value):
+        message = f"the claim {name!r} of the token is not a user name: {short_repr(value)}"
+        hint = f"it must have 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
+        raise Unauthenticated(message, hint)
+    # If anyone can sign up with any address, an unverified address would let them impersonate its owner.
     if name == "email" and claims.get("email_verified") in (False, "false"):
-        message = f"the identity provider has not verified that {short_repr(found)} belongs to the bearer of the token"
-        raise Unauthenticated(message, "verify the address at the identity provider, then log in again")
-    return found
+        message = f"the identity provider has not verified the email address {short_repr(value)}"
+        raise Unauthenticated(message, "verify the address at the identity provider, then sign in again")
+    return value
 
 
 def parse_groups(claims: Claims, name: str) -> tuple[str, ...]:
-    """Which groups the user is in: one text or a list of them, and none where nothing is said."""
-    found = claims.get(name, [])
-    listed = [found] if isinstance(found, str) else found
-    if not isinstance(listed, list):
-        message = f"the token has no list of groups as its claim {name!r}: found {short_repr(found)}"
+    """Return the groups of the user. The claim can be a text or a list, or missing."""
+    value = claims.get(name, [])
+    groups = [value] if isinstance(value, str) else value
+    if not isinstance(groups, list):
+        message = f"the claim {name!r} of the token is not a list of groups: {short_repr(value)}"
         raise Unauthenticated(message, ASK_ADMINISTRATOR)
-    for group in listed:
+    for group in groups:
         if not isinstance(group, str) or not _is_name(group):
-            message = (
-                f"the token has something that is no name of a group in its claim {name!r}: found {short_repr(group)}"
-            )
-            raise Unauthenticated(
-                message, f"names are 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
-            )
-    return tuple(dict.fromkeys(listed))
+            message = f"the claim {name!r} of the token contains an invalid group name: {short_repr(group)}"
+            hint = f"names have 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
+            raise Unauthenticated(message, hint)
+    return tuple(dict.fromkeys(groups))
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object. Of two claims of one name, two readers may believe different ones."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("says something twice")
-    return found
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object. Of two values with the same name, different parsers might use different ones."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("it has duplicate names")
+    return value
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"has {name}, which is not JSON")
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"it contains {name}, which is not JSON")
 
 
-def _moment(claims: Claims, name: str) -> datetime | None:
+def _timestamp(claims: Claims, name: str) -> datetime | None:
     if name not in claims:
         return None
-    found = claims[name]
-    is_number = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
-    if not is_number or not 0 <= found < END_OF_TIME:
-        raise Unauthenticated(
-            f"the token has no time as its claim {name!r}: found {short_repr(found)}", ASK_ADMINISTRATOR
-        )
-    return datetime.fromtimestamp(found, UTC)
+    value = claims[name]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or not 0 <= value < END_OF_TIME:
+        message = f"the claim {name!r} of the token is not a time: {short_repr(value)}"
+        raise Unauthenticated(message, ASK_ADMINISTRATOR)
+    return datetime.fromtimestamp(value, UTC)
 
 
-def _show(moment: datetime) -> str:
+def _format(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 

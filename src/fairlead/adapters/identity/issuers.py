@@ -1,4 +1,4 @@
-"""What an issuer says of itself, and its keys: where they are, how long they are believed, how often they are read."""
+"""Reads and caches the metadata and the signing keys of an issuer."""
 
 import base64
 import threading
@@ -12,7 +12,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import Key, import_key
 
 from fairlead.adapters.identity.claims import parse_object
-from fairlead.adapters.identity.fetching import is_fetchable
+from fairlead.adapters.identity.issuer_http import is_safe_url
 from fairlead.errors import Unavailable, Unreadable
 from fairlead.model.parsing import short_repr
 from fairlead.ports import Clock
@@ -20,25 +20,25 @@ from fairlead.ports import Clock
 Fetch = Callable[[str], bytes]
 
 DISCOVERY = "/.well-known/openid-configuration"
-KEPT = timedelta(hours=1)
-PAUSE = timedelta(seconds=30)  # forged key ids make us ask the issuer no more often than this
-PAUSE_AFTER_FAILURE = timedelta(seconds=5)  # without any keys, every request would ask
-# Whoever needs keys waits for the one who reads them. Who only has an unknown key id waits less: forged ones must
-# not hold every thread of the server while an issuer is slow.
+CACHE_TIME = timedelta(hours=1)
+PAUSE = timedelta(seconds=30)  # forged key ids must not cause more frequent requests to the issuer
+PAUSE_AFTER_FAILURE = timedelta(seconds=5)  # without any keys, every request would query the issuer
+# Callers wait for the thread that reads the keys. With an unknown key id they wait less: forged ids must not block
+# all threads of the server while an issuer is slow.
 WAIT_SECONDS = 10
 WAIT_FOR_UNKNOWN_SECONDS = 1
 
-SHORTEST_RSA_BITS = 2048
+MIN_RSA_BITS = 2048
 CURVES = {"EC": ("P-256", "P-384"), "OKP": ("Ed25519", "Ed448")}
 PUBLIC = ("kty", "kid", "alg", "n", "e", "crv", "x", "y")
 NOT_A_KEY = (JoseError, UnsupportedAlgorithm, ValueError, TypeError, LookupError)
 
 
 @dataclass(frozen=True)
-class _Known:
-    """What is known of an issuer: what it says of itself, its keys, when they were read, how the last try went."""
+class _CachedIssuer:
+    """The metadata and the keys of an issuer, when they were read, and the error of the last attempt."""
 
-    described: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
     read_at: datetime | None = None
     tried_at: datetime | None = None
@@ -46,102 +46,102 @@ class _Known:
 
 
 class IssuerKeys:
-    """The keys of one issuer. Any number of threads may ask; one of them reads."""
+    """The keys of an issuer. Thread-safe; one thread reads them for all."""
 
     def __init__(self, issuer: str, clock: Clock, fetch: Fetch) -> None:
         self._plain = issuer.startswith("http:")
-        if not is_fetchable(issuer, plain=True) or "?" in issuer or "#" in issuer:
-            hint = "write it as in `issuer` of its openid-configuration: https://<host>/..., http only on localhost"
-            raise Unreadable(f"{short_repr(issuer)} is no address of an issuer", hint)
+        if not is_safe_url(issuer, plain=True) or "?" in issuer or "#" in issuer:
+            hint = "write it as `issuer` in its openid-configuration: https://<host>/..., http only on localhost"
+            raise Unreadable(f"invalid issuer URL {short_repr(issuer)}", hint)
         self.issuer = issuer
         self._clock = clock
         self._fetch = fetch
-        self._known = _Known()  # replaced as a whole, so that it is read without a lock
+        self._cached = _CachedIssuer()  # replaced as a whole, so that it can be read without a lock
         self._reading = threading.Lock()
 
     def find(self, key_id: str | None) -> tuple[Key, ...]:
-        """The keys of this id, none where the issuer has none; without an id, all. Raise `Unavailable`."""
-        known = self._known
-        fresh = _is_within(known.read_at, self._clock(), KEPT)
-        if fresh and (found := _of_id(known.keys, key_id)):
-            return found
+        """Return the keys with this id, or all without an id. Raises `Unavailable` if they cannot be read."""
+        cached = self._cached
+        fresh = _is_within(cached.read_at, self._clock(), CACHE_TIME)
+        if fresh and (keys := _with_id(cached.keys, key_id)):
+            return keys
         if not self._reading.acquire(timeout=WAIT_FOR_UNKNOWN_SECONDS if fresh else WAIT_SECONDS):
             raise Unavailable(f"the keys of the issuer {self.issuer} are being read", "try again in a moment")
         try:
-            return self._find_anew(key_id)
+            return self._find_or_read(key_id)
         finally:
             self._reading.release()
 
-    def describe(self) -> Mapping[str, Any]:
-        """What the issuer says of itself, read together with its keys. Raise `Unavailable`."""
+    def metadata(self) -> Mapping[str, Any]:
+        """Return the metadata of the issuer, which is read together with its keys. Raises `Unavailable`."""
         self.find(None)
-        return self._known.described
+        return self._cached.metadata
 
-    def check_address(self, described: Mapping[str, Any], name: str, of: str) -> str:
-        """An address that the issuer names. Raise `ValueError` where it is none that may be asked."""
-        address = described.get(name)
-        if not isinstance(address, str) or "#" in address or not is_fetchable(address, plain=self._plain):
-            raise ValueError(f"the issuer has no safe address of its {of} ({name}): {short_repr(address)}")
-        return address
+    def check_url(self, metadata: Mapping[str, Any], name: str, purpose: str) -> str:
+        """Return a URL from the metadata. Raises `ValueError` if requests may not be sent to it."""
+        url = metadata.get(name)
+        if not isinstance(url, str) or "#" in url or not is_safe_url(url, plain=self._plain):
+            raise ValueError(f"the issuer has no safe URL for its {purpose} ({name}): {short_repr(url)}")
+        return url
 
-    def _find_anew(self, key_id: str | None) -> tuple[Key, ...]:
-        known, now = self._known, self._clock()  # the one who read before us may have found it
-        fresh = _is_within(known.read_at, now, KEPT)
-        if fresh and (found := _of_id(known.keys, key_id)):
-            return found
+    def _find_or_read(self, key_id: str | None) -> tuple[Key, ...]:
+        cached, now = self._cached, self._clock()  # the thread that held the lock may have read the key
+        fresh = _is_within(cached.read_at, now, CACHE_TIME)
+        if fresh and (keys := _with_id(cached.keys, key_id)):
+            return keys
         pause = PAUSE if fresh else PAUSE_AFTER_FAILURE
-        if not _is_within(known.tried_at, now, pause):
-            known = self._known = self._read(known)
-        if known.failure:
-            message = f"the keys of the issuer {self.issuer} cannot be read: {known.failure}"
-            hint = "try again; where this stays, check that this server reaches the issuer, and its setting"
+        if not _is_within(cached.tried_at, now, pause):
+            cached = self._cached = self._read(cached)
+        if cached.failure:
+            message = f"cannot read the keys of the issuer {self.issuer}: {cached.failure}"
+            hint = "try again; if it persists, check oidc_issuer and that this server can reach the issuer"
             raise Unavailable(message, hint, retry_after_seconds=int(pause.total_seconds()))
-        return _of_id(known.keys, key_id)
+        return _with_id(cached.keys, key_id)
 
-    def _read(self, known: _Known) -> _Known:
+    def _read(self, cached: _CachedIssuer) -> _CachedIssuer:
         try:
-            described, keys = self._read_documents()
+            metadata, keys = self._read_documents()
         except (OSError, ValueError) as error:
-            # The pause begins when the try ends: a slow issuer would outlast it.
-            return replace(known, tried_at=self._clock(), failure=str(error))
+            # The pause begins when the attempt ends, because a slow attempt can take longer than the pause.
+            return replace(cached, tried_at=self._clock(), failure=str(error))
         now = self._clock()
-        return _Known(described, keys, read_at=now, tried_at=now)
+        return _CachedIssuer(metadata, keys, read_at=now, tried_at=now)
 
     def _read_documents(self) -> tuple[Mapping[str, Any], tuple[Key, ...]]:
-        described = self._read_document(self.issuer.removesuffix("/") + DISCOVERY)
-        if described.get("issuer") != self.issuer:
-            raise ValueError(f"the issuer calls itself {short_repr(described.get('issuer'))}")
-        address = self.check_address(described, "jwks_uri", "keys")
-        listed = self._read_document(address).get("keys")
-        parsed = map(_parse_key, listed if isinstance(listed, list) else [])
+        metadata = self._read_document(self.issuer.removesuffix("/") + DISCOVERY)
+        if metadata.get("issuer") != self.issuer:
+            raise ValueError(f"the issuer in its metadata is {short_repr(metadata.get('issuer'))}")
+        url = self.check_url(metadata, "jwks_uri", "keys")
+        entries = self._read_document(url).get("keys")
+        parsed = map(_parse_key, entries if isinstance(entries, list) else [])
         keys = tuple(key for key in parsed if key is not None)
         if not keys:
-            raise ValueError(f"{address} has no key that signatures can be checked with")
-        return described, keys
+            raise ValueError(f"{url} has no key for verifying signatures")
+        return metadata, keys
 
-    def _read_document(self, address: str) -> dict[str, Any]:
-        content = self._fetch(address)
+    def _read_document(self, url: str) -> dict[str, Any]:
+        content = self._fetch(url)
         try:
             return parse_object(content)
         except ValueError as error:
-            raise ValueError(f"what {address} answers is not JSON as expected: {error}") from error
+            raise ValueError(f"the response of {url} is not the expected JSON: {error}") from error
 
 
 def _is_within(moment: datetime | None, now: datetime, span: timedelta) -> bool:
-    # A moment in the future means that the clock was set back; nothing is believed because of that.
+    # A moment in the future means that the clock was set back, so the cache counts as expired.
     return moment is not None and timedelta(0) <= now - moment < span
 
 
-def _of_id(keys: tuple[Key, ...], key_id: str | None) -> tuple[Key, ...]:
+def _with_id(keys: tuple[Key, ...], key_id: str | None) -> tuple[Key, ...]:
     return keys if key_id is None else tuple(key for key in keys if key.kid == key_id)
 
 
 def _parse_key(entry: Any) -> Key | None:
-    """A key that checks signatures. None for others, and for one that is broken: the rest of the set is still good."""
+    """Return a key that verifies signatures; None for other or invalid keys, which do not affect the rest."""
     if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", *CURVES):
-        return None  # above all `oct`: a secret that is published is none
+        return None  # above all `oct`, a symmetric key: published, it is not a secret
     if "d" in entry:
-        return None  # the private key is published, so that a signature proves nothing
+        return None  # the private key is published, so signatures prove nothing
     operations = entry.get("key_ops", ["verify"])
     if entry.get("use", "sig") != "sig" or not isinstance(operations, list) or "verify" not in operations:
         return None
@@ -155,5 +155,5 @@ def _parse_key(entry: Any) -> Key | None:
 def _is_strong(public: dict[str, str]) -> bool:
     if public["kty"] == "RSA":
         modulus = base64.urlsafe_b64decode(public["n"] + "==")
-        return int.from_bytes(modulus, "big").bit_length() >= SHORTEST_RSA_BITS
+        return int.from_bytes(modulus, "big").bit_length() >= MIN_RSA_BITS
     return public.get("crv") in CURVES[public["kty"]]

@@ -1,6 +1,6 @@
-"""Signing in at an OpenID Connect issuer: the authorization code flow with PKCE, for clients with and without a secret.
+"""Signs users in with the OpenID Connect authorization code flow and PKCE, with or without a client secret.
 
-What comes back with a browser is only a code. Who came is in the ID token, which the issuer itself gives for the code.
+The browser returns only a code. The user is in the ID token that the issuer sends for that code.
 """
 
 import base64
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
-from fairlead.adapters.identity import fetching
+from fairlead.adapters.identity import issuer_http
 from fairlead.adapters.identity.claims import parse_object
 from fairlead.adapters.identity.oidc import OidcAuthenticator
 from fairlead.errors import Unauthenticated, Unavailable
@@ -19,106 +19,108 @@ from fairlead.ports import LoginAttempt, Principal
 Send = Callable[[str, Mapping[str, str], Mapping[str, str]], tuple[int, bytes]]
 
 SCOPES = ("openid", "profile", "email")
-GROUPS = "groups"  # a scope that only some issuers know, and others refuse
+GROUPS = "groups"  # a scope that some issuers do not know and reject
 BASIC, POST = "client_secret_basic", "client_secret_post"
-CHECK_ISSUER = "try again; where this stays, check that this server reaches the issuer, and how it is set up"
-CHECK_CLIENT = (
-    "sign in again; where this stays, check oidc_client_id, oidc_client_secret and what the issuer knows of them"
-)
+CHECK_ISSUER = "try again; if it persists, check oidc_issuer and that this server can reach the issuer"
+CHECK_CLIENT = "sign in again; if it persists, check oidc_client_id, oidc_client_secret and the client at the issuer"
 
 
 class OidcLogin:
-    """Signs people in at the issuer that an identity trusts, as one client of it."""
+    """Signs users in as a client of the issuer that an authenticator trusts."""
 
     def __init__(
-        self, identity: OidcAuthenticator, client_id: str, client_secret: str | None = None, send: Send = fetching.send
+        self,
+        authenticator: OidcAuthenticator,
+        client_id: str,
+        client_secret: str | None = None,
+        send: Send = issuer_http.send,
     ) -> None:
-        self._identity, self._send = identity, send
+        self._authenticator, self._send = authenticator, send
         self._client_id, self._client_secret = client_id, client_secret
 
     @property
     def issuer(self) -> str:
-        """Who signs people in."""
-        return self._identity.issuer
+        """The URL of the issuer."""
+        return self._authenticator.issuer
 
-    def begin(self, attempt: LoginAttempt, back: str) -> str:
-        """Where a browser goes that is to come back to an address. Raise `Unavailable`."""
-        described = self._identity.keys.describe()
-        address = self._find_address(described, "authorization_endpoint", "sign-in page")
-        asked = {
+    def begin(self, attempt: LoginAttempt, redirect_uri: str) -> str:
+        """Return the URL to which the browser is redirected. Raises `Unavailable` if the issuer cannot be reached."""
+        metadata = self._authenticator.keys.metadata()
+        url = self._find_url(metadata, "authorization_endpoint", "sign-in page")
+        parameters = {
             "response_type": "code",
             "client_id": self._client_id,
-            "redirect_uri": back,
-            "scope": " ".join((*SCOPES, GROUPS) if GROUPS in _listed(described, "scopes_supported") else SCOPES),
+            "redirect_uri": redirect_uri,
+            "scope": " ".join((*SCOPES, GROUPS) if GROUPS in _list(metadata, "scopes_supported") else SCOPES),
             "state": attempt.state,
             "nonce": attempt.nonce,
             "code_challenge": _challenge(attempt.verifier),
             "code_challenge_method": "S256",
         }
-        return f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}"
+        return f"{url}{'&' if '?' in url else '?'}{urlencode(parameters)}"
 
-    def finish(self, attempt: LoginAttempt, back: str, code: str) -> Principal:
-        """Who came back. Raise `Unauthenticated` where that is nobody, `Unavailable` where it cannot be told."""
-        described = self._identity.keys.describe()
-        address = self._find_address(described, "token_endpoint", "tokens")
+    def finish(self, attempt: LoginAttempt, redirect_uri: str, code: str) -> Principal:
+        """Exchange the code for the user. Raises `Unauthenticated` if it is invalid, `Unavailable` if unverifiable."""
+        metadata = self._authenticator.keys.metadata()
+        url = self._find_url(metadata, "token_endpoint", "tokens")
         form = {
             "grant_type": "authorization_code",
             "code": code,
-            "redirect_uri": back,
+            "redirect_uri": redirect_uri,
             "code_verifier": attempt.verifier,
         }
-        token = self._exchange(address, form, _listed(described, "token_endpoint_auth_methods_supported"))
-        return self._identity.authenticate_login(token, client=self._client_id, nonce=attempt.nonce)
+        token = self._exchange(url, form, _list(metadata, "token_endpoint_auth_methods_supported"))
+        return self._authenticator.authenticate_login(token, client=self._client_id, nonce=attempt.nonce)
 
-    def _find_address(self, described: Mapping[str, Any], name: str, of: str) -> str:
+    def _find_url(self, metadata: Mapping[str, Any], name: str, purpose: str) -> str:
         try:
-            return self._identity.keys.check_address(described, name, of)
+            return self._authenticator.keys.check_url(metadata, name, purpose)
         except ValueError as error:
-            raise Unavailable(f"nobody can sign in at {self.issuer}: {error}", CHECK_ISSUER) from error
+            raise Unavailable(f"cannot sign in at {self.issuer}: {error}", CHECK_ISSUER) from error
 
-    def _exchange(self, address: str, form: dict[str, str], methods: list[Any]) -> str:
-        """The ID token for a code. The answer is not repeated in messages: it may hold tokens."""
-        own, headers = self._introduce(methods)
+    def _exchange(self, url: str, form: dict[str, str], methods: list[Any]) -> str:
+        """Exchange a code for an ID token. Messages do not contain the response, which may contain tokens."""
+        fields, headers = self._client_credentials(methods)
         try:
-            status, content = self._send(address, form | own, headers)
+            status, content = self._send(url, form | fields, headers)
         except OSError as error:
-            raise Unavailable(f"{self.issuer} does not say who signed in: {error}", CHECK_ISSUER) from error
-        answer = _parse_answer(content)
+            raise Unavailable(f"cannot get the user from {self.issuer}: {error}", CHECK_ISSUER) from error
+        response = _parse_response(content)
         if 400 <= status < 500:
-            message = f"{self.issuer} refuses the sign-in with status {status}: {short_repr(answer.get('error'))}"
+            message = f"{self.issuer} rejected the sign-in with status {status}: {short_repr(response.get('error'))}"
             raise Unauthenticated(message, CHECK_CLIENT)
         if status != 200:
-            message = f"{self.issuer} does not say who signed in: it answers with status {status}"
+            message = f"cannot get the user from {self.issuer}: it responded with status {status}"
             raise Unavailable(message, CHECK_ISSUER)
-        token = answer.get("id_token")
+        token = response.get("id_token")
         if not isinstance(token, str) or token.count(".") != 2:
-            hint = "have it send ID tokens to this client that are signed and not encrypted"
-            raise Unavailable(f"{self.issuer} does not say who signed in: it sent no signed ID token", hint)
+            hint = "configure it to send signed, unencrypted ID tokens to this client"
+            raise Unavailable(f"cannot get the user from {self.issuer}: it sent no signed ID token", hint)
         return token
 
-    def _introduce(self, methods: list[Any]) -> tuple[dict[str, str], dict[str, str]]:
-        """How the issuer learns which client asks: what is added to the form, and to the headers."""
+    def _client_credentials(self, methods: list[Any]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the form fields and headers that authenticate this client."""
         if self._client_secret is None:
             return {"client_id": self._client_id}, {}
         if POST in methods and BASIC not in methods:
             return {"client_id": self._client_id, "client_secret": self._client_secret}, {}
-        # Each is quoted first, as RFC 6749 wants: a colon in the id would end it.
-        words = f"{quote_plus(self._client_id)}:{quote_plus(self._client_secret)}"
-        return {}, {"Authorization": f"Basic {base64.b64encode(words.encode()).decode()}"}
+        # Both are quoted first, as RFC 6749 requires, because a colon in the id would end it.
+        credentials = f"{quote_plus(self._client_id)}:{quote_plus(self._client_secret)}"
+        return {}, {"Authorization": f"Basic {base64.b64encode(credentials.encode()).decode()}"}
 
 
-def _parse_answer(content: bytes) -> dict[str, Any]:
+def _parse_response(content: bytes) -> dict[str, Any]:
     try:
         return parse_object(content)
     except ValueError:
-        return {}  # whatever it is, it is no token; the status says more
+        return {}  # the caller reports the status, which says more than a parse error
 
 
-def _listed(described: Mapping[str, Any], name: str) -> list[Any]:
-    found = described.get(name)
-    return found if isinstance(found, list) else []
+def _list(metadata: Mapping[str, Any], name: str) -> list[Any]:
+    value = metadata.get(name)
+    return value if isinstance(value, list) else []
 
 
 def _challenge(verifier: str) -> str:
-    """What the issuer is told of a verifier before it sees it (PKCE, S256)."""
+    """Return the PKCE code challenge (S256) of a verifier."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""How Alembic runs the migrations: on the connection that it is given, in the transaction that is open there."""
+"""Runs Alembic migrations on the connection and in the transaction of the caller."""
 
 from alembic import context
 
